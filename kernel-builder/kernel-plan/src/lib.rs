@@ -1,0 +1,6 @@
+//! Decides what a kernel project means and which commands would build it.
+//!
+//! Owns: the two specification languages, the variant matrix, the backends.
+//! Never: reads a file, starts a process, opens a socket, looks at a clock.
+
+pub mod plan;

@@ -1,0 +1,65 @@
+//! What would be run: commands, units and the plan of one variant, as plain values.
+//!
+//! Owns: the vocabulary between the backends (which decide) and the compiler pool (which acts).
+//! Never: runs anything.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+/// One program with its arguments, to be started by `base::process` in the other crate.
+///
+/// The environment is what the child gets *in addition to* the scrubbed base set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CommandLine {
+    /// The executable: an absolute path, or a name to look up on `PATH`.
+    pub program: PathBuf,
+    /// The arguments, in order.
+    pub args: Vec<String>,
+    /// Extra environment variables.
+    pub env: BTreeMap<String, String>,
+    /// Working directory; the caller's own when absent.
+    pub cwd: Option<PathBuf>,
+}
+
+impl CommandLine {
+    /// A command without arguments.
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), args: Vec::new(), env: BTreeMap::new(), cwd: None }
+    }
+
+    /// Adds one argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Adds a path as an argument.
+    #[must_use]
+    pub fn path(self, path: &Path) -> Self {
+        self.arg(path.display().to_string())
+    }
+
+    /// Adds several arguments.
+    #[must_use]
+    pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets one environment variable.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the working directory.
+    #[must_use]
+    pub fn cwd(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(dir.into());
+        self
+    }
+}

@@ -1,0 +1,2 @@
+//! The `kernelwright` program.
+fn main() {}
