@@ -1,4 +1,9 @@
 //! The stages of Kernelwright that touch the world.
 //!
 //! Stages, in the order in which data flows: scaffold, toolchain, compile, verify, bench, archive, package, publish.
-//! A stage uses stages above it and [`base`]; stages meet in [`commands`] alone.
+//! A stage uses stages above it and [`base`]; stages meet in `commands` alone.
+
+pub mod base;
+pub mod compile;
+pub mod exit;
+pub mod toolchain;

@@ -1,0 +1,110 @@
+//! Content digests (BLAKE3), the names under which everything is cached and recorded.
+//!
+//! Owns: the digest type and how several fields become one digest without ambiguity.
+//! Never: reads files; the caller brings bytes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A BLAKE3 digest of 32 bytes, shown in lower-case hexadecimal.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// The first `length` hexadecimal characters, for names that people read.
+    pub fn short(&self, length: usize) -> String {
+        self.to_string()[..length.min(64)].to_owned()
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Digest({self})")
+    }
+}
+
+/// What is wrong with the text of a digest.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a digest: 64 hexadecimal characters are wanted")]
+pub struct BadDigest(String);
+
+impl FromStr for Digest {
+    type Err = BadDigest;
+
+    fn from_str(text: &str) -> Result<Self, BadDigest> {
+        let hash = blake3::Hash::from_hex(text).map_err(|_| BadDigest(text.to_owned()))?;
+        Ok(Self(*hash.as_bytes()))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Collects named fields into one digest; every field is prefixed with its length, so fields cannot run together.
+pub struct DigestBuilder(blake3::Hasher);
+
+impl DigestBuilder {
+    /// Starts a digest for one purpose; digests of different purposes never collide.
+    pub fn new(purpose: &str) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&(purpose.len() as u64).to_le_bytes());
+        hasher.update(purpose.as_bytes());
+        Self(hasher)
+    }
+
+    /// Adds one field.
+    #[must_use]
+    pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        for part in [name.as_bytes(), value.as_ref()] {
+            self.0.update(&(part.len() as u64).to_le_bytes());
+            self.0.update(part);
+        }
+        self
+    }
+
+    /// The digest of all fields so far.
+    pub fn finish(self) -> Digest {
+        Digest(*self.0.finalize().as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_do_not_run_together() {
+        let one = DigestBuilder::new("t").field("a", "bc").finish();
+        let other = DigestBuilder::new("t").field("ab", "c").finish();
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn text_round_trips() {
+        let digest = Digest::of(b"kernel");
+        assert_eq!(digest.to_string().parse::<Digest>().unwrap(), digest);
+        assert!("zz".parse::<Digest>().is_err());
+    }
+}

@@ -1,0 +1,116 @@
+//! The environment variables and folders that the program looks at, each named once.
+//!
+//! Owns: reading the environment.
+//! Never: changes it.
+#![expect(clippy::disallowed_methods, reason = "this module is the door to the environment")]
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// Where downloads, toolchains and compiled objects are kept.
+pub const CACHE: &str = "KERNELWRIGHT_CACHE";
+/// Set to refuse every download.
+pub const OFFLINE: &str = "KERNELWRIGHT_OFFLINE";
+/// The Python that runs the harness, pip and the client; the active one when unset.
+pub const PYTHON: &str = "KERNELWRIGHT_PYTHON";
+/// The C++ compiler, as everywhere.
+pub const CXX: &str = "CXX";
+/// Set in continuous integration; prompts and bars are off there.
+pub const CI: &str = "CI";
+
+/// What every child process inherits; all else is scrubbed.
+pub const INHERITED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "TERM",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "XDG_CACHE_HOME",
+];
+
+/// Prefixes and names that a package index client (pip, uv) needs beside [`INHERITED`]: its own settings and proxies.
+const INDEX_PREFIXES: &[&str] = &["PIP_", "UV_"];
+const INDEX_NAMES: &[&str] = &[
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "NETRC",
+    "XDG_CONFIG_HOME",
+];
+
+/// The value of one variable, when it is set, not empty and valid Unicode.
+pub fn text(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The variables that every child process inherits, with their values.
+pub fn inherited() -> Vec<(OsString, OsString)> {
+    INHERITED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?))).collect()
+}
+
+/// The variables that configure a package index client, to be added to its command line.
+pub fn index_client() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| {
+            INDEX_NAMES.contains(&name.as_str())
+                || INDEX_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        })
+        .collect()
+}
+
+/// The folder the program was started in; `.` where it no longer exists.
+pub fn current_dir() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."))
+}
+
+/// `path` as an absolute path, without looking at the file system.
+pub fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| current_dir().join(path))
+}
+
+/// The cache: `KERNELWRIGHT_CACHE`, else `XDG_CACHE_HOME/kernelwright`, else `~/.cache/kernelwright`.
+pub fn cache_dir() -> PathBuf {
+    if let Some(dir) = text(CACHE) {
+        return absolute(Path::new(&dir));
+    }
+    match (text("XDG_CACHE_HOME"), text("HOME")) {
+        (Some(base), _) => PathBuf::from(base).join("kernelwright"),
+        (None, Some(home)) => PathBuf::from(home).join(".cache/kernelwright"),
+        (None, None) => std::env::temp_dir().join("kernelwright-cache"),
+    }
+}
+
+/// The folder for short-lived files.
+pub fn temp_dir() -> PathBuf {
+    std::env::temp_dir()
+}
+
+/// Whether a person may be asked: input and error output are terminals and this is no CI.
+pub fn interactive() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal() && text(CI).is_none()
+}
+
+/// Whether progress bars can be drawn.
+pub fn draws_bars() -> bool {
+    std::io::stderr().is_terminal() && text(CI).is_none() && text("TERM").as_deref() != Some("dumb")
+}
+
+/// The number of processors that this process may use.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

@@ -1,0 +1,285 @@
+//! Files and folders: nothing is ever half-written.
+//!
+//! Owns: every read and write of the program; writes go to a temporary name in the same folder and are renamed.
+//! Never: knows what the bytes mean.
+#![expect(clippy::disallowed_methods, reason = "this module is the door to the file system")]
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use miette::Diagnostic;
+use thiserror::Error;
+
+/// A file operation that failed, with the place.
+#[derive(Debug, Error, Diagnostic)]
+#[error("cannot {action} `{}`: {cause}", path.display())]
+#[diagnostic(
+    code(base::file),
+    help("check that the path exists, is yours to use, and that the disk is not full")
+)]
+pub struct FileError {
+    /// What was tried, as a verb: `read`, `write`.
+    pub action: &'static str,
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What the operating system said.
+    #[source]
+    pub cause: io::Error,
+}
+
+impl FileError {
+    /// Whether the reason is that the file is not there.
+    pub fn is_missing(&self) -> bool {
+        self.cause.kind() == io::ErrorKind::NotFound
+    }
+}
+
+fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> FileError + 'a {
+    move |cause| FileError { action, path: path.to_owned(), cause }
+}
+
+/// The bytes of a file.
+pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+    fs::read(path).map_err(failed("read", path))
+}
+
+/// The text of a file.
+pub fn read_text(path: &Path) -> Result<String, FileError> {
+    fs::read_to_string(path).map_err(failed("read", path))
+}
+
+/// An open file for reading.
+pub fn open(path: &Path) -> Result<File, FileError> {
+    File::open(path).map_err(failed("open", path))
+}
+
+/// Opens (or creates) a file for reading and writing without truncating it: resumable downloads.
+pub fn open_for_resume(path: &Path) -> Result<File, FileError> {
+    if let Some(parent) = path.parent() {
+        create_dirs(parent)?;
+    }
+    File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(failed("open", path))
+}
+
+/// Writes a whole file: to a temporary name beside it, then renamed over it. Makes the folders above it.
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileError> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    create_dirs(folder)?;
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".writing-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder)
+        .map_err(failed("write", path))?;
+    temporary.write_all(bytes.as_ref()).map_err(failed("write", path))?;
+    temporary.persist(path).map_err(|error| failed("write", path)(error.error))?;
+    Ok(())
+}
+
+/// Writes a file only when its content would change; says whether it did.
+pub fn write_if_changed(path: &Path, bytes: impl AsRef<[u8]>) -> Result<bool, FileError> {
+    if fs::read(path).is_ok_and(|old| old == bytes.as_ref()) {
+        return Ok(false);
+    }
+    write(path, bytes)?;
+    Ok(true)
+}
+
+/// Appends one line to a file that is only ever appended to.
+pub fn append_line(path: &Path, line: &str) -> Result<(), FileError> {
+    if let Some(parent) = path.parent() {
+        create_dirs(parent)?;
+    }
+    let mut file = File::options().append(true).create(true).open(path).map_err(failed("append to", path))?;
+    // One write call: with O_APPEND, lines of concurrent writers do not mix.
+    file.write_all(format!("{line}\n").as_bytes()).map_err(failed("append to", path))
+}
+
+/// Makes a folder and those above it.
+pub fn create_dirs(path: &Path) -> Result<(), FileError> {
+    fs::create_dir_all(path).map_err(failed("create the folder", path))
+}
+
+/// Whether something is there.
+pub fn exists(path: &Path) -> bool {
+    path.exists()
+}
+
+/// Whether a folder is there.
+pub fn is_dir(path: &Path) -> bool {
+    path.is_dir()
+}
+
+/// Whether a folder is there and holds nothing.
+pub fn is_empty_dir(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// Size in bytes and time of the last change in nanoseconds since 1970, as a cheap stamp of a file.
+pub fn stamp(path: &Path) -> Result<(u64, i128), FileError> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = fs::metadata(path).map_err(failed("look at", path))?;
+    Ok((meta.len(), i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec())))
+}
+
+/// Every regular file below `root`, as sorted paths relative to it; `enter` says which folders are visited.
+pub fn walk(root: &Path, enter: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>, FileError> {
+    let mut found = Vec::new();
+    let mut pending = vec![PathBuf::new()];
+    while let Some(folder) = pending.pop() {
+        let absolute = root.join(&folder);
+        for entry in fs::read_dir(&absolute).map_err(failed("list", &absolute))? {
+            let entry = entry.map_err(failed("list", &absolute))?;
+            let relative = folder.join(entry.file_name());
+            let kind = entry.file_type().map_err(failed("look at", &absolute))?;
+            let is_folder = kind.is_dir() || (kind.is_symlink() && entry.path().is_dir());
+            if is_folder && enter(&relative) {
+                pending.push(relative);
+            } else if !is_folder {
+                found.push(relative);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Copies one file with its permissions, by a temporary name.
+pub fn copy(from: &Path, to: &Path) -> Result<(), FileError> {
+    let bytes = read(from)?;
+    write(to, bytes)?;
+    let mode = fs::metadata(from).map_err(failed("look at", from))?.permissions();
+    fs::set_permissions(to, mode).map_err(failed("write", to))
+}
+
+/// Marks a file as executable.
+pub fn make_executable(path: &Path) -> Result<(), FileError> {
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .map_err(failed("write", path))
+}
+
+/// Removes a file; a missing one is fine.
+pub fn remove_file(path: &Path) -> Result<(), FileError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a folder with all that is in it; a missing one is fine.
+pub fn remove_dir(path: &Path) -> Result<(), FileError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Renames a file or folder within one file system.
+pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
+    fs::rename(from, to).map_err(failed("rename", from))
+}
+
+/// A symbolic link at `link` that points to `target`; replaces a link that is there.
+pub fn symlink(target: &Path, link: &Path) -> Result<(), FileError> {
+    remove_file(link)?;
+    std::os::unix::fs::symlink(target, link).map_err(failed("link", link))
+}
+
+/// A temporary folder beside `target`, on the same file system, removed unless it is moved into place.
+pub fn staging_beside(target: &Path) -> Result<tempfile::TempDir, FileError> {
+    let parent = target.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    create_dirs(parent)?;
+    tempfile::Builder::new()
+        .prefix(".staging-")
+        .tempdir_in(parent)
+        .map_err(failed("create a folder in", parent))
+}
+
+/// A temporary folder for the time of one step.
+pub fn scratch() -> Result<tempfile::TempDir, FileError> {
+    let parent = super::env::temp_dir();
+    tempfile::Builder::new()
+        .prefix("kernelwright-")
+        .tempdir_in(&parent)
+        .map_err(failed("create a folder in", &parent))
+}
+
+/// Puts a staged folder in the place of `target` in one step: readers see the old tree or the new one.
+pub fn replace_dir(staged: tempfile::TempDir, target: &Path) -> Result<(), FileError> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    fs::set_permissions(staged.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .map_err(failed("write", staged.path()))?;
+    if !target.exists() {
+        let path = staged.keep();
+        return rename(&path, target);
+    }
+    // Exchange, then let `staged` remove what used to be the target. Some file systems cannot exchange.
+    if renameat_with(CWD, staged.path(), CWD, target, RenameFlags::EXCHANGE).is_ok() {
+        return Ok(());
+    }
+    let old = staging_beside(target)?;
+    rename(target, &old.path().join("old"))?;
+    let path = staged.keep();
+    rename(&path, target)
+}
+
+/// A lock held by this process until dropped; a second process waits for it.
+#[derive(Debug)]
+pub struct FileLock(#[expect(dead_code, reason = "held for its Drop")] File);
+
+/// Takes the lock at `path`; `waiting` is called once when somebody else holds it.
+pub fn lock(path: &Path, waiting: impl FnOnce()) -> Result<FileLock, FileError> {
+    let file = open_for_resume(path)?;
+    if file.try_lock().is_err() {
+        waiting();
+        file.lock().map_err(failed("lock", path))?;
+    }
+    Ok(FileLock(file))
+}
+
+/// Free bytes on the file system that holds `path` (or its nearest existing folder).
+pub fn free_space(path: &Path) -> Option<u64> {
+    let place = path.ancestors().find(|folder| folder.exists())?;
+    let info = rustix::fs::statvfs(place).ok()?;
+    Some(info.f_bavail * info.f_frsize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replaces_a_folder_as_a_whole() {
+        let root = scratch().unwrap();
+        let target = root.path().join("dist");
+        for text in ["one", "two"] {
+            let staged = staging_beside(&target).unwrap();
+            write(&staged.path().join("sub/file"), text).unwrap();
+            replace_dir(staged, &target).unwrap();
+            assert_eq!(read_text(&target.join("sub/file")).unwrap(), text);
+        }
+        assert_eq!(walk(root.path(), |_| true).unwrap(), [PathBuf::from("dist/sub/file")]);
+    }
+
+    #[test]
+    fn a_failed_write_names_the_place() {
+        let root = scratch().unwrap();
+        write(&root.path().join("file"), "x").unwrap();
+        let error = write(&root.path().join("file/below"), "y").unwrap_err();
+        assert!(error.to_string().contains("file"), "{error}");
+    }
+
+    #[test]
+    fn unchanged_content_is_not_written_again() {
+        let root = scratch().unwrap();
+        let path = root.path().join("file");
+        assert!(write_if_changed(&path, "x").unwrap());
+        assert!(!write_if_changed(&path, "x").unwrap());
+    }
+}

@@ -1,0 +1,12 @@
+//! The only doors to the outside: environment, files, processes, and what a person or a program reads.
+//!
+//! Owns: every call into the operating system.
+//! Never: knows what a kernel is.
+
+pub mod digest;
+pub mod env;
+pub mod files;
+pub mod interrupt;
+pub mod process;
+pub mod report;
+pub mod session;

@@ -1,0 +1,418 @@
+//! Processes: the only place that starts one.
+//!
+//! Owns: process groups, deadlines, caps on memory and output, the scrubbed environment, the end of every child.
+//! Never: interprets what a child printed.
+#![expect(clippy::disallowed_methods, reason = "this module is the door to other programs")]
+
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use kernel_plan::plan::CommandLine;
+use miette::Diagnostic;
+use rustix::process::{Pid, Signal, kill_process_group};
+use thiserror::Error;
+
+use super::{env, interrupt};
+
+/// What a child may use before it is killed.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Wall-clock time.
+    pub wall: Duration,
+    /// Bytes of standard output and standard error together.
+    pub output: usize,
+    /// Bytes of memory resident in the child itself (its own children are not counted); unlimited when absent.
+    pub resident: Option<u64>,
+}
+
+impl Limits {
+    /// A deadline, with 64 MiB of output and no cap on memory.
+    pub fn wall(wall: Duration) -> Self {
+        Self { wall, output: 64 << 20, resident: None }
+    }
+}
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It returned this status.
+    Exit(i32),
+    /// This signal killed it.
+    Signal(i32),
+    /// It was killed at its deadline.
+    Deadline,
+    /// It was killed because it printed too much.
+    OutputLimit,
+    /// It was killed because it used too much memory.
+    MemoryLimit,
+}
+
+impl Ending {
+    /// Whether the child returned zero.
+    pub fn success(self) -> bool {
+        self == Self::Exit(0)
+    }
+}
+
+impl std::fmt::Display for Ending {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exit(code) => write!(out, "returned {code}"),
+            Self::Signal(number) => match signal_name(*number) {
+                Some(name) => write!(out, "was killed by {name}"),
+                None => write!(out, "was killed by signal {number}"),
+            },
+            Self::Deadline => write!(out, "did not end before its deadline"),
+            Self::OutputLimit => write!(out, "printed more than it may"),
+            Self::MemoryLimit => write!(out, "used more memory than it may"),
+        }
+    }
+}
+
+fn signal_name(number: i32) -> Option<&'static str> {
+    Some(match number {
+        4 => "SIGILL (illegal instruction)",
+        6 => "SIGABRT (abort)",
+        7 => "SIGBUS (bad memory access)",
+        8 => "SIGFPE (arithmetic error)",
+        9 => "SIGKILL",
+        11 => "SIGSEGV (bad memory access)",
+        15 => "SIGTERM",
+        _ => return None,
+    })
+}
+
+/// A child that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub ending: Ending,
+    /// What it wrote to standard output; empty when lines were handed to a callback.
+    pub stdout: Vec<u8>,
+    /// What it wrote to standard error.
+    pub stderr: Vec<u8>,
+    /// Wall-clock time from start to end.
+    pub wall: Duration,
+    /// Largest resident memory seen in the child itself, bytes (sampled).
+    pub peak_resident: u64,
+}
+
+impl Finished {
+    /// Standard output as text.
+    pub fn stdout_text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Standard error as text.
+    pub fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+}
+
+/// A child that could not be started, or that the user stopped.
+#[derive(Debug, Error, Diagnostic)]
+pub enum ProcessError {
+    /// The executable is not there.
+    #[error("cannot find the program `{}`", program.display())]
+    #[diagnostic(
+        code(base::program_missing),
+        help("install it, or put it on PATH; `kernelwright doctor` says what is missing")
+    )]
+    Missing {
+        /// What was to be started.
+        program: PathBuf,
+    },
+    /// The operating system refused to start it.
+    #[error("cannot start `{}`: {cause}", program.display())]
+    #[diagnostic(code(base::program_start))]
+    Start {
+        /// What was to be started.
+        program: PathBuf,
+        /// What the operating system said.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// The user pressed ctrl-C; the child and its group are gone.
+    #[error("interrupted")]
+    #[diagnostic(code(base::interrupted))]
+    Interrupted,
+}
+
+/// Runs a command to its end and keeps what it printed.
+pub fn run(line: &CommandLine, limits: Limits) -> Result<Finished, ProcessError> {
+    drive(line, limits, &[], None)
+}
+
+/// Runs a command, feeds it `input`, and hands every line of its standard output to `on_line` as it comes.
+pub fn converse(
+    line: &CommandLine,
+    limits: Limits,
+    input: &[u8],
+    on_line: &mut dyn FnMut(&str),
+) -> Result<Finished, ProcessError> {
+    drive(line, limits, input, Some(on_line))
+}
+
+/// Where an executable is, by `PATH` when it is a bare name.
+pub fn find(program: &str) -> Option<PathBuf> {
+    which::which(program).ok()
+}
+
+enum Piece {
+    Out(Vec<u8>),
+    Err(Vec<u8>),
+}
+
+/// Kills the group when dropped, whatever the reason for leaving: an error, a panic, ctrl-C.
+struct Group {
+    child: Child,
+    id: Pid,
+}
+
+impl Group {
+    fn kill(&self) {
+        // The group may be gone already; then there is nothing to kill.
+        let _gone = kill_process_group(self.id, Signal::KILL);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// Where the pieces of a child's output go.
+struct Sink<'a, 'b> {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    partial: Vec<u8>,
+    printed: usize,
+    on_line: Option<&'a mut (dyn FnMut(&str) + 'b)>,
+}
+
+impl Sink<'_, '_> {
+    fn take(&mut self, piece: Piece) {
+        match piece {
+            Piece::Out(bytes) => {
+                self.printed += bytes.len();
+                let Some(on_line) = self.on_line.as_mut() else { return self.stdout.extend(bytes) };
+                self.partial.extend(bytes);
+                while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = self.partial.drain(..=end).collect();
+                    on_line(String::from_utf8_lossy(&line[..end]).trim_end_matches('\r'));
+                }
+            }
+            Piece::Err(bytes) => {
+                self.printed += bytes.len();
+                self.stderr.extend(bytes);
+            }
+        }
+    }
+
+    /// Hands over a last line that has no end.
+    fn close(&mut self) {
+        if let (false, Some(on_line)) = (self.partial.is_empty(), self.on_line.as_mut()) {
+            on_line(&String::from_utf8_lossy(&self.partial));
+        }
+    }
+}
+
+fn drive(
+    line: &CommandLine,
+    limits: Limits,
+    input: &[u8],
+    on_line: Option<&mut dyn FnMut(&str)>,
+) -> Result<Finished, ProcessError> {
+    if interrupt::requested() {
+        return Err(ProcessError::Interrupted);
+    }
+    let started = Instant::now();
+    let mut group = spawn(line, !input.is_empty())?;
+    let pieces = readers(&mut group.child, input);
+    let mut sink = Sink { stdout: vec![], stderr: vec![], partial: vec![], printed: 0, on_line };
+    let (mut peak_resident, mut next_sample, mut open) = (0, started, true);
+    let ending = loop {
+        match pieces.recv_timeout(Duration::from_millis(10)) {
+            Ok(piece) => sink.take(piece),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                // Both pipes are closed, so the child is about to end; recv returns at once from here on.
+                open = false;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        if let Ok(Some(status)) = group.child.try_wait() {
+            if open {
+                drain(&pieces, &mut sink);
+            }
+            break ending_of(status);
+        }
+        if interrupt::requested() {
+            return Err(ProcessError::Interrupted);
+        }
+        if Instant::now() >= next_sample {
+            next_sample = Instant::now() + Duration::from_millis(50);
+            peak_resident = peak_resident.max(resident(group.id));
+        }
+        let over = [
+            (started.elapsed() > limits.wall, Ending::Deadline),
+            (sink.printed > limits.output, Ending::OutputLimit),
+            (limits.resident.is_some_and(|cap| peak_resident > cap), Ending::MemoryLimit),
+        ];
+        if let Some((_, ending)) = over.into_iter().find(|(is_over, _)| *is_over) {
+            break ending;
+        }
+    };
+    sink.close();
+    let Sink { stdout, stderr, .. } = sink;
+    Ok(Finished { ending, stdout, stderr, wall: started.elapsed(), peak_resident })
+}
+
+/// Takes what is left in the pipes of a child that has ended; a grandchild that holds them open is not waited for.
+fn drain(pieces: &Receiver<Piece>, sink: &mut Sink<'_, '_>) {
+    let give_up = Instant::now() + Duration::from_secs(2);
+    while let Ok(piece) = pieces.recv_timeout(Duration::from_millis(100)) {
+        sink.take(piece);
+        if Instant::now() > give_up {
+            break;
+        }
+    }
+}
+
+fn ending_of(status: ExitStatus) -> Ending {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ending::Exit(code),
+        (None, signal) => Ending::Signal(signal.unwrap_or(9)),
+    }
+}
+
+fn spawn(line: &CommandLine, wants_input: bool) -> Result<Group, ProcessError> {
+    let program = if line.program.components().count() == 1 {
+        which::which(&line.program).map_err(|_| ProcessError::Missing { program: line.program.clone() })?
+    } else {
+        line.program.clone()
+    };
+    let mut command = Command::new(&program);
+    command.args(&line.args).env_clear().envs(env::inherited()).envs(&line.env);
+    if let Some(dir) = &line.cwd {
+        command.current_dir(dir);
+    }
+    command.stdin(if wants_input { Stdio::piped() } else { Stdio::null() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    // SAFETY: between fork and exec only one system call is made (prctl), which is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into)
+        });
+    }
+    let child = command.spawn().map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::NotFound => ProcessError::Missing { program: program.clone() },
+        _ => ProcessError::Start { program: program.clone(), cause },
+    })?;
+    let id = Pid::from_child(&child);
+    Ok(Group { child, id })
+}
+
+fn readers(child: &mut Child, input: &[u8]) -> Receiver<Piece> {
+    let (send, pieces) = mpsc::channel();
+    if let Some(out) = child.stdout.take() {
+        read_into(out, send.clone(), Piece::Out);
+    }
+    if let Some(err) = child.stderr.take() {
+        read_into(err, send, Piece::Err);
+    }
+    if let Some(mut stdin) = child.stdin.take() {
+        let input = input.to_vec();
+        // A child that closes its input early is judged by how it ends.
+        std::thread::spawn(move || stdin.write_all(&input));
+    }
+    pieces
+}
+
+fn read_into(mut from: impl Read + Send + 'static, send: Sender<Piece>, kind: fn(Vec<u8>) -> Piece) {
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            if send.send(kind(buffer[..count].to_vec())).is_err() {
+                break;
+            }
+        }
+    });
+}
+
+/// Resident bytes of one process, from the kernel's own table; zero once it is gone.
+fn resident(id: Pid) -> u64 {
+    let path = format!("/proc/{}/statm", id.as_raw_nonzero());
+    let pages = std::fs::read_to_string(path)
+        .ok()
+        .and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok())
+        .unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> CommandLine {
+        CommandLine::new("sh").args(["-c", script])
+    }
+
+    fn within(seconds: u64) -> Limits {
+        Limits::wall(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn keeps_output_and_status() {
+        let done = run(&shell("echo out; echo err >&2; exit 3"), within(20)).unwrap();
+        assert_eq!(done.ending, Ending::Exit(3));
+        assert_eq!(done.stdout_text(), "out\n");
+        assert_eq!(done.stderr_text(), "err\n");
+    }
+
+    #[test]
+    fn kills_the_whole_group_at_the_deadline() {
+        let done = run(&shell("sleep 600 & sleep 600"), Limits::wall(Duration::from_millis(200))).unwrap();
+        assert_eq!(done.ending, Ending::Deadline);
+    }
+
+    #[test]
+    fn names_the_signal() {
+        let done = run(&shell("kill -SEGV $$"), within(20)).unwrap();
+        assert_eq!(done.ending.to_string(), "was killed by SIGSEGV (bad memory access)");
+    }
+
+    #[test]
+    fn caps_output() {
+        let limits = Limits { output: 1 << 16, ..within(60) };
+        assert_eq!(run(&shell("yes"), limits).unwrap().ending, Ending::OutputLimit);
+    }
+
+    #[test]
+    fn scrubs_the_environment() {
+        let done = run(&shell("env"), within(20)).unwrap();
+        assert!(!done.stdout_text().contains("CARGO_PKG_NAME"), "{}", done.stdout_text());
+    }
+
+    #[test]
+    fn hands_over_lines_and_feeds_input() {
+        let mut lines = Vec::new();
+        let done = converse(&shell("cat; printf end"), within(20), b"one\ntwo\n", &mut |line| {
+            lines.push(line.to_owned());
+        });
+        assert!(done.unwrap().ending.success());
+        assert_eq!(lines, ["one", "two", "end"]);
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = run(&CommandLine::new("no-such-program-here"), within(1)).unwrap_err();
+        assert_eq!(error.to_string(), "cannot find the program `no-such-program-here`");
+    }
+}

@@ -1,0 +1,282 @@
+//! What a person reads and what a program reads, from the same events.
+//!
+//! Owns: standard output (data only) and standard error (talk, bars).
+//! Never: decides anything; an event is emitted after it happened.
+#![expect(
+    clippy::disallowed_macros,
+    reason = "this module is the door to standard output and standard error"
+)]
+
+use std::io::Write;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::env;
+
+/// How standard output is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum MessageFormat {
+    /// Tables for people on standard output, talk on standard error.
+    #[default]
+    Human,
+    /// One JSON object a line on standard output; no talk.
+    Json,
+}
+
+/// Something that happened, told while the program runs.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event<'a> {
+    /// A stage of the line begins.
+    Stage {
+        /// `build`, `verify`, ...
+        name: &'a str,
+        /// What it works on.
+        subject: &'a str,
+    },
+    /// A step of a stage is done.
+    Done {
+        /// What was done, as a past participle: `compiled`, `fetched`, `linked`, `verified`.
+        action: &'a str,
+        /// To what.
+        subject: &'a str,
+        /// Details for a person; may be empty.
+        detail: &'a str,
+        /// Seconds it took.
+        seconds: f64,
+        /// Whether an earlier result was used instead.
+        cached: bool,
+    },
+    /// Something that a person should know; the run goes on.
+    Note {
+        /// A sentence.
+        text: &'a str,
+    },
+    /// Something that a person should act on; the run goes on.
+    Warning {
+        /// A sentence.
+        text: &'a str,
+    },
+}
+
+/// Whom to tell. Shared by all threads.
+#[derive(Debug)]
+pub struct Report {
+    format: MessageFormat,
+    bars: MultiProgress,
+    draws: bool,
+    quiet: bool,
+    stdout: Mutex<()>,
+}
+
+impl Report {
+    /// A report in one format; `quiet` leaves warnings, results and errors only.
+    pub fn new(format: MessageFormat, quiet: bool) -> Self {
+        let draws = format == MessageFormat::Human && !quiet && env::draws_bars();
+        Self { format, bars: MultiProgress::new(), draws, quiet, stdout: Mutex::new(()) }
+    }
+
+    /// Whether standard output is JSON lines.
+    pub fn is_json(&self) -> bool {
+        self.format == MessageFormat::Json
+    }
+
+    /// Tells one event.
+    pub fn emit(&self, event: &Event<'_>) {
+        if self.is_json() {
+            return self.json_line(event);
+        }
+        let line = match event {
+            Event::Stage { name, subject } => format!("\n{name} {subject}"),
+            Event::Done { action, subject, detail, seconds, cached } => {
+                let took =
+                    if *cached { "cached".to_owned() } else { duration(Duration::from_secs_f64(*seconds)) };
+                let detail = if detail.is_empty() { String::new() } else { format!("  {detail}") };
+                format!("  {action:<9} {subject}{detail}  ({took})")
+            }
+            Event::Note { text } => format!("  note: {text}"),
+            Event::Warning { text } => format!("  warning: {text}"),
+        };
+        if !self.quiet || matches!(event, Event::Warning { .. }) {
+            self.talk(&line);
+        }
+    }
+
+    /// A note; see [`Event::Note`].
+    pub fn note(&self, text: impl AsRef<str>) {
+        self.emit(&Event::Note { text: text.as_ref() });
+    }
+
+    /// A warning; see [`Event::Warning`].
+    pub fn warn(&self, text: impl AsRef<str>) {
+        self.emit(&Event::Warning { text: text.as_ref() });
+    }
+
+    /// The result of a command: `human` on standard output, or one JSON object with `"event": "result"`.
+    pub fn result(&self, command: &str, data: &impl Serialize, human: &str) {
+        if self.is_json() {
+            let mut line = json!({ "event": "result", "command": command });
+            match serde_json::to_value(data) {
+                Ok(Value::Object(fields)) => {
+                    for (name, value) in fields {
+                        line[name] = value;
+                    }
+                }
+                Ok(other) => line["data"] = other,
+                Err(error) => line["error"] = Value::String(error.to_string()),
+            }
+            return self.json_line(&line);
+        }
+        self.raw(human);
+    }
+
+    /// Text that is itself the data asked for (a completion script, a manual page).
+    pub fn raw(&self, text: &str) {
+        let _turn = self.stdout.lock();
+        self.bars.suspend(|| {
+            let mut out = std::io::stdout().lock();
+            // A closed pipe (`| head`) is the reader's wish, not an error.
+            let _closed = out
+                .write_all(text.as_bytes())
+                .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") });
+            let _closed = out.flush();
+        });
+    }
+
+    /// An error, rendered for people or as one JSON object with `"event": "error"`.
+    pub fn error(&self, exit: u8, error: &miette::Report) {
+        if self.is_json() {
+            let rendered = format!("{error:?}");
+            let code = error.code().map(|code| code.to_string());
+            let help = error.help().map(|help| help.to_string());
+            let line = json!({
+                "event": "error", "exit": exit, "code": code, "message": error.to_string(),
+                "help": help, "rendered": rendered,
+            });
+            return self.json_line(&line);
+        }
+        self.talk(&format!("{error:?}"));
+    }
+
+    /// A bar over `total` (bytes or things); plain lines at start and end where no bar can be drawn.
+    pub fn progress(&self, what: &str, kind: ProgressKind, total: Option<u64>) -> Progress {
+        if self.draws {
+            let bar = match total {
+                Some(total) => ProgressBar::new(total),
+                None => ProgressBar::new_spinner(),
+            };
+            let bar = self.bars.add(bar.with_style(kind.style()).with_message(what.to_owned()));
+            bar.enable_steady_tick(Duration::from_millis(100));
+            return Progress { bar };
+        }
+        if self.format == MessageFormat::Human && !self.quiet {
+            let size = match (kind, total) {
+                (ProgressKind::Bytes, Some(total)) => format!(" ({})", bytes(total)),
+                _ => String::new(),
+            };
+            self.talk(&format!("  {what}{size} ..."));
+        }
+        let bar = ProgressBar::hidden();
+        bar.set_length(total.unwrap_or(0));
+        Progress { bar }
+    }
+
+    fn talk(&self, line: &str) {
+        self.bars.suspend(|| eprintln!("{line}"));
+    }
+
+    fn json_line(&self, value: &impl Serialize) {
+        let _turn = self.stdout.lock();
+        let line = serde_json::to_string(value)
+            .unwrap_or_else(|error| json!({"error": error.to_string()}).to_string());
+        let mut out = std::io::stdout().lock();
+        let _closed = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+/// What a bar counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgressKind {
+    /// Bytes, with rate and time left.
+    Bytes,
+    /// Things, with a count.
+    Count,
+}
+
+impl ProgressKind {
+    fn style(self) -> ProgressStyle {
+        let template = match self {
+            Self::Bytes => "  {msg:32!} {bar:28} {bytes:>10}/{total_bytes:10} {bytes_per_sec} {eta}",
+            Self::Count => "  {msg:32!} {bar:28} {pos}/{len} {elapsed}",
+        };
+        ProgressStyle::with_template(template)
+            .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .progress_chars("=> ")
+    }
+}
+
+/// A bar; gone when dropped.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Counts `amount` more.
+    pub fn add(&self, amount: u64) {
+        self.bar.inc(amount);
+    }
+
+    /// Sets the total once it is known.
+    pub fn total(&self, total: u64) {
+        self.bar.set_length(total);
+    }
+
+    /// Says what is being done now.
+    pub fn doing(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A duration for people: `84 ms`, `3.2 s`, `2 min 05 s`.
+pub fn duration(took: Duration) -> String {
+    let seconds = took.as_secs_f64();
+    match seconds {
+        ..1.0 => format!("{:.0} ms", seconds * 1e3),
+        1.0..60.0 => format!("{seconds:.1} s"),
+        _ => format!("{} min {:02.0} s", (seconds / 60.0) as u64, seconds % 60.0),
+    }
+}
+
+/// A size for people, in decimal units as package indexes print them: `11.7 MB`.
+pub fn bytes(count: u64) -> String {
+    match count as f64 {
+        size @ ..1e3 => format!("{size:.0} B"),
+        size @ ..1e6 => format!("{:.1} kB", size / 1e3),
+        size @ ..1e9 => format!("{:.1} MB", size / 1e6),
+        size => format!("{:.2} GB", size / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_durations_read_well() {
+        assert_eq!(bytes(11_700_000), "11.7 MB");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(duration(Duration::from_millis(84)), "84 ms");
+        assert_eq!(duration(Duration::from_secs(125)), "2 min 05 s");
+    }
+}
