@@ -7,3 +7,4 @@ pub mod base;
 pub mod compile;
 pub mod exit;
 pub mod toolchain;
+pub mod verify;
