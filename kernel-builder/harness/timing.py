@@ -13,11 +13,13 @@ import torch
 from candidate import load_package
 from channel import Channel, environment, wait_for
 from oracle import load_reference
-from tensors import append_bytes, as_tensor, read_payloads
+from tensors import as_tensor, read_payloads, write_tensors
 
 # One sample lasts at least this long, so that the clock's own cost and resolution do not count.
 SAMPLE_NS = 1_000_000
 MOST_CALLS = 4096
+# Results of this many rounds are kept: the latest ones.
+DUMPS = 3
 
 
 def clone_of(bytes_moved: int, device: str):
@@ -98,9 +100,11 @@ class HostClock:
             function(*sets[turn % len(sets)], **scalars)
         return (time.perf_counter_ns() - start) / count / 1e9
 
-    def last_set(self) -> int:
-        """The place of the set that the last timed call used."""
-        return (self.turn - 1) % len(self.sets)
+    def result(self, function) -> tuple[object, int]:
+        """What one more call of the rotation returns, and the place of its inputs."""
+        place = self.turn % len(self.sets)
+        self.turn += 1
+        return function(*self.sets[place], **self.scalars), place
 
 
 def load_sets(job: dict, case: dict) -> list[list[torch.Tensor]]:
@@ -114,15 +118,11 @@ def load_sets(job: dict, case: dict) -> list[list[torch.Tensor]]:
     ]
 
 
-def dump_timed(job: dict, case: dict, clock, functions: dict, sets: list, number: int) -> int:
-    """Time the candidate once more and keep what that very call returned; the judge compares it later."""
-    clock.turn += 1
-    place = clock.last_set()
-    output = functions["candidate"](*sets[place], **case["scalars"])
+def dump_timed(job: dict, case: dict, clock, function, slot: int) -> int:
+    """Keep what a call of the rotation returned, for the judge to compare later; the place of its inputs."""
+    output, place = clock.result(function)
     outputs = list(output) if isinstance(output, (tuple, list)) else [output]
-    with open(os.path.join(job["dumps_dir"], f"{case['place']}-{number}.bin"), "wb") as file:
-        for tensor in outputs:
-            append_bytes(file, tensor)
+    write_tensors(os.path.join(job["dumps_dir"], f"{case['place']}-{clock.regime}-{slot}.bin"), outputs)
     return place % len(case["sets"])
 
 
@@ -146,8 +146,9 @@ def time_case(job: dict, case: dict, functions: dict, clock, channel: Channel) -
                 there = {name: clock.sample(name, functions[name]) for name in names}
                 back = {name: clock.sample(name, functions[name]) for name in reversed(names)}
                 blocks.append({name: (there[name] + back[name]) / 2 for name in names})
-            kept = dump_timed(job, case, clock, functions, sets, number)
-            channel.send("round", case=case["place"], regime=clock.regime, blocks=blocks, dump=number, set=kept)
+            slot = number % DUMPS
+            kept = dump_timed(job, case, clock, functions["candidate"], slot)
+            channel.send("round", case=case["place"], regime=clock.regime, blocks=blocks, slot=slot, set=kept)
             answer = os.path.join(job["answers_dir"], f"{case['place']}-{clock.regime}-{number}")
             number += 1
             if wait_for(answer) != "more":
@@ -166,6 +167,7 @@ def clocks_for(job: dict) -> list:
 def play(job: dict, channel: Channel) -> None:
     """Time every case of the job."""
     torch.set_num_threads(job["threads"])
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = job["compiled_dir"]
     package = load_package(job["package"])
     facts = environment(job["device"])
     if wait_for(job["gate"]) != "go":

@@ -4,6 +4,7 @@
 //! A stage uses stages above it and [`base`]; stages meet in `commands` alone.
 
 pub mod base;
+pub mod bench;
 pub mod compile;
 pub mod exit;
 pub mod toolchain;
