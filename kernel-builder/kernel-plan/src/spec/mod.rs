@@ -1,0 +1,43 @@
+//! Reads build.toml (what to build) and op.toml (what the operation means).
+//!
+//! Owns: both languages, a span on every value that a later rule may point at, and the rules across files.
+//! Never: touches a file, and never stops at the first problem.
+
+use std::ops::{Deref, Range};
+
+use serde::{Serialize, Serializer};
+
+pub mod build;
+pub mod op;
+
+pub use build::BuildSpec;
+pub use op::OpSpec;
+
+/// A value and the bytes of the file that it was read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spanned<T> {
+    /// What was read.
+    pub value: T,
+    /// Byte range in the file.
+    pub span: Range<usize>,
+}
+
+impl<T> Spanned<T> {
+    /// Joins a value and its place.
+    pub const fn new(value: T, span: Range<usize>) -> Self {
+        Self { value, span }
+    }
+}
+
+impl<T> Deref for Spanned<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: Serialize> Serialize for Spanned<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value.serialize(serializer)
+    }
+}
