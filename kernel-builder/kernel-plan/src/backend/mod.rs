@@ -3,6 +3,8 @@
 //! Owns: the decision which command builds which source of a variant.
 //! Never: runs a command, looks whether a file exists.
 
+use std::collections::BTreeSet;
+
 use crate::kit::Toolchain;
 use crate::plan::{CommandLine, Unit, VariantPlan};
 use crate::spec::BuildSpec;
@@ -58,6 +60,18 @@ pub struct Source<'a> {
     pub toolkit: Toolkit,
 }
 
+/// The unique name of an extension module and who needs to know it.
+///
+/// The name changes with every source, so a unit that does not use it must not see it: it would be compiled again for
+/// nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Naming<'a> {
+    /// `_<module>_<backend>_<digest>`.
+    pub extension: &'a str,
+    /// Sources that use the name, by themselves or through a header.
+    pub users: &'a BTreeSet<RelPath>,
+}
+
 /// Flags of every host compilation: code for any place in memory, nothing visible but what is exported on purpose.
 pub(crate) const HOST_FLAGS: &[&str] =
     &["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-fno-gnu-unique"];
@@ -75,15 +89,16 @@ pub(crate) fn host_command(source: &Source<'_>, extra: impl IntoIterator<Item = 
 
 /// Plans one variant: every unit and the link, in the order of build.toml.
 ///
-/// `extension` is the unique name of the extension module; `python` are the files of the Python package, relative to
-/// the project. Nothing is looked up on disk; the commands run in the project's folder.
+/// `python` are the files of the Python package, relative to the project. Nothing is looked up on disk; the commands
+/// run in the project's folder.
 pub fn plan(
     spec: &BuildSpec,
     variant: &Variant,
     kit: &Toolchain,
-    extension: &str,
+    naming: &Naming<'_>,
     python: Vec<RelPath>,
 ) -> VariantPlan {
+    let extension = naming.extension;
     let backend = backend_of(variant);
     let id = variant.id();
     let place = |source: &RelPath, ending: &str| {
@@ -93,7 +108,7 @@ pub fn plan(
     let kernels: Vec<&Kernel> =
         spec.kernels_of(backend.id()).filter(|kernel| wanted(kernel, variant.backend)).collect();
     let standard = if variant.framework.version >= Version::new(2, 12) { "c++20" } else { "c++17" };
-    let common = common_flags(spec, variant, backend, kit, extension);
+    let common = common_flags(spec, variant, backend, kit);
     let mut units = Vec::new();
     let binding = torch.iter().flat_map(|torch| torch.src.iter()).map(|path| (path, None));
     let sources = kernels.iter().flat_map(|kernel| kernel.src.iter().map(move |path| (path, Some(*kernel))));
@@ -103,6 +118,9 @@ pub fn plan(
         }
         let includes = kernel.map(|kernel| kernel.include.as_slice()).unwrap_or_default();
         let mut flags = common.clone();
+        if naming.users.contains(path) {
+            flags.push(format!("-DTORCH_EXTENSION_NAME={extension}"));
+        }
         flags.extend(includes.iter().map(|folder| format!("-I{}", folder.as_str())));
         let (object, depfile) = (place(path, "o"), place(path, "d"));
         let source = Source {
@@ -170,13 +188,8 @@ fn common_flags(
     variant: &Variant,
     backend: &dyn Backend,
     kit: &Toolchain,
-    extension: &str,
 ) -> Vec<String> {
-    let mut flags = vec![
-        format!("-DTORCH_EXTENSION_NAME={extension}"),
-        "-DNDEBUG".to_owned(),
-        "-DPy_LIMITED_API=0x03090000".to_owned(),
-    ];
+    let mut flags = vec!["-DNDEBUG".to_owned(), "-DPy_LIMITED_API=0x03090000".to_owned()];
     flags.extend(backend.macros().iter().map(|name| format!("-D{name}")));
     if variant.framework.abi == Abi::Stable {
         let Version { major, minor } = variant.framework.version;
