@@ -131,13 +131,14 @@ const PYTHON_KEYWORDS: &[&str] = &[
 
 checked_text!(
     /// A path inside the kernel project: relative, `/` between the parts, no `.`, `..` or empty part.
+    /// A single `.` is the project's folder itself.
     RelPath,
     "a path inside the project",
     "write it from the project's folder, with `/`, without `..` and without a leading `/`",
     |text| {
         !text.is_empty()
             && !text.contains(['\\', ':', '\0'])
-            && text.split('/').all(|part| !matches!(part, "" | "." | ".."))
+            && (text == "." || text.split('/').all(|part| !matches!(part, "" | "." | "..")))
     }
 );
 
@@ -154,7 +155,7 @@ impl RelPath {
 
     /// Whether this path lies under `folder`.
     pub fn is_under(&self, folder: &RelPath) -> bool {
-        self.0.strip_prefix(&folder.0).is_some_and(|rest| rest.starts_with('/'))
+        folder.0 == "." || self.0.strip_prefix(&folder.0).is_some_and(|rest| rest.starts_with('/'))
     }
 }
 

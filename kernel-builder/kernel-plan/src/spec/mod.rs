@@ -8,10 +8,21 @@ use std::ops::{Deref, Range};
 use serde::{Serialize, Serializer};
 
 pub mod build;
+mod cases;
+pub mod codes;
 pub mod op;
+mod parse_build;
+mod parse_op;
+mod parse_workload;
+pub(crate) mod read;
+pub mod rules;
+pub(crate) mod values;
 
 pub use build::BuildSpec;
 pub use op::OpSpec;
+pub use parse_build::parse_build;
+pub use parse_op::parse_op;
+pub use rules::{Project, check};
 
 /// A value and the bytes of the file that it was read from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,23 @@
+//! A kernel for a backend that `general.backends` does not list would silently not be built.
+
+use crate::diagnostic::Problem;
+use crate::spec::codes;
+
+use super::Project;
+
+pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
+    let build = project.build;
+    let undeclared = build.kernels.iter().filter(|kernel| !build.declares(kernel.backend.value));
+    undeclared
+        .map(|kernel| {
+            let backend = kernel.backend.value;
+            let name = &kernel.name.value;
+            let message =
+                format!("kernel `{name}` uses backend `{backend}`, which `general.backends` does not list");
+            Problem::error(codes::UNDECLARED_BACKEND, message)
+                .at(&build.file, &kernel.backend.span, "used here")
+                .at(&build.file, &build.general.backends.span, "the declared set")
+                .help(format!("add \"{backend}\" to `general.backends`, or remove [kernel.{name}]"))
+        })
+        .collect()
+}
