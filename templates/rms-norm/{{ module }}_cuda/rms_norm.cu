@@ -89,13 +89,6 @@ __device__ __forceinline__ Vector<T> scaled(const Vector<T>& v, const Vector<T>&
                        word_scaled<T>(v.bits.z, weight.bits.z, scale), word_scaled<T>(v.bits.w, weight.bits.w, scale))};
 }
 
-// Hides from the compiler that the packed words are still the loaded ones. Without it the words unpacked for the sum are
-// kept for the scaling, which doubles the registers of half precision.
-template <typename T>
-__device__ __forceinline__ void forget_unpacked(Vector<T>& v) {
-    asm volatile("" : "+r"(v.bits.x), "+r"(v.bits.y), "+r"(v.bits.z), "+r"(v.bits.w));
-}
-
 __device__ __forceinline__ float to_float(float value) { return value; }
 __device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
 __device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
@@ -127,18 +120,21 @@ __device__ __forceinline__ float warp_sum(float value) {
     return value;
 }
 
-// Sum over the block, in the same order in every run, known to all threads. `partial` belongs to this call alone until
-// every thread has left the next one: the caller alternates between two of them, which saves a second barrier.
-__device__ __forceinline__ float block_sum(float value, float* partial) {
+// Sum over the block, known to all of its threads and added in the same order in every run. Called once per kernel.
+__device__ __forceinline__ float block_sum(float value) {
+    __shared__ float4 partial[kMaxThreads / kWarp / 4];
     value = warp_sum(value);
     if (threadIdx.x % kWarp == 0) {
-        partial[threadIdx.x / kWarp] = value;
+        reinterpret_cast<float*>(partial)[threadIdx.x / kWarp] = value;
     }
     __syncthreads();
-    const int warps = (blockDim.x + kWarp - 1) / kWarp;
+    const int warps = blockDim.x / kWarp;
     float total = 0.0f;
-    for (int warp = 0; warp < warps; ++warp) {
-        total += partial[warp];
+#pragma unroll 1
+    for (int warp = 0; warp < warps; warp += 4) {
+        const float4 four = partial[warp / 4];
+        total += (four.x + (warp + 1 < warps ? four.y : 0.0f)) +
+                 ((warp + 2 < warps ? four.z : 0.0f) + (warp + 3 < warps ? four.w : 0.0f));
     }
     return total;
 }
@@ -158,43 +154,71 @@ struct Rows {
     float eps;
 };
 
+// Keeps a pointer as one value in registers. Otherwise its 64-bit arithmetic is repeated under every predicate.
+template <typename Unit>
+__device__ __forceinline__ Unit* pinned(Unit* pointer) {
+    asm volatile("" : "+l"(pointer));
+    return pointer;
+}
+
+constexpr int kMaxRowsPerBlock = 4;
+
+// The largest block of a row held as kUnits vectors per thread, and how many such blocks a multiprocessor must hold.
+// Two blocks of eight vectors only fit with float32: half precision is also kept unpacked and would spill.
+constexpr int max_threads(int units, bool warp_per_row) {
+    return warp_per_row ? kMaxRowsPerBlock * kWarp : units <= 4 ? kMaxThreads : kMaxVectorsInRegisters / units;
+}
+
+constexpr int min_blocks(int units, size_t element_size) { return units > 4 && element_size == 4 ? 2 : 1; }
+
 // A row in the registers of one warp (kWarpPerRow; blockDim.y rows per block) or of one block.
 template <typename T, int kUnits, bool kWarpPerRow>
-__global__ void __launch_bounds__(kUnits <= 4 ? kMaxThreads : kMaxVectorsInRegisters / kUnits)
+__global__ void __launch_bounds__(max_threads(kUnits, kWarpPerRow), min_blocks(kUnits, sizeof(T)))
     rms_norm_in_registers(const Rows<Vector<T>> rows) {
+    int64_t row = blockIdx.x;
+    if constexpr (kWarpPerRow) {
+        row = row * blockDim.y + threadIdx.y;
+        if (row >= rows.count) {
+            return;
+        }
+    }
     const int length = static_cast<int>(rows.length);
-    __shared__ float partial[2][kMaxThreads / kWarp];
-    int phase = 0;
-    const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
-    const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.y;
-    for (int64_t row = first; row < rows.count; row += step) {
-        const Vector<T>* input = rows.input + row * rows.input_stride;
-        Vector<T> held[kUnits];
+    const Vector<T>* input = pinned(rows.input + row * rows.input_stride + threadIdx.x);
+    Vector<T> held[kUnits];
 #pragma unroll
-        for (int i = 0; i < kUnits; ++i) {
-            const int column = threadIdx.x + i * blockDim.x;
-            held[i].bits = column < length ? __ldcs(&input[column].bits) : make_uint4(0, 0, 0, 0);
-        }
-        float sum = 0.0f;
+    for (int i = 0; i < kUnits; ++i) {
+        const int offset = i * blockDim.x;
+        held[i].bits = threadIdx.x + offset < length ? __ldcs(&input[offset].bits) : make_uint4(0, 0, 0, 0);
+    }
+    float sum = 0.0f;
 #pragma unroll
-        for (int i = 0; i < kUnits; ++i) {
-            sum += square_sum(held[i]);
-        }
-        if constexpr (kWarpPerRow) {
-            sum = warp_sum(sum);
-        } else {
-            sum = block_sum(sum, partial[phase]);
-            phase ^= 1;
-        }
-        const float scale = rsqrtf(sum * rows.inverse_hidden + rows.eps);
-        Vector<T>* out = rows.out + row * rows.out_stride;
+    for (int i = 0; i < kUnits; ++i) {
+        sum += square_sum(held[i]);
+    }
+    if constexpr (kWarpPerRow) {
+        sum = warp_sum(sum);
+    } else {
+        sum = block_sum(sum);
+    }
+    const float scale = rsqrtf(sum * rows.inverse_hidden + rows.eps);
+    Vector<T>* out = pinned(rows.out + row * rows.out_stride + threadIdx.x);
+    const Vector<T>* weight = pinned(rows.weight + threadIdx.x);
+    constexpr int kGroup = kUnits < 4 ? kUnits : 4;
 #pragma unroll
-        for (int i = 0; i < kUnits; ++i) {
-            const int column = threadIdx.x + i * blockDim.x;
-            forget_unpacked(held[i]);
-            if (column < length) {
-                const Vector<T> weight = {__ldg(&rows.weight[column].bits)};
-                __stcs(&out[column].bits, scaled(held[i], weight, scale).bits);
+    for (int first = 0; first < kUnits; first += kGroup) {
+        // The weights of a group are all asked for before the first is used.
+        Vector<T> factor[kGroup];
+#pragma unroll
+        for (int i = 0; i < kGroup; ++i) {
+            const int offset = (first + i) * blockDim.x;
+            factor[i].bits = threadIdx.x + offset < length ? __ldg(&weight[offset].bits) : make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (int i = 0; i < kGroup; ++i) {
+            const int offset = (first + i) * blockDim.x;
+            const Vector<T> result = scaled(held[first + i], factor[i], scale);
+            if (threadIdx.x + offset < length) {
+                __stcs(&out[offset].bits, result.bits);
             }
         }
     }
@@ -203,36 +227,41 @@ __global__ void __launch_bounds__(kUnits <= 4 ? kMaxThreads : kMaxVectorsInRegis
 // The fallback: one block per row, which reads the row once for the sum and once more for the scaling.
 template <typename Unit>
 __global__ void __launch_bounds__(kMaxThreads) rms_norm_read_twice(const Rows<Unit> rows) {
-    __shared__ float partial[2][kMaxThreads / kWarp];
-    int phase = 0;
-    for (int64_t row = blockIdx.x; row < rows.count; row += gridDim.x) {
-        const Unit* input = rows.input + row * rows.input_stride;
-        float sum = 0.0f;
+    const int64_t row = blockIdx.x;
+    const Unit* input = rows.input + row * rows.input_stride;
+    float sum = 0.0f;
 #pragma unroll 4
-        for (int64_t column = threadIdx.x; column < rows.length; column += blockDim.x) {
-            sum += square_sum(input[column]);
-        }
-        sum = block_sum(sum, partial[phase]);
-        phase ^= 1;
-        const float scale = rsqrtf(sum * rows.inverse_hidden + rows.eps);
-        Unit* out = rows.out + row * rows.out_stride;
+    for (int64_t column = threadIdx.x; column < rows.length; column += blockDim.x) {
+        sum += square_sum(input[column]);
+    }
+    sum = block_sum(sum);
+    const float scale = rsqrtf(sum * rows.inverse_hidden + rows.eps);
+    Unit* out = rows.out + row * rows.out_stride;
 #pragma unroll 4
-        for (int64_t column = threadIdx.x; column < rows.length; column += blockDim.x) {
-            out[column] = scaled(input[column], rows.weight[column], scale);
-        }
+    for (int64_t column = threadIdx.x; column < rows.length; column += blockDim.x) {
+        out[column] = scaled(input[column], rows.weight[column], scale);
     }
 }
 
+// One launch, or several where the rows outnumber the 2^31 - 1 blocks of a grid.
 template <typename Unit>
-cudaError_t launch(void (*kernel)(Rows<Unit>), const Rows<Unit>& rows, int64_t blocks, dim3 threads,
-                   cudaStream_t stream) {
-    // The x axis of a grid ends at 2^31 - 1 blocks; the kernels stride over what lies beyond.
-    constexpr int64_t kMaxBlocks = 0x7fffffff;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks));
-    config.blockDim = threads;
-    config.stream = stream;
-    return cudaLaunchKernelEx(&config, kernel, rows);
+cudaError_t launch(void (*kernel)(Rows<Unit>), Rows<Unit> rows, dim3 threads, cudaStream_t stream) {
+    const int64_t rows_per_block = threads.y;
+    const int64_t rows_per_launch = 0x7fffffff * rows_per_block;
+    const int64_t last = rows.count;
+    for (int64_t first = 0; first < last; first += rows_per_launch) {
+        rows.count = last - first < rows_per_launch ? last - first : rows_per_launch;
+        cudaLaunchConfig_t config = {};
+        config.gridDim = dim3(static_cast<unsigned>((rows.count + rows_per_block - 1) / rows_per_block));
+        config.blockDim = threads;
+        config.stream = stream;
+        if (const cudaError_t error = cudaLaunchKernelEx(&config, kernel, rows)) {
+            return error;
+        }
+        rows.out += rows_per_launch * rows.out_stride;
+        rows.input += rows_per_launch * rows.input_stride;
+    }
+    return cudaSuccess;
 }
 
 int round_up_to_warps(int64_t threads) {
@@ -243,15 +272,14 @@ int round_up_to_warps(int64_t threads) {
 template <typename T, int kUnits>
 cudaError_t launch_block_per_row(const Rows<Vector<T>>& rows, cudaStream_t stream) {
     const dim3 threads(round_up_to_warps((rows.length + kUnits - 1) / kUnits));
-    return launch<Vector<T>>(rms_norm_in_registers<T, kUnits, false>, rows, rows.count, threads, stream);
+    return launch<Vector<T>>(rms_norm_in_registers<T, kUnits, false>, rows, threads, stream);
 }
 
 template <typename T, int kUnits>
 cudaError_t launch_warp_per_row(const Rows<Vector<T>>& rows, cudaStream_t stream) {
     // Few rows are spread over the multiprocessors; many share a block, which saves on block launches.
-    const int rows_per_block = rows.count >= 2048 ? 4 : 1;
-    const int64_t blocks = (rows.count + rows_per_block - 1) / rows_per_block;
-    return launch<Vector<T>>(rms_norm_in_registers<T, kUnits, true>, rows, blocks, dim3(kWarp, rows_per_block), stream);
+    const int rows_per_block = rows.count >= 2048 ? kMaxRowsPerBlock : 1;
+    return launch<Vector<T>>(rms_norm_in_registers<T, kUnits, true>, rows, dim3(kWarp, rows_per_block), stream);
 }
 
 // The choice by row length in vectors. The thresholds are from measurements on an H200: about 128 threads with four
@@ -280,7 +308,7 @@ cudaError_t launch_vectors(const Rows<Vector<T>>& rows, cudaStream_t stream) {
     if (rows.length <= kMaxVectorsInRegisters) {
         return launch_block_per_row<T, 8>(rows, stream);
     }
-    return launch<Vector<T>>(rms_norm_read_twice<Vector<T>>, rows, rows.count, dim3(kMaxThreads), stream);
+    return launch<Vector<T>>(rms_norm_read_twice<Vector<T>>, rows, dim3(kMaxThreads), stream);
 }
 
 bool is_vector_multiple(uint64_t bytes) { return bytes % kVectorBytes == 0; }
@@ -307,7 +335,7 @@ cudaError_t launch_typed(void* out, const void* input, const void* weight, int64
                                 static_cast<const Unit*>(weight), rows, out_row_stride, input_row_stride,
                                 hidden, inverse_hidden, eps};
     const dim3 threads(round_up_to_warps((hidden + 3) / 4));
-    return launch<Unit>(rms_norm_read_twice<Unit>, scalars, rows, threads, stream);
+    return launch<Unit>(rms_norm_read_twice<Unit>, scalars, threads, stream);
 }
 
 } // namespace
