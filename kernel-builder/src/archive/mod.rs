@@ -48,15 +48,16 @@ pub fn records(project: &Path) -> Vec<Measurement> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// The newest record of each (workload, dtype, regime) of one artifact on one device, in the order of first sight.
-pub fn latest(project: &Path, artifact: &Digest, device: &str) -> Vec<Measurement> {
+/// The newest record of each (workload, dtype, regime, device) of one artifact, in the order of first sight.
+pub fn latest(project: &Path, artifact: &Digest) -> Vec<Measurement> {
     let mut found: Vec<Measurement> = Vec::new();
     for record in records(project) {
-        if record.artifact != *artifact || record.device != device {
+        if record.artifact != *artifact {
             continue;
         }
         let same = |other: &Measurement| {
-            (&other.workload, &other.dtype, &other.regime) == (&record.workload, &record.dtype, &record.regime)
+            (&other.workload, &other.dtype, &other.regime, &other.device)
+                == (&record.workload, &record.dtype, &record.regime, &record.device)
         };
         match found.iter().position(same) {
             Some(at) => found[at] = record,

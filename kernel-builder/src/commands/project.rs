@@ -26,6 +26,9 @@ use crate::package::Provenance;
 /// The list of every variant that exists, compiled in: `variants.toml` of the repository.
 const MATRIX: &str = include_str!("../../../variants.toml");
 
+/// The torch that judges a kernel when no build says otherwise.
+pub const TORCH: &str = "2.11";
+
 /// The folder argument that every verb has.
 #[derive(Debug, Clone, Args)]
 pub struct ProjectDir {
@@ -136,6 +139,13 @@ pub fn matrix() -> Result<Matrix, Failure> {
         exit: exit::PLAN,
         reports: problems.into_iter().map(miette::Report::new).collect(),
     })
+}
+
+/// The torch release that the project's variants are built against, the newest of them: the one that judges.
+pub fn torch_of(project: &Project) -> Result<String, Failure> {
+    let chosen = kernel_plan::variant::select(&project.build, &matrix()?, super::build::host_cpu());
+    let newest = chosen.ok().into_iter().flatten().map(|variant| variant.framework.version).max();
+    Ok(newest.map_or_else(|| TORCH.to_owned(), |version| version.to_string()))
 }
 
 impl Project {
