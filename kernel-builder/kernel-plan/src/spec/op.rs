@@ -248,14 +248,14 @@ pub struct CaseTensor {
 }
 
 impl CaseTensor {
-    /// Elements in total.
+    /// Elements in total; the largest number where it has no room.
     pub fn elements(&self) -> u64 {
-        self.shape.iter().product()
+        self.shape.iter().fold(1, |elements: u64, length| elements.saturating_mul(*length))
     }
 
     /// Bytes of a dense tensor of this shape.
     pub fn bytes(&self) -> u64 {
-        self.elements() * self.dtype.size_bytes() as u64
+        self.elements().saturating_mul(self.dtype.size_bytes() as u64)
     }
 }
 

@@ -249,7 +249,10 @@ fn stable_abi(node: &Node<'_>) -> Option<StableAbi> {
             table.finish();
             Some(StableAbi::PerBackend(floors))
         }
-        _ => node.wrong_type("a version such as \"2.11\", or a table with a version per backend"),
+        _ => node.wrong_type(
+            "a version, or a table with a version per backend",
+            "\"2.11\", or { cuda = \"2.11\" }",
+        ),
     }
 }
 

@@ -60,16 +60,17 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         .require_table("tolerance", "[tolerance] with accumulate, length and roundings")
         .and_then(|table| tolerance(table, &defined));
     let workload_table = root.table("workload");
-    let has_workloads = workload_table.is_some();
+    let written = names(workload_table.as_ref()).len();
     let workloads =
         workload_table.map(|table| parse_workload::workloads(&table, &defined)).unwrap_or_default();
-    let verifiable = workloads.iter().any(|workload| workload.purposes.contains(&Purpose::Verify));
-    if !verifiable {
+    // A workload that could not be read has been reported, and might have been the one.
+    if workloads.len() == written
+        && !workloads.iter().any(|workload| workload.purposes.contains(&Purpose::Verify))
+    {
         let problem =
             Problem::warning(codes::NO_WORKLOAD, "no workload is for verifying, so nothing can be verified")
                 .help("add [workload.small] with axes = { ... }, and give it odd lengths too");
-        let label =
-            if has_workloads { "none of the workloads verifies" } else { "no [workload.NAME] at all" };
+        let label = if written == 0 { "no [workload.NAME] at all" } else { "none of the workloads verifies" };
         root.report(problem, &root.place(), label);
     }
     let (inputs, outputs, call) = (inputs?, outputs?, call?);

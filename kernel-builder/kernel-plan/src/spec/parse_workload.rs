@@ -152,7 +152,7 @@ fn dtypes(node: &Node<'_>, defined: &Defined<'_>) -> Option<Vec<(PythonName, Vec
                 };
             ranges.iter().map(|range| Some((range.name.value.clone(), chosen(range)?))).collect()
         }
-        (_, [_]) => node.wrong_type("a list of dtypes"),
+        (_, [_]) => node.wrong_type("a list of dtypes", "[\"bf16\"]"),
         (_, []) => {
             let problem = Problem::error(
                 codes::UNKNOWN_DTYPE,
@@ -162,7 +162,7 @@ fn dtypes(node: &Node<'_>, defined: &Defined<'_>) -> Option<Vec<(PythonName, Vec
             node.report(problem, &node.span(), "nothing to choose");
             None
         }
-        _ => node.wrong_type("a table with a list per type variable"),
+        _ => node.wrong_type("a table with a list per type variable", "{ T = [\"bf16\"] }"),
     }
 }
 

@@ -4,6 +4,7 @@
 //! Never: knows a key of build.toml or op.toml; those are in the files that read them.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,9 +24,15 @@ pub(crate) fn document<T>(
     let sink = Sink { file: Arc::clone(file), problems: RefCell::default() };
     let (root, errors) = DeTable::parse_recoverable(&file.text);
     if !errors.is_empty() {
+        // What follows on the same line is nearly always an echo of the first.
+        let mut lines = BTreeSet::new();
         for error in errors {
             let span = error.span().unwrap_or(0..0);
-            sink.push(Problem::error(codes::SYNTAX, error.message()).at(file, &span, "here"));
+            if lines.insert(line_of(file, span.start)) {
+                let problem = Problem::error(codes::SYNTAX, format!("not TOML: {}", error.message()))
+                    .help("a quote, bracket or comma is often missing on this line or the one above");
+                sink.push(problem.at(file, &span, "here"));
+            }
         }
         return (None, sink.into_sorted());
     }
@@ -37,6 +44,11 @@ pub(crate) fn document<T>(
         known: Vec::new(),
     });
     (value, sink.into_sorted())
+}
+
+/// The line that a byte is on, from 0.
+fn line_of(file: &SourceFile, offset: usize) -> usize {
+    file.text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
 }
 
 /// Where problems are collected.
@@ -204,7 +216,7 @@ impl<'a> Node<'a> {
                 place: self.key.clone(),
                 known: Vec::new(),
             }),
-            _ => self.wrong_type("a table"),
+            _ => self.wrong_type("a table", "{ key = \"value\" }"),
         }
     }
 
@@ -217,7 +229,7 @@ impl<'a> Node<'a> {
                     .map(|value| Node { sink: self.sink, path: self.path.clone(), key: value.span(), value })
                     .collect(),
             ),
-            _ => self.wrong_type("a list"),
+            _ => self.wrong_type("a list", "[\"one\", \"two\"]"),
         }
     }
 
@@ -231,28 +243,40 @@ impl<'a> Node<'a> {
         self.value.span()
     }
 
-    /// Reports that something else is wanted; always `None`.
-    pub(crate) fn wrong_type<T>(&self, want: &str) -> Option<T> {
-        let found = match self.value.get_ref() {
-            DeValue::String(_) => "a string",
-            DeValue::Integer(_) => "an integer",
-            DeValue::Float(_) => "a float",
-            DeValue::Boolean(_) => "a boolean",
-            DeValue::Datetime(_) => "a date",
-            DeValue::Array(_) => "a list",
-            DeValue::Table(_) => "a table",
+    /// Reports that something else is wanted, and how that is written; always `None`.
+    pub(crate) fn wrong_type<T>(&self, want: &str, example: &str) -> Option<T> {
+        let (found, is_plain) = match self.value.get_ref() {
+            DeValue::String(_) => ("a string", true),
+            DeValue::Integer(_) => ("an integer", true),
+            DeValue::Float(_) => ("a float", true),
+            DeValue::Boolean(_) => ("a boolean", true),
+            DeValue::Datetime(_) => ("a date", true),
+            DeValue::Array(_) => ("a list", false),
+            DeValue::Table(_) => ("a table", false),
         };
-        let message = format!("`{}` must be {want}, and it is {found}", self.path);
         // The value of a `[section]` has no place of its own that would fit under one caret.
         let span = if self.value.get_ref().is_table() { self.key.clone() } else { self.span() };
-        self.report(Problem::error(codes::WRONG_TYPE, message), &span, format!("this is {found}"));
+        let written = &self.sink.file.text[span.clone()];
+        let help = match (want, is_plain) {
+            ("a list", true) => format!("put it in brackets: [{written}]"),
+            ("a string", true) => format!("put it in quotes: \"{written}\""),
+            ("an integer", true) if written.trim_matches('"').parse::<i64>().is_ok() => {
+                format!("without quotes: {}", written.trim_matches('"'))
+            }
+            _ => format!("for example: {example}"),
+        };
+        let problem =
+            Problem::error(codes::WRONG_TYPE, format!("`{}` must be {want}, and it is {found}", self.path))
+                .help(help);
+        self.report(problem, &span, format!("this is {found}"));
         None
     }
 
-    /// Reports an integer that does not fit; always `None`.
+    /// Reports a number that does not fit; always `None`.
     fn out_of_range<T>(&self, want: &str) -> Option<T> {
-        let message = format!("`{}` must be {want}", self.path);
-        self.report(Problem::error(codes::BAD_VALUE, message), &self.span(), "this is out of range");
+        let written = &self.sink.file.text[self.span()];
+        let problem = Problem::error(codes::BAD_VALUE, format!("`{}` cannot be {written}", self.path));
+        self.report(problem.help(format!("write {want}")), &self.span(), "out of range");
         None
     }
 
@@ -274,19 +298,19 @@ pub(crate) trait Read: Sized {
 
 impl Read for String {
     fn read(node: &Node<'_>) -> Option<Self> {
-        node.value().as_str().map(str::to_owned).or_else(|| node.wrong_type("a string"))
+        node.value().as_str().map(str::to_owned).or_else(|| node.wrong_type("a string", "\"text\""))
     }
 }
 
 impl Read for bool {
     fn read(node: &Node<'_>) -> Option<Self> {
-        node.value().as_bool().or_else(|| node.wrong_type("true or false"))
+        node.value().as_bool().or_else(|| node.wrong_type("true or false", "true"))
     }
 }
 
 impl Read for i64 {
     fn read(node: &Node<'_>) -> Option<Self> {
-        let Some(integer) = node.value().as_integer() else { return node.wrong_type("an integer") };
+        let Some(integer) = node.value().as_integer() else { return node.wrong_type("an integer", "1") };
         Self::from_str_radix(integer.as_str(), integer.radix())
             .ok()
             .or_else(|| node.out_of_range("an integer of 64 bits"))
@@ -296,14 +320,14 @@ impl Read for i64 {
 impl Read for u64 {
     fn read(node: &Node<'_>) -> Option<Self> {
         let value = i64::read(node)?;
-        Self::try_from(value).ok().or_else(|| node.out_of_range("zero or more"))
+        Self::try_from(value).ok().or_else(|| node.out_of_range("a number that is zero or more"))
     }
 }
 
 impl Read for u32 {
     fn read(node: &Node<'_>) -> Option<Self> {
         let value = i64::read(node)?;
-        Self::try_from(value).ok().or_else(|| node.out_of_range("between zero and 4294967295"))
+        Self::try_from(value).ok().or_else(|| node.out_of_range("a number between 0 and 4294967295"))
     }
 }
 
@@ -312,7 +336,7 @@ impl Read for f64 {
         let text = match node.value() {
             DeValue::Float(float) => float.as_str(),
             DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
-            _ => return node.wrong_type("a float"),
+            _ => return node.wrong_type("a float", "1e-6"),
         };
         text.parse()
             .ok()

@@ -31,6 +31,11 @@ pub struct Row {
 }
 
 impl Matrix {
+    /// The row of a variant that was chosen from this matrix.
+    pub fn row(&self, variant: &Variant) -> Option<&Row> {
+        self.rows.iter().find(|row| row.variant.value == *variant)
+    }
+
     /// Reads the text of variants.toml.
     ///
     /// # Errors

@@ -1,4 +1,6 @@
 //! A declared backend of a compiled kernel for which nothing is compiled: it ships Python alone.
+//!
+//! Never: an error, because a project may mean exactly that.
 
 use crate::diagnostic::Problem;
 use crate::spec::codes;

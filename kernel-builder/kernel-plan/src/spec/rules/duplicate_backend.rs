@@ -1,4 +1,6 @@
 //! A backend that `general.backends` lists more than once.
+//!
+//! Never: removes it; the first is used until the author does.
 
 use crate::diagnostic::Problem;
 use crate::spec::codes;

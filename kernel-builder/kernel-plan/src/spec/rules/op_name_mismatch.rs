@@ -1,4 +1,6 @@
 //! op.toml and build.toml should speak of the same operation, or records of it are filed under two names.
+//!
+//! Never: an error, because one kernel may hold several operations.
 
 use crate::diagnostic::Problem;
 use crate::spec::codes;

@@ -1,4 +1,6 @@
 //! Every file and include folder that a specification names is there.
+//!
+//! Never: looks for itself; the caller lists the files.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! A capability that reads well and that no CUDA toolkit compiles for, such as 9.5 or 8.0a.
+//!
+//! Never: judges whether one given toolkit knows it; the backend does.
 
 use crate::diagnostic::Problem;
 use crate::spec::{Spanned, codes};

@@ -1,4 +1,6 @@
 //! The header beside a listed binding belongs in the list too: builds that copy only what is listed miss it.
+//!
+//! Never: reads a source to see what it includes.
 
 use crate::diagnostic::Problem;
 use crate::spec::codes;

@@ -1,0 +1,8 @@
+//! The tests of this crate, one binary: whole files in, rendered text or plain values out.
+
+mod errors;
+mod project;
+mod spec;
+mod tidy;
+mod units;
+mod variant;
