@@ -10,6 +10,11 @@
 #include <immintrin.h>
 #endif
 
+#if defined(__GNUC__) && !defined(__clang__)
+// gcc notes that wide vectors are passed differently under different instruction sets; none leaves its own here.
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
 namespace {
 
 using RowsFunction = void (*)(void* out, const void* input, const void* weight, int64_t first_row, int64_t last_row,

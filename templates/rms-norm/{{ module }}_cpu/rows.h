@@ -14,66 +14,87 @@ typedef uint16_t Halves __attribute__((vector_size(32)));
 
 constexpr int64_t kLanes = 16;
 
-struct Float32 {
-    using Storage = float;
-
-    KERNEL_TARGET static inline Floats load(const Storage* from) {
-        Floats value;
-        std::memcpy(&value, from, sizeof value);
-        return value;
-    }
-
-    KERNEL_TARGET static inline void store(Storage* to, Floats value) { std::memcpy(to, &value, sizeof value); }
+// What one load moves: kElements of a type, as kParts vectors of float32. Which element goes to which lane is the
+// type's own business, as long as load and store agree.
+template <int64_t kParts>
+struct Block {
+    Floats part[kParts];
 };
 
-struct BFloat16 {
-    using Storage = uint16_t;
+struct Float32 {
+    using Storage = float;
+    static constexpr int64_t kParts = 1;
+    static constexpr int64_t kElements = kLanes;
 
-    KERNEL_TARGET static inline Floats load(const Storage* from) {
-        Halves halves;
-        std::memcpy(&halves, from, sizeof halves);
-        return (Floats)(__builtin_convertvector(halves, Words) << 16);
+    KERNEL_TARGET static inline Block<kParts> load(const Storage* from) {
+        Block<kParts> block;
+        std::memcpy(&block, from, sizeof block);
+        return block;
     }
 
-    // Rounds to nearest, ties to even; a NaN keeps its sign and becomes quiet, so that rounding cannot make it infinite.
-    KERNEL_TARGET static inline void store(Storage* to, Floats value) {
+    KERNEL_TARGET static inline void store(Storage* to, const Block<kParts>& block) {
+        std::memcpy(to, &block, sizeof block);
+    }
+};
+
+// A bfloat16 is the upper half of a float32. Two of them lie in a 32-bit word: a shift makes a float32 of one, a mask of
+// the other, which needs no rearranging of lanes.
+struct BFloat16 {
+    using Storage = uint16_t;
+    static constexpr int64_t kParts = 2;
+    static constexpr int64_t kElements = 2 * kLanes;
+
+    KERNEL_TARGET static inline Block<kParts> load(const Storage* from) {
+        Words words;
+        std::memcpy(&words, from, sizeof words);
+        return {{(Floats)(words << 16), (Floats)(words & 0xffff0000)}};
+    }
+
+    KERNEL_TARGET static inline void store(Storage* to, const Block<kParts>& block) {
+        const Words words = (rounded(block.part[0]) >> 16) | (rounded(block.part[1]) & 0xffff0000);
+        std::memcpy(to, &words, sizeof words);
+    }
+
+    // The upper half of the result is the bfloat16, to nearest, ties to even. A NaN keeps its sign and becomes quiet, so
+    // that rounding cannot make it infinite.
+    KERNEL_TARGET static inline Words rounded(const Floats& value) {
         const Words bits = (Words)value;
-        const Words rounded = bits + 0x7fff + ((bits >> 16) & 1);
-        const Words quiet = bits | 0x00400000;
+        const Words nearest = bits + 0x7fff + ((bits >> 16) & 1);
         const Mask is_nan = value != value;
-        const Words chosen = is_nan ? quiet : rounded;
-        const Halves halves = __builtin_convertvector(chosen >> 16, Halves);
-        std::memcpy(to, &halves, sizeof halves);
+        return is_nan ? bits | 0x00400000 : nearest;
     }
 };
 
 struct Float16 {
     using Storage = uint16_t;
+    static constexpr int64_t kParts = 1;
+    static constexpr int64_t kElements = kLanes;
 
 #if KERNEL_FLOAT16_LANES == 16
     // The zero-masking form: gcc 12 warns of an uninitialised value inside its own header for the plain one.
     static constexpr __mmask16 kAllLanes = 0xffff;
 
-    KERNEL_TARGET static inline Floats load(const Storage* from) {
-        return (Floats)_mm512_maskz_cvtph_ps(kAllLanes, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+    KERNEL_TARGET static inline Block<kParts> load(const Storage* from) {
+        const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+        return {{(Floats)_mm512_maskz_cvtph_ps(kAllLanes, halves)}};
     }
 
-    KERNEL_TARGET static inline void store(Storage* to, Floats value) {
+    KERNEL_TARGET static inline void store(Storage* to, const Block<kParts>& block) {
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
-                            _mm512_maskz_cvtps_ph(kAllLanes, (__m512)value, _MM_FROUND_TO_NEAREST_INT));
+                            _mm512_maskz_cvtps_ph(kAllLanes, (__m512)block.part[0], _MM_FROUND_TO_NEAREST_INT));
     }
 #elif KERNEL_FLOAT16_LANES == 8
-    KERNEL_TARGET static inline Floats load(const Storage* from) {
+    KERNEL_TARGET static inline Block<kParts> load(const Storage* from) {
         const __m128i* halves = reinterpret_cast<const __m128i*>(from);
         const __m256 parts[2] = {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
-        Floats value;
-        std::memcpy(&value, parts, sizeof value);
-        return value;
+        Block<kParts> block;
+        std::memcpy(&block, parts, sizeof block);
+        return block;
     }
 
-    KERNEL_TARGET static inline void store(Storage* to, Floats value) {
+    KERNEL_TARGET static inline void store(Storage* to, const Block<kParts>& block) {
         __m256 parts[2];
-        std::memcpy(parts, &value, sizeof value);
+        std::memcpy(parts, &block, sizeof block);
         __m128i* halves = reinterpret_cast<__m128i*>(to);
         _mm_storeu_si128(halves, _mm256_cvtps_ph(parts[0], _MM_FROUND_TO_NEAREST_INT));
         _mm_storeu_si128(halves + 1, _mm256_cvtps_ph(parts[1], _MM_FROUND_TO_NEAREST_INT));
@@ -81,7 +102,7 @@ struct Float16 {
 #else
     // A float16 moved to the exponent field of a float32 is too small by 2^112, subnormal numbers included, so one exact
     // multiplication converts both; infinities and NaNs get the exponent of their new format.
-    KERNEL_TARGET static inline Floats load(const Storage* from) {
+    KERNEL_TARGET static inline Block<kParts> load(const Storage* from) {
         Halves halves;
         std::memcpy(&halves, from, sizeof halves);
         const Words wide = __builtin_convertvector(halves, Words);
@@ -89,13 +110,13 @@ struct Float16 {
         const Words finite = (Words)((Floats)magnitude * 0x1p112f);
         const Words special = magnitude | 0x7f800000;
         const Mask is_special = (Mask)magnitude >= 0x0f800000;
-        return (Floats)((is_special ? special : finite) | ((wide & 0x8000) << 16));
+        return {{(Floats)((is_special ? special : finite) | ((wide & 0x8000) << 16))}};
     }
 
     // Rounds to nearest, ties to even: in the normal range by adding just under half of the last bit kept (and that bit),
     // in the subnormal range by letting the adder round.
-    KERNEL_TARGET static inline void store(Storage* to, Floats value) {
-        const Words bits = (Words)value;
+    KERNEL_TARGET static inline void store(Storage* to, const Block<kParts>& block) {
+        const Words bits = (Words)block.part[0];
         const Words magnitude = bits & 0x7fffffff;
         const Mask is_nan = (Mask)magnitude > 0x7f800000;
         const Mask is_small = (Mask)magnitude < 0x38800000;
@@ -114,8 +135,8 @@ struct Float16 {
 };
 
 template <typename Type>
-KERNEL_TARGET inline Floats load_tail(const typename Type::Storage* from, int64_t count) {
-    typename Type::Storage padded[kLanes] = {};
+KERNEL_TARGET inline Block<Type::kParts> load_tail(const typename Type::Storage* from, int64_t count) {
+    typename Type::Storage padded[Type::kElements] = {};
     std::memcpy(padded, from, count * sizeof *padded);
     return Type::load(padded);
 }
@@ -124,21 +145,24 @@ KERNEL_TARGET inline Floats load_tail(const typename Type::Storage* from, int64_
 // the rounding error of long rows small and hides the latency of the adder.
 template <typename Type>
 KERNEL_TARGET inline float square_sum(const typename Type::Storage* row, int64_t hidden) {
+    constexpr int64_t kBlocks = 4 / Type::kParts;
     Floats sums[4] = {};
     int64_t column = 0;
-    for (; column + 4 * kLanes <= hidden; column += 4 * kLanes) {
-        for (int i = 0; i < 4; ++i) {
-            const Floats value = Type::load(row + column + i * kLanes);
-            sums[i] += value * value;
+    for (; column + kBlocks * Type::kElements <= hidden; column += kBlocks * Type::kElements) {
+        for (int64_t i = 0; i < kBlocks; ++i) {
+            const Block<Type::kParts> block = Type::load(row + column + i * Type::kElements);
+            for (int64_t part = 0; part < Type::kParts; ++part) {
+                sums[i * Type::kParts + part] += block.part[part] * block.part[part];
+            }
         }
     }
-    for (; column + kLanes <= hidden; column += kLanes) {
-        const Floats value = Type::load(row + column);
-        sums[0] += value * value;
-    }
-    if (column < hidden) {
-        const Floats value = load_tail<Type>(row + column, hidden - column);
-        sums[1] += value * value;
+    for (; column < hidden; column += Type::kElements) {
+        const int64_t count = hidden - column;
+        const Block<Type::kParts> block =
+            count < Type::kElements ? load_tail<Type>(row + column, count) : Type::load(row + column);
+        for (int64_t part = 0; part < Type::kParts; ++part) {
+            sums[part] += block.part[part] * block.part[part];
+        }
     }
     const Floats sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     float lanes[kLanes];
@@ -152,16 +176,27 @@ KERNEL_TARGET inline float square_sum(const typename Type::Storage* row, int64_t
 }
 
 template <typename Type>
+KERNEL_TARGET inline Block<Type::kParts> scaled(const Block<Type::kParts>& block, const Block<Type::kParts>& weight,
+                                                float scale) {
+    Block<Type::kParts> result;
+    for (int64_t part = 0; part < Type::kParts; ++part) {
+        result.part[part] = block.part[part] * scale * weight.part[part];
+    }
+    return result;
+}
+
+template <typename Type>
 KERNEL_TARGET inline void scale_row(typename Type::Storage* out, const typename Type::Storage* row,
-                      const typename Type::Storage* weight, int64_t hidden, float scale) {
+                                    const typename Type::Storage* weight, int64_t hidden, float scale) {
     int64_t column = 0;
-    for (; column + kLanes <= hidden; column += kLanes) {
-        Type::store(out + column, Type::load(row + column) * scale * Type::load(weight + column));
+    for (; column + Type::kElements <= hidden; column += Type::kElements) {
+        Type::store(out + column, scaled<Type>(Type::load(row + column), Type::load(weight + column), scale));
     }
     if (column < hidden) {
         const int64_t count = hidden - column;
-        typename Type::Storage tail[kLanes];
-        Type::store(tail, load_tail<Type>(row + column, count) * scale * load_tail<Type>(weight + column, count));
+        typename Type::Storage tail[Type::kElements];
+        Type::store(tail, scaled<Type>(load_tail<Type>(row + column, count), load_tail<Type>(weight + column, count),
+                                       scale));
         std::memcpy(out + column, tail, count * sizeof *tail);
     }
 }
