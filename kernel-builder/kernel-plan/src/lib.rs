@@ -3,4 +3,5 @@
 //! Owns: the two specification languages, the variant matrix, the backends.
 //! Never: reads a file, starts a process, opens a socket, looks at a clock.
 
+pub mod kit;
 pub mod plan;

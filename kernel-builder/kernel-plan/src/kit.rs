@@ -1,0 +1,67 @@
+//! What a build uses: compilers, headers and libraries, as plain values.
+//!
+//! Owns: the vocabulary between the toolchain stage (which finds and fetches) and the backends (which plan with it).
+//! Never: looks whether any of the paths exist.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that the compiler lines of one project need.
+///
+/// Every part carries an `id`: it changes when the part's content changes and is the same in every run, so it belongs
+/// into the key under which a compiled object is cached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Toolchain {
+    /// The C++ compiler, also nvcc's host compiler.
+    pub cxx: Compiler,
+    /// CUDA; absent when only CPU variants are wanted.
+    pub cuda: Option<CudaKit>,
+    /// PyTorch's headers and the libraries to link with.
+    pub torch: TorchKit,
+    /// The folder of our `registration.h`; its name holds a digest of the header.
+    pub extension_include: PathBuf,
+}
+
+/// A C++ compiler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compiler {
+    /// The executable, absolute.
+    pub program: PathBuf,
+    /// First line of `--version`, e.g. `g++ (Debian 12.2.0-14) 12.2.0`.
+    pub version: String,
+    /// Identity of the compiler, hexadecimal.
+    pub id: String,
+}
+
+/// A CUDA toolkit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CudaKit {
+    /// The CUDA version, `MAJOR.MINOR`, e.g. `13.0`.
+    pub version: String,
+    /// The driver program of the compiler, absolute.
+    pub nvcc: PathBuf,
+    /// The folder above `bin`.
+    pub root: PathBuf,
+    /// Folders to search for headers.
+    pub include: Vec<PathBuf>,
+    /// The CUDA runtime to link with: a full path such as `.../libcudart.so.13`.
+    pub cudart: PathBuf,
+    /// Identity of the toolkit, hexadecimal.
+    pub id: String,
+}
+
+/// What a PyTorch extension compiles and links against.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TorchKit {
+    /// The PyTorch release, e.g. `2.11.0`.
+    pub version: String,
+    /// Folders to search for headers, in order.
+    pub include: Vec<PathBuf>,
+    /// A folder of empty libraries with PyTorch's SONAMEs (libc10.so, libtorch.so, libtorch_cpu.so,
+    /// libtorch_cuda.so, libc10_cuda.so). Linking with them under `--no-as-needed` records the dependency, which the
+    /// real libraries satisfy when the extension is loaded.
+    pub stubs: PathBuf,
+    /// Identity of the headers, hexadecimal.
+    pub id: String,
+}
