@@ -1,61 +1,67 @@
-//! The tools of a build as plain values: where each lies and which version it is.
+//! What a build uses: compilers, headers and libraries, as plain values.
 //!
-//! Owns: the shape. Never: finds or checks anything.
+//! Owns: the vocabulary between the toolchain stage (which finds and fetches) and the backends (which plan with it).
+//! Never: looks whether any of the paths exist.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that the commands of one variant need.
+/// Everything that the compiler lines of one project need.
+///
+/// Every part carries an `id`: it changes when the part's content changes and is the same in every run, so it belongs
+/// into the key under which a compiled object is cached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Toolchain {
-    /// The C++ compiler.
+    /// The C++ compiler, also nvcc's host compiler.
     pub cxx: Compiler,
-    /// The CUDA toolkit, where the variant needs one.
+    /// CUDA; absent when only CPU variants are wanted.
     pub cuda: Option<CudaKit>,
-    /// PyTorch's headers and libraries.
+    /// PyTorch's headers and the libraries to link with.
     pub torch: TorchKit,
-    /// The folder that holds `registration.h`.
+    /// The folder of our `registration.h`; its name holds a digest of the header.
     pub extension_include: PathBuf,
 }
 
-/// A host compiler.
+/// A C++ compiler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compiler {
-    /// The executable.
+    /// The executable, absolute.
     pub program: PathBuf,
-    /// First line of its `--version`.
+    /// First line of `--version`, e.g. `g++ (Debian 12.2.0-14) 12.2.0`.
     pub version: String,
-    /// What identifies it in cache keys.
+    /// Identity of the compiler, hexadecimal.
     pub id: String,
 }
 
 /// A CUDA toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CudaKit {
-    /// `13.0`.
+    /// The CUDA version, `MAJOR.MINOR`, e.g. `13.0`.
     pub version: String,
-    /// The compiler driver.
+    /// The driver program of the compiler, absolute.
     pub nvcc: PathBuf,
-    /// The toolkit's folder.
+    /// The folder above `bin`.
     pub root: PathBuf,
-    /// Header folders.
+    /// Folders to search for headers.
     pub include: Vec<PathBuf>,
-    /// The runtime library to link, e.g. `libcudart.so.13`.
+    /// The CUDA runtime to link with: a full path such as `.../libcudart.so.13`.
     pub cudart: PathBuf,
-    /// What identifies it in cache keys.
+    /// Identity of the toolkit, hexadecimal.
     pub id: String,
 }
 
-/// PyTorch as far as a build needs it.
+/// What a PyTorch extension compiles and links against.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TorchKit {
-    /// `2.11.0`.
+    /// The PyTorch release, e.g. `2.11.0`.
     pub version: String,
-    /// Header folders.
+    /// Folders to search for headers, in order.
     pub include: Vec<PathBuf>,
-    /// A folder of empty libraries that carry torch's library names, to link against.
+    /// A folder of empty libraries with PyTorch's SONAMEs (libc10.so, libtorch.so, libtorch_cpu.so,
+    /// libtorch_cuda.so, libc10_cuda.so). Linking with them under `--no-as-needed` records the dependency, which the
+    /// real libraries satisfy when the extension is loaded.
     pub stubs: PathBuf,
-    /// What identifies it in cache keys.
+    /// Identity of the headers, hexadecimal.
     pub id: String,
 }
