@@ -98,7 +98,11 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     for artifact in &artifacts {
         human += &format!("{}  {}\n", artifact.variant, artifact.dir.display());
     }
-    session.report.result("build", &json!({ "artifacts": artifacts, "seconds": started.elapsed().as_secs_f64() }), &human);
+    session.report.result(
+        "build",
+        &json!({ "artifacts": artifacts, "seconds": started.elapsed().as_secs_f64() }),
+        &human,
+    );
     Ok(())
 }
 
@@ -159,7 +163,8 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
 fn select(project: &Project, selection: &Selection) -> Result<Vec<Variant>, Failure> {
     let matrix = project::matrix()?;
     let host = host_cpu();
-    let offered = variant::select(&project.build, &matrix, host);
+    let offered = variant::select(&project.build, &matrix, host)
+        .map_err(|problem| Failure { exit: exit::PLAN, reports: vec![miette::Report::new(problem)] })?;
     let named: BTreeSet<&str> = selection.variants.iter().map(String::as_str).collect();
     if let Some(id) = named.iter().find(|id| !offered.iter().any(|variant| variant.id().as_str() == **id)) {
         let offered = offered.iter().map(|variant| variant.id().to_string()).collect();
@@ -214,14 +219,18 @@ fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Resu
     let backend = variant.backend.id();
     let torch = project.build.torch();
     let kernels: Vec<&Kernel> = project.build.kernels_of(backend).collect();
-    let sources = torch.iter().flat_map(|torch| &torch.src).chain(kernels.iter().flat_map(|kernel| &kernel.src));
-    let includes =
-        torch.iter().flat_map(|torch| &torch.include).chain(kernels.iter().flat_map(|kernel| &kernel.include));
+    let sources =
+        torch.iter().flat_map(|torch| &torch.src).chain(kernels.iter().flat_map(|kernel| &kernel.src));
+    let includes = torch
+        .iter()
+        .flat_map(|torch| &torch.include)
+        .chain(kernels.iter().flat_map(|kernel| &kernel.include));
     let folder = |path: &str| Path::new(path).parent().map(Path::to_owned).unwrap_or_default();
     let mut folders: BTreeSet<_> = sources.clone().map(|path| folder(path.as_str())).collect();
     folders.extend(includes.map(|path| Path::new(path.as_str()).to_owned()));
     let listed: BTreeSet<&str> = sources.map(|path| path.as_str()).collect();
-    let python: BTreeSet<String> = project.python_files().iter().map(|path| path.as_str().to_owned()).collect();
+    let python: BTreeSet<String> =
+        project.python_files().iter().map(|path| path.as_str().to_owned()).collect();
     let mut digest = DigestBuilder::new("extension-1")
         .field("program", env!("CARGO_PKG_VERSION"))
         .field("variant", variant.id().as_str())

@@ -74,7 +74,10 @@ pub fn tree_digest(dir: &Path) -> Option<Digest> {
 
 fn digest_of(contents: &[(PathBuf, Vec<u8>)]) -> Digest {
     let builder = DigestBuilder::new("artifact-1");
-    contents.iter().fold(builder, |builder, (name, bytes)| builder.field(&name.display().to_string(), bytes)).finish()
+    contents
+        .iter()
+        .fold(builder, |builder, (name, bytes)| builder.field(&name.display().to_string(), bytes))
+        .finish()
 }
 
 /// `_ops.py`: imports the extension module under its unique name and gives its operators and their namespace

@@ -97,7 +97,11 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session) -> Vec<Outcome> {
     jobs.iter()
         .zip(failures)
         .map(|(job, failed)| {
-            if failed.is_empty() { finish(job, project, &cache, session).map_err(|error| vec![error]) } else { Err(failed) }
+            if failed.is_empty() {
+                finish(job, project, &cache, session).map_err(|error| vec![error])
+            } else {
+                Err(failed)
+            }
         })
         .collect()
 }
@@ -166,7 +170,12 @@ fn run_pool(
     }
 }
 
-fn compile_unit(task: &Task<'_>, variant: &str, project: &Path, cache: &Cache) -> Result<Duration, CompileError> {
+fn compile_unit(
+    task: &Task<'_>,
+    variant: &str,
+    project: &Path,
+    cache: &Cache,
+) -> Result<Duration, CompileError> {
     let unit = task.unit;
     let log = run_logged(&unit.command, variant, &unit.name, &unit.object, project)?;
     let depfile = files::read_text(&project.join(&unit.depfile))?;
@@ -210,7 +219,8 @@ fn run_logged(
 
 /// The command as one line that a person can paste into a shell.
 pub fn shell_line(command: &CommandLine) -> String {
-    let mut words: Vec<String> = command.env.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect();
+    let mut words: Vec<String> =
+        command.env.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect();
     words.push(quote(&command.program.display().to_string()));
     words.extend(command.args.iter().map(|arg| quote(arg)));
     words.join(" ")
@@ -218,7 +228,11 @@ pub fn shell_line(command: &CommandLine) -> String {
 
 fn quote(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=+,./:@%".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// Links a variant whose units are all there, and assembles its package.

@@ -183,12 +183,7 @@ fn wanted(kernel: &Kernel, toolkit: Toolkit) -> bool {
     }
 }
 
-fn common_flags(
-    spec: &BuildSpec,
-    variant: &Variant,
-    backend: &dyn Backend,
-    kit: &Toolchain,
-) -> Vec<String> {
+fn common_flags(spec: &BuildSpec, variant: &Variant, backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
     let mut flags = vec!["-DNDEBUG".to_owned(), "-DPy_LIMITED_API=0x03090000".to_owned()];
     flags.extend(backend.macros().iter().map(|name| format!("-D{name}")));
     if variant.framework.abi == Abi::Stable {
