@@ -19,7 +19,7 @@ use crate::base::digest::DigestBuilder;
 use crate::base::files;
 use crate::base::report::{Event, duration};
 use crate::base::session::Session;
-use crate::compile::artifact::Artifact;
+use crate::compile::artifact::{self, Artifact};
 use crate::compile::{self, Job, shell_line};
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::{self, Provider, Want};
@@ -38,6 +38,9 @@ pub struct Selection {
     /// Where compilers and headers come from
     #[arg(long, value_enum, default_value_t = Provider::Wheels)]
     pub toolchain: Provider,
+    /// Build nothing: take what lies in .kernelwright/artifacts, built earlier or on another machine
+    #[arg(long)]
+    pub prebuilt: bool,
 }
 
 /// Build every variant
@@ -75,6 +78,16 @@ pub enum SelectError {
         /// For each variant of the matrix, why not.
         reasons: Vec<String>,
     },
+    /// `--prebuilt`, and nothing was built.
+    #[error("no build of {} lies in .kernelwright/artifacts", wanted.join(", "))]
+    #[diagnostic(
+        code(plan::not_built),
+        help("build without --prebuilt, or bring the folder from the machine that built it; a folder that was changed does not count")
+    )]
+    NotBuilt {
+        /// The variants that were wanted.
+        wanted: Vec<String>,
+    },
 }
 
 impl StageError for SelectError {
@@ -108,6 +121,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 
 /// Builds the selected variants; every failure is told, then the whole fails once.
 pub fn build(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Artifact>, Failure> {
+    if selection.prebuilt {
+        return prebuilt(project, selection);
+    }
     let jobs = jobs(project, selection, session)?;
     let started = Instant::now();
     let outcomes = compile::build(&jobs, &project.dir, session);
@@ -138,6 +154,18 @@ pub fn build(project: &Project, selection: &Selection, session: &Session) -> Res
         });
     }
     Ok(artifacts)
+}
+
+/// The selected variants among those that lie in the project.
+fn prebuilt(project: &Project, selection: &Selection) -> Result<Vec<Artifact>, Failure> {
+    let wanted: BTreeSet<String> =
+        select(project, selection)?.iter().map(|variant| variant.id().to_string()).collect();
+    let mut found = artifact::existing(&project.dir)?;
+    found.retain(|artifact| wanted.contains(&artifact.variant));
+    if found.is_empty() {
+        return Err(SelectError::NotBuilt { wanted: wanted.into_iter().collect() }.into());
+    }
+    Ok(found)
 }
 
 /// The selected variants, each with its tools and its plan.
