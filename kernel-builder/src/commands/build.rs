@@ -82,7 +82,9 @@ pub enum SelectError {
     #[error("no build of {} lies in .kernelwright/artifacts", wanted.join(", "))]
     #[diagnostic(
         code(plan::not_built),
-        help("build without --prebuilt, or bring the folder from the machine that built it; a folder that was changed does not count")
+        help(
+            "build without --prebuilt, or bring the folder from the machine that built it; a folder that was changed does not count"
+        )
     )]
     NotBuilt {
         /// The variants that were wanted.

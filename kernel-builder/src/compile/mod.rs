@@ -22,6 +22,7 @@ use crate::exit::{self, StageError};
 pub mod artifact;
 pub mod cache;
 pub mod complaint;
+mod naming;
 
 use artifact::Artifact;
 use cache::Cache;
@@ -246,7 +247,8 @@ fn finish(job: &Job, project: &Path, cache: &Cache, session: &Session) -> Result
             .field("cxx", &kit.cxx.id)
             .field("torch", &kit.torch.id);
         for unit in &plan.units {
-            key = key.field("object", Digest::of(&files::read(&project.join(&unit.object))?).to_string());
+            name_object(unit, plan, project, cache)?;
+            key = key.field("object", Digest::of(&files::read(&project.join(unit.linked()))?).to_string());
         }
         let key = key.finish();
         let hit = cache.look_up(&key, project);
@@ -262,6 +264,28 @@ fn finish(job: &Job, project: &Path, cache: &Cache, session: &Session) -> Result
         Some(project.join(place))
     };
     artifact::assemble(plan, project, library).map_err(Into::into)
+}
+
+/// Puts the extension's name into the object of a unit that carries it. Where the compiler has taken the name apart, so
+/// that it cannot be replaced, the unit is compiled with the real name instead.
+fn name_object(unit: &Unit, plan: &VariantPlan, project: &Path, cache: &Cache) -> Result<(), CompileError> {
+    let Some(named) = &unit.named else { return Ok(()) };
+    let bytes = files::read(&project.join(&unit.object))?;
+    if let Some(bytes) = naming::rename(&bytes, &plan.extension) {
+        files::write_if_changed(&project.join(named), bytes)?;
+        return Ok(());
+    }
+    let command = naming::with_real_name(&unit.command, &plan.extension, &unit.object, named);
+    // The object that could not be renamed stands for the sources: the same one gives the same result.
+    let key = command_fields(DigestBuilder::new("named-unit-1"), &command).field("object", bytes).finish();
+    if let Some(hit) = cache.look_up(&key, project)
+        && cache.restore(&hit.object, &project.join(named))?
+    {
+        return Ok(());
+    }
+    let log = run_logged(&command, &plan.id, &unit.name, named, project)?;
+    cache.store(&key, project, &project.join(named), &[], &log.text)?;
+    Ok(())
 }
 
 fn done(report: &Report, action: &str, variant: &str, subject: &str, took: Duration, cached: bool) {
