@@ -4,6 +4,7 @@
 
 mod doctor;
 mod error;
+pub mod portable;
 pub mod python;
 
 use std::path::PathBuf;
