@@ -77,6 +77,11 @@ pub fn main() -> u8 {
         }
     };
     interrupt::install();
+    // A second hook can only come from tests that share the process; the first one stays.
+    let _already_set = miette::set_hook(Box::new(|_| {
+        // Long lines are left to the terminal: wrapped text cannot be searched or copied.
+        Box::new(miette::MietteHandlerOpts::new().wrap_lines(false).build())
+    }));
     let session = Session {
         report: Report::new(cli.global.message_format, cli.global.quiet),
         cache: env::cache_dir(),

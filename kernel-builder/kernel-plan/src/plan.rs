@@ -78,6 +78,27 @@ pub struct Unit {
     pub object: String,
     /// The dependency file that it writes, relative to the project.
     pub depfile: String,
+    /// For a unit that carries the extension's name: the object with the real name in the place of [`PLACEHOLDER`],
+    /// relative to the project. The name changes with every source of the variant; thanks to the placeholder this unit
+    /// is compiled again only when it changes itself.
+    pub named: Option<String>,
+}
+
+impl Unit {
+    /// The object that is linked.
+    pub fn linked(&self) -> &str {
+        self.named.as_deref().unwrap_or(&self.object)
+    }
+}
+
+/// What stands for the digest in an extension's name while a unit is compiled: as long as the digest, and of letters
+/// that no digest has.
+pub const PLACEHOLDER: &str = "zqjxvwkyzq";
+
+/// The name that a unit is compiled with: the extension's own, its digest replaced by [`PLACEHOLDER`].
+pub fn placeholder_name(extension: &str) -> String {
+    let kept = extension.len().saturating_sub(PLACEHOLDER.len());
+    format!("{}{PLACEHOLDER}", &extension[..kept])
 }
 
 /// All that is run to build one variant, and what goes into its package.

@@ -16,7 +16,10 @@ use crate::exit::{self, StageError};
 /// A record that could not be kept.
 #[derive(Debug, Error, Diagnostic)]
 #[error("the measurement could not be recorded: {cause}")]
-#[diagnostic(code(archive::record), help("the figures were printed; make the project's folder writable to keep them"))]
+#[diagnostic(
+    code(archive::record),
+    help("the figures were printed; make the project's folder writable to keep them")
+)]
 pub struct ArchiveError {
     #[source]
     cause: FileError,

@@ -66,8 +66,12 @@ pub fn measure(
     let op = project.op_for("measure")?;
     let mut measured = Vec::new();
     let Some(python) = python else { return Ok(measured) };
-    let options =
-        Options { budget: how.budget, workloads: how.workloads.clone(), commit: project.provenance().commit, ..Options::default() };
+    let options = Options {
+        budget: how.budget,
+        workloads: how.workloads.clone(),
+        commit: project.provenance().commit,
+        ..Options::default()
+    };
     for artifact in verified {
         match bench::measure(artifact, op, &project.dir, python, &options, session)? {
             bench::Outcome::Measured(found) => {

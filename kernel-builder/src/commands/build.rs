@@ -19,7 +19,7 @@ use crate::base::digest::DigestBuilder;
 use crate::base::files;
 use crate::base::report::{Event, duration};
 use crate::base::session::Session;
-use crate::compile::artifact::Artifact;
+use crate::compile::artifact::{self, Artifact};
 use crate::compile::{self, Job, shell_line};
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::{self, Provider, Want};
@@ -38,6 +38,9 @@ pub struct Selection {
     /// Where compilers and headers come from
     #[arg(long, value_enum, default_value_t = Provider::Wheels)]
     pub toolchain: Provider,
+    /// Build nothing: take what lies in .kernelwright/artifacts, built earlier or on another machine
+    #[arg(long)]
+    pub prebuilt: bool,
 }
 
 /// Build every variant
@@ -75,6 +78,18 @@ pub enum SelectError {
         /// For each variant of the matrix, why not.
         reasons: Vec<String>,
     },
+    /// `--prebuilt`, and nothing was built.
+    #[error("no build of {} lies in .kernelwright/artifacts", wanted.join(", "))]
+    #[diagnostic(
+        code(plan::not_built),
+        help(
+            "build without --prebuilt, or bring the folder from the machine that built it; a folder that was changed does not count"
+        )
+    )]
+    NotBuilt {
+        /// The variants that were wanted.
+        wanted: Vec<String>,
+    },
 }
 
 impl StageError for SelectError {
@@ -98,12 +113,19 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     for artifact in &artifacts {
         human += &format!("{}  {}\n", artifact.variant, artifact.dir.display());
     }
-    session.report.result("build", &json!({ "artifacts": artifacts, "seconds": started.elapsed().as_secs_f64() }), &human);
+    session.report.result(
+        "build",
+        &json!({ "artifacts": artifacts, "seconds": started.elapsed().as_secs_f64() }),
+        &human,
+    );
     Ok(())
 }
 
 /// Builds the selected variants; every failure is told, then the whole fails once.
 pub fn build(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Artifact>, Failure> {
+    if selection.prebuilt {
+        return prebuilt(project, selection);
+    }
     let jobs = jobs(project, selection, session)?;
     let started = Instant::now();
     let outcomes = compile::build(&jobs, &project.dir, session);
@@ -136,6 +158,18 @@ pub fn build(project: &Project, selection: &Selection, session: &Session) -> Res
     Ok(artifacts)
 }
 
+/// The selected variants among those that lie in the project.
+fn prebuilt(project: &Project, selection: &Selection) -> Result<Vec<Artifact>, Failure> {
+    let wanted: BTreeSet<String> =
+        select(project, selection)?.iter().map(|variant| variant.id().to_string()).collect();
+    let mut found = artifact::existing(&project.dir)?;
+    found.retain(|artifact| wanted.contains(&artifact.variant));
+    if found.is_empty() {
+        return Err(SelectError::NotBuilt { wanted: wanted.into_iter().collect() }.into());
+    }
+    Ok(found)
+}
+
 /// The selected variants, each with its tools and its plan.
 pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Job>, Failure> {
     let variants = select(project, selection)?;
@@ -159,7 +193,8 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
 fn select(project: &Project, selection: &Selection) -> Result<Vec<Variant>, Failure> {
     let matrix = project::matrix()?;
     let host = host_cpu();
-    let offered = variant::select(&project.build, &matrix, host);
+    let offered = variant::select(&project.build, &matrix, host)
+        .map_err(|problem| Failure { exit: exit::PLAN, reports: vec![miette::Report::new(problem)] })?;
     let named: BTreeSet<&str> = selection.variants.iter().map(String::as_str).collect();
     if let Some(id) = named.iter().find(|id| !offered.iter().any(|variant| variant.id().as_str() == **id)) {
         let offered = offered.iter().map(|variant| variant.id().to_string()).collect();
@@ -214,14 +249,18 @@ fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Resu
     let backend = variant.backend.id();
     let torch = project.build.torch();
     let kernels: Vec<&Kernel> = project.build.kernels_of(backend).collect();
-    let sources = torch.iter().flat_map(|torch| &torch.src).chain(kernels.iter().flat_map(|kernel| &kernel.src));
-    let includes =
-        torch.iter().flat_map(|torch| &torch.include).chain(kernels.iter().flat_map(|kernel| &kernel.include));
+    let sources =
+        torch.iter().flat_map(|torch| &torch.src).chain(kernels.iter().flat_map(|kernel| &kernel.src));
+    let includes = torch
+        .iter()
+        .flat_map(|torch| &torch.include)
+        .chain(kernels.iter().flat_map(|kernel| &kernel.include));
     let folder = |path: &str| Path::new(path).parent().map(Path::to_owned).unwrap_or_default();
     let mut folders: BTreeSet<_> = sources.clone().map(|path| folder(path.as_str())).collect();
     folders.extend(includes.map(|path| Path::new(path.as_str()).to_owned()));
     let listed: BTreeSet<&str> = sources.map(|path| path.as_str()).collect();
-    let python: BTreeSet<String> = project.python_files().iter().map(|path| path.as_str().to_owned()).collect();
+    let python: BTreeSet<String> =
+        project.python_files().iter().map(|path| path.as_str().to_owned()).collect();
     let mut digest = DigestBuilder::new("extension-1")
         .field("program", env!("CARGO_PKG_VERSION"))
         .field("variant", variant.id().as_str())

@@ -41,7 +41,8 @@ fn row(problem: &Problem) -> Value {
         .labels
         .iter()
         .map(|(span, text)| {
-            let (line, column) = problem.source.as_ref().map_or((0, 0), |file| position(&file.text, span.start));
+            let (line, column) =
+                problem.source.as_ref().map_or((0, 0), |file| position(&file.text, span.start));
             json!({ "start": span.start, "end": span.end, "line": line, "column": column, "text": text })
         })
         .collect();

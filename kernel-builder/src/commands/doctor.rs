@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::base::session::Session;
 use crate::exit::Failure;
-use crate::toolchain::doctor;
+use crate::toolchain;
 
 /// Say what this machine has, what each absence costs, and the command that fixes it
 #[derive(Debug, ClapArgs)]
@@ -13,7 +13,7 @@ pub struct Args {}
 
 /// Runs the verb.
 pub fn run(_args: &Args, session: &Session) -> Result<(), Failure> {
-    let findings = doctor::examine(session);
-    session.report.result("doctor", &json!({ "findings": findings }), &doctor::table(&findings));
+    let findings = toolchain::examine(session);
+    session.report.result("doctor", &json!({ "findings": findings }), &toolchain::table(&findings));
     Ok(())
 }

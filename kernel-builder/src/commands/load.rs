@@ -14,8 +14,7 @@ use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::exit::{self, Failure, StageError};
-use crate::toolchain::PythonRuntime;
-use crate::toolchain::python::{self, Extras};
+use crate::toolchain::{Extras, PythonRuntime, python};
 
 /// Load a published folder with Hugging Face's own client, and run example.py
 ///
@@ -35,7 +34,10 @@ pub struct Args {
 pub enum LoadError {
     /// The client did not load it.
     #[error("the `kernels` client does not load `{}` for {backend}: {reason}", dir.display())]
-    #[diagnostic(code(load::client), help("build and package it again: kernelwright make; the client's own words are above"))]
+    #[diagnostic(
+        code(load::client),
+        help("build and package it again: kernelwright make; the client's own words are above")
+    )]
     Client {
         /// The published folder.
         dir: PathBuf,
@@ -100,7 +102,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 fn line(loaded: &Loaded) -> String {
     match (&loaded.variant, &loaded.reason) {
         (Some(variant), _) => format!("{}: {variant} ({})\n", loaded.backend, loaded.names.join(", ")),
-        (None, reason) => format!("{}: not loaded here: {}\n", loaded.backend, reason.as_deref().unwrap_or("")),
+        (None, reason) => {
+            format!("{}: not loaded here: {}\n", loaded.backend, reason.as_deref().unwrap_or(""))
+        }
     }
 }
 
@@ -115,7 +119,9 @@ pub fn load(dir: &Path, python: &PythonRuntime, session: &Session) -> Result<Vec
     if !finished.ending.success() {
         let words = finished.stderr_text();
         let reason = format!("the process {}: {}", finished.ending, words.lines().last().unwrap_or_default());
-        return Err(LoadError::Client { dir: dir.to_owned(), backend: "any backend".to_owned(), reason }.into());
+        return Err(
+            LoadError::Client { dir: dir.to_owned(), backend: "any backend".to_owned(), reason }.into()
+        );
     }
     for one in &loaded {
         match (&one.variant, &one.reason) {
@@ -133,7 +139,9 @@ pub fn load(dir: &Path, python: &PythonRuntime, session: &Session) -> Result<Vec
             )),
             (None, reason) => {
                 let reason = reason.clone().unwrap_or_default();
-                return Err(LoadError::Client { dir: dir.to_owned(), backend: one.backend.clone(), reason }.into());
+                return Err(
+                    LoadError::Client { dir: dir.to_owned(), backend: one.backend.clone(), reason }.into()
+                );
             }
         }
     }

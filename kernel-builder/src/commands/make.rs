@@ -14,8 +14,7 @@ use crate::bench::{self, Measurement};
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
 use crate::publish::{Receipt, folder};
-use crate::toolchain::PythonRuntime;
-use crate::toolchain::python::{self, Extras};
+use crate::toolchain::{Extras, PythonRuntime, python};
 use crate::verify::{Outcome, Verified};
 
 use super::build::{self, Selection};
@@ -86,7 +85,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let example = if project.files.iter().any(|path| path.as_str() == "example.py") {
         Some(load::run_example(&example, &target, &python, session)?)
     } else {
-        session.report.note("the project has no example.py, so nothing was computed with the published kernel");
+        session
+            .report
+            .note("the project has no example.py, so nothing was computed with the published kernel");
         None
     };
     let made = Made { verified, built_in, measured, receipt, loaded, example };
@@ -146,7 +147,8 @@ fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
     let artifacts: Vec<Artifact> = made.verified.iter().map(|verified| verified.get().clone()).collect();
     human += &format!("built      {}\n", build::summary(&artifacts, made.built_in));
     for (verified, evidence) in made.verified.iter().zip(&evidence) {
-        human += &format!("verified   {}  {}\n", verified.get().variant, crate::verify::render::line(evidence));
+        human +=
+            &format!("verified   {}  {}\n", verified.get().variant, crate::verify::render::line(evidence));
     }
     human += &format!("published  {}", super::publish::line(&made.receipt));
     for loaded in made.loaded.iter().filter_map(|loaded| loaded.variant.as_ref()) {

@@ -10,9 +10,9 @@ use kernel_plan::plan::CommandLine;
 use kernel_plan::units::KernelName;
 use serde_json::json;
 
+use crate::base::env;
 use crate::base::process::{self, Limits, ProcessError};
 use crate::base::session::Session;
-use crate::base::env;
 use crate::exit::Failure;
 use crate::scaffold::{Answers, ScaffoldError, Template, template};
 
@@ -83,7 +83,11 @@ fn split_name(text: &str) -> Result<(String, KernelName), ScaffoldError> {
     let bad = |reason: String| ScaffoldError::BadName { name: text.to_owned(), reason };
     let (owner, name) = text.split_once('/').ok_or_else(|| bad("there is no `/`".to_owned()))?;
     let fine = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if owner.is_empty() || !owner.chars().all(fine) || owner.starts_with(['-', '.']) || owner.ends_with(['-', '.']) {
+    if owner.is_empty()
+        || !owner.chars().all(fine)
+        || owner.starts_with(['-', '.'])
+        || owner.ends_with(['-', '.'])
+    {
         return Err(bad(format!("`{owner}` cannot be an owner")));
     }
     let name = name.parse().map_err(|error| bad(format!("{error}")))?;
@@ -142,7 +146,9 @@ fn ask_backends(template: &Template) -> Result<Vec<String>, Failure> {
 
 fn gave_up(error: &InquireError, what: &'static str, help: &str) -> Failure {
     match error {
-        InquireError::OperationCanceled | InquireError::OperationInterrupted => ProcessError::Interrupted.into(),
+        InquireError::OperationCanceled | InquireError::OperationInterrupted => {
+            ProcessError::Interrupted.into()
+        }
         _ => missing(what, help),
     }
 }
@@ -170,7 +176,9 @@ fn first_commit(dir: &Path, session: &Session) -> Result<(), Failure> {
     if !committed.ending.success() {
         let reason = committed.stderr_text();
         let reason = reason.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
-        session.report.note(format!("a git repository was made, but the first commit was not: {}", reason.trim()));
+        session
+            .report
+            .note(format!("a git repository was made, but the first commit was not: {}", reason.trim()));
     }
     Ok(())
 }
@@ -193,7 +201,8 @@ mod tests {
 
     #[test]
     fn years() {
-        for (seconds, year) in [(0, 1970), (951_782_400, 2000), (1_767_225_599, 2025), (1_767_225_600, 2026)] {
+        for (seconds, year) in [(0, 1970), (951_782_400, 2000), (1_767_225_599, 2025), (1_767_225_600, 2026)]
+        {
             assert_eq!(year_of(Duration::from_secs(seconds)), year, "{seconds}");
         }
     }

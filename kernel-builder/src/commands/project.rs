@@ -57,7 +57,9 @@ pub enum ProjectError {
     #[error("`{}` is not a kernel project: it has no build.toml", dir.display())]
     #[diagnostic(
         code(spec::no_project),
-        help("name a folder that has one, or make a project: kernelwright new OWNER/NAME --template rms-norm")
+        help(
+            "name a folder that has one, or make a project: kernelwright new OWNER/NAME --template rms-norm"
+        )
     )]
     NoProject {
         /// The folder.
@@ -67,7 +69,9 @@ pub enum ProjectError {
     #[error("`{}` has no op.toml, so there is nothing to {step} against", dir.display())]
     #[diagnostic(
         code(spec::no_op),
-        help("op.toml says what the operation computes and on which shapes (docs/formats.md); `kernelwright new` writes one")
+        help(
+            "op.toml says what the operation computes and on which shapes (docs/formats.md); `kernelwright new` writes one"
+        )
     )]
     NoOp {
         /// The folder.
@@ -84,7 +88,8 @@ impl StageError for ProjectError {
 }
 
 /// Folders that hold what is made from the project and are no part of it.
-const GENERATED: &[&str] = &[".git", ".kernelwright", "build", "dist", "target", "__pycache__", "result", ".pytest_cache"];
+const GENERATED: &[&str] =
+    &[".git", ".kernelwright", "build", "dist", "target", "__pycache__", "result", ".pytest_cache"];
 
 /// Reads and judges a project. Problems are told as they are found; any error among them fails.
 pub fn load(dir: &Path, session: &Session) -> Result<Project, Failure> {
@@ -95,29 +100,33 @@ pub fn load(dir: &Path, session: &Session) -> Result<Project, Failure> {
 
 /// Reads a project and gives its problems back: all of them, in the order of the files.
 pub fn read(dir: &Path) -> Result<(Option<Project>, Vec<Problem>), Failure> {
+    let shown = |name: &str| dir.join(name).display().to_string().trim_start_matches("./").to_owned();
+    let (build_name, op_name) = (shown("build.toml"), shown("op.toml"));
     let dir = env::absolute(dir);
     let build_path = dir.join("build.toml");
     if !files::exists(&build_path) {
         return Err(ProjectError::NoProject { dir }.into());
     }
-    let build_file = SourceFile::new("build.toml", files::read_text(&build_path)?);
+    let build_file = SourceFile::new(build_name, files::read_text(&build_path)?);
     let (build, mut problems) = spec::parse_build(build_file);
     let op_path = dir.join("op.toml");
     let mut op = None;
     if files::exists(&op_path) {
-        let (parsed, found) = spec::parse_op(SourceFile::new("op.toml", files::read_text(&op_path)?));
+        let (parsed, found) = spec::parse_op(SourceFile::new(op_name, files::read_text(&op_path)?));
         problems.extend(found);
         op = parsed;
     }
     let enter = |folder: &Path| {
         !folder.file_name().is_some_and(|name| GENERATED.iter().any(|generated| name == *generated))
     };
-    let files: BTreeSet<RelPath> = files::walk(&dir, enter)?
-        .iter()
-        .filter_map(|path| path.to_str()?.parse().ok())
-        .collect();
+    let files: BTreeSet<RelPath> =
+        files::walk(&dir, enter)?.iter().filter_map(|path| path.to_str()?.parse().ok()).collect();
     let Some(build) = build else { return Ok((None, problems)) };
-    problems.extend(spec::rules::check(&spec::rules::Project { build: &build, op: op.as_ref(), files: &files }));
+    problems.extend(spec::rules::check(&spec::rules::Project {
+        build: &build,
+        op: op.as_ref(),
+        files: &files,
+    }));
     Ok((Some(Project { dir, build, op, files }), problems))
 }
 
@@ -130,7 +139,10 @@ pub fn tell(problems: &[Problem], session: &Session) -> Result<(), Failure> {
         return Ok(());
     }
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
-    Err(Failure { exit: exit::SPEC, reports: errors.map(|problem| miette::Report::new(problem.clone())).collect() })
+    Err(Failure {
+        exit: exit::SPEC,
+        reports: errors.map(|problem| miette::Report::new(problem.clone())).collect(),
+    })
 }
 
 /// The matrix of variants. It is part of the program, so an error in it is a defect that the tests find.

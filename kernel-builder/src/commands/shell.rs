@@ -8,7 +8,9 @@ use crate::exit::Failure;
 
 /// Print a completion script for a shell
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Example:\n  kernelwright completions bash > ~/.local/share/bash-completion/completions/kernelwright")]
+#[command(
+    after_help = "Example:\n  kernelwright completions bash > ~/.local/share/bash-completion/completions/kernelwright"
+)]
 pub struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]

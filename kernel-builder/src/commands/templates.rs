@@ -16,7 +16,7 @@ pub struct Args {}
 pub fn run(_args: &Args, session: &Session) -> Result<(), Failure> {
     let templates = template::all()?;
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["template", "backends", "what it is"]);
+    table.load_style(presets::NOTHING).set_header(["template", "backends", "what it is"]);
     for template in &templates {
         table.add_row([&template.name, &template.backends.join(", "), &template.description]);
     }

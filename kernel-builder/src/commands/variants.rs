@@ -24,7 +24,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
     let explained = variant::explain(&project.build, &project::matrix()?, host_cpu());
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(["variant", "built", "why"]);
+    table.load_style(presets::NOTHING).set_header(["variant", "built", "why"]);
     let mut rows = Vec::new();
     for row in &explained {
         let id = row.variant.id().to_string();

@@ -10,8 +10,7 @@ use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
 use crate::exit::{self, Failure};
-use crate::toolchain::PythonRuntime;
-use crate::toolchain::python::{self, Extras};
+use crate::toolchain::{Extras, PythonRuntime, python};
 use crate::verify::{self, Evidence, Options, Outcome, Refused, Verdict, Verified};
 
 use super::build::{self, Selection};
@@ -52,7 +51,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let python = runtime(&project, session)?;
     let verdicts = verify(&project, artifacts, &args.how, python.as_ref(), session)?;
     let evidence: Vec<&Evidence> = verdicts.iter().map(Verdict::evidence).collect();
-    let human = evidence.iter().map(|evidence| verify::render::table(evidence)).collect::<Vec<_>>().join("\n");
+    let human =
+        evidence.iter().map(|evidence| verify::render::table(evidence)).collect::<Vec<_>>().join("\n");
     session.report.result("verify", &json!({ "variants": evidence }), &human);
     accept(verdicts, session).map(drop)
 }
@@ -94,8 +94,12 @@ pub fn verify(
             continue;
         }
         let started = std::time::Instant::now();
-        let options =
-            Options { seed: how.seed, require_portable: how.require_portable, op_digest, ..Options::default() };
+        let options = Options {
+            seed: how.seed,
+            require_portable: how.require_portable,
+            op_digest,
+            ..Options::default()
+        };
         let verdict = verify::judge(artifact, project.op.as_ref(), &project.dir, python, &options, session)?;
         let evidence = verdict.evidence();
         files::write(&path, serde_json::to_string_pretty(evidence).unwrap_or_default())?;

@@ -53,7 +53,7 @@ pub fn assemble(plan: &VariantPlan, project: &Path, library: Option<PathBuf>) ->
         }
         files::replace_dir(staged, &dir)?;
     }
-    Ok(Artifact {
+    let artifact = Artifact {
         variant: plan.id.clone(),
         backend: plan.variant.backend.id().to_string(),
         library: library.map(|_| dir.join(&plan.library)),
@@ -61,7 +61,37 @@ pub fn assemble(plan: &VariantPlan, project: &Path, library: Option<PathBuf>) ->
         id: plan.extension.clone(),
         capabilities: plan.capabilities.clone(),
         digest,
-    })
+    };
+    let text = serde_json::to_string_pretty(&artifact).unwrap_or_default();
+    files::write_if_changed(&record_path(project, &plan.id), text)?;
+    Ok(artifact)
+}
+
+/// Where an artifact's description is kept, beside its folder.
+fn record_path(project: &Path, variant: &str) -> PathBuf {
+    super::artifact_dir(project, variant).with_extension("json")
+}
+
+/// The artifacts that lie in a project, built here or brought from another machine; one whose files are not those
+/// that were built is left out.
+pub fn existing(project: &Path) -> Result<Vec<Artifact>, FileError> {
+    let root = project.join(".kernelwright/artifacts");
+    if !files::is_dir(&root) {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for name in files::walk(&root, |_| false)? {
+        let Ok(mut artifact) = serde_json::from_str::<Artifact>(&files::read_text(&root.join(&name))?) else {
+            continue;
+        };
+        // The project may have been moved since.
+        artifact.dir = super::artifact_dir(project, &artifact.variant);
+        artifact.library = artifact.library.and_then(|library| Some(artifact.dir.join(library.file_name()?)));
+        if tree_digest(&artifact.dir) == Some(artifact.digest) {
+            found.push(artifact);
+        }
+    }
+    Ok(found)
 }
 
 /// The digest of a folder's files, by name and content; `None` when it cannot be read. Python's caches do not count.
@@ -74,7 +104,10 @@ pub fn tree_digest(dir: &Path) -> Option<Digest> {
 
 fn digest_of(contents: &[(PathBuf, Vec<u8>)]) -> Digest {
     let builder = DigestBuilder::new("artifact-1");
-    contents.iter().fold(builder, |builder, (name, bytes)| builder.field(&name.display().to_string(), bytes)).finish()
+    contents
+        .iter()
+        .fold(builder, |builder, (name, bytes)| builder.field(&name.display().to_string(), bytes))
+        .finish()
 }
 
 /// `_ops.py`: imports the extension module under its unique name and gives its operators and their namespace

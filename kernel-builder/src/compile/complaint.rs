@@ -56,7 +56,11 @@ pub fn read(unit: &str, variant: &str, text: &str, ending: Ending, log: &Path, p
     let place = pointed.as_ref().and_then(|pointed| {
         let source = files::read_text(&project.join(pointed.file)).ok()?;
         let offset = offset_of(&source, pointed.line, pointed.column)?;
-        Some((NamedSource::new(pointed.file, source).with_language("C++"), offset, pointed.message.to_owned()))
+        Some((
+            NamedSource::new(pointed.file, source).with_language("C++"),
+            offset,
+            pointed.message.to_owned(),
+        ))
     });
     let message = match &pointed {
         Some(pointed) if place.is_some() => {
@@ -97,7 +101,9 @@ fn point(line: &str) -> Option<Pointed<'_>> {
 fn last_words(text: &str) -> Option<String> {
     let telling = |line: &&str| {
         let line = line.to_ascii_lowercase();
-        ["error", "undefined reference", "cannot find", "not found", "killed"].iter().any(|mark| line.contains(mark))
+        ["error", "undefined reference", "cannot find", "not found", "killed"]
+            .iter()
+            .any(|mark| line.contains(mark))
     };
     let line = text.lines().find(telling).or_else(|| text.lines().rfind(|line| !line.trim().is_empty()))?;
     Some(line.trim().to_owned())

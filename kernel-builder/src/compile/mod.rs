@@ -22,6 +22,7 @@ use crate::exit::{self, StageError};
 pub mod artifact;
 pub mod cache;
 pub mod complaint;
+mod naming;
 
 use artifact::Artifact;
 use cache::Cache;
@@ -97,7 +98,11 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session) -> Vec<Outcome> {
     jobs.iter()
         .zip(failures)
         .map(|(job, failed)| {
-            if failed.is_empty() { finish(job, project, &cache, session).map_err(|error| vec![error]) } else { Err(failed) }
+            if failed.is_empty() {
+                finish(job, project, &cache, session).map_err(|error| vec![error])
+            } else {
+                Err(failed)
+            }
         })
         .collect()
 }
@@ -166,7 +171,12 @@ fn run_pool(
     }
 }
 
-fn compile_unit(task: &Task<'_>, variant: &str, project: &Path, cache: &Cache) -> Result<Duration, CompileError> {
+fn compile_unit(
+    task: &Task<'_>,
+    variant: &str,
+    project: &Path,
+    cache: &Cache,
+) -> Result<Duration, CompileError> {
     let unit = task.unit;
     let log = run_logged(&unit.command, variant, &unit.name, &unit.object, project)?;
     let depfile = files::read_text(&project.join(&unit.depfile))?;
@@ -210,7 +220,8 @@ fn run_logged(
 
 /// The command as one line that a person can paste into a shell.
 pub fn shell_line(command: &CommandLine) -> String {
-    let mut words: Vec<String> = command.env.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect();
+    let mut words: Vec<String> =
+        command.env.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect();
     words.push(quote(&command.program.display().to_string()));
     words.extend(command.args.iter().map(|arg| quote(arg)));
     words.join(" ")
@@ -218,7 +229,11 @@ pub fn shell_line(command: &CommandLine) -> String {
 
 fn quote(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=+,./:@%".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// Links a variant whose units are all there, and assembles its package.
@@ -232,7 +247,8 @@ fn finish(job: &Job, project: &Path, cache: &Cache, session: &Session) -> Result
             .field("cxx", &kit.cxx.id)
             .field("torch", &kit.torch.id);
         for unit in &plan.units {
-            key = key.field("object", Digest::of(&files::read(&project.join(&unit.object))?).to_string());
+            name_object(unit, plan, project, cache)?;
+            key = key.field("object", Digest::of(&files::read(&project.join(unit.linked()))?).to_string());
         }
         let key = key.finish();
         let hit = cache.look_up(&key, project);
@@ -248,6 +264,28 @@ fn finish(job: &Job, project: &Path, cache: &Cache, session: &Session) -> Result
         Some(project.join(place))
     };
     artifact::assemble(plan, project, library).map_err(Into::into)
+}
+
+/// Puts the extension's name into the object of a unit that carries it. Where the compiler has taken the name apart, so
+/// that it cannot be replaced, the unit is compiled with the real name instead.
+fn name_object(unit: &Unit, plan: &VariantPlan, project: &Path, cache: &Cache) -> Result<(), CompileError> {
+    let Some(named) = &unit.named else { return Ok(()) };
+    let bytes = files::read(&project.join(&unit.object))?;
+    if let Some(bytes) = naming::rename(&bytes, &plan.extension) {
+        files::write_if_changed(&project.join(named), bytes)?;
+        return Ok(());
+    }
+    let command = naming::with_real_name(&unit.command, &plan.extension, &unit.object, named);
+    // The object that could not be renamed stands for the sources: the same one gives the same result.
+    let key = command_fields(DigestBuilder::new("named-unit-1"), &command).field("object", bytes).finish();
+    if let Some(hit) = cache.look_up(&key, project)
+        && cache.restore(&hit.object, &project.join(named))?
+    {
+        return Ok(());
+    }
+    let log = run_logged(&command, &plan.id, &unit.name, named, project)?;
+    cache.store(&key, project, &project.join(named), &[], &log.text)?;
+    Ok(())
 }
 
 fn done(report: &Report, action: &str, variant: &str, subject: &str, took: Duration, cached: bool) {

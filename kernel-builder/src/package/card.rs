@@ -28,7 +28,8 @@ pub fn render(contents: &Contents<'_>, variants: &[String]) -> String {
 /// For a project that has no CARD.md of its own.
 fn default_head(contents: &Contents<'_>) -> String {
     let general = &contents.build.general;
-    let description = contents.op.and_then(|op| op.description.as_ref()).map_or("", |text| text.value.as_str());
+    let description =
+        contents.op.and_then(|op| op.description.as_ref()).map_or("", |text| text.value.as_str());
     format!(
         "---\nlibrary_name: kernels\nlicense: {}\ntags:\n- kernel\n---\n\n# {}\n\n{description}\n",
         general.license.value.to_lowercase(),
@@ -41,7 +42,8 @@ fn results(contents: &Contents<'_>) -> String {
     if contents.measured.is_empty() {
         return "Not measured yet.\n".to_owned();
     }
-    let mut text = String::from("| workload | dtype | regime | device | versus | speed-up [95% interval] | date |\n");
+    let mut text =
+        String::from("| workload | dtype | regime | device | versus | speed-up [95% interval] | date |\n");
     text.push_str("|---|---|---|---|---|---|---|\n");
     for measurement in contents.measured {
         for ratio in &measurement.ratios {

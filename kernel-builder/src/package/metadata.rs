@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
-use kernel_plan::spec::BuildSpec;
-use kernel_plan::spec::build::{KernelDepend, KernelPin};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kernel_plan::spec::BuildSpec;
+use kernel_plan::spec::build::{KernelDepend, KernelPin};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -51,8 +51,12 @@ pub fn render(
     let general = &build.general;
     let own = general.backend_depends.iter().find(|depends| depends.backend.as_str() == artifact.backend);
     let python = general.python_depends.iter().chain(own.iter().flat_map(|own| &own.python));
-    let kernels: Vec<Value> =
-        general.kernel_depends.iter().chain(own.iter().flat_map(|own| &own.kernels)).map(kernel_depend).collect();
+    let kernels: Vec<Value> = general
+        .kernel_depends
+        .iter()
+        .chain(own.iter().flat_map(|own| &own.kernels))
+        .map(kernel_depend)
+        .collect();
     let mut backend = json!({ "type": artifact.backend });
     if !artifact.capabilities.is_empty() {
         backend["archs"] = json!(artifact.capabilities);
@@ -76,7 +80,8 @@ pub fn render(
     }
     put("backend", backend);
     put("kernels-minver", json!(client));
-    let files: Map<String, Value> = digests.iter().map(|(name, digest)| (name.clone(), json!(digest))).collect();
+    let files: Map<String, Value> =
+        digests.iter().map(|(name, digest)| (name.clone(), json!(digest))).collect();
     put("digest", json!({ "algorithm": "sha256", "files": files }));
     let mut origin = json!({ "kernel-builder": { "version": env!("CARGO_PKG_VERSION") } });
     if let Some(commit) = &provenance.commit {
@@ -90,7 +95,7 @@ pub fn render(
 
 fn kernel_depend(depend: &KernelDepend) -> Value {
     match &depend.pin {
-        KernelPin::Version(version) => json!({ "repo-id": depend.repo_id.value, "version": version.value }),
-        KernelPin::Revision(revision) => json!({ "repo-id": depend.repo_id.value, "revision": revision.value }),
+        KernelPin::Version(version) => json!({ "repo-id": depend.repo_id.value, "version": version }),
+        KernelPin::Revision(revision) => json!({ "repo-id": depend.repo_id.value, "revision": revision }),
     }
 }

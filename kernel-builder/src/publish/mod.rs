@@ -34,7 +34,10 @@ pub enum PublishError {
     },
     /// The target folder holds another kernel.
     #[error("`{}` holds the kernel `{there}`, not `{ours}`", dir.display())]
-    #[diagnostic(code(publish::other_kernel), help("a folder holds one kernel; choose another with `--to DIR`"))]
+    #[diagnostic(
+        code(publish::other_kernel),
+        help("a folder holds one kernel; choose another with `--to DIR`")
+    )]
     OtherKernel {
         /// The folder.
         dir: PathBuf,

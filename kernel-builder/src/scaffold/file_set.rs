@@ -16,7 +16,11 @@ pub struct FileSet(BTreeMap<PathBuf, Vec<u8>>);
 
 impl FileSet {
     /// Adds a file; a path that could leave the project is refused.
-    pub fn insert(&mut self, path: impl Into<PathBuf>, bytes: impl Into<Vec<u8>>) -> Result<(), ScaffoldError> {
+    pub fn insert(
+        &mut self,
+        path: impl Into<PathBuf>,
+        bytes: impl Into<Vec<u8>>,
+    ) -> Result<(), ScaffoldError> {
         let path = path.into();
         let inside = path.components().all(|part| matches!(part, Component::Normal(_)));
         if !inside || path.as_os_str().is_empty() {

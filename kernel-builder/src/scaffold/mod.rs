@@ -44,7 +44,9 @@ pub enum ScaffoldError {
     #[error("`{name}` is not `OWNER/NAME`: {reason}")]
     #[diagnostic(
         code(scaffold::bad_name),
-        help("an owner is letters, digits, `-`, `_` and `.`; a kernel's name is lower-case letters, digits and `-`, starts with a letter and has at least two characters: me/rms-norm")
+        help(
+            "an owner is letters, digits, `-`, `_` and `.`; a kernel's name is lower-case letters, digits and `-`, starts with a letter and has at least two characters: me/rms-norm"
+        )
     )]
     BadName {
         /// What was given.
@@ -54,7 +56,10 @@ pub enum ScaffoldError {
     },
     /// Files of the new project are there already.
     #[error("`{}` already has {}", dir.display(), existing.join(", "))]
-    #[diagnostic(code(scaffold::would_overwrite), help("choose another folder, or move these files away; nothing was written"))]
+    #[diagnostic(
+        code(scaffold::would_overwrite),
+        help("choose another folder, or move these files away; nothing was written")
+    )]
     WouldOverwrite {
         /// The folder.
         dir: PathBuf,

@@ -5,6 +5,7 @@
 
 use include_dir::{Dir, include_dir};
 use kernel_plan::units::KernelName;
+use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, UndefinedBehavior, context};
 use serde::{Deserialize, Serialize};
 
@@ -68,9 +69,11 @@ pub fn all() -> Result<Vec<Template>, ScaffoldError> {
 pub fn find(name: &str) -> Result<Template, ScaffoldError> {
     let templates = all()?;
     let names: Vec<String> = templates.iter().map(|template| template.name.clone()).collect();
-    templates.into_iter().find(|template| template.name == name).ok_or_else(|| ScaffoldError::UnknownTemplate {
-        name: name.to_owned(),
-        hint: format!("the templates are: {}", names.join(", ")),
+    templates.into_iter().find(|template| template.name == name).ok_or_else(|| {
+        ScaffoldError::UnknownTemplate {
+            name: name.to_owned(),
+            hint: format!("the templates are: {}", names.join(", ")),
+        }
     })
 }
 
@@ -87,15 +90,16 @@ pub fn render(template: &Template, answers: &Answers) -> Result<FileSet, Scaffol
     }
     let mut engine = Environment::new();
     engine.set_undefined_behavior(UndefinedBehavior::Strict);
-    engine.set_keep_trailing_newline(true);
+    let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
+    engine.set_syntax(syntax.map_err(|cause| ScaffoldError::Render { file: template.name.clone(), cause })?);
     let name = answers.name.as_str();
     let variables = context! {
         name,
         module => answers.name.module(),
-        owner => answers.owner,
+        owner => answers.owner.clone(),
         repo_id => format!("{}/{name}", answers.owner),
-        license => answers.license,
-        backends => answers.backends,
+        license => answers.license.clone(),
+        backends => answers.backends.clone(),
         title => title(name),
         year => answers.year,
     };
@@ -115,7 +119,8 @@ pub fn render(template: &Template, answers: &Answers) -> Result<FileSet, Scaffol
     while let Some(folder) = pending.pop() {
         pending.extend(folder.dirs());
         for file in folder.files() {
-            let inside = file.path().strip_prefix(&template.name).unwrap_or(file.path()).display().to_string();
+            let inside =
+                file.path().strip_prefix(&template.name).unwrap_or(file.path()).display().to_string();
             let path = render(&inside, &inside)?;
             let skipped = left_out.iter().any(|prefix| std::path::Path::new(&path).starts_with(prefix));
             if inside == "template.toml" || skipped {
@@ -134,7 +139,10 @@ pub fn render(template: &Template, answers: &Answers) -> Result<FileSet, Scaffol
 fn title(name: &str) -> String {
     let word = |word: &str| {
         let mut letters = word.chars();
-        letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str()).unwrap_or_default()
+        letters
+            .next()
+            .map(|first| first.to_ascii_uppercase().to_string() + letters.as_str())
+            .unwrap_or_default()
     };
     name.split('-').map(word).collect::<Vec<_>>().join(" ")
 }

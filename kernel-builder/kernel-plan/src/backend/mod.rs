@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::kit::Toolchain;
-use crate::plan::{CommandLine, Unit, VariantPlan};
+use crate::plan::{CommandLine, Unit, VariantPlan, placeholder_name};
 use crate::spec::BuildSpec;
 use crate::spec::build::Kernel;
 use crate::units::{BackendId, RelPath, Version};
@@ -118,8 +118,9 @@ pub fn plan(
         }
         let includes = kernel.map(|kernel| kernel.include.as_slice()).unwrap_or_default();
         let mut flags = common.clone();
-        if naming.users.contains(path) {
-            flags.push(format!("-DTORCH_EXTENSION_NAME={extension}"));
+        let named = naming.users.contains(path);
+        if named {
+            flags.push(format!("-DTORCH_EXTENSION_NAME={}", placeholder_name(extension)));
         }
         flags.extend(includes.iter().map(|folder| format!("-I{}", folder.as_str())));
         let (object, depfile) = (place(path, "o"), place(path, "d"));
@@ -141,7 +142,8 @@ pub fn plan(
                 host_command(&source, extra)
             }
         };
-        units.push(Unit { name: path.as_str().to_owned(), command, object, depfile });
+        let named = named.then(|| place(path, "named.o"));
+        units.push(Unit { name: path.as_str().to_owned(), command, object, depfile, named });
     }
     let mut capabilities: Vec<String> =
         kernels.iter().flat_map(|kernel| backend.capabilities(kernel, variant.backend)).collect();
@@ -183,12 +185,7 @@ fn wanted(kernel: &Kernel, toolkit: Toolkit) -> bool {
     }
 }
 
-fn common_flags(
-    spec: &BuildSpec,
-    variant: &Variant,
-    backend: &dyn Backend,
-    kit: &Toolchain,
-) -> Vec<String> {
+fn common_flags(spec: &BuildSpec, variant: &Variant, backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
     let mut flags = vec!["-DNDEBUG".to_owned(), "-DPy_LIMITED_API=0x03090000".to_owned()];
     flags.extend(backend.macros().iter().map(|name| format!("-D{name}")));
     if variant.framework.abi == Abi::Stable {
@@ -212,7 +209,7 @@ fn common_flags(
 fn link_command(units: &[Unit], backend: &dyn Backend, kit: &Toolchain, output: &str) -> CommandLine {
     CommandLine::new(&kit.cxx.program)
         .args(["-shared", "-o", output])
-        .args(units.iter().map(|unit| unit.object.clone()))
+        .args(units.iter().map(|unit| unit.linked().to_owned()))
         .args(["-Wl,--no-as-needed".to_owned(), format!("-L{}", kit.torch.stubs.display())])
         .args(backend.libraries(kit))
         .args([
