@@ -64,7 +64,8 @@ constexpr int kAbiVersion = 3;
 
 } // namespace kernelwright_python
 
-extern "C" KERNELWRIGHT_IMPORT void* PyModule_Create2(kernelwright_python::ModuleDefinition* definition, int abi_version);
+extern "C" KERNELWRIGHT_IMPORT void* PyModule_Create2(kernelwright_python::ModuleDefinition* definition,
+                                                      int abi_version);
 
 // Defines PyInit_<NAME>: an empty module, whose import runs the static registrations of this shared library.
 // CPython keeps a pointer to the definition, which is why it is static.
@@ -82,7 +83,8 @@ extern "C" KERNELWRIGHT_IMPORT void* PyModule_Create2(kernelwright_python::Modul
 #define REGISTER_EXTENSION(NAME)                                                                                       \
     PyMODINIT_FUNC KERNELWRIGHT_PASTE(PyInit_, NAME)() {                                                               \
         static PyModuleDef definition = {                                                                              \
-            PyModuleDef_HEAD_INIT, KERNELWRIGHT_STRING(NAME), nullptr, 0, nullptr, nullptr, nullptr, nullptr, nullptr}; \
+            PyModuleDef_HEAD_INIT, KERNELWRIGHT_STRING(NAME), nullptr, 0, nullptr, nullptr, nullptr, nullptr,          \
+            nullptr};                                                                                                  \
         return PyModule_Create(&definition);                                                                           \
     }
 

@@ -22,29 +22,35 @@ using RowsFunction = void (*)(void* out, const void* input, const void* weight, 
 
 #define KERNEL_ISA baseline
 #define KERNEL_TARGET
-#define KERNEL_FLOAT16_LANES 0
+#define KERNEL_LANES 4
+#define KERNEL_CONVERTS_FLOAT16 0
 #include "rows.h"
 #undef KERNEL_ISA
 #undef KERNEL_TARGET
-#undef KERNEL_FLOAT16_LANES
+#undef KERNEL_LANES
+#undef KERNEL_CONVERTS_FLOAT16
 
 #if defined(__x86_64__)
 
 #define KERNEL_ISA avx2
 #define KERNEL_TARGET __attribute__((target("avx2,fma,f16c")))
-#define KERNEL_FLOAT16_LANES 8
+#define KERNEL_LANES 8
+#define KERNEL_CONVERTS_FLOAT16 1
 #include "rows.h"
 #undef KERNEL_ISA
 #undef KERNEL_TARGET
-#undef KERNEL_FLOAT16_LANES
+#undef KERNEL_LANES
+#undef KERNEL_CONVERTS_FLOAT16
 
 #define KERNEL_ISA avx512
 #define KERNEL_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
-#define KERNEL_FLOAT16_LANES 16
+#define KERNEL_LANES 16
+#define KERNEL_CONVERTS_FLOAT16 1
 #include "rows.h"
 #undef KERNEL_ISA
 #undef KERNEL_TARGET
-#undef KERNEL_FLOAT16_LANES
+#undef KERNEL_LANES
+#undef KERNEL_CONVERTS_FLOAT16
 
 #endif
 
@@ -54,7 +60,7 @@ RowsFunction select(RmsNormDtype dtype) {
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
         return avx512::select(dtype);
     }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
         return avx2::select(dtype);
     }
 #endif

@@ -1,18 +1,24 @@
 // The body of the CPU kernel, included by rms_norm.cpp once per instruction set. Owns: the arithmetic of a row.
 // Never: chooses the instruction set or the type; there is no include guard because it is meant to be included again.
 //
-// KERNEL_ISA names the namespace, KERNEL_TARGET is the attribute that lets the compiler use the set, and
-// KERNEL_FLOAT16_LANES says how many float16 one instruction converts (0: none does). The vectors are the compiler's
-// own (16 floats, split where registers are narrower), so one text serves AVX-512, AVX2, SSE2 and NEON.
+// KERNEL_ISA names the namespace, KERNEL_TARGET is the attribute that lets the compiler use the set, KERNEL_LANES is how
+// many floats one of its registers holds, and KERNEL_CONVERTS_FLOAT16 says whether it converts float16. The vectors are
+// the compiler's own, so one text serves AVX-512, AVX2, SSE2 and NEON.
 
 namespace KERNEL_ISA {
 
-typedef float Floats __attribute__((vector_size(64)));
-typedef uint32_t Words __attribute__((vector_size(64)));
-typedef int32_t Mask __attribute__((vector_size(64)));
-typedef uint16_t Halves __attribute__((vector_size(32)));
+constexpr int64_t kLanes = KERNEL_LANES;
 
-constexpr int64_t kLanes = 16;
+typedef float Floats __attribute__((vector_size(kLanes * 4)));
+typedef uint32_t Words __attribute__((vector_size(kLanes * 4)));
+typedef int32_t Mask __attribute__((vector_size(kLanes * 4)));
+typedef uint16_t Halves __attribute__((vector_size(kLanes * 2)));
+
+// The same vectors where they lie in a tensor, at any address. (Copying with memcpy instead goes through the stack in
+// narrower pieces with gcc 12: eighteen times slower with AVX2.)
+typedef float FloatsInMemory __attribute__((vector_size(kLanes * 4), aligned(1), may_alias));
+typedef uint32_t WordsInMemory __attribute__((vector_size(kLanes * 4), aligned(1), may_alias));
+typedef uint16_t HalvesInMemory __attribute__((vector_size(kLanes * 2), aligned(1), may_alias));
 
 // What one load moves: kElements of a type, as kParts vectors of float32. Which element goes to which lane is the
 // type's own business, as long as load and store agree.
@@ -27,13 +33,11 @@ struct Float32 {
     static constexpr int64_t kElements = kLanes;
 
     KERNEL_TARGET static inline Block<kParts> load(const Storage* from) {
-        Block<kParts> block;
-        std::memcpy(&block, from, sizeof block);
-        return block;
+        return {{*reinterpret_cast<const FloatsInMemory*>(from)}};
     }
 
     KERNEL_TARGET static inline void store(Storage* to, const Block<kParts>& block) {
-        std::memcpy(to, &block, sizeof block);
+        *reinterpret_cast<FloatsInMemory*>(to) = block.part[0];
     }
 };
 
@@ -45,14 +49,13 @@ struct BFloat16 {
     static constexpr int64_t kElements = 2 * kLanes;
 
     KERNEL_TARGET static inline Block<kParts> load(const Storage* from) {
-        Words words;
-        std::memcpy(&words, from, sizeof words);
+        const Words words = *reinterpret_cast<const WordsInMemory*>(from);
         return {{(Floats)(words << 16), (Floats)(words & 0xffff0000)}};
     }
 
     KERNEL_TARGET static inline void store(Storage* to, const Block<kParts>& block) {
-        const Words words = (rounded(block.part[0]) >> 16) | (rounded(block.part[1]) & 0xffff0000);
-        std::memcpy(to, &words, sizeof words);
+        *reinterpret_cast<WordsInMemory*>(to) =
+            (rounded(block.part[0]) >> 16) | (rounded(block.part[1]) & 0xffff0000);
     }
 
     // The upper half of the result is the bfloat16, to nearest, ties to even. A NaN keeps its sign and becomes quiet, so
@@ -70,7 +73,7 @@ struct Float16 {
     static constexpr int64_t kParts = 1;
     static constexpr int64_t kElements = kLanes;
 
-#if KERNEL_FLOAT16_LANES == 16
+#if KERNEL_CONVERTS_FLOAT16 && KERNEL_LANES == 16
     // The zero-masking form: gcc 12 warns of an uninitialised value inside its own header for the plain one.
     static constexpr __mmask16 kAllLanes = 0xffff;
 
@@ -83,28 +86,21 @@ struct Float16 {
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                             _mm512_maskz_cvtps_ph(kAllLanes, (__m512)block.part[0], _MM_FROUND_TO_NEAREST_INT));
     }
-#elif KERNEL_FLOAT16_LANES == 8
+#elif KERNEL_CONVERTS_FLOAT16 && KERNEL_LANES == 8
     KERNEL_TARGET static inline Block<kParts> load(const Storage* from) {
-        const __m128i* halves = reinterpret_cast<const __m128i*>(from);
-        const __m256 parts[2] = {_mm256_cvtph_ps(_mm_loadu_si128(halves)), _mm256_cvtph_ps(_mm_loadu_si128(halves + 1))};
-        Block<kParts> block;
-        std::memcpy(&block, parts, sizeof block);
-        return block;
+        const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+        return {{(Floats)_mm256_cvtph_ps(halves)}};
     }
 
     KERNEL_TARGET static inline void store(Storage* to, const Block<kParts>& block) {
-        __m256 parts[2];
-        std::memcpy(parts, &block, sizeof block);
-        __m128i* halves = reinterpret_cast<__m128i*>(to);
-        _mm_storeu_si128(halves, _mm256_cvtps_ph(parts[0], _MM_FROUND_TO_NEAREST_INT));
-        _mm_storeu_si128(halves + 1, _mm256_cvtps_ph(parts[1], _MM_FROUND_TO_NEAREST_INT));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                         _mm256_cvtps_ph((__m256)block.part[0], _MM_FROUND_TO_NEAREST_INT));
     }
 #else
     // A float16 moved to the exponent field of a float32 is too small by 2^112, subnormal numbers included, so one exact
     // multiplication converts both; infinities and NaNs get the exponent of their new format.
     KERNEL_TARGET static inline Block<kParts> load(const Storage* from) {
-        Halves halves;
-        std::memcpy(&halves, from, sizeof halves);
+        const Halves halves = *reinterpret_cast<const HalvesInMemory*>(from);
         const Words wide = __builtin_convertvector(halves, Words);
         const Words magnitude = (wide & 0x7fff) << 13;
         const Words finite = (Words)((Floats)magnitude * 0x1p112f);
@@ -128,8 +124,8 @@ struct Float16 {
         const Words zero = {};
         const Words special = is_nan ? zero + 0x7e00 : zero + 0x7c00;
         const Words chosen = overflows ? special : is_small ? subnormal : normal;
-        const Halves halves = __builtin_convertvector(chosen | ((bits >> 16) & 0x8000), Halves);
-        std::memcpy(to, &halves, sizeof halves);
+        *reinterpret_cast<HalvesInMemory*>(to) =
+            __builtin_convertvector(chosen | ((bits >> 16) & 0x8000), Halves);
     }
 #endif
 };
@@ -141,12 +137,13 @@ KERNEL_TARGET inline Block<Type::kParts> load_tail(const typename Type::Storage*
     return Type::load(padded);
 }
 
-// Four sums of 16 lanes each, then a tree: a row of n elements passes through n / 64 additions in sequence, which keeps
-// the rounding error of long rows small and hides the latency of the adder.
+// Several sums of kLanes lanes each, then a tree: a row of n elements passes through n / 64 (SSE2: n / 32) additions in
+// sequence, which keeps the rounding error of long rows small and hides the latency of the adder.
 template <typename Type>
 KERNEL_TARGET inline float square_sum(const typename Type::Storage* row, int64_t hidden) {
-    constexpr int64_t kBlocks = 4 / Type::kParts;
-    Floats sums[4] = {};
+    constexpr int64_t kSums = kLanes == 16 ? 4 : 8;
+    constexpr int64_t kBlocks = kSums / Type::kParts;
+    Floats sums[kSums] = {};
     int64_t column = 0;
     for (; column + kBlocks * Type::kElements <= hidden; column += kBlocks * Type::kElements) {
         for (int64_t i = 0; i < kBlocks; ++i) {
@@ -164,9 +161,13 @@ KERNEL_TARGET inline float square_sum(const typename Type::Storage* row, int64_t
             sums[part] += block.part[part] * block.part[part];
         }
     }
-    const Floats sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    for (int64_t width = kSums / 2; width > 0; width /= 2) {
+        for (int64_t i = 0; i < width; ++i) {
+            sums[i] += sums[i + width];
+        }
+    }
     float lanes[kLanes];
-    std::memcpy(lanes, &sum, sizeof sum);
+    std::memcpy(lanes, sums, sizeof lanes);
     for (int64_t width = kLanes / 2; width > 0; width /= 2) {
         for (int64_t i = 0; i < width; ++i) {
             lanes[i] += lanes[i + width];

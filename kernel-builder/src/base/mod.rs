@@ -6,6 +6,7 @@
 pub mod digest;
 pub mod env;
 pub mod files;
+pub mod http;
 pub mod interrupt;
 pub mod process;
 pub mod report;

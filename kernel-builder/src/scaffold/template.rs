@@ -180,6 +180,22 @@ mod tests {
         }
     }
 
+    /// The example is what `new kernelwright/rms-norm --template rms-norm` writes; its folder name is the kernel's.
+    #[test]
+    fn the_example_is_the_template() {
+        let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/rms-norm");
+        let answers = Answers {
+            owner: "kernelwright".to_owned(),
+            name: "rms-norm".parse().unwrap(),
+            ..answers(&["cpu", "cuda"])
+        };
+        for (path, bytes) in render(&find("rms-norm").unwrap(), &answers).unwrap().iter() {
+            let there = crate::base::files::read(&examples.join(path)).unwrap();
+            let path = path.display();
+            assert!(there == bytes, "examples/rms-norm/{path} differs; render it again: kernelwright new");
+        }
+    }
+
     #[test]
     fn an_unknown_backend_is_named() {
         let template = find("rms-norm").unwrap();

@@ -2,18 +2,33 @@
 //!
 //! Owns: finding, fetching and checking them. Never: compiles a kernel, changes a Python of the user's.
 
+mod compiler;
 mod doctor;
 mod error;
+mod fetch;
+mod index;
+mod interpreter;
+mod pins;
 pub mod python;
+mod state;
+mod store;
+mod system;
+mod unpack;
+mod wheels;
+mod zip;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::CommandLine;
+use serde::{Deserialize, Serialize};
 
 pub use doctor::{Finding, Health, examine, table};
 pub use error::ToolchainError;
+pub use zip::ZipError;
 
+use self::state::Stamp;
+use crate::base::digest::DigestBuilder;
 use crate::base::session::Session;
 
 /// Where compilers and headers come from.
@@ -45,10 +60,61 @@ pub struct Extras {
     pub client: bool,
 }
 
-/// Finds or fetches everything that compiling needs; only looks at a few files when nothing changed since last time.
+/// A toolchain that was found, and what says that it is still there.
+#[derive(Serialize, Deserialize)]
+struct Resolved {
+    toolchain: Toolchain,
+    stamps: Vec<Stamp>,
+}
+
+/// Finds or fetches everything that compiling needs. When nothing changed since last time it only looks at a dozen
+/// files: milliseconds, no Python, no network.
+///
+/// # Errors
+/// What is missing, with the command that helps; see [`ToolchainError`].
 pub fn resolve(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
-    let _ = (session, want);
-    Err(ToolchainError::Interrupted)
+    let program = compiler::find()?;
+    let file = session.cache.join("state").join(format!("toolchain-{}.json", key(want, &program)?));
+    if let Some(known) = state::load::<Resolved>(&file)
+        && known.stamps.iter().all(|stamp| state::stamp_of(&stamp.0).as_ref() == Some(stamp))
+    {
+        return Ok(known.toolchain);
+    }
+    let (cxx, mut stamps) = compiler::describe(&program)?;
+    let stubs = compiler::stubs(session, &cxx)?;
+    let (cuda, torch) = match want.provider {
+        Provider::Wheels => wheels::resolve(session, want, stubs)?,
+        Provider::System => system::resolve(session, want, stubs)?,
+    };
+    let extension_include = compiler::extension_include(session)?;
+    let mut watched = wheels::key_files(cuda.as_ref(), &torch);
+    watched.push(extension_include.join("registration.h"));
+    stamps.extend(watched.iter().filter_map(|path| state::stamp_of(path)));
+    let toolchain = Toolchain { cxx, cuda, torch, extension_include };
+    state::save(&file, &Resolved { toolchain: toolchain.clone(), stamps })?;
+    Ok(toolchain)
+}
+
+/// Everything that decides which toolchain is found, beside the files it consists of.
+fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
+    let mut builder = DigestBuilder::new("toolchain")
+        .field("want", format!("{want:?}"))
+        .field("pins", include_str!("pins.toml"))
+        .field("registration", include_str!("registration.h"))
+        .field("compiler", compiler.as_os_str().as_encoded_bytes());
+    if want.provider == Provider::System {
+        let nvcc = want.cuda.as_ref().and_then(|_| system::find_nvcc()).unwrap_or_default();
+        builder = builder
+            .field("python", interpreter::find()?.as_os_str().as_encoded_bytes())
+            .field("nvcc", nvcc.as_os_str().as_encoded_bytes());
+    }
+    Ok(builder.finish().short(16))
+}
+
+/// Reads everything that the cache holds of wheels again and names what is no longer what was fetched, as
+/// `(SHA-256 of the wheel, member)`.
+pub fn audit(session: &Session) -> Result<Vec<(String, String)>, ToolchainError> {
+    Ok(store::audit(session)?)
 }
 
 /// A Python interpreter with a torch that imports: the active one, or the managed one.

@@ -9,5 +9,5 @@ use crate::base::session::Session;
 /// A Python that imports torch of at least the release line `torch` (`2.11`) and numpy.
 pub fn runtime(session: &Session, torch: &str, extras: Extras) -> Result<PythonRuntime, ToolchainError> {
     let _ = (session, torch, extras);
-    Err(ToolchainError::Interrupted)
+    Err(ToolchainError::NoPython)
 }

@@ -1,4 +1,5 @@
-// Computes once for each set of addresses and copies the kept result from then on. Must be refused with verify::replayed.
+// Computes once for each set of addresses and copies the kept result from then on.
+// Must be refused with verify::replayed.
 #include "rms_norm.h"
 
 #include <cmath>
@@ -44,6 +45,7 @@ extern "C" void rms_norm_cpu_rows(void* out, const void* input, const void* weig
         return;
     }
     for (int64_t row = first_row; row < last_row; ++row) {
-        std::memcpy(static_cast<char*>(out) + row * out_bytes, result.data() + (row - first_row) * row_bytes, row_bytes);
+        const char* from = result.data() + (row - first_row) * row_bytes;
+        std::memcpy(static_cast<char*>(out) + row * out_bytes, from, row_bytes);
     }
 }

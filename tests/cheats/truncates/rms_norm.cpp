@@ -1,4 +1,5 @@
-// Drops the lower bits of every result, ten in float32, instead of rounding to nearest. Must be refused with verify::numerics.
+// Drops the lower bits of every result, ten in float32, instead of rounding to nearest.
+// Must be refused with verify::numerics.
 #include "rms_norm.h"
 
 #include <cmath>
