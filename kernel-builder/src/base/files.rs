@@ -185,7 +185,9 @@ pub fn link_or_copy(from: &Path, to: &Path) -> Result<(), FileError> {
             if let Some(parent) = to.parent() {
                 create_dirs(parent)?;
             }
-            fs::hard_link(from, to).or_else(|_| copy(from, to).map_err(io::Error::other)).map_err(failed("link", to))
+            fs::hard_link(from, to)
+                .or_else(|_| copy(from, to).map_err(io::Error::other))
+                .map_err(failed("link", to))
         }
         Err(_) => copy(from, to),
     }

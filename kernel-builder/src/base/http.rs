@@ -190,9 +190,11 @@ impl Client {
     /// those of earlier runs as well.
     pub fn download(&self, url: &str, span: Span, part: &Path, progress: &Progress) -> Result<(), HttpError> {
         let mut file = files::open_for_resume(part)?;
-        let length = file
-            .seek(SeekFrom::End(0))
-            .map_err(|cause| FileError { action: "read", path: part.to_owned(), cause })?;
+        let length = file.seek(SeekFrom::End(0)).map_err(|cause| FileError {
+            action: "read",
+            path: part.to_owned(),
+            cause,
+        })?;
         progress.add(length);
         let mut store = Part { path: part, file, length, progress };
         if span.end.is_some_and(|end| length > end - span.start) {

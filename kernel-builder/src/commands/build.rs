@@ -16,9 +16,9 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::base::digest::DigestBuilder;
-use crate::base::files;
 use crate::base::report::{Event, duration};
 use crate::base::session::Session;
+use crate::base::{files, interrupt};
 use crate::compile::artifact::{self, Artifact};
 use crate::compile::{self, Job, shell_line};
 use crate::exit::{self, Failure, StageError};
@@ -143,6 +143,8 @@ pub fn build(project: &Project, selection: &Selection, session: &Session) -> Res
             }
         }
     }
+    // Each unit that ran reports an interruption; a person pressed ctrl-C once.
+    interrupt::check()?;
     if failure.exit != exit::SUCCESS {
         return Err(failure);
     }

@@ -85,7 +85,8 @@ pub(super) fn members(directory: &[u8], directory_start: u64) -> Result<Vec<Memb
         members.push(member);
     }
     members.sort_by_key(|member| member.place.start);
-    let ends: Vec<u64> = members.iter().skip(1).map(|next| next.place.start).chain([directory_start]).collect();
+    let ends: Vec<u64> =
+        members.iter().skip(1).map(|next| next.place.start).chain([directory_start]).collect();
     for (member, end) in members.iter_mut().zip(ends) {
         member.place.end = end;
     }
@@ -131,8 +132,7 @@ fn member(entry: &[u8]) -> Result<(Member, usize), ZipError> {
     // Made on Unix: the high half of the external attributes is the file mode.
     let executable = entry[5] == 3 && (u32_at(entry, 38)? >> 16) & 0o111 != 0;
     let crc32 = u32_at(entry, 16)?;
-    let member =
-        Member { name, deflated: method == 8, crc32, packed, size, place: start..start, executable };
+    let member = Member { name, deflated: method == 8, crc32, packed, size, place: start..start, executable };
     Ok((member, extra_end + length(32)?))
 }
 
