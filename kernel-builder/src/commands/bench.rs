@@ -33,6 +33,7 @@ pub struct Args {
 
 /// How long and against what; shared with `make`.
 #[derive(Debug, Clone, ClapArgs)]
+#[group(id = "measuring")]
 pub struct How {
     /// Seconds for each workload and dtype, at most; sampling stops earlier when the interval is narrow
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]

@@ -32,6 +32,7 @@ pub struct Args {
 
 /// How the judge works; shared with `make`.
 #[derive(Debug, Clone, ClapArgs)]
+#[group(id = "judging")]
 pub struct How {
     /// Judge again even when this build was verified before
     #[arg(long)]

@@ -206,7 +206,14 @@ fn run_logged(
         files::create_dirs(folder)?;
     }
     let started = Instant::now();
-    let finished = process::run(&command.clone().cwd(project), Limits::wall(DEADLINE))?;
+    let finished = match process::run(&command.clone().cwd(project), Limits::wall(DEADLINE)) {
+        Ok(finished) => finished,
+        // Stopped by the user: what was written so far is no object either.
+        Err(error) => {
+            files::remove_file(&output)?;
+            return Err(error.into());
+        }
+    };
     let text = format!("{}{}", finished.stdout_text(), finished.stderr_text());
     let log = project.join(format!(".kernelwright/logs/{variant}/{}.log", unit.replace('/', "__")));
     let shown = format!("{}\n{text}", shell_line(command));
