@@ -152,10 +152,12 @@ fn make(found: &Found, kit: &PortableKit, cxx: &Compiler) -> Result<(), Portable
     let staged = files::staging_beside(target)?;
     let mut newer = BTreeMap::new();
     for (name, path) in &found.cut {
-        let cut = match path {
-            Some(path) => symbols::cut(&symbols::read(path, &files::read(path)?)?.symbols),
-            None => symbols::Cut::default(),
+        let exports = match path {
+            Some(path) => symbols::read(path, &files::read(path)?)?.symbols,
+            None => Vec::new(),
         };
+        let half_static = inputs::HALF_STATIC.contains(name);
+        let cut = symbols::cut(&if half_static { symbols::without_retired(exports) } else { exports });
         link_stub(staged.path(), name, &stub::render(&cut.kept), cxx)?;
         newer.extend(cut.newer);
     }
