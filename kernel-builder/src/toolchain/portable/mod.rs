@@ -5,6 +5,9 @@
 //! what came later; the newer parts of the C++ library come from its static archive, hidden, and the few newer parts of
 //! the C library that headers use by themselves come from the shim. (The idea of Red Hat's developer toolsets.)
 //!
+//! What moved into libc.so.6 with glibc 2.34 is found on older systems in libpthread, libdl and librt, which torch's own
+//! libraries bring into the process.
+//!
 //! Owns: `<cache>/portable`. Never: links a kernel; the order of the link is in `kernel_plan::backend`.
 
 mod error;
