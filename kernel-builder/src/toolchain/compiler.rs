@@ -16,13 +16,15 @@ use crate::base::session::Session;
 use crate::base::{env, files};
 
 /// PyTorch's libraries that an extension depends on.
-const SONAMES: &[&str] = &["libc10.so", "libtorch.so", "libtorch_cpu.so", "libtorch_cuda.so", "libc10_cuda.so"];
+const SONAMES: &[&str] =
+    &["libc10.so", "libtorch.so", "libtorch_cpu.so", "libtorch_cuda.so", "libc10_cuda.so"];
 
 /// Where the compiler is: CXX, else the first of the usual names. Starts nothing.
 pub(super) fn find() -> Result<PathBuf, ToolchainError> {
     if let Some(asked) = env::text(env::CXX) {
-        return process::find(&asked)
-            .ok_or_else(|| ToolchainError::NoCompiler { asked: format!("CXX is `{asked}`, which is not a program") });
+        return process::find(&asked).ok_or_else(|| ToolchainError::NoCompiler {
+            asked: format!("CXX is `{asked}`, which is not a program"),
+        });
     }
     ["g++", "c++", "clang++"].into_iter().find_map(process::find).ok_or_else(|| ToolchainError::NoCompiler {
         asked: "none of `g++`, `c++` and `clang++` is on PATH".to_owned(),
@@ -57,7 +59,9 @@ fn said(program: &Path, args: &[&str]) -> Result<String, ToolchainError> {
 /// The folder of empty libraries to link an extension with. An extension must name PyTorch's libraries as needed, or
 /// it cannot be loaded; empty ones of the same name serve to link, and are made in a fraction of a second.
 pub(super) fn stubs(session: &Session, compiler: &Compiler) -> Result<PathBuf, ToolchainError> {
-    let id = SONAMES.iter().fold(DigestBuilder::new("stubs").field("cxx", &compiler.id), |id, name| id.field("name", name));
+    let id = SONAMES
+        .iter()
+        .fold(DigestBuilder::new("stubs").field("cxx", &compiler.id), |id, name| id.field("name", name));
     let folder = session.cache.join("stubs").join(id.finish().short(16));
     if files::is_dir(&folder) {
         return Ok(folder);

@@ -25,14 +25,20 @@ pub enum ToolchainError {
     NoPython,
     /// KERNELWRIGHT_PYTHON names nothing.
     #[error("KERNELWRIGHT_PYTHON names `{asked}`, which is not a program")]
-    #[diagnostic(code(toolchain::python_missing), help("unset it, or name an interpreter such as `/usr/bin/python3`"))]
+    #[diagnostic(
+        code(toolchain::python_missing),
+        help("unset it, or name an interpreter such as `/usr/bin/python3`")
+    )]
     NoSuchPython {
         /// What it says.
         asked: String,
     },
     /// The interpreter does not run.
     #[error("`{}` cannot be used: {said}", program.display())]
-    #[diagnostic(code(toolchain::python_broken), help("repair it, or name another one in KERNELWRIGHT_PYTHON"))]
+    #[diagnostic(
+        code(toolchain::python_broken),
+        help("repair it, or name another one in KERNELWRIGHT_PYTHON")
+    )]
     BrokenPython {
         /// The interpreter.
         program: PathBuf,
@@ -58,7 +64,10 @@ pub enum ToolchainError {
     },
     /// The compiler does not work.
     #[error("`{}` cannot be used as a C++ compiler: {said}", program.display())]
-    #[diagnostic(code(toolchain::compiler_broken), help("reinstall it (`apt install g++`), or name another one in CXX"))]
+    #[diagnostic(
+        code(toolchain::compiler_broken),
+        help("reinstall it (`apt install g++`), or name another one in CXX")
+    )]
     BrokenCompiler {
         /// The compiler.
         program: PathBuf,
@@ -81,7 +90,9 @@ pub enum ToolchainError {
     #[error("no wheels are known for PyTorch {version}; known: {known}")]
     #[diagnostic(
         code(toolchain::unknown_torch),
-        help("build for one of the known releases, or use the torch of the active Python: `--toolchain system`")
+        help(
+            "build for one of the known releases, or use the torch of the active Python: `--toolchain system`"
+        )
     )]
     UnknownTorch {
         /// What was asked.
@@ -105,7 +116,10 @@ pub enum ToolchainError {
     },
     /// Pip could not install.
     #[error("pip cannot install {wanted}: {said}")]
-    #[diagnostic(code(toolchain::install), help("check the network, the free space of the cache and `pip config list`"))]
+    #[diagnostic(
+        code(toolchain::install),
+        help("check the network, the free space of the cache and `pip config list`")
+    )]
     Install {
         /// Requirements.
         wanted: String,
@@ -129,7 +143,9 @@ pub enum ToolchainError {
     #[error("{wheel} is damaged: {why}")]
     #[diagnostic(
         code(toolchain::damaged),
-        help("run the same command again; when it happens twice, a mirror or proxy between here and the index serves wrong bytes")
+        help(
+            "run the same command again; when it happens twice, a mirror or proxy between here and the index serves wrong bytes"
+        )
     )]
     Damaged {
         /// The wheel.
@@ -139,7 +155,10 @@ pub enum ToolchainError {
     },
     /// The wheel is no zip file that we understand.
     #[error("{wheel} cannot be read")]
-    #[diagnostic(code(toolchain::damaged), help("run the same command again; else report it with the name of the wheel"))]
+    #[diagnostic(
+        code(toolchain::damaged),
+        help("run the same command again; else report it with the name of the wheel")
+    )]
     NotAZip {
         /// The wheel.
         wheel: String,
@@ -149,7 +168,10 @@ pub enum ToolchainError {
     },
     /// Downloads are refused.
     #[error("this has to be fetched, but downloads are off: {missing}")]
-    #[diagnostic(code(toolchain::offline), help("run once without `--offline` and with KERNELWRIGHT_OFFLINE unset"))]
+    #[diagnostic(
+        code(toolchain::offline),
+        help("run once without `--offline` and with KERNELWRIGHT_OFFLINE unset")
+    )]
     Offline {
         /// What, with sizes where they are known.
         missing: String,
@@ -177,7 +199,10 @@ pub enum ToolchainError {
     },
     /// The toolkit lacks a file.
     #[error("the CUDA toolkit `{}` has no {lacks}", root.display())]
-    #[diagnostic(code(toolchain::system_cuda_incomplete), help("install the whole toolkit, or leave out `--toolchain system`"))]
+    #[diagnostic(
+        code(toolchain::system_cuda_incomplete),
+        help("install the whole toolkit, or leave out `--toolchain system`")
+    )]
     IncompleteCuda {
         /// The folder.
         root: PathBuf,
@@ -188,7 +213,9 @@ pub enum ToolchainError {
     #[error("`{}` has no torch {wanted}: {found}", python.display())]
     #[diagnostic(
         code(toolchain::system_torch),
-        help("install it there (`pip install torch=={wanted}.*`), name another Python in KERNELWRIGHT_PYTHON, or leave out `--toolchain system`")
+        help(
+            "install it there (`pip install torch=={wanted}.*`), name another Python in KERNELWRIGHT_PYTHON, or leave out `--toolchain system`"
+        )
     )]
     NoSystemTorch {
         /// The interpreter.
@@ -202,7 +229,9 @@ pub enum ToolchainError {
     #[error("the managed Python packages do not work: {said}")]
     #[diagnostic(
         code(toolchain::runtime_broken),
-        help("remove the folder `python` of the cache and try again; else name a Python with torch in KERNELWRIGHT_PYTHON")
+        help(
+            "remove the folder `python` of the cache and try again; else name a Python with torch in KERNELWRIGHT_PYTHON"
+        )
     )]
     BrokenRuntime {
         /// What the trial import printed.

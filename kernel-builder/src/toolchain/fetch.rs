@@ -51,7 +51,8 @@ pub(super) fn obtain(
     if !lacking.is_empty() {
         let wanted: Vec<&Request> = lacking.iter().map(|at| &requests[*at]).collect();
         if session.offline {
-            let names = wanted.iter().map(|request| format!("{} {}", request.part.name, request.part.version));
+            let names =
+                wanted.iter().map(|request| format!("{} {}", request.part.name, request.part.version));
             return Err(ToolchainError::Offline { missing: names.collect::<Vec<_>>().join(", ") });
         }
         let parts: Vec<&Part> = wanted.iter().map(|request| &request.part).collect();
@@ -89,8 +90,8 @@ impl Job<'_> {
         let started = Instant::now();
         let url = self.located.url.split('#').next().unwrap_or_default();
         let (stored, moved) = match url.strip_prefix("file://") {
-            Some(path) => self.from_whole(&entry, &PathBuf::from(unescape(path)))?,
-            None => self.from_server(&entry, url, &subject)?,
+            Some(path) => self.take_whole(&entry, &PathBuf::from(unescape(path)))?,
+            None => self.take_from_server(&entry, url, &subject)?,
         };
         let detail = format!("{}: {}", self.request.why, moved);
         self.session.report.emit(&Event::Done {
@@ -120,7 +121,12 @@ impl Job<'_> {
         self.session.report.progress(&what, ProgressKind::Bytes, total)
     }
 
-    fn from_server(&self, entry: &Entry, url: &str, subject: &str) -> Result<(Stored, String), ToolchainError> {
+    fn take_from_server(
+        &self,
+        entry: &Entry,
+        url: &str,
+        subject: &str,
+    ) -> Result<(Stored, String), ToolchainError> {
         match self.client.length(url) {
             Ok(length) if length > SMALL => match self.by_range(entry, url, length, subject) {
                 Err(ToolchainError::Download { cause: HttpError::NoRanges, .. }) => {
@@ -143,7 +149,8 @@ impl Job<'_> {
         length: u64,
         subject: &str,
     ) -> Result<(Stored, String), ToolchainError> {
-        let bytes = |start, end| self.client.bytes(url, Span::new(start, end)).map_err(|cause| self.failed(cause));
+        let bytes =
+            |start, end| self.client.bytes(url, Span::new(start, end)).map_err(|cause| self.failed(cause));
         let tail_start = length.saturating_sub(zip::TAIL);
         let tail = bytes(tail_start, length)?;
         let not_a_zip = |cause| ToolchainError::NotAZip { wheel: self.wheel().to_owned(), cause };
@@ -195,7 +202,9 @@ impl Job<'_> {
     fn record(&self, entry: &Entry, url: &str, members: &[Member]) -> Result<Promised, ToolchainError> {
         let record = members
             .iter()
-            .find(|member| member.name.ends_with(".dist-info/RECORD") && member.name.matches('/').count() == 1)
+            .find(|member| {
+                member.name.ends_with(".dist-info/RECORD") && member.name.matches('/').count() == 1
+            })
             .ok_or_else(|| ToolchainError::Damaged {
                 wheel: self.wheel().to_owned(),
                 why: "it has no RECORD".to_owned(),
@@ -228,7 +237,7 @@ impl Job<'_> {
             other => other,
         }
         .map_err(|cause| self.failed(cause))?;
-        let outcome = self.from_whole(entry, &file);
+        let outcome = self.take_whole(entry, &file);
         files::remove_file(&file)?;
         outcome
     }
@@ -237,11 +246,12 @@ impl Job<'_> {
     fn through_pip(&self, entry: &Entry) -> Result<(Stored, String), ToolchainError> {
         let folder = files::staging_beside(&entry.parts())?;
         index::download(self.session, self.python, &self.request.part, folder.path())?;
-        self.from_whole(entry, &folder.path().join(self.wheel()))
+        self.take_whole(entry, &folder.path().join(self.wheel()))
     }
 
-    fn from_whole(&self, entry: &Entry, file: &Path) -> Result<(Stored, String), ToolchainError> {
-        let damaged = |why: &str| ToolchainError::Damaged { wheel: self.wheel().to_owned(), why: why.to_owned() };
+    fn take_whole(&self, entry: &Entry, file: &Path) -> Result<(Stored, String), ToolchainError> {
+        let damaged =
+            |why: &str| ToolchainError::Damaged { wheel: self.wheel().to_owned(), why: why.to_owned() };
         let (length, _) = files::stamp(file)?;
         if digest_of(file).as_deref() != Some(&self.located.release.sha256) {
             return Err(damaged("it does not have the sha256 that the index gives"));
@@ -298,9 +308,11 @@ fn read_directory(file: &Path, length: u64) -> Result<Result<Vec<Member>, zip::Z
     let open = files::open(file)?;
     let read = |start: u64, end: u64| {
         let mut bytes = vec![0; (end - start) as usize];
-        open.read_exact_at(&mut bytes, start)
-            .map(|()| bytes)
-            .map_err(|cause| FileError { action: "read", path: file.to_owned(), cause })
+        open.read_exact_at(&mut bytes, start).map(|()| bytes).map_err(|cause| FileError {
+            action: "read",
+            path: file.to_owned(),
+            cause,
+        })
     };
     let tail = read(length.saturating_sub(zip::TAIL), length)?;
     let place = match zip::find_directory(&tail, length) {
@@ -361,3 +373,7 @@ fn in_parallel<T: Send>(
     results.sort_by_key(|(at, _)| *at);
     results.into_iter().map(|(_, result)| result).collect()
 }
+
+#[cfg(test)]
+#[path = "fetch_tests.rs"]
+mod tests;

@@ -79,7 +79,14 @@ pub(super) fn install(
 ) -> Result<(), ToolchainError> {
     let scratch = files::scratch()?;
     let line = pip(session, python, scratch.path())?
-        .args(["install", "--only-binary=:all:", "--no-compile", "--no-user", "--quiet", "--no-warn-conflicts"])
+        .args([
+            "install",
+            "--only-binary=:all:",
+            "--no-compile",
+            "--no-user",
+            "--quiet",
+            "--no-warn-conflicts",
+        ])
         .args(["--upgrade", "--target"])
         .path(target)
         .args(requirements);
@@ -206,7 +213,8 @@ fn read_report(text: &str, parts: &[&Part]) -> Result<Vec<Located>, String> {
                 .and_then(|hashes| hashes.sha256.clone())
                 .ok_or_else(|| format!("the index gives no sha256 for {}", part.name))?;
             let url = entry.download_info.url.clone();
-            let name = url.split(['#', '?']).next().and_then(|url| url.rsplit('/').next()).unwrap_or_default();
+            let name =
+                url.split(['#', '?']).next().and_then(|url| url.rsplit('/').next()).unwrap_or_default();
             Ok(Located { release: Release { file: name.to_owned(), sha256 }, url })
         })
         .collect()
@@ -275,10 +283,7 @@ mod tests {
 
     #[test]
     fn says_what_the_report_lacks() {
-        assert_eq!(
-            read_report(REPORT, &[&part("absent")]).unwrap_err(),
-            "its report lacks absent"
-        );
+        assert_eq!(read_report(REPORT, &[&part("absent")]).unwrap_err(), "its report lacks absent");
         assert_eq!(
             read_report(REPORT, &[&part("other")]).unwrap_err(),
             "the index gives no sha256 for other"

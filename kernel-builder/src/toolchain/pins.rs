@@ -94,7 +94,8 @@ impl Part {
 
 /// The table that this program was built with.
 pub(super) fn load() -> Pins {
-    toml::from_str(include_str!("pins.toml")).expect("pins.toml is part of the program and parses: tested below")
+    toml::from_str(include_str!("pins.toml"))
+        .expect("pins.toml is part of the program and parses: tested below")
 }
 
 impl Pins {

@@ -146,7 +146,10 @@ fn reduced(
     let why = "to compute reference results on the CPU; nothing for GPUs is taken";
     let mut requests = vec![Request { part: pins.runtime_part(), why }];
     for part in &pins.runtime.beside {
-        requests.push(Request { part: part.clone(), why: "the CUDA runtime, which torch loads even without a GPU" });
+        requests.push(Request {
+            part: part.clone(),
+            why: "the CUDA runtime, which torch loads even without a GPU",
+        });
     }
     let small = "what torch imports, numpy, and the client that loads kernels";
     // Two downloads at once: the index is asked by two programs that do not know of each other.

@@ -24,7 +24,8 @@ use crate::base::{env, files};
 pub(super) const VERSION: &str = "1";
 
 /// What the C++ and C libraries define; a stand-in must not hide it.
-const SYSTEM: &[&str] = &["libstdc++.so.6", "libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"];
+const SYSTEM: &[&str] =
+    &["libstdc++.so.6", "libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"];
 
 /// Called while PyTorch's Python module is loaded; returns a reference to a hook, which is assigned to.
 const HOOK: &str = "_ZN4c10d15get_gil_checkerEv";
@@ -88,9 +89,14 @@ impl Symbols {
         })
     }
 
-    fn scan(&mut self, path: &Path, mut each: impl FnMut(&mut Self, &str, bool)) -> Result<(), ToolchainError> {
+    fn scan(
+        &mut self,
+        path: &Path,
+        mut each: impl FnMut(&mut Self, &str, bool),
+    ) -> Result<(), ToolchainError> {
         // The largest library is 450 MB; only its pages with symbols are read.
-        let broken = |why: String| ToolchainError::BrokenRuntime { said: format!("{}: {why}", path.display()) };
+        let broken =
+            |why: String| ToolchainError::BrokenRuntime { said: format!("{}: {why}", path.display()) };
         let cache = object::ReadCache::new(files::open(path)?);
         let library = object::File::parse(&cache).map_err(|error| broken(error.to_string()))?;
         for symbol in library.dynamic_symbols() {
@@ -144,13 +150,18 @@ static void absent(const char *name) {
     for (number, name) in names.iter().enumerate() {
         text += &match name.get(..4) {
             Some("_ZTI") => {
-                format!("const void *d{number}[2] __asm__(\"{name}\") = {{class_type + 2, \"{}\"}};\n", &name[4..])
+                format!(
+                    "const void *d{number}[2] __asm__(\"{name}\") = {{class_type + 2, \"{}\"}};\n",
+                    &name[4..]
+                )
             }
             Some("_ZTV") => format!("const void *d{number}[64] __asm__(\"{name}\");\n"),
             _ if *name == HOOK => format!(
                 "static void *hook[8]; void *f{number}(void) __asm__(\"{name}\"); void *f{number}(void) {{ return hook; }}\n"
             ),
-            _ => format!("void f{number}(void) __asm__(\"{name}\"); void f{number}(void) {{ absent(\"{name}\"); }}\n"),
+            _ => format!(
+                "void f{number}(void) __asm__(\"{name}\"); void f{number}(void) {{ absent(\"{name}\"); }}\n"
+            ),
         };
     }
     text
@@ -164,7 +175,10 @@ mod tests {
     fn finds_the_cuda_shims_of_a_header() {
         let header = "AOTI_TORCH_EXPORT AOTITorchError\naoti_torch_get_current_cuda_stream(int32_t, void**);\n\
                       AOTI_TORCH_EXPORT AOTITorchError aoti_torch_get_dim(AtenTensorHandle);";
-        assert_eq!(shim_names(header).into_iter().collect::<Vec<_>>(), ["aoti_torch_get_current_cuda_stream"]);
+        assert_eq!(
+            shim_names(header).into_iter().collect::<Vec<_>>(),
+            ["aoti_torch_get_current_cuda_stream"]
+        );
     }
 
     #[test]

@@ -115,7 +115,10 @@ impl Entry {
     /// The members whose content is no longer what was checked; reads every byte.
     pub(super) fn damaged(&self) -> Vec<String> {
         let lines = self.lines().into_values();
-        lines.filter(|line| digest_of(&self.place(&line.name)).as_deref() != Some(&line.sha256)).map(|line| line.name).collect()
+        lines
+            .filter(|line| digest_of(&self.place(&line.name)).as_deref() != Some(&line.sha256))
+            .map(|line| line.name)
+            .collect()
     }
 
     fn taken(&self, part: &Part) -> PathBuf {
@@ -140,7 +143,8 @@ pub(super) fn audit(session: &Session) -> Result<Vec<(String, String)>, FileErro
     }
     let mut damaged = Vec::new();
     for file in files::walk(&folder, |path| path.components().count() < 2)? {
-        let (Some(sha256), true) = (file.parent().and_then(Path::to_str), file.ends_with("members.jsonl")) else {
+        let (Some(sha256), true) = (file.parent().and_then(Path::to_str), file.ends_with("members.jsonl"))
+        else {
             continue;
         };
         let entry = Entry::new(session, sha256);

@@ -45,7 +45,8 @@ pub(super) fn nvcc_version(said: &str) -> Option<String> {
 
 fn toolkit(wanted: &str) -> Result<CudaKit, ToolchainError> {
     let nvcc = find_nvcc().ok_or(ToolchainError::NoSystemCuda)?;
-    let done = process::run(&CommandLine::new(&nvcc).arg("--version"), Limits::wall(Duration::from_secs(30)))?;
+    let done =
+        process::run(&CommandLine::new(&nvcc).arg("--version"), Limits::wall(Duration::from_secs(30)))?;
     let said = done.stdout_text();
     let found = nvcc_version(&said).unwrap_or_else(|| "unknown".to_owned());
     if found != wanted {

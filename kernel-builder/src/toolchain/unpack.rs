@@ -85,7 +85,9 @@ impl Slice<'_> {
         match promised.map(|promised| promised.get(&member.name)) {
             None => Ok(sha256),
             Some(Some(wanted)) if *wanted == sha256 => Ok(sha256),
-            Some(Some(_)) => Err(damaged("does not have the sha256 that the wheel's RECORD gives".to_owned())),
+            Some(Some(_)) => {
+                Err(damaged("does not have the sha256 that the wheel's RECORD gives".to_owned()))
+            }
             Some(None) => Err(damaged("is not listed in the wheel's RECORD".to_owned())),
         }
     }
@@ -93,8 +95,7 @@ impl Slice<'_> {
     fn data(&self, member: &Member) -> Result<Box<dyn Read>, ToolchainError> {
         let mut file = files::open(self.file)?;
         let unreadable = |cause| FileError { action: "read", path: self.file.to_owned(), cause };
-        let not_a_zip =
-            |cause| ToolchainError::NotAZip { wheel: self.wheel.to_owned(), cause };
+        let not_a_zip = |cause| ToolchainError::NotAZip { wheel: self.wheel.to_owned(), cause };
         let mut header = [0; 30];
         let start = member.place.start - self.start;
         file.seek(SeekFrom::Start(start)).and_then(|_| file.read_exact(&mut header)).map_err(unreadable)?;

@@ -51,7 +51,9 @@ pub(super) fn key_files(cuda: Option<&CudaKit>, torch: &TorchKit) -> Vec<PathBuf
         torch.include.first().map(|include| include.join("torch/headeronly/version.h")).into_iter().collect();
     if let Some(cuda) = cuda {
         found.extend([cuda.nvcc.clone(), cuda.cudart.clone()]);
-        found.extend(["bin/ptxas", "bin/cudafe++", "bin/fatbinary", "nvvm/bin/cicc"].map(|name| cuda.root.join(name)));
+        found.extend(
+            ["bin/ptxas", "bin/cudafe++", "bin/fatbinary", "nvvm/bin/cicc"].map(|name| cuda.root.join(name)),
+        );
     }
     found.retain(|path| files::exists(path));
     found.push(torch.stubs.clone());
@@ -60,7 +62,10 @@ pub(super) fn key_files(cuda: Option<&CudaKit>, torch: &TorchKit) -> Vec<PathBuf
 
 /// Merges the wheels into one folder: nvcc finds its parts relative to itself.
 fn toolkit(session: &Session, pins: &CudaPins, stored: &[Stored]) -> Result<CudaKit, ToolchainError> {
-    let id = stored.iter().fold(DigestBuilder::new("cuda-kit"), |id, stored| id.field("part", &stored.id)).finish();
+    let id = stored
+        .iter()
+        .fold(DigestBuilder::new("cuda-kit"), |id, stored| id.field("part", &stored.id))
+        .finish();
     let root = session.cache.join("cuda").join(format!("{}-{}", pins.version, id.short(16)));
     let cudart = root.join(&pins.cudart);
     // Complete, since it appears in one step; made again when a part of it was removed.
