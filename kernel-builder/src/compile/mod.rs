@@ -252,7 +252,8 @@ fn finish(job: &Job, project: &Path, cache: &Cache, session: &Session) -> Result
         let place = format!(".kernelwright/objects/{}/{}", plan.id, plan.library);
         let mut key = command_fields(DigestBuilder::new("link-1"), &plan.link)
             .field("cxx", &kit.cxx.id)
-            .field("torch", &kit.torch.id);
+            .field("torch", &kit.torch.id)
+            .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()));
         for unit in &plan.units {
             name_object(unit, plan, project, cache)?;
             key = key.field("object", Digest::of(&files::read(&project.join(unit.linked()))?).to_string());

@@ -4,8 +4,9 @@
 //! Never: runs a command, looks whether a file exists.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
-use crate::kit::Toolchain;
+use crate::kit::{PortableKit, Toolchain};
 use crate::plan::{CommandLine, Unit, VariantPlan, placeholder_name};
 use crate::spec::BuildSpec;
 use crate::spec::build::Kernel;
@@ -150,7 +151,8 @@ pub fn plan(
     capabilities.sort();
     capabilities.dedup();
     let library = format!("{extension}.abi3.so");
-    let link = link_command(&units, backend, kit, &format!(".kernelwright/objects/{id}/{library}"));
+    let objects: Vec<String> = units.iter().map(|unit| unit.linked().to_owned()).collect();
+    let link = link_command(&objects, backend, kit, &format!(".kernelwright/objects/{id}/{library}"));
     VariantPlan {
         variant: *variant,
         id: id.to_string(),
@@ -206,14 +208,21 @@ fn common_flags(spec: &BuildSpec, variant: &Variant, backend: &dyn Backend, kit:
 }
 
 /// Links the objects; torch's libraries are named through empty stand-ins that carry nothing but their names.
-fn link_command(units: &[Unit], backend: &dyn Backend, kit: &Toolchain, output: &str) -> CommandLine {
+///
+/// With a portable kit the C and C++ libraries are named by full path as well. Their order is the recipe: what the old
+/// C++ library has is found there first and stays shared, exceptions and locales included; the static one behind it
+/// gives the rest, hidden.
+pub fn link_command(objects: &[String], backend: &dyn Backend, kit: &Toolchain, output: &str) -> CommandLine {
+    let (before, after) = kit.portable.as_ref().map(system_libraries).unwrap_or_default();
     CommandLine::new(&kit.cxx.program)
         .args(["-shared", "-o", output])
-        .args(units.iter().map(|unit| unit.linked().to_owned()))
+        .args(before)
+        .args(objects.iter().cloned())
         .args(["-Wl,--no-as-needed".to_owned(), format!("-L{}", kit.torch.stubs.display())])
         .args(backend.libraries(kit))
+        .arg("-Wl,--as-needed")
+        .args(after)
         .args([
-            "-Wl,--as-needed",
             "-Wl,--exclude-libs,ALL",
             "-Wl,--gc-sections",
             "-Wl,--build-id=none",
@@ -221,6 +230,37 @@ fn link_command(units: &[Unit], backend: &dyn Backend, kit: &Toolchain, output: 
             "-Wl,-z,noexecstack",
             "-s",
         ])
+}
+
+/// What stands before and after the objects when nothing is taken from the compiler's own defaults.
+fn system_libraries(kit: &PortableKit) -> (Vec<String>, Vec<String>) {
+    let text = |path: &Path| path.display().to_string();
+    let stub = |name: &str| text(&kit.stubs.join(name));
+    let before = vec!["-nostdlib".to_owned(), text(&kit.crti), text(&kit.crtbegin)];
+    let after = vec![
+        // Twice: before the C++ library, whose own way to start std::cout needs a newer one, and behind it.
+        text(&kit.shim),
+        stub("libstdc++.so.6"),
+        text(&kit.libstdcxx),
+        text(&kit.shim),
+        stub("libm.so.6"),
+        stub("libmvec.so.1"),
+        stub("libgcc_s.so.1"),
+        text(&kit.libgcc),
+        stub("libpthread.so.0"),
+        stub("libdl.so.2"),
+        stub("librt.so.1"),
+        stub("libc.so.6"),
+        text(&kit.libc_nonshared),
+        stub(&kit.loader),
+        text(&kit.crtend),
+        text(&kit.crtn),
+        // Nothing but the module's entry point is visible: operators are reached through torch's registry, and a
+        // symbol that two extensions export would be shared between them.
+        format!("-Wl,--version-script={}", text(&kit.exports)),
+        "-Wl,--hash-style=gnu".to_owned(),
+    ];
+    (before, after)
 }
 
 #[cfg(test)]
