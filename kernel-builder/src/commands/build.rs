@@ -269,6 +269,7 @@ fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Resu
         .field("cxx", &kit.cxx.id)
         .field("torch", &kit.torch.id)
         .field("cuda", kit.cuda.as_ref().map_or("", |cuda| cuda.id.as_str()))
+        .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()))
         .field("build.toml", &project.build.file.text);
     for path in &project.files {
         let place = Path::new(path.as_str());

@@ -31,6 +31,7 @@ pub use zip::ZipError;
 use self::state::Stamp;
 use crate::base::digest::DigestBuilder;
 use crate::base::interrupt;
+use crate::base::process::ProcessError;
 use crate::base::session::Session;
 
 /// Where compilers and headers come from.
@@ -78,7 +79,7 @@ pub fn resolve(session: &Session, want: &Want) -> Result<Toolchain, ToolchainErr
     let mut toolchain = find(session, want)?;
     match portable::provide(&session.cache, &toolchain.cxx) {
         Ok(kit) => toolchain.portable = Some(kit),
-        Err(_) if interrupt::requested() => return Err(ToolchainError::Interrupted),
+        Err(_) if interrupt::requested() => return Err(ProcessError::Interrupted.into()),
         Err(error) => session.report.warn(format!(
             "what is built here will need a system as new as this one: {error}; verify says what it needs"
         )),
