@@ -21,6 +21,9 @@ pub struct Toolchain {
     pub torch: TorchKit,
     /// The folder of our `registration.h`; its name holds a digest of the header.
     pub extension_include: PathBuf,
+    /// What a library that loads on systems of the manylinux_2_28 age is linked with; absent when it is only for
+    /// systems like this one.
+    pub portable: Option<PortableKit>,
 }
 
 /// A C++ compiler.
@@ -63,5 +66,41 @@ pub struct TorchKit {
     /// real libraries satisfy when the extension is loaded.
     pub stubs: PathBuf,
     /// Identity of the headers, hexadecimal.
+    pub id: String,
+}
+
+/// Stand-ins for the C and C++ libraries, cut to the versions that manylinux_2_28 (PEP 600) has, and the parts of the
+/// compiler that are linked in beside them.
+///
+/// What the old libraries have stays shared with the rest of the process; only what they lack comes from the static
+/// libstdc++.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortableKit {
+    /// A folder of stand-ins: `libstdc++.so.6`, `libgcc_s.so.1`, glibc's `libc.so.6`, `libm.so.6`, `libmvec.so.1`,
+    /// `libpthread.so.0`, `libdl.so.2`, `librt.so.1` and the one in `loader`.
+    pub stubs: PathBuf,
+    /// File name of the dynamic loader's stand-in in `stubs`, e.g. `ld-linux-x86-64.so.2`.
+    pub loader: String,
+    /// Archive with hidden definitions of what newer headers use and old libraries lack.
+    pub shim: PathBuf,
+    /// Version script that says which symbols a library exports.
+    pub exports: PathBuf,
+    /// Names that are newer than manylinux_2_28, one `NAME VERSION` a line, to tell a person which one was used.
+    pub newer: PathBuf,
+    /// Start of the initialisation functions.
+    pub crti: PathBuf,
+    /// End of the initialisation functions.
+    pub crtn: PathBuf,
+    /// The compiler's first object of a shared library.
+    pub crtbegin: PathBuf,
+    /// The compiler's last object of a shared library.
+    pub crtend: PathBuf,
+    /// The static C++ library.
+    pub libstdcxx: PathBuf,
+    /// The compiler's static support library.
+    pub libgcc: PathBuf,
+    /// The static part of the C library, e.g. `atexit`.
+    pub libc_nonshared: PathBuf,
+    /// Identity of the content of all of it, hexadecimal; also the name of the folder that holds what was made.
     pub id: String,
 }

@@ -93,7 +93,7 @@ pub(super) fn library(program: &Path, soname: &str, source: &str, to: &Path) -> 
 
 /// The folder with our `registration.h`, named after its content.
 pub(super) fn extension_include(session: &Session) -> Result<PathBuf, ToolchainError> {
-    let text = include_str!("registration.h");
+    let text = include_str!("../../resources/registration.h");
     let folder = session.cache.join("include").join(Digest::of(text.as_bytes()).short(16));
     files::write_if_changed(&folder.join("registration.h"), text)?;
     Ok(folder)

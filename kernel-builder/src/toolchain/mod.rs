@@ -9,6 +9,7 @@ mod fetch;
 mod index;
 mod interpreter;
 mod pins;
+pub mod portable;
 pub mod python;
 mod stand_in;
 mod state;
@@ -30,6 +31,8 @@ pub use zip::ZipError;
 
 use self::state::Stamp;
 use crate::base::digest::DigestBuilder;
+use crate::base::interrupt;
+use crate::base::process::ProcessError;
 use crate::base::session::Session;
 
 /// Where compilers and headers come from.
@@ -74,6 +77,18 @@ struct Resolved {
 /// # Errors
 /// What is missing, with the command that helps; see [`ToolchainError`].
 pub fn resolve(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
+    let mut toolchain = find(session, want)?;
+    match portable::provide(&session.cache, &toolchain.cxx) {
+        Ok(kit) => toolchain.portable = Some(kit),
+        Err(_) if interrupt::requested() => return Err(ProcessError::Interrupted.into()),
+        Err(error) => session.report.warn(format!(
+            "what is built here will need a system as new as this one: {error}; verify says what it needs"
+        )),
+    }
+    Ok(toolchain)
+}
+
+fn find(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
     let program = compiler::find()?;
     let file = session.cache.join("state").join(format!("toolchain-{}.json", key(want, &program)?));
     if let Some(known) = state::load::<Resolved>(&file)
@@ -91,7 +106,7 @@ pub fn resolve(session: &Session, want: &Want) -> Result<Toolchain, ToolchainErr
     let mut watched = wheels::key_files(cuda.as_ref(), &torch);
     watched.push(extension_include.join("registration.h"));
     stamps.extend(watched.iter().filter_map(|path| state::stamp_of(path)));
-    let toolchain = Toolchain { cxx, cuda, torch, extension_include };
+    let toolchain = Toolchain { cxx, cuda, torch, extension_include, portable: None };
     state::save(&file, &Resolved { toolchain: toolchain.clone(), stamps })?;
     Ok(toolchain)
 }
@@ -101,7 +116,7 @@ fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
     let mut builder = DigestBuilder::new("toolchain")
         .field("want", format!("{want:?}"))
         .field("pins", include_str!("pins.toml"))
-        .field("registration", include_str!("registration.h"))
+        .field("registration", include_str!("../../resources/registration.h"))
         .field("compiler", compiler.as_os_str().as_encoded_bytes());
     if want.provider == Provider::System {
         let nvcc = want.cuda.as_ref().and_then(|_| system::find_nvcc()).unwrap_or_default();

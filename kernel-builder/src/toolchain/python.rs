@@ -49,7 +49,8 @@ pub fn runtime(session: &Session, torch: &str, extras: Extras) -> Result<PythonR
     }
     let _lock = files::lock(&folder.with_extension("lock"), || {
         session.report.note("waiting for another run that is making the managed Python packages");
-    })?;
+    })
+    .map_err(fetch::interrupted_or)?;
     if state::load::<Made>(&folder.join(MARKER)).is_none() {
         session.report.note(format!(
             "`{}` cannot be the judge ({}), so packages are fetched into the cache; that Python is not changed",

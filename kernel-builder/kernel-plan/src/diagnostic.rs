@@ -1,0 +1,187 @@
+//! What is wrong with a file, where, and what to do about it.
+//!
+//! Owns: the one shape in which this crate reports, and its translation to miette.
+//! Never: prints, and never decides whether a problem stops the command.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use miette::{
+    Diagnostic, LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents,
+};
+
+/// A text with the name to show for it; shared by everything that points into it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// As the reader knows it, for example `build.toml`.
+    pub name: String,
+    /// The whole text, UTF-8.
+    pub text: String,
+}
+
+impl SourceFile {
+    /// A shared file.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Arc<Self> {
+        Arc::new(Self { name: name.into(), text: text.into() })
+    }
+}
+
+impl SourceCode for SourceFile {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        lines_before: usize,
+        lines_after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let found = self.text.read_span(span, lines_before, lines_after)?;
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.name.clone(),
+            found.data(),
+            *found.span(),
+            found.line(),
+            found.column(),
+            found.line_count(),
+        )))
+    }
+}
+
+/// How much a problem matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Worth knowing; nothing to fix.
+    Note,
+    /// Works, and is probably not what was meant.
+    Warning,
+    /// The command that reads the file stops.
+    Error,
+}
+
+/// One thing that is wrong, with its place in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// `stage::name`, stable, one fixture each in the tests.
+    pub code: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// One sentence fragment: lower-case, no full stop.
+    pub message: String,
+    /// Byte ranges into `source`, each with what to say there; the first is the place of the problem.
+    pub labels: Vec<(Range<usize>, String)>,
+    /// What to do next.
+    pub help: Option<String>,
+    /// The file that the labels point into.
+    pub source: Option<Arc<SourceFile>>,
+}
+
+impl Problem {
+    /// An error without a place yet.
+    pub fn error(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(code, Severity::Error, message)
+    }
+
+    /// A warning without a place yet.
+    pub fn warning(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(code, Severity::Warning, message)
+    }
+
+    /// A note without a place yet.
+    pub fn note(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(code, Severity::Note, message)
+    }
+
+    fn new(code: &'static str, severity: Severity, message: impl Into<String>) -> Self {
+        Self { code, severity, message: message.into(), labels: Vec::new(), help: None, source: None }
+    }
+
+    /// Points into `file`; the first label is the place of the problem.
+    #[must_use]
+    pub fn at(mut self, file: &Arc<SourceFile>, span: &Range<usize>, label: impl Into<String>) -> Self {
+        self.source = Some(Arc::clone(file));
+        self.labels.push((span.clone(), label.into()));
+        self
+    }
+
+    /// Says what to do next.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Where the first label starts; problems of one file are sorted by it.
+    pub fn offset(&self) -> usize {
+        self.labels.first().map_or(0, |(span, _)| span.start)
+    }
+}
+
+/// Whether any of them stops the command.
+pub fn has_errors(problems: &[Problem]) -> bool {
+    problems.iter().any(|problem| problem.severity == Severity::Error)
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl Diagnostic for Problem {
+    fn code<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        Some(Box::new(self.code))
+    }
+
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(match self.severity {
+            Severity::Note => miette::Severity::Advice,
+            Severity::Warning => miette::Severity::Warning,
+            Severity::Error => miette::Severity::Error,
+        })
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        if self.labels.is_empty() {
+            return None;
+        }
+        Some(Box::new(self.labels.iter().enumerate().map(|(index, (span, text))| {
+            let span = SourceSpan::from(span.clone());
+            if index == 0 {
+                LabeledSpan::new_primary_with_span(Some(text.clone()), span)
+            } else {
+                LabeledSpan::new_with_span(Some(text.clone()), span)
+            }
+        })))
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.source.as_deref().map(|file| file as &dyn SourceCode)
+    }
+}
+
+/// Declares a stage's codes as constants, and `CODES` with all of them.
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $code:literal),* $(,)?) => {
+        $($(#[$doc])* pub const $name: &str = $code;)*
+
+        /// Every code of this stage; the tests have a fixture for each.
+        pub const CODES: &[&str] = &[$($name),*];
+    };
+}
+
+pub(crate) use codes;
+
+/// The candidate that `text` was probably meant to be, if any is close.
+pub(crate) fn closest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(text, candidate), candidate))
+        .filter(|&(score, _)| score >= 0.8)
+        .max_by(|left, right| left.0.total_cmp(&right.0))
+        .map(|(_, candidate)| candidate)
+}

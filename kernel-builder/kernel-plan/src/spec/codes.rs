@@ -1,0 +1,65 @@
+//! The codes of everything that can be wrong with build.toml and op.toml.
+//!
+//! Owns: the names, which are stable once released.
+//! Never: holds a message; those are written where the problem is found.
+
+crate::diagnostic::codes! {
+    /// The text is not TOML.
+    SYNTAX = "spec::syntax",
+    /// A key that the format does not have.
+    UNKNOWN_KEY = "spec::unknown_key",
+    /// A key that has to be there is not.
+    MISSING_KEY = "spec::missing_key",
+    /// A value of another TOML type.
+    WRONG_TYPE = "spec::wrong_type",
+    /// A value of the right type that means nothing here.
+    BAD_VALUE = "spec::bad_value",
+    /// A list that needs at least one entry.
+    EMPTY_LIST = "spec::empty_list",
+    /// A name that Python could not use.
+    NOT_AN_IDENTIFIER = "spec::not_an_identifier",
+    /// A path that leaves the project.
+    SOURCE_OUTSIDE = "spec::source_outside",
+    /// A text that is no CUDA capability.
+    BAD_CAPABILITY = "spec::bad_capability",
+    /// A lower bound above its upper bound.
+    EMPTY_RANGE = "spec::empty_range",
+    /// build.toml is of another edition.
+    EDITION = "spec::edition",
+    /// build.toml has no section for a framework.
+    NO_FRAMEWORK = "spec::no_framework",
+    /// build.toml has more than one section for a framework.
+    SEVERAL_FRAMEWORKS = "spec::several_frameworks",
+    /// A framework that this version does not build for.
+    UNSUPPORTED_FRAMEWORK = "spec::unsupported_framework",
+    /// A kernel dependency with both a version and a revision, or neither.
+    KERNEL_PIN = "spec::kernel_pin",
+    /// op.toml is of another format.
+    OP_FORMAT = "spec::op_format",
+    /// The same name for two things that must differ.
+    DUPLICATE_NAME = "spec::duplicate_name",
+    /// An axis that `[axes]` does not define.
+    UNKNOWN_AXIS = "spec::unknown_axis",
+    /// Neither a dtype nor a type variable, or a dtype outside a variable's range.
+    UNKNOWN_DTYPE = "spec::unknown_dtype",
+    /// A workload without a length for an axis.
+    WORKLOAD_AXIS = "spec::workload_axis",
+    /// A length that the axis does not allow.
+    AXIS_VALUE = "spec::axis_value",
+    /// More or fewer output keywords than outputs.
+    OUT_COUNT = "spec::out_count",
+    /// No workload to verify with.
+    NO_WORKLOAD = "spec::no_workload",
+    /// A file that is named and not there.
+    SOURCE_MISSING = "spec::source_missing",
+    /// A kernel for a backend that is not declared.
+    UNDECLARED_BACKEND = "spec::undeclared_backend",
+    /// A declared backend without compiled code.
+    BACKEND_WITHOUT_KERNEL = "spec::backend_without_kernel",
+    /// A backend that is declared twice.
+    DUPLICATE_BACKEND = "spec::duplicate_backend",
+    /// A well-formed capability that no CUDA toolkit compiles for.
+    UNKNOWN_CAPABILITY = "spec::unknown_capability",
+    /// The header of a binding lies in the project and is not listed.
+    UNLISTED_HEADER = "spec::unlisted_header",
+}

@@ -1,0 +1,54 @@
+//! Reads build.toml (what to build) and op.toml (what the operation means).
+//!
+//! Owns: both languages, a span on every value that a later rule may point at, and the rules across files.
+//! Never: touches a file, and never stops at the first problem.
+
+use std::ops::{Deref, Range};
+
+use serde::{Serialize, Serializer};
+
+pub mod build;
+mod cases;
+pub mod codes;
+pub mod op;
+mod parse_build;
+mod parse_op;
+mod parse_workload;
+pub(crate) mod read;
+pub mod rules;
+pub(crate) mod values;
+
+pub use build::BuildSpec;
+pub use op::OpSpec;
+pub use parse_build::parse_build;
+pub use parse_op::parse_op;
+pub use rules::{Project, check};
+
+/// A value and the bytes of the file that it was read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spanned<T> {
+    /// What was read.
+    pub value: T,
+    /// Byte range in the file.
+    pub span: Range<usize>,
+}
+
+impl<T> Spanned<T> {
+    /// Joins a value and its place.
+    pub const fn new(value: T, span: Range<usize>) -> Self {
+        Self { value, span }
+    }
+}
+
+impl<T> Deref for Spanned<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: Serialize> Serialize for Spanned<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value.serialize(serializer)
+    }
+}

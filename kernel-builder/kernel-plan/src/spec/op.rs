@@ -1,0 +1,269 @@
+//! op.toml, format 1, after reading: the types.
+//!
+//! Owns: what an operation means (tensors, reference, tolerance, workloads). The fields of a definition follow
+//! flashinfer-bench's `Definition`.
+//! Never: runs a reference, and never invents a shape that no workload names.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+use crate::diagnostic::SourceFile;
+use crate::units::{BackendId, Dtype, PythonName, RelPath, WorkloadName};
+
+use super::Spanned;
+
+/// A whole op.toml.
+#[derive(Debug, Clone, Serialize)]
+pub struct OpSpec {
+    /// The file; every span points into it.
+    #[serde(skip)]
+    pub file: Arc<SourceFile>,
+    /// The operation's name.
+    pub name: Spanned<PythonName>,
+    /// One line for people and agents.
+    pub description: Option<Spanned<String>>,
+    /// `[axes]`, in file order.
+    pub axes: Vec<Axis>,
+    /// `[dtypes]`: the type variables with the dtypes that each ranges over, in file order.
+    pub dtypes: Vec<TypeVariable>,
+    /// `[inputs]`, in argument order.
+    pub inputs: Vec<Tensor>,
+    /// `[scalars]`, in argument order; keyword arguments after the inputs.
+    pub scalars: Vec<Scalar>,
+    /// `[outputs]`, in the order in which they are returned.
+    pub outputs: Vec<Tensor>,
+    /// `[reference]`.
+    pub reference: Reference,
+    /// `[call]`.
+    pub call: Call,
+    /// `[tolerance]`.
+    pub tolerance: Tolerance,
+    /// `[workload.NAME]`, in file order.
+    pub workloads: Vec<Workload>,
+}
+
+/// One named dimension.
+#[derive(Debug, Clone, Serialize)]
+pub struct Axis {
+    /// Its name in shapes.
+    pub name: Spanned<PythonName>,
+    /// Where its length comes from.
+    pub kind: AxisKind,
+}
+
+/// Where the length of an axis comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AxisKind {
+    /// `type = "const"`: always this length.
+    Const(u64),
+    /// `type = "var"`: each workload says.
+    Var {
+        /// Lengths are multiples of this; 1 when not given.
+        multiple_of: u64,
+        /// Inclusive lower bound.
+        min: Option<u64>,
+        /// Inclusive upper bound.
+        max: Option<u64>,
+    },
+}
+
+/// A type variable and its range.
+#[derive(Debug, Clone, Serialize)]
+pub struct TypeVariable {
+    /// Its name in `dtype`.
+    pub name: Spanned<PythonName>,
+    /// The dtypes that the operation accepts for it, in file order, without duplicates.
+    pub dtypes: Vec<Dtype>,
+}
+
+/// An input or an output.
+#[derive(Debug, Clone, Serialize)]
+pub struct Tensor {
+    /// Its argument name.
+    pub name: Spanned<PythonName>,
+    /// Axis names, outermost first; row-major; empty for a scalar tensor.
+    pub shape: Vec<Spanned<PythonName>>,
+    /// A dtype or a type variable.
+    pub dtype: Spanned<TensorDtype>,
+}
+
+/// The dtype of a tensor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TensorDtype {
+    /// Always this one.
+    Fixed(Dtype),
+    /// Whatever the variable stands for in the case at hand.
+    Variable(PythonName),
+}
+
+impl Serialize for TensorDtype {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Fixed(dtype) => dtype.serialize(serializer),
+            Self::Variable(name) => name.serialize(serializer),
+        }
+    }
+}
+
+/// A scalar argument.
+#[derive(Debug, Clone, Serialize)]
+pub struct Scalar {
+    /// Its keyword.
+    pub name: Spanned<PythonName>,
+    /// The value that cases use; its kind is the argument's type.
+    pub default: Spanned<ScalarValue>,
+}
+
+/// The value of a scalar argument.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ScalarValue {
+    /// A Python `float`.
+    Float(f64),
+    /// A Python `int`.
+    Int(i64),
+    /// A Python `bool`.
+    Bool(bool),
+}
+
+impl Serialize for ScalarValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Float(value) => serializer.serialize_f64(value),
+            Self::Int(value) => serializer.serialize_i64(value),
+            Self::Bool(value) => serializer.serialize_bool(value),
+        }
+    }
+}
+
+/// `[reference]`: plain PyTorch, called `f(*inputs, **scalars)`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Reference {
+    /// The Python file.
+    pub file: Spanned<RelPath>,
+    /// The oracle on float64, the baseline on the real dtype.
+    pub function: Spanned<PythonName>,
+    /// The best fused PyTorch operator, a second baseline.
+    pub fused: Option<Spanned<PythonName>>,
+}
+
+/// `[call]`: how the built package is called, `f(*inputs, **scalars)`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Call {
+    /// Attribute of the package.
+    pub function: Spanned<PythonName>,
+    /// Keywords that take preallocated outputs, one per output; empty where the function has none.
+    pub out: Vec<Spanned<PythonName>>,
+}
+
+/// `[tolerance]`: what error the arithmetic explains.
+#[derive(Debug, Clone, Serialize)]
+pub struct Tolerance {
+    /// The dtype that sums are kept in.
+    pub accumulate: Spanned<Dtype>,
+    /// The axis that is summed over.
+    pub length: Spanned<PythonName>,
+    /// How often a result may be rounded to the output dtype.
+    pub roundings: Spanned<u32>,
+}
+
+/// One `[workload.NAME]`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Workload {
+    /// `NAME`, with the place of the section's header.
+    pub name: Spanned<WorkloadName>,
+    /// The length of every variable axis.
+    pub axes: BTreeMap<PythonName, u64>,
+    /// The dtypes per type variable, already narrowed; the cases are their product.
+    pub dtypes: Vec<(PythonName, Vec<Dtype>)>,
+    /// What it is used for.
+    pub purposes: Vec<Purpose>,
+    /// Where it runs.
+    pub devices: Vec<Device>,
+}
+
+crate::units::named_values!(
+    /// What a workload is used for.
+    Purpose, "a purpose", {
+        /// Numbers are compared with the oracle.
+        Verify = "verify",
+        /// Times are compared with the baselines.
+        Bench = "bench",
+    }
+);
+
+crate::units::named_values!(
+    /// Where a workload runs.
+    Device, "a device", {
+        /// The host processor.
+        Cpu = "cpu",
+        /// An NVIDIA GPU.
+        Cuda = "cuda",
+    }
+);
+
+impl Device {
+    /// The device that code of `backend` runs on, where this version can judge it.
+    pub const fn of(backend: BackendId) -> Option<Self> {
+        match backend {
+            BackendId::Cpu => Some(Self::Cpu),
+            BackendId::Cuda => Some(Self::Cuda),
+            _ => None,
+        }
+    }
+}
+
+/// One concrete call: a workload with its dtypes chosen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Case {
+    /// Unique within the file: the workload, and the dtypes where there are type variables (`prefill/T=bf16`).
+    pub id: String,
+    /// The workload that it comes from.
+    pub workload: WorkloadName,
+    /// The length of every axis, constant ones included.
+    pub axes: BTreeMap<PythonName, u64>,
+    /// What each type variable stands for.
+    pub dtypes: BTreeMap<PythonName, Dtype>,
+    /// In argument order.
+    pub inputs: Vec<CaseTensor>,
+    /// In argument order.
+    pub scalars: Vec<CaseScalar>,
+    /// In the order of return.
+    pub outputs: Vec<CaseTensor>,
+    /// How many terms are accumulated: the length of the axis `tolerance.length`.
+    pub accumulated: u64,
+}
+
+/// A tensor with its lengths.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaseTensor {
+    /// The argument.
+    pub name: PythonName,
+    /// Elements per dimension, outermost first.
+    pub shape: Vec<u64>,
+    /// Element type.
+    pub dtype: Dtype,
+}
+
+impl CaseTensor {
+    /// Elements in total; the largest number where it has no room.
+    pub fn elements(&self) -> u64 {
+        self.shape.iter().fold(1, |elements: u64, length| elements.saturating_mul(*length))
+    }
+
+    /// Bytes of a dense tensor of this shape.
+    pub fn bytes(&self) -> u64 {
+        self.elements().saturating_mul(self.dtype.size_bytes() as u64)
+    }
+}
+
+/// A scalar with its value.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CaseScalar {
+    /// The keyword.
+    pub name: PythonName,
+    /// What is passed.
+    pub value: ScalarValue,
+}

@@ -1,0 +1,314 @@
+//! Reads build.toml, edition 5.
+//!
+//! Owns: its keys, and what is wrong with one file by itself.
+//! Never: looks at other files; those rules are in `rules`.
+
+use std::sync::Arc;
+
+use toml::de::DeValue;
+
+use crate::diagnostic::{Problem, SourceFile};
+use crate::units::{BackendId, SectionName};
+
+use super::build::{
+    BackendDepends, BuildSpec, Framework, General, Hub, Kernel, KernelDepend, KernelPin, StableAbi, Torch,
+    TorchNoarch, VersionRange,
+};
+use super::read::{self, Node, Table};
+use super::{Spanned, codes, values};
+
+/// The edition that this version reads.
+const EDITION: u64 = 5;
+
+/// Reads build.toml and reports everything that is wrong with it, in file order.
+///
+/// The spec is there as soon as every value that it needs could be read; it is fit for building only when
+/// `diagnostic::has_errors` says no, and until then serves to find more problems.
+pub fn parse_build(file: Arc<SourceFile>) -> (Option<BuildSpec>, Vec<Problem>) {
+    read::document(&file, |root| build(root, &file))
+}
+
+fn build(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<BuildSpec> {
+    let mut general =
+        root.require_table("general", "[general] with name, version, edition, license and backends");
+    if let Some(table) = &mut general {
+        edition(table)?;
+    }
+    let framework = framework(&mut root);
+    let general = general.and_then(self::general);
+    let kernels = root.table("kernel").map(kernels).unwrap_or_default();
+    root.finish();
+    Some(BuildSpec { file: Arc::clone(file), general: general?, framework: framework?, kernels })
+}
+
+/// Reports another edition. `None` where the rest of the file cannot be read as this one.
+fn edition(general: &mut Table<'_>) -> Option<()> {
+    let Some(node) = general.node("edition") else {
+        let message = format!(
+            "build.toml has no `edition`, so it is of edition 4 or older; this version reads {EDITION}"
+        );
+        let help = "add `edition = 5` under [general]; name, version, license and one of [torch] or [torch-noarch] \
+                    are required in it";
+        general.report(
+            Problem::error(codes::EDITION, message).help(help),
+            &general.place(),
+            "`edition` is missing",
+        );
+        return Some(());
+    };
+    let found = node.read::<u64>()?;
+    if found.value == EDITION {
+        return Some(());
+    }
+    let problem = Problem::error(
+        codes::EDITION,
+        format!("build.toml is of edition {}, and this version reads edition {EDITION}", found.value),
+    );
+    if found.value < EDITION {
+        let help = "write `edition = 5`; the other problems, if any, say what else edition 5 wants";
+        general.report(problem.help(help), &found.span, "an older edition");
+        Some(())
+    } else {
+        general.report(problem.help("use a newer kernelwright"), &found.span, "a newer edition");
+        None
+    }
+}
+
+fn general(mut table: Table<'_>) -> Option<General> {
+    let name = table.require("name", "name = \"fast-norm\"");
+    let version = table.require("version", "version = 1");
+    let license = table.require("license", "license = \"Apache-2.0\"");
+    let backends = table.require_list("backends", "backends = [\"cuda\", \"cpu\"]");
+    let upstream = table.get("upstream");
+    let source = table.get("source");
+    let python_depends = table.list("python-depends");
+    let kernel_depends = kernel_depends(&mut table);
+    let hub = table.table("hub").map(hub).unwrap_or_default();
+    let mut cuda = VersionRange::default();
+    let mut backend_depends = Vec::new();
+    for (key, backend) in [
+        ("cuda", BackendId::Cuda),
+        ("neuron", BackendId::Neuron),
+        ("tpu", BackendId::Tpu),
+        ("xpu", BackendId::Xpu),
+    ] {
+        let Some(mut section) = table.table(key) else { continue };
+        if backend == BackendId::Cuda {
+            cuda = version_range(&mut section);
+        }
+        let python = section.list("python-depends");
+        let kernels = if backend == BackendId::Tpu { Vec::new() } else { self::kernel_depends(&mut section) };
+        section.finish();
+        backend_depends.push(BackendDepends { backend, python, kernels });
+    }
+    table.finish();
+    Some(General {
+        name: name?,
+        version: version?,
+        license: license?,
+        backends: backends?,
+        upstream,
+        source,
+        python_depends,
+        kernel_depends,
+        hub,
+        cuda,
+        backend_depends,
+    })
+}
+
+fn hub(mut table: Table<'_>) -> Hub {
+    let hub = Hub { repo_id: table.get("repo-id"), branch: table.get("branch") };
+    table.finish();
+    hub
+}
+
+fn kernel_depends(table: &mut Table<'_>) -> Vec<KernelDepend> {
+    let items = table.node("kernel-depends").and_then(|node| node.items()).unwrap_or_default();
+    items.iter().filter_map(|item| kernel_depend(item.table()?)).collect()
+}
+
+fn kernel_depend(mut table: Table<'_>) -> Option<KernelDepend> {
+    let repo_id = table.require("repo-id", "{ repo-id = \"owner/kernel\", version = 1 }");
+    let version = table.get::<u64>("version");
+    let revision = table.get::<String>("revision");
+    let pin = match (version, revision) {
+        (Some(version), None) => Some(KernelPin::Version(version.value)),
+        (None, Some(revision)) => Some(KernelPin::Revision(revision.value)),
+        (version, _) => {
+            let found = if version.is_some() { "both" } else { "neither" };
+            let message =
+                format!("a kernel dependency needs a `version` or a `revision`; this one has {found}");
+            let problem = Problem::error(codes::KERNEL_PIN, message)
+                .help("for example: { repo-id = \"owner/kernel\", version = 1 }");
+            table.report(problem, &table.place(), "exactly one of the two");
+            None
+        }
+    };
+    table.finish();
+    Some(KernelDepend { repo_id: repo_id?, pin: pin? })
+}
+
+/// `minver` and `maxver` of a section.
+fn version_range(table: &mut Table<'_>) -> VersionRange {
+    let range = VersionRange { min: table.get("minver"), max: table.get("maxver") };
+    if let (Some(min), Some(max)) = (&range.min, &range.max)
+        && min.value > max.value
+    {
+        let message = format!("no version is at least {} and at most {}", min.value, max.value);
+        let problem = Problem::error(codes::EMPTY_RANGE, message)
+            .at(table.file(), &min.span, "the lower bound")
+            .at(table.file(), &max.span, "the upper bound")
+            .help("`maxver` is inclusive and must not be below `minver`");
+        table.push(problem);
+    }
+    range
+}
+
+/// The one section that says what the kernel plugs into.
+fn framework(root: &mut Table<'_>) -> Option<Framework> {
+    let torch = root.table("torch");
+    let noarch = root.table("torch-noarch");
+    let tvm_ffi = root.table("tvm-ffi");
+    let places: Vec<_> = [("[torch]", &torch), ("[torch-noarch]", &noarch), ("[tvm-ffi]", &tvm_ffi)]
+        .into_iter()
+        .filter_map(|(name, table)| Some((name, table.as_ref()?.place())))
+        .collect();
+    match places.as_slice() {
+        [] => {
+            let problem = Problem::error(codes::NO_FRAMEWORK, "the file says nothing about the framework")
+                .help("add [torch] for compiled code, or [torch-noarch] for a kernel that is Python alone");
+            root.report(problem, &root.place(), "neither [torch] nor [torch-noarch]");
+        }
+        [_] => {}
+        [(_, first), rest @ ..] => {
+            let mut problem =
+                Problem::error(codes::SEVERAL_FRAMEWORKS, "a kernel has exactly one framework section")
+                    .help("keep one of [torch], [torch-noarch] and [tvm-ffi]")
+                    .at(root.file(), first, "the first");
+            for (_, place) in rest {
+                problem = problem.at(root.file(), place, "another");
+            }
+            root.push(problem);
+        }
+    }
+    if let Some(table) = &tvm_ffi {
+        let problem =
+            Problem::error(codes::UNSUPPORTED_FRAMEWORK, "[tvm-ffi] is not built by this version yet")
+                .help("use [torch]; a project with [tvm-ffi] builds with Hugging Face's kernel-builder");
+        table.report(problem, &table.place(), "this framework");
+    }
+    let noarch = noarch.map(torch_noarch);
+    torch.map(self::torch).map(Framework::Torch).or(noarch.map(Framework::TorchNoarch))
+}
+
+fn torch(mut table: Table<'_>) -> Torch {
+    let torch = Torch {
+        src: table.list("src"),
+        include: table.list("include"),
+        pyext: pyext(&mut table),
+        cxx_flags: table.list("cxx-flags"),
+        versions: version_range(&mut table),
+        stable_abi: table.node("stable-abi").and_then(|node| stable_abi(&node)),
+    };
+    table.finish();
+    torch
+}
+
+fn torch_noarch(mut table: Table<'_>) -> TorchNoarch {
+    let noarch = TorchNoarch {
+        pyext: pyext(&mut table),
+        cuda_capabilities: table.list("cuda_capabilities"),
+        rocm_archs: table.list("rocm_archs"),
+    };
+    table.finish();
+    noarch
+}
+
+/// The shipped extensions, without a leading dot.
+fn pyext(table: &mut Table<'_>) -> Vec<String> {
+    match table.get::<Vec<Spanned<String>>>("pyext") {
+        Some(list) => {
+            list.value.into_iter().map(|ext| ext.value.trim_start_matches('.').to_owned()).collect()
+        }
+        None => vec!["py".to_owned(), "pyi".to_owned()],
+    }
+}
+
+fn stable_abi(node: &Node<'_>) -> Option<StableAbi> {
+    match node.value() {
+        DeValue::String(_) => node.read().map(StableAbi::All),
+        DeValue::Table(_) => {
+            let mut table = node.table()?;
+            let mut floors = Vec::new();
+            for backend in BackendId::ALL {
+                if let Some(version) = table.get(backend.as_str()) {
+                    floors.push((*backend, version));
+                }
+            }
+            table.finish();
+            Some(StableAbi::PerBackend(floors))
+        }
+        _ => node.wrong_type(
+            "a version, or a table with a version per backend",
+            "\"2.11\", or { cuda = \"2.11\" }",
+        ),
+    }
+}
+
+fn kernels(table: Table<'_>) -> Vec<Kernel> {
+    let sections = table.entries();
+    sections
+        .into_iter()
+        .filter_map(|(key, node)| {
+            let name = values::name(&key, &node, codes::BAD_VALUE);
+            kernel(name, node.table()?)
+        })
+        .collect()
+}
+
+/// One `[kernel.NAME]`. The keys of one backend are unknown keys for the others.
+fn kernel(name: Option<Spanned<SectionName>>, mut table: Table<'_>) -> Option<Kernel> {
+    let backend = table.require::<BackendId>("backend", "backend = \"cuda\"");
+    if let Some(backend) = &backend
+        && matches!(backend.value, BackendId::Cann | BackendId::Neuron | BackendId::Tpu)
+    {
+        let message = format!("a kernel for `{}` is not compiled", backend.value);
+        let problem = Problem::error(codes::BAD_VALUE, message)
+            .help("a kernel section is for cpu, cuda, metal, rocm or xpu; other backends are Python alone");
+        table.report(problem, &backend.span, "no compiled code for this backend");
+    }
+    let depends = table.require("depends", "depends = [\"torch\"]");
+    let src = table.require_list("src", "src = [\"norm_cuda/norm.cu\"]");
+    let include = table.list("include");
+    let cxx_flags = table.list("cxx-flags");
+    // Without a readable backend every backend's keys are accepted: one problem is enough.
+    let is = |id| backend.as_ref().is_none_or(|backend| backend.value == id);
+    let (mut cuda_capabilities, mut cuda_flags, mut cuda_minver) = (Vec::new(), Vec::new(), None);
+    if is(BackendId::Cuda) {
+        cuda_capabilities = table.list("cuda-capabilities");
+        cuda_flags = table.list("cuda-flags");
+        cuda_minver = table.get("cuda-minver");
+    }
+    let (mut rocm_archs, mut hip_flags) = (Vec::new(), Vec::new());
+    if is(BackendId::Rocm) {
+        rocm_archs = table.list("rocm-archs");
+        hip_flags = table.list("hip-flags");
+    }
+    let sycl_flags = if is(BackendId::Xpu) { table.list("sycl-flags") } else { Vec::new() };
+    table.finish();
+    Some(Kernel {
+        name: name?,
+        backend: backend?,
+        depends: depends?.value,
+        src: src?.value,
+        include,
+        cxx_flags,
+        cuda_capabilities,
+        cuda_flags,
+        cuda_minver,
+        rocm_archs,
+        hip_flags,
+        sycl_flags,
+    })
+}

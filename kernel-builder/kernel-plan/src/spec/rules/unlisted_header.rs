@@ -1,0 +1,34 @@
+//! The header beside a listed binding belongs in the list too: builds that copy only what is listed miss it.
+//!
+//! Never: reads a source to see what it includes.
+
+use crate::diagnostic::Problem;
+use crate::spec::codes;
+use crate::units::RelPath;
+
+use super::Project;
+
+/// What a header may end in.
+const HEADERS: &[&str] = &["h", "hpp", "cuh"];
+
+pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
+    let Some(torch) = project.build.torch() else { return Vec::new() };
+    let unlisted = torch.src.iter().filter_map(|source| {
+        let stem = source.as_str().strip_suffix(".cpp")?;
+        let header = HEADERS.iter().find_map(|extension| {
+            let header: RelPath = format!("{stem}.{extension}").parse().ok()?;
+            project.files.contains(&header).then_some(header)
+        })?;
+        let listed = torch.src.iter().any(|other| other.value == header);
+        (!listed).then_some((source, header))
+    });
+    unlisted
+        .map(|(source, header)| {
+            Problem::warning(codes::UNLISTED_HEADER, format!("`torch.src` does not list `{header}`"))
+                .at(&project.build.file, &source.span, "its header lies beside it")
+                .help(format!(
+                    "add \"{header}\" to `torch.src`; a sandboxed build copies only the listed files"
+                ))
+        })
+        .collect()
+}

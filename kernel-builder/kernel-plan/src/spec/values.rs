@@ -1,0 +1,97 @@
+//! Reads the values of `units` out of TOML strings.
+//!
+//! Owns: which code a malformed value has, and the suggestions for fixed names.
+//! Never: restates a grammar; `units` has them.
+
+use std::str::FromStr;
+
+use crate::diagnostic::{Problem, closest};
+use crate::units::{
+    BackendId, Capability, Dtype, KernelName, PythonName, RelPath, SectionName, UnitError, VariantId,
+    Version, WorkloadName,
+};
+use crate::variant::{Abi, Cpu, Os, Provider};
+
+use super::build::Dependency;
+use super::op::{Device, Purpose};
+use super::read::{Node, Read};
+use super::{Spanned, codes};
+
+/// A text of the file, parsed; a failure is reported with `code`, and with the closest of `choices`.
+fn parse<T: FromStr<Err = UnitError>>(
+    node: &Node<'_>,
+    code: &'static str,
+    choices: &[&'static str],
+) -> Option<T> {
+    let text = String::read(node)?;
+    match text.parse() {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let label = closest(&text, choices.iter().copied())
+                .map_or_else(|| "here".to_owned(), |choice| format!("did you mean `{choice}`?"));
+            let message = format!("`{}` is not {}", error.text, error.kind);
+            node.report(Problem::error(code, message).help(error.want), &node.span(), label);
+            None
+        }
+    }
+}
+
+/// A name that is a key of the file, parsed.
+pub(crate) fn name<T: FromStr<Err = UnitError>>(
+    key: &Spanned<String>,
+    node: &Node<'_>,
+    code: &'static str,
+) -> Option<Spanned<T>> {
+    match key.value.parse() {
+        Ok(value) => Some(Spanned::new(value, key.span.clone())),
+        Err(error) => {
+            let message = format!("`{}` is not {}", error.text, error.kind);
+            node.report(Problem::error(code, message).help(error.want), &key.span, "here");
+            None
+        }
+    }
+}
+
+macro_rules! read_parsed {
+    ($($type:ty => $code:ident),* $(,)?) => { $(
+        impl Read for $type {
+            fn read(node: &Node<'_>) -> Option<Self> {
+                parse(node, codes::$code, &[])
+            }
+        }
+    )* };
+}
+
+read_parsed! {
+    KernelName => BAD_VALUE,
+    SectionName => BAD_VALUE,
+    WorkloadName => BAD_VALUE,
+    VariantId => BAD_VALUE,
+    Version => BAD_VALUE,
+    PythonName => NOT_AN_IDENTIFIER,
+    RelPath => SOURCE_OUTSIDE,
+    Capability => BAD_CAPABILITY,
+}
+
+macro_rules! read_named {
+    ($($type:ty => $code:ident),* $(,)?) => { $(
+        impl Read for $type {
+            fn read(node: &Node<'_>) -> Option<Self> {
+                let choices: Vec<_> = <$type>::ALL.iter().map(|choice| choice.as_str()).collect();
+                parse(node, codes::$code, &choices)
+            }
+        }
+    )* };
+}
+
+read_named! {
+    BackendId => BAD_VALUE,
+    Dependency => BAD_VALUE,
+    Purpose => BAD_VALUE,
+    Device => BAD_VALUE,
+    Abi => BAD_VALUE,
+    Cpu => BAD_VALUE,
+    Os => BAD_VALUE,
+    Provider => BAD_VALUE,
+    Dtype => UNKNOWN_DTYPE,
+}

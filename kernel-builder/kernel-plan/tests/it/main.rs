@@ -1,0 +1,9 @@
+//! The tests of this crate, one binary: whole files in, rendered text or plain values out.
+
+mod argv;
+mod errors;
+mod project;
+mod spec;
+mod tidy;
+mod units;
+mod variant;
