@@ -2,7 +2,8 @@
 //!
 //! Owns: docs/reference/cli.md. Never: edits a file that a person writes.
 
-use std::process::{ExitCode, Stdio};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
 
 use crate::repo;
 
@@ -54,23 +55,24 @@ fn reference() -> Result<String, String> {
          From a checkout, `cargo xtask kernel` stands for `kernelwright`.\n",
     );
     let root = repo::root();
+    let program = repo::program(&root)?;
     for verb in std::iter::once(None).chain(repo::verbs(&root).into_iter().map(Some)) {
         let title =
             verb.as_ref().map_or_else(|| "kernelwright".to_owned(), |verb| format!("kernelwright {verb}"));
-        let help = help(verb.as_deref())?;
+        let help = help(&program, verb.as_deref())?;
         text.push_str(&format!("\n## {title}\n\n```text\n{help}```\n"));
     }
     Ok(text)
 }
 
-fn help(verb: Option<&str>) -> Result<String, String> {
-    let mut command = repo::cargo();
-    command.args(["run", "--quiet", "--package", "kernel-builder", "--"]).args(verb).arg("--help");
+fn help(program: &Path, verb: Option<&str>) -> Result<String, String> {
+    let mut command = Command::new(program);
     // Help is as wide as the terminal; a file has one width.
-    command.env("COLUMNS", "110").current_dir(repo::root()).stdin(Stdio::null()).stderr(Stdio::inherit());
-    let output = command.output().map_err(|error| format!("cannot run cargo: {error}"))?;
+    command.args(verb).arg("--help").env("COLUMNS", "110").stdin(Stdio::null());
+    let output = command.output().map_err(|error| format!("cannot run {}: {error}", program.display()))?;
     if !output.status.success() {
-        return Err(format!("kernelwright {} --help: {}", verb.unwrap_or(""), output.status));
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("kernelwright {} --help: {}\n{said}", verb.unwrap_or(""), output.status));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();

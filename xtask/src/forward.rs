@@ -52,9 +52,9 @@ fn failed(error: &std::io::Error) -> ExitCode {
 /// Whether cargo is going to compile, as far as times tell. A wrong guess costs silence or one line, nothing else:
 /// cargo decides by itself.
 fn stale(root: &Path) -> bool {
-    // The program lies where this one does.
-    let binary = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("kernelwright")));
-    let Some(built) = binary.and_then(|path| changed(&path)) else { return true };
+    let Some(built) = repo::beside_this_one("kernelwright").ok().and_then(|path| changed(&path)) else {
+        return true;
+    };
     INPUTS.iter().any(|input| newer(&root.join(input), built))
 }
 

@@ -16,6 +16,28 @@ pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// Builds the program of this checkout and says where it is: beside this one.
+///
+/// # Errors
+/// It does not compile; cargo has said why.
+pub(crate) fn program(root: &Path) -> Result<PathBuf, String> {
+    let mut command = cargo();
+    command.args(["build", "--quiet", "--package", "kernel-builder"]).current_dir(root);
+    match command.status() {
+        Ok(status) if status.success() => beside_this_one("kernelwright"),
+        Ok(status) => Err(format!("the program does not compile: {status}")),
+        Err(error) => Err(format!("cannot run cargo: {error}")),
+    }
+}
+
+/// A binary of the workspace in the profile that this one was built with. A test's binary lies one folder further down.
+pub(crate) fn beside_this_one(name: &str) -> Result<PathBuf, String> {
+    let here =
+        std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
+    let folder = here.parent().filter(|folder| !folder.ends_with("deps")).or_else(|| here.parent()?.parent());
+    folder.map(|folder| folder.join(name)).ok_or_else(|| "this program is in no folder".to_owned())
+}
+
 /// Every file that is or would be committed, relative to the root, sorted.
 ///
 /// # Errors

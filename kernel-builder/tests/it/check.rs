@@ -1,5 +1,7 @@
 //! `check` and `variants`: problems with their places, for people and for programs.
 
+use std::path::Path;
+
 use super::sandbox::Sandbox;
 
 /// A project whose build.toml has two mistakes of different kinds.
@@ -64,6 +66,24 @@ fn an_error_of_the_specification_stops_every_verb_that_builds() {
     for verb in ["variants", "build", "verify", "bench", "package", "make"] {
         sandbox.run(&[verb, "fast-norm"]).refused(10, &["spec::unknown_key"]);
     }
+}
+
+#[test]
+fn every_example_of_the_repository_is_sound() {
+    let sandbox = Sandbox::new();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(examples).expect("the folder of examples").flatten() {
+        let Some(folder) = entry.path().to_str().map(str::to_owned) else { continue };
+        if !entry.path().join("build.toml").is_file() {
+            continue;
+        }
+        let checked = sandbox.run(&["check", &folder]);
+        assert_eq!((checked.code, checked.stdout.as_str()), (0, "no problems\n"), "{folder}");
+        assert_eq!(sandbox.run(&["variants", &folder]).code, 0, "{folder}");
+        seen += 1;
+    }
+    assert!(seen > 0, "no example has a build.toml");
 }
 
 #[test]
