@@ -54,8 +54,9 @@ pub(super) fn obtain(
     if !lacking.is_empty() {
         let wanted: Vec<&Request> = lacking.iter().map(|at| &requests[*at]).collect();
         if session.offline {
-            let names =
-                wanted.iter().map(|request| format!("{} {}", request.part.name, request.part.version));
+            let names = wanted.iter().map(|Request { part, .. }| {
+                format!("{} {} ({} MB)", part.name, part.version, part.megabytes)
+            });
             return Err(ToolchainError::Offline { missing: names.collect::<Vec<_>>().join(", ") });
         }
         let parts: Vec<&Part> = wanted.iter().map(|request| &request.part).collect();
@@ -63,7 +64,14 @@ pub(super) fn obtain(
         let client = Client::new(Patience::default());
         let waits = Once::new();
         let fetch = |at: usize| {
-            let job = Job { session, python, client: &client, located: &located[at], request: wanted[at], waits: &waits };
+            let job = Job {
+                session,
+                python,
+                client: &client,
+                located: &located[at],
+                request: wanted[at],
+                waits: &waits,
+            };
             job.run()
         };
         for (at, stored) in lacking.iter().zip(in_parallel(wanted.len(), 3, fetch)?) {

@@ -65,7 +65,8 @@ impl Bench {
         let patience =
             Patience { attempts: 2, pause: Duration::from_millis(1), silence: Duration::from_secs(10) };
         let take = ["kit/include/", "kit/bin/"].map(str::to_owned).to_vec();
-        let part = Part { name: "part".to_owned(), version: "1.0".to_owned(), megabytes: 7, take, skip: vec![] };
+        let part =
+            Part { name: "part".to_owned(), version: "1.0".to_owned(), megabytes: 7, take, skip: vec![] };
         let request = Request { part, why: "to test" };
         Self { session, python: python.unwrap(), client: Client::new(patience), request, _folder: folder }
     }
