@@ -270,11 +270,22 @@ pub struct FileLock(#[expect(dead_code, reason = "held for its Drop")] File);
 
 /// Takes the lock at `path`; `waiting` is called once when somebody else holds it.
 pub fn lock(path: &Path, waiting: impl FnOnce()) -> Result<FileLock, FileError> {
+    use rustix::fs::{FlockOperation, flock};
     let file = open_for_resume(path)?;
-    if file.try_lock().is_err() {
+    // Never the waiting kind of lock: it would not notice ctrl-C.
+    let attempt = || flock(&file, FlockOperation::NonBlockingLockExclusive);
+    let mut held = attempt();
+    if held == Err(rustix::io::Errno::WOULDBLOCK) {
         waiting();
-        file.lock().map_err(failed("lock", path))?;
     }
+    while held == Err(rustix::io::Errno::WOULDBLOCK) {
+        if super::interrupt::requested() {
+            return Err(failed("lock", path)(io::ErrorKind::Interrupted.into()));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        held = attempt();
+    }
+    held.map_err(|error| failed("lock", path)(error.into()))?;
     Ok(FileLock(file))
 }
 

@@ -378,3 +378,74 @@ fn authorities() -> RootCerts {
     }
     if found.is_empty() { RootCerts::WebPki } else { RootCerts::new_with_certs(&found) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::loopback::{Fault, Server};
+    use super::*;
+
+    fn client() -> Client {
+        Client::new(Patience {
+            attempts: 3,
+            pause: Duration::from_millis(1),
+            silence: Duration::from_secs(10),
+        })
+    }
+
+    #[test]
+    fn reads_content_ranges() {
+        assert_eq!(content_range("bytes 5-9/100"), (Some(5), Some(100)));
+        assert_eq!(content_range("bytes */100"), (None, Some(100)));
+        assert_eq!(content_range("nonsense"), (None, None));
+    }
+
+    #[test]
+    fn a_cut_line_is_continued_where_it_ended() {
+        let body: Vec<u8> = (0..200_000u32).map(|number| number as u8).collect();
+        let server = Server::start(body.clone(), [Fault::CutAfter(70_000)]);
+        let folder = files::scratch().unwrap();
+        let part = folder.path().join("part");
+        let span = Span::new(1_000, 150_000);
+        client().download(&server.url(), span, &part, &Progress::hidden()).unwrap();
+        assert_eq!(files::read(&part).unwrap(), body[1_000..150_000]);
+        let ranges = server.ranges();
+        assert_eq!(ranges[0], "bytes=1000-149999");
+        let resumed: u64 = ranges[1].trim_start_matches("bytes=").split('-').next().unwrap().parse().unwrap();
+        assert!((1_001..=71_000).contains(&resumed), "{ranges:?}");
+    }
+
+    #[test]
+    fn an_earlier_run_is_continued() {
+        let body = vec![7; 5_000];
+        let server = Server::start(body.clone(), []);
+        let folder = files::scratch().unwrap();
+        let part = folder.path().join("part");
+        files::write(&part, &body[..1_200]).unwrap();
+        client().download(&server.url(), Span::WHOLE, &part, &Progress::hidden()).unwrap();
+        assert_eq!(files::read(&part).unwrap(), body);
+        assert_eq!(server.ranges(), ["bytes=1200-"]);
+    }
+
+    #[test]
+    fn a_busy_server_is_asked_again_and_a_refusal_is_final() {
+        let server = Server::start(vec![1; 64], [Fault::Status(503), Fault::Status(429)]);
+        assert_eq!(client().bytes(&server.url(), Span::new(0, 8)).unwrap(), [1; 8]);
+        let server = Server::start(vec![1; 64], [Fault::Status(404)]);
+        let error = client().bytes(&server.url(), Span::new(0, 8)).unwrap_err();
+        assert_eq!(error.to_string(), "the server answered 404");
+        let server = Server::start(vec![1; 64], [503, 503, 503].map(Fault::Status));
+        let error = client().bytes(&server.url(), Span::new(0, 8)).unwrap_err();
+        assert_eq!(error.to_string(), "the connection failed 3 times: the server answered 503");
+    }
+
+    #[test]
+    fn a_server_without_ranges_is_recognised() {
+        let server = Server::without_ranges(vec![3; 900]);
+        assert!(matches!(client().length(&server.url()), Err(HttpError::NoRanges)));
+        let folder = files::scratch().unwrap();
+        let part = folder.path().join("part");
+        files::write(&part, [3; 100]).unwrap();
+        client().download(&server.url(), Span::WHOLE, &part, &Progress::hidden()).unwrap();
+        assert_eq!(files::read(&part).unwrap(), [3; 900]);
+    }
+}

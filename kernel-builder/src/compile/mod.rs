@@ -18,6 +18,7 @@ use crate::base::process::{self, Limits, ProcessError};
 use crate::base::report::{Event, ProgressKind, Report};
 use crate::base::session::Session;
 use crate::exit::{self, StageError};
+use crate::toolchain::portable::{self, PortableError};
 
 pub mod artifact;
 pub mod cache;
@@ -38,6 +39,24 @@ pub enum CompileError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Refused(#[from] Box<Complaint>),
+    /// The library would not load on systems that kernels must load on.
+    #[error("{variant} uses what systems of the manylinux_2_28 age do not have: {}", needs.join(", "))]
+    #[diagnostic(
+        code(compile::too_new),
+        help(
+            "replace these calls by ones that glibc 2.28 and libstdc++ of GCC 8 have; the kernel would not load elsewhere"
+        )
+    )]
+    TooNew {
+        /// The variant.
+        variant: String,
+        /// The names, with the version that has them.
+        needs: Vec<String>,
+    },
+    /// The library could not be examined.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Portable(#[from] PortableError),
     /// A file could not be read or written.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -51,7 +70,7 @@ pub enum CompileError {
 impl StageError for CompileError {
     fn exit(&self) -> u8 {
         match self {
-            Self::Refused(_) | Self::File(_) => exit::COMPILE,
+            Self::Refused(_) | Self::TooNew { .. } | Self::Portable(_) | Self::File(_) => exit::COMPILE,
             Self::Process(error) => error.exit(),
         }
     }
@@ -266,12 +285,21 @@ fn finish(job: &Job, project: &Path, cache: &Cache, session: &Session) -> Result
         };
         if !restored {
             let log = run_logged(&plan.link, &plan.id, "link", &place, project)?;
+            refuse_newer(&project.join(&place), plan, kit)?;
             cache.store(&key, project, &project.join(&place), &[], &log.text)?;
             done(&session.report, "linked", &plan.id, &plan.library, log.took, false);
         }
         Some(project.join(place))
     };
     artifact::assemble(plan, project, library).map_err(Into::into)
+}
+
+/// Refuses a library that asks for names which systems of the manylinux_2_28 age do not have. The linker cannot: torch's
+/// names are undefined as well.
+fn refuse_newer(library: &Path, plan: &VariantPlan, kit: &Toolchain) -> Result<(), CompileError> {
+    let Some(portable) = &kit.portable else { return Ok(()) };
+    let needs: Vec<String> = portable::beyond(library, portable)?.iter().map(ToString::to_string).collect();
+    if needs.is_empty() { Ok(()) } else { Err(CompileError::TooNew { variant: plan.id.clone(), needs }) }
 }
 
 /// Puts the extension's name into the object of a unit that carries it. Where the compiler has taken the name apart, so

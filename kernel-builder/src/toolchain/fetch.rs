@@ -90,8 +90,8 @@ impl Job<'_> {
         let started = Instant::now();
         let url = self.located.url.split('#').next().unwrap_or_default();
         let (stored, moved) = match url.strip_prefix("file://") {
-            Some(path) => self.from_whole(&entry, &PathBuf::from(unescape(path)))?,
-            None => self.from_server(&entry, url, &subject)?,
+            Some(path) => self.take_whole(&entry, &PathBuf::from(unescape(path)))?,
+            None => self.take_from_server(&entry, url, &subject)?,
         };
         let detail = format!("{}: {}", self.request.why, moved);
         self.session.report.emit(&Event::Done {
@@ -112,7 +112,16 @@ impl Job<'_> {
         ToolchainError::download(self.wheel(), cause)
     }
 
-    fn from_server(
+    /// A bar where there is time to look at one.
+    fn bar(&self, subject: &str, total: Option<u64>) -> Progress {
+        if total.is_some_and(|total| total < SMALL) {
+            return Progress::hidden();
+        }
+        let what = format!("fetching {subject}, {}", self.request.why);
+        self.session.report.progress(&what, ProgressKind::Bytes, total)
+    }
+
+    fn take_from_server(
         &self,
         entry: &Entry,
         url: &str,
@@ -152,18 +161,18 @@ impl Job<'_> {
         };
         let members = zip::members(&directory, place.start).map_err(not_a_zip)?;
         let wanted = self.wanted(&members)?;
-        let packed: u64 = wanted.iter().map(|member| member.packed).sum();
+        // Another part of this wheel, or an earlier run that was stopped, may have brought some of them.
+        let lines = entry.lines();
+        let is_here = |member: &Member| lines.get(&member.name).is_some_and(|line| entry.unchanged(line));
+        let lacking: Vec<&Member> = wanted.iter().copied().filter(|member| !is_here(member)).collect();
+        let packed: u64 = lacking.iter().map(|member| member.packed).sum();
         if packed > length / 5 * 4 {
             return self.whole(entry, url, subject, Some(length));
         }
         let promised = self.record(entry, url, &members)?;
-        let spans = spans(&wanted);
+        let spans = spans(&lacking);
         let total: u64 = spans.iter().map(|span| span.end - span.start).sum();
-        let bar = self.session.report.progress(
-            &format!("fetching {subject}, {}", self.request.why),
-            ProgressKind::Bytes,
-            Some(total),
-        );
+        let bar = self.bar(subject, Some(total));
         in_parallel(spans.len(), 2, |at| self.span(entry, url, &spans[at], &promised, &bar))?;
         let moved = format!("{} of {}", report::bytes(total + directory.len() as u64), report::bytes(length));
         Ok((entry.finish(&self.request.part, names(&wanted))?, moved))
@@ -177,18 +186,11 @@ impl Job<'_> {
         promised: &Promised,
         bar: &Progress,
     ) -> Result<(), ToolchainError> {
-        let lines = entry.lines();
-        let lacks = |member: &&&Member| !lines.get(&member.name).is_some_and(|line| entry.unchanged(line));
-        let lacking: Vec<&&Member> = span.members.iter().filter(lacks).collect();
-        if lacking.is_empty() {
-            bar.add(span.end - span.start);
-            return Ok(());
-        }
         let file = entry.part(span.start, span.end);
         let bytes = Span::new(span.start, span.end);
         self.client.download(url, bytes, &file, bar).map_err(|cause| self.failed(cause))?;
         let slice = Slice { wheel: self.wheel(), file: &file, start: span.start };
-        let unpacked = lacking.iter().try_for_each(|member| slice.unpack(member, Some(promised), entry));
+        let unpacked = span.members.iter().try_for_each(|member| slice.unpack(member, Some(promised), entry));
         // Wrong bytes must not be what the next run continues with.
         if !matches!(unpacked, Err(ToolchainError::Process(_))) {
             files::remove_file(&file)?;
@@ -225,8 +227,7 @@ impl Job<'_> {
         length: Option<u64>,
     ) -> Result<(Stored, String), ToolchainError> {
         let file = entry.parts().join("whole");
-        let what = format!("fetching {subject}, {}", self.request.why);
-        let bar = self.session.report.progress(&what, ProgressKind::Bytes, length);
+        let bar = self.bar(subject, length);
         let span = Span { start: 0, end: length };
         match self.client.download(url, span, &file, &bar) {
             Err(HttpError::NoRanges) => {
@@ -236,7 +237,7 @@ impl Job<'_> {
             other => other,
         }
         .map_err(|cause| self.failed(cause))?;
-        let outcome = self.from_whole(entry, &file);
+        let outcome = self.take_whole(entry, &file);
         files::remove_file(&file)?;
         outcome
     }
@@ -245,10 +246,10 @@ impl Job<'_> {
     fn through_pip(&self, entry: &Entry) -> Result<(Stored, String), ToolchainError> {
         let folder = files::staging_beside(&entry.parts())?;
         index::download(self.session, self.python, &self.request.part, folder.path())?;
-        self.from_whole(entry, &folder.path().join(self.wheel()))
+        self.take_whole(entry, &folder.path().join(self.wheel()))
     }
 
-    fn from_whole(&self, entry: &Entry, file: &Path) -> Result<(Stored, String), ToolchainError> {
+    fn take_whole(&self, entry: &Entry, file: &Path) -> Result<(Stored, String), ToolchainError> {
         let damaged =
             |why: &str| ToolchainError::Damaged { wheel: self.wheel().to_owned(), why: why.to_owned() };
         let (length, _) = files::stamp(file)?;
@@ -372,3 +373,7 @@ fn in_parallel<T: Send>(
     results.sort_by_key(|(at, _)| *at);
     results.into_iter().map(|(_, result)| result).collect()
 }
+
+#[cfg(test)]
+#[path = "fetch_tests.rs"]
+mod tests;

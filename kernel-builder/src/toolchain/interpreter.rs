@@ -70,6 +70,7 @@ pub(super) struct Interpreter {
     pub(super) tag: String,
     /// Where its C headers would be.
     pub(super) headers: PathBuf,
+    /// Where it looks for packages.
     sites: Vec<PathBuf>,
     /// `torch.__version__`, when it imports.
     pub(super) torch: Option<String>,
@@ -81,6 +82,16 @@ pub(super) struct Interpreter {
     pub(super) client: Option<String>,
     /// Why torch does not import.
     pub(super) why: String,
+}
+
+impl Interpreter {
+    /// The folder of the torch package, whether or not it imports.
+    pub(super) fn has_torch(&self) -> Option<PathBuf> {
+        self.sites
+            .iter()
+            .map(|site| site.join("torch"))
+            .find(|folder| files::exists(&folder.join("version.py")))
+    }
 }
 
 /// An answer with the times of the folders that it depends on.

@@ -11,6 +11,7 @@ mod interpreter;
 mod pins;
 pub mod portable;
 pub mod python;
+mod stand_in;
 mod state;
 mod store;
 mod system;
@@ -144,12 +145,16 @@ pub struct PythonRuntime {
 }
 
 impl PythonRuntime {
-    /// A command line `python -I [-S] ...`; with a managed site the child must call `site.addsitedir` on the
-    /// folder in `KERNELWRIGHT_SITE` first (the harness does).
+    /// A command line `python -I [-S]`, to which the caller adds a script and its arguments. With a managed site the
+    /// script must call `site.addsitedir(os.environ["KERNELWRIGHT_SITE"])` before it imports torch.
     pub fn command(&self) -> CommandLine {
         let line = CommandLine::new(&self.program).arg("-I");
         match &self.site {
-            Some(site) => line.arg("-S").env("KERNELWRIGHT_SITE", site.display().to_string()),
+            Some(site) => line
+                .arg("-S")
+                .env("KERNELWRIGHT_SITE", site.display().to_string())
+                // The compiler workers of torch.compile are Pythons of their own, which would not find the site.
+                .env("TORCHINDUCTOR_COMPILE_THREADS", "1"),
             None => line,
         }
     }

@@ -166,3 +166,138 @@ fn u64_at(bytes: &[u8], at: usize) -> Result<u64, ZipError> {
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], ZipError> {
     bytes.get(at..at + N).and_then(|slice| slice.try_into().ok()).ok_or(ZipError::Directory)
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// A member to be written: name, content, deflated, executable.
+    pub(in crate::toolchain) type Content<'a> = (&'a str, &'a [u8], bool, bool);
+
+    /// An archive with these members; `wide` writes zip64 records.
+    pub(in crate::toolchain) fn archive(members: &[Content<'_>], wide: bool) -> Vec<u8> {
+        let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+        for (name, content, deflated, executable) in members {
+            let packed = if *deflated { deflate(content) } else { content.to_vec() };
+            let start = bytes.len() as u64;
+            let (method, crc) = (if *deflated { 8u16 } else { 0 }, crc32fast::hash(content));
+            let small = |value: usize| if wide { u32::MAX } else { value as u32 };
+            bytes.extend_from_slice(b"PK\x03\x04\x14\0\0\0");
+            bytes.extend(method.to_le_bytes());
+            bytes.extend([0; 4]);
+            bytes.extend(crc.to_le_bytes());
+            bytes.extend((packed.len() as u32).to_le_bytes());
+            bytes.extend((content.len() as u32).to_le_bytes());
+            // The local header has an extra field that the directory lacks, as real archives do.
+            bytes.extend((name.len() as u16).to_le_bytes());
+            bytes.extend(4u16.to_le_bytes());
+            bytes.extend(name.as_bytes());
+            bytes.extend([0xfe, 0xca, 0, 0]);
+            bytes.extend(&packed);
+            let mut extra = Vec::new();
+            if wide {
+                extra.extend([1, 0, 24, 0]);
+                [content.len() as u64, packed.len() as u64, start]
+                    .iter()
+                    .for_each(|value| extra.extend(value.to_le_bytes()));
+            }
+            directory.extend_from_slice(b"PK\x01\x02\x14\x03\x14\0\0\0");
+            directory.extend(method.to_le_bytes());
+            directory.extend([0; 4]);
+            directory.extend(crc.to_le_bytes());
+            directory.extend(small(packed.len()).to_le_bytes());
+            directory.extend(small(content.len()).to_le_bytes());
+            directory.extend((name.len() as u16).to_le_bytes());
+            directory.extend((extra.len() as u16).to_le_bytes());
+            directory.extend([0; 6]);
+            let mode: u32 = if *executable { 0o100_755 } else { 0o100_644 };
+            directory.extend((mode << 16).to_le_bytes());
+            directory.extend(small(start as usize).to_le_bytes());
+            directory.extend(name.as_bytes());
+            directory.extend(&extra);
+        }
+        finish(bytes, &directory, members.len() as u64, wide)
+    }
+
+    fn finish(mut bytes: Vec<u8>, directory: &[u8], count: u64, wide: bool) -> Vec<u8> {
+        let start = bytes.len() as u64;
+        bytes.extend(directory);
+        let size = directory.len() as u64;
+        if wide {
+            let place = bytes.len() as u64;
+            bytes.extend_from_slice(b"PK\x06\x06");
+            bytes.extend(44u64.to_le_bytes());
+            bytes.extend([45, 0, 45, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+            [count, count, size, start].iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+            bytes.extend_from_slice(b"PK\x06\x07\0\0\0\0");
+            bytes.extend(place.to_le_bytes());
+            bytes.extend(1u32.to_le_bytes());
+        }
+        bytes.extend_from_slice(b"PK\x05\x06\0\0\0\0");
+        let narrow = |value: u64| if wide { u32::MAX } else { value as u32 };
+        bytes.extend([count as u16; 2].map(u16::to_le_bytes).concat());
+        bytes.extend(narrow(size).to_le_bytes());
+        bytes.extend(narrow(start).to_le_bytes());
+        bytes.extend([0; 2]);
+        bytes
+    }
+
+    fn deflate(content: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Vec<Member>, ZipError> {
+        let length = bytes.len() as u64;
+        let tail = &bytes[bytes.len().saturating_sub(TAIL as usize)..];
+        let place = find_directory(tail, length)?;
+        members(&bytes[place.start as usize..place.end as usize], place.start)
+    }
+
+    #[test]
+    fn lists_members_of_both_kinds_of_archive() {
+        for wide in [false, true] {
+            let bytes = archive(
+                &[
+                    ("bin/tool", b"#!", false, true),
+                    ("folder/", b"", false, false),
+                    ("text", &[b'x'; 999], true, false),
+                ],
+                wide,
+            );
+            let members = read(&bytes).unwrap();
+            assert_eq!(
+                members.iter().map(|member| member.name.as_str()).collect::<Vec<_>>(),
+                ["bin/tool", "text"]
+            );
+            assert!(members[0].executable && !members[0].deflated);
+            assert_eq!((members[1].size, members[1].crc32), (999, crc32fast::hash(&[b'x'; 999])));
+            let local = &bytes[members[1].place.start as usize..];
+            assert_eq!(data_offset(local).unwrap(), 30 + "text".len() + 4);
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_archive_or_leads_out() {
+        assert_eq!(read(&[0; 400]), Err(ZipError::NoEnd));
+        assert_eq!(read(b"PK"), Err(ZipError::NoEnd));
+        for name in ["../evil", "/etc/evil", "a/../../evil"] {
+            let bytes = archive(&[(name, b"x", false, false)], false);
+            assert_eq!(read(&bytes), Err(ZipError::Escapes(name.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_damaged_directory_is_an_error_at_every_length() {
+        let bytes = archive(&[("a", b"x", false, false), ("b", &[b'y'; 50], true, false)], true);
+        let place = find_directory(&bytes, bytes.len() as u64).unwrap();
+        let directory = &bytes[place.start as usize..place.end as usize];
+        for length in 1..directory.len() {
+            let cut = members(&directory[..length], place.start);
+            assert!(cut.is_err() || cut.unwrap().len() == 1, "{length}");
+        }
+    }
+}

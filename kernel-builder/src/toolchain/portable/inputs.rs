@@ -15,6 +15,10 @@ use crate::base::process::{self, Limits};
 /// Libraries that get a stand-in. The loader is one more.
 pub(super) const CUT: &[&str] = &["libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6"];
 
+/// Libraries with a static one behind them in the link, which has what is retired in the shared one: `__cpu_model`, for
+/// one, must be the static libgcc's own, which knows newer processors. In glibc a retired name has no other place.
+pub(super) const HALF_STATIC: &[&str] = &["libstdc++.so.6", "libgcc_s.so.1"];
+
 /// Libraries that get an empty stand-in where this machine has none: libmvec came with glibc 2.22 (2.38 on Arm), and
 /// the others became part of libc.so.6 in glibc 2.34.
 pub(super) const CUT_IF_THERE: &[&str] = &["libmvec.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1"];

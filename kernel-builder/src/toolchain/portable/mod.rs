@@ -5,6 +5,9 @@
 //! what came later; the newer parts of the C++ library come from its static archive, hidden, and the few newer parts of
 //! the C library that headers use by themselves come from the shim. (The idea of Red Hat's developer toolsets.)
 //!
+//! What moved into libc.so.6 with glibc 2.34 is found on older systems in libpthread, libdl and librt, which torch's own
+//! libraries bring into the process.
+//!
 //! Owns: `<cache>/portable`. Never: links a kernel; the order of the link is in `kernel_plan::backend`.
 
 mod error;
@@ -152,10 +155,12 @@ fn make(found: &Found, kit: &PortableKit, cxx: &Compiler) -> Result<(), Portable
     let staged = files::staging_beside(target)?;
     let mut newer = BTreeMap::new();
     for (name, path) in &found.cut {
-        let cut = match path {
-            Some(path) => symbols::cut(&symbols::read(path, &files::read(path)?)?.symbols),
-            None => symbols::Cut::default(),
+        let exports = match path {
+            Some(path) => symbols::read(path, &files::read(path)?)?.symbols,
+            None => Vec::new(),
         };
+        let half_static = inputs::HALF_STATIC.contains(name);
+        let cut = symbols::cut(&if half_static { symbols::without_retired(exports) } else { exports });
         link_stub(staged.path(), name, &stub::render(&cut.kept), cxx)?;
         newer.extend(cut.newer);
     }

@@ -63,6 +63,7 @@ mod tests {
             kind,
             weak,
             defined: true,
+            retired: false,
             size,
         };
         let stub =

@@ -2,7 +2,7 @@
 //!
 //! Owns: the one place that walks dynsym, versym, verdef and verneed. Never: writes a file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use object::elf::{self, FileHeader64};
@@ -34,6 +34,8 @@ pub(super) struct Symbol {
     pub(super) kind: Kind,
     pub(super) weak: bool,
     pub(super) defined: bool,
+    /// Defined for programs that were linked long ago only: a linker does not take it.
+    pub(super) retired: bool,
     /// Bytes.
     pub(super) size: u64,
 }
@@ -58,7 +60,8 @@ fn parse(data: &[u8]) -> object::read::Result<Library> {
     let versions = sections.versions(endian, data)?.unwrap_or_default();
     let mut symbols = Vec::new();
     for (index, symbol) in table.enumerate().skip(1) {
-        let version = versions.version(versions.version_index(endian, index).index())?;
+        let version_index = versions.version_index(endian, index);
+        let version = versions.version(version_index.index())?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if symbol.st_bind() == elf::STB_LOCAL || symbol.st_shndx(endian) == elf::SHN_ABS {
             continue;
@@ -74,6 +77,7 @@ fn parse(data: &[u8]) -> object::read::Result<Library> {
             },
             weak: symbol.st_bind() == elf::STB_WEAK,
             defined: !symbol.is_undefined(endian),
+            retired: version_index.is_hidden(),
             size: symbol.st_size(endian),
         });
     }
@@ -110,6 +114,13 @@ pub(super) struct Cut {
     pub(super) newer: BTreeMap<String, String>,
 }
 
+/// Leaves out names that are retired in every version.
+pub(super) fn without_retired(symbols: Vec<Symbol>) -> Vec<Symbol> {
+    let current: BTreeSet<String> =
+        symbols.iter().filter(|symbol| !symbol.retired).map(|symbol| symbol.name.clone()).collect();
+    symbols.into_iter().filter(|symbol| current.contains(&symbol.name)).collect()
+}
+
 /// Keeps of every exported name the newest version within the caps.
 pub(super) fn cut(symbols: &[Symbol]) -> Cut {
     let mut kept: BTreeMap<&str, (Vec<u32>, &Symbol)> = BTreeMap::new();
@@ -144,6 +155,7 @@ mod tests {
             kind: Kind::Function,
             weak: false,
             defined: true,
+            retired: false,
             size: 8,
         }
     }
@@ -163,5 +175,16 @@ mod tests {
             cut.kept.iter().map(|symbol| (symbol.name.as_str(), symbol.version.as_deref())).collect();
         assert_eq!(kept, [("memcpy", Some("GLIBC_2.14")), ("pow", Some("GLIBC_2.2.5"))]);
         assert_eq!(cut.newer.into_iter().collect::<Vec<_>>(), [("gettid".into(), "GLIBC_2.30".into())]);
+    }
+
+    #[test]
+    fn a_name_is_retired_when_every_version_is() {
+        let retired = |name: &str, version: &str| Symbol { retired: true, ..exported(name, version) };
+        let symbols = vec![
+            retired("pow", "GLIBC_2.2.5"),
+            exported("pow", "GLIBC_2.29"),
+            retired("__cpu_model", "GCC_4.8.0"),
+        ];
+        assert_eq!(without_retired(symbols.clone()), symbols[..2]);
     }
 }

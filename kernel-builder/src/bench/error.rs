@@ -1,0 +1,104 @@
+//! What can go wrong with a measurement, and what to do about it.
+//!
+//! Owns: the messages and the exit code of this stage.
+
+use miette::Diagnostic;
+use thiserror::Error;
+
+use crate::base::process::ProcessError;
+use crate::exit::{self, StageError};
+
+/// Why there is no measurement.
+#[derive(Debug, Error, Diagnostic)]
+pub enum BenchError {
+    /// A workload was asked for that op.toml does not measure.
+    #[error("no workload `{name}` is measured on {device}; there are: {known}")]
+    #[diagnostic(
+        code(bench::unknown_workload),
+        help("give one of these names, or add `[workload.{name}]` with \"bench\" in `for` to op.toml")
+    )]
+    UnknownWorkload {
+        /// The name that was asked for.
+        name: String,
+        /// `cpu` or `cuda`.
+        device: String,
+        /// The names there are, separated by commas.
+        known: String,
+    },
+    /// The kernel computed something else while it was timed.
+    #[error("`{variant}` gave wrong numbers while it was timed, at {case}: {reason}")]
+    #[diagnostic(
+        code(bench::wrong_while_timed),
+        help(
+            "it passed verification but not here, where inputs change between calls: look for results that are kept \
+             by pointer, for work that is skipped after some calls, and for races"
+        )
+    )]
+    WrongWhileTimed {
+        /// The variant.
+        variant: String,
+        /// The case.
+        case: String,
+        /// Which output, and how far off.
+        reason: String,
+    },
+    /// The kernel works on a stream that the caller does not see.
+    #[error("`{variant}` does work that its stream does not show, at {case}: {reason}")]
+    #[diagnostic(
+        code(bench::stream_escape),
+        help("launch everything on the current stream of PyTorch, or make that stream wait for the others")
+    )]
+    StreamEscape {
+        /// The variant.
+        variant: String,
+        /// The case.
+        case: String,
+        /// Both times.
+        reason: String,
+    },
+    /// A contender that must run raised an exception.
+    #[error("`{variant}` could not be measured at {case}: {reason}")]
+    #[diagnostic(
+        code(bench::raised),
+        help("call it once by hand with these shapes; `eager` is the function in reference.py")
+    )]
+    Raised {
+        /// The variant.
+        variant: String,
+        /// The case.
+        case: String,
+        /// The exception's first line.
+        reason: String,
+    },
+    /// The measuring process did not end well.
+    #[error("the process that measures `{variant}` {ending} at {case}:\n{output}")]
+    #[diagnostic(
+        code(bench::process),
+        help(
+            "measure this case alone with --workload; run verify again with --fresh to see whether it still passes"
+        )
+    )]
+    Process {
+        /// The variant.
+        variant: String,
+        /// The case that was being measured.
+        case: String,
+        /// How it ended.
+        ending: String,
+        /// What it printed last on standard error.
+        output: String,
+    },
+    /// The process could not be started, or ctrl-C.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Start(#[from] ProcessError),
+}
+
+impl StageError for BenchError {
+    fn exit(&self) -> u8 {
+        match self {
+            Self::Start(ProcessError::Interrupted) => exit::INTERRUPTED,
+            _ => exit::BENCH,
+        }
+    }
+}

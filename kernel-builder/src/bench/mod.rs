@@ -1,0 +1,118 @@
+//! Measures verified artifacts against PyTorch: eager, its fused operator, torch.compile, and a copy as the ceiling.
+//!
+//! Owns: which cases are measured, what samples mean (paired ratios with intervals), what a measurement records.
+//! Never: compiles, judges correctness beyond what was timed, writes files, changes clocks.
+//!
+//! Contenders are interleaved block by block in one process, in a new random order each time, on random inputs at
+//! changing addresses; the harness (`harness/bench.py`) takes 15 blocks at least, and more until the interval of every
+//! ratio is narrow (half-width below 0.5%) or the budget of the case is spent, at most 300. Each contender allocates
+//! what it returns, as a caller of PyTorch would have it. Outputs of timed calls are compared with the reference in
+//! float64, so a kernel that is fast because it stopped computing is an error and not a record.
+
+mod error;
+mod harness;
+mod machine;
+mod record;
+pub mod render;
+mod run;
+mod stats;
+
+use std::path::Path;
+
+use kernel_plan::spec::OpSpec;
+use kernel_plan::spec::op::{Case, Device, Purpose};
+
+pub use error::BenchError;
+pub use record::{Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, SkippedContender};
+
+use crate::base::session::Session;
+use crate::compile::artifact::Artifact;
+use crate::toolchain::PythonRuntime;
+use crate::verify::Verified;
+
+use harness::Request;
+use run::Run;
+
+/// How long, and what.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Seconds of sampling for each case and regime, at most; 15 blocks are taken in any case.
+    pub budget: f64,
+    /// Names of workloads; all that op.toml measures when empty.
+    pub workloads: Vec<String>,
+    /// The project's commit, for the record.
+    pub commit: Option<String>,
+    /// Threads that PyTorch may use, for all contenders; as many as processors when absent.
+    pub threads: Option<usize>,
+    /// Seed of the inputs and of the order of samples.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { budget: 2.0, workloads: Vec::new(), commit: None, threads: None, seed: 0x6b77 }
+    }
+}
+
+/// What came of measuring one artifact.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A measurement for each case and regime.
+    Measured(Vec<Measurement>),
+    /// It cannot be measured here; the reason.
+    Skipped(String),
+}
+
+/// Measures one verified artifact on every case that op.toml has for its device.
+///
+/// # Errors
+/// When the kernel computes wrong numbers while it is timed, escapes its stream or raises; when a workload in
+/// `options` does not exist; when the process dies. That the device is not here is [`Outcome::Skipped`].
+pub fn measure(
+    artifact: &Verified<Artifact>,
+    op: &OpSpec,
+    project: &Path,
+    python: &PythonRuntime,
+    options: &Options,
+    session: &Session,
+) -> Result<Outcome, BenchError> {
+    let artifact = artifact.get();
+    let Some(device) =
+        [Device::Cpu, Device::Cuda].into_iter().find(|device| device.as_str() == artifact.backend)
+    else {
+        return Ok(Outcome::Skipped(format!("this version does not measure backend `{}`", artifact.backend)));
+    };
+    let cases = select(op, device, &options.workloads)?;
+    if cases.is_empty() {
+        return Ok(Outcome::Skipped(format!("op.toml measures no workload on {device}")));
+    }
+    let request = Request::new(artifact, op, project, device, cases, options);
+    let mut run = Run::new(artifact, op, &request, options, session);
+    let finished = harness::run(&request, python, session, &mut |line| run.take(line))?;
+    run.end(&finished)
+}
+
+/// The cases to measure: those of the named workloads, or all.
+fn select(op: &OpSpec, device: Device, names: &[String]) -> Result<Vec<Case>, BenchError> {
+    let mut cases = op.cases(Purpose::Bench, device);
+    if names.is_empty() {
+        return Ok(cases);
+    }
+    // A name may belong to another device, and then this artifact has nothing to do; a name of no device is a mistake.
+    let elsewhere: Vec<Case> =
+        Device::ALL.iter().flat_map(|device| op.cases(Purpose::Bench, *device)).collect();
+    for name in names {
+        if !elsewhere.iter().any(|case| case.workload.as_str() == name) {
+            let mut known: Vec<&str> = elsewhere.iter().map(|case| case.workload.as_str()).collect();
+            known.dedup();
+            let known = known.join(", ");
+            return Err(BenchError::UnknownWorkload {
+                name: name.clone(),
+                device: device.to_string(),
+                known,
+            });
+        }
+    }
+    cases.retain(|case| names.iter().any(|name| case.workload.as_str() == name));
+    Ok(cases)
+}
