@@ -17,6 +17,8 @@ pub(crate) enum Mode {
 }
 
 const TARGET: &str = "docs/reference/cli.md";
+/// The heading of the options that every command has.
+const SHARED: &str = "Options of every command:";
 
 /// The task.
 pub(crate) fn run(mode: Mode) -> ExitCode {
@@ -76,5 +78,31 @@ fn help(program: &Path, verb: Option<&str>) -> Result<String, String> {
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    // The options that every command has are shown once, with the program.
+    let lines = if verb.is_some() { without_section(&lines, SHARED) } else { lines };
     Ok(format!("{}\n", lines.join("\n").trim_end()))
+}
+
+/// The lines without a heading and the indented lines below it.
+fn without_section<'a>(lines: &[&'a str], heading: &str) -> Vec<&'a str> {
+    let mut inside = false;
+    let mut kept = Vec::new();
+    for line in lines {
+        inside = *line == heading || (inside && (line.is_empty() || line.starts_with(' ')));
+        if !inside {
+            kept.push(*line);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_ends_at_the_next_heading() {
+        let lines = ["Usage: x", "", "Options:", "  -a", "", "  -b", "", "Example:", "  x -a"];
+        assert_eq!(without_section(&lines, "Options:"), ["Usage: x", "", "Example:", "  x -a"]);
+    }
 }

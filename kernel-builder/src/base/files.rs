@@ -82,7 +82,7 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Writes a file piece by piece, with the promise of [`write`]: the name appears only when `fill` succeeded.
+/// Writes a file piece by piece, with the promise of [`write()`]: the name appears only when `fill` succeeded.
 pub fn write_with<T, E: From<FileError>>(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> Result<T, E>,

@@ -14,7 +14,7 @@ use super::build::{self, Selection};
 use super::project::{self, Project, ProjectDir};
 use super::verify;
 
-/// Put verified variants into the hub's layout: build/<variant>/ with metadata.json
+/// Put verified variants into the hub's layout: `build/<variant>/` with metadata.json
 ///
 /// What is not built or not verified yet is built and verified first. `build/` is replaced as a whole.
 #[derive(Debug, ClapArgs)]

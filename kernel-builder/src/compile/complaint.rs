@@ -84,7 +84,7 @@ pub fn read(unit: &str, variant: &str, text: &str, ending: Ending, log: &Path, p
 fn point(line: &str) -> Option<Pointed<'_>> {
     let (head, message) = [": fatal error: ", ": error: ", "): error: ", "): fatal error: "]
         .iter()
-        .find_map(|mark| line.split_once(mark).map(|(head, rest)| (head, rest)))?;
+        .find_map(|mark| line.split_once(mark))?;
     if let Some((file, number)) = head.rsplit_once('(') {
         return Some(Pointed { file, line: number.trim_end_matches(')').parse().ok()?, column: 1, message });
     }
