@@ -1,11 +1,17 @@
 //! The stages of Kernelwright that touch the world.
 //!
 //! Stages, in the order in which data flows: scaffold, toolchain, compile, verify, bench, archive, package, publish.
-//! A stage uses stages above it and [`base`]; stages meet in `commands` alone.
+//! A stage uses stages above it and [`base`]; stages meet in [`commands`] alone.
 
+pub mod archive;
 pub mod base;
 pub mod bench;
+pub mod cli;
+pub mod commands;
 pub mod compile;
 pub mod exit;
+pub mod package;
+pub mod publish;
+pub mod scaffold;
 pub mod toolchain;
 pub mod verify;

@@ -1,2 +1,7 @@
 //! The `kernelwright` program.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(kernel_builder::cli::main())
+}

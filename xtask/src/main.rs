@@ -1,2 +1,49 @@
-//! Repository tasks.
-fn main() {}
+//! Repository tasks: `cargo xtask <task>`.
+//!
+//! Owns: the list of tasks and their help. Never: has a dependency, so that it starts in well under a second.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "the doors are in kernel-builder, and this crate depends on nothing"
+)]
+
+use std::process::ExitCode;
+
+mod codegen;
+mod forward;
+mod repo;
+mod test;
+mod tidy;
+
+const HELP: &str = "\
+Tasks of this repository
+
+Usage: cargo xtask <TASK>
+
+  kernel <ARGS>...     run `kernelwright <ARGS>...` from this checkout; compiles it first where needed
+  test                 everything that must pass: format, clippy, tidy, tests, doc tests, documentation
+  tidy                 the repository's own rules (docs/style.md) alone
+  codegen [--check]    write docs/reference/cli.md from the program's help; --check only compares
+
+Start here: cargo xtask kernel make examples/rms-norm
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["kernel", rest @ ..] => forward::kernel(rest),
+        ["test"] => test::run(),
+        ["tidy"] => tidy::run(),
+        ["codegen"] => codegen::run(codegen::Mode::Write),
+        ["codegen", "--check"] => codegen::run(codegen::Mode::Check),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprint!("error: `{}` is not a task\n\n{HELP}", words.join(" "));
+            ExitCode::from(2)
+        }
+    }
+}

@@ -3,7 +3,9 @@
 //! Owns: the two specification languages, the variant matrix, the backends.
 //! Never: reads a file, starts a process, opens a socket, looks at a clock.
 
+pub mod backend;
 pub mod diagnostic;
+pub mod kit;
 pub mod plan;
 pub mod spec;
 pub mod units;

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::units::RelPath;
+use crate::variant::Variant;
+
 /// One program with its arguments, to be started by `base::process` in the other crate.
 ///
 /// The environment is what the child gets *in addition to* the scrubbed base set.
@@ -62,4 +65,61 @@ impl CommandLine {
         self.cwd = Some(dir.into());
         self
     }
+}
+
+/// One source to be compiled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unit {
+    /// The source, below the project's folder; also the unit's name in messages.
+    pub name: String,
+    /// The compiler's command; runs in the project's folder.
+    pub command: CommandLine,
+    /// The object that it makes, relative to the project.
+    pub object: String,
+    /// The dependency file that it writes, relative to the project.
+    pub depfile: String,
+    /// For a unit that carries the extension's name: the object with the real name in the place of [`PLACEHOLDER`],
+    /// relative to the project. The name changes with every source of the variant; thanks to the placeholder this unit
+    /// is compiled again only when it changes itself.
+    pub named: Option<String>,
+}
+
+impl Unit {
+    /// The object that is linked.
+    pub fn linked(&self) -> &str {
+        self.named.as_deref().unwrap_or(&self.object)
+    }
+}
+
+/// What stands for the digest in an extension's name while a unit is compiled: as long as the digest, and of letters
+/// that no digest has.
+pub const PLACEHOLDER: &str = "zqjxvwkyzq";
+
+/// The name that a unit is compiled with: the extension's own, its digest replaced by [`PLACEHOLDER`].
+pub fn placeholder_name(extension: &str) -> String {
+    let kept = extension.len().saturating_sub(PLACEHOLDER.len());
+    format!("{}{PLACEHOLDER}", &extension[..kept])
+}
+
+/// All that is run to build one variant, and what goes into its package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VariantPlan {
+    /// The axes.
+    pub variant: Variant,
+    /// The variant's name.
+    pub id: String,
+    /// The Python package's name.
+    pub module: String,
+    /// The unique name of the extension module, `_<module>_<backend>_<digest>`.
+    pub extension: String,
+    /// File name of the shared library.
+    pub library: String,
+    /// The units, in the order of build.toml; empty for a variant of Python only.
+    pub units: Vec<Unit>,
+    /// The link, after all units.
+    pub link: CommandLine,
+    /// Files of the Python package, below the project's folder.
+    pub python: Vec<RelPath>,
+    /// CUDA capabilities that the binary must hold, as written in build.toml.
+    pub capabilities: Vec<String>,
 }

@@ -16,6 +16,10 @@ pub const OFFLINE: &str = "KERNELWRIGHT_OFFLINE";
 pub const PYTHON: &str = "KERNELWRIGHT_PYTHON";
 /// The C++ compiler, as everywhere.
 pub const CXX: &str = "CXX";
+/// The CUDA toolkit of the system provider, as everywhere.
+pub const CUDA_HOME: &str = "CUDA_HOME";
+/// Files with certificate authorities that package index clients are told to trust; downloads trust them as well.
+pub const CERTIFICATES: &[&str] = &["PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
 /// Set in continuous integration; prompts and bars are off there.
 pub const CI: &str = "CI";
 

@@ -82,6 +82,25 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileError> {
     Ok(())
 }
 
+/// Writes a file piece by piece, with the promise of [`write()`]: the name appears only when `fill` succeeded.
+pub fn write_with<T, E: From<FileError>>(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> Result<T, E>,
+) -> Result<T, E> {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    create_dirs(folder)?;
+    let temporary = tempfile::Builder::new()
+        .prefix(".writing-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(folder)
+        .map_err(failed("write", path))?;
+    let mut buffered = io::BufWriter::with_capacity(256 << 10, temporary);
+    let value = fill(&mut buffered)?;
+    let temporary = buffered.into_inner().map_err(|error| failed("write", path)(error.into_error()))?;
+    temporary.persist(path).map_err(|error| failed("write", path)(error.error))?;
+    Ok(value)
+}
+
 /// Writes a file only when its content would change; says whether it did.
 pub fn write_if_changed(path: &Path, bytes: impl AsRef<[u8]>) -> Result<bool, FileError> {
     if fs::read(path).is_ok_and(|old| old == bytes.as_ref()) {
@@ -156,6 +175,22 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), FileError> {
     write(to, bytes)?;
     let mode = fs::metadata(from).map_err(failed("look at", from))?.permissions();
     fs::set_permissions(to, mode).map_err(failed("write", to))
+}
+
+/// Puts the file `from` at `to` without copying its bytes where the file system can; copies elsewhere.
+pub fn link_or_copy(from: &Path, to: &Path) -> Result<(), FileError> {
+    match fs::hard_link(from, to) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if let Some(parent) = to.parent() {
+                create_dirs(parent)?;
+            }
+            fs::hard_link(from, to)
+                .or_else(|_| copy(from, to).map_err(io::Error::other))
+                .map_err(failed("link", to))
+        }
+        Err(_) => copy(from, to),
+    }
 }
 
 /// Marks a file as executable.
@@ -235,11 +270,22 @@ pub struct FileLock(#[expect(dead_code, reason = "held for its Drop")] File);
 
 /// Takes the lock at `path`; `waiting` is called once when somebody else holds it.
 pub fn lock(path: &Path, waiting: impl FnOnce()) -> Result<FileLock, FileError> {
+    use rustix::fs::{FlockOperation, flock};
     let file = open_for_resume(path)?;
-    if file.try_lock().is_err() {
+    // Never the waiting kind of lock: it would not notice ctrl-C.
+    let attempt = || flock(&file, FlockOperation::NonBlockingLockExclusive);
+    let mut held = attempt();
+    if held == Err(rustix::io::Errno::WOULDBLOCK) {
         waiting();
-        file.lock().map_err(failed("lock", path))?;
     }
+    while held == Err(rustix::io::Errno::WOULDBLOCK) {
+        if super::interrupt::requested() {
+            return Err(failed("lock", path)(io::ErrorKind::Interrupted.into()));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        held = attempt();
+    }
+    held.map_err(|error| failed("lock", path)(error.into()))?;
     Ok(FileLock(file))
 }
 

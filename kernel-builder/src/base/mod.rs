@@ -6,7 +6,10 @@
 pub mod digest;
 pub mod env;
 pub mod files;
+pub mod http;
 pub mod interrupt;
+#[cfg(test)]
+pub(crate) mod loopback;
 pub mod process;
 pub mod report;
 pub mod session;

@@ -226,6 +226,11 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// A bar that nobody sees, for a step that is over before it could be read.
+    pub fn hidden() -> Self {
+        Self { bar: ProgressBar::hidden() }
+    }
+
     /// Counts `amount` more.
     pub fn add(&self, amount: u64) {
         self.bar.inc(amount);

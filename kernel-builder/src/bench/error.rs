@@ -1,101 +1,103 @@
-//! What stops a measurement.
+//! What can go wrong with a measurement, and what to do about it.
 //!
-//! Owns: the errors of this stage. Never: carries numbers of a measurement that failed.
+//! Owns: the messages and the exit code of this stage.
 
 use miette::Diagnostic;
 use thiserror::Error;
 
-use crate::base::files::FileError;
 use crate::base::process::ProcessError;
 use crate::exit::{self, StageError};
-use crate::verify::VerifyError;
 
-/// The kernel could not be measured.
+/// Why there is no measurement.
 #[derive(Debug, Error, Diagnostic)]
 pub enum BenchError {
-    /// A process could not be started, or the user stopped it.
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    Process(#[from] ProcessError),
-    /// A file could not be read or written.
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    File(#[from] FileError),
-    /// The inputs or the expected results could not be made.
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    Oracle(VerifyError),
-    /// op.toml names nothing to measure here.
-    #[error("op.toml has no workload to measure on `{device}`")]
+    /// A workload was asked for that op.toml does not measure.
+    #[error("no workload `{name}` is measured on {device}; there are: {known}")]
     #[diagnostic(
-        code(bench::no_workload),
-        help("add a [workload.NAME] with `for` holding \"bench\" and `devices` holding \"{device}\"")
+        code(bench::unknown_workload),
+        help("give one of these names, or add `[workload.{name}]` with \"bench\" in `for` to op.toml")
     )]
-    NoWorkload {
+    UnknownWorkload {
+        /// The name that was asked for.
+        name: String,
         /// `cpu` or `cuda`.
         device: String,
+        /// The names there are, separated by commas.
+        known: String,
     },
-    /// The machine lacks the device.
-    #[error("`{variant}` cannot be measured here: {reason}")]
-    #[diagnostic(code(bench::no_device), help("run `kernelwright bench` on a machine that has the device"))]
-    NoDevice {
-        /// The variant.
-        variant: String,
-        /// What is missing.
-        reason: String,
-    },
-    /// The process that times did not reach its end.
-    #[error("the measuring process {ending} during the workload `{workload}`: {said}")]
-    #[diagnostic(
-        code(bench::process),
-        help("the kernel passed its checks but not the measurement; run `kernelwright verify` again")
-    )]
-    Ended {
-        /// How it ended.
-        ending: String,
-        /// The case that was being timed.
-        workload: String,
-        /// The end of its error output.
-        said: String,
-    },
-    /// A call that was timed gave a wrong result.
-    #[error("a timed call of the workload `{workload}` gave a wrong result: {reason}")]
+    /// The kernel computed something else while it was timed.
+    #[error("`{variant}` gave wrong numbers while it was timed, at {case}: {reason}")]
     #[diagnostic(
         code(bench::wrong_while_timed),
-        help("the kernel computes something else when it is called often; it is not measured, and must not be published")
+        help(
+            "it passed verification but not here, where inputs change between calls: look for results that are kept \
+             by pointer, for work that is skipped after some calls, and for races"
+        )
     )]
     WrongWhileTimed {
+        /// The variant.
+        variant: String,
         /// The case.
-        workload: String,
-        /// The element and its values.
+        case: String,
+        /// Which output, and how far off.
         reason: String,
     },
-    /// The candidate itself did not run.
-    #[error("the kernel raised on the workload `{workload}`: {reason}")]
-    #[diagnostic(code(bench::raised), help("the kernel passed its checks on other workloads; add this one to verify"))]
+    /// The kernel works on a stream that the caller does not see.
+    #[error("`{variant}` does work that its stream does not show, at {case}: {reason}")]
+    #[diagnostic(
+        code(bench::stream_escape),
+        help("launch everything on the current stream of PyTorch, or make that stream wait for the others")
+    )]
+    StreamEscape {
+        /// The variant.
+        variant: String,
+        /// The case.
+        case: String,
+        /// Both times.
+        reason: String,
+    },
+    /// A contender that must run raised an exception.
+    #[error("`{variant}` could not be measured at {case}: {reason}")]
+    #[diagnostic(
+        code(bench::raised),
+        help("call it once by hand with these shapes; `eager` is the function in reference.py")
+    )]
     Raised {
+        /// The variant.
+        variant: String,
         /// The case.
-        workload: String,
-        /// What Python said.
+        case: String,
+        /// The exception's first line.
         reason: String,
     },
-}
-
-impl From<VerifyError> for BenchError {
-    fn from(error: VerifyError) -> Self {
-        match error {
-            VerifyError::Process(error) => Self::Process(error),
-            VerifyError::File(error) => Self::File(error),
-            other => Self::Oracle(other),
-        }
-    }
+    /// The measuring process did not end well.
+    #[error("the process that measures `{variant}` {ending} at {case}:\n{output}")]
+    #[diagnostic(
+        code(bench::process),
+        help(
+            "measure this case alone with --workload; run verify again with --fresh to see whether it still passes"
+        )
+    )]
+    Process {
+        /// The variant.
+        variant: String,
+        /// The case that was being measured.
+        case: String,
+        /// How it ended.
+        ending: String,
+        /// What it printed last on standard error.
+        output: String,
+    },
+    /// The process could not be started, or ctrl-C.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Start(#[from] ProcessError),
 }
 
 impl StageError for BenchError {
     fn exit(&self) -> u8 {
         match self {
-            Self::Process(error) => error.exit(),
-            Self::File(error) => error.exit(),
+            Self::Start(ProcessError::Interrupted) => exit::INTERRUPTED,
             _ => exit::BENCH,
         }
     }

@@ -3,14 +3,16 @@
 //! Owns: the artifact's shape on disk and in memory.
 //! Never: says whether the kernel is right; that is `Verified<Artifact>`, which only `verify` makes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use kernel_plan::plan::VariantPlan;
+use serde::{Deserialize, Serialize};
 
-use crate::base::digest::Digest;
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files::{self, FileError};
 
 /// One built variant: a folder that Python can import as a package.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
     /// The variant's name, e.g. `torch-stable-abi211-cpu-x86_64-linux`.
     pub variant: String,
@@ -26,4 +28,115 @@ pub struct Artifact {
     pub capabilities: Vec<String>,
     /// Digest over the names and bytes of every file in `dir`.
     pub digest: Digest,
+}
+
+/// Puts the library, the Python files and the generated `_ops.py` into the variant's folder, as a whole.
+pub fn assemble(plan: &VariantPlan, project: &Path, library: Option<PathBuf>) -> Result<Artifact, FileError> {
+    let dir = super::artifact_dir(project, &plan.id);
+    let package = Path::new("torch-ext").join(&plan.module);
+    let mut contents: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    for file in &plan.python {
+        let path = Path::new(file.as_str());
+        let name = path.strip_prefix(&package).unwrap_or(path).to_owned();
+        contents.push((name, files::read(&project.join(path))?));
+    }
+    contents.push((PathBuf::from("_ops.py"), ops_module(&plan.extension, library.is_some()).into_bytes()));
+    if let Some(library) = &library {
+        contents.push((PathBuf::from(&plan.library), files::read(library)?));
+    }
+    contents.sort();
+    let digest = digest_of(&contents);
+    if tree_digest(&dir).is_none_or(|there| there != digest) {
+        let staged = files::staging_beside(&dir)?;
+        for (name, bytes) in &contents {
+            files::write(&staged.path().join(name), bytes)?;
+        }
+        files::replace_dir(staged, &dir)?;
+    }
+    let artifact = Artifact {
+        variant: plan.id.clone(),
+        backend: plan.variant.backend.id().to_string(),
+        library: library.map(|_| dir.join(&plan.library)),
+        dir,
+        id: plan.extension.clone(),
+        capabilities: plan.capabilities.clone(),
+        digest,
+    };
+    let text = serde_json::to_string_pretty(&artifact).unwrap_or_default();
+    files::write_if_changed(&record_path(project, &plan.id), text)?;
+    Ok(artifact)
+}
+
+/// Where an artifact's description is kept, beside its folder.
+fn record_path(project: &Path, variant: &str) -> PathBuf {
+    super::artifact_dir(project, variant).with_extension("json")
+}
+
+/// The artifacts that lie in a project, built here or brought from another machine; one whose files are not those
+/// that were built is left out.
+pub fn existing(project: &Path) -> Result<Vec<Artifact>, FileError> {
+    let root = project.join(".kernelwright/artifacts");
+    if !files::is_dir(&root) {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for name in files::walk(&root, |_| false)? {
+        let Ok(mut artifact) = serde_json::from_str::<Artifact>(&files::read_text(&root.join(&name))?) else {
+            continue;
+        };
+        // The project may have been moved since.
+        artifact.dir = super::artifact_dir(project, &artifact.variant);
+        artifact.library = artifact.library.and_then(|library| Some(artifact.dir.join(library.file_name()?)));
+        if tree_digest(&artifact.dir) == Some(artifact.digest) {
+            found.push(artifact);
+        }
+    }
+    Ok(found)
+}
+
+/// The digest of a folder's files, by name and content; `None` when it cannot be read. Python's caches do not count.
+pub fn tree_digest(dir: &Path) -> Option<Digest> {
+    let names = files::walk(dir, |folder| !folder.ends_with("__pycache__")).ok()?;
+    let contents: Option<Vec<_>> =
+        names.into_iter().map(|name| files::read(&dir.join(&name)).ok().map(|bytes| (name, bytes))).collect();
+    Some(digest_of(&contents?))
+}
+
+fn digest_of(contents: &[(PathBuf, Vec<u8>)]) -> Digest {
+    let builder = DigestBuilder::new("artifact-1");
+    contents
+        .iter()
+        .fold(builder, |builder, (name, bytes)| builder.field(&name.display().to_string(), bytes))
+        .finish()
+}
+
+/// `_ops.py`: imports the extension module under its unique name and gives its operators and their namespace
+/// (the names that the hub's kernels use: `ops`, `add_op_namespace_prefix`).
+fn ops_module(extension: &str, compiled: bool) -> String {
+    let import = if compiled { format!("from . import {extension}\n") } else { String::new() };
+    format!(
+        r#"import torch
+
+{import}
+ops = torch.ops.{extension}
+
+
+def add_op_namespace_prefix(op_name: str) -> str:
+    """The full name of one of this build's operators, for torch.library."""
+    return f"{extension}::{{op_name}}"
+"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operators_module_is_python() {
+        let text = ops_module("_k_cpu_ab", true);
+        assert!(text.contains("from . import _k_cpu_ab\n"), "{text}");
+        assert!(text.contains("return f\"_k_cpu_ab::{op_name}\""), "{text}");
+        assert!(!ops_module("_k_cpu_ab", false).contains("from ."));
+    }
 }

@@ -1,13 +1,140 @@
 //! Compilers, CUDA, torch headers and the Python that judges: from wheels, from the system.
 //!
-//! Owns: finding, fetching and checking them. Never: compiles.
+//! Owns: finding, fetching and checking them. Never: compiles a kernel, changes a Python of the user's.
 
-use std::path::PathBuf;
+mod compiler;
+mod doctor;
+mod error;
+mod fetch;
+mod index;
+mod interpreter;
+mod pins;
+pub mod portable;
+pub mod python;
+mod stand_in;
+mod state;
+mod store;
+mod system;
+mod unpack;
+mod wheels;
+mod zip;
 
+use std::path::{Path, PathBuf};
+
+use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::CommandLine;
+use serde::{Deserialize, Serialize};
+
+pub use doctor::{Finding, Health, examine, table};
+pub use error::ToolchainError;
+pub use zip::ZipError;
+
+use self::state::Stamp;
+use crate::base::digest::DigestBuilder;
+use crate::base::interrupt;
+use crate::base::process::ProcessError;
+use crate::base::session::Session;
+
+/// Where compilers and headers come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Provider {
+    /// From wheels of the package index, into the cache; the C++ compiler is the system's.
+    #[default]
+    Wheels,
+    /// What is installed: nvcc of CUDA_HOME or PATH, torch of the active Python.
+    System,
+}
+
+/// What a build needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Want {
+    /// Where from.
+    pub provider: Provider,
+    /// The PyTorch release line, `MAJOR.MINOR`, e.g. `2.11`.
+    pub torch: String,
+    /// The CUDA version, `MAJOR.MINOR`, e.g. `13.0`; absent when no CUDA variant is built.
+    pub cuda: Option<String>,
+}
+
+/// What the Python runtime must import beside torch and numpy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extras {
+    /// The `kernels` client.
+    pub client: bool,
+}
+
+/// A toolchain that was found, and what says that it is still there.
+#[derive(Serialize, Deserialize)]
+struct Resolved {
+    toolchain: Toolchain,
+    stamps: Vec<Stamp>,
+}
+
+/// Finds or fetches everything that compiling needs. When nothing changed since last time it only looks at a dozen
+/// files: milliseconds, no Python, no network.
+///
+/// # Errors
+/// What is missing, with the command that helps; see [`ToolchainError`].
+pub fn resolve(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
+    let mut toolchain = find(session, want)?;
+    match portable::provide(&session.cache, &toolchain.cxx) {
+        Ok(kit) => toolchain.portable = Some(kit),
+        Err(_) if interrupt::requested() => return Err(ProcessError::Interrupted.into()),
+        Err(error) => session.report.warn(format!(
+            "what is built here will need a system as new as this one: {error}; verify says what it needs"
+        )),
+    }
+    Ok(toolchain)
+}
+
+fn find(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
+    let program = compiler::find()?;
+    let file = session.cache.join("state").join(format!("toolchain-{}.json", key(want, &program)?));
+    if let Some(known) = state::load::<Resolved>(&file)
+        && known.stamps.iter().all(|stamp| state::stamp_of(&stamp.0).as_ref() == Some(stamp))
+    {
+        return Ok(known.toolchain);
+    }
+    let (cxx, mut stamps) = compiler::describe(&program)?;
+    let stubs = compiler::stubs(session, &cxx)?;
+    let (cuda, torch) = match want.provider {
+        Provider::Wheels => wheels::resolve(session, want, stubs)?,
+        Provider::System => system::resolve(session, want, stubs)?,
+    };
+    let extension_include = compiler::extension_include(session)?;
+    let mut watched = wheels::key_files(cuda.as_ref(), &torch);
+    watched.push(extension_include.join("registration.h"));
+    stamps.extend(watched.iter().filter_map(|path| state::stamp_of(path)));
+    let toolchain = Toolchain { cxx, cuda, torch, extension_include, portable: None };
+    state::save(&file, &Resolved { toolchain: toolchain.clone(), stamps })?;
+    Ok(toolchain)
+}
+
+/// Everything that decides which toolchain is found, beside the files it consists of.
+fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
+    let mut builder = DigestBuilder::new("toolchain")
+        .field("want", format!("{want:?}"))
+        .field("pins", include_str!("pins.toml"))
+        .field("registration", include_str!("../../resources/registration.h"))
+        .field("compiler", compiler.as_os_str().as_encoded_bytes());
+    if want.provider == Provider::System {
+        let nvcc = want.cuda.as_ref().and_then(|_| system::find_nvcc()).unwrap_or_default();
+        builder = builder
+            .field("python", interpreter::find()?.as_os_str().as_encoded_bytes())
+            .field("nvcc", nvcc.as_os_str().as_encoded_bytes());
+    }
+    Ok(builder.finish().short(16))
+}
+
+/// Reads everything that the cache holds of wheels again and names what is no longer what was fetched, as
+/// `(SHA-256 of the wheel, member)`.
+pub fn audit(session: &Session) -> Result<Vec<(String, String)>, ToolchainError> {
+    Ok(store::audit(session)?)
+}
 
 /// A Python interpreter with a torch that imports: the active one, or the managed one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct PythonRuntime {
     /// The interpreter.
     pub program: PathBuf,
@@ -18,12 +145,16 @@ pub struct PythonRuntime {
 }
 
 impl PythonRuntime {
-    /// A command line `python -I [-S] ...`; with a managed site the child must call `site.addsitedir` on the
-    /// folder in `KERNELWRIGHT_SITE` first (the harness does).
+    /// A command line `python -I [-S]`, to which the caller adds a script and its arguments. With a managed site the
+    /// script must call `site.addsitedir(os.environ["KERNELWRIGHT_SITE"])` before it imports torch.
     pub fn command(&self) -> CommandLine {
         let line = CommandLine::new(&self.program).arg("-I");
         match &self.site {
-            Some(site) => line.arg("-S").env("KERNELWRIGHT_SITE", site.display().to_string()),
+            Some(site) => line
+                .arg("-S")
+                .env("KERNELWRIGHT_SITE", site.display().to_string())
+                // The compiler workers of torch.compile are Pythons of their own, which would not find the site.
+                .env("TORCHINDUCTOR_COMPILE_THREADS", "1"),
             None => line,
         }
     }

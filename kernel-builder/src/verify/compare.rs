@@ -133,28 +133,13 @@ pub(crate) fn examine(
     Ok(agreement)
 }
 
-/// The first fault of outputs that came without guards.
-pub(crate) fn examine_outputs(
+/// The error of PyTorch's own result, as a share of the bound; not judged.
+pub(crate) fn share_of_bound(
     case: &ScheduledCase,
-    outputs: &[u8],
+    computed: &[u8],
     expected: &[f64],
     bounds: &[Bound],
-) -> Result<(), Fault> {
-    let length = case.outputs.iter().map(TensorSpec::bytes).sum();
-    if outputs.len() != length {
-        return Err(Fault::Truncated { length: outputs.len(), expected: length });
-    }
-    let (mut rest, mut exact, mut agreement) = (outputs, expected, Agreement::default());
-    for (tensor, bound) in case.outputs.iter().zip(bounds) {
-        values(tensor, &rest[..tensor.bytes()], &exact[..tensor.elements()], bound, 0xff, &mut agreement)?;
-        rest = &rest[tensor.bytes()..];
-        exact = &exact[tensor.elements()..];
-    }
-    Ok(())
-}
-
-/// The error of PyTorch's own result, as a share of the bound; not judged.
-pub(crate) fn share_of_bound(case: &ScheduledCase, computed: &[u8], expected: &[f64], bounds: &[Bound]) -> f64 {
+) -> f64 {
     let (mut bytes, mut exact, mut largest) = (computed, expected, 0f64);
     for (tensor, bound) in case.outputs.iter().zip(bounds) {
         let row_length = row_length(tensor);
@@ -175,8 +160,7 @@ pub(crate) fn share_of_bound(case: &ScheduledCase, computed: &[u8], expected: &[
 
 fn guards(tensor: &TensorSpec, guarded: &Guarded<'_>, poison: u8) -> Result<(), Fault> {
     let written = |byte: &u8| *byte != poison;
-    let fault =
-        |bytes_away, after| Fault::Guard { tensor: tensor.name.clone(), bytes_away, after };
+    let fault = |bytes_away, after| Fault::Guard { tensor: tensor.name.clone(), bytes_away, after };
     if let Some(place) = guarded.front.iter().rposition(written) {
         return Err(fault(guarded.front.len() - place, false));
     }
@@ -383,8 +367,11 @@ mod tests {
     fn poison_counts_as_unwritten_and_other_values_as_wrong() {
         let [_, output] = STARTS;
         let unwritten = check(|dump| dump[output + 12..output + 16].fill(0xff)).unwrap_err();
-        assert!(matches!(unwritten, Fault::Unwritten { ref element, count: 1, .. } if element.index == [1, 1]));
-        let wrong = check(|dump| dump[output..output + 4].copy_from_slice(&1.1f32.to_le_bytes())).unwrap_err();
+        assert!(
+            matches!(unwritten, Fault::Unwritten { ref element, count: 1, .. } if element.index == [1, 1])
+        );
+        let wrong =
+            check(|dump| dump[output..output + 4].copy_from_slice(&1.1f32.to_le_bytes())).unwrap_err();
         assert!(matches!(wrong, Fault::Wrong { exact: 1.0, count: 1, elements: 4, .. }), "{wrong:?}");
     }
 

@@ -48,7 +48,8 @@ pub(crate) fn usages(cubin: &[u8]) -> Result<Vec<Usage>, String> {
     for (attribute, symbol, value) in records(info)? {
         let Ok(symbol) = file.symbol_by_index(SymbolIndex(symbol as usize)) else { continue };
         let kernel = symbol.name().map_err(|error| error.to_string())?.to_owned();
-        let usage = found.entry(kernel.clone()).or_insert(Usage { kernel, registers: 0, stack: 0, shared: 0 });
+        let usage =
+            found.entry(kernel.clone()).or_insert(Usage { kernel, registers: 0, stack: 0, shared: 0 });
         match attribute {
             REGISTER_COUNT => usage.registers = value,
             FRAME_SIZE => usage.stack = value,

@@ -24,7 +24,9 @@ pub enum VerifyError {
     #[error("the reference fails on the workload `{case}`: {reason}")]
     #[diagnostic(
         code(verify::reference),
-        help("run the function of `[reference]` in op.toml on float64 tensors of this workload and correct it")
+        help(
+            "run the function of `[reference]` in op.toml on float64 tensors of this workload and correct it"
+        )
     )]
     Reference {
         /// The case.
@@ -39,7 +41,7 @@ pub enum VerifyError {
         help("this is not the kernel's fault: check the Python environment with `kernelwright doctor`")
     )]
     Harness {
-        /// `oracle`, `timing`.
+        /// `oracle`.
         role: &'static str,
         /// How it ended.
         ending: String,

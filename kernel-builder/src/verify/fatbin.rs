@@ -106,7 +106,8 @@ fn unpack(stored: &[u8], size: usize, zstd: bool) -> Result<Vec<u8>, String> {
 
 fn end_of(start: usize, size: u64, length: usize) -> Result<usize, String> {
     let end = usize::try_from(size).ok().and_then(|size| start.checked_add(size));
-    end.filter(|end| *end <= length && *end > start).ok_or_else(|| "an entry that runs over the end".to_owned())
+    end.filter(|end| *end <= length && *end > start)
+        .ok_or_else(|| "an entry that runs over the end".to_owned())
 }
 
 /// A little-endian number of `width` bytes.

@@ -82,14 +82,24 @@ impl Finding {
     /// The call raised, or returned something of a wrong form.
     pub(crate) fn complaint(case: &ScheduledCase, trial: &Trial, code: &'static str, text: &str) -> Self {
         let facts = json!({ "workload": case.id, "trial": trial.id });
-        let text = if code == "verify::raised" { format!("the call raised {text}") } else { format!("the call {text}") };
+        let text = if code == "verify::raised" {
+            format!("the call raised {text}")
+        } else {
+            format!("the call {text}")
+        };
         Self::new(case, trial, code, &text, facts)
     }
 
     /// A file of the judge was changed.
     pub(crate) fn tampered(case: &ScheduledCase, trial: &Trial) -> Self {
         let facts = json!({ "workload": case.id, "trial": trial.id });
-        Self::new(case, trial, "verify::tampered", "the candidate's process changed a file of the judge", facts)
+        Self::new(
+            case,
+            trial,
+            "verify::tampered",
+            "the candidate's process changed a file of the judge",
+            facts,
+        )
     }
 
     /// A dump that is not as it must be. `same_as` is the set of an earlier trial with the same output bytes.
@@ -102,7 +112,11 @@ impl Finding {
     ) -> Self {
         let dtype = |name: &str| {
             let tensors = case.inputs.iter().chain(&case.outputs);
-            tensors.filter(|tensor| tensor.name == name).map(|tensor| tensor.dtype.as_str()).next().unwrap_or("")
+            tensors
+                .filter(|tensor| tensor.name == name)
+                .map(|tensor| tensor.dtype.as_str())
+                .next()
+                .unwrap_or("")
         };
         let place = json!({ "workload": case.id, "trial": trial.id, "purpose": trial.purpose });
         let with = |more: Value| merged(&place, more);
@@ -118,7 +132,8 @@ impl Finding {
                 Self::new(case, trial, "verify::guard", &text, facts)
             }
             Fault::InputChanged { tensor, element, was } => {
-                let text = format!("the input {} was {was} and is now {}", named(tensor, element), element.value);
+                let text =
+                    format!("the input {} was {was} and is now {}", named(tensor, element), element.value);
                 let facts = with(json!({ "tensor": tensor, "index": element.index }));
                 Self::new(case, trial, "verify::input_changed", &text, facts)
             }
@@ -250,9 +265,9 @@ fn ending(schedule: &[ScheduledCase], run: &Run, trials: usize) -> Option<Findin
     let said = run.ended.said();
     let facts = json!({ "ending": ending.to_string(), "said": said });
     let begun = run.begun.unwrap_or(0);
-    let place = schedule.iter().find_map(|case| {
-        case.trials.iter().find(|trial| trial.id == begun).map(|trial| (case, trial))
-    });
+    let place = schedule
+        .iter()
+        .find_map(|case| case.trials.iter().find(|trial| trial.id == begun).map(|trial| (case, trial)));
     place.map(|(case, trial)| Finding::new(case, trial, code, &text, facts))
 }
 
@@ -287,7 +302,13 @@ fn determinism(summary: &Summary) -> CheckResult {
         None => (Outcome::Passed, "equal calls give equal bits".to_owned()),
         Some(case) => (Outcome::Warned, format!("equal calls give different bits, first on `{case}`")),
     };
-    CheckResult::new("determinism", "verify::determinism", outcome, text, json!({ "workload": summary.nondeterministic }))
+    CheckResult::new(
+        "determinism",
+        "verify::determinism",
+        outcome,
+        text,
+        json!({ "workload": summary.nondeterministic }),
+    )
 }
 
 fn named(tensor: &str, element: &Element) -> String {
@@ -301,7 +322,11 @@ fn number(value: f64) -> String {
         size if size == 0.0 || (1e-4..1e6).contains(&size) => {
             let digits = (5 - size.max(1.0).log10().floor() as i32).max(0) as usize;
             let text = format!("{value:.*}", if size < 1.0 && size > 0.0 { 8 } else { digits });
-            if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+            if text.contains('.') {
+                text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            } else {
+                text
+            }
         }
         size if size.is_finite() => format!("{value:.4e}"),
         _ => value.to_string(),

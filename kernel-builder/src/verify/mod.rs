@@ -16,23 +16,21 @@ use crate::base::{env, files};
 use crate::compile::artifact::Artifact;
 use crate::toolchain::PythonRuntime;
 
-pub(crate) mod bound;
-pub(crate) mod channel;
+mod bound;
+mod channel;
 mod checks;
-pub(crate) mod compare;
+mod compare;
 mod cubin;
 mod elf;
 mod error;
 mod evidence;
 mod fatbin;
 mod findings;
-pub(crate) mod schedule;
-pub(crate) mod stage;
+mod schedule;
+mod stage;
 
 pub use error::VerifyError;
-pub use evidence::{
-    CheckResult, Environment, Evidence, Outcome, PROTOCOL, Verdict, Verified, recall,
-};
+pub use evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL, Verdict, Verified, recall};
 
 /// The code of checks that were skipped because there is no GPU.
 pub const NO_GPU: &str = "verify::no_gpu";
@@ -162,7 +160,13 @@ fn tell(session: &Session, check: &str, found: &[CheckResult], seconds: f64) {
     let passed = found.iter().filter(|result| result.outcome == Outcome::Passed).count();
     if passed > 0 && passed == found.len() {
         let detail = found.first().map_or("", |result| result.summary.as_str());
-        session.report.emit(&Event::Done { action: "checked", subject: check, detail, seconds, cached: false });
+        session.report.emit(&Event::Done {
+            action: "checked",
+            subject: check,
+            detail,
+            seconds,
+            cached: false,
+        });
     }
 }
 

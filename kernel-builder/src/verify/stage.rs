@@ -151,11 +151,10 @@ impl<'a> Stage<'a> {
     }
 
     fn oracle(&self, job: &Value, cases: &[ScheduledCase]) -> Result<Oracle, VerifyError> {
-        let mut oracle =
-            Oracle { inputs: vec![], baselines: vec![], environment: Environment::default() };
+        let mut oracle = Oracle { inputs: vec![], baselines: vec![], environment: Environment::default() };
         let mut failed = None;
-        let ended = self.play("oracle", job, Limits::wall(ORACLE), &mut |message| {
-            match message.event.as_str() {
+        let ended =
+            self.play("oracle", job, Limits::wall(ORACLE), &mut |message| match message.event.as_str() {
                 "environment" => {
                     oracle.environment.torch = Some(message.text("torch"));
                     oracle.environment.python = Some(message.text("python"));
@@ -176,8 +175,7 @@ impl<'a> Stage<'a> {
                     oracle.baselines.extend(message.count("case").zip(message.count("set")));
                 }
                 _ => {}
-            }
-        })?;
+            })?;
         match failed {
             Some(error) => Err(error),
             None if ended.done && ended.process.ending.success() => Ok(oracle),
@@ -190,9 +188,9 @@ impl<'a> Stage<'a> {
     }
 
     fn input_digests(&self, cases: &[ScheduledCase]) -> Result<Vec<(String, Digest)>, VerifyError> {
-        let names = cases.iter().flat_map(|case| {
-            (0..case.sets.len()).map(|set| format!("inputs/{}-{set}.bin", case.place))
-        });
+        let names = cases
+            .iter()
+            .flat_map(|case| (0..case.sets.len()).map(|set| format!("inputs/{}-{set}.bin", case.place)));
         names
             .map(|name| {
                 let digest = Digest::of(&files::read(&self.path(&name))?);
@@ -242,7 +240,8 @@ impl<'a> Stage<'a> {
         let needed: usize = cases
             .iter()
             .map(|case| {
-                let dump = bytes(&case.inputs) + bytes(&case.outputs)
+                let dump = bytes(&case.inputs)
+                    + bytes(&case.outputs)
                     + guards * (case.inputs.len() + case.outputs.len());
                 let expected: usize = case.outputs.iter().map(|output| output.elements() * 8).sum();
                 case.trials.len() * dump + case.sets.len() * (bytes(&case.inputs) + expected)

@@ -60,8 +60,6 @@ crate::diagnostic::codes! {
     DUPLICATE_BACKEND = "spec::duplicate_backend",
     /// A well-formed capability that no CUDA toolkit compiles for.
     UNKNOWN_CAPABILITY = "spec::unknown_capability",
-    /// op.toml and build.toml name different operations.
-    OP_NAME_MISMATCH = "spec::op_name_mismatch",
     /// The header of a binding lies in the project and is not listed.
     UNLISTED_HEADER = "spec::unlisted_header",
 }

@@ -1,5 +1,6 @@
 //! The tests of this crate, one binary: whole files in, rendered text or plain values out.
 
+mod argv;
 mod errors;
 mod project;
 mod spec;

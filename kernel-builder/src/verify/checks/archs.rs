@@ -19,7 +19,9 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     if subject.artifact.backend != "cuda" {
         return Ok(vec![]);
     }
-    let result = |outcome, summary: String, facts| vec![CheckResult::new("architectures", CODE, outcome, summary, facts)];
+    let result = |outcome, summary: String, facts| {
+        vec![CheckResult::new("architectures", CODE, outcome, summary, facts)]
+    };
     let Some(library) = &subject.artifact.library else {
         let summary = "no library: a variant of Python only has no device code".to_owned();
         return Ok(result(Outcome::Skipped, summary, json!({})));
@@ -68,9 +70,13 @@ fn inside(entries: &[Entry]) -> Result<BTreeSet<String>, String> {
             Kind::Ptx => {
                 let text = String::from_utf8_lossy(&entry.payload);
                 let target = format!(".target sm_{}", entry.arch);
-                let named = text.lines().any(|line| line.split(',').next().is_some_and(|line| line.trim() == target));
+                let named =
+                    text.lines().any(|line| line.split(',').next().is_some_and(|line| line.trim() == target));
                 if !named {
-                    return Err(format!("an entry labelled compute_{} holds PTX for another target", entry.arch));
+                    return Err(format!(
+                        "an entry labelled compute_{} holds PTX for another target",
+                        entry.arch
+                    ));
                 }
                 found.insert(format!("compute_{}", entry.arch));
             }

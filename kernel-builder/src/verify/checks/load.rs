@@ -14,7 +14,8 @@ const CODE: &str = "verify::load";
 
 /// The package imports, and its operators are registered under its own namespace.
 pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
-    let result = |outcome, summary: String, facts| vec![CheckResult::new("load", CODE, outcome, summary, facts)];
+    let result =
+        |outcome, summary: String, facts| vec![CheckResult::new("load", CODE, outcome, summary, facts)];
     let Some(python) = subject.python else {
         let summary = "no Python with torch here: the package was not imported".to_owned();
         return Ok(result(Outcome::Skipped, summary, json!({})));
@@ -31,12 +32,13 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     });
     let limits = Limits { resident: Some(subject.options.memory), ..Limits::wall(subject.options.deadline) };
     let (mut loaded, mut failed) = (None, None);
-    let ended = channel::play(python, &harness, "candidate", &job, limits, &mut |message| {
-        match message.event.as_str() {
-            "loaded" => loaded = Some(message.clone()),
-            "load-failed" => failed = Some(message.text("error")),
-            _ => {}
-        }
+    let ended = channel::play(python, &harness, "candidate", &job, limits, &mut |message| match message
+        .event
+        .as_str()
+    {
+        "loaded" => loaded = Some(message.clone()),
+        "load-failed" => failed = Some(message.text("error")),
+        _ => {}
     })?;
     let facts = json!({ "said": ended.said(), "ending": ended.process.ending.to_string() });
     if let Some(error) = failed {
@@ -73,7 +75,10 @@ fn judge(subject: &mut Subject<'_>, message: &Message) -> Vec<CheckResult> {
         }
         Some(op) if !has_function => {
             let name = &op.call.function.value;
-            (Outcome::Refused, format!("the package has no function `{name}`, which `[call]` of op.toml names"))
+            (
+                Outcome::Refused,
+                format!("the package has no function `{name}`, which `[call]` of op.toml names"),
+            )
         }
         _ => {
             let plural = if operators == 1 { "" } else { "s" };

@@ -63,7 +63,9 @@ const HOSTS: &[(u32, &str)] = &[
 pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
     let Some(library) = &subject.artifact.library else { return Ok(vec![]) };
     let stable = library.to_string_lossy().ends_with(".abi3.so");
-    let result = |outcome, summary: String, facts| vec![CheckResult::new("portability", CODE, outcome, summary, facts)];
+    let result = |outcome, summary: String, facts| {
+        vec![CheckResult::new("portability", CODE, outcome, summary, facts)]
+    };
     let interface = match elf::interface(&files::read(library)?) {
         Ok(interface) => interface,
         Err(reason) => {
@@ -85,7 +87,10 @@ fn judged(interface: &Interface, stable: bool, require_portable: bool) -> (Outco
     }
     let newer: Vec<_> = interface.versions.iter().filter(|version| is_newer(version)).cloned().collect();
     if newer.is_empty() {
-        return (Outcome::Passed, "loads on manylinux_2_28 hosts (RHEL 8, Debian 10, Ubuntu 20.04 and newer)".to_owned());
+        return (
+            Outcome::Passed,
+            "loads on manylinux_2_28 hosts (RHEL 8, Debian 10, Ubuntu 20.04 and newer)".to_owned(),
+        );
     }
     let text = format!(
         "needs {}, newer than manylinux_2_28: loads on {}, because it was built on such a host",
@@ -99,7 +104,10 @@ fn judged(interface: &Interface, stable: bool, require_portable: bool) -> (Outco
 fn wrong(interface: &Interface, stable: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     if !interface.search_paths.is_empty() {
-        wrong.push(format!("looks for libraries in {}, a path of the build machine", interface.search_paths.join(":")));
+        wrong.push(format!(
+            "looks for libraries in {}, a path of the build machine",
+            interface.search_paths.join(":")
+        ));
     }
     let known = |name: &&String| {
         LIBRARIES.contains(&name.as_str()) || LIBRARY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
@@ -153,7 +161,8 @@ mod tests {
 
     #[test]
     fn old_symbols_pass_and_new_ones_name_their_hosts() {
-        let old = interface(&["libc.so.6", "libtorch.so"], &["GLIBC_2.17", "GLIBCXX_3.4.22", "CXXABI_1.3.11"]);
+        let old =
+            interface(&["libc.so.6", "libtorch.so"], &["GLIBC_2.17", "GLIBCXX_3.4.22", "CXXABI_1.3.11"]);
         assert_eq!(judged(&old, true, true).0, Outcome::Passed);
         let new = interface(&[], &["GLIBC_2.34", "GLIBCXX_3.4.29"]);
         let (outcome, text) = judged(&new, true, false);

@@ -16,11 +16,13 @@ const NAMED: usize = 3;
 
 /// Reports what every kernel uses on every architecture, and warns of local memory.
 pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
-    let Some(library) = subject.artifact.library.as_ref().filter(|_| subject.artifact.backend == "cuda") else {
+    let Some(library) = subject.artifact.library.as_ref().filter(|_| subject.artifact.backend == "cuda")
+    else {
         return Ok(vec![]);
     };
     let bytes = files::read(library)?;
-    let result = |outcome, summary: String, facts| vec![CheckResult::new("resources", CODE, outcome, summary, facts)];
+    let result =
+        |outcome, summary: String, facts| vec![CheckResult::new("resources", CODE, outcome, summary, facts)];
     match usages(&bytes) {
         Err(reason) => {
             let summary = format!("the resources of the kernels cannot be read: {reason}");
@@ -66,7 +68,10 @@ fn judged(kernels: &[(String, Usage)]) -> (Outcome, String) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    (Outcome::Warned, format!("local memory (spilled registers or indexed arrays): {}{more}", named.join(", ")))
+    (
+        Outcome::Warned,
+        format!("local memory (spilled registers or indexed arrays): {}{more}", named.join(", ")),
+    )
 }
 
 /// The innermost name of a symbol of the Itanium C++ ABI, without parameters: enough to find the kernel in its source.
@@ -104,7 +109,10 @@ mod tests {
             ("sm_80".to_owned(), usage)
         };
         let (outcome, text) = judged(&[usage("_Z5plainPfi", 0)]);
-        assert_eq!((outcome, text.as_str()), (Outcome::Passed, "1 kernels, at most 40 registers, no local memory"));
+        assert_eq!(
+            (outcome, text.as_str()),
+            (Outcome::Passed, "1 kernels, at most 40 registers, no local memory")
+        );
         let (outcome, text) = judged(&[usage("_Z5plainPfi", 0), usage("_Z6spillyPf", 256)]);
         assert_eq!(outcome, Outcome::Warned);
         assert!(text.ends_with("spilly on sm_80 (256 bytes)"), "{text}");

@@ -70,8 +70,7 @@ fn run(
     let options = subject.options;
     let stage = Stage::new(python, op, subject.project, device, options.threads, options.seed)?;
     let schedule = schedule::schedule(cases, !op.call.out.is_empty());
-    let calls: usize =
-        schedule.iter().flat_map(|case| &case.trials).map(|trial| trial.calls as usize).sum();
+    let calls: usize = schedule.iter().flat_map(|case| &case.trials).map(|trial| trial.calls as usize).sum();
     let progress = subject.session.report.progress(
         "calling the kernel",
         crate::base::report::ProgressKind::Count,
@@ -89,7 +88,9 @@ fn run(
             break;
         }
     }
-    if let Some(first) = found.first_mut().filter(|finding: &&mut Finding| finding.is_value() && finding.trial > 0) {
+    if let Some(first) =
+        found.first_mut().filter(|finding: &&mut Finding| finding.is_value() && finding.trial > 0)
+    {
         // Right as the first call of a new process, and wrong here: then it depends on the calls before.
         let case = &schedule[first.case];
         let alone = ScheduledCase {
@@ -162,7 +163,12 @@ struct Examiner<'a> {
 }
 
 impl Examiner<'_> {
-    fn case(&mut self, case: &ScheduledCase, spec: &Case, found: &mut Vec<Finding>) -> Result<(), VerifyError> {
+    fn case(
+        &mut self,
+        case: &ScheduledCase,
+        spec: &Case,
+        found: &mut Vec<Finding>,
+    ) -> Result<(), VerifyError> {
         let bounds = self.stage.bounds(spec);
         let mut inputs: BTreeMap<usize, (Vec<u8>, bool)> = BTreeMap::new();
         let mut expected: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
@@ -201,9 +207,9 @@ impl Examiner<'_> {
                     earlier.push((trial.set, trial.form, agreement.outputs));
                 }
                 Err((fault, outputs)) => {
-                    let same = earlier.iter().find(|(set, _, kept)| {
-                        *set != trial.set && !outputs.is_empty() && *kept == outputs
-                    });
+                    let same = earlier
+                        .iter()
+                        .find(|(set, _, kept)| *set != trial.set && !outputs.is_empty() && *kept == outputs);
                     found.push(Finding::fault(case, trial, &fault, same.map(|(set, ..)| *set), spec));
                     earlier.push((trial.set, trial.form, outputs));
                 }
@@ -212,7 +218,13 @@ impl Examiner<'_> {
         self.baseline(case, &expected, &bounds)
     }
 
-    fn note(&mut self, case: &ScheduledCase, trial: &Trial, agreement: &Agreement, earlier: &[(usize, Form, Vec<u8>)]) {
+    fn note(
+        &mut self,
+        case: &ScheduledCase,
+        trial: &Trial,
+        agreement: &Agreement,
+        earlier: &[(usize, Form, Vec<u8>)],
+    ) {
         self.summary.note_error(&case.id, agreement);
         let aligned = trial.shift == 0;
         let same = |(set, form, _): &&(usize, Form, Vec<u8>)| *set == trial.set && *form == trial.form;
@@ -248,5 +260,6 @@ fn examine(
     agreed: Option<&[u8]>,
 ) -> Result<Agreement, (Fault, Vec<u8>)> {
     let dump = Dump::cut(dumped, case, trial).map_err(|fault| (fault, vec![]))?;
-    compare::examine(&dump, case, trial, inputs, expected, bounds, agreed).map_err(|fault| (fault, dump.outputs()))
+    compare::examine(&dump, case, trial, inputs, expected, bounds, agreed)
+        .map_err(|fault| (fault, dump.outputs()))
 }

@@ -1,0 +1,43 @@
+"""Load the built kernel with the `kernels` library, run it, and compare the result with float64.
+
+Usage: python example.py [PATH]     PATH holds the built variants; default: dist, else build, beside this file.
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+from kernels import get_local_kernel
+
+
+def default_path() -> Path:
+    project = Path(__file__).resolve().parent
+    published = project / "dist"
+    return published if published.is_dir() else project / "build"
+
+
+def main() -> int:
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else default_path()
+    # A PyTorch built for CUDA asks for the CUDA variant by default, even on a machine without a GPU.
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    kernel = get_local_kernel(path, backend=device)
+
+    torch.manual_seed(0)
+    eps = 1e-6
+    input = torch.randn(128, 4096, dtype=torch.bfloat16, device=device)
+    weight = torch.randn(4096, dtype=torch.bfloat16, device=device)
+    out = kernel.rms_norm(input, weight, eps)
+
+    x = input.double()
+    expected = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps) * weight.double()
+    error = (out.double() - expected).abs()
+    # One rounding to bfloat16 (relative 2^-8), and the float32 arithmetic before it.
+    allowed = expected.abs() * 2.0**-8 * 1.01 + 1e-6
+    correct = bool((error <= allowed).all())
+    print(f"rms-norm on {device}: max error {error.max().item():.3e} against float64")
+    print("OK" if correct else "WRONG")
+    return 0 if correct else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Loads a published folder with the stock `kernels` client; one JSON line a backend on standard output.
+
+Owns: the conversation with the client. Never: judges what the kernel computes.
+Argument: the folder. Runs as `python -I [-S] -c <this text> FOLDER`.
+"""
+
+import json
+import os
+import site
+import sys
+from pathlib import Path
+
+
+def backend_of(variant: str) -> str | None:
+    """The backend token of a variant's name, as `get_local_kernel(backend=...)` takes it."""
+    for part in variant.split("-"):
+        if part.startswith("cu") and part[2:].isdigit() or part == "cuda":
+            return "cuda"
+        if part in ("cpu", "metal", "xpu", "rocm", "npu", "tpu", "neuron"):
+            return part
+    return None
+
+
+def main(folder: Path) -> None:
+    managed = os.environ.get("KERNELWRIGHT_SITE")
+    if managed:
+        site.addsitedir(managed)
+    import torch
+    from kernels import get_local_kernel
+
+    variants = sorted(path.parent.name for path in folder.glob("build/*/metadata.json"))
+    backends = sorted({backend for backend in map(backend_of, variants) if backend})
+    torch_backend = "cuda" if torch.version.cuda else "rocm" if torch.version.hip else "cpu"
+    for backend in backends:
+        result: dict[str, object] = {"backend": backend, "variant": None}
+        if backend not in ("cpu", torch_backend):
+            result |= {"skipped": True, "reason": f"this torch ({torch.__version__}) is built for {torch_backend}"}
+        else:
+            try:
+                kernel = get_local_kernel(folder, backend=backend)
+                place = Path(kernel.__file__).resolve()
+                result["variant"] = next(part.name for part in place.parents if part.name in variants)
+                result["names"] = sorted(getattr(kernel, "__all__", None) or [n for n in dir(kernel) if n[0] != "_"])
+            except Exception as error:
+                result["reason"] = f"{type(error).__name__}: {error}"
+        print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,39 @@
+//! The cpu backend: the host's C++ compiler.
+//!
+//! Owns: the flags of C++ kernels. Never: assumes more of the processor than x86-64 itself; kernels dispatch at run time.
+
+use crate::kit::Toolchain;
+use crate::plan::CommandLine;
+use crate::spec::build::Kernel;
+use crate::units::BackendId;
+use crate::variant::Toolkit;
+
+use super::{Backend, Source, host_command};
+
+/// The host compiler alone.
+#[derive(Debug)]
+pub struct Cpu;
+
+impl Backend for Cpu {
+    fn id(&self) -> BackendId {
+        BackendId::Cpu
+    }
+
+    fn compile(&self, source: &Source<'_>) -> CommandLine {
+        let extra =
+            source.kernel.iter().flat_map(|kernel| kernel.cxx_flags.iter().map(|flag| flag.value.clone()));
+        host_command(source, extra)
+    }
+
+    fn macros(&self) -> &'static [&'static str] {
+        &["CPU_KERNEL"]
+    }
+
+    fn libraries(&self, _kit: &Toolchain) -> Vec<String> {
+        ["-lc10", "-ltorch_cpu", "-ltorch"].map(str::to_owned).to_vec()
+    }
+
+    fn capabilities(&self, _kernel: &Kernel, _toolkit: Toolkit) -> Vec<String> {
+        Vec::new()
+    }
+}

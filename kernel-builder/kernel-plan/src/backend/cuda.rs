@@ -1,0 +1,113 @@
+//! The cuda backend: nvcc for `.cu`, the host compiler for the rest.
+//!
+//! Owns: `-gencode` pairs, default capabilities of a toolkit, CUDA's libraries.
+//! Never: compiles for the GPU that happens to be present.
+
+use std::str::FromStr;
+
+use crate::kit::Toolchain;
+use crate::plan::CommandLine;
+use crate::spec::build::Kernel;
+use crate::units::{BackendId, Capability, Version};
+use crate::variant::Toolkit;
+
+use super::{Backend, HOST_FLAGS, Source, host_command};
+
+/// NVIDIA's compiler.
+#[derive(Debug)]
+pub struct Cuda;
+
+/// Capabilities of a kernel section that names none, as the format's own builder has them
+/// (huggingface/kernels, templates/torch/preamble.cmake).
+const DEFAULTS: &[(Version, &[&str])] = &[
+    (Version::new(13, 0), &["7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "11.0", "12.0", "12.1+PTX"]),
+    (
+        Version::new(12, 8),
+        &["7.0", "7.2", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "10.1", "12.0+PTX"],
+    ),
+    (Version::new(0, 0), &["7.0", "7.2", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0+PTX"]),
+];
+
+impl Backend for Cuda {
+    fn id(&self) -> BackendId {
+        BackendId::Cuda
+    }
+
+    fn compile(&self, source: &Source<'_>) -> CommandLine {
+        let kernel_flags = |flags: &[crate::spec::Spanned<String>]| {
+            flags.iter().map(|flag| flag.value.clone()).collect::<Vec<_>>()
+        };
+        let cxx_flags = source.kernel.map(|kernel| kernel_flags(&kernel.cxx_flags)).unwrap_or_default();
+        if source.path.extension() != Some("cu") {
+            return host_command(source, cxx_flags);
+        }
+        let nvcc = source.kit.cuda.as_ref().map(|cuda| cuda.nvcc.clone()).unwrap_or_else(|| "nvcc".into());
+        let capabilities: Vec<Capability> =
+            source.kernel.map(|kernel| capabilities_of(kernel, source.toolkit)).unwrap_or_default();
+        let host = HOST_FLAGS.iter().map(|flag| (*flag).to_owned()).chain(cxx_flags);
+        CommandLine::new(nvcc)
+            .args(["-ccbin".to_owned(), source.kit.cxx.program.display().to_string()])
+            .args([format!("-std={}", source.standard).as_str(), "-O3", "--expt-relaxed-constexpr"])
+            .args(host.map(|flag| format!("-Xcompiler={flag}")))
+            .args(source.common.iter().cloned())
+            .args(capabilities.iter().flat_map(|capability| ["-gencode".to_owned(), gencode(*capability)]))
+            .args(source.kernel.map(|kernel| kernel_flags(&kernel.cuda_flags)).unwrap_or_default())
+            // Temporary names follow from the object's name, not from the process id, which would end up in symbols.
+            .arg("-objtemp")
+            .args(["-MD", "-MF", source.depfile, "-c", source.path.as_str(), "-o", source.object])
+    }
+
+    fn macros(&self) -> &'static [&'static str] {
+        &["CUDA_KERNEL", "USE_CUDA=1"]
+    }
+
+    fn libraries(&self, kit: &Toolchain) -> Vec<String> {
+        let torch = ["-lc10", "-ltorch_cpu", "-ltorch", "-lc10_cuda", "-ltorch_cuda"].map(str::to_owned);
+        let runtime = kit.cuda.iter().map(|cuda| cuda.cudart.display().to_string());
+        torch.into_iter().chain(runtime).collect()
+    }
+
+    fn capabilities(&self, kernel: &Kernel, toolkit: Toolkit) -> Vec<String> {
+        capabilities_of(kernel, toolkit).iter().map(ToString::to_string).collect()
+    }
+}
+
+fn capabilities_of(kernel: &Kernel, toolkit: Toolkit) -> Vec<Capability> {
+    if !kernel.cuda_capabilities.is_empty() {
+        return kernel.cuda_capabilities.iter().map(|capability| capability.value).collect();
+    }
+    let Toolkit::Cuda(version) = toolkit else { return Vec::new() };
+    let row = DEFAULTS.iter().find(|(since, _)| version >= *since);
+    row.iter()
+        .flat_map(|(_, names)| names.iter().filter_map(|name| Capability::from_str(name).ok()))
+        .collect()
+}
+
+/// `9.0a` → `arch=compute_90a,code=sm_90a`; `12.0+PTX` adds the virtual architecture for later GPUs.
+fn gencode(capability: Capability) -> String {
+    let digits = capability.digits();
+    if capability.ptx {
+        format!("arch=compute_{digits},code=[sm_{digits},compute_{digits}]")
+    } else {
+        format!("arch=compute_{digits},code=sm_{digits}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gencode_pairs() {
+        let of = |text: &str| gencode(text.parse().unwrap());
+        assert_eq!(of("9.0a"), "arch=compute_90a,code=sm_90a");
+        assert_eq!(of("12.0+PTX"), "arch=compute_120,code=[sm_120,compute_120]");
+    }
+
+    #[test]
+    fn every_default_is_a_capability() {
+        for name in DEFAULTS.iter().flat_map(|(_, names)| names.iter()) {
+            assert!(Capability::from_str(name).is_ok(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! What each backend means: its compiler lines, its libraries, its macros.
+//!
+//! Owns: the decision which command builds which source of a variant.
+//! Never: runs a command, looks whether a file exists.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::kit::{PortableKit, Toolchain};
+use crate::plan::{CommandLine, Unit, VariantPlan, placeholder_name};
+use crate::spec::BuildSpec;
+use crate::spec::build::Kernel;
+use crate::units::{BackendId, RelPath, Version};
+use crate::variant::{Abi, Toolkit, Variant};
+
+pub mod cpu;
+pub mod cuda;
+
+pub use cpu::Cpu;
+pub use cuda::Cuda;
+
+/// One backend. Adding one is one file here and one line in [`BACKENDS`].
+pub trait Backend: Sync + std::fmt::Debug {
+    /// Which backend of build.toml this is.
+    fn id(&self) -> BackendId;
+
+    /// The command that compiles one source of a kernel section to an object.
+    fn compile(&self, source: &Source<'_>) -> CommandLine;
+
+    /// Macros that host code sees, e.g. `CPU_KERNEL`.
+    fn macros(&self) -> &'static [&'static str];
+
+    /// Torch libraries and toolkit libraries that the extension names as needed, in link order.
+    fn libraries(&self, kit: &Toolchain) -> Vec<String>;
+
+    /// Capabilities that a kernel section is compiled for, as written in build.toml; empty where there are none.
+    fn capabilities(&self, kernel: &Kernel, toolkit: Toolkit) -> Vec<String>;
+}
+
+/// Every backend that can be built, in the order in which build.toml's documentation lists them.
+pub const BACKENDS: &[&dyn Backend] = &[&Cpu, &Cuda];
+
+/// One source with all that decides its command.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// The file, below the project's folder.
+    pub path: &'a RelPath,
+    /// The kernel section that it belongs to; absent for a source of the binding.
+    pub kernel: Option<&'a Kernel>,
+    /// Flags that every C++ command of the variant shares: macros, include folders.
+    pub common: &'a [String],
+    /// Language standard, e.g. `c++17`.
+    pub standard: &'static str,
+    /// Object file, relative to the project.
+    pub object: &'a str,
+    /// Dependency file, relative to the project.
+    pub depfile: &'a str,
+    /// The compilers.
+    pub kit: &'a Toolchain,
+    /// The toolkit of the variant.
+    pub toolkit: Toolkit,
+}
+
+/// The unique name of an extension module and who needs to know it.
+///
+/// The name changes with every source, so a unit that does not use it must not see it: it would be compiled again for
+/// nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Naming<'a> {
+    /// `_<module>_<backend>_<digest>`.
+    pub extension: &'a str,
+    /// Sources that use the name, by themselves or through a header.
+    pub users: &'a BTreeSet<RelPath>,
+}
+
+/// Flags of every host compilation: code for any place in memory, nothing visible but what is exported on purpose.
+pub(crate) const HOST_FLAGS: &[&str] =
+    &["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-fno-gnu-unique"];
+
+/// The host compiler's command for a C++ source, of the binding or of a kernel.
+pub(crate) fn host_command(source: &Source<'_>, extra: impl IntoIterator<Item = String>) -> CommandLine {
+    CommandLine::new(&source.kit.cxx.program)
+        .arg(format!("-std={}", source.standard))
+        .args(["-O3"])
+        .args(HOST_FLAGS.iter().copied())
+        .args(source.common.iter().cloned())
+        .args(extra)
+        .args(["-MD", "-MF", source.depfile, "-c", source.path.as_str(), "-o", source.object])
+}
+
+/// Plans one variant: every unit and the link, in the order of build.toml.
+///
+/// `python` are the files of the Python package, relative to the project. Nothing is looked up on disk; the commands
+/// run in the project's folder.
+pub fn plan(
+    spec: &BuildSpec,
+    variant: &Variant,
+    kit: &Toolchain,
+    naming: &Naming<'_>,
+    python: Vec<RelPath>,
+) -> VariantPlan {
+    let extension = naming.extension;
+    let backend = backend_of(variant);
+    let id = variant.id();
+    let place = |source: &RelPath, ending: &str| {
+        format!(".kernelwright/objects/{id}/{}.{ending}", source.as_str().replace('/', "__"))
+    };
+    let torch = spec.torch();
+    let kernels: Vec<&Kernel> =
+        spec.kernels_of(backend.id()).filter(|kernel| wanted(kernel, variant.backend)).collect();
+    let standard = if variant.framework.version >= Version::new(2, 12) { "c++20" } else { "c++17" };
+    let common = common_flags(spec, variant, backend, kit);
+    let mut units = Vec::new();
+    let binding = torch.iter().flat_map(|torch| torch.src.iter()).map(|path| (path, None));
+    let sources = kernels.iter().flat_map(|kernel| kernel.src.iter().map(move |path| (path, Some(*kernel))));
+    for (path, kernel) in binding.chain(sources) {
+        if !is_source(path) {
+            continue;
+        }
+        let includes = kernel.map(|kernel| kernel.include.as_slice()).unwrap_or_default();
+        let mut flags = common.clone();
+        let named = naming.users.contains(path);
+        if named {
+            flags.push(format!("-DTORCH_EXTENSION_NAME={}", placeholder_name(extension)));
+        }
+        flags.extend(includes.iter().map(|folder| format!("-I{}", folder.as_str())));
+        let (object, depfile) = (place(path, "o"), place(path, "d"));
+        let source = Source {
+            path,
+            kernel,
+            common: &flags,
+            standard,
+            object: &object,
+            depfile: &depfile,
+            kit,
+            toolkit: variant.backend,
+        };
+        let command = match kernel {
+            Some(_) => backend.compile(&source),
+            None => {
+                let extra =
+                    torch.iter().flat_map(|torch| torch.cxx_flags.iter().map(|flag| flag.value.clone()));
+                host_command(&source, extra)
+            }
+        };
+        let named = named.then(|| place(path, "named.o"));
+        units.push(Unit { name: path.as_str().to_owned(), command, object, depfile, named });
+    }
+    let mut capabilities: Vec<String> =
+        kernels.iter().flat_map(|kernel| backend.capabilities(kernel, variant.backend)).collect();
+    capabilities.sort();
+    capabilities.dedup();
+    let library = format!("{extension}.abi3.so");
+    let objects: Vec<String> = units.iter().map(|unit| unit.linked().to_owned()).collect();
+    let link = link_command(&objects, backend, kit, &format!(".kernelwright/objects/{id}/{library}"));
+    VariantPlan {
+        variant: *variant,
+        id: id.to_string(),
+        module: spec.general.name.module(),
+        extension: extension.to_owned(),
+        library,
+        units,
+        link,
+        python,
+        capabilities,
+    }
+}
+
+/// The backend of a variant.
+pub fn backend_of(variant: &Variant) -> &'static dyn Backend {
+    match variant.backend {
+        Toolkit::Cpu => &Cpu,
+        Toolkit::Cuda(_) => &Cuda,
+    }
+}
+
+/// Whether a file in `src` is compiled; headers are listed there so that they travel with the project.
+fn is_source(path: &RelPath) -> bool {
+    matches!(path.extension(), Some("cpp" | "cc" | "cxx" | "c" | "cu"))
+}
+
+/// `cuda-minver`: below it a section is left out, as the format defines.
+fn wanted(kernel: &Kernel, toolkit: Toolkit) -> bool {
+    match (toolkit, &kernel.cuda_minver) {
+        (Toolkit::Cuda(version), Some(minimum)) => version >= minimum.value,
+        _ => true,
+    }
+}
+
+fn common_flags(spec: &BuildSpec, variant: &Variant, backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
+    let mut flags = vec!["-DNDEBUG".to_owned(), "-DPy_LIMITED_API=0x03090000".to_owned()];
+    flags.extend(backend.macros().iter().map(|name| format!("-D{name}")));
+    if variant.framework.abi == Abi::Stable {
+        let Version { major, minor } = variant.framework.version;
+        // torch/csrc/stable/version.h: one byte each for major and minor at the top of 64 bits.
+        flags.push(format!("-DTORCH_TARGET_VERSION=0x{major:02x}{minor:02x}000000000000"));
+    }
+    let folders = spec.torch().map(|torch| torch.include.as_slice()).unwrap_or_default();
+    flags.extend(folders.iter().map(|folder| format!("-I{}", folder.as_str())));
+    for folder in [&kit.extension_include].into_iter().chain(&kit.torch.include) {
+        flags.extend(["-isystem".to_owned(), folder.display().to_string()]);
+    }
+    let cuda = kit.cuda.iter().filter(|_| backend.id() == BackendId::Cuda);
+    for folder in cuda.flat_map(|cuda| &cuda.include) {
+        flags.extend(["-isystem".to_owned(), folder.display().to_string()]);
+    }
+    flags
+}
+
+/// Links the objects; torch's libraries are named through empty stand-ins that carry nothing but their names.
+///
+/// With a portable kit the C and C++ libraries are named by full path as well. Their order is the recipe: what the old
+/// C++ library has is found there first and stays shared, exceptions and locales included; the static one behind it
+/// gives the rest, hidden.
+pub fn link_command(objects: &[String], backend: &dyn Backend, kit: &Toolchain, output: &str) -> CommandLine {
+    let (before, after) = kit.portable.as_ref().map(system_libraries).unwrap_or_default();
+    CommandLine::new(&kit.cxx.program)
+        .args(["-shared", "-o", output])
+        .args(before)
+        .args(objects.iter().cloned())
+        .args(["-Wl,--no-as-needed".to_owned(), format!("-L{}", kit.torch.stubs.display())])
+        .args(backend.libraries(kit))
+        .arg("-Wl,--as-needed")
+        .args(after)
+        .args([
+            "-Wl,--exclude-libs,ALL",
+            "-Wl,--gc-sections",
+            "-Wl,--build-id=none",
+            "-Wl,-z,relro",
+            "-Wl,-z,noexecstack",
+            "-s",
+        ])
+}
+
+/// What stands before and after the objects when nothing is taken from the compiler's own defaults.
+fn system_libraries(kit: &PortableKit) -> (Vec<String>, Vec<String>) {
+    let text = |path: &Path| path.display().to_string();
+    let stub = |name: &str| text(&kit.stubs.join(name));
+    let before = vec!["-nostdlib".to_owned(), text(&kit.crti), text(&kit.crtbegin)];
+    let after = vec![
+        // Twice: before the C++ library, whose own way to start std::cout needs a newer one, and behind it.
+        text(&kit.shim),
+        stub("libstdc++.so.6"),
+        text(&kit.libstdcxx),
+        text(&kit.shim),
+        stub("libm.so.6"),
+        stub("libmvec.so.1"),
+        stub("libgcc_s.so.1"),
+        text(&kit.libgcc),
+        stub("libpthread.so.0"),
+        stub("libdl.so.2"),
+        stub("librt.so.1"),
+        stub("libc.so.6"),
+        text(&kit.libc_nonshared),
+        stub(&kit.loader),
+        text(&kit.crtend),
+        text(&kit.crtn),
+        // Nothing but the module's entry point is visible: operators are reached through torch's registry, and a
+        // symbol that two extensions export would be shared between them.
+        format!("-Wl,--version-script={}", text(&kit.exports)),
+        "-Wl,--hash-style=gnu".to_owned(),
+    ];
+    (before, after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slice_has_every_file() {
+        let names: Vec<&str> = BACKENDS.iter().map(|backend| backend.id().as_str()).collect();
+        assert_eq!(names, ["cpu", "cuda"]);
+    }
+}

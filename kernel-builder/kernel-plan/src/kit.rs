@@ -1,0 +1,106 @@
+//! What a build uses: compilers, headers and libraries, as plain values.
+//!
+//! Owns: the vocabulary between the toolchain stage (which finds and fetches) and the backends (which plan with it).
+//! Never: looks whether any of the paths exist.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that the compiler lines of one project need.
+///
+/// Every part carries an `id`: it changes when the part's content changes and is the same in every run, so it belongs
+/// into the key under which a compiled object is cached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Toolchain {
+    /// The C++ compiler, also nvcc's host compiler.
+    pub cxx: Compiler,
+    /// CUDA; absent when only CPU variants are wanted.
+    pub cuda: Option<CudaKit>,
+    /// PyTorch's headers and the libraries to link with.
+    pub torch: TorchKit,
+    /// The folder of our `registration.h`; its name holds a digest of the header.
+    pub extension_include: PathBuf,
+    /// What a library that loads on systems of the manylinux_2_28 age is linked with; absent when it is only for
+    /// systems like this one.
+    pub portable: Option<PortableKit>,
+}
+
+/// A C++ compiler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compiler {
+    /// The executable, absolute.
+    pub program: PathBuf,
+    /// First line of `--version`, e.g. `g++ (Debian 12.2.0-14) 12.2.0`.
+    pub version: String,
+    /// Identity of the compiler, hexadecimal.
+    pub id: String,
+}
+
+/// A CUDA toolkit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CudaKit {
+    /// The CUDA version, `MAJOR.MINOR`, e.g. `13.0`.
+    pub version: String,
+    /// The driver program of the compiler, absolute.
+    pub nvcc: PathBuf,
+    /// The folder above `bin`.
+    pub root: PathBuf,
+    /// Folders to search for headers.
+    pub include: Vec<PathBuf>,
+    /// The CUDA runtime to link with: a full path such as `.../libcudart.so.13`.
+    pub cudart: PathBuf,
+    /// Identity of the toolkit, hexadecimal.
+    pub id: String,
+}
+
+/// What a PyTorch extension compiles and links against.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TorchKit {
+    /// The PyTorch release, e.g. `2.11.0`.
+    pub version: String,
+    /// Folders to search for headers, in order.
+    pub include: Vec<PathBuf>,
+    /// A folder of empty libraries with PyTorch's SONAMEs (libc10.so, libtorch.so, libtorch_cpu.so,
+    /// libtorch_cuda.so, libc10_cuda.so). Linking with them under `--no-as-needed` records the dependency, which the
+    /// real libraries satisfy when the extension is loaded.
+    pub stubs: PathBuf,
+    /// Identity of the headers, hexadecimal.
+    pub id: String,
+}
+
+/// Stand-ins for the C and C++ libraries, cut to the versions that manylinux_2_28 (PEP 600) has, and the parts of the
+/// compiler that are linked in beside them.
+///
+/// What the old libraries have stays shared with the rest of the process; only what they lack comes from the static
+/// libstdc++.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortableKit {
+    /// A folder of stand-ins: `libstdc++.so.6`, `libgcc_s.so.1`, glibc's `libc.so.6`, `libm.so.6`, `libmvec.so.1`,
+    /// `libpthread.so.0`, `libdl.so.2`, `librt.so.1` and the one in `loader`.
+    pub stubs: PathBuf,
+    /// File name of the dynamic loader's stand-in in `stubs`, e.g. `ld-linux-x86-64.so.2`.
+    pub loader: String,
+    /// Archive with hidden definitions of what newer headers use and old libraries lack.
+    pub shim: PathBuf,
+    /// Version script that says which symbols a library exports.
+    pub exports: PathBuf,
+    /// Names that are newer than manylinux_2_28, one `NAME VERSION` a line, to tell a person which one was used.
+    pub newer: PathBuf,
+    /// Start of the initialisation functions.
+    pub crti: PathBuf,
+    /// End of the initialisation functions.
+    pub crtn: PathBuf,
+    /// The compiler's first object of a shared library.
+    pub crtbegin: PathBuf,
+    /// The compiler's last object of a shared library.
+    pub crtend: PathBuf,
+    /// The static C++ library.
+    pub libstdcxx: PathBuf,
+    /// The compiler's static support library.
+    pub libgcc: PathBuf,
+    /// The static part of the C library, e.g. `atexit`.
+    pub libc_nonshared: PathBuf,
+    /// Identity of the content of all of it, hexadecimal; also the name of the folder that holds what was made.
+    pub id: String,
+}

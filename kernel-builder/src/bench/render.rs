@@ -1,0 +1,151 @@
+//! Measurements as a table for people.
+//!
+//! Owns: the columns, and how times and ratios are written.
+//! Never: leaves out a loss: a ratio below one is shown like every other.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+
+use super::record::{Measurement, Ratio};
+
+/// One row a measurement, and below it why contenders are missing; at most 110 columns wide.
+pub fn table(measurements: &[Measurement]) -> String {
+    if measurements.is_empty() {
+        return "nothing was measured\n".to_owned();
+    }
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    table.set_header([
+        "workload",
+        "dtype",
+        "regime",
+        "time",
+        "vs eager",
+        "vs fused",
+        "vs compile",
+        "of copy",
+    ]);
+    for measurement in measurements {
+        let versus = |name: &str| measurement.versus(name).map_or_else(|| "-".to_owned(), ratio);
+        table.add_row([
+            measurement.workload.clone(),
+            measurement.dtype.clone(),
+            measurement.regime.clone(),
+            measurement
+                .contender("kernel")
+                .map_or_else(|| "-".to_owned(), |kernel| time(kernel.median_seconds)),
+            versus("eager"),
+            versus("fused"),
+            versus("compile"),
+            measurement.copy_fraction.map_or_else(|| "-".to_owned(), |part| format!("{:.0}%", 100.0 * part)),
+        ]);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    for column in [3, 7] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let rows: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    format!("{rows}{}", footer(measurements))
+}
+
+/// A ratio with its interval: `1.42x [1.39, 1.46]`.
+fn ratio(ratio: &Ratio) -> String {
+    let digits = digits_of(ratio.ratio);
+    format!("{:.digits$}x [{:.digits$}, {:.digits$}]", ratio.ratio, ratio.low, ratio.high)
+}
+
+/// Seconds with three digits and their unit: `12.4 us`, `1.25 ms`.
+pub fn time(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        below if below < 999.5e-9 => (seconds * 1e9, "ns"),
+        below if below < 999.5e-6 => (seconds * 1e6, "us"),
+        below if below < 999.5e-3 => (seconds * 1e3, "ms"),
+        _ => (seconds, "s"),
+    };
+    let digits = digits_of(value);
+    format!("{value:.digits$} {unit}")
+}
+
+/// Decimals that leave three digits in all.
+fn digits_of(value: f64) -> usize {
+    match value {
+        small if small < 9.995 => 2,
+        middle if middle < 99.95 => 1,
+        _ => 0,
+    }
+}
+
+/// The devices, what the brackets mean, and each reason for a missing contender once.
+fn footer(measurements: &[Measurement]) -> String {
+    let mut devices: Vec<String> = Vec::new();
+    let mut reasons: Vec<String> = Vec::new();
+    let once = |list: &mut Vec<String>, text: String| {
+        if !list.contains(&text) {
+            list.push(text);
+        }
+    };
+    for measurement in measurements {
+        let threads = measurement.cpu.threads;
+        let device = match measurement.regime.as_str() {
+            "host" => format!("{}, {threads} {}", measurement.device, plural(threads, "thread")),
+            _ => measurement.device.clone(),
+        };
+        once(&mut devices, format!("{device}, torch {}", measurement.torch));
+        for skipped in &measurement.skipped {
+            once(&mut reasons, format!("no {} ({}): {}", skipped.name, measurement.workload, skipped.reason));
+        }
+    }
+    let mut text = format!("on {}; above 1x the kernel is faster; [95% interval]\n", devices.join("; "));
+    for reason in reasons {
+        let line: String = reason.chars().take(110).collect();
+        text += &format!("{line}\n");
+    }
+    text
+}
+
+fn plural(count: u64, noun: &str) -> String {
+    if count == 1 { noun.to_owned() } else { format!("{noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::tests::example;
+    use super::*;
+
+    #[test]
+    fn the_table_of_one_measurement() {
+        insta::assert_snapshot!(table(&[example()]), @r"
+        workload       dtype  regime     time  vs eager            vs fused            vs compile  of copy
+        llm-2048x4096  bf16   graph   10.0 us  6.40x [6.40, 6.40]  1.42x [1.42, 1.42]  -               95%
+        on NVIDIA H200, torch 2.11.0+cu130; above 1x the kernel is faster; [95% interval]
+        no compile (llm-2048x4096): no compiler
+        ");
+    }
+
+    #[test]
+    fn wide_figures_stay_in_110_columns() {
+        let mut measurement = example();
+        measurement.workload = "cpu-prefill-2048x4096".to_owned();
+        for ratio in &mut measurement.ratios {
+            (ratio.ratio, ratio.low, ratio.high) = (112.34, 101.25, 120.75);
+        }
+        measurement.ratios.push(Ratio { versus: "compile".to_owned(), ..measurement.ratios[0].clone() });
+        measurement.skipped.clear();
+        let text = table(&[measurement]);
+        assert_eq!(text.lines().count(), 3);
+        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        let cases =
+            [(9.712e-6, "9.71 us"), (124.26e-6, "124 us"), (0.99996e-3, "1.00 ms"), (62.3e-3, "62.3 ms")];
+        for (seconds, text) in cases {
+            assert_eq!(time(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The command line: global options, the verbs, and what runs which.
+//!
+//! Owns: clap's tree. Never: does anything but dispatch.
+
+use clap::{Parser, Subcommand};
+
+use crate::base::report::{MessageFormat, Report};
+use crate::base::session::Session;
+use crate::base::{env, interrupt};
+use crate::commands;
+use crate::exit::{self, Failure};
+
+/// From a PyTorch operation to a published GPU kernel
+///
+/// A kernel project is a folder with build.toml (what to build, in the format of Hugging Face's kernel-builder) and
+/// op.toml (what the operation means). `make` takes it through every stage; each stage is a verb of its own.
+#[derive(Debug, Parser)]
+#[command(name = "kernelwright", version, propagate_version = true, max_term_width = 110)]
+#[command(after_help = "Start here:
+  kernelwright doctor                                      what this machine has and lacks
+  kernelwright new me/fast-norm --template rms-norm        a complete project in ./fast-norm
+  kernelwright make fast-norm                              check, build, verify, bench, package, publish, load
+
+Exit codes: 2 usage, 10 spec, 11 plan, 12 scaffold, 13 toolchain, 14 compile, 15 verify, 16 bench, 17 package,
+18 publish, 20 archive, 21 load, 130 interrupted. In docs/formats.md with the JSON messages.")]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Options of every verb.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Options of every command")]
+struct Global {
+    /// How standard output is written: for people, or one JSON object a line
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    message_format: MessageFormat,
+    /// Say warnings, results and errors only
+    #[arg(long, short, global = true)]
+    quiet: bool,
+    /// Download nothing; fail when something is missing (also: KERNELWRIGHT_OFFLINE=1)
+    #[arg(long, global = true)]
+    offline: bool,
+    /// How many compilers run at a time; default: one a processor
+    #[arg(long, short, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    New(commands::new::Args),
+    Templates(commands::templates::Args),
+    Check(commands::check::Args),
+    Variants(commands::variants::Args),
+    Build(commands::build::Args),
+    Verify(commands::verify::Args),
+    Bench(commands::bench::Args),
+    Package(commands::package::Args),
+    Publish(commands::publish::Args),
+    Load(commands::load::Args),
+    Make(commands::make::Args),
+    Doctor(commands::doctor::Args),
+    Completions(commands::shell::CompletionsArgs),
+    Man(commands::shell::ManArgs),
+}
+
+/// Runs the program; gives the exit code.
+pub fn main() -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are data, usage errors are talk; clap knows which is which.
+            let _closed = error.print();
+            return if error.use_stderr() { exit::USAGE } else { exit::SUCCESS };
+        }
+    };
+    interrupt::install();
+    // A second hook can only come from tests that share the process; the first one stays.
+    let _already_set = miette::set_hook(Box::new(|_| {
+        // Long lines are left to the terminal: wrapped text cannot be searched or copied.
+        Box::new(miette::MietteHandlerOpts::new().wrap_lines(false).build())
+    }));
+    let session = Session {
+        report: Report::new(cli.global.message_format, cli.global.quiet),
+        cache: env::cache_dir(),
+        offline: cli.global.offline || env::text(env::OFFLINE).is_some(),
+        jobs: cli.global.jobs.map_or_else(env::processors, usize::from),
+    };
+    match dispatch(&cli.verb, &session) {
+        Ok(()) => exit::SUCCESS,
+        Err(failure) => {
+            for report in &failure.reports {
+                session.report.error(failure.exit, report);
+            }
+            failure.exit
+        }
+    }
+}
+
+fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
+    match verb {
+        Verb::New(args) => commands::new::run(args, session),
+        Verb::Templates(args) => commands::templates::run(args, session),
+        Verb::Check(args) => commands::check::run(args, session),
+        Verb::Variants(args) => commands::variants::run(args, session),
+        Verb::Build(args) => commands::build::run(args, session),
+        Verb::Verify(args) => commands::verify::run(args, session),
+        Verb::Bench(args) => commands::bench::run(args, session),
+        Verb::Package(args) => commands::package::run(args, session),
+        Verb::Publish(args) => commands::publish::run(args, session),
+        Verb::Load(args) => commands::load::run(args, session),
+        Verb::Make(args) => commands::make::run(args, session),
+        Verb::Doctor(args) => commands::doctor::run(args, session),
+        Verb::Completions(args) => commands::shell::completions(args, session),
+        Verb::Man(args) => commands::shell::man(args, session),
+    }
+}

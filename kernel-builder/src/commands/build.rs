@@ -1,0 +1,305 @@
+//! `build`: every selected variant of a project, from wheels or the system's tools.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use clap::Args as ClapArgs;
+use kernel_plan::backend::{self, Naming};
+use kernel_plan::kit::Toolchain;
+use kernel_plan::plan::VariantPlan;
+use kernel_plan::spec::build::Kernel;
+use kernel_plan::units::RelPath;
+use kernel_plan::variant::{self, Cpu, Toolkit, Variant};
+use miette::Diagnostic;
+use serde_json::json;
+use thiserror::Error;
+
+use crate::base::digest::DigestBuilder;
+use crate::base::report::{Event, duration};
+use crate::base::session::Session;
+use crate::base::{files, interrupt};
+use crate::compile::artifact::{self, Artifact};
+use crate::compile::{self, Job, shell_line};
+use crate::exit::{self, Failure, StageError};
+use crate::toolchain::{self, Provider, Want};
+
+use super::project::{self, Project, ProjectDir};
+
+/// Which variants and with which tools; shared by every verb that builds.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct Selection {
+    /// Build this variant only; may be given several times. `kernelwright variants` lists them
+    #[arg(long = "variant", value_name = "ID")]
+    pub variants: Vec<String>,
+    /// Build for this backend only (cpu, cuda)
+    #[arg(long, value_name = "NAME")]
+    pub backend: Option<String>,
+    /// Where compilers and headers come from
+    #[arg(long, value_enum, default_value_t = Provider::Wheels)]
+    pub toolchain: Provider,
+    /// Build nothing: take what lies in .kernelwright/artifacts, built earlier or on another machine
+    #[arg(long)]
+    pub prebuilt: bool,
+}
+
+/// Build every variant
+///
+/// Compilers and headers come from the package index (`--toolchain wheels`, the default: no CUDA and no PyTorch need
+/// to be installed) or from this machine (`--toolchain system`). Unchanged units are not compiled again. Logs are kept
+/// in .kernelwright/logs of the project.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    project: ProjectDir,
+    #[command(flatten)]
+    selection: Selection,
+    /// Print what would be run, and run nothing but the fetching of missing tools
+    #[arg(long)]
+    plan: bool,
+}
+
+/// Why there is nothing to build.
+#[derive(Debug, Error, Diagnostic)]
+pub enum SelectError {
+    /// A variant was named that does not fit.
+    #[error("the variant `{id}` is not one that this project can be built for here")]
+    #[diagnostic(code(plan::unknown_variant), help("it can be built for: {}", offered.join(", ")))]
+    Unknown {
+        /// What was asked for.
+        id: String,
+        /// What fits.
+        offered: Vec<String>,
+    },
+    /// No variant is left.
+    #[error("no variant of this project can be built here")]
+    #[diagnostic(code(plan::nothing_selected), help("{}", reasons.join("\n")))]
+    Nothing {
+        /// For each variant of the matrix, why not.
+        reasons: Vec<String>,
+    },
+    /// `--prebuilt`, and nothing was built.
+    #[error("no build of {} lies in .kernelwright/artifacts", wanted.join(", "))]
+    #[diagnostic(
+        code(plan::not_built),
+        help(
+            "build without --prebuilt, or bring the folder from the machine that built it; a folder that was changed does not count"
+        )
+    )]
+    NotBuilt {
+        /// The variants that were wanted.
+        wanted: Vec<String>,
+    },
+}
+
+impl StageError for SelectError {
+    fn exit(&self) -> u8 {
+        exit::PLAN
+    }
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let project = project::load(&args.project.dir, session)?;
+    if args.plan {
+        let jobs = jobs(&project, &args.selection, session)?;
+        let plans: Vec<&VariantPlan> = jobs.iter().map(|job| &job.plan).collect();
+        session.report.result("build", &json!({ "plan": plans }), &plan_text(&plans));
+        return Ok(());
+    }
+    let started = Instant::now();
+    let artifacts = build(&project, &args.selection, session)?;
+    let mut human = String::new();
+    for artifact in &artifacts {
+        human += &format!("{}  {}\n", artifact.variant, artifact.dir.display());
+    }
+    session.report.result(
+        "build",
+        &json!({ "artifacts": artifacts, "seconds": started.elapsed().as_secs_f64() }),
+        &human,
+    );
+    Ok(())
+}
+
+/// Builds the selected variants; every failure is told, then the whole fails once.
+pub fn build(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Artifact>, Failure> {
+    if selection.prebuilt {
+        return prebuilt(project, selection);
+    }
+    let jobs = jobs(project, selection, session)?;
+    let started = Instant::now();
+    let outcomes = compile::build(&jobs, &project.dir, session);
+    let mut artifacts = Vec::new();
+    let mut failure = Failure::told(exit::SUCCESS);
+    for outcome in outcomes {
+        match outcome {
+            Ok(artifact) => artifacts.push(artifact),
+            Err(errors) => {
+                for error in errors {
+                    let failed = Failure::from(error);
+                    failure.exit = failure.exit.max(failed.exit);
+                    failure.reports.extend(failed.reports);
+                }
+            }
+        }
+    }
+    // Each unit that ran reports an interruption; a person pressed ctrl-C once.
+    interrupt::check()?;
+    if failure.exit != exit::SUCCESS {
+        return Err(failure);
+    }
+    for artifact in &artifacts {
+        session.report.emit(&Event::Done {
+            action: "built",
+            subject: &artifact.variant,
+            detail: &artifact.id,
+            seconds: started.elapsed().as_secs_f64(),
+            cached: started.elapsed() < Duration::from_millis(200),
+        });
+    }
+    Ok(artifacts)
+}
+
+/// The selected variants among those that lie in the project.
+fn prebuilt(project: &Project, selection: &Selection) -> Result<Vec<Artifact>, Failure> {
+    let wanted: BTreeSet<String> =
+        select(project, selection)?.iter().map(|variant| variant.id().to_string()).collect();
+    let mut found = artifact::existing(&project.dir)?;
+    found.retain(|artifact| wanted.contains(&artifact.variant));
+    if found.is_empty() {
+        return Err(SelectError::NotBuilt { wanted: wanted.into_iter().collect() }.into());
+    }
+    Ok(found)
+}
+
+/// The selected variants, each with its tools and its plan.
+pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Job>, Failure> {
+    let variants = select(project, selection)?;
+    let users = name_users(project)?;
+    let mut jobs = Vec::new();
+    for variant in variants {
+        let cuda = match variant.backend {
+            Toolkit::Cpu => None,
+            Toolkit::Cuda(version) => Some(version.to_string()),
+        };
+        let want = Want { provider: selection.toolchain, torch: variant.framework.version.to_string(), cuda };
+        let kit = toolchain::resolve(session, &want)?;
+        let extension = extension_name(project, &variant, &kit)?;
+        let naming = Naming { extension: &extension, users: &users };
+        let plan = backend::plan(&project.build, &variant, &kit, &naming, project.python_files());
+        jobs.push(Job { plan, kit });
+    }
+    Ok(jobs)
+}
+
+fn select(project: &Project, selection: &Selection) -> Result<Vec<Variant>, Failure> {
+    let matrix = project::matrix()?;
+    let host = host_cpu();
+    let offered = variant::select(&project.build, &matrix, host)
+        .map_err(|problem| Failure { exit: exit::PLAN, reports: vec![miette::Report::new(problem)] })?;
+    let named: BTreeSet<&str> = selection.variants.iter().map(String::as_str).collect();
+    if let Some(id) = named.iter().find(|id| !offered.iter().any(|variant| variant.id().as_str() == **id)) {
+        let offered = offered.iter().map(|variant| variant.id().to_string()).collect();
+        return Err(SelectError::Unknown { id: (*id).to_owned(), offered }.into());
+    }
+    let wanted = |variant: &Variant| {
+        (named.is_empty() || named.contains(variant.id().as_str()))
+            && selection.backend.as_ref().is_none_or(|backend| variant.backend.id().as_str() == backend)
+    };
+    let chosen: Vec<Variant> = offered.into_iter().filter(wanted).collect();
+    if chosen.is_empty() {
+        let reasons = super::variants::reasons(&project.build, &matrix, host);
+        return Err(SelectError::Nothing { reasons }.into());
+    }
+    Ok(chosen)
+}
+
+/// The processor that this program was built for is the one it runs on.
+pub fn host_cpu() -> Cpu {
+    if cfg!(target_arch = "aarch64") { Cpu::Aarch64 } else { Cpu::X86_64 }
+}
+
+/// Sources that use the extension's name: those that mention it or the registration macros. A header that does makes
+/// every source a user, since any may include it.
+fn name_users(project: &Project) -> Result<BTreeSet<RelPath>, Failure> {
+    const MARKS: &[&str] = &["TORCH_EXTENSION_NAME", "registration.h", "REGISTER_EXTENSION"];
+    let (mut users, mut all) = (BTreeSet::new(), BTreeSet::new());
+    let mut in_header = false;
+    for path in &project.files {
+        let header = matches!(path.extension(), Some("h" | "hpp" | "cuh" | "inc"));
+        let source = matches!(path.extension(), Some("cpp" | "cc" | "cxx" | "c" | "cu"));
+        if !header && !source {
+            continue;
+        }
+        let bytes = files::read(&project.dir.join(path.as_str()))?;
+        let text = String::from_utf8_lossy(&bytes);
+        let mentions = MARKS.iter().any(|mark| text.contains(mark));
+        in_header |= header && mentions;
+        if source {
+            all.insert(path.clone());
+            if mentions {
+                users.insert(path.clone());
+            }
+        }
+    }
+    Ok(if in_header { all } else { users })
+}
+
+/// `_<module>_<backend>_<digest>`: the digest covers every source of the variant, build.toml, the tools and this
+/// program's version, so two builds share a name only when they are the same.
+fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Result<String, Failure> {
+    let backend = variant.backend.id();
+    let torch = project.build.torch();
+    let kernels: Vec<&Kernel> = project.build.kernels_of(backend).collect();
+    let sources =
+        torch.iter().flat_map(|torch| &torch.src).chain(kernels.iter().flat_map(|kernel| &kernel.src));
+    let includes = torch
+        .iter()
+        .flat_map(|torch| &torch.include)
+        .chain(kernels.iter().flat_map(|kernel| &kernel.include));
+    let folder = |path: &str| Path::new(path).parent().map(Path::to_owned).unwrap_or_default();
+    let mut folders: BTreeSet<_> = sources.clone().map(|path| folder(path.as_str())).collect();
+    folders.extend(includes.map(|path| Path::new(path.as_str()).to_owned()));
+    let listed: BTreeSet<&str> = sources.map(|path| path.as_str()).collect();
+    let python: BTreeSet<String> =
+        project.python_files().iter().map(|path| path.as_str().to_owned()).collect();
+    let mut digest = DigestBuilder::new("extension-1")
+        .field("program", env!("CARGO_PKG_VERSION"))
+        .field("variant", variant.id().as_str())
+        .field("cxx", &kit.cxx.id)
+        .field("torch", &kit.torch.id)
+        .field("cuda", kit.cuda.as_ref().map_or("", |cuda| cuda.id.as_str()))
+        .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()))
+        .field("build.toml", &project.build.file.text);
+    for path in &project.files {
+        let place = Path::new(path.as_str());
+        // The project's root and torch-ext hold other things than sources; there, only listed files count.
+        let nested = place.parent().is_some_and(|parent| {
+            parent != Path::new("") && parent != Path::new("torch-ext") && folders.contains(parent)
+        });
+        if nested || listed.contains(path.as_str()) || python.contains(path.as_str()) {
+            digest = digest.field(path.as_str(), files::read(&project.dir.join(place))?);
+        }
+    }
+    Ok(format!("_{}_{backend}_{}", project.build.general.name.module(), digest.finish().short(10)))
+}
+
+fn plan_text(plans: &[&VariantPlan]) -> String {
+    let mut text = String::new();
+    for plan in plans {
+        text += &format!("# {}\n", plan.id);
+        for unit in &plan.units {
+            text += &format!("{}\n", shell_line(&unit.command));
+        }
+        if !plan.units.is_empty() {
+            text += &format!("{}\n", shell_line(&plan.link));
+        }
+    }
+    text
+}
+
+/// A sentence for the summary of `make`.
+pub fn summary(artifacts: &[Artifact], took: Duration) -> String {
+    let names: Vec<&str> = artifacts.iter().map(|artifact| artifact.variant.as_str()).collect();
+    format!("{} in {}", names.join(", "), duration(took))
+}

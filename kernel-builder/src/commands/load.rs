@@ -1,0 +1,182 @@
+//! `load`: loads a published folder with the stock client in a clean process, and runs the project's example.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args as ClapArgs;
+use miette::Diagnostic;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use thiserror::Error;
+
+use crate::base::process::{self, Limits};
+use crate::base::report::Event;
+use crate::base::session::Session;
+use crate::base::{env, files};
+use crate::exit::{self, Failure, StageError};
+use crate::toolchain::{Extras, PythonRuntime, python};
+
+/// Load a published folder with Hugging Face's own client, and run example.py
+///
+/// `kernels.get_local_kernel` picks the variant, in a process of its own; then the example computes with it.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// The published folder
+    #[arg(value_name = "DIR", default_value = "dist")]
+    dir: PathBuf,
+    /// A Python file that takes the folder as its argument and returns 0 when the kernel is right
+    #[arg(long, value_name = "FILE")]
+    example: Option<PathBuf>,
+}
+
+/// Why a published kernel is not usable.
+#[derive(Debug, Error, Diagnostic)]
+pub enum LoadError {
+    /// The client did not load it.
+    #[error("the `kernels` client does not load `{}` for {backend}: {reason}", dir.display())]
+    #[diagnostic(
+        code(load::client),
+        help("build and package it again: kernelwright make; the client's own words are above")
+    )]
+    Client {
+        /// The published folder.
+        dir: PathBuf,
+        /// The backend asked for.
+        backend: String,
+        /// The client's exception.
+        reason: String,
+    },
+    /// The example failed.
+    #[error("`{}` {ending}:\n{output}", example.display())]
+    #[diagnostic(code(load::example), help("run it by hand to see more: python {}", example.display()))]
+    Example {
+        /// The example.
+        example: PathBuf,
+        /// How it ended.
+        ending: String,
+        /// What it printed last.
+        output: String,
+    },
+}
+
+impl StageError for LoadError {
+    fn exit(&self) -> u8 {
+        exit::LOAD
+    }
+}
+
+/// What the client did with one backend.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Loaded {
+    /// The backend that was asked for.
+    pub backend: String,
+    /// The variant that the client chose; absent when it cannot be loaded here.
+    pub variant: Option<String>,
+    /// The names that the package offers.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// Why it was not loaded.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// Whether the reason is this machine, not the package: its torch is built for another backend.
+    #[serde(default)]
+    pub skipped: bool,
+}
+
+const LOADER: &str = include_str!("../../harness/load.py");
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let dir = env::absolute(&args.dir);
+    let python = python::runtime(session, super::project::TORCH, Extras { client: true })?;
+    let loaded = load(&dir, &python, session)?;
+    let mut human = loaded.iter().map(line).collect::<String>();
+    if let Some(example) = &args.example {
+        human += &run_example(example, &dir, &python, session)?;
+    }
+    session.report.result("load", &json!({ "dir": dir, "loaded": loaded }), &human);
+    Ok(())
+}
+
+fn line(loaded: &Loaded) -> String {
+    match (&loaded.variant, &loaded.reason) {
+        (Some(variant), _) => format!("{}: {variant} ({})\n", loaded.backend, loaded.names.join(", ")),
+        (None, reason) => {
+            format!("{}: not loaded here: {}\n", loaded.backend, reason.as_deref().unwrap_or(""))
+        }
+    }
+}
+
+/// Loads every backend of a published folder, each with `kernels.get_local_kernel` in one clean process.
+pub fn load(dir: &Path, python: &PythonRuntime, session: &Session) -> Result<Vec<Loaded>, Failure> {
+    let started = Instant::now();
+    let line = python.command().arg("-c").arg(LOADER).path(dir).cwd(env::temp_dir());
+    let mut loaded: Vec<Loaded> = Vec::new();
+    let finished = process::converse(&line, Limits::wall(LIMIT), b"\n", &mut |text| {
+        loaded.extend(serde_json::from_str::<Loaded>(text));
+    })?;
+    if !finished.ending.success() {
+        let words = finished.stderr_text();
+        let reason = format!("the process {}: {}", finished.ending, words.lines().last().unwrap_or_default());
+        return Err(
+            LoadError::Client { dir: dir.to_owned(), backend: "any backend".to_owned(), reason }.into()
+        );
+    }
+    for one in &loaded {
+        match (&one.variant, &one.reason) {
+            (Some(variant), _) => session.report.emit(&Event::Done {
+                action: "loaded",
+                subject: variant,
+                detail: "by kernels.get_local_kernel",
+                seconds: started.elapsed().as_secs_f64(),
+                cached: false,
+            }),
+            (None, reason) if one.skipped => session.report.note(format!(
+                "the {} variant was not loaded here: {}",
+                one.backend,
+                reason.as_deref().unwrap_or("no reason given")
+            )),
+            (None, reason) => {
+                let reason = reason.clone().unwrap_or_default();
+                return Err(
+                    LoadError::Client { dir: dir.to_owned(), backend: one.backend.clone(), reason }.into()
+                );
+            }
+        }
+    }
+    Ok(loaded)
+}
+
+/// Runs the example on the published folder; gives what it printed.
+pub fn run_example(
+    example: &Path,
+    dir: &Path,
+    python: &PythonRuntime,
+    session: &Session,
+) -> Result<String, Failure> {
+    const RUN: &str = "import os, runpy, site, sys\n\
+        folder = os.environ.get('KERNELWRIGHT_SITE')\n\
+        if folder: site.addsitedir(folder)\n\
+        sys.argv = sys.argv[1:]\n\
+        runpy.run_path(sys.argv[0], run_name='__main__')\n";
+    let example = env::absolute(example);
+    files::stamp(&example)?;
+    let line = python.command().arg("-c").arg(RUN).path(&example).path(dir).cwd(env::temp_dir());
+    let finished = process::run(&line, Limits::wall(LIMIT))?;
+    let output = finished.stdout_text();
+    if !finished.ending.success() {
+        let all = format!("{output}{}", finished.stderr_text());
+        let lines: Vec<&str> = all.lines().collect();
+        let output = lines[lines.len().saturating_sub(15)..].join("\n");
+        return Err(LoadError::Example { example, ending: finished.ending.to_string(), output }.into());
+    }
+    session.report.emit(&Event::Done {
+        action: "ran",
+        subject: "example.py",
+        detail: output.lines().next().unwrap_or_default(),
+        seconds: finished.wall.as_secs_f64(),
+        cached: false,
+    });
+    Ok(output)
+}

@@ -1,0 +1,171 @@
+//! `make`: the whole line on one project: check, build, verify, bench, package, publish, load.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args as ClapArgs;
+use serde_json::json;
+
+use crate::archive;
+use crate::base::env;
+use crate::base::report::{Event, duration};
+use crate::base::session::Session;
+use crate::bench::{self, Measurement};
+use crate::compile::artifact::Artifact;
+use crate::exit::Failure;
+use crate::publish::{Receipt, folder};
+use crate::toolchain::{Extras, PythonRuntime, python};
+use crate::verify::Verified;
+
+use super::build::{self, Selection};
+use super::project::{self, Project, ProjectDir};
+use super::{bench as bench_verb, load, package, verify};
+
+/// Take a project through every stage: check, build, verify, bench, package, publish to DIR/dist, load
+///
+/// What is unchanged since the last run is not done again, so an interrupted run goes on where it was. It ends by
+/// loading the result with Hugging Face's own client and running the project's example.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    project: ProjectDir,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    judge: verify::How,
+    #[command(flatten)]
+    bench: bench_verb::How,
+    /// Do not measure
+    #[arg(long)]
+    no_bench: bool,
+    /// Where to publish; default: `dist` in the project
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+}
+
+/// What came out of each stage.
+#[derive(Debug)]
+struct Made {
+    verified: Vec<Verified<Artifact>>,
+    built_in: Duration,
+    measured: Vec<Measurement>,
+    receipt: Receipt,
+    loaded: Vec<load::Loaded>,
+    example: Option<String>,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let started = Instant::now();
+    let stage = |name: &str, subject: &str| session.report.emit(&Event::Stage { name, subject });
+    stage("check", &args.project.dir.display().to_string());
+    let project = project::load(&args.project.dir, session)?;
+    stage("build", project.build.general.name.as_str());
+    let build_started = Instant::now();
+    let artifacts = build::build(&project, &args.selection, session)?;
+    let built_in = build_started.elapsed();
+    stage("verify", "against the reference in float64");
+    let python = python::runtime(session, &project::torch_of(&project)?, Extras { client: true })?;
+    let verdicts = verify::verify(&project, artifacts, &args.judge, &python, session)?;
+    let verified = verify::accept(verdicts, &project)?;
+    let measured = if args.no_bench || project.op.is_none() {
+        Vec::new()
+    } else {
+        stage("bench", "against PyTorch");
+        measure(args, &project, &verified, &python, session)?
+    };
+    stage("package", "build/");
+    let bundle = package::package(&project, &verified)?;
+    let target = env::absolute(&args.to.clone().unwrap_or_else(|| project.dir.join("dist")));
+    stage("publish", &target.display().to_string());
+    let receipt = folder::send(&bundle, &target)?;
+    stage("load", "with the stock client");
+    let loaded = load::load(&target, &python, session)?;
+    let example = project.dir.join("example.py");
+    let example = if project.files.iter().any(|path| path.as_str() == "example.py") {
+        Some(load::run_example(&example, &target, &python, session)?)
+    } else {
+        session
+            .report
+            .note("the project has no example.py, so nothing was computed with the published kernel");
+        None
+    };
+    let made = Made { verified, built_in, measured, receipt, loaded, example };
+    tell(&made, &project, started.elapsed(), session);
+    Ok(())
+}
+
+/// Measures what was not measured before; the archive knows the rest.
+fn measure(
+    args: &Args,
+    project: &Project,
+    verified: &[Verified<Artifact>],
+    python: &PythonRuntime,
+    session: &Session,
+) -> Result<Vec<Measurement>, Failure> {
+    let (mut known, mut fresh) = (Vec::new(), Vec::new());
+    for artifact in verified {
+        let earlier = archive::latest(&project.dir, &artifact.inner().digest);
+        let again = args.judge.fresh || !args.bench.workloads.is_empty() || earlier.is_empty();
+        if again {
+            fresh.push(artifact.clone());
+        } else {
+            session.report.emit(&Event::Done {
+                action: "measured",
+                subject: &artifact.inner().variant,
+                detail: &format!("on {}; measure again with --fresh", earlier[0].date),
+                seconds: 0.0,
+                cached: true,
+            });
+            known.extend(earlier);
+        }
+    }
+    known.extend(bench_verb::measure(project, &fresh, &args.bench, python, session)?);
+    Ok(known)
+}
+
+fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
+    let evidence: Vec<_> = made.verified.iter().map(Verified::evidence).collect();
+    let skipped: Vec<String> = made
+        .verified
+        .iter()
+        .flat_map(|verified| {
+            let variant = &verified.inner().variant;
+            verified
+                .evidence()
+                .skipped()
+                .map(move |check| format!("{variant}: {} ({})", check.name, check.summary))
+        })
+        .collect();
+    let data = json!({
+        "seconds": took.as_secs_f64(), "evidence": evidence, "measurements": made.measured,
+        "receipt": made.receipt, "loaded": made.loaded, "example": made.example, "skipped": skipped,
+    });
+    let mut human = String::from("\n");
+    if !made.measured.is_empty() {
+        human += &format!("{}\n", bench::render::table(&made.measured));
+    }
+    let artifacts: Vec<Artifact> = made.verified.iter().map(|verified| verified.inner().clone()).collect();
+    human += &format!("built      {}\n", build::summary(&artifacts, made.built_in));
+    for (verified, evidence) in made.verified.iter().zip(&evidence) {
+        human += &format!("verified   {}  {}\n", verified.inner().variant, verify::line(evidence));
+    }
+    human += &format!("published  {}", super::publish::line(&made.receipt));
+    for loaded in made.loaded.iter().filter_map(|loaded| loaded.variant.as_ref()) {
+        human += &format!("loaded     {loaded} with kernels.get_local_kernel\n");
+    }
+    if let Some(line) = made.example.as_ref().and_then(|text| text.lines().next()) {
+        human += &format!("example    {line}\n");
+    }
+    for line in &skipped {
+        human += &format!("skipped    {line}\n");
+    }
+    let module = project.build.general.name.module();
+    human += &format!(
+        "took       {}\n\nnext:\n  python -c \"from pathlib import Path; from kernels import get_local_kernel; \
+         print(get_local_kernel(Path('{}'), backend='cpu'))\"  # the package {module}\n",
+        duration(took),
+        made.receipt.target.display(),
+    );
+    session.report.result("make", &data, &human);
+}

@@ -1,0 +1,19 @@
+//! The verbs. The only place where stages meet.
+//!
+//! Owns: what each verb does with the stages, in which order, and what it prints.
+//! Never: does a stage's work itself.
+
+pub mod bench;
+pub mod build;
+pub mod check;
+pub mod doctor;
+pub mod load;
+pub mod make;
+pub mod new;
+pub mod package;
+pub mod project;
+pub mod publish;
+pub mod shell;
+pub mod templates;
+pub mod variants;
+pub mod verify;

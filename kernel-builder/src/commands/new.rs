@@ -1,0 +1,217 @@
+//! `new`: a complete kernel project from a template.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use clap::Args as ClapArgs;
+use inquire::validator::Validation;
+use inquire::{InquireError, MultiSelect, Select, Text};
+use kernel_plan::plan::CommandLine;
+use kernel_plan::units::KernelName;
+use serde_json::json;
+
+use crate::base::env;
+use crate::base::process::{self, Limits, ProcessError};
+use crate::base::session::Session;
+use crate::exit::Failure;
+use crate::scaffold::{Answers, ScaffoldError, Template, template};
+
+/// Write a complete kernel project
+///
+/// Device code, binding, Python package, reference, tests, benchmark, example, card and flake, from a template. What is
+/// not given is asked for when a terminal is there. A git repository with a first commit is made, unless the folder is
+/// inside of one.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Example:\n  kernelwright new me/fast-norm --template rms-norm --backends cpu,cuda")]
+pub struct Args {
+    /// Whose kernel it is and its name, as on the Hub
+    #[arg(value_name = "OWNER/NAME")]
+    name: Option<String>,
+    /// Where to write it; default: a folder of the kernel's name
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// What to start from; `kernelwright templates` lists them
+    #[arg(long, value_name = "NAME")]
+    template: Option<String>,
+    /// Backends to write code for, separated by commas; default: all that the template has
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    backends: Vec<String>,
+    /// Licence of the kernel, as an SPDX identifier
+    #[arg(long, value_name = "SPDX", default_value = "Apache-2.0")]
+    license: String,
+    /// Make no git repository
+    #[arg(long)]
+    no_git: bool,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let (owner, name) = match &args.name {
+        Some(name) => split_name(name)?,
+        None => split_name(&ask_name()?)?,
+    };
+    let template = match &args.template {
+        Some(name) => template::find(name)?,
+        None => ask_template()?,
+    };
+    let backends = if args.backends.is_empty() { ask_backends(&template)? } else { args.backends.clone() };
+    let year = year_of(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+    // The template's order, so that the same answers in another order give the same project.
+    let mut ordered: Vec<String> =
+        template.backends.iter().filter(|backend| backends.contains(backend)).cloned().collect();
+    ordered.extend(backends.into_iter().filter(|backend| !template.backends.contains(backend)));
+    let answers = Answers { owner, name, license: args.license.clone(), backends: ordered, year };
+    let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(answers.name.as_str()));
+    let set = template::render(&template, &answers)?;
+    set.write_to(&dir)?;
+    if !args.no_git {
+        first_commit(&dir, session)?;
+    }
+    let written: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
+    let human = format!(
+        "{} files in {}\n\nnext:\n  kernelwright make {}\n",
+        written.len(),
+        dir.display(),
+        dir.display()
+    );
+    session.report.result("new", &json!({ "dir": dir, "template": template.name, "files": written }), &human);
+    Ok(())
+}
+
+/// `me/fast-norm` → its two parts, each judged.
+fn split_name(text: &str) -> Result<(String, KernelName), ScaffoldError> {
+    let bad = |reason: String| ScaffoldError::BadName { name: text.to_owned(), reason };
+    let (owner, name) = text.split_once('/').ok_or_else(|| bad("there is no `/`".to_owned()))?;
+    let fine = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if owner.is_empty()
+        || !owner.chars().all(fine)
+        || owner.starts_with(['-', '.'])
+        || owner.ends_with(['-', '.'])
+    {
+        return Err(bad(format!("`{owner}` cannot be an owner")));
+    }
+    let name = name.parse().map_err(|error| bad(format!("{error}")))?;
+    Ok((owner.to_owned(), name))
+}
+
+fn missing(what: &'static str, help: &str) -> Failure {
+    ScaffoldError::MissingAnswer { what, help: help.to_owned() }.into()
+}
+
+fn ask_name() -> Result<String, Failure> {
+    const USAGE: &str = "kernelwright new OWNER/NAME --template rms-norm";
+    if !env::interactive() {
+        return Err(missing("the kernel's name", USAGE));
+    }
+    let judge = |text: &str| {
+        Ok(match split_name(text) {
+            Ok(_) => Validation::Valid,
+            Err(error) => Validation::Invalid(error.to_string().into()),
+        })
+    };
+    Text::new("Owner and name of the kernel:")
+        .with_help_message("as on the Hub: me/fast-norm")
+        .with_validator(judge)
+        .prompt()
+        .map_err(|error| gave_up(&error, "the kernel's name", USAGE))
+}
+
+fn ask_template() -> Result<Template, Failure> {
+    let templates = template::all()?;
+    let names: Vec<String> = templates.iter().map(|template| template.name.clone()).collect();
+    let help = format!("--template NAME, one of: {}", names.join(", "));
+    if !env::interactive() {
+        return Err(missing("the template", &help));
+    }
+    let lines: Vec<String> =
+        templates.iter().map(|template| format!("{}: {}", template.name, template.description)).collect();
+    let chosen = Select::new("Start from:", lines.clone())
+        .prompt()
+        .map_err(|error| gave_up(&error, "the template", &help))?;
+    let at = lines.iter().position(|line| *line == chosen).unwrap_or(0);
+    Ok(templates[at].clone())
+}
+
+fn ask_backends(template: &Template) -> Result<Vec<String>, Failure> {
+    if !env::interactive() || template.backends.len() < 2 {
+        return Ok(template.backends.clone());
+    }
+    let all: Vec<usize> = (0..template.backends.len()).collect();
+    let chosen = MultiSelect::new("Backends:", template.backends.clone())
+        .with_default(&all)
+        .prompt()
+        .map_err(|error| gave_up(&error, "the backends", "--backends cpu,cuda"))?;
+    Ok(if chosen.is_empty() { template.backends.clone() } else { chosen })
+}
+
+fn gave_up(error: &InquireError, what: &'static str, help: &str) -> Failure {
+    match error {
+        InquireError::OperationCanceled | InquireError::OperationInterrupted => {
+            ProcessError::Interrupted.into()
+        }
+        _ => missing(what, help),
+    }
+}
+
+/// `git init`, `git add`, `git commit`, unless the folder is inside a repository; no git, or no identity, is no failure.
+fn first_commit(dir: &Path, session: &Session) -> Result<(), Failure> {
+    let git = |arguments: &[&str]| {
+        let line = CommandLine::new("git").args(arguments.iter().copied()).cwd(dir);
+        process::run(&line, Limits::wall(Duration::from_secs(60)))
+    };
+    let inside = match git(&["rev-parse", "--is-inside-work-tree"]) {
+        Ok(done) => done.ending.success(),
+        Err(ProcessError::Missing { .. }) => {
+            session.report.note("git is not installed, so no repository was made");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if inside {
+        return Ok(());
+    }
+    git(&["init", "--quiet", "--initial-branch", "main"])?;
+    git(&["add", "--all"])?;
+    let committed = git(&["commit", "--quiet", "--message", "Start from a kernelwright template"])?;
+    if !committed.ending.success() {
+        let reason = committed.stderr_text();
+        let reason = reason.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
+        session
+            .report
+            .note(format!("a git repository was made, but the first commit was not: {}", reason.trim()));
+    }
+    Ok(())
+}
+
+/// The year (UTC) of a time since 1970, by the proleptic Gregorian calendar.
+fn year_of(since_epoch: Duration) -> i64 {
+    // Days to civil date, Howard Hinnant, "chrono-compatible low-level date algorithms".
+    let days = i64::try_from(since_epoch.as_secs() / 86_400).unwrap_or(0) + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    year_of_era + era * 400 + i64::from(month_from_march >= 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn years() {
+        for (seconds, year) in [(0, 1970), (951_782_400, 2000), (1_767_225_599, 2025), (1_767_225_600, 2026)]
+        {
+            assert_eq!(year_of(Duration::from_secs(seconds)), year, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn names_are_judged() {
+        assert_eq!(split_name("me/fast-norm").unwrap().1.as_str(), "fast-norm");
+        for bad in ["fast-norm", "/x", "me/", "me/Fast", "me/a b", "../up/x"] {
+            assert!(split_name(bad).is_err(), "{bad}");
+        }
+    }
+}

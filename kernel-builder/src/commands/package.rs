@@ -1,0 +1,57 @@
+//! `package`: puts verified builds into the hub's layout, in `build/` of the project.
+
+use clap::Args as ClapArgs;
+use serde_json::json;
+
+use crate::archive;
+use crate::base::session::Session;
+use crate::compile::artifact::Artifact;
+use crate::exit::Failure;
+use crate::package::{self, Bundle, Contents};
+use crate::verify::Verified;
+
+use super::build::{self, Selection};
+use super::project::{self, Project, ProjectDir};
+use super::verify;
+
+/// Put verified variants into the hub's layout: `build/<variant>/` with metadata.json
+///
+/// What is not built or not verified yet is built and verified first. `build/` is replaced as a whole.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    project: ProjectDir,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    judge: verify::How,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let project = project::load(&args.project.dir, session)?;
+    let artifacts = build::build(&project, &args.selection, session)?;
+    let python = verify::runtime(&project, session)?;
+    let verdicts = verify::verify(&project, artifacts, &args.judge, &python, session)?;
+    let verified = verify::accept(verdicts, &project)?;
+    let bundle = package(&project, &verified)?;
+    session.report.result("package", &json!({ "bundle": bundle }), &format!("{}\n", bundle.dir.display()));
+    Ok(())
+}
+
+/// Bundles verified artifacts, with what the archive knows of their speed.
+pub fn package(project: &Project, verified: &[Verified<Artifact>]) -> Result<Bundle, Failure> {
+    let measured: Vec<_> = verified
+        .iter()
+        .flat_map(|artifact| archive::latest(&project.dir, &artifact.inner().digest))
+        .collect();
+    let contents = Contents {
+        project: &project.dir,
+        build: &project.build,
+        op: project.op.as_ref(),
+        verified,
+        measured: &measured,
+        provenance: project.provenance(),
+    };
+    Ok(package::bundle(&contents)?)
+}

@@ -1,0 +1,56 @@
+//! `completions` and `man`: generated from the same tree as `--help`.
+
+use clap::{Args as ClapArgs, CommandFactory};
+
+use crate::base::session::Session;
+use crate::cli::Cli;
+use crate::exit::Failure;
+
+/// Print a completion script for a shell
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Example:\n  kernelwright completions bash > ~/.local/share/bash-completion/completions/kernelwright"
+)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    shell: clap_complete::Shell,
+}
+
+/// Print the manual page
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Example:\n  kernelwright man | man -l -")]
+pub struct ManArgs {
+    /// The page of one command, e.g. `make`; default: the page of the program
+    command: Option<String>,
+}
+
+/// Prints a completion script.
+pub fn completions(args: &CompletionsArgs, session: &Session) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "kernelwright", &mut script);
+    session.report.raw(&String::from_utf8_lossy(&script));
+    Ok(())
+}
+
+/// Prints a manual page.
+pub fn man(args: &ManArgs, session: &Session) -> Result<(), Failure> {
+    let mut command = Cli::command();
+    command.build();
+    if let Some(name) = &args.command {
+        let Some(found) = command.find_subcommand(name) else {
+            let error = Cli::command().error(
+                clap::error::ErrorKind::InvalidValue,
+                format!("there is no command `{name}`; `kernelwright --help` lists them"),
+            );
+            let _closed = error.print();
+            return Err(Failure::told(crate::exit::USAGE));
+        };
+        command = found.clone();
+    }
+    let mut page = Vec::new();
+    // Rendering into memory cannot fail.
+    let _infallible = clap_mangen::Man::new(command).render(&mut page);
+    session.report.raw(&String::from_utf8_lossy(&page));
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! `verify`: builds what is not built, then judges it. A kernel that is wrong or cheats is refused by name.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args as ClapArgs;
+use miette::Diagnostic;
+use serde_json::json;
+use thiserror::Error;
+
+use crate::base::files;
+use crate::base::report::Event;
+use crate::base::session::Session;
+use crate::compile::artifact::Artifact;
+use crate::exit::{self, Failure};
+use crate::toolchain::{Extras, PythonRuntime, python};
+use crate::verify::{self, Evidence, Options, Outcome, Verdict, Verified};
+
+use super::build::{self, Selection};
+use super::project::{self, Project, ProjectDir};
+
+/// Judge every variant against the fp64 reference, and against cheats
+///
+/// Numerics, guard bands, poisoned outputs, replay and more run in processes of their own with fresh random inputs;
+/// binaries are read for architectures, registers, spills and portability. What cannot be checked here is said.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    project: ProjectDir,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How the judge works; shared with `make`.
+#[derive(Debug, Clone, ClapArgs)]
+#[group(id = "judging")]
+pub struct How {
+    /// Judge again even when this build was verified before
+    #[arg(long)]
+    pub fresh: bool,
+    /// Repeat an earlier run with its seed; default: a new secret one
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Refuse a build that needs a newer system than manylinux_2_28
+    #[arg(long)]
+    pub require_portable: bool,
+}
+
+/// A refusal, as an error with the code of the check that refused.
+#[derive(Debug, Error)]
+#[error("{variant} is refused: {summary}")]
+struct Refusal {
+    variant: String,
+    code: String,
+    summary: String,
+    log: PathBuf,
+}
+
+impl Diagnostic for Refusal {
+    fn code<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        Some(Box::new(&self.code))
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        Some(Box::new(format!(
+            "docs/formats.md says what the check does; all that was found is in {}",
+            self.log.display()
+        )))
+    }
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let project = project::load(&args.project.dir, session)?;
+    let artifacts = build::build(&project, &args.selection, session)?;
+    let python = runtime(&project, session)?;
+    let judged = verify(&project, artifacts, &args.how, &python, session)?;
+    let rows: Vec<_> = judged
+        .iter()
+        .map(|judged| json!({ "variant": judged.variant, "evidence": judged.verdict.evidence() }))
+        .collect();
+    let human: String = judged.iter().map(table).collect();
+    session.report.result("verify", &json!({ "variants": rows }), &human);
+    accept(judged, &project).map(drop)
+}
+
+/// The Python that judges.
+pub fn runtime(project: &Project, session: &Session) -> Result<PythonRuntime, Failure> {
+    Ok(python::runtime(session, &project::torch_of(project)?, Extras { client: false })?)
+}
+
+/// The verdict on one variant.
+#[derive(Debug)]
+pub struct Judged {
+    /// The variant's name.
+    pub variant: String,
+    /// What the judge says.
+    pub verdict: Verdict,
+}
+
+/// Where the evidence on a variant lies in a project.
+pub fn evidence_path(project: &Path, variant: &str) -> PathBuf {
+    project.join(".kernelwright/verdicts").join(format!("{variant}.json"))
+}
+
+/// Judges every artifact, or recalls the verdict on the same build.
+pub fn verify(
+    project: &Project,
+    artifacts: Vec<Artifact>,
+    how: &How,
+    python: &PythonRuntime,
+    session: &Session,
+) -> Result<Vec<Judged>, Failure> {
+    let meaning = project.op.as_ref().map(|op| verify::op_digest(op, &project.dir)).transpose()?;
+    let options = Options { seed: how.seed, require_portable: how.require_portable, ..Options::standard() };
+    let mut judged = Vec::new();
+    for artifact in artifacts {
+        let variant = artifact.variant.clone();
+        let path = evidence_path(&project.dir, &variant);
+        let started = Instant::now();
+        let earlier = if how.fresh { None } else { verify::recall(&artifact, &path, meaning) };
+        let cached = earlier.is_some();
+        let verdict = match earlier {
+            Some(verified) => Verdict::Verified(verified),
+            None => {
+                verify::judge(artifact, project.op.as_ref(), &project.dir, Some(python), &options, session)?
+            }
+        };
+        if !cached {
+            let text = serde_json::to_string_pretty(verdict.evidence()).unwrap_or_default();
+            files::write(&path, text)?;
+        }
+        session.report.emit(&Event::Done {
+            action: if matches!(verdict, Verdict::Verified(_)) { "verified" } else { "refused" },
+            subject: &variant,
+            detail: &line(verdict.evidence()),
+            seconds: started.elapsed().as_secs_f64(),
+            cached,
+        });
+        judged.push(Judged { variant, verdict });
+    }
+    Ok(judged)
+}
+
+/// The verified artifacts, or the reason of every refusal.
+pub fn accept(judged: Vec<Judged>, project: &Project) -> Result<Vec<Verified<Artifact>>, Failure> {
+    let mut verified = Vec::new();
+    let mut reports = Vec::new();
+    for Judged { variant, verdict } in judged {
+        match verdict {
+            Verdict::Verified(artifact) => verified.push(artifact),
+            Verdict::Refused { evidence, .. } => {
+                let refused = evidence.checks.iter().filter(|check| check.outcome == Outcome::Refused);
+                reports.extend(refused.map(|check| {
+                    miette::Report::new(Refusal {
+                        variant: variant.clone(),
+                        code: check.code.clone(),
+                        summary: check.summary.clone(),
+                        log: evidence_path(&project.dir, &variant),
+                    })
+                }));
+            }
+        }
+    }
+    if reports.is_empty() { Ok(verified) } else { Err(Failure { exit: exit::VERIFY, reports }) }
+}
+
+/// How many checks ended how: `9 checks passed, 1 skipped`.
+pub fn line(evidence: &Evidence) -> String {
+    let count = |outcome| evidence.checks.iter().filter(|check| check.outcome == outcome).count();
+    let mut parts = vec![format!("{} checks passed", count(Outcome::Passed))];
+    for (outcome, word) in
+        [(Outcome::Refused, "refused"), (Outcome::Warned, "warned"), (Outcome::Skipped, "skipped")]
+    {
+        if count(outcome) > 0 {
+            parts.push(format!("{} {word}", count(outcome)));
+        }
+    }
+    parts.join(", ")
+}
+
+/// Every check of one variant, a line each.
+fn table(judged: &Judged) -> String {
+    let evidence = judged.verdict.evidence();
+    let mut text = format!("{}: {}\n", judged.variant, line(evidence));
+    for check in &evidence.checks {
+        let word = match check.outcome {
+            Outcome::Passed => "passed",
+            Outcome::Refused => "REFUSED",
+            Outcome::Skipped => "skipped",
+            Outcome::Warned => "warned",
+        };
+        text += &format!("  {word:<8} {:<20} {}\n", check.name, check.summary);
+    }
+    text
+}

@@ -1,0 +1,146 @@
+//! A compiler's complaint, read so that it can be shown with the source line.
+//!
+//! Owns: the text forms of GCC, Clang and nvcc diagnostics.
+//! Never: hides the log; its place is always named.
+
+use std::path::Path;
+
+use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
+use thiserror::Error;
+
+use crate::base::files;
+use crate::base::process::Ending;
+
+/// What a compiler or linker said when it failed.
+#[derive(Debug, Error)]
+#[error("{unit} does not build for {variant}: {message}")]
+pub struct Complaint {
+    unit: String,
+    variant: String,
+    message: String,
+    help: String,
+    place: Option<(NamedSource<String>, usize, String)>,
+}
+
+impl Diagnostic for Complaint {
+    fn code<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        Some(Box::new(if self.unit == "link" { "compile::link" } else { "compile::unit" }))
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        Some(Box::new(&self.help))
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.place.as_ref().map(|(source, ..)| source as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let (_, offset, message) = self.place.as_ref()?;
+        Some(Box::new(std::iter::once(LabeledSpan::new(Some(message.clone()), *offset, 1))))
+    }
+}
+
+/// Where a compiler points and what it says there.
+#[derive(Debug, PartialEq, Eq)]
+struct Pointed<'a> {
+    file: &'a str,
+    line: usize,
+    column: usize,
+    message: &'a str,
+}
+
+/// Reads the first error of a log. `project` is where relative file names start.
+pub fn read(unit: &str, variant: &str, text: &str, ending: Ending, log: &Path, project: &Path) -> Complaint {
+    let pointed = text.lines().find_map(point);
+    let place = pointed.as_ref().and_then(|pointed| {
+        let source = files::read_text(&project.join(pointed.file)).ok()?;
+        let offset = offset_of(&source, pointed.line, pointed.column)?;
+        Some((
+            NamedSource::new(pointed.file, source).with_language("C++"),
+            offset,
+            pointed.message.to_owned(),
+        ))
+    });
+    let message = match &pointed {
+        Some(pointed) if place.is_some() => {
+            format!("the compiler {ending} with an error in {} line {}", pointed.file, pointed.line)
+        }
+        Some(pointed) => format!("{} ({}:{})", pointed.message, pointed.file, pointed.line),
+        None => last_words(text).unwrap_or_else(|| format!("the command {ending} and said nothing")),
+    };
+    let errors = text.lines().filter(|line| point(line).is_some()).count();
+    let more = if errors > 1 { format!("{errors} errors in all; ") } else { String::new() };
+    Complaint {
+        unit: unit.to_owned(),
+        variant: variant.to_owned(),
+        message,
+        help: format!("{more}the whole log with the command: {}", log.display()),
+        place,
+    }
+}
+
+/// `file:line:column: error: text` (GCC, Clang) or `file(line): error: text` (nvcc's front end).
+fn point(line: &str) -> Option<Pointed<'_>> {
+    let (head, message) = [": fatal error: ", ": error: ", "): error: ", "): fatal error: "]
+        .iter()
+        .find_map(|mark| line.split_once(mark))?;
+    if let Some((file, number)) = head.rsplit_once('(') {
+        return Some(Pointed { file, line: number.trim_end_matches(')').parse().ok()?, column: 1, message });
+    }
+    let mut parts = head.rsplitn(3, ':');
+    let (last, middle) = (parts.next()?, parts.next()?);
+    match (parts.next(), middle.parse(), last.parse()) {
+        (Some(file), Ok(line), Ok(column)) => Some(Pointed { file, line, column, message }),
+        (None, _, Ok(line)) => Some(Pointed { file: middle, line, column: 1, message }),
+        _ => None,
+    }
+}
+
+/// What a linker or a crashed tool said last.
+fn last_words(text: &str) -> Option<String> {
+    let telling = |line: &&str| {
+        let line = line.to_ascii_lowercase();
+        ["error", "undefined reference", "cannot find", "not found", "killed"]
+            .iter()
+            .any(|mark| line.contains(mark))
+    };
+    let line = text.lines().find(telling).or_else(|| text.lines().rfind(|line| !line.trim().is_empty()))?;
+    Some(line.trim().to_owned())
+}
+
+fn offset_of(source: &str, line: usize, column: usize) -> Option<usize> {
+    let start: usize = source.split_inclusive('\n').take(line.checked_sub(1)?).map(str::len).sum();
+    let text = source.get(start..)?.lines().next()?;
+    let indent = text.len() - text.trim_start().len();
+    let shift = if column > 1 { column - 1 } else { indent };
+    let offset = start + shift.min(text.len().saturating_sub(1));
+    source.is_char_boundary(offset).then_some(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_both_forms() {
+        let gcc = point("src/a.cpp:12:7: error: 'x' was not declared in this scope").unwrap();
+        assert_eq!((gcc.file, gcc.line, gcc.column), ("src/a.cpp", 12, 7));
+        let nvcc = point("src/a.cu(30): error: identifier \"y\" is undefined").unwrap();
+        assert_eq!((nvcc.file, nvcc.line, nvcc.message), ("src/a.cu", 30, "identifier \"y\" is undefined"));
+        assert_eq!(point("1 error detected in the compilation of \"src/a.cu\"."), None);
+    }
+
+    #[test]
+    fn points_at_the_first_letter_of_a_line() {
+        assert_eq!(offset_of("ab\n  cd\n", 2, 1), Some(5));
+        assert_eq!(offset_of("ab\n  cd\n", 2, 4), Some(6));
+        assert_eq!(offset_of("ab\n", 9, 1), None);
+    }
+
+    #[test]
+    fn a_silent_death_is_said() {
+        let complaint = read("a.cu", "v", "", Ending::Signal(11), Path::new("log"), Path::new("."));
+        assert!(complaint.to_string().contains("SIGSEGV"), "{complaint}");
+    }
+}

@@ -1,0 +1,66 @@
+//! The card: what a person reads on the kernel's page. The project's CARD.md, then what was built and measured.
+//!
+//! Owns: the sections `Variants` and `Results`.
+//! Never: states a figure that is not in a measurement.
+
+use std::fmt::Write as _;
+
+use crate::base::files;
+
+use super::Contents;
+
+/// The card's text.
+pub fn render(contents: &Contents<'_>, variants: &[String]) -> String {
+    let mut text =
+        files::read_text(&contents.project.join("CARD.md")).unwrap_or_else(|_| default_head(contents));
+    while !text.ends_with("\n\n") {
+        text.push('\n');
+    }
+    text.push_str("## Variants\n\n");
+    for variant in variants {
+        let _infallible = writeln!(text, "- `{variant}`");
+    }
+    text.push_str("\n## Results\n\n");
+    text.push_str(&results(contents));
+    text
+}
+
+/// For a project that has no CARD.md of its own.
+fn default_head(contents: &Contents<'_>) -> String {
+    let general = &contents.build.general;
+    let description =
+        contents.op.and_then(|op| op.description.as_ref()).map_or("", |text| text.value.as_str());
+    format!(
+        "---\nlibrary_name: kernels\nlicense: {}\ntags:\n- kernel\n---\n\n# {}\n\n{description}\n",
+        general.license.value.to_lowercase(),
+        general.name.as_str(),
+    )
+}
+
+/// Ratios of every measurement as a Markdown table, with device and date; a sentence when nothing was measured.
+fn results(contents: &Contents<'_>) -> String {
+    if contents.measured.is_empty() {
+        return "Not measured yet.\n".to_owned();
+    }
+    let mut text =
+        String::from("| workload | dtype | regime | device | versus | speed-up [95% interval] | date |\n");
+    text.push_str("|---|---|---|---|---|---|---|\n");
+    for measurement in contents.measured {
+        for ratio in &measurement.ratios {
+            let _infallible = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {:.2}x [{:.2}, {:.2}] | {} |",
+                measurement.workload,
+                measurement.dtype,
+                measurement.regime,
+                measurement.device,
+                ratio.versus,
+                ratio.ratio,
+                ratio.low,
+                ratio.high,
+                measurement.date,
+            );
+        }
+    }
+    text
+}

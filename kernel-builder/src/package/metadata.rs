@@ -1,0 +1,101 @@
+//! `metadata.json` of a variant, as the `kernels` client 0.17 reads it (huggingface/kernels, kernels-data/src/metadata.rs).
+//!
+//! Owns: its fields and the digest over the variant's files.
+//! Never: writes a field whose value is not known; unknown keys are ignored by the client, wrong ones are not.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kernel_plan::spec::BuildSpec;
+use kernel_plan::spec::build::{KernelDepend, KernelPin};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::base::files::{self, FileError};
+use crate::compile::artifact::Artifact;
+
+/// Where the sources of a kernel came from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Provenance {
+    /// The commit of the repository that holds the project, 40 hexadecimal digits; absent outside of one.
+    pub commit: Option<String>,
+    /// Whether files of the project differ from that commit.
+    pub dirty: bool,
+}
+
+/// The oldest client that reads this layout; with dependencies on other kernels, the first that resolves them.
+const CLIENT: &str = "0.14.0";
+const CLIENT_WITH_KERNEL_DEPENDS: &str = "0.17.0";
+
+/// SHA-256 of every file of a variant's folder, in base64, by its path.
+pub fn digests(folder: &Path) -> Result<Vec<(String, String)>, FileError> {
+    let names = files::walk(folder, super::is_shipped)?;
+    names
+        .into_iter()
+        .filter(|name| name.as_os_str() != "metadata.json")
+        .map(|name| {
+            let digest = Sha256::digest(files::read(&folder.join(&name))?);
+            Ok((name.display().to_string(), STANDARD.encode(digest)))
+        })
+        .collect()
+}
+
+/// The text of `metadata.json`: same inputs, same bytes.
+pub fn render(
+    build: &BuildSpec,
+    artifact: &Artifact,
+    provenance: &Provenance,
+    digests: &[(String, String)],
+) -> String {
+    let general = &build.general;
+    let own = general.backend_depends.iter().find(|depends| depends.backend.as_str() == artifact.backend);
+    let python = general.python_depends.iter().chain(own.iter().flat_map(|own| &own.python));
+    let kernels: Vec<Value> = general
+        .kernel_depends
+        .iter()
+        .chain(own.iter().flat_map(|own| &own.kernels))
+        .map(kernel_depend)
+        .collect();
+    let mut backend = json!({ "type": artifact.backend });
+    if !artifact.capabilities.is_empty() {
+        backend["archs"] = json!(artifact.capabilities);
+    }
+    let mut fields = Map::new();
+    let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    put("name", json!(general.name.as_str()));
+    put("id", json!(artifact.id));
+    put("version", json!(general.version.value));
+    put("license", json!(general.license.value));
+    if let Some(upstream) = &general.upstream {
+        put("upstream", json!(upstream.value));
+    }
+    if let Some(source) = &general.source {
+        put("source", json!(source.value));
+    }
+    put("python-depends", python.map(|name| json!(name.value)).collect());
+    let client = if kernels.is_empty() { CLIENT } else { CLIENT_WITH_KERNEL_DEPENDS };
+    if !kernels.is_empty() {
+        put("kernel-depends", Value::Array(kernels));
+    }
+    put("backend", backend);
+    put("kernels-minver", json!(client));
+    let files: Map<String, Value> =
+        digests.iter().map(|(name, digest)| (name.clone(), json!(digest))).collect();
+    put("digest", json!({ "algorithm": "sha256", "files": files }));
+    let mut origin = json!({ "kernel-builder": { "version": env!("CARGO_PKG_VERSION") } });
+    if let Some(commit) = &provenance.commit {
+        origin["kernel"] = json!({ "commit": commit, "dirty": provenance.dirty });
+    }
+    put("provenance", origin);
+    let mut text = serde_json::to_string_pretty(&fields).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn kernel_depend(depend: &KernelDepend) -> Value {
+    match &depend.pin {
+        KernelPin::Version(version) => json!({ "repo-id": depend.repo_id.value, "version": version }),
+        KernelPin::Revision(revision) => json!({ "repo-id": depend.repo_id.value, "revision": revision }),
+    }
+}

@@ -1,0 +1,153 @@
+//! Bundles verified artifacts in the hub's layout: `build/<variant>/...` with `metadata.json`, `build/CARD.md`.
+//!
+//! Owns: the layout, the metadata, the card.
+//! Never: takes an artifact that was not verified; sends anything anywhere.
+
+use std::path::{Path, PathBuf};
+
+use kernel_plan::spec::{BuildSpec, OpSpec};
+use miette::Diagnostic;
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files::{self, FileError};
+use crate::bench::Measurement;
+use crate::compile::artifact::Artifact;
+use crate::exit::{self, StageError};
+use crate::verify::Verified;
+
+pub mod card;
+pub mod metadata;
+
+pub use metadata::Provenance;
+
+/// Why a bundle could not be made.
+#[derive(Debug, Error, Diagnostic)]
+pub enum PackageError {
+    /// A file could not be read or written.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    File(#[from] FileError),
+}
+
+impl StageError for PackageError {
+    fn exit(&self) -> u8 {
+        exit::PACKAGE
+    }
+}
+
+/// A kernel in the hub's layout, ready to be published.
+#[derive(Debug, Clone, Serialize)]
+pub struct Bundle {
+    /// The kernel's name.
+    pub name: String,
+    /// The kernel's major version: its branch on a hub is `v<version>`.
+    pub version: u64,
+    /// The folder: `build` of the project.
+    pub dir: PathBuf,
+    /// The variants inside.
+    pub variants: Vec<String>,
+    /// Files outside of the variants that are published too, as (path in the publication, path here).
+    pub extra: Vec<(PathBuf, PathBuf)>,
+    /// Digest over every file of the bundle.
+    pub digest: Digest,
+}
+
+/// What a bundle is made from.
+#[derive(Debug)]
+pub struct Contents<'a> {
+    /// The project's folder.
+    pub project: &'a Path,
+    /// build.toml.
+    pub build: &'a BuildSpec,
+    /// op.toml, where there is one.
+    pub op: Option<&'a OpSpec>,
+    /// The variants that were verified.
+    pub verified: &'a [Verified<Artifact>],
+    /// What was measured, for the card.
+    pub measured: &'a [Measurement],
+    /// Where the sources came from.
+    pub provenance: Provenance,
+}
+
+/// Makes `build/` of the project: every variant with its metadata, and the card. The old folder is replaced as a whole.
+pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
+    let dir = contents.project.join("build");
+    let staged = files::staging_beside(&dir)?;
+    let mut variants = Vec::new();
+    for verified in contents.verified {
+        let artifact = verified.inner();
+        let folder = staged.path().join(&artifact.variant);
+        for name in files::walk(&artifact.dir, is_shipped)? {
+            files::copy(&artifact.dir.join(&name), &folder.join(&name))?;
+        }
+        let shipped = metadata::digests(&folder)?;
+        let text = metadata::render(contents.build, artifact, &contents.provenance, &shipped);
+        files::write(&folder.join("metadata.json"), text)?;
+        variants.push(artifact.variant.clone());
+    }
+    variants.sort();
+    files::write(&staged.path().join("CARD.md"), card::render(contents, &variants))?;
+    let digest = bundle_digest(staged.path())?;
+    // An equal bundle stays as it is, so that its time stamps do not say that something happened.
+    if !files::is_dir(&dir) || bundle_digest(&dir)? != digest {
+        files::replace_dir(staged, &dir)?;
+    }
+    let general = &contents.build.general;
+    Ok(Bundle {
+        name: general.name.to_string(),
+        version: general.version.value,
+        variants,
+        extra: extra_files(contents.project)?,
+        digest,
+        dir,
+    })
+}
+
+/// The bundle that lies in `build/` of a project, for `publish` on its own; `None` when there is none.
+pub fn existing(project: &Path, build: &BuildSpec) -> Result<Option<Bundle>, PackageError> {
+    let dir = project.join("build");
+    if !files::exists(&dir.join("CARD.md")) {
+        return Ok(None);
+    }
+    let mut variants: Vec<String> = files::walk(&dir, is_shipped)?
+        .iter()
+        .filter(|path| path.ends_with("metadata.json") && path.components().count() == 2)
+        .filter_map(|path| Some(path.parent()?.display().to_string()))
+        .collect();
+    variants.sort();
+    let general = &build.general;
+    Ok(Some(Bundle {
+        name: general.name.to_string(),
+        version: general.version.value,
+        variants,
+        extra: extra_files(project)?,
+        digest: bundle_digest(&dir)?,
+        dir,
+    }))
+}
+
+/// Python's caches are made on loading and are no part of a package.
+pub(crate) fn is_shipped(folder: &Path) -> bool {
+    !folder.ends_with("__pycache__")
+}
+
+fn bundle_digest(dir: &Path) -> Result<Digest, FileError> {
+    let mut builder = DigestBuilder::new("bundle-1");
+    for name in files::walk(dir, is_shipped)? {
+        builder = builder.field(&name.display().to_string(), files::read(&dir.join(&name))?);
+    }
+    Ok(builder.finish())
+}
+
+/// `benchmarks/` goes to the version branch of a hub, beside `build/`.
+fn extra_files(project: &Path) -> Result<Vec<(PathBuf, PathBuf)>, FileError> {
+    let folder = project.join("benchmarks");
+    if !files::is_dir(&folder) {
+        return Ok(Vec::new());
+    }
+    let names = files::walk(&folder, is_shipped)?;
+    let python = names.into_iter().filter(|name| name.extension().is_some_and(|ending| ending == "py"));
+    Ok(python.map(|name| (Path::new("benchmarks").join(&name), folder.join(&name))).collect())
+}

@@ -1,0 +1,100 @@
+//! The C++ compiler of the machine, and the small libraries that are made with it.
+//!
+//! Owns: finding the compiler; the empty libraries with PyTorch's names. Never: compiles a kernel.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kernel_plan::kit::Compiler;
+use kernel_plan::plan::CommandLine;
+
+use super::error::ToolchainError;
+use super::state::{self, Stamp};
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::process::{self, Limits};
+use crate::base::session::Session;
+use crate::base::{env, files};
+
+/// PyTorch's libraries that an extension depends on.
+const SONAMES: &[&str] =
+    &["libc10.so", "libtorch.so", "libtorch_cpu.so", "libtorch_cuda.so", "libc10_cuda.so"];
+
+/// Where the compiler is: CXX, else the first of the usual names. Starts nothing.
+pub(super) fn find() -> Result<PathBuf, ToolchainError> {
+    if let Some(asked) = env::text(env::CXX) {
+        return process::find(&asked).ok_or_else(|| ToolchainError::NoCompiler {
+            asked: format!("CXX is `{asked}`, which is not a program"),
+        });
+    }
+    ["g++", "c++", "clang++"].into_iter().find_map(process::find).ok_or_else(|| ToolchainError::NoCompiler {
+        asked: "none of `g++`, `c++` and `clang++` is on PATH".to_owned(),
+    })
+}
+
+/// Asks the compiler what it is. The stamps are of the programs that its identity depends on.
+pub(super) fn describe(program: &Path) -> Result<(Compiler, Vec<Stamp>), ToolchainError> {
+    let version = said(program, &["--version"])?.lines().next().unwrap_or_default().trim().to_owned();
+    // The driver is a small program; what compiles is cc1plus, which may be updated on its own.
+    let proper = said(program, &["-print-prog-name=cc1plus"]).unwrap_or_default();
+    let proper = process::find(proper.trim());
+    let stamps: Vec<Stamp> =
+        std::iter::once(program.to_owned()).chain(proper).filter_map(|path| state::stamp_of(&path)).collect();
+    let mut builder = DigestBuilder::new("cxx").field("version", &version);
+    for (path, size, time) in &stamps {
+        builder = builder.field("stamp", format!("{} {size} {time}", path.display()));
+    }
+    let id = builder.finish().to_string();
+    Ok((Compiler { program: program.to_owned(), version, id }, stamps))
+}
+
+fn said(program: &Path, args: &[&str]) -> Result<String, ToolchainError> {
+    let line = CommandLine::new(program).args(args.iter().copied());
+    let done = process::run(&line, Limits::wall(Duration::from_secs(30)))?;
+    if done.ending.success() {
+        return Ok(done.stdout_text());
+    }
+    Err(ToolchainError::BrokenCompiler { program: program.to_owned(), said: state::last_words(&done) })
+}
+
+/// The folder of empty libraries to link an extension with. An extension must name PyTorch's libraries as needed, or
+/// it cannot be loaded; empty ones of the same name serve to link, and are made in a fraction of a second.
+pub(super) fn stubs(session: &Session, compiler: &Compiler) -> Result<PathBuf, ToolchainError> {
+    let id = SONAMES
+        .iter()
+        .fold(DigestBuilder::new("stubs").field("cxx", &compiler.id), |id, name| id.field("name", name));
+    let folder = session.cache.join("stubs").join(id.finish().short(16));
+    if files::is_dir(&folder) {
+        return Ok(folder);
+    }
+    let staging = files::staging_beside(&folder)?;
+    for name in SONAMES {
+        library(&compiler.program, name, "", &staging.path().join(name))?;
+    }
+    files::replace_dir(staging, &folder)?;
+    Ok(folder)
+}
+
+/// A shared library from C source; an empty one takes nothing from the C library either.
+pub(super) fn library(program: &Path, soname: &str, source: &str, to: &Path) -> Result<(), ToolchainError> {
+    let scratch = files::scratch()?;
+    let file = scratch.path().join("library.c");
+    files::write(&file, source)?;
+    let mut line = CommandLine::new(program).args(["-shared", "-fPIC", "-O1", "-w"]);
+    if source.is_empty() {
+        line = line.arg("-nostdlib");
+    }
+    let line = line.arg(format!("-Wl,-soname,{soname}")).arg("-o").path(to).args(["-x", "c"]).path(&file);
+    let done = process::run(&line, Limits::wall(Duration::from_secs(120)))?;
+    if done.ending.success() {
+        return Ok(());
+    }
+    Err(ToolchainError::BrokenCompiler { program: program.to_owned(), said: state::last_words(&done) })
+}
+
+/// The folder with our `registration.h`, named after its content.
+pub(super) fn extension_include(session: &Session) -> Result<PathBuf, ToolchainError> {
+    let text = include_str!("../../resources/registration.h");
+    let folder = session.cache.join("include").join(Digest::of(text.as_bytes()).short(16));
+    files::write_if_changed(&folder.join("registration.h"), text)?;
+    Ok(folder)
+}

@@ -1,0 +1,268 @@
+//! What can go wrong with a toolchain, and what to do about it.
+//!
+//! Owns: the messages and the exit code of this stage. Never: decides.
+
+use std::path::PathBuf;
+
+use miette::Diagnostic;
+use thiserror::Error;
+
+use super::zip::ZipError;
+use crate::base::files::FileError;
+use crate::base::http::HttpError;
+use crate::base::process::ProcessError;
+use crate::exit::{self, StageError};
+
+/// Why there is no toolchain, or no Python.
+#[derive(Debug, Error, Diagnostic)]
+pub enum ToolchainError {
+    /// No interpreter.
+    #[error("there is no Python: neither `python3` nor `python` is on PATH")]
+    #[diagnostic(
+        code(toolchain::python_missing),
+        help("install it (`apt install python3 python3-pip`), or name one in KERNELWRIGHT_PYTHON")
+    )]
+    NoPython,
+    /// KERNELWRIGHT_PYTHON names nothing.
+    #[error("KERNELWRIGHT_PYTHON names `{asked}`, which is not a program")]
+    #[diagnostic(
+        code(toolchain::python_missing),
+        help("unset it, or name an interpreter such as `/usr/bin/python3`")
+    )]
+    NoSuchPython {
+        /// What it says.
+        asked: String,
+    },
+    /// The interpreter does not run.
+    #[error("`{}` cannot be used: {said}", program.display())]
+    #[diagnostic(
+        code(toolchain::python_broken),
+        help("repair it, or name another one in KERNELWRIGHT_PYTHON")
+    )]
+    BrokenPython {
+        /// The interpreter.
+        program: PathBuf,
+        /// What it printed.
+        said: String,
+    },
+    /// Nobody can ask the package index.
+    #[error("`{}` has no pip, and there is no uv on PATH", python.display())]
+    #[diagnostic(code(toolchain::pip_missing), help("install one of them: `apt install python3-pip`"))]
+    NoPip {
+        /// The interpreter.
+        python: PathBuf,
+    },
+    /// No C++ compiler.
+    #[error("there is no C++ compiler: {asked}")]
+    #[diagnostic(
+        code(toolchain::compiler_missing),
+        help("install one (`apt install g++`), or name one in the environment variable CXX")
+    )]
+    NoCompiler {
+        /// Where it was looked for.
+        asked: String,
+    },
+    /// The compiler does not work.
+    #[error("`{}` cannot be used as a C++ compiler: {said}", program.display())]
+    #[diagnostic(
+        code(toolchain::compiler_broken),
+        help("reinstall it (`apt install g++`), or name another one in CXX")
+    )]
+    BrokenCompiler {
+        /// The compiler.
+        program: PathBuf,
+        /// What it printed.
+        said: String,
+    },
+    /// A CUDA version without pins.
+    #[error("no wheels are known for CUDA {version}; known: {known}")]
+    #[diagnostic(
+        code(toolchain::unknown_cuda),
+        help("build for one of the known versions, or use an installed toolkit: `--toolchain system`")
+    )]
+    UnknownCuda {
+        /// What was asked.
+        version: String,
+        /// What there is.
+        known: String,
+    },
+    /// A PyTorch release without pins.
+    #[error("no wheels are known for PyTorch {version}; known: {known}")]
+    #[diagnostic(
+        code(toolchain::unknown_torch),
+        help(
+            "build for one of the known releases, or use the torch of the active Python: `--toolchain system`"
+        )
+    )]
+    UnknownTorch {
+        /// What was asked.
+        version: String,
+        /// What there is.
+        known: String,
+    },
+    /// The index did not answer, or has no such release.
+    #[error("pip cannot find {wanted}: {said}")]
+    #[diagnostic(
+        code(toolchain::index),
+        help(
+            "check the network and pip's settings (`pip config list`); PyTorch has no wheels for Pythons that are very old or very new: name another one in KERNELWRIGHT_PYTHON"
+        )
+    )]
+    Index {
+        /// Names and versions.
+        wanted: String,
+        /// Pip's last words.
+        said: String,
+    },
+    /// Pip could not install.
+    #[error("pip cannot install {wanted}: {said}")]
+    #[diagnostic(
+        code(toolchain::install),
+        help("check the network, the free space of the cache and `pip config list`")
+    )]
+    Install {
+        /// Requirements.
+        wanted: String,
+        /// Pip's last words.
+        said: String,
+    },
+    /// The download failed.
+    #[error("cannot fetch {wheel}")]
+    #[diagnostic(
+        code(toolchain::download),
+        help("check the network and run the same command again: it continues where it stopped")
+    )]
+    Download {
+        /// The wheel.
+        wheel: String,
+        /// Why.
+        #[source]
+        cause: HttpError,
+    },
+    /// What came is not what the index or the wheel promised.
+    #[error("{wheel} is damaged: {why}")]
+    #[diagnostic(
+        code(toolchain::damaged),
+        help(
+            "run the same command again; when it happens twice, a mirror or proxy between here and the index serves wrong bytes"
+        )
+    )]
+    Damaged {
+        /// The wheel.
+        wheel: String,
+        /// Which member, and how.
+        why: String,
+    },
+    /// The wheel is no zip file that we understand.
+    #[error("{wheel} cannot be read")]
+    #[diagnostic(
+        code(toolchain::damaged),
+        help("run the same command again; else report it with the name of the wheel")
+    )]
+    NotAZip {
+        /// The wheel.
+        wheel: String,
+        /// Why.
+        #[source]
+        cause: ZipError,
+    },
+    /// Downloads are refused.
+    #[error("this has to be fetched, but downloads are off: {missing}")]
+    #[diagnostic(
+        code(toolchain::offline),
+        help("run once without `--offline` and with KERNELWRIGHT_OFFLINE unset")
+    )]
+    Offline {
+        /// What, with sizes where they are known.
+        missing: String,
+    },
+    /// No installed CUDA.
+    #[error("there is no installed CUDA toolkit: neither CUDA_HOME nor PATH has `nvcc`")]
+    #[diagnostic(
+        code(toolchain::system_cuda_missing),
+        help("set CUDA_HOME (often /usr/local/cuda), or leave out `--toolchain system`: it is fetched then")
+    )]
+    NoSystemCuda,
+    /// Another CUDA is installed.
+    #[error("the installed CUDA toolkit is version {found}, but {wanted} is wanted (`{}`)", nvcc.display())]
+    #[diagnostic(
+        code(toolchain::system_cuda_version),
+        help("set CUDA_HOME to CUDA {wanted}, or leave out `--toolchain system`: it is fetched then")
+    )]
+    WrongSystemCuda {
+        /// The compiler that was found.
+        nvcc: PathBuf,
+        /// Its version.
+        found: String,
+        /// What was asked.
+        wanted: String,
+    },
+    /// The toolkit lacks a file.
+    #[error("the CUDA toolkit `{}` has no {lacks}", root.display())]
+    #[diagnostic(
+        code(toolchain::system_cuda_incomplete),
+        help("install the whole toolkit, or leave out `--toolchain system`")
+    )]
+    IncompleteCuda {
+        /// The folder.
+        root: PathBuf,
+        /// What is not there.
+        lacks: String,
+    },
+    /// No torch in the active Python.
+    #[error("`{}` has no torch {wanted}: {found}", python.display())]
+    #[diagnostic(
+        code(toolchain::system_torch),
+        help(
+            "install it there (`pip install torch=={wanted}.*`), name another Python in KERNELWRIGHT_PYTHON, or leave out `--toolchain system`"
+        )
+    )]
+    NoSystemTorch {
+        /// The interpreter.
+        python: PathBuf,
+        /// The release line.
+        wanted: String,
+        /// What is there instead.
+        found: String,
+    },
+    /// The environment that was made does not work.
+    #[error("the managed Python packages do not work: {said}")]
+    #[diagnostic(
+        code(toolchain::runtime_broken),
+        help(
+            "remove the folder `python` of the cache and try again; else name a Python with torch in KERNELWRIGHT_PYTHON"
+        )
+    )]
+    BrokenRuntime {
+        /// What the trial import printed.
+        said: String,
+    },
+    /// A file of the cache.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    File(#[from] FileError),
+    /// A program that could not be started, or ctrl-C.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Process(#[from] ProcessError),
+}
+
+impl ToolchainError {
+    /// A download that failed, or ctrl-C during it.
+    pub(super) fn download(wheel: &str, cause: HttpError) -> Self {
+        match cause {
+            HttpError::Interrupted => ProcessError::Interrupted.into(),
+            HttpError::File(error) => error.into(),
+            cause => Self::Download { wheel: wheel.to_owned(), cause },
+        }
+    }
+}
+
+impl StageError for ToolchainError {
+    fn exit(&self) -> u8 {
+        match self {
+            Self::Process(error) if matches!(error, ProcessError::Interrupted) => error.exit(),
+            _ => exit::TOOLCHAIN,
+        }
+    }
+}

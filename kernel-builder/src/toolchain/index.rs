@@ -1,0 +1,292 @@
+//! The package index, by way of pip: which file a release is, where it lies, and its digest.
+//!
+//! Owns: a private pip of a known version, pip's command lines and reports.
+//! Never: contains the address of an index, or writes one into the cache; pip's own settings decide.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kernel_plan::plan::CommandLine;
+use serde::{Deserialize, Serialize};
+
+use super::error::ToolchainError;
+use super::interpreter::Interpreter;
+use super::pins::{self, Part};
+use super::state;
+use crate::base::process::{self, Finished, Limits};
+use crate::base::report::Event;
+use crate::base::session::Session;
+use crate::base::{env, files};
+
+/// A file of the index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Release {
+    /// The wheel's file name.
+    pub(super) file: String,
+    /// SHA-256 of the whole wheel, as the index gives it, hexadecimal.
+    pub(super) sha256: String,
+}
+
+/// A file of the index and, for the time of this run, its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Located {
+    pub(super) release: Release,
+    pub(super) url: String,
+}
+
+/// What is known from earlier runs about the wheel of a release for this interpreter.
+pub(super) fn known(session: &Session, python: &Interpreter, part: &Part) -> Option<Release> {
+    state::load(&record(session, python, part))
+}
+
+fn record(session: &Session, python: &Interpreter, part: &Part) -> PathBuf {
+    session.cache.join("index").join(&python.tag).join(format!("{}-{}.json", part.name, part.version))
+}
+
+/// Asks pip for all of `parts` at once.
+pub(super) fn locate(
+    session: &Session,
+    python: &Interpreter,
+    parts: &[&Part],
+) -> Result<Vec<Located>, ToolchainError> {
+    let scratch = files::scratch()?;
+    let report = scratch.path().join("report.json");
+    let wanted: Vec<String> = parts.iter().map(|part| format!("{}=={}", part.name, part.version)).collect();
+    let line = pip(session, python, scratch.path())?
+        .args(["install", "--dry-run", "--ignore-installed", "--no-deps", "--only-binary=:all:"])
+        // Metadata by range: without it pip fetches each wheel to look into it.
+        .args(["--use-feature=fast-deps", "--quiet", "--report"])
+        .path(&report)
+        .args(&wanted);
+    let done = process::run(&line, Limits::wall(Duration::from_secs(900)))?;
+    let failed = |said| ToolchainError::Index { wanted: wanted.join(", "), said };
+    if !done.ending.success() {
+        return Err(failed(errors_of(&done)));
+    }
+    let located = read_report(&files::read_text(&report)?, parts).map_err(failed)?;
+    for (part, located) in parts.iter().zip(&located) {
+        state::save(&record(session, python, part), &located.release)?;
+    }
+    Ok(located)
+}
+
+/// Installs requirements into a folder; `what` names them for people.
+pub(super) fn install(
+    session: &Session,
+    python: &Interpreter,
+    requirements: &[String],
+    target: &Path,
+) -> Result<(), ToolchainError> {
+    let scratch = files::scratch()?;
+    let line = pip(session, python, scratch.path())?
+        .args([
+            "install",
+            "--only-binary=:all:",
+            "--no-compile",
+            "--no-user",
+            "--quiet",
+            "--no-warn-conflicts",
+        ])
+        .args(["--upgrade", "--target"])
+        .path(target)
+        .args(requirements);
+    let done = process::run(&line, Limits::wall(Duration::from_secs(7200)))?;
+    if done.ending.success() {
+        return Ok(());
+    }
+    Err(ToolchainError::Install { wanted: requirements.join(", "), said: errors_of(&done) })
+}
+
+/// Has pip fetch a whole wheel: for an index that wants credentials, which pip knows and we do not.
+pub(super) fn download(
+    session: &Session,
+    python: &Interpreter,
+    part: &Part,
+    folder: &Path,
+) -> Result<(), ToolchainError> {
+    let wanted = format!("{}=={}", part.name, part.version);
+    let line = pip(session, python, folder)?
+        .args(["download", "--no-deps", "--only-binary=:all:", "--quiet", "--dest"])
+        .path(folder)
+        .arg(&wanted);
+    let done = process::run(&line, Limits::wall(Duration::from_secs(7200)))?;
+    if done.ending.success() {
+        return Ok(());
+    }
+    Err(ToolchainError::Index { wanted, said: errors_of(&done) })
+}
+
+/// A command line that starts the private pip, which is fetched first where the cache has none.
+fn pip(session: &Session, python: &Interpreter, cwd: &Path) -> Result<CommandLine, ToolchainError> {
+    let version = pins::load().pip.version;
+    let folder = session.cache.join("pip").join(&version);
+    let program = folder.join("pip");
+    if !files::is_dir(&program) {
+        fetch_pip(session, python, &version, &folder)?;
+    }
+    Ok(client(CommandLine::new(&python.program), cwd).path(&program))
+}
+
+/// Adds what pip and uv need from the environment, and takes away the settings that would send packages elsewhere.
+fn client(line: CommandLine, cwd: &Path) -> CommandLine {
+    // Started in a folder of its own, so that no module of the user's hides one of pip's.
+    let mut line = line.cwd(cwd);
+    for (name, value) in env::index_client() {
+        line = line.env(name, value);
+    }
+    for (name, value) in [
+        ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+        ("PIP_NO_INPUT", "1"),
+        ("PIP_REQUIRE_VIRTUALENV", "0"),
+        ("PIP_USER", "0"),
+    ] {
+        line = line.env(name, value);
+    }
+    line
+}
+
+/// Older pips fetch whole wheels to answer a question, so one of a known version is kept in the cache. It comes
+/// through the pip that is there, or through uv.
+fn fetch_pip(
+    session: &Session,
+    python: &Interpreter,
+    version: &str,
+    folder: &Path,
+) -> Result<(), ToolchainError> {
+    let wanted = format!("pip=={version}");
+    if session.offline {
+        return Err(ToolchainError::Offline { missing: format!("{wanted} (2 MB)") });
+    }
+    let started = Instant::now();
+    let staging = files::staging_beside(folder)?;
+    let scratch = files::scratch()?;
+    let own = CommandLine::new(&python.program).args(["-m", "pip", "install", "--quiet", "--no-user"]);
+    let mut line = own.args(["--no-deps", "--only-binary=:all:", "--no-compile", "--target"]);
+    let here = CommandLine::new(&python.program).args(["-m", "pip", "--version"]).cwd(scratch.path());
+    if !process::run(&here, Limits::wall(Duration::from_secs(60)))?.ending.success() {
+        let uv =
+            process::find("uv").ok_or_else(|| ToolchainError::NoPip { python: python.program.clone() })?;
+        line = CommandLine::new(uv)
+            .args(["pip", "install", "--quiet", "--no-deps", "--python"])
+            .path(&python.program)
+            .arg("--target");
+    }
+    let line = client(line, scratch.path()).path(staging.path()).arg(&wanted);
+    let done = process::run(&line, Limits::wall(Duration::from_secs(600)))?;
+    if !done.ending.success() {
+        return Err(ToolchainError::Index { wanted, said: errors_of(&done) });
+    }
+    files::replace_dir(staging, folder)?;
+    session.report.emit(&Event::Done {
+        action: "fetched",
+        subject: &wanted,
+        detail: "to ask the package index without fetching whole wheels (1.8 MB)",
+        seconds: started.elapsed().as_secs_f64(),
+        cached: false,
+    });
+    Ok(())
+}
+
+/// Pip's `ERROR:` lines, else the end of what it printed.
+fn errors_of(done: &Finished) -> String {
+    let text = done.stderr_text();
+    let errors: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("ERROR: ")).collect();
+    match errors.len() {
+        0 => state::last_words(done),
+        count => errors[count.saturating_sub(2)..].join("; "),
+    }
+}
+
+/// What pip's installation report (format 1) says about `parts`, in their order.
+fn read_report(text: &str, parts: &[&Part]) -> Result<Vec<Located>, String> {
+    let report: Report = serde_json::from_str(text).map_err(|error| format!("its report: {error}"))?;
+    parts
+        .iter()
+        .map(|part| {
+            let entry = report
+                .install
+                .iter()
+                .find(|entry| normal(&entry.metadata.name) == normal(&part.name))
+                .ok_or_else(|| format!("its report lacks {}", part.name))?;
+            let hashes = entry.download_info.archive_info.hashes.as_ref();
+            let sha256 = hashes
+                .and_then(|hashes| hashes.sha256.clone())
+                .ok_or_else(|| format!("the index gives no sha256 for {}", part.name))?;
+            let url = entry.download_info.url.clone();
+            let name =
+                url.split(['#', '?']).next().and_then(|url| url.rsplit('/').next()).unwrap_or_default();
+            Ok(Located { release: Release { file: name.to_owned(), sha256 }, url })
+        })
+        .collect()
+}
+
+/// A project name as indexes compare it (PEP 503).
+fn normal(name: &str) -> String {
+    name.to_lowercase().replace(['_', '.'], "-")
+}
+
+#[derive(Deserialize)]
+struct Report {
+    install: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    metadata: Metadata,
+    download_info: DownloadInfo,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct DownloadInfo {
+    url: String,
+    #[serde(default)]
+    archive_info: ArchiveInfo,
+}
+
+#[derive(Deserialize, Default)]
+struct ArchiveInfo {
+    hashes: Option<Hashes>,
+}
+
+#[derive(Deserialize)]
+struct Hashes {
+    sha256: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = r#"{"version": "1", "pip_version": "25.3", "install": [
+        {"download_info": {"url": "https://index.invalid/packages/ab/Some_Part-1.2-py3-none-any.whl",
+          "archive_info": {"hash": "sha256=00ff", "hashes": {"sha256": "00ff"}}},
+         "is_direct": false, "requested": true, "metadata": {"name": "Some.Part", "version": "1.2"}},
+        {"download_info": {"url": "https://index.invalid/other-1-py3-none-any.whl"},
+         "metadata": {"name": "other", "version": "1"}}]}"#;
+
+    fn part(name: &str) -> Part {
+        Part { name: name.to_owned(), version: "1.2".to_owned(), megabytes: 1, take: vec![], skip: vec![] }
+    }
+
+    #[test]
+    fn finds_address_and_digest_in_the_report() {
+        let located = read_report(REPORT, &[&part("some-part")]).unwrap();
+        assert_eq!(located[0].release.file, "Some_Part-1.2-py3-none-any.whl");
+        assert_eq!(located[0].release.sha256, "00ff");
+        assert!(located[0].url.starts_with("https://index.invalid/"));
+    }
+
+    #[test]
+    fn says_what_the_report_lacks() {
+        assert_eq!(read_report(REPORT, &[&part("absent")]).unwrap_err(), "its report lacks absent");
+        assert_eq!(
+            read_report(REPORT, &[&part("other")]).unwrap_err(),
+            "the index gives no sha256 for other"
+        );
+    }
+}

@@ -1,0 +1,148 @@
+//! Which releases are fetched, read from the table beside this file.
+//!
+//! Owns: the shape of pins.toml. Never: knows an address.
+
+use serde::Deserialize;
+
+use super::error::ToolchainError;
+
+/// The table.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Pins {
+    pub(super) pip: Installer,
+    cuda: Vec<CudaPins>,
+    torch: Vec<TorchPins>,
+}
+
+/// The installer that is asked for addresses.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Installer {
+    pub(super) version: String,
+}
+
+/// One CUDA version.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CudaPins {
+    pub(super) version: String,
+    pub(super) wheels: Vec<Part>,
+    /// The folder inside the wheels that becomes the toolkit's root.
+    pub(super) root: String,
+    /// The runtime library, from the root.
+    pub(super) cudart: String,
+}
+
+/// One PyTorch release line.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TorchPins {
+    pub(super) line: String,
+    pub(super) version: String,
+    headers: HeaderPins,
+    pub(super) runtime: RuntimePins,
+}
+
+impl TorchPins {
+    /// The headers of this release, as a part of its wheel.
+    pub(super) fn header_part(&self) -> Part {
+        self.part(self.headers.megabytes, self.headers.take.clone(), Vec::new())
+    }
+
+    /// What running without a GPU needs of the wheel.
+    pub(super) fn runtime_part(&self) -> Part {
+        self.part(self.runtime.megabytes, self.runtime.take.clone(), self.runtime.skip.clone())
+    }
+
+    fn part(&self, megabytes: u32, take: Vec<String>, skip: Vec<String>) -> Part {
+        Part { name: "torch".to_owned(), version: self.version.clone(), megabytes, take, skip }
+    }
+}
+
+/// The headers of one release line.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HeaderPins {
+    megabytes: u32,
+    take: Vec<String>,
+}
+
+/// The managed Python of one release line.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RuntimePins {
+    megabytes: u32,
+    take: Vec<String>,
+    skip: Vec<String>,
+    pub(super) stands_in: Vec<String>,
+    pub(super) beside: Vec<Part>,
+    pub(super) packages: Vec<String>,
+    pub(super) complete: Vec<String>,
+    pub(super) complete_megabytes: u64,
+}
+
+/// A part of a wheel.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Part {
+    pub(super) name: String,
+    pub(super) version: String,
+    /// About how much there is to fetch.
+    pub(super) megabytes: u32,
+    pub(super) take: Vec<String>,
+    #[serde(default)]
+    pub(super) skip: Vec<String>,
+}
+
+impl Part {
+    /// Whether the member called `name` belongs to this part.
+    pub(super) fn holds(&self, name: &str) -> bool {
+        let begins = |list: &[String]| list.iter().any(|prefix| name.starts_with(prefix.as_str()));
+        begins(&self.take) && !begins(&self.skip)
+    }
+}
+
+/// The table that this program was built with.
+pub(super) fn load() -> Pins {
+    toml::from_str(include_str!("pins.toml"))
+        .expect("pins.toml is part of the program and parses: tested below")
+}
+
+impl Pins {
+    pub(super) fn cuda(&self, version: &str) -> Result<&CudaPins, ToolchainError> {
+        self.cuda.iter().find(|pins| pins.version == version).ok_or_else(|| ToolchainError::UnknownCuda {
+            version: version.to_owned(),
+            known: join(self.cuda.iter().map(|pins| pins.version.as_str())),
+        })
+    }
+
+    pub(super) fn torch(&self, line: &str) -> Result<&TorchPins, ToolchainError> {
+        self.torch.iter().find(|pins| pins.line == line).ok_or_else(|| ToolchainError::UnknownTorch {
+            version: line.to_owned(),
+            known: join(self.torch.iter().map(|pins| pins.line.as_str())),
+        })
+    }
+}
+
+fn join<'a>(items: impl Iterator<Item = &'a str>) -> String {
+    items.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_parses_and_parts_choose() {
+        let pins = load();
+        let part = pins.torch("2.11").unwrap().runtime_part();
+        assert!(part.holds("torch/lib/libtorch_cpu.so"));
+        assert!(!part.holds("torch/lib/libtorch_cuda_linalg.so"));
+        assert!(pins.cuda("13.0").is_ok());
+        assert_eq!(
+            pins.cuda("9.9").unwrap_err().to_string(),
+            "no wheels are known for CUDA 9.9; known: 13.0"
+        );
+    }
+}

@@ -1,0 +1,223 @@
+//! The Python that judges: the active one where it imports torch, else a managed folder of packages.
+//!
+//! Owns: the choice, and making the managed folder `python/<interpreter>-<digest>/` of the cache.
+//! Never: installs into a Python of the user's.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::ToolchainError;
+use super::fetch::{self, Request};
+use super::interpreter::{self, Interpreter, Question};
+use super::pins::{self, TorchPins};
+use super::store::Stored;
+use super::{Extras, PythonRuntime, index, stand_in, state, wheels};
+use crate::base::digest::DigestBuilder;
+use crate::base::files;
+use crate::base::process::{self, Limits};
+use crate::base::report::{Event, ProgressKind};
+use crate::base::session::Session;
+
+/// The oldest client whose rules our packages follow.
+const CLIENT: (u64, u64) = (0, 17);
+/// Written into the managed folder last.
+const MARKER: &str = "kernelwright.json";
+
+/// What the marker says.
+#[derive(Serialize, Deserialize)]
+struct Made {
+    torch: String,
+}
+
+/// A Python that imports torch of at least the release line `torch` (`2.11`), numpy, and what `extras` asks for.
+///
+/// # Errors
+/// No Python, no pip, no network, or a package that does not install; see [`ToolchainError`].
+pub fn runtime(session: &Session, torch: &str, extras: Extras) -> Result<PythonRuntime, ToolchainError> {
+    let python = interpreter::active(session, Question::Packages)?;
+    let lacks = lacking(&python, torch, extras);
+    if let (None, Some(version)) = (&lacks, &python.torch) {
+        return Ok(PythonRuntime { program: python.program, site: None, torch: version.clone() });
+    }
+    let pins = pins::load();
+    let pins = pins.torch(torch)?;
+    let folder = folder(session, &python, pins);
+    if let Some(made) = state::load::<Made>(&folder.join(MARKER)) {
+        return Ok(PythonRuntime { program: python.program, site: Some(folder), torch: made.torch });
+    }
+    let _lock = files::lock(&folder.with_extension("lock"), || {
+        session.report.note("waiting for another run that is making the managed Python packages");
+    })
+    .map_err(fetch::interrupted_or)?;
+    if state::load::<Made>(&folder.join(MARKER)).is_none() {
+        session.report.note(format!(
+            "`{}` cannot be the judge ({}), so packages are fetched into the cache; that Python is not changed",
+            python.program.display(),
+            lacks.unwrap_or_default(),
+        ));
+        make(session, &python, pins, &folder)?;
+    }
+    let made: Option<Made> = state::load(&folder.join(MARKER));
+    let torch = made.map(|made| made.torch).unwrap_or_default();
+    Ok(PythonRuntime { program: python.program, site: Some(folder), torch })
+}
+
+/// Why the active Python does not do; nothing when it does.
+fn lacking(python: &Interpreter, line: &str, extras: Extras) -> Option<String> {
+    let Some(torch) = &python.torch else { return Some(python.why.clone()) };
+    if release(torch) < release(line) {
+        return Some(format!("it has torch {torch}, and {line} or later is wanted"));
+    }
+    if !python.numpy {
+        return Some("it has torch, but no numpy".to_owned());
+    }
+    match &python.client {
+        Some(client) if extras.client && release(client) < Some(CLIENT) => {
+            Some(format!("it has kernels {client}, and {}.{} or later is wanted", CLIENT.0, CLIENT.1))
+        }
+        None if extras.client => Some("it has torch, but no package `kernels`".to_owned()),
+        _ => None,
+    }
+}
+
+/// Major and minor version of a release such as `2.11.0+cu130`.
+fn release(text: &str) -> Option<(u64, u64)> {
+    let mut numbers = text.split(['.', '+']).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// Whether the driver of an NVIDIA GPU is loaded (or reachable, under WSL).
+pub(super) fn has_nvidia_driver() -> bool {
+    ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/usr/lib/wsl/lib/libcuda.so.1"]
+        .iter()
+        .any(|path| files::exists(Path::new(path)))
+}
+
+fn folder(session: &Session, python: &Interpreter, pins: &TorchPins) -> PathBuf {
+    let id = DigestBuilder::new("managed-python")
+        .field("interpreter", python.program.as_os_str().as_encoded_bytes())
+        .field("tag", &python.tag)
+        .field("pins", format!("{pins:?}"))
+        .field("stand-ins", stand_in::VERSION)
+        .field("driver", if has_nvidia_driver() { "yes" } else { "no" })
+        .finish();
+    session.cache.join("python").join(format!("{}-torch{}-{}", python.tag, pins.version, id.short(12)))
+}
+
+fn make(
+    session: &Session,
+    python: &Interpreter,
+    pins: &TorchPins,
+    folder: &Path,
+) -> Result<(), ToolchainError> {
+    let staging = files::staging_beside(folder)?;
+    if has_nvidia_driver() {
+        complete(session, python, pins, staging.path())?;
+    } else {
+        reduced(session, python, pins, staging.path())?;
+    }
+    let torch = try_out(python, staging.path())?;
+    state::save(&staging.path().join(MARKER), &Made { torch })?;
+    Ok(files::replace_dir(staging, folder)?)
+}
+
+/// With a GPU: everything, by pip.
+fn complete(
+    session: &Session,
+    python: &Interpreter,
+    pins: &TorchPins,
+    site: &Path,
+) -> Result<(), ToolchainError> {
+    let why = format!(
+        "torch {} with its CUDA libraries, to run kernels on the GPU, about {} MB",
+        pins.version, pins.runtime.complete_megabytes
+    );
+    packages(session, python, &pins.runtime.complete, &why, site)
+}
+
+/// Without a GPU: a part of torch, and stand-ins for what only a GPU would use.
+fn reduced(
+    session: &Session,
+    python: &Interpreter,
+    pins: &TorchPins,
+    site: &Path,
+) -> Result<(), ToolchainError> {
+    let why = "to compute reference results on the CPU; nothing for GPUs is taken";
+    let mut requests = vec![Request { part: pins.runtime_part(), why }];
+    for part in &pins.runtime.beside {
+        requests.push(Request {
+            part: part.clone(),
+            why: "the CUDA runtime, which torch loads even without a GPU",
+        });
+    }
+    let small = "what torch imports, numpy, and the client that loads kernels, 50 MB";
+    // Two downloads at once: the index is asked by two programs that do not know of each other.
+    let stored: Vec<Stored> = std::thread::scope(|scope| {
+        let installing = scope.spawn(|| packages(session, python, &pins.runtime.packages, small, site));
+        let stored = fetch::obtain(session, python, &requests);
+        let installed = installing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        installed.and(stored)
+    })?;
+    let mut real = Vec::new();
+    for stored in &stored {
+        wheels::link_all(stored, site, |name| Some(name.clone()))?;
+        let libraries = stored.names.iter().filter(|name| name.contains(".so") && !name.contains("/bin/"));
+        real.extend(libraries.map(|name| site.join(name)));
+    }
+    stand_in::build(&site.join("torch/lib"), &pins.runtime.stands_in, &real, &site.join("torch/include"))
+}
+
+fn packages(
+    session: &Session,
+    python: &Interpreter,
+    requirements: &[String],
+    why: &str,
+    site: &Path,
+) -> Result<(), ToolchainError> {
+    if session.offline {
+        return Err(ToolchainError::Offline { missing: requirements.join(", ") });
+    }
+    let started = Instant::now();
+    let bar =
+        session.report.progress(&format!("installing Python packages: {why}"), ProgressKind::Count, None);
+    index::install(session, python, requirements, site)?;
+    drop(bar);
+    session.report.emit(&Event::Done {
+        action: "fetched",
+        subject: "Python packages",
+        detail: why,
+        seconds: started.elapsed().as_secs_f64(),
+        cached: false,
+    });
+    Ok(())
+}
+
+/// Imports everything once, which also shows whether the stand-ins suffice; gives torch's version.
+fn try_out(python: &Interpreter, site: &Path) -> Result<String, ToolchainError> {
+    const TRIAL: &str = "import os, site; site.addsitedir(os.environ['KERNELWRIGHT_SITE'])\n\
+                         import torch, numpy, kernels\n\
+                         assert float(torch.ones(3).sum()) == 3.0\n\
+                         torch.cuda.is_available()\n\
+                         print(torch.__version__)";
+    let runtime =
+        PythonRuntime { program: python.program.clone(), site: Some(site.to_owned()), torch: String::new() };
+    let done = process::run(&runtime.command().args(["-c", TRIAL]), Limits::wall(Duration::from_secs(300)))?;
+    match (done.ending.success(), done.stdout_text().lines().last()) {
+        (true, Some(version)) => Ok(version.to_owned()),
+        _ => Err(ToolchainError::BrokenRuntime { said: state::last_words(&done) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_compare_as_numbers() {
+        assert!(release("2.11.0+cu130") > release("2.9"));
+        assert_eq!(release("2.11"), Some((2, 11)));
+        assert_eq!(release("main"), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! The provider that uses what is installed: nvcc of CUDA_HOME or PATH, torch of the active Python.
+//!
+//! Owns: finding and checking them. Never: fetches.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kernel_plan::kit::{CudaKit, TorchKit};
+use kernel_plan::plan::CommandLine;
+
+use super::Want;
+use super::error::ToolchainError;
+use super::interpreter::{self, Question};
+use super::state;
+use crate::base::digest::DigestBuilder;
+use crate::base::process::{self, Limits};
+use crate::base::session::Session;
+use crate::base::{env, files};
+
+/// Finds what is wanted; `stubs` is handed through into the kit.
+pub(super) fn resolve(
+    session: &Session,
+    want: &Want,
+    stubs: PathBuf,
+) -> Result<(Option<CudaKit>, TorchKit), ToolchainError> {
+    let cuda = want.cuda.as_deref().map(toolkit).transpose()?;
+    Ok((cuda, headers(session, &want.torch, stubs)?))
+}
+
+/// Where nvcc is: CUDA_HOME, else PATH, else the folder that NVIDIA's installer uses.
+pub(super) fn find_nvcc() -> Option<PathBuf> {
+    let inside = |home: PathBuf| Some(home.join("bin/nvcc")).filter(|nvcc| files::exists(nvcc));
+    env::text(env::CUDA_HOME)
+        .map(PathBuf::from)
+        .and_then(inside)
+        .or_else(|| process::find("nvcc"))
+        .or_else(|| inside(PathBuf::from("/usr/local/cuda")))
+}
+
+/// `13.0` from `Cuda compilation tools, release 13.0, V13.0.88`.
+pub(super) fn nvcc_version(said: &str) -> Option<String> {
+    let release = said.split("release ").nth(1)?;
+    Some(release.split([',', ' ', '\n']).next()?.to_owned())
+}
+
+fn toolkit(wanted: &str) -> Result<CudaKit, ToolchainError> {
+    let nvcc = find_nvcc().ok_or(ToolchainError::NoSystemCuda)?;
+    let done =
+        process::run(&CommandLine::new(&nvcc).arg("--version"), Limits::wall(Duration::from_secs(30)))?;
+    let said = done.stdout_text();
+    let found = nvcc_version(&said).unwrap_or_else(|| "unknown".to_owned());
+    if found != wanted {
+        return Err(ToolchainError::WrongSystemCuda { nvcc, found, wanted: wanted.to_owned() });
+    }
+    // /usr/local/cuda/bin/nvcc may be a link to elsewhere; headers and libraries lie beside the real one.
+    let root = real(&nvcc).parent().and_then(Path::parent).map_or_else(|| PathBuf::from("/"), Path::to_owned);
+    let lacking = |lacks: String| ToolchainError::IncompleteCuda { root: root.clone(), lacks };
+    let major = wanted.split('.').next().unwrap_or(wanted);
+    let first = |places: &[&str], name: &str| {
+        places.iter().map(|place| root.join(place).join(name)).find(|path| files::exists(path))
+    };
+    let library = format!("libcudart.so.{major}");
+    let cudart = first(&["lib64", "lib", "targets/x86_64-linux/lib", "lib/x86_64-linux-gnu"], &library)
+        .ok_or_else(|| lacking(library.clone()))?;
+    let header = first(&["include", "targets/x86_64-linux/include"], "cuda_runtime.h")
+        .ok_or_else(|| lacking("cuda_runtime.h".to_owned()))?;
+    let include = header.parent().map(Path::to_owned).unwrap_or_default();
+    let cccl = include.join("cccl");
+    let include = [include, cccl].into_iter().filter(|folder| files::is_dir(folder)).collect();
+    let stamp = |path: &Path| format!("{:?}", state::stamp_of(path));
+    let id = DigestBuilder::new("system-cuda")
+        .field("version", &said)
+        .field("nvcc", stamp(&nvcc))
+        .field("cudart", stamp(&cudart))
+        .finish()
+        .to_string();
+    Ok(CudaKit { version: found, nvcc, include, cudart, id, root })
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn headers(session: &Session, wanted: &str, stubs: PathBuf) -> Result<TorchKit, ToolchainError> {
+    let python = interpreter::active(session, Question::Packages)?;
+    let lacking = |found: String| ToolchainError::NoSystemTorch {
+        python: python.program.clone(),
+        wanted: wanted.to_owned(),
+        found,
+    };
+    let (Some(full), Some(folder)) = (&python.torch, &python.torch_dir) else {
+        return Err(lacking(python.why.clone()));
+    };
+    let version = full.split('+').next().unwrap_or(full).to_owned();
+    if !version.starts_with(&format!("{wanted}.")) {
+        return Err(lacking(format!("it has {full}")));
+    }
+    let root = folder.join("include");
+    let marker = root.join("torch/headeronly/version.h");
+    if !files::exists(&marker) {
+        return Err(lacking(format!("its torch {full} came without headers")));
+    }
+    let id = DigestBuilder::new("system-torch")
+        .field("version", full)
+        .field("headers", format!("{:?}", state::stamp_of(&marker)))
+        .finish()
+        .to_string();
+    Ok(TorchKit { version, include: vec![root.clone(), root.join("torch/csrc/api/include")], stubs, id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_version_of_nvcc() {
+        let said = "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release 13.0, V13.0.88\n";
+        assert_eq!(nvcc_version(said).as_deref(), Some("13.0"));
+        assert_eq!(nvcc_version("something else"), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! The command line itself: help, usage errors, what is generated from it.
+
+use super::sandbox::{Sandbox, tree};
+
+/// In the order of the help.
+const VERBS: &[&str] = &[
+    "new",
+    "templates",
+    "check",
+    "variants",
+    "build",
+    "verify",
+    "bench",
+    "package",
+    "publish",
+    "load",
+    "make",
+    "doctor",
+    "completions",
+    "man",
+];
+
+#[test]
+fn help_is_data_and_fits_its_width() {
+    // What it says word for word is docs/reference/cli.md, which `cargo xtask test` compares.
+    let sandbox = Sandbox::new();
+    for verb in VERBS {
+        let help = sandbox.run(&[verb, "--help"]);
+        assert_eq!((help.code, help.stderr.as_str()), (0, ""), "{verb}");
+        assert!(help.stdout.contains(&format!("Usage: kernelwright {verb}")), "{}", help.stdout);
+        let widest = help.stdout.lines().map(|line| line.chars().count()).max();
+        assert!(widest.is_some_and(|width| width <= 110), "{verb}: {widest:?}");
+    }
+}
+
+#[test]
+fn the_verbs_are_those_of_the_help() {
+    let help = Sandbox::new().run(&["--help"]).stdout;
+    let listing = help.split("Commands:").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("a list");
+    let listed: Vec<&str> = listing
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|verb| *verb != "help")
+        .collect();
+    assert_eq!(listed, VERBS);
+}
+
+#[test]
+fn what_is_typed_wrong_is_a_usage_error() {
+    let sandbox = Sandbox::new();
+    sandbox.run(&["make", "--fsat"]).refused(2, &["unexpected argument '--fsat'", "--help"]);
+    sandbox.run(&["mkae"]).refused(2, &["unrecognized subcommand 'mkae'", "make"]);
+    sandbox.run(&["publish"]).refused(2, &["--to <DIR>"]);
+    sandbox.run(&["build", "--jobs", "0"]).refused(2, &["--jobs"]);
+    sandbox.run(&["man", "mkae"]).refused(2, &["there is no command `mkae`"]);
+    assert_eq!(sandbox.run(&[]).code, 2);
+}
+
+#[test]
+fn version_is_the_crates() {
+    let version = Sandbox::new().run(&["--version"]);
+    assert_eq!(version.stdout, format!("kernelwright {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn completions_and_pages_know_every_verb() {
+    let sandbox = Sandbox::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = sandbox.run(&["completions", shell]);
+        assert_eq!((script.code, script.stderr.as_str()), (0, ""));
+        assert!(VERBS.iter().all(|verb| script.stdout.contains(verb)), "{shell}");
+    }
+    let page = sandbox.run(&["man"]);
+    assert!(page.stdout.contains(".TH kernelwright"), "{}", page.stdout);
+    let page = sandbox.run(&["man", "make"]);
+    assert!(
+        page.stdout.contains("get_local_kernel") || page.stdout.contains("every stage"),
+        "{}",
+        page.stdout
+    );
+}
+
+#[test]
+fn a_closed_pipe_is_the_readers_wish() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command(&["completions", "bash"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("the program starts");
+    drop(child.stdout.take());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn doctor_looks_and_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let examined = sandbox.run(&["doctor", "--message-format", "json"]);
+    assert_eq!(examined.code, 0, "{}", examined.stderr);
+    assert!(examined.event("result")["findings"].is_array());
+    // What was found may be remembered; fetched is nothing.
+    assert!(!sandbox.path("cache/wheels").exists() && tree(&sandbox.work()).is_empty());
+}

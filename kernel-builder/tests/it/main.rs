@@ -1,0 +1,13 @@
+//! Black-box tests: the real program, in a temporary home, with neither network nor GPU.
+//!
+//! One binary, so that the program's dependencies are linked once.
+#![expect(clippy::disallowed_methods, reason = "a test stands outside and uses the same doors as a person")]
+#![expect(clippy::disallowed_macros, reason = "a skipped test says why")]
+
+mod build_fakes;
+mod check;
+mod cli;
+mod new;
+mod official;
+mod publish;
+mod sandbox;

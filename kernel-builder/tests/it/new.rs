@@ -1,0 +1,107 @@
+//! `new`: what it writes, and what it refuses to touch.
+
+use std::process::Command;
+
+use super::sandbox::{Sandbox, finish, tree};
+
+#[test]
+fn writes_a_whole_project_that_check_accepts() {
+    let sandbox = Sandbox::new();
+    let made = sandbox.run(&["new", "me/fast-norm", "--template", "rms-norm"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let files = tree(&sandbox.work().join("fast-norm"));
+    for file in [
+        ".gitignore",
+        "CARD.md",
+        "benchmarks/benchmark.py",
+        "build.toml",
+        "example.py",
+        "fast_norm_cpu/rms_norm.cpp",
+        "fast_norm_cuda/rms_norm.cu",
+        "flake.nix",
+        "op.toml",
+        "reference.py",
+        "tests/test_fast_norm.py",
+        "torch-ext/fast_norm/__init__.py",
+        "torch-ext/torch_binding.cpp",
+        "torch-ext/torch_binding.h",
+    ] {
+        assert!(files.iter().any(|there| there == file), "{file} is not in {files:?}");
+    }
+    assert!(made.stdout.contains("kernelwright make fast-norm"), "{}", made.stdout);
+    let checked = sandbox.run(&["check", "fast-norm"]);
+    assert_eq!((checked.code, checked.stdout.as_str()), (0, "no problems\n"), "{}", checked.stderr);
+}
+
+#[test]
+fn one_backend_leaves_the_code_of_the_others_away() {
+    let sandbox = Sandbox::new();
+    let project = sandbox.project("fast-norm", "cpu");
+    assert!(tree(&project).iter().all(|file| !file.contains("cuda")), "{:?}", tree(&project));
+    assert_eq!(sandbox.run(&["check", "fast-norm"]).code, 0);
+}
+
+#[test]
+fn overwrites_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.write("work/fast-norm/op.toml", "mine\n");
+    let made = sandbox.run(&["new", "me/fast-norm", "--template", "rms-norm"]);
+    made.refused(12, &["scaffold::would_overwrite", "op.toml", "nothing was written"]);
+    assert_eq!(tree(&sandbox.work()), ["fast-norm/op.toml"]);
+    assert_eq!(sandbox.read("work/fast-norm/op.toml"), "mine\n");
+}
+
+#[test]
+fn makes_a_repository_with_one_commit_and_none_inside_of_another() {
+    let sandbox = Sandbox::new();
+    assert_eq!(sandbox.run(&["new", "me/outer", "--template", "rms-norm"]).code, 0);
+    let outer = sandbox.work().join("outer");
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        finish(command.args(arguments).current_dir(&outer).env("HOME", sandbox.path("home")))
+    };
+    assert_eq!(git(&["rev-list", "--count", "HEAD"]).stdout, "1\n");
+    assert_eq!(git(&["status", "--porcelain"]).stdout, "");
+    let inner = sandbox.run(&["new", "me/inner", "outer/inner", "--template", "rms-norm"]);
+    assert_eq!(inner.code, 0, "{}", inner.stderr);
+    assert!(outer.join("inner/build.toml").is_file());
+    assert!(!outer.join("inner/.git").exists());
+}
+
+#[test]
+fn a_bad_name_is_a_usage_error_with_an_example() {
+    let sandbox = Sandbox::new();
+    for name in ["fast-norm", "me/Fast", "me/", "/fast", "me/../up", "a b/c"] {
+        let made = sandbox.run(&["new", name, "--template", "rms-norm"]);
+        made.refused(2, &["scaffold::bad_name", "me/rms-norm"]);
+    }
+    assert!(tree(&sandbox.work()).is_empty());
+}
+
+#[test]
+fn without_a_terminal_a_missing_answer_is_named() {
+    let sandbox = Sandbox::new();
+    sandbox.run(&["new"]).refused(2, &["the kernel's name is missing", "kernelwright new OWNER/NAME"]);
+    sandbox.run(&["new", "me/fast-norm"]).refused(2, &["the template is missing", "rms-norm"]);
+}
+
+#[test]
+fn unknown_templates_and_backends_list_what_there_is() {
+    let sandbox = Sandbox::new();
+    let made = sandbox.run(&["new", "me/k1", "--template", "rms-nrom"]);
+    made.refused(12, &["there is no template `rms-nrom`", "rms-norm"]);
+    let made = sandbox.run(&["new", "me/k1", "--template", "rms-norm", "--backends", "tpu"]);
+    made.refused(12, &["no code for the backend `tpu`", "cpu, cuda"]);
+}
+
+#[test]
+fn says_what_it_wrote_as_json() {
+    let sandbox = Sandbox::new();
+    let made = sandbox.run(&["new", "me/fast-norm", "--template", "rms-norm", "--message-format", "json"]);
+    let result = made.event("result");
+    assert_eq!((&result["command"], &result["template"]), (&"new".into(), &"rms-norm".into()));
+    let files: Vec<_> =
+        result["files"].as_array().expect("a list").iter().filter_map(|file| file.as_str()).collect();
+    let there = tree(&sandbox.work().join("fast-norm"));
+    assert_eq!(files, there);
+}

@@ -1,0 +1,108 @@
+//! `cargo xtask codegen`: documentation that is printed by the program itself.
+//!
+//! Owns: docs/reference/cli.md. Never: edits a file that a person writes.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::repo;
+
+/// What to do with a file that is not as it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Write it.
+    Write,
+    /// Say so and fail.
+    Check,
+}
+
+const TARGET: &str = "docs/reference/cli.md";
+/// The heading of the options that every command has.
+const SHARED: &str = "Options of every command:";
+
+/// The task.
+pub(crate) fn run(mode: Mode) -> ExitCode {
+    match generate(mode) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Brings docs/reference/cli.md up to date, or checks that it is.
+pub(crate) fn generate(mode: Mode) -> Result<(), String> {
+    let root = repo::root();
+    let path = root.join(TARGET);
+    let wanted = reference()?;
+    if std::fs::read_to_string(&path).is_ok_and(|there| there == wanted) {
+        return Ok(());
+    }
+    if mode == Mode::Check {
+        return Err(format!(
+            "{TARGET} is not what the program prints; run `cargo xtask codegen` and commit it"
+        ));
+    }
+    let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    folder
+        .and_then(|()| std::fs::write(&path, wanted))
+        .map_err(|error| format!("cannot write {TARGET}: {error}"))
+}
+
+/// One section a command, in the order of the help.
+fn reference() -> Result<String, String> {
+    let mut text = String::from(
+        "# The command line\n\nWritten by `cargo xtask codegen` from `--help`; do not edit.\n\
+         From a checkout, `cargo xtask kernel` stands for `kernelwright`.\n",
+    );
+    let root = repo::root();
+    let program = repo::program(&root)?;
+    for verb in std::iter::once(None).chain(repo::verbs(&root).into_iter().map(Some)) {
+        let title =
+            verb.as_ref().map_or_else(|| "kernelwright".to_owned(), |verb| format!("kernelwright {verb}"));
+        let help = help(&program, verb.as_deref())?;
+        text.push_str(&format!("\n## {title}\n\n```text\n{help}```\n"));
+    }
+    Ok(text)
+}
+
+fn help(program: &Path, verb: Option<&str>) -> Result<String, String> {
+    let mut command = Command::new(program);
+    // Help is as wide as the terminal; a file has one width.
+    command.args(verb).arg("--help").env("COLUMNS", "110").stdin(Stdio::null());
+    let output = command.output().map_err(|error| format!("cannot run {}: {error}", program.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("kernelwright {} --help: {}\n{said}", verb.unwrap_or(""), output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    // The options that every command has are shown once, with the program.
+    let lines = if verb.is_some() { without_section(&lines, SHARED) } else { lines };
+    Ok(format!("{}\n", lines.join("\n").trim_end()))
+}
+
+/// The lines without a heading and the indented lines below it.
+fn without_section<'a>(lines: &[&'a str], heading: &str) -> Vec<&'a str> {
+    let mut inside = false;
+    let mut kept = Vec::new();
+    for line in lines {
+        inside = *line == heading || (inside && (line.is_empty() || line.starts_with(' ')));
+        if !inside {
+            kept.push(*line);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_ends_at_the_next_heading() {
+        let lines = ["Usage: x", "", "Options:", "  -a", "", "  -b", "", "Example:", "  x -a"];
+        assert_eq!(without_section(&lines, "Options:"), ["Usage: x", "", "Example:", "  x -a"]);
+    }
+}

@@ -1,0 +1,86 @@
+//! Where things are in this repository.
+//!
+//! Owns: the root, the list of files, the names of the program's commands. Never: judges any of them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folder of the workspace.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+/// The cargo that started this program, so that both are of one toolchain.
+pub(crate) fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Builds the program of this checkout and says where it is: beside this one.
+///
+/// # Errors
+/// It does not compile; cargo has said why.
+pub(crate) fn program(root: &Path) -> Result<PathBuf, String> {
+    let mut command = cargo();
+    command.args(["build", "--quiet", "--package", "kernel-builder"]).current_dir(root);
+    match command.status() {
+        Ok(status) if status.success() => beside_this_one("kernelwright"),
+        Ok(status) => Err(format!("the program does not compile: {status}")),
+        Err(error) => Err(format!("cannot run cargo: {error}")),
+    }
+}
+
+/// A binary of the workspace in the profile that this one was built with. A test's binary lies one folder further down.
+pub(crate) fn beside_this_one(name: &str) -> Result<PathBuf, String> {
+    let here =
+        std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
+    let folder = here.parent().filter(|folder| !folder.ends_with("deps")).or_else(|| here.parent()?.parent());
+    folder.map(|folder| folder.join(name)).ok_or_else(|| "this program is in no folder".to_owned())
+}
+
+/// Every file that is or would be committed, relative to the root, sorted.
+///
+/// # Errors
+/// git is missing, or this is no checkout: what ought to be looked at is not known then.
+pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
+    let listed = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot run git, which lists the files to look at: {error}"))?;
+    if !listed.status.success() {
+        return Err(format!("git ls-files: {}", String::from_utf8_lossy(&listed.stderr).trim()));
+    }
+    let mut files: Vec<PathBuf> = String::from_utf8_lossy(&listed.stdout)
+        .split('\0')
+        .filter(|name| !name.is_empty() && root.join(name).is_file())
+        .map(PathBuf::from)
+        .collect();
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+/// The commands of `kernelwright`, in the order of its help: the variants of `enum Verb` in cli.rs.
+pub(crate) fn verbs(root: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(root.join("kernel-builder/src/cli.rs")).unwrap_or_default();
+    let body = text.split_once("enum Verb {").map_or("", |(_, rest)| rest);
+    let body = body.split_once("\n}").map_or(body, |(body, _)| body);
+    body.lines()
+        .filter_map(|line| line.trim().split_once('('))
+        .map(|(name, _)| kebab(name))
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+/// `DryRun` → `dry-run`, as clap names commands.
+fn kebab(name: &str) -> String {
+    let mut text = String::new();
+    for letter in name.chars().filter(char::is_ascii_alphanumeric) {
+        if letter.is_ascii_uppercase() && !text.is_empty() {
+            text.push('-');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
+}

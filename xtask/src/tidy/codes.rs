@@ -1,0 +1,81 @@
+//! Every diagnostic code is in docs/formats.md, and every code there exists.
+//!
+//! Owns: what a code looks like in a source. Never: judges what a code means.
+
+use std::collections::BTreeSet;
+
+use super::Repository;
+
+/// The first part of a code.
+const STAGES: &[&str] = &[
+    "base",
+    "spec",
+    "plan",
+    "variant",
+    "scaffold",
+    "toolchain",
+    "compile",
+    "verify",
+    "bench",
+    "archive",
+    "package",
+    "publish",
+    "load",
+];
+
+const DOCUMENT: &str = "docs/formats.md";
+
+/// The bijection, both ways.
+pub(super) fn every_code_is_documented(repository: &Repository) -> Vec<String> {
+    let Some(document) = repository.text(DOCUMENT) else {
+        return vec![format!("{DOCUMENT}: it is missing; it documents the codes")];
+    };
+    let used: BTreeSet<String> = repository
+        .with_ending(&["rs", "py"])
+        .filter(|(path, _)| {
+            path.starts_with("kernel-builder") && !path.components().any(|part| part.as_os_str() == "tests")
+        })
+        .flat_map(|(_, text)| codes_in(text))
+        .collect();
+    let documented: BTreeSet<String> = document
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .filter_map(|line| line.split_once('`'))
+        .map(|(code, _)| code.to_owned())
+        .filter(|code| is_code(code))
+        .collect();
+    let missing =
+        used.difference(&documented).map(|code| format!("{DOCUMENT}: add a row `| `{code}` | ... |`"));
+    let stale =
+        documented.difference(&used).map(|code| format!("{DOCUMENT}: nothing says `{code}` any more"));
+    missing.chain(stale).collect()
+}
+
+/// `code(stage::name)` of an attribute, and `"stage::name"` as a string.
+fn codes_in(text: &str) -> BTreeSet<String> {
+    let attributes = text.split("code(").skip(1).filter_map(|rest| rest.split(')').next());
+    let strings = text.split('"').skip(1);
+    attributes.chain(strings).map(str::trim).filter(|code| is_code(code)).map(str::to_owned).collect()
+}
+
+fn is_code(text: &str) -> bool {
+    let name = |name: &str| {
+        !name.is_empty()
+            && name
+                .chars()
+                .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
+    };
+    text.split_once("::").is_some_and(|(stage, rest)| STAGES.contains(&stage) && name(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_both_spellings_and_nothing_else() {
+        let text = r#"#[diagnostic(code(publish::no_bundle), help("x"))] const A: &str = "spec::syntax"; use base::env; "std::fs""#;
+        let found: Vec<_> = codes_in(text).into_iter().collect();
+        assert_eq!(found, ["publish::no_bundle", "spec::syntax"]);
+    }
+}
