@@ -6,7 +6,7 @@
 //! attribute, value. The attributes read here hold a symbol's index and a number, four bytes each; their numbers are
 //! those of `cuobjdump -elf` (EIATTR_REGCOUNT, EIATTR_FRAME_SIZE), and the results agree with `cuobjdump -res-usage`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SymbolIndex};
@@ -41,6 +41,7 @@ pub(crate) fn architecture(cubin: &[u8]) -> Result<u32, String> {
 pub(crate) fn usages(cubin: &[u8]) -> Result<Vec<Usage>, String> {
     let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(cubin).map_err(|error| error.to_string())?;
     let mut found: BTreeMap<String, Usage> = BTreeMap::new();
+    let mut counted = BTreeSet::new();
     let info = match file.section_by_name(".nv.info") {
         Some(section) => section.data().map_err(|error| error.to_string())?,
         None => return Ok(vec![]),
@@ -51,7 +52,10 @@ pub(crate) fn usages(cubin: &[u8]) -> Result<Vec<Usage>, String> {
         let usage =
             found.entry(kernel.clone()).or_insert(Usage { kernel, registers: 0, stack: 0, shared: 0 });
         match attribute {
-            REGISTER_COUNT => usage.registers = value,
+            REGISTER_COUNT => {
+                usage.registers = value;
+                counted.insert(usage.kernel.clone());
+            }
             FRAME_SIZE => usage.stack = value,
             _ => {}
         }
@@ -62,6 +66,8 @@ pub(crate) fn usages(cubin: &[u8]) -> Result<Vec<Usage>, String> {
             usage.shared = section.size();
         }
     }
+    // Helpers of the compiler's own (division, say) have a frame but no count: their registers are the caller's.
+    found.retain(|name, _| counted.contains(name));
     Ok(found.into_values().collect())
 }
 

@@ -17,9 +17,9 @@ use super::compare;
 use super::evidence::Environment;
 use super::schedule::ScheduledCase;
 use crate::base::digest::Digest;
-use crate::base::files;
 use crate::base::process::Limits;
 use crate::base::report;
+use crate::base::{env, files};
 use crate::toolchain::PythonRuntime;
 
 /// How long the oracle may take beside the candidate.
@@ -67,7 +67,7 @@ impl<'a> Stage<'a> {
             // 53 bits survive every JSON reader.
             None => u64::from_str_radix(&channel::secret()?[..13], 16).unwrap_or_default(),
         };
-        let reference = project.join(op.reference.file.as_str());
+        let reference = env::absolute(&project.join(op.reference.file.as_str()));
         Ok(Self { python, op, reference, device, threads, seed, harness, folder })
     }
 
@@ -84,7 +84,7 @@ impl<'a> Stage<'a> {
     pub(crate) fn candidate_job(&self, package: &Path, namespace: &str) -> Value {
         let out: Vec<_> = self.op.call.out.iter().map(|name| name.to_string()).collect();
         json!({
-            "package": package.display().to_string(),
+            "package": env::absolute(package).display().to_string(),
             "namespace": namespace,
             "function": self.op.call.function.as_str(),
             "out": out,

@@ -7,8 +7,8 @@ use serde_json::json;
 use super::super::channel::{self, Ended, Message};
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::{Loaded, Subject, VerifyError};
-use crate::base::files;
 use crate::base::process::{Ending, Limits};
+use crate::base::{env, files};
 
 const CODE: &str = "verify::load";
 
@@ -23,7 +23,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     let folder = files::scratch()?;
     let harness = channel::unpack(folder.path())?;
     let job = json!({
-        "package": subject.artifact.dir.display().to_string(),
+        "package": env::absolute(&subject.artifact.dir).display().to_string(),
         "namespace": subject.artifact.id,
         "function": subject.op.map(|op| op.call.function.to_string()),
         "device": subject.artifact.backend,
