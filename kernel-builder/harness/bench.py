@@ -124,6 +124,9 @@ def contenders_of(torch, request, kernel, reference, case, example):
 def copier(torch, case, sets):
     """A copy that reads and writes as many bytes as the operation does at least, rotating like the input sets."""
     size = max(1, case.bytes // 2)
+    if size >= 1 << 16:
+        # A ragged end makes a copy slower than its bytes explain (up to 1.4 times, seen on an H200).
+        size -= size % 4096
     pairs = [
         (torch.randint(0, 255, (size,), dtype=torch.uint8, device=case.device),
          torch.empty(size, dtype=torch.uint8, device=case.device))

@@ -76,7 +76,7 @@ pub fn measure(
     options: &Options,
     session: &Session,
 ) -> Result<Outcome, BenchError> {
-    let artifact = artifact.get();
+    let artifact = artifact.inner();
     let Some(device) =
         [Device::Cpu, Device::Cuda].into_iter().find(|device| device.as_str() == artifact.backend)
     else {

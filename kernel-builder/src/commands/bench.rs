@@ -49,9 +49,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     project.op_for("measure")?;
     let artifacts = build::build(&project, &args.selection, session)?;
     let python = verify::runtime(&project, session)?;
-    let verdicts = verify::verify(&project, artifacts, &args.judge, python.as_ref(), session)?;
-    let verified = verify::accept(verdicts, session)?;
-    let measured = measure(&project, &verified, &args.how, python.as_ref(), session)?;
+    let verdicts = verify::verify(&project, artifacts, &args.judge, &python, session)?;
+    let verified = verify::accept(verdicts, &project)?;
+    let measured = measure(&project, &verified, &args.how, &python, session)?;
     session.report.result("bench", &json!({ "measurements": measured }), &bench::render::table(&measured));
     Ok(())
 }
@@ -61,12 +61,11 @@ pub fn measure(
     project: &Project,
     verified: &[Verified<Artifact>],
     how: &How,
-    python: Option<&PythonRuntime>,
+    python: &PythonRuntime,
     session: &Session,
 ) -> Result<Vec<Measurement>, Failure> {
     let op = project.op_for("measure")?;
     let mut measured = Vec::new();
-    let Some(python) = python else { return Ok(measured) };
     let options = Options {
         budget: how.budget,
         workloads: how.workloads.clone(),
@@ -80,7 +79,7 @@ pub fn measure(
                 measured.extend(found);
             }
             bench::Outcome::Skipped(reason) => {
-                session.report.note(format!("{} was not measured: {reason}", artifact.get().variant));
+                session.report.note(format!("{} was not measured: {reason}", artifact.inner().variant));
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
 use crate::publish::{Receipt, folder};
 use crate::toolchain::{Extras, PythonRuntime, python};
-use crate::verify::{Outcome, Verified};
+use crate::verify::Verified;
 
 use super::build::{self, Selection};
 use super::project::{self, Project, ProjectDir};
@@ -66,8 +66,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let built_in = build_started.elapsed();
     stage("verify", "against the reference in float64");
     let python = python::runtime(session, &project::torch_of(&project)?, Extras { client: true })?;
-    let verdicts = verify::verify(&project, artifacts, &args.judge, Some(&python), session)?;
-    let verified = verify::accept(verdicts, session)?;
+    let verdicts = verify::verify(&project, artifacts, &args.judge, &python, session)?;
+    let verified = verify::accept(verdicts, &project)?;
     let measured = if args.no_bench || project.op.is_none() {
         Vec::new()
     } else {
@@ -105,14 +105,14 @@ fn measure(
 ) -> Result<Vec<Measurement>, Failure> {
     let (mut known, mut fresh) = (Vec::new(), Vec::new());
     for artifact in verified {
-        let earlier = archive::latest(&project.dir, &artifact.get().digest);
+        let earlier = archive::latest(&project.dir, &artifact.inner().digest);
         let again = args.judge.fresh || !args.bench.workloads.is_empty() || earlier.is_empty();
         if again {
             fresh.push(artifact.clone());
         } else {
             session.report.emit(&Event::Done {
                 action: "measured",
-                subject: &artifact.get().variant,
+                subject: &artifact.inner().variant,
                 detail: &format!("on {}; measure again with --fresh", earlier[0].date),
                 seconds: 0.0,
                 cached: true,
@@ -120,20 +120,21 @@ fn measure(
             known.extend(earlier);
         }
     }
-    known.extend(bench_verb::measure(project, &fresh, &args.bench, Some(python), session)?);
+    known.extend(bench_verb::measure(project, &fresh, &args.bench, python, session)?);
     Ok(known)
 }
 
 fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
     let evidence: Vec<_> = made.verified.iter().map(Verified::evidence).collect();
-    let skipped: Vec<String> = evidence
+    let skipped: Vec<String> = made
+        .verified
         .iter()
-        .flat_map(|evidence| {
-            evidence
-                .checks
-                .iter()
-                .filter(|check| check.outcome == Outcome::Skipped)
-                .map(|check| format!("{}: {} ({})", evidence.variant, check.name, check.summary))
+        .flat_map(|verified| {
+            let variant = &verified.inner().variant;
+            verified
+                .evidence()
+                .skipped()
+                .map(move |check| format!("{variant}: {} ({})", check.name, check.summary))
         })
         .collect();
     let data = json!({
@@ -144,11 +145,10 @@ fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
     if !made.measured.is_empty() {
         human += &format!("{}\n", bench::render::table(&made.measured));
     }
-    let artifacts: Vec<Artifact> = made.verified.iter().map(|verified| verified.get().clone()).collect();
+    let artifacts: Vec<Artifact> = made.verified.iter().map(|verified| verified.inner().clone()).collect();
     human += &format!("built      {}\n", build::summary(&artifacts, made.built_in));
     for (verified, evidence) in made.verified.iter().zip(&evidence) {
-        human +=
-            &format!("verified   {}  {}\n", verified.get().variant, crate::verify::render::line(evidence));
+        human += &format!("verified   {}  {}\n", verified.inner().variant, verify::line(evidence));
     }
     human += &format!("published  {}", super::publish::line(&made.receipt));
     for loaded in made.loaded.iter().filter_map(|loaded| loaded.variant.as_ref()) {

@@ -32,8 +32,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
     let artifacts = build::build(&project, &args.selection, session)?;
     let python = verify::runtime(&project, session)?;
-    let verdicts = verify::verify(&project, artifacts, &args.judge, python.as_ref(), session)?;
-    let verified = verify::accept(verdicts, session)?;
+    let verdicts = verify::verify(&project, artifacts, &args.judge, &python, session)?;
+    let verified = verify::accept(verdicts, &project)?;
     let bundle = package(&project, &verified)?;
     session.report.result("package", &json!({ "bundle": bundle }), &format!("{}\n", bundle.dir.display()));
     Ok(())
@@ -41,8 +41,10 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 
 /// Bundles verified artifacts, with what the archive knows of their speed.
 pub fn package(project: &Project, verified: &[Verified<Artifact>]) -> Result<Bundle, Failure> {
-    let measured: Vec<_> =
-        verified.iter().flat_map(|artifact| archive::latest(&project.dir, &artifact.get().digest)).collect();
+    let measured: Vec<_> = verified
+        .iter()
+        .flat_map(|artifact| archive::latest(&project.dir, &artifact.inner().digest))
+        .collect();
     let contents = Contents {
         project: &project.dir,
         build: &project.build,

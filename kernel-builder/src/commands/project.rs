@@ -16,7 +16,6 @@ use kernel_plan::variant::Matrix;
 use miette::Diagnostic;
 use thiserror::Error;
 
-use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::process::{self, Limits};
 use crate::base::session::Session;
 use crate::base::{env, files};
@@ -178,17 +177,6 @@ impl Project {
                 && path.extension().is_some_and(|ending| wanted.iter().any(|wanted| wanted == ending))
         };
         self.files.iter().filter(shipped).cloned().collect()
-    }
-
-    /// The digest of everything that the operation's meaning consists of: op.toml and the reference.
-    pub fn op_digest(&self) -> Result<Digest, Failure> {
-        let mut builder = DigestBuilder::new("operation-1");
-        if let Some(op) = &self.op {
-            builder = builder.field("op.toml", &op.file.text);
-            let reference = self.dir.join(op.reference.file.as_str());
-            builder = builder.field("reference", files::read(&reference)?);
-        }
-        Ok(builder.finish())
     }
 
     /// The commit that the project's folder is at and whether the folder differs from it; default outside of git.

@@ -1,9 +1,12 @@
 //! `verify`: builds what is not built, then judges it. A kernel that is wrong or cheats is refused by name.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::Args as ClapArgs;
+use miette::Diagnostic;
 use serde_json::json;
+use thiserror::Error;
 
 use crate::base::files;
 use crate::base::report::Event;
@@ -11,7 +14,7 @@ use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
 use crate::exit::{self, Failure};
 use crate::toolchain::{Extras, PythonRuntime, python};
-use crate::verify::{self, Evidence, Options, Outcome, Refused, Verdict, Verified};
+use crate::verify::{self, Evidence, Options, Outcome, Verdict, Verified};
 
 use super::build::{self, Selection};
 use super::project::{self, Project, ProjectDir};
@@ -45,23 +48,56 @@ pub struct How {
     pub require_portable: bool,
 }
 
+/// A refusal, as an error with the code of the check that refused.
+#[derive(Debug, Error)]
+#[error("{variant} is refused: {summary}")]
+struct Refusal {
+    variant: String,
+    code: String,
+    summary: String,
+    log: PathBuf,
+}
+
+impl Diagnostic for Refusal {
+    fn code<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        Some(Box::new(&self.code))
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        Some(Box::new(format!(
+            "docs/formats.md says what the check does; all that was found is in {}",
+            self.log.display()
+        )))
+    }
+}
+
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
     let artifacts = build::build(&project, &args.selection, session)?;
     let python = runtime(&project, session)?;
-    let verdicts = verify(&project, artifacts, &args.how, python.as_ref(), session)?;
-    let evidence: Vec<&Evidence> = verdicts.iter().map(Verdict::evidence).collect();
-    let human =
-        evidence.iter().map(|evidence| verify::render::table(evidence)).collect::<Vec<_>>().join("\n");
-    session.report.result("verify", &json!({ "variants": evidence }), &human);
-    accept(verdicts, session).map(drop)
+    let judged = verify(&project, artifacts, &args.how, &python, session)?;
+    let rows: Vec<_> = judged
+        .iter()
+        .map(|judged| json!({ "variant": judged.variant, "evidence": judged.verdict.evidence() }))
+        .collect();
+    let human: String = judged.iter().map(table).collect();
+    session.report.result("verify", &json!({ "variants": rows }), &human);
+    accept(judged, &project).map(drop)
 }
 
-/// The Python that judges; `None` when the project has no op.toml and so nothing is run but the load check.
-pub fn runtime(project: &Project, session: &Session) -> Result<Option<PythonRuntime>, Failure> {
-    let torch = project::torch_of(project)?;
-    Ok(Some(python::runtime(session, &torch, Extras { client: false })?))
+/// The Python that judges.
+pub fn runtime(project: &Project, session: &Session) -> Result<PythonRuntime, Failure> {
+    Ok(python::runtime(session, &project::torch_of(project)?, Extras { client: false })?)
+}
+
+/// The verdict on one variant.
+#[derive(Debug)]
+pub struct Judged {
+    /// The variant's name.
+    pub variant: String,
+    /// What the judge says.
+    pub verdict: Verdict,
 }
 
 /// Where the evidence on a variant lies in a project.
@@ -74,62 +110,89 @@ pub fn verify(
     project: &Project,
     artifacts: Vec<Artifact>,
     how: &How,
-    python: Option<&PythonRuntime>,
+    python: &PythonRuntime,
     session: &Session,
-) -> Result<Vec<Verdict>, Failure> {
-    let op_digest = project.op_digest()?;
-    let mut verdicts = Vec::new();
+) -> Result<Vec<Judged>, Failure> {
+    let meaning = project.op.as_ref().map(|op| verify::op_digest(op, &project.dir)).transpose()?;
+    let options = Options { seed: how.seed, require_portable: how.require_portable, ..Options::standard() };
+    let mut judged = Vec::new();
     for artifact in artifacts {
-        let path = evidence_path(&project.dir, &artifact.variant);
-        if !how.fresh
-            && let Some(verified) = verify::recall(artifact.clone(), &path, op_digest)
-        {
-            session.report.emit(&Event::Done {
-                action: "verified",
-                subject: &artifact.variant,
-                detail: &verify::render::line(verified.evidence()),
-                seconds: 0.0,
-                cached: true,
-            });
-            verdicts.push(Verdict::Verified(verified));
-            continue;
-        }
-        let started = std::time::Instant::now();
-        let options = Options {
-            seed: how.seed,
-            require_portable: how.require_portable,
-            op_digest,
-            ..Options::default()
+        let variant = artifact.variant.clone();
+        let path = evidence_path(&project.dir, &variant);
+        let started = Instant::now();
+        let earlier = if how.fresh { None } else { verify::recall(&artifact, &path, meaning) };
+        let cached = earlier.is_some();
+        let verdict = match earlier {
+            Some(verified) => Verdict::Verified(verified),
+            None => {
+                verify::judge(artifact, project.op.as_ref(), &project.dir, Some(python), &options, session)?
+            }
         };
-        let verdict = verify::judge(artifact, project.op.as_ref(), &project.dir, python, &options, session)?;
-        let evidence = verdict.evidence();
-        files::write(&path, serde_json::to_string_pretty(evidence).unwrap_or_default())?;
+        if !cached {
+            let text = serde_json::to_string_pretty(verdict.evidence()).unwrap_or_default();
+            files::write(&path, text)?;
+        }
         session.report.emit(&Event::Done {
             action: if matches!(verdict, Verdict::Verified(_)) { "verified" } else { "refused" },
-            subject: &evidence.variant,
-            detail: &verify::render::line(evidence),
+            subject: &variant,
+            detail: &line(verdict.evidence()),
             seconds: started.elapsed().as_secs_f64(),
-            cached: false,
+            cached,
         });
-        for check in evidence.checks.iter().filter(|check| check.outcome == Outcome::Warned) {
-            session.report.warn(format!("{}: {}", check.code, check.summary));
-        }
-        verdicts.push(verdict);
+        judged.push(Judged { variant, verdict });
     }
-    Ok(verdicts)
+    Ok(judged)
 }
 
-/// The verified artifacts, or the reasons of every refusal.
-pub fn accept(verdicts: Vec<Verdict>, _session: &Session) -> Result<Vec<Verified<Artifact>>, Failure> {
+/// The verified artifacts, or the reason of every refusal.
+pub fn accept(judged: Vec<Judged>, project: &Project) -> Result<Vec<Verified<Artifact>>, Failure> {
     let mut verified = Vec::new();
     let mut reports = Vec::new();
-    for verdict in verdicts {
+    for Judged { variant, verdict } in judged {
         match verdict {
             Verdict::Verified(artifact) => verified.push(artifact),
             Verdict::Refused { evidence, .. } => {
-                reports.extend(Refused::all(&evidence).into_iter().map(miette::Report::new));
+                let refused = evidence.checks.iter().filter(|check| check.outcome == Outcome::Refused);
+                reports.extend(refused.map(|check| {
+                    miette::Report::new(Refusal {
+                        variant: variant.clone(),
+                        code: check.code.clone(),
+                        summary: check.summary.clone(),
+                        log: evidence_path(&project.dir, &variant),
+                    })
+                }));
             }
         }
     }
     if reports.is_empty() { Ok(verified) } else { Err(Failure { exit: exit::VERIFY, reports }) }
+}
+
+/// How many checks ended how: `9 checks passed, 1 skipped`.
+pub fn line(evidence: &Evidence) -> String {
+    let count = |outcome| evidence.checks.iter().filter(|check| check.outcome == outcome).count();
+    let mut parts = vec![format!("{} checks passed", count(Outcome::Passed))];
+    for (outcome, word) in
+        [(Outcome::Refused, "refused"), (Outcome::Warned, "warned"), (Outcome::Skipped, "skipped")]
+    {
+        if count(outcome) > 0 {
+            parts.push(format!("{} {word}", count(outcome)));
+        }
+    }
+    parts.join(", ")
+}
+
+/// Every check of one variant, a line each.
+fn table(judged: &Judged) -> String {
+    let evidence = judged.verdict.evidence();
+    let mut text = format!("{}: {}\n", judged.variant, line(evidence));
+    for check in &evidence.checks {
+        let word = match check.outcome {
+            Outcome::Passed => "passed",
+            Outcome::Refused => "REFUSED",
+            Outcome::Skipped => "skipped",
+            Outcome::Warned => "warned",
+        };
+        text += &format!("  {word:<8} {:<20} {}\n", check.name, check.summary);
+    }
+    text
 }

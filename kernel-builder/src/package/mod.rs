@@ -77,7 +77,7 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
     let staged = files::staging_beside(&dir)?;
     let mut variants = Vec::new();
     for verified in contents.verified {
-        let artifact = verified.get();
+        let artifact = verified.inner();
         let folder = staged.path().join(&artifact.variant);
         for name in files::walk(&artifact.dir, is_shipped)? {
             files::copy(&artifact.dir.join(&name), &folder.join(&name))?;

@@ -8,6 +8,7 @@
 //! wheel's RECORD is fetched and every member must have the SHA-256 that RECORD gives, beside the zip's CRC-32.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::Instant;
 
 use super::error::ToolchainError;
@@ -19,6 +20,8 @@ use super::unpack::{Promised, Slice, promised};
 use super::zip::{self, Member};
 use crate::base::files::{self, FileError};
 use crate::base::http::{Client, HttpError, Patience, Span};
+use crate::base::interrupt;
+use crate::base::process::ProcessError;
 use crate::base::report::{self, Event, Progress, ProgressKind};
 use crate::base::session::Session;
 
@@ -51,15 +54,24 @@ pub(super) fn obtain(
     if !lacking.is_empty() {
         let wanted: Vec<&Request> = lacking.iter().map(|at| &requests[*at]).collect();
         if session.offline {
-            let names =
-                wanted.iter().map(|request| format!("{} {}", request.part.name, request.part.version));
+            let names = wanted.iter().map(|Request { part, .. }| {
+                format!("{} {} ({} MB)", part.name, part.version, part.megabytes)
+            });
             return Err(ToolchainError::Offline { missing: names.collect::<Vec<_>>().join(", ") });
         }
         let parts: Vec<&Part> = wanted.iter().map(|request| &request.part).collect();
         let located = index::locate(session, python, &parts)?;
         let client = Client::new(Patience::default());
+        let waits = Once::new();
         let fetch = |at: usize| {
-            let job = Job { session, python, client: &client, located: &located[at], request: wanted[at] };
+            let job = Job {
+                session,
+                python,
+                client: &client,
+                located: &located[at],
+                request: wanted[at],
+                waits: &waits,
+            };
             job.run()
         };
         for (at, stored) in lacking.iter().zip(in_parallel(wanted.len(), 3, fetch)?) {
@@ -76,6 +88,8 @@ struct Job<'a> {
     client: &'a Client,
     located: &'a Located,
     request: &'a Request,
+    /// Said once, not for every wheel.
+    waits: &'a Once,
 }
 
 impl Job<'_> {
@@ -83,7 +97,13 @@ impl Job<'_> {
         let part = &self.request.part;
         let subject = format!("{} {}", part.name, part.version);
         let entry = Entry::new(self.session, &self.located.release.sha256);
-        let _lock = entry.lock(self.session, &subject)?;
+        let _lock = entry
+            .lock(|| {
+                self.waits.call_once(|| {
+                    self.session.report.note(format!("waiting for another run that is fetching {subject}"));
+                });
+            })
+            .map_err(interrupted_or)?;
         if let Some(stored) = entry.complete(part) {
             return Ok(stored);
         }
@@ -275,6 +295,11 @@ impl Job<'_> {
             None => Ok(wanted),
         }
     }
+}
+
+/// Ctrl-C while waiting for a lock is no trouble with a file.
+pub(super) fn interrupted_or(error: FileError) -> ToolchainError {
+    if interrupt::requested() { ProcessError::Interrupted.into() } else { error.into() }
 }
 
 fn names(members: &[&Member]) -> Vec<String> {

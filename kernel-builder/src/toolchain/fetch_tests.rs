@@ -65,7 +65,8 @@ impl Bench {
         let patience =
             Patience { attempts: 2, pause: Duration::from_millis(1), silence: Duration::from_secs(10) };
         let take = ["kit/include/", "kit/bin/"].map(str::to_owned).to_vec();
-        let part = Part { name: "part".to_owned(), version: "1.0".to_owned(), take, skip: vec![] };
+        let part =
+            Part { name: "part".to_owned(), version: "1.0".to_owned(), megabytes: 7, take, skip: vec![] };
         let request = Request { part, why: "to test" };
         Self { session, python: python.unwrap(), client: Client::new(patience), request, _folder: folder }
     }
@@ -74,7 +75,8 @@ impl Bench {
         let release = Release { file: "part-1.0-py3-none-any.whl".to_owned(), sha256: sha256.to_owned() };
         let located = Located { release, url: url.to_owned() };
         let Self { session, python, client, request, .. } = self;
-        Job { session, python, client, located: &located, request }.run()
+        let waits = Once::new();
+        Job { session, python, client, located: &located, request, waits: &waits }.run()
     }
 }
 

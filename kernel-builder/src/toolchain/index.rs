@@ -270,7 +270,7 @@ mod tests {
          "metadata": {"name": "other", "version": "1"}}]}"#;
 
     fn part(name: &str) -> Part {
-        Part { name: name.to_owned(), version: "1.2".to_owned(), take: vec![], skip: vec![] }
+        Part { name: name.to_owned(), version: "1.2".to_owned(), megabytes: 1, take: vec![], skip: vec![] }
     }
 
     #[test]

@@ -40,30 +40,39 @@ pub(super) struct CudaPins {
 pub(super) struct TorchPins {
     pub(super) line: String,
     pub(super) version: String,
-    headers: Vec<String>,
+    headers: HeaderPins,
     pub(super) runtime: RuntimePins,
 }
 
 impl TorchPins {
     /// The headers of this release, as a part of its wheel.
     pub(super) fn header_part(&self) -> Part {
-        self.part(self.headers.clone(), Vec::new())
+        self.part(self.headers.megabytes, self.headers.take.clone(), Vec::new())
     }
 
     /// What running without a GPU needs of the wheel.
     pub(super) fn runtime_part(&self) -> Part {
-        self.part(self.runtime.take.clone(), self.runtime.skip.clone())
+        self.part(self.runtime.megabytes, self.runtime.take.clone(), self.runtime.skip.clone())
     }
 
-    fn part(&self, take: Vec<String>, skip: Vec<String>) -> Part {
-        Part { name: "torch".to_owned(), version: self.version.clone(), take, skip }
+    fn part(&self, megabytes: u32, take: Vec<String>, skip: Vec<String>) -> Part {
+        Part { name: "torch".to_owned(), version: self.version.clone(), megabytes, take, skip }
     }
+}
+
+/// The headers of one release line.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HeaderPins {
+    megabytes: u32,
+    take: Vec<String>,
 }
 
 /// The managed Python of one release line.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RuntimePins {
+    megabytes: u32,
     take: Vec<String>,
     skip: Vec<String>,
     pub(super) stands_in: Vec<String>,
@@ -79,6 +88,8 @@ pub(super) struct RuntimePins {
 pub(super) struct Part {
     pub(super) name: String,
     pub(super) version: String,
+    /// About how much there is to fetch.
+    pub(super) megabytes: u32,
     pub(super) take: Vec<String>,
     #[serde(default)]
     pub(super) skip: Vec<String>,

@@ -49,7 +49,8 @@ pub fn runtime(session: &Session, torch: &str, extras: Extras) -> Result<PythonR
     }
     let _lock = files::lock(&folder.with_extension("lock"), || {
         session.report.note("waiting for another run that is making the managed Python packages");
-    })?;
+    })
+    .map_err(fetch::interrupted_or)?;
     if state::load::<Made>(&folder.join(MARKER)).is_none() {
         session.report.note(format!(
             "`{}` cannot be the judge ({}), so packages are fetched into the cache; that Python is not changed",
@@ -151,7 +152,7 @@ fn reduced(
             why: "the CUDA runtime, which torch loads even without a GPU",
         });
     }
-    let small = "what torch imports, numpy, and the client that loads kernels";
+    let small = "what torch imports, numpy, and the client that loads kernels, 50 MB";
     // Two downloads at once: the index is asked by two programs that do not know of each other.
     let stored: Vec<Stored> = std::thread::scope(|scope| {
         let installing = scope.spawn(|| packages(session, python, &pins.runtime.packages, small, site));
@@ -179,7 +180,8 @@ fn packages(
         return Err(ToolchainError::Offline { missing: requirements.join(", ") });
     }
     let started = Instant::now();
-    let bar = session.report.progress("installing Python packages into the cache", ProgressKind::Count, None);
+    let bar =
+        session.report.progress(&format!("installing Python packages: {why}"), ProgressKind::Count, None);
     index::install(session, python, requirements, site)?;
     drop(bar);
     session.report.emit(&Event::Done {

@@ -68,11 +68,9 @@ impl Entry {
         self.root.join("parts")
     }
 
-    /// Takes the lock on this wheel, saying so when another run holds it.
-    pub(super) fn lock(&self, session: &Session, what: &str) -> Result<FileLock, FileError> {
-        files::lock(&self.root.join("lock"), || {
-            session.report.note(format!("waiting for another run that is fetching {what}"));
-        })
+    /// Takes the lock on this wheel; `waiting` is called when another run holds it.
+    pub(super) fn lock(&self, waiting: impl FnOnce()) -> Result<FileLock, FileError> {
+        files::lock(&self.root.join("lock"), waiting)
     }
 
     /// The members `part` asks for, when all of them are here and unchanged.

@@ -1,0 +1,211 @@
+//! How far a result may lie from the exact one.
+//!
+//! Owns: the error bound and the constants behind it. Never: looks at a tensor.
+//!
+//! For an output `y` (exact, from float64) whose row has the root mean square `s`, accumulated over `n` terms in a
+//! format with unit roundoff `u_a` and rounded `r` times to a format with unit roundoff `u_o`:
+//!
+//! ```text
+//! |computed - y|  <=  r * u_o * max(|y|, smallest normal)  +  (L * sqrt(n) + C) * u_a * max(|y|, s)
+//! ```
+//!
+//! - `r * u_o`: rounding to nearest, Higham, Accuracy and Stability of Numerical Algorithms (2nd ed., 2002),
+//!   theorem 2.2. Below the smallest normal number the spacing, and so the error, is constant.
+//! - `L * sqrt(n) * u_a`: rounding errors of a sum behave like independent random variables of mean zero, so they grow
+//!   with the square root of the length, not with the length: Higham and Mary, A New Approach to Probabilistic Rounding
+//!   Error Analysis (SIAM J. Sci. Comput. 41, 2019), theorem 2.4, where `L` sets the probability of a false alarm,
+//!   2 exp(-L^2 / 2) for each element. `L = 8`: 2e-14. The worst case `n * u_a` would let an accumulation in float16
+//!   pass as one in float32 from about 8192 terms on.
+//! - `C * u_a`: the elementwise operations around the sum (a division, a root, an exponential, two products).
+//! - `s`: where terms cancel, the error is that of the terms, not of the small result; a row's root mean square is that
+//!   size for inner products of data of mean zero.
+//!
+//! The inputs of the checks are random, so that the independence that the square root stands on holds.
+
+use kernel_plan::units::Dtype;
+
+/// `L` of the module's formula.
+const CONFIDENCE: f64 = 8.0;
+/// `C` of the module's formula.
+const ELEMENTWISE: f64 = 8.0;
+
+/// The largest explained error of one case and output.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Bound {
+    output: Dtype,
+    rounding: f64,
+    accumulation: f64,
+}
+
+impl Bound {
+    /// The bound for an output of dtype `output`, rounded `roundings` times to it, and accumulated over `terms` terms
+    /// in `accumulate`.
+    pub(crate) fn new(output: Dtype, accumulate: Dtype, roundings: u32, terms: u64) -> Self {
+        let accumulation = (CONFIDENCE * (terms as f64).sqrt() + ELEMENTWISE) * unit_roundoff(accumulate);
+        Self { output, rounding: f64::from(roundings) * unit_roundoff(output), accumulation }
+    }
+
+    /// The largest absolute error that is explained at an exact value in a row of root mean square `row`.
+    pub(crate) fn at(&self, exact: f64, row: f64) -> f64 {
+        let size = exact.abs();
+        self.rounding * size.max(smallest_normal(self.output)) + self.accumulation * size.max(row)
+    }
+
+    /// Whether `computed` may stand for `exact`. NaN stands for NaN alone; an infinity stands for itself, and for values
+    /// that the format cannot hold.
+    pub(crate) fn admits(&self, computed: f64, exact: f64, row: f64) -> bool {
+        if exact.is_nan() || computed.is_nan() {
+            return exact.is_nan() && computed.is_nan();
+        }
+        if exact.is_infinite() {
+            return computed == exact;
+        }
+        let row = if row.is_finite() { row } else { 0.0 };
+        let allowed = self.at(exact, row);
+        if computed.is_infinite() {
+            return computed.is_sign_positive() == exact.is_sign_positive()
+                && exact.abs() + allowed >= largest(self.output);
+        }
+        (computed - exact).abs() <= allowed
+    }
+}
+
+/// Half the distance from 1 to the next number: the relative error of one rounding to nearest. Zero for integers.
+pub(crate) fn unit_roundoff(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::Bf16 => 2f64.powi(-7 - 1),
+        Dtype::F16 => 2f64.powi(-10 - 1),
+        Dtype::F32 => 2f64.powi(-23 - 1),
+        Dtype::F64 => 2f64.powi(-52 - 1),
+        _ => 0.0,
+    }
+}
+
+fn smallest_normal(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F16 => 2f64.powi(-14),
+        Dtype::Bf16 | Dtype::F32 => 2f64.powi(-126),
+        Dtype::F64 => f64::MIN_POSITIVE,
+        _ => 0.0,
+    }
+}
+
+/// The largest finite value.
+fn largest(dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F16 => 65504.0,
+        Dtype::Bf16 => (2.0 - 2f64.powi(-7)) * 2f64.powi(127),
+        Dtype::F32 => f64::from(f32::MAX),
+        Dtype::F64 => f64::MAX,
+        _ => f64::INFINITY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::*;
+    use crate::base::digest::Digest;
+
+    /// `count` values that are about normal, the same on every machine.
+    fn normal(count: usize) -> Vec<f32> {
+        let mut bytes = Digest::of(b"seed").to_string();
+        let mut values = Vec::with_capacity(count);
+        while values.len() < count {
+            bytes = Digest::of(bytes.as_bytes()).to_string();
+            let sum: i32 = bytes.bytes().map(|digit| i32::from(digit % 16)).sum();
+            values.push((f64::from(sum) / 64.0 - 5.5) as f32);
+        }
+        values
+    }
+
+    fn mean_square(values: &[f32]) -> f64 {
+        values.iter().map(|value| f64::from(*value) * f64::from(*value)).sum::<f64>() / values.len() as f64
+    }
+
+    /// The first element of the row after normalisation, with the sum kept by `add`.
+    fn normalised(values: &[f32], add: impl Fn(f32, f32) -> f32) -> (f32, f64) {
+        let sum = values.iter().fold(0f32, |sum, value| add(sum, value * value));
+        let root = (sum / values.len() as f32).sqrt();
+        (values[0] / root, f64::from(values[0]) / mean_square(values).sqrt())
+    }
+
+    #[test]
+    fn honest_float32_sums_pass_at_every_length() {
+        for length in [1, 127, 4096, 131_072] {
+            let values = normal(length);
+            let (computed, exact) = normalised(&values, |sum, term| sum + term);
+            for (output, rounded) in [
+                (Dtype::F32, f64::from(computed)),
+                (Dtype::F16, f16::from_f32(computed).to_f64()),
+                (Dtype::Bf16, bf16::from_f32(computed).to_f64()),
+            ] {
+                let bound = Bound::new(output, Dtype::F32, 1, length as u64);
+                assert!(bound.admits(rounded, exact, 0.0), "{output} {length}: {rounded} for {exact}");
+            }
+        }
+    }
+
+    /// Inner products of `length` random terms, as a matrix product has them; the share of refused elements.
+    fn refused_products(length: usize, add: impl Fn(f32, f32) -> f32) -> f64 {
+        let count = 64;
+        let values = normal(length * count + length);
+        let weights = &values[length * count..];
+        let rows: Vec<_> = values[..length * count].chunks(length).collect();
+        let exact: Vec<f64> = rows
+            .iter()
+            .map(|row| row.iter().zip(weights).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum())
+            .collect();
+        let size = (exact.iter().map(|y| y * y).sum::<f64>() / count as f64).sqrt();
+        let bound = Bound::new(Dtype::F16, Dtype::F32, 1, length as u64);
+        let refused = rows.iter().zip(&exact).filter(|(row, y)| {
+            let sum = row.iter().zip(weights).fold(0f32, |sum, (x, w)| add(sum, x * w));
+            !bound.admits(f16::from_f32(sum).to_f64(), **y, size)
+        });
+        refused.count() as f64 / count as f64
+    }
+
+    #[test]
+    fn float16_sums_fail_where_float32_is_asked_for() {
+        for length in [128, 1024, 8192] {
+            assert_eq!(refused_products(length, |sum, term| sum + term), 0.0, "{length}");
+            let half = |sum: f32, term: f32| f16::from_f32(sum + term).to_f32();
+            assert!(refused_products(length, half) > 0.2, "{length}");
+        }
+    }
+
+    #[test]
+    fn cutting_off_in_place_of_rounding_fails() {
+        let bound = Bound::new(Dtype::Bf16, Dtype::F32, 1, 1);
+        let exact = 1.0 + 1.9 * unit_roundoff(Dtype::Bf16);
+        assert!(!bound.admits(1.0, exact, 1.0));
+        assert!(bound.admits(bf16::from_f64(exact).to_f64(), exact, 1.0));
+    }
+
+    #[test]
+    fn infinities_and_nans_must_be_expected() {
+        let bound = Bound::new(Dtype::F16, Dtype::F32, 1, 16);
+        assert!(bound.admits(f64::NAN, f64::NAN, 1.0));
+        assert!(!bound.admits(f64::NAN, 1.0, 1.0));
+        assert!(!bound.admits(1.0, f64::NAN, 1.0));
+        assert!(!bound.admits(f64::INFINITY, 1.0, 1.0));
+        assert!(bound.admits(f64::INFINITY, 70_000.0, 1.0));
+        assert!(!bound.admits(f64::NEG_INFINITY, 70_000.0, 1.0));
+        assert!(!bound.admits(1.0, f64::INFINITY, f64::INFINITY));
+    }
+
+    #[test]
+    fn the_smallest_numbers_may_be_off_by_half_a_spacing() {
+        let bound = Bound::new(Dtype::F16, Dtype::F32, 1, 1);
+        assert!(bound.admits(0.0, 2f64.powi(-26), 0.0));
+        assert!(!bound.admits(0.0, 2f64.powi(-23), 0.0));
+    }
+
+    #[test]
+    fn integers_must_be_exact() {
+        let bound = Bound::new(Dtype::I64, Dtype::I64, 1, 1024);
+        assert!(bound.admits(7.0, 7.0, 3.0));
+        assert!(!bound.admits(8.0, 7.0, 3.0));
+    }
+}

@@ -1,0 +1,172 @@
+//! The harness in a child process, and the private channel back from it.
+//!
+//! Owns: the embedded Python, nonces, the parsing of messages. Never: believes a line without this run's nonce.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use kernel_plan::plan::CommandLine;
+use serde_json::{Map, Value, json};
+
+use crate::base::digest::Digest;
+use crate::base::files::{self, FileError};
+use crate::base::process::{self, Finished, Limits, ProcessError};
+use crate::toolchain::PythonRuntime;
+
+/// The whole Python of this program, written to a new folder for every judgement.
+const HARNESS: &[(&str, &str)] = &[
+    ("candidate.py", include_str!("../../harness/candidate.py")),
+    ("channel.py", include_str!("../../harness/channel.py")),
+    ("cuda_timing.py", include_str!("../../harness/cuda_timing.py")),
+    ("main.py", include_str!("../../harness/main.py")),
+    ("oracle.py", include_str!("../../harness/oracle.py")),
+    ("tensors.py", include_str!("../../harness/tensors.py")),
+    ("timing.py", include_str!("../../harness/timing.py")),
+];
+
+/// Writes the harness to `folder` and returns its entry.
+pub(crate) fn unpack(folder: &Path) -> Result<PathBuf, FileError> {
+    for (name, text) in HARNESS {
+        files::write(&folder.join(name), text)?;
+    }
+    Ok(folder.join("main.py"))
+}
+
+/// 32 bytes that nobody can guess, in hexadecimal.
+pub(crate) fn secret() -> Result<String, FileError> {
+    let path = Path::new("/dev/urandom");
+    let mut bytes = [0; 32];
+    files::open(path)?.read_exact(&mut bytes).map_err(|cause| FileError {
+        action: "read",
+        path: path.to_owned(),
+        cause,
+    })?;
+    Ok(Digest::of(&bytes).to_string())
+}
+
+/// One event from the harness.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Message {
+    /// Its name.
+    pub event: String,
+    fields: Map<String, Value>,
+}
+
+impl Message {
+    /// A field as text; empty when it is missing.
+    pub(crate) fn text(&self, field: &str) -> String {
+        self.fields.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
+    /// A field as a count.
+    pub(crate) fn count(&self, field: &str) -> Option<usize> {
+        Some(self.fields.get(field)?.as_u64()? as usize)
+    }
+
+    /// A field as a flag; false when it is missing.
+    pub(crate) fn flag(&self, field: &str) -> bool {
+        self.fields.get(field).and_then(Value::as_bool).unwrap_or_default()
+    }
+
+    /// Any field.
+    pub(crate) fn field(&self, field: &str) -> &Value {
+        self.fields.get(field).unwrap_or(&Value::Null)
+    }
+}
+
+/// A line of the channel, when it carries the nonce.
+pub(crate) fn parse(line: &str, nonce: &str) -> Option<Message> {
+    let Value::Object(mut fields) = serde_json::from_str(line).ok()? else { return None };
+    if fields.remove("nonce")? != nonce {
+        return None;
+    }
+    let Value::String(event) = fields.remove("event")? else { return None };
+    Some(Message { event, fields })
+}
+
+/// A role that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// The process.
+    pub process: Finished,
+    /// Whether it said at the end that all was done.
+    pub done: bool,
+    /// Lines on the channel that did not carry the nonce.
+    pub forged: usize,
+}
+
+impl Ended {
+    /// The last lines of its error output, for people.
+    pub(crate) fn said(&self) -> String {
+        let text = self.process.stderr_text();
+        let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(3)..].join(" | ")
+    }
+}
+
+/// Plays one role in a child process and hands over its messages as they come.
+pub(crate) fn play(
+    python: &PythonRuntime,
+    harness: &Path,
+    role: &str,
+    job: &Value,
+    limits: Limits,
+    on_message: &mut dyn FnMut(&Message),
+) -> Result<Ended, crate::verify::VerifyError> {
+    let nonce = secret()?;
+    let mut job = job.clone();
+    job["nonce"] = json!(nonce);
+    job["role"] = json!(role);
+    let line: CommandLine = python.command().path(harness);
+    let line = match harness.parent() {
+        Some(folder) => line.cwd(folder),
+        None => line,
+    };
+    let (mut done, mut forged) = (false, 0);
+    let process =
+        process::converse(&line, limits, job.to_string().as_bytes(), &mut |text| match parse(text, &nonce) {
+            Some(message) if message.event == "done" => done = true,
+            Some(message) => on_message(&message),
+            None => forged += 1,
+        });
+    Ok(Ended { process: process.map_err(into_error)?, done, forged })
+}
+
+fn into_error(error: ProcessError) -> crate::verify::VerifyError {
+    error.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_harness_is_embedded() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("harness");
+        let found = files::walk(&folder, |path| !path.ends_with("__pycache__")).unwrap();
+        let embedded: Vec<_> = HARNESS.iter().map(|(name, _)| PathBuf::from(name)).collect();
+        assert_eq!(embedded, found);
+    }
+
+    #[test]
+    fn only_lines_with_the_nonce_count() {
+        let line = r#"{"nonce": "right", "event": "end", "trial": 3}"#;
+        let message = parse(line, "right").unwrap();
+        assert_eq!((message.event.as_str(), message.count("trial")), ("end", Some(3)));
+        for forged in [
+            r#"{"nonce": "wrong", "event": "done"}"#,
+            r#"{"event": "done"}"#,
+            r#"{"nonce": "right"}"#,
+            r#"{"nonce": ["right"], "event": "done"}"#,
+            "PASS",
+            "",
+        ] {
+            assert_eq!(parse(forged, "right"), None, "{forged}");
+        }
+    }
+
+    #[test]
+    fn secrets_differ() {
+        assert_ne!(secret().unwrap(), secret().unwrap());
+    }
+}

@@ -1,0 +1,89 @@
+//! Imports the package in a clean process, as a client would.
+//!
+//! Owns: the verdict on the import and on the operators that it registers. Never: calls a kernel.
+
+use serde_json::json;
+
+use super::super::channel::{self, Ended, Message};
+use super::super::evidence::{CheckResult, Outcome};
+use super::super::{Loaded, Subject, VerifyError};
+use crate::base::files;
+use crate::base::process::{Ending, Limits};
+
+const CODE: &str = "verify::load";
+
+/// The package imports, and its operators are registered under its own namespace.
+pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
+    let result =
+        |outcome, summary: String, facts| vec![CheckResult::new("load", CODE, outcome, summary, facts)];
+    let Some(python) = subject.python else {
+        let summary = "no Python with torch here: the package was not imported".to_owned();
+        return Ok(result(Outcome::Skipped, summary, json!({})));
+    };
+    let folder = files::scratch()?;
+    let harness = channel::unpack(folder.path())?;
+    let job = json!({
+        "package": subject.artifact.dir.display().to_string(),
+        "namespace": subject.artifact.id,
+        "function": subject.op.map(|op| op.call.function.to_string()),
+        "device": subject.artifact.backend,
+        "threads": subject.options.threads,
+        "cases": [],
+    });
+    let limits = Limits { resident: Some(subject.options.memory), ..Limits::wall(subject.options.deadline) };
+    let (mut loaded, mut failed) = (None, None);
+    let ended = channel::play(python, &harness, "candidate", &job, limits, &mut |message| match message
+        .event
+        .as_str()
+    {
+        "loaded" => loaded = Some(message.clone()),
+        "load-failed" => failed = Some(message.text("error")),
+        _ => {}
+    })?;
+    let facts = json!({ "said": ended.said(), "ending": ended.process.ending.to_string() });
+    if let Some(error) = failed {
+        return Ok(result(Outcome::Refused, format!("the package does not import: {error}"), facts));
+    }
+    let Some(message) = loaded else {
+        return Ok(result(Outcome::Refused, silence(&ended), facts));
+    };
+    if !ended.done || !ended.process.ending.success() {
+        return Ok(result(Outcome::Refused, silence(&ended), facts));
+    }
+    Ok(judge(subject, &message))
+}
+
+fn silence(ended: &Ended) -> String {
+    match ended.process.ending {
+        Ending::Exit(code) => format!("the import ended the process with status {code}"),
+        other => format!("the process {other} during the import"),
+    }
+}
+
+fn judge(subject: &mut Subject<'_>, message: &Message) -> Vec<CheckResult> {
+    subject.environment.torch = Some(message.text("torch"));
+    subject.environment.python = Some(message.text("python"));
+    subject.environment.device = Some(message.text("device"));
+    let operators = message.field("operators").as_array().map_or(0, Vec::len);
+    let has_function = message.flag("has_function");
+    subject.loaded = Some(Loaded { cuda_available: message.flag("cuda_available"), has_function });
+    let (id, torch) = (&subject.artifact.id, message.text("torch"));
+    let facts = json!({ "operators": message.field("operators"), "torch": torch });
+    let (outcome, summary) = match subject.op {
+        _ if operators == 0 && subject.artifact.library.is_some() => {
+            (Outcome::Refused, format!("the import registers no operator under `{id}`"))
+        }
+        Some(op) if !has_function => {
+            let name = &op.call.function.value;
+            (
+                Outcome::Refused,
+                format!("the package has no function `{name}`, which `[call]` of op.toml names"),
+            )
+        }
+        _ => {
+            let plural = if operators == 1 { "" } else { "s" };
+            (Outcome::Passed, format!("imports under torch {torch}, {operators} operator{plural}"))
+        }
+    };
+    vec![CheckResult::new("load", CODE, outcome, summary, facts)]
+}

@@ -1,0 +1,9 @@
+//! The checks, one file each; `verify::CHECKS` is their list.
+//!
+//! Owns: nothing. Never: holds code.
+
+pub(super) mod archs;
+pub(super) mod load;
+pub(super) mod portability;
+pub(super) mod resources;
+pub(super) mod results;

@@ -1,0 +1,254 @@
+//! Calls the kernel and compares everything it leaves behind.
+//!
+//! Owns: the run of the candidate beside the oracle. Never: names a fault; `findings` does.
+
+use std::collections::BTreeMap;
+
+use kernel_plan::spec::OpSpec;
+use kernel_plan::spec::op::{Case, Device, Purpose};
+use serde_json::{Value, json};
+
+use super::super::channel::Ended;
+use super::super::compare::{self, Agreement, Dump, Fault};
+use super::super::evidence::{CheckResult, Outcome};
+use super::super::findings::{self, Finding, Summary};
+use super::super::schedule::{self, Form, ScheduledCase, Trial};
+use super::super::stage::{Oracle, Stage};
+use super::super::{NO_GPU, Subject, VerifyError};
+use crate::base::files;
+use crate::base::process::Limits;
+use crate::toolchain::PythonRuntime;
+
+/// Every call is right, for every workload, dtype and distribution of the schedule.
+pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
+    let skipped = |code: &str, summary: &str| {
+        Ok(vec![CheckResult::new("results", code, Outcome::Skipped, summary, json!({}))])
+    };
+    let Some(op) = subject.op else {
+        return skipped("verify::no_op", "no op.toml: the kernel's results were not checked");
+    };
+    let Some(python) = subject.python else {
+        return skipped("verify::no_python", "no Python with torch here: the kernel was not called");
+    };
+    let device = match subject.artifact.backend.as_str() {
+        "cpu" => Device::Cpu,
+        "cuda" => Device::Cuda,
+        _ => return skipped("verify::no_device", "this version cannot run kernels of this backend"),
+    };
+    let Some(loaded) = subject.loaded.as_ref().filter(|loaded| loaded.has_function) else {
+        return skipped("verify::not_loaded", "the package does not load, so it was not called");
+    };
+    if device == Device::Cuda && !loaded.cuda_available {
+        return skipped(NO_GPU, "no NVIDIA GPU here: results on the GPU were not checked");
+    }
+    let cases = op.cases(Purpose::Verify, device);
+    if cases.is_empty() {
+        return skipped("verify::no_workload", "op.toml has no workload to verify on this device");
+    }
+    run(subject, op, python, device, &cases)
+}
+
+/// How one process of the candidate went.
+pub(crate) struct Run {
+    pub ended: Ended,
+    /// The trial that was begun last.
+    pub begun: Option<usize>,
+    /// The trials that ended well, as the candidate's process says; their dumps decide.
+    pub finished: usize,
+    /// Trials that raised, or returned something else than tensors of the right form.
+    pub complaints: BTreeMap<usize, (&'static str, String)>,
+}
+
+fn run(
+    subject: &mut Subject<'_>,
+    op: &OpSpec,
+    python: &PythonRuntime,
+    device: Device,
+    cases: &[Case],
+) -> Result<Vec<CheckResult>, VerifyError> {
+    let options = subject.options;
+    let stage = Stage::new(python, op, subject.project, device, options.threads, options.seed)?;
+    let schedule = schedule::schedule(cases, !op.call.out.is_empty());
+    let calls: usize = schedule.iter().flat_map(|case| &case.trials).map(|trial| trial.calls as usize).sum();
+    let progress = subject.session.report.progress(
+        "calling the kernel",
+        crate::base::report::ProgressKind::Count,
+        Some(schedule.iter().map(|case| case.trials.len() as u64).sum()),
+    );
+    let call = |cases: &[ScheduledCase]| candidate(subject, &stage, cases, &|| progress.add(1));
+    let (run, oracle) = stage.beside_oracle(&schedule, || call(&schedule))?;
+    let mut summary = Summary { cases: schedule.len(), calls, seed: stage.seed, ..Summary::default() };
+    let mut found = Vec::new();
+    let mut examiner = Examiner { stage: &stage, oracle: &oracle, run: &run, summary: &mut summary };
+    for (case, spec) in schedule.iter().zip(cases) {
+        examiner.case(case, spec, &mut found)?;
+    }
+    if let Some(first) =
+        found.first_mut().filter(|finding: &&mut Finding| finding.is_value() && finding.trial > 0)
+    {
+        // Right as the first call of a new process, and wrong here: then it depends on the calls before.
+        let case = &schedule[first.case];
+        let alone = ScheduledCase {
+            trials: case.trials.iter().filter(|trial| trial.id == first.trial).cloned().collect(),
+            ..case.clone()
+        };
+        let again = call(std::slice::from_ref(&alone))?;
+        let mut ignored = Summary::default();
+        let mut repeated = Vec::new();
+        let mut examiner = Examiner { stage: &stage, oracle: &oracle, run: &again, summary: &mut ignored };
+        examiner.case(&alone, &cases[first.case], &mut repeated)?;
+        let complete = again.ended.done;
+        first.depends_on_history(complete && repeated.is_empty());
+    }
+    Ok(findings::results(&schedule, &run, found, &summary))
+}
+
+fn candidate(
+    subject: &Subject<'_>,
+    stage: &Stage<'_>,
+    cases: &[ScheduledCase],
+    each: &dyn Fn(),
+) -> Result<Run, VerifyError> {
+    let mut job = stage.candidate_job(&subject.artifact.dir, &subject.artifact.id);
+    job["cases"] = json!(cases);
+    hide(&mut job);
+    let limits = Limits { resident: Some(subject.options.memory), ..Limits::wall(subject.options.deadline) };
+    let (mut begun, mut finished, mut complaints) = (None, 0, BTreeMap::new());
+    let ended = stage.play("candidate", &job, limits, &mut |message| {
+        let trial = message.count("trial");
+        match (message.event.as_str(), trial) {
+            ("begin", Some(_)) => begun = trial,
+            ("end", Some(_)) => {
+                finished += 1;
+                each();
+            }
+            ("raised", Some(trial)) => {
+                complaints.insert(trial, ("verify::raised", message.text("error")));
+            }
+            ("malformed", Some(trial)) => {
+                complaints.insert(trial, ("verify::malformed", message.text("error")));
+            }
+            _ => {}
+        }
+    })?;
+    Ok(Run { ended, begun, finished, complaints })
+}
+
+/// Takes out of the candidate's job what only the judge and the oracle need.
+fn hide(job: &mut Value) {
+    for case in job["cases"].as_array_mut().into_iter().flatten() {
+        for set in case["sets"].as_array_mut().into_iter().flatten() {
+            let scalars = set["scalars"].take();
+            *set = json!({ "scalars": scalars });
+        }
+        for trial in case["trials"].as_array_mut().into_iter().flatten() {
+            if let Some(trial) = trial.as_object_mut() {
+                trial.shift_remove("purpose");
+            }
+        }
+    }
+}
+
+/// Compares dumps with what the oracle left.
+struct Examiner<'a> {
+    stage: &'a Stage<'a>,
+    oracle: &'a Oracle,
+    run: &'a Run,
+    summary: &'a mut Summary,
+}
+
+impl Examiner<'_> {
+    fn case(
+        &mut self,
+        case: &ScheduledCase,
+        spec: &Case,
+        found: &mut Vec<Finding>,
+    ) -> Result<(), VerifyError> {
+        let bounds = self.stage.bounds(spec);
+        let mut inputs: BTreeMap<usize, (Vec<u8>, bool)> = BTreeMap::new();
+        let mut expected: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        // The outputs of earlier trials, by set, to tell a replay from an error.
+        let mut earlier: Vec<(usize, Form, Vec<u8>)> = Vec::new();
+        for trial in &case.trials {
+            if let Some((code, text)) = self.run.complaints.get(&trial.id) {
+                found.push(Finding::complaint(case, trial, code, text));
+                continue;
+            }
+            let path = self.stage.path(&format!("dumps/{}.bin", trial.id));
+            if !files::exists(&path) {
+                // The process ended before; its ending is the finding.
+                break;
+            }
+            if let std::collections::btree_map::Entry::Vacant(entry) = inputs.entry(trial.set) {
+                entry.insert(self.stage.inputs(self.oracle, case.place, trial.set)?);
+            }
+            if let std::collections::btree_map::Entry::Vacant(entry) = expected.entry(trial.set) {
+                entry.insert(self.stage.expected(case.place, trial.set)?);
+            }
+            let (bytes, genuine) = &inputs[&trial.set];
+            if !genuine {
+                found.push(Finding::tampered(case, trial));
+                continue;
+            }
+            let dumped = files::read(&path)?;
+            files::remove_file(&path)?;
+            match examine(&dumped, case, trial, bytes, &expected[&trial.set], &bounds) {
+                Ok(agreement) => {
+                    self.note(case, trial, &agreement, &earlier);
+                    earlier.push((trial.set, trial.form, agreement.outputs));
+                }
+                Err((fault, outputs)) => {
+                    let same = earlier
+                        .iter()
+                        .find(|(set, _, kept)| *set != trial.set && !outputs.is_empty() && *kept == outputs);
+                    found.push(Finding::fault(case, trial, &fault, same.map(|(set, ..)| *set), spec));
+                    earlier.push((trial.set, trial.form, outputs));
+                }
+            }
+        }
+        self.baseline(case, &expected, &bounds)
+    }
+
+    fn note(
+        &mut self,
+        case: &ScheduledCase,
+        trial: &Trial,
+        agreement: &Agreement,
+        earlier: &[(usize, Form, Vec<u8>)],
+    ) {
+        self.summary.note_error(&case.id, agreement);
+        let aligned = trial.shift == 0;
+        let same = |(set, form, _): &&(usize, Form, Vec<u8>)| *set == trial.set && *form == trial.form;
+        if aligned && earlier.iter().find(same).is_some_and(|(.., kept)| *kept != agreement.outputs) {
+            self.summary.nondeterministic.get_or_insert_with(|| case.id.clone());
+        }
+    }
+
+    /// How far PyTorch's own result is off, for comparison.
+    fn baseline(
+        &mut self,
+        case: &ScheduledCase,
+        expected: &BTreeMap<usize, Vec<f64>>,
+        bounds: &[super::super::bound::Bound],
+    ) -> Result<(), VerifyError> {
+        for (_, set) in self.oracle.baselines.iter().filter(|(place, _)| *place == case.place) {
+            let Some(exact) = expected.get(set) else { continue };
+            let eager = files::read(&self.stage.path(&format!("expected/{}-{set}.eager.bin", case.place)))?;
+            let share = compare::share_of_bound(case, &eager, exact, bounds);
+            self.summary.eager_of_bound = self.summary.eager_of_bound.max(share);
+        }
+        Ok(())
+    }
+}
+
+fn examine(
+    dumped: &[u8],
+    case: &ScheduledCase,
+    trial: &Trial,
+    inputs: &[u8],
+    expected: &[f64],
+    bounds: &[super::super::bound::Bound],
+) -> Result<Agreement, (Fault, Vec<u8>)> {
+    let dump = Dump::cut(dumped, case, trial).map_err(|fault| (fault, vec![]))?;
+    compare::examine(&dump, case, trial, inputs, expected, bounds).map_err(|fault| (fault, dump.outputs()))
+}

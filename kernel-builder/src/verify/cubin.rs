@@ -1,0 +1,105 @@
+//! What a kernel uses of a multiprocessor, as the cubin says.
+//!
+//! Owns: reading `.nv.info` and the shared-memory sections. Never: judges the numbers.
+//!
+//! `.nv.info` is a list of records: format (1 without a value, 2 and 3 with two bytes, 4 with a size and bytes),
+//! attribute, value. The attributes read here hold a symbol's index and a number, four bytes each; their numbers are
+//! those of `cuobjdump -elf` (EIATTR_REGCOUNT, EIATTR_FRAME_SIZE), and the results agree with `cuobjdump -res-usage`.
+
+use std::collections::BTreeMap;
+
+use object::read::elf::ElfFile64;
+use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SymbolIndex};
+use serde::Serialize;
+
+const FRAME_SIZE: u8 = 0x11;
+const REGISTER_COUNT: u8 = 0x2f;
+
+/// The resources of one kernel (or device function) on one architecture.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Usage {
+    /// The mangled name.
+    pub kernel: String,
+    /// Registers for each thread.
+    pub registers: u32,
+    /// Bytes of local memory for each thread: arrays that are indexed at run time, and spilled registers.
+    pub stack: u32,
+    /// Bytes of static shared memory for each block, as the section has it.
+    pub shared: u64,
+}
+
+/// The architecture that the machine code is for, without its suffix: ELF header flags, bits 8 to 15, or 0 to 7 before
+/// version 8 of the format.
+pub(crate) fn architecture(cubin: &[u8]) -> Result<u32, String> {
+    let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(cubin).map_err(|error| error.to_string())?;
+    let flags = file.elf_header().e_flags.get(LittleEndian).0;
+    let version = file.elf_header().e_ident.abi_version;
+    Ok(if version >= 8 { flags >> 8 & 0xff } else { flags & 0xff })
+}
+
+/// The resources of every kernel in a cubin, by name.
+pub(crate) fn usages(cubin: &[u8]) -> Result<Vec<Usage>, String> {
+    let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(cubin).map_err(|error| error.to_string())?;
+    let mut found: BTreeMap<String, Usage> = BTreeMap::new();
+    let info = match file.section_by_name(".nv.info") {
+        Some(section) => section.data().map_err(|error| error.to_string())?,
+        None => return Ok(vec![]),
+    };
+    for (attribute, symbol, value) in records(info)? {
+        let Ok(symbol) = file.symbol_by_index(SymbolIndex(symbol as usize)) else { continue };
+        let kernel = symbol.name().map_err(|error| error.to_string())?.to_owned();
+        let usage =
+            found.entry(kernel.clone()).or_insert(Usage { kernel, registers: 0, stack: 0, shared: 0 });
+        match attribute {
+            REGISTER_COUNT => usage.registers = value,
+            FRAME_SIZE => usage.stack = value,
+            _ => {}
+        }
+    }
+    for section in file.sections() {
+        let name = section.name().unwrap_or_default();
+        if let Some(usage) = name.strip_prefix(".nv.shared.").and_then(|kernel| found.get_mut(kernel)) {
+            usage.shared = section.size();
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// The records that hold a symbol and a number: attribute, symbol, number.
+fn records(info: &[u8]) -> Result<Vec<(u8, u32, u32)>, String> {
+    let word = |place: usize| -> Result<u32, String> {
+        let bytes = info.get(place..place + 4).ok_or("a record that ends early")?;
+        Ok(bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)))
+    };
+    let mut found = Vec::new();
+    let mut place = 0;
+    while place + 4 <= info.len() {
+        let (format, attribute) = (info[place], info[place + 1]);
+        let size = match format {
+            4 => usize::from(u16::from_le_bytes([info[place + 2], info[place + 3]])),
+            1..=3 => 0,
+            _ => return Err(format!("a record of format {format}")),
+        };
+        if size == 8 && matches!(attribute, FRAME_SIZE | REGISTER_COUNT) {
+            found.push((attribute, word(place + 4)?, word(place + 8)?));
+        }
+        place += 4 + size;
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_records_of_every_format() {
+        let mut info = vec![1, 0x0d, 0, 0, 3, 0x1b, 0xff, 0];
+        info.extend([4, REGISTER_COUNT, 8, 0, 7, 0, 0, 0, 40, 0, 0, 0]);
+        info.extend([4, 0x0a, 4, 0, 1, 2, 3, 4]);
+        info.extend([4, FRAME_SIZE, 8, 0, 7, 0, 0, 0, 0, 1, 0, 0]);
+        assert_eq!(records(&info).unwrap(), [(REGISTER_COUNT, 7, 40), (FRAME_SIZE, 7, 256)]);
+        assert!(records(&info[..info.len() - 1]).is_err());
+        assert!(records(&[9, 0, 0, 0]).is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! What stops a judgement without a verdict.
+//!
+//! Owns: the errors of this stage. Never: describes a refusal; that is evidence.
+
+use miette::Diagnostic;
+use thiserror::Error;
+
+use crate::base::files::FileError;
+use crate::base::process::ProcessError;
+use crate::exit::{self, StageError};
+
+/// The judgement could not be made.
+#[derive(Debug, Error, Diagnostic)]
+pub enum VerifyError {
+    /// A process could not be started, or the user stopped it.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Process(#[from] ProcessError),
+    /// A file could not be read or written.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    File(#[from] FileError),
+    /// The project's own reference does not run, so there is nothing to compare with.
+    #[error("the reference fails on the workload `{case}`: {reason}")]
+    #[diagnostic(
+        code(verify::reference),
+        help(
+            "run the function of `[reference]` in op.toml on float64 tensors of this workload and correct it"
+        )
+    )]
+    Reference {
+        /// The case.
+        case: String,
+        /// What Python said.
+        reason: String,
+    },
+    /// The harness itself failed.
+    #[error("the {role} process {ending} before it was done{}", shown(said))]
+    #[diagnostic(
+        code(verify::harness),
+        help("this is not the kernel's fault: check the Python environment with `kernelwright doctor`")
+    )]
+    Harness {
+        /// `oracle`, `timing`.
+        role: &'static str,
+        /// How it ended.
+        ending: String,
+        /// The end of its error output.
+        said: String,
+    },
+    /// The disk, or memory limits, are too small for the data of the workloads.
+    #[error("the workloads need {needed} of scratch space in `{folder}`, and {free} are free")]
+    #[diagnostic(code(verify::scratch), help("free some space, or set TMPDIR to a larger disk"))]
+    Scratch {
+        /// For people.
+        needed: String,
+        /// The folder.
+        folder: String,
+        /// For people.
+        free: String,
+    },
+}
+
+fn shown(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(": {said}") }
+}
+
+impl StageError for VerifyError {
+    fn exit(&self) -> u8 {
+        match self {
+            Self::Process(error) => error.exit(),
+            Self::File(error) => error.exit(),
+            _ => exit::VERIFY,
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Turns faults and endings into the results that people read.
+//!
+//! Owns: codes, sentences, the order of refusals. Never: reads a dump.
+
+use kernel_plan::spec::op::Case;
+use serde_json::{Value, json};
+
+use super::checks::results::Run;
+use super::compare::{Agreement, Element, Fault};
+use super::evidence::{CheckResult, Outcome};
+use super::schedule::{ScheduledCase, Trial};
+use crate::base::process::Ending;
+
+/// The checks that one run of the candidate decides: name, and the codes that it is refused with.
+const GROUPS: &[(&str, &[&str])] = &[
+    (
+        "calls",
+        &[
+            "verify::no_result",
+            "verify::crash",
+            "verify::hang",
+            "verify::memory",
+            "verify::raised",
+            "verify::malformed",
+            "verify::tampered",
+        ],
+    ),
+    ("guard bands", &["verify::guard"]),
+    ("inputs unchanged", &["verify::input_changed"]),
+    ("outputs written", &["verify::unwritten"]),
+    ("numerics", &["verify::numerics"]),
+    ("sensitivity", &["verify::insensitive"]),
+    ("fresh results", &["verify::fresh", "verify::replayed"]),
+];
+
+/// One thing that is wrong.
+#[derive(Debug, Clone)]
+pub(crate) struct Finding {
+    /// Place of the case.
+    pub case: usize,
+    /// The trial's number.
+    pub trial: usize,
+    code: &'static str,
+    summary: String,
+    facts: Value,
+    /// For faults in values: what a dependence on earlier calls would be called.
+    history: Option<&'static str>,
+    /// For faults in values: the argument that was changed, when the outputs are those from before the change.
+    unmoved: Option<String>,
+}
+
+/// What can be said when nothing is wrong.
+#[derive(Debug, Default)]
+pub(crate) struct Summary {
+    pub cases: usize,
+    pub calls: usize,
+    pub seed: u64,
+    pub of_bound: f64,
+    pub of_bound_case: String,
+    pub relative: f64,
+    pub eager_of_bound: f64,
+    /// The first case whose outputs differ between two calls with the same inputs.
+    pub nondeterministic: Option<String>,
+}
+
+impl Summary {
+    pub(crate) fn note_error(&mut self, case: &str, agreement: &Agreement) {
+        if agreement.of_bound > self.of_bound {
+            self.of_bound = agreement.of_bound;
+            self.of_bound_case = case.to_owned();
+        }
+        self.relative = self.relative.max(agreement.relative);
+    }
+}
+
+impl Finding {
+    fn new(case: &ScheduledCase, trial: &Trial, code: &'static str, text: &str, facts: Value) -> Self {
+        let summary = format!("workload `{}`, {}: {text}", case.id, trial.purpose.words());
+        Self { case: case.place, trial: trial.id, code, summary, facts, history: None, unmoved: None }
+    }
+
+    /// The call raised, or returned something of a wrong form.
+    pub(crate) fn complaint(case: &ScheduledCase, trial: &Trial, code: &'static str, text: &str) -> Self {
+        let facts = json!({ "workload": case.id, "trial": trial.id });
+        let text = if code == "verify::raised" {
+            format!("the call raised {text}")
+        } else {
+            format!("the call {text}")
+        };
+        Self::new(case, trial, code, &text, facts)
+    }
+
+    /// A file of the judge was changed.
+    pub(crate) fn tampered(case: &ScheduledCase, trial: &Trial) -> Self {
+        let facts = json!({ "workload": case.id, "trial": trial.id });
+        Self::new(
+            case,
+            trial,
+            "verify::tampered",
+            "the candidate's process changed a file of the judge",
+            facts,
+        )
+    }
+
+    /// A dump that is not as it must be. `same_as` is the set of an earlier trial with the same output bytes.
+    pub(crate) fn fault(
+        case: &ScheduledCase,
+        trial: &Trial,
+        fault: &Fault,
+        same_as: Option<usize>,
+        spec: &Case,
+    ) -> Self {
+        let dtype = |name: &str| {
+            let tensors = case.inputs.iter().chain(&case.outputs);
+            tensors
+                .filter(|tensor| tensor.name == name)
+                .map(|tensor| tensor.dtype.as_str())
+                .next()
+                .unwrap_or("")
+        };
+        let place = json!({ "workload": case.id, "trial": trial.id, "purpose": trial.purpose });
+        let with = |more: Value| merged(&place, more);
+        match fault {
+            Fault::Truncated { length, expected } => {
+                let text = format!("the harness left {length} bytes in place of {expected}");
+                Self::new(case, trial, "verify::no_result", &text, place)
+            }
+            Fault::Guard { tensor, bytes_away, after } => {
+                let side = if *after { "after the end of" } else { "before the start of" };
+                let text = format!("memory {bytes_away} bytes {side} `{tensor}` was written");
+                let facts = with(json!({ "tensor": tensor, "bytes_away": bytes_away, "after": after }));
+                Self::new(case, trial, "verify::guard", &text, facts)
+            }
+            Fault::InputChanged { tensor, element, was } => {
+                let text =
+                    format!("the input {} was {was} and is now {}", named(tensor, element), element.value);
+                let facts = with(json!({ "tensor": tensor, "index": element.index }));
+                Self::new(case, trial, "verify::input_changed", &text, facts)
+            }
+            Fault::Unwritten { tensor, element, count } => {
+                let text = format!(
+                    "{} still holds what was there before the call ({count} such element{})",
+                    named(tensor, element),
+                    if *count == 1 { "" } else { "s" },
+                );
+                let facts = with(json!({ "tensor": tensor, "index": element.index, "count": count }));
+                let finding = Self::new(case, trial, "verify::unwritten", &text, facts);
+                Self { history: Some("verify::fresh"), ..finding }
+            }
+            Fault::Wrong { tensor, element, exact, allowed, count, elements } => {
+                let text = format!(
+                    "{} ({}) is {}, expected {} +- {} after {} accumulated terms; {count} of {elements} elements are off",
+                    named(tensor, element),
+                    dtype(tensor),
+                    number(element.value),
+                    number(*exact),
+                    number(*allowed),
+                    spec.accumulated,
+                );
+                let facts = with(json!({
+                    "tensor": tensor, "dtype": dtype(tensor), "index": element.index, "count": count,
+                    "got": number(element.value), "expected": number(*exact), "bound": number(*allowed),
+                }));
+                let history = if same_as.is_some() { "verify::replayed" } else { "verify::fresh" };
+                let finding = Self::new(case, trial, "verify::numerics", &text, facts);
+                let set = &case.sets[trial.set];
+                let unmoved = match same_as {
+                    Some(source) if set.edit_of == Some(source) => {
+                        let input = set.edit_input.map(|place| case.inputs[place].name.clone());
+                        set.changed_scalar.clone().or(input)
+                    }
+                    _ => None,
+                };
+                Self { history: Some(history), unmoved, ..finding }
+            }
+        }
+    }
+
+    /// Whether the fault lies in the outputs' values, so that earlier calls could be the cause.
+    pub(crate) fn is_value(&self) -> bool {
+        self.history.is_some()
+    }
+
+    /// Settles the code of a fault in values by whether the same call is right in a new process.
+    pub(crate) fn depends_on_history(&mut self, right_alone: bool) {
+        match self.history {
+            Some(code) if right_alone => {
+                self.code = code;
+                let reason = match code {
+                    "verify::replayed" => "the result is that of other inputs, seen before",
+                    _ => "the result depends on how often the kernel was called before",
+                };
+                self.summary = format!("{}; the same call is right in a new process: {reason}", self.summary);
+            }
+            _ => {
+                if let Some(argument) = &self.unmoved {
+                    self.code = "verify::insensitive";
+                    self.summary = format!("{}; the output did not change with `{argument}`", self.summary);
+                }
+            }
+        }
+    }
+}
+
+/// The results of one run, refusals first, the earliest of them at the head.
+pub(crate) fn results(
+    schedule: &[ScheduledCase],
+    run: &Run,
+    mut found: Vec<Finding>,
+    summary: &Summary,
+) -> Vec<CheckResult> {
+    let trials: usize = schedule.iter().map(|case| case.trials.len()).sum();
+    if let Some(finding) = ending(schedule, run, trials) {
+        found.push(finding);
+    }
+    // Stable: of findings in one trial, the one found first stays first.
+    found.sort_by_key(|finding| finding.trial);
+    let complete = run.ended.done;
+    let mut results: Vec<(usize, CheckResult)> = GROUPS
+        .iter()
+        .map(|(name, codes)| {
+            let mut own = found.iter().filter(|finding| codes.contains(&finding.code));
+            let Some(first) = own.next() else {
+                let (outcome, text) = match complete {
+                    true => (Outcome::Passed, passed(name, summary)),
+                    false => (Outcome::Skipped, "the run ended early".to_owned()),
+                };
+                return (usize::MAX, CheckResult::new(name, codes[0], outcome, text, facts(name, summary)));
+            };
+            let more = own.count();
+            let text = match more {
+                0 => first.summary.clone(),
+                _ => format!("{}; {more} more of the kind", first.summary),
+            };
+            (first.trial, CheckResult::new(name, first.code, Outcome::Refused, text, first.facts.clone()))
+        })
+        .collect();
+    results.sort_by_key(|(trial, _)| *trial);
+    let mut results: Vec<_> = results.into_iter().map(|(_, result)| result).collect();
+    if complete {
+        results.push(determinism(summary));
+    }
+    results
+}
+
+/// What the way in which the process ended says.
+fn ending(schedule: &[ScheduledCase], run: &Run, trials: usize) -> Option<Finding> {
+    let all = run.finished + run.complaints.len() == trials;
+    if run.ended.done && run.ended.process.ending.success() && run.ended.forged == 0 && all {
+        return None;
+    }
+    let ending = run.ended.process.ending;
+    let (code, text) = match ending {
+        Ending::Signal(_) => ("verify::crash", format!("the process {ending}")),
+        Ending::Deadline => ("verify::hang", "the call did not return before the deadline".to_owned()),
+        Ending::MemoryLimit => ("verify::memory", "the process used more memory than it may".to_owned()),
+        Ending::OutputLimit => ("verify::no_result", "the process printed more than it may".to_owned()),
+        Ending::Exit(_) if run.ended.forged > 0 => {
+            ("verify::no_result", "something else than the harness wrote on the judge's channel".to_owned())
+        }
+        Ending::Exit(code) => {
+            ("verify::no_result", format!("the process returned {code} before all calls were made"))
+        }
+    };
+    let said = run.ended.said();
+    let facts = json!({ "ending": ending.to_string(), "said": said });
+    let begun = run.begun.unwrap_or(0);
+    let place = schedule
+        .iter()
+        .find_map(|case| case.trials.iter().find(|trial| trial.id == begun).map(|trial| (case, trial)));
+    place.map(|(case, trial)| Finding::new(case, trial, code, &text, facts))
+}
+
+fn passed(name: &str, summary: &Summary) -> String {
+    match name {
+        "calls" => format!("{} calls in {} cases", summary.calls, summary.cases),
+        "numerics" => format!(
+            "largest error {:.2} of the bound (PyTorch eager: {:.2})",
+            summary.of_bound, summary.eager_of_bound
+        ),
+        "guard bands" => "nothing outside of the tensors was written".to_owned(),
+        "inputs unchanged" => "no input was written".to_owned(),
+        "outputs written" => "every element was written, over two poisons".to_owned(),
+        "sensitivity" => "outputs follow every changed element and scalar".to_owned(),
+        _ => "new values, new addresses and many calls give new results".to_owned(),
+    }
+}
+
+fn facts(name: &str, summary: &Summary) -> Value {
+    match name {
+        "calls" => json!({ "cases": summary.cases, "calls": summary.calls, "seed": summary.seed }),
+        "numerics" => json!({
+            "of_bound": summary.of_bound, "workload": summary.of_bound_case, "relative": summary.relative,
+            "eager_of_bound": summary.eager_of_bound,
+        }),
+        _ => json!({}),
+    }
+}
+
+fn determinism(summary: &Summary) -> CheckResult {
+    let (outcome, text) = match &summary.nondeterministic {
+        None => (Outcome::Passed, "equal calls give equal bits".to_owned()),
+        Some(case) => (Outcome::Warned, format!("equal calls give different bits, first on `{case}`")),
+    };
+    CheckResult::new(
+        "determinism",
+        "verify::determinism",
+        outcome,
+        text,
+        json!({ "workload": summary.nondeterministic }),
+    )
+}
+
+fn named(tensor: &str, element: &Element) -> String {
+    let index: Vec<_> = element.index.iter().map(u64::to_string).collect();
+    format!("{tensor}[{}]", index.join(", "))
+}
+
+/// Six digits, as many as tell two neighbours in half precision apart; NaN and infinities by name.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size == 0.0 || (1e-4..1e6).contains(&size) => {
+            let digits = (5 - size.max(1.0).log10().floor() as i32).max(0) as usize;
+            let text = format!("{value:.*}", if size < 1.0 && size > 0.0 { 8 } else { digits });
+            if text.contains('.') {
+                text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            } else {
+                text
+            }
+        }
+        size if size.is_finite() => format!("{value:.4e}"),
+        _ => value.to_string(),
+    }
+}
+
+fn merged(base: &Value, more: Value) -> Value {
+    let mut merged = base.clone();
+    if let (Value::Object(into), Value::Object(from)) = (&mut merged, more) {
+        into.extend(from);
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(number(0.0), "0");
+        assert_eq!(number(0.53125), "0.53125");
+        assert_eq!(number(-203.25), "-203.25");
+        assert_eq!(number(1.5e16), "1.5000e16");
+        assert_eq!(number(123_450.0), "123450");
+        assert_eq!(number(f64::NAN), "NaN");
+    }
+}

@@ -1,0 +1,259 @@
+//! The stage on which an artifact is tried: a scratch folder, the oracle beside the candidate, and who may go when.
+//!
+//! Owns: the order in which inputs, calls and expected values come into being. Never: compares values.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kernel_plan::spec::OpSpec;
+use kernel_plan::spec::op::{Case, Device};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::VerifyError;
+use super::bound::Bound;
+use super::channel::{self, Ended, Message};
+use super::compare;
+use super::evidence::Environment;
+use super::schedule::ScheduledCase;
+use crate::base::digest::Digest;
+use crate::base::files;
+use crate::base::process::Limits;
+use crate::base::report;
+use crate::toolchain::PythonRuntime;
+
+/// How long the oracle may take beside the candidate.
+const ORACLE: Duration = Duration::from_secs(1800);
+
+/// A folder for one trial of an artifact, with the harness in it.
+pub(crate) struct Stage<'a> {
+    pub python: &'a PythonRuntime,
+    pub op: &'a OpSpec,
+    pub reference: PathBuf,
+    pub device: Device,
+    /// Threads for every computation on the host.
+    pub threads: usize,
+    /// The oracle's seed; never in a candidate's job.
+    pub seed: u64,
+    harness: PathBuf,
+    folder: TempDir,
+}
+
+/// What the oracle left.
+pub(crate) struct Oracle {
+    /// Digest of each set's input file, before any candidate could touch it.
+    pub inputs: Vec<(String, Digest)>,
+    /// Sets of cases that have a result of PyTorch in the real dtype.
+    pub baselines: Vec<(usize, usize)>,
+    pub environment: Environment,
+}
+
+impl<'a> Stage<'a> {
+    pub(crate) fn new(
+        python: &'a PythonRuntime,
+        op: &'a OpSpec,
+        project: &Path,
+        device: Device,
+        threads: usize,
+        seed: Option<u64>,
+    ) -> Result<Self, VerifyError> {
+        let folder = files::scratch()?;
+        let harness = channel::unpack(&folder.path().join("harness"))?;
+        for name in ["inputs", "expected", "dumps"] {
+            files::create_dirs(&folder.path().join(name))?;
+        }
+        let seed = match seed {
+            Some(seed) => seed,
+            // 53 bits survive every JSON reader.
+            None => u64::from_str_radix(&channel::secret()?[..13], 16).unwrap_or_default(),
+        };
+        let reference = project.join(op.reference.file.as_str());
+        Ok(Self { python, op, reference, device, threads, seed, harness, folder })
+    }
+
+    /// A path of the stage.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// What the candidate's process is told: never the seed, never an expected value.
+    pub(crate) fn candidate_job(&self, package: &Path, namespace: &str) -> Value {
+        let out: Vec<_> = self.op.call.out.iter().map(|name| name.to_string()).collect();
+        json!({
+            "package": package.display().to_string(),
+            "namespace": namespace,
+            "function": self.op.call.function.as_str(),
+            "out": out,
+            "device": self.device.as_str(),
+            "threads": self.threads,
+            "guard": super::schedule::GUARD,
+            "gate": self.text("candidate.gate"),
+            "inputs_dir": self.text("inputs"),
+            "dumps_dir": self.text("dumps"),
+            "cases": [],
+        })
+    }
+
+    /// Plays a role on this stage.
+    pub(crate) fn play(
+        &self,
+        role: &str,
+        job: &Value,
+        limits: Limits,
+        on_message: &mut dyn FnMut(&Message),
+    ) -> Result<Ended, VerifyError> {
+        channel::play(self.python, &self.harness, role, job, limits, on_message)
+    }
+
+    /// Runs `candidate` beside the oracle: both processes start at once, the candidate's gate opens when the inputs are
+    /// written, and the oracle computes expected values only after `candidate` has returned.
+    pub(crate) fn beside_oracle<T>(
+        &self,
+        cases: &[ScheduledCase],
+        candidate: impl FnOnce() -> Result<T, VerifyError>,
+    ) -> Result<(T, Oracle), VerifyError> {
+        self.check_space(cases)?;
+        let job = json!({
+            "seed": self.seed,
+            "threads": self.threads,
+            "reference": self.reference.display().to_string(),
+            "function": self.op.reference.function.as_str(),
+            "gate": self.text("oracle.gate"),
+            "inputs_dir": self.text("inputs"),
+            "expected_dir": self.text("expected"),
+            "cases": cases,
+        });
+        std::thread::scope(|scope| {
+            let oracle = scope.spawn(|| {
+                let oracle = self.oracle(&job, cases);
+                // A candidate that still waits has nothing to wait for.
+                self.open_gate("candidate.gate", if oracle.is_ok() { "go" } else { "stop" })?;
+                oracle
+            });
+            let result = candidate();
+            self.open_gate("oracle.gate", if result.is_ok() { "go" } else { "stop" })?;
+            match oracle.join() {
+                Ok(Ok(oracle)) => Ok((result?, oracle)),
+                // The candidate may have failed only because the oracle did.
+                Ok(Err(error)) => Err(error),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
+    fn open_gate(&self, gate: &str, answer: &str) -> Result<(), VerifyError> {
+        let path = self.path(gate);
+        if files::exists(&path) { Ok(()) } else { Ok(files::write(&path, answer)?) }
+    }
+
+    fn oracle(&self, job: &Value, cases: &[ScheduledCase]) -> Result<Oracle, VerifyError> {
+        let mut oracle = Oracle { inputs: vec![], baselines: vec![], environment: Environment::default() };
+        let mut failed = None;
+        let ended =
+            self.play("oracle", job, Limits::wall(ORACLE), &mut |message| match message.event.as_str() {
+                "environment" => {
+                    oracle.environment.torch = Some(message.text("torch"));
+                    oracle.environment.python = Some(message.text("python"));
+                }
+                "inputs-ready" => match self.input_digests(cases) {
+                    Ok(inputs) => {
+                        oracle.inputs = inputs;
+                        failed = self.open_gate("candidate.gate", "go").err().or(failed.take());
+                    }
+                    Err(error) => failed = Some(error),
+                },
+                "no-reference" => {
+                    let case = message.count("case").and_then(|place| cases.get(place));
+                    let case = case.map_or_else(String::new, |case| case.id.clone());
+                    failed.get_or_insert(VerifyError::Reference { case, reason: message.text("error") });
+                }
+                "expected" if message.flag("baseline") => {
+                    oracle.baselines.extend(message.count("case").zip(message.count("set")));
+                }
+                _ => {}
+            })?;
+        match failed {
+            Some(error) => Err(error),
+            None if ended.done && ended.process.ending.success() => Ok(oracle),
+            None => Err(VerifyError::Harness {
+                role: "oracle",
+                ending: ended.process.ending.to_string(),
+                said: ended.said(),
+            }),
+        }
+    }
+
+    fn input_digests(&self, cases: &[ScheduledCase]) -> Result<Vec<(String, Digest)>, VerifyError> {
+        let names = cases
+            .iter()
+            .flat_map(|case| (0..case.sets.len()).map(|set| format!("inputs/{}-{set}.bin", case.place)));
+        names
+            .map(|name| {
+                let digest = Digest::of(&files::read(&self.path(&name))?);
+                Ok((name, digest))
+            })
+            .collect()
+    }
+
+    /// The inputs of one set, and whether they are still what the oracle wrote.
+    pub(crate) fn inputs(
+        &self,
+        oracle: &Oracle,
+        place: usize,
+        set: usize,
+    ) -> Result<(Vec<u8>, bool), VerifyError> {
+        let name = format!("inputs/{place}-{set}.bin");
+        let bytes = files::read(&self.path(&name))?;
+        let digest = Digest::of(&bytes);
+        let genuine = oracle.inputs.iter().any(|(known, expected)| *known == name && *expected == digest);
+        Ok((bytes, genuine))
+    }
+
+    /// The exact results of one set.
+    pub(crate) fn expected(&self, place: usize, set: usize) -> Result<Vec<f64>, VerifyError> {
+        let bytes = files::read(&self.path(&format!("expected/{place}-{set}.bin")))?;
+        Ok(compare::doubles(&bytes))
+    }
+
+    /// The bounds of a case's outputs.
+    pub(crate) fn bounds(&self, case: &Case) -> Vec<Bound> {
+        let tolerance = &self.op.tolerance;
+        case.outputs
+            .iter()
+            .map(|output| {
+                let accumulate = tolerance.accumulate.value;
+                Bound::new(output.dtype, accumulate, tolerance.roundings.value, case.accumulated)
+            })
+            .collect()
+    }
+
+    /// Inputs, dumps and float64 results of a schedule must fit beside each other.
+    fn check_space(&self, cases: &[ScheduledCase]) -> Result<(), VerifyError> {
+        let bytes = |tensors: &[super::schedule::TensorSpec]| -> usize {
+            tensors.iter().map(super::schedule::TensorSpec::bytes).sum()
+        };
+        let guards = 3 * super::schedule::GUARD;
+        let needed: usize = cases
+            .iter()
+            .map(|case| {
+                let dump = bytes(&case.inputs)
+                    + bytes(&case.outputs)
+                    + guards * (case.inputs.len() + case.outputs.len());
+                let expected: usize = case.outputs.iter().map(|output| output.elements() * 8).sum();
+                case.trials.len() * dump + case.sets.len() * (bytes(&case.inputs) + expected)
+            })
+            .sum();
+        match files::free_space(self.folder.path()) {
+            Some(free) if free < needed as u64 => Err(VerifyError::Scratch {
+                needed: report::bytes(needed as u64),
+                folder: self.folder.path().display().to_string(),
+                free: report::bytes(free),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
