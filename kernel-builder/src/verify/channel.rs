@@ -143,7 +143,9 @@ mod tests {
     #[test]
     fn every_file_of_the_harness_is_embedded() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("harness");
-        let found = files::walk(&folder, |path| !path.ends_with("__pycache__")).unwrap();
+        let mut found = files::walk(&folder, |path| !path.ends_with("__pycache__")).unwrap();
+        // These are programs of their own, embedded by `bench` and `load`.
+        found.retain(|path| ![Path::new("bench.py"), Path::new("load.py")].contains(&path.as_path()));
         let embedded: Vec<_> = HARNESS.iter().map(|(name, _)| PathBuf::from(name)).collect();
         assert_eq!(embedded, found);
     }
