@@ -11,7 +11,7 @@ import traceback
 import torch
 
 from channel import Channel, environment, wait_for
-from tensors import DTYPES, Guarded, append_bytes, payload_bytes, read_payloads
+from tensors import DTYPES, Guarded, payload_bytes, read_payloads, write_tensors
 
 PACKAGE = "kernel_package"
 
@@ -140,9 +140,7 @@ class Runner:
 
     def dump(self, number: int, tensors: list[torch.Tensor]) -> None:
         """Write whole buffers, guards included."""
-        with open(os.path.join(self.dumps_dir, f"{number}.bin"), "wb") as file:
-            for tensor in tensors:
-                append_bytes(file, tensor)
+        write_tensors(os.path.join(self.dumps_dir, f"{number}.bin"), tensors)
 
 
 def play(job: dict, channel: Channel) -> None:

@@ -2,8 +2,7 @@
 
 Owns: the private channel to the judge, the path of the managed packages. Never: decides whether a kernel is right.
 
-The job comes in on standard input, not in the arguments or the environment, so a candidate that looks at either sees
-the same in a check and in a measurement.
+The job comes in on standard input, not in the arguments or the environment, where a candidate could look for it.
 """
 
 import importlib
@@ -12,7 +11,7 @@ import os
 import site
 import sys
 
-ROLES = ("oracle", "candidate", "timing")
+ROLES = ("oracle", "candidate")
 
 
 def take_job() -> dict:

@@ -8,20 +8,19 @@ use std::path::{Path, PathBuf};
 use kernel_plan::plan::CommandLine;
 use serde_json::{Map, Value, json};
 
+use super::VerifyError;
 use crate::base::digest::Digest;
 use crate::base::files::{self, FileError};
-use crate::base::process::{self, Finished, Limits, ProcessError};
+use crate::base::process::{self, Finished, Limits};
 use crate::toolchain::PythonRuntime;
 
-/// The whole Python of this program, written to a new folder for every judgement.
+/// The Python that judges, written to a new folder for every judgement, so that no candidate changes it for the next.
 const HARNESS: &[(&str, &str)] = &[
     ("candidate.py", include_str!("../../harness/candidate.py")),
     ("channel.py", include_str!("../../harness/channel.py")),
-    ("cuda_timing.py", include_str!("../../harness/cuda_timing.py")),
     ("main.py", include_str!("../../harness/main.py")),
     ("oracle.py", include_str!("../../harness/oracle.py")),
     ("tensors.py", include_str!("../../harness/tensors.py")),
-    ("timing.py", include_str!("../../harness/timing.py")),
 ];
 
 /// Writes the harness to `folder` and returns its entry.
@@ -112,7 +111,7 @@ pub(crate) fn play(
     job: &Value,
     limits: Limits,
     on_message: &mut dyn FnMut(&Message),
-) -> Result<Ended, crate::verify::VerifyError> {
+) -> Result<Ended, VerifyError> {
     let nonce = secret()?;
     let mut job = job.clone();
     job["nonce"] = json!(nonce);
@@ -129,11 +128,7 @@ pub(crate) fn play(
             Some(message) => on_message(&message),
             None => forged += 1,
         });
-    Ok(Ended { process: process.map_err(into_error)?, done, forged })
-}
-
-fn into_error(error: ProcessError) -> crate::verify::VerifyError {
-    error.into()
+    Ok(Ended { process: process?, done, forged })
 }
 
 #[cfg(test)]
@@ -141,13 +136,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_the_harness_is_embedded() {
+    fn what_the_harness_imports_is_embedded() {
+        let names: Vec<_> = HARNESS.iter().map(|(name, _)| name.trim_end_matches(".py")).collect();
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("harness");
-        let mut found = files::walk(&folder, |path| !path.ends_with("__pycache__")).unwrap();
-        // These are programs of their own, embedded by `bench` and `load`.
-        found.retain(|path| ![Path::new("bench.py"), Path::new("load.py")].contains(&path.as_path()));
-        let embedded: Vec<_> = HARNESS.iter().map(|(name, _)| PathBuf::from(name)).collect();
-        assert_eq!(embedded, found);
+        for (name, text) in HARNESS {
+            let imported =
+                text.lines().filter_map(|line| line.trim().strip_prefix("from ")?.split(' ').next());
+            for module in imported.filter(|module| files::exists(&folder.join(format!("{module}.py")))) {
+                assert!(names.contains(&module), "{name} imports {module}");
+            }
+        }
     }
 
     #[test]

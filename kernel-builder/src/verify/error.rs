@@ -41,7 +41,7 @@ pub enum VerifyError {
         help("this is not the kernel's fault: check the Python environment with `kernelwright doctor`")
     )]
     Harness {
-        /// `oracle`, `timing`.
+        /// `oracle`.
         role: &'static str,
         /// How it ended.
         ending: String,

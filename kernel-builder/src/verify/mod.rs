@@ -16,18 +16,18 @@ use crate::base::{env, files};
 use crate::compile::artifact::Artifact;
 use crate::toolchain::PythonRuntime;
 
-pub(crate) mod bound;
-pub(crate) mod channel;
+mod bound;
+mod channel;
 mod checks;
-pub(crate) mod compare;
+mod compare;
 mod cubin;
 mod elf;
 mod error;
 mod evidence;
 mod fatbin;
 mod findings;
-pub(crate) mod schedule;
-pub(crate) mod stage;
+mod schedule;
+mod stage;
 
 pub use error::VerifyError;
 pub use evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL, Verdict, Verified, recall};

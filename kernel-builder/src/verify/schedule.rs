@@ -218,7 +218,7 @@ fn scalars_of(case: &Case) -> Map<String, Value> {
     case.scalars.iter().map(|scalar| (scalar.name.to_string(), value_of(&scalar.value))).collect()
 }
 
-pub(crate) fn value_of(value: &ScalarValue) -> Value {
+fn value_of(value: &ScalarValue) -> Value {
     match value {
         ScalarValue::Float(value) => Value::from(*value),
         ScalarValue::Int(value) => Value::from(*value),
