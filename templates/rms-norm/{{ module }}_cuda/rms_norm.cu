@@ -238,7 +238,7 @@ __global__ void __maxnreg__(max_registers(kUnits, kWhole)) rms_norm_in_registers
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int offset = i * stride;
-        // Checked even where kWhole: unchecked copies were moved behind the sum by ptxas 13.0, and so waited for the row.
+        // Checked even where kWhole: ptxas 13.0 moved unchecked copies behind the sum, so they waited for the row.
         if (threadIdx.x + offset < length) {
             start_copy(&staged[offset], &weight[offset].bits);
         }
@@ -320,11 +320,11 @@ cudaError_t launch_in_registers(const Rows<Vector<T>>& rows, dim3 threads, cudaS
                             ? rms_norm_in_registers<T, kUnits, kWarpPerRow, kMayBeWhole>
                             : rms_norm_in_registers<T, kUnits, kWarpPerRow, false>;
     const int shared_bytes = kUnits * kVectorBytes * threads.x * threads.y;
-    if (shared_bytes > kSharedBytesUnasked) {
-        const auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
-        if (const cudaError_t error = cudaFuncSetAttribute(kernel, attribute, shared_bytes)) {
-            return error;
-        }
+    const auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    if (shared_bytes > kSharedBytesUnasked && cudaFuncSetAttribute(kernel, attribute, shared_bytes) != cudaSuccess) {
+        // The longest rows ask for a little more than the 64 KiB of compute capability 7.5.
+        cudaGetLastError();
+        return launch<Vector<T>>(rms_norm_read_twice<Vector<T>>, rows, dim3(kMaxThreads), 0, stream);
     }
     return launch<Vector<T>>(kernel, rows, threads, shared_bytes, stream);
 }
