@@ -138,7 +138,8 @@ __device__ __forceinline__ float block_sum(float value) {
     }
     __syncthreads();
     float total = 0.0f;
-#pragma unroll
+    // Not unrolled: most blocks have a few warps only, and an unrolled loop was slower there.
+#pragma unroll 1
     for (int warp = 0; warp < warps; warp += 4) {
         const float4 four = partial[warp / 4];
         total += (four.x + four.y) + (four.z + four.w);
@@ -342,7 +343,7 @@ cudaError_t launch_warp_per_row(const Rows<Vector<T>>& rows, cudaStream_t stream
     return launch_in_registers<T, kUnits, true>(rows, dim3(kWarp, rows_per_block), stream);
 }
 
-// The choice by row length in vectors.
+// The choice by row length in vectors, from timings on an H200 over rows of 128 to 32768 elements.
 template <typename T>
 cudaError_t launch_vectors(const Rows<Vector<T>>& rows, cudaStream_t stream) {
     if (rows.length <= kWarp) {
@@ -351,7 +352,7 @@ cudaError_t launch_vectors(const Rows<Vector<T>>& rows, cudaStream_t stream) {
     if (rows.length <= 2 * kWarp) {
         return launch_warp_per_row<T, 2>(rows, stream);
     }
-    if (rows.length <= 2 * kMaxThreads) {
+    if (rows.length <= kMaxThreads) {
         return launch_block_per_row<T, 2>(rows, stream);
     }
     if (rows.length <= kMaxVectorsInRegisters) {
