@@ -9,6 +9,7 @@
 
 use std::process::ExitCode;
 
+mod cheats;
 mod codegen;
 mod forward;
 mod repo;
@@ -22,6 +23,7 @@ Usage: cargo xtask <TASK>
 
   kernel <ARGS>...     run `kernelwright <ARGS>...` from this checkout; compiles it first where needed
   test                 everything that must pass: format, clippy, tidy, tests, doc tests, documentation
+  cheats [NAME]...     kernels that must be refused, and honest ones that must pass (fetches what `kernel make` does)
   tidy                 the repository's own rules (docs/style.md) alone
   codegen [--check]    write docs/reference/cli.md from the program's help; --check only compares
 
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["kernel", rest @ ..] => forward::kernel(rest),
         ["test"] => test::run(),
+        ["cheats", names @ ..] => cheats::run(names),
         ["tidy"] => tidy::run(),
         ["codegen"] => codegen::run(codegen::Mode::Write),
         ["codegen", "--check"] => codegen::run(codegen::Mode::Check),

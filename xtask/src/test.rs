@@ -51,7 +51,7 @@ pub(crate) fn run() -> ExitCode {
 fn tests() -> Result<(), String> {
     if has_nextest() {
         let profile = if std::env::var_os("CI").is_some() { "ci" } else { "default" };
-        return cargo(&["nextest", "run", "--workspace", "--profile", profile, "--no-tests", "pass"]);
+        return cargo(&["nextest", "run", "--workspace", "--profile", profile, "--no-fail-fast"]);
     }
     eprintln!(
         "cargo-nextest is not installed, so `cargo test` runs instead: the same tests, one binary at a time"

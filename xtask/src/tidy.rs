@@ -53,6 +53,7 @@ const RULES: &[Rule] = &[
     text::places_of_this_machine,
     text::unreviewed_snapshots,
     codes::every_code_is_documented,
+    codes::cheats_are_refused_by_name,
     docs::commands_exist,
     docs::links_resolve,
     docs::decisions_are_listed,

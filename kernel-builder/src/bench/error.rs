@@ -12,7 +12,7 @@ use crate::exit::{self, StageError};
 #[derive(Debug, Error, Diagnostic)]
 pub enum BenchError {
     /// A workload was asked for that op.toml does not measure.
-    #[error("no workload `{name}` is measured on {device}; there are: {known}")]
+    #[error("op.toml measures no workload `{name}`; there are: {known}")]
     #[diagnostic(
         code(bench::unknown_workload),
         help("give one of these names, or add `[workload.{name}]` with \"bench\" in `for` to op.toml")
@@ -20,8 +20,6 @@ pub enum BenchError {
     UnknownWorkload {
         /// The name that was asked for.
         name: String,
-        /// `cpu` or `cuda`.
-        device: String,
         /// The names there are, separated by commas.
         known: String,
     },

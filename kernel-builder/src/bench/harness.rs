@@ -149,6 +149,9 @@ pub(super) struct Regime {
     /// Calls in each sample, by contender.
     pub(super) calls: BTreeMap<String, u64>,
     pub(super) skipped: Vec<SkippedContender>,
+    /// Processors that others took; see [`super::Cpu`].
+    #[serde(default)]
+    pub(super) crowded: Option<f64>,
 }
 
 /// What was found against a case.

@@ -13,13 +13,14 @@ use crate::base::process::{self, Limits};
 use super::record::{Clocks, Cpu};
 
 /// The processor's model and governor, from the system's own tables; `unknown` where they do not tell.
-pub(super) fn cpu(threads: u64) -> Cpu {
+pub(super) fn cpu(threads: u64, crowded: Option<f64>) -> Cpu {
     let table = files::read_text(Path::new("/proc/cpuinfo")).unwrap_or_default();
     let governor = files::read_text(Path::new("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")).ok();
     Cpu {
         model: model_of(&table).unwrap_or("unknown processor").to_owned(),
         threads,
         governor: governor.map(|text| text.trim().to_owned()),
+        crowded,
     }
 }
 

@@ -106,11 +106,7 @@ fn select(op: &OpSpec, device: Device, names: &[String]) -> Result<Vec<Case>, Be
             let mut known: Vec<&str> = elsewhere.iter().map(|case| case.workload.as_str()).collect();
             known.dedup();
             let known = known.join(", ");
-            return Err(BenchError::UnknownWorkload {
-                name: name.clone(),
-                device: device.to_string(),
-                known,
-            });
+            return Err(BenchError::UnknownWorkload { name: name.clone(), known });
         }
     }
     cases.retain(|case| names.iter().any(|name| case.workload.as_str() == name));

@@ -118,6 +118,9 @@ pub struct Cpu {
     pub threads: u64,
     /// The frequency governor, where the system tells.
     pub governor: Option<String>,
+    /// How many of the processors that the contenders were to have other processes took meanwhile, on average;
+    /// absent for a GPU, and where the system does not tell.
+    pub crowded: Option<f64>,
 }
 
 impl Measurement {
@@ -187,7 +190,7 @@ pub(super) mod tests {
             skipped: vec![SkippedContender { name: "compile".to_owned(), reason: "no compiler".to_owned() }],
             driver: Some("580.159".to_owned()),
             clocks: Some(Clocks { sm_mhz: Some(1980.0), ..Clocks::default() }),
-            cpu: Cpu { model: "a processor".to_owned(), threads: 2, governor: None },
+            cpu: Cpu { model: "a processor".to_owned(), threads: 2, governor: None, crowded: None },
             torch: "2.11.0+cu130".to_owned(),
             python: "3.12.3".to_owned(),
             commit: None,

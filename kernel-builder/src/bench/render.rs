@@ -8,6 +8,9 @@ use comfy_table::{CellAlignment, Table};
 
 use super::record::{Measurement, Ratio};
 
+/// Processors taken by others from which on figures of a processor are called rough.
+const CROWDED: f64 = 0.15;
+
 /// One row a measurement, and below it why contenders are missing; at most 110 columns wide.
 pub fn table(measurements: &[Measurement]) -> String {
     if measurements.is_empty() {
@@ -100,6 +103,12 @@ fn footer(measurements: &[Measurement]) -> String {
         }
     }
     let mut text = format!("on {}; above 1x the kernel is faster; [95% interval]\n", devices.join("; "));
+    let crowded = measurements.iter().filter_map(|measurement| measurement.cpu.crowded).fold(0.0, f64::max);
+    if crowded > CROWDED {
+        text += &format!(
+            "other programs took up to {crowded:.1} of the processors meanwhile: measure again on a quiet machine\n"
+        );
+    }
     for reason in reasons {
         let line: String = reason.chars().take(110).collect();
         text += &format!("{line}\n");
@@ -138,6 +147,14 @@ mod tests {
         let text = table(&[measurement]);
         assert_eq!(text.lines().count(), 3);
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn a_crowded_machine_is_told() {
+        let mut measurement = example();
+        measurement.cpu.crowded = Some(1.37);
+        let text = table(&[measurement]);
+        assert!(text.contains("other programs took up to 1.4 of the processors meanwhile"), "{text}");
     }
 
     #[test]

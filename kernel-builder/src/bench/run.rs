@@ -109,7 +109,7 @@ impl<'a> Run<'a> {
                 })
             })
             .collect();
-        let cpu = machine::cpu(machine.threads);
+        let cpu = machine::cpu(machine.threads, regime.crowded);
         let on_host = self.request.on_host();
         let device = machine.device.clone().filter(|_| !on_host).unwrap_or_else(|| cpu.model.clone());
         let gpu = if on_host { None } else { machine::gpu(&device) };

@@ -1,7 +1,7 @@
 //! `verify`: builds what is not built, then judges it. A kernel that is wrong or cheats is refused by name.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use miette::Diagnostic;
@@ -43,6 +43,9 @@ pub struct How {
     /// Repeat an earlier run with its seed; default: a new secret one
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Seconds that all calls of a kernel may take together
+    #[arg(long, value_name = "SECONDS", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..))]
+    pub deadline: u64,
     /// Refuse a build that needs a newer system than manylinux_2_28
     #[arg(long)]
     pub require_portable: bool,
@@ -114,7 +117,12 @@ pub fn verify(
     session: &Session,
 ) -> Result<Vec<Judged>, Failure> {
     let meaning = project.op.as_ref().map(|op| verify::op_digest(op, &project.dir)).transpose()?;
-    let options = Options { seed: how.seed, require_portable: how.require_portable, ..Options::standard() };
+    let options = Options {
+        seed: how.seed,
+        require_portable: how.require_portable,
+        deadline: Duration::from_secs(how.deadline),
+        ..Options::standard()
+    };
     let mut judged = Vec::new();
     for artifact in artifacts {
         let variant = artifact.variant.clone();

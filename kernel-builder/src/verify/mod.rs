@@ -2,7 +2,7 @@
 //!
 //! Owns: the checks, the bound, the evidence, the harness. Never: compiles, measures, or believes what a candidate says.
 //!
-//! A check is one file in `checks/` and one line in [`CHECKS`].
+//! A check is one file in `checks/` and one line in `CHECKS`.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -51,6 +51,34 @@ pub(super) fn every_code_is_documented(repository: &Repository) -> Vec<String> {
     missing.chain(stale).collect()
 }
 
+/// A kernel that must be refused says with which code, and the code exists.
+pub(super) fn cheats_are_refused_by_name(repository: &Repository) -> Vec<String> {
+    let document = repository.text(DOCUMENT).unwrap_or_default();
+    let mut found = Vec::new();
+    for (path, text) in repository.with_ending(&["toml"]).filter(|(path, _)| path.ends_with("cheat.toml")) {
+        let value = |key: &str| {
+            let line =
+                text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='))?;
+            Some(line.trim().trim_matches('"').to_owned())
+        };
+        let honest = value("passes").as_deref() == Some("true");
+        match value("refused_with") {
+            Some(code) if document.contains(&format!("| `{code}` |")) => {}
+            Some(code) => found.push(format!("{}: there is no code `{code}`", path.display())),
+            None if honest => {}
+            None => found.push(format!("{}: say `refused_with` or `passes = true`", path.display())),
+        }
+        let folder = path
+            .parent()
+            .and_then(|folder| folder.file_name())
+            .map(|name| name.to_string_lossy().into_owned());
+        if value("name") != folder {
+            found.push(format!("{}: `name` is that of the folder", path.display()));
+        }
+    }
+    found
+}
+
 /// `code(stage::name)` of an attribute, and `"stage::name"` as a string.
 fn codes_in(text: &str) -> BTreeSet<String> {
     let attributes = text.split("code(").skip(1).filter_map(|rest| rest.split(')').next());
@@ -77,5 +105,18 @@ mod tests {
         let text = r#"#[diagnostic(code(publish::no_bundle), help("x"))] const A: &str = "spec::syntax"; use base::env; "std::fs""#;
         let found: Vec<_> = codes_in(text).into_iter().collect();
         assert_eq!(found, ["publish::no_bundle", "spec::syntax"]);
+    }
+
+    #[test]
+    fn a_cheat_names_a_code_that_exists() {
+        let with = |cheat: &str| {
+            let mut repository = super::super::tests::one("docs/formats.md", "| `verify::guard` | x |\n");
+            repository.files.push(("tests/cheats/a/cheat.toml".into(), cheat.to_owned()));
+            cheats_are_refused_by_name(&repository).len()
+        };
+        assert_eq!(with("name = \"a\"\nrefused_with = \"verify::guard\"\n"), 0);
+        assert_eq!(with("name = \"a\"\npasses = true\n"), 0);
+        assert_eq!(with("name = \"a\"\nrefused_with = \"verify::gaurd\"\n"), 1);
+        assert_eq!(with("name = \"b\"\n"), 2);
     }
 }
