@@ -3,8 +3,9 @@
 // The operation moves two bytes for every byte it computes on, so only memory traffic matters:
 //   - a row is read once, 16 bytes per load, and stays packed in registers between the sum and the scaling;
 //   - the loads of a thread are independent, so they are all in flight before the first is used;
-//   - input and output are used once and are marked evict-first (ld/st.global.cs); the weight is shared by all rows and
-//     is read late, after the reduction, so its registers do not lower the occupancy while the row is in flight.
+//   - input and output are used once and are marked evict-first (ld/st.global.cs);
+//   - the weight travels beside the row, but to shared memory, where it waits for the sum without taking registers: the
+//     kernels need few enough that a multiprocessor is full of threads, and thus of loads in flight.
 // A row too long for registers (over 64 KiB) or not aligned to 16 bytes is read twice; the second read mostly hits the
 // L2 cache.
 
@@ -19,6 +20,8 @@ constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
 constexpr int kVectorBytes = 16;
 constexpr int kMaxVectorsInRegisters = 4096;
+// What a block may have of shared memory without asking.
+constexpr int kSharedBytesUnasked = 48 * 1024;
 
 // 16 bytes of elements, as one load or store moves them.
 template <typename T>
@@ -123,20 +126,48 @@ __device__ __forceinline__ float warp_sum(float value) {
 // Sum over the block, known to all of its threads and added in the same order in every run. Called once per kernel.
 __device__ __forceinline__ float block_sum(float value) {
     __shared__ float4 partial[kMaxThreads / kWarp / 4];
+    float* const sums = reinterpret_cast<float*>(partial);
+    const int warps = blockDim.x / kWarp;
     value = warp_sum(value);
     if (threadIdx.x % kWarp == 0) {
-        reinterpret_cast<float*>(partial)[threadIdx.x / kWarp] = value;
+        sums[threadIdx.x / kWarp] = value;
+    }
+    // The last four may be incomplete; zeros fill them up.
+    if (threadIdx.x < (-warps & 3)) {
+        sums[warps + threadIdx.x] = 0.0f;
     }
     __syncthreads();
-    const int warps = blockDim.x / kWarp;
     float total = 0.0f;
+    // Not unrolled: most blocks have a few warps only, and an unrolled loop was slower there.
 #pragma unroll 1
     for (int warp = 0; warp < warps; warp += 4) {
         const float4 four = partial[warp / 4];
-        total += (four.x + (warp + 1 < warps ? four.y : 0.0f)) +
-                 ((warp + 2 < warps ? four.z : 0.0f) + (warp + 3 < warps ? four.w : 0.0f));
+        total += (four.x + four.y) + (four.z + four.w);
     }
     return total;
+}
+
+// Starts a copy of 16 bytes from device to shared memory that takes no registers while it is under way. The thread that
+// started copies sees all of them after finish_copies. GPUs before compute capability 8.0 copy at once.
+__device__ __forceinline__ void start_copy(uint4* shared, const uint4* global) {
+#if __CUDA_ARCH__ >= 800
+    const uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
+#else
+    *shared = *global;
+#endif
+}
+
+__device__ __forceinline__ void finish_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// Makes the compiler unpack a vector anew where it is used next, instead of keeping all of its elements as float32.
+template <typename T>
+__device__ __forceinline__ void keep_packed(Vector<T>& v) {
+    asm volatile("" : "+r"(v.bits.x), "+r"(v.bits.y), "+r"(v.bits.z), "+r"(v.bits.w));
 }
 
 // What every kernel is told. Unit is what one load moves: Vector<T>, or Scalar<T> where alignment forbids vectors.
@@ -163,37 +194,61 @@ __device__ __forceinline__ Unit* pinned(Unit* pointer) {
 
 constexpr int kMaxRowsPerBlock = 4;
 
-// The largest block of a row held as kUnits vectors per thread, and how many such blocks a multiprocessor must hold.
-// Two blocks of eight vectors only fit with float32: half precision is also kept unpacked and would spill.
-constexpr int max_threads(int units, bool warp_per_row) {
-    return warp_per_row ? kMaxRowsPerBlock * kWarp : units <= 4 ? kMaxThreads : kMaxVectorsInRegisters / units;
+// Registers per thread for up to two vectors per thread: as many as leave a multiprocessor full of threads (2048 in
+// capabilities 8.0 and 9.0, 1024 in 7.5, mostly 1536 elsewhere; 10.0 holds 2048 too, but 32 registers would spill).
+// Then for eight: two blocks of 512 threads, where that needs no spilling.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ / 10 == 90
+constexpr int kRegistersForTwo = 32;
+constexpr int kRegistersForEight = 64;
+#elif __CUDA_ARCH__ < 800
+constexpr int kRegistersForTwo = 64;
+constexpr int kRegistersForEight = 128;
+#else
+constexpr int kRegistersForTwo = 40;
+constexpr int kRegistersForEight = 80;
+#endif
+
+constexpr int max_registers(int units, bool whole) {
+    return units <= 2 ? kRegistersForTwo : whole ? kRegistersForEight : 128;
 }
 
-constexpr int min_blocks(int units, size_t element_size) { return units > 4 && element_size == 4 ? 2 : 1; }
-
-// A row in the registers of one warp (kWarpPerRow; blockDim.y rows per block) or of one block.
-template <typename T, int kUnits, bool kWarpPerRow>
-__global__ void __launch_bounds__(max_threads(kUnits, kWarpPerRow), min_blocks(kUnits, sizeof(T)))
-    rms_norm_in_registers(const Rows<Vector<T>> rows) {
+// A row in the registers of one warp (kWarpPerRow; blockDim.y rows per block) or of one block. kWhole: every thread has
+// kUnits vectors, so loads and stores go unchecked. Shared memory: kUnits vectors per thread.
+template <typename T, int kUnits, bool kWarpPerRow, bool kWhole>
+__global__ void __maxnreg__(max_registers(kUnits, kWhole)) rms_norm_in_registers(const Rows<Vector<T>> rows) {
+    extern __shared__ uint4 staged_weight[];
     int64_t row = blockIdx.x;
+    uint4* staged = staged_weight + threadIdx.x;
     if constexpr (kWarpPerRow) {
         row = row * blockDim.y + threadIdx.y;
+        staged += threadIdx.y * kUnits * kWarp;
         if (row >= rows.count) {
             return;
         }
     }
     const int length = static_cast<int>(rows.length);
+    const int stride = kWarpPerRow ? kWarp : blockDim.x;
     const Vector<T>* input = pinned(rows.input + row * rows.input_stride + threadIdx.x);
     Vector<T> held[kUnits];
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        const int offset = i * blockDim.x;
-        held[i].bits = threadIdx.x + offset < length ? __ldcs(&input[offset].bits) : make_uint4(0, 0, 0, 0);
+        const int offset = i * stride;
+        held[i].bits = kWhole || threadIdx.x + offset < length ? __ldcs(&input[offset].bits) : make_uint4(0, 0, 0, 0);
+    }
+    const Vector<T>* weight = pinned(rows.weight + threadIdx.x);
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int offset = i * stride;
+        // Checked even where kWhole: ptxas 13.0 moved unchecked copies behind the sum, so they waited for the row.
+        if (threadIdx.x + offset < length) {
+            start_copy(&staged[offset], &weight[offset].bits);
+        }
     }
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         sum += square_sum(held[i]);
+        keep_packed(held[i]);
     }
     if constexpr (kWarpPerRow) {
         sum = warp_sum(sum);
@@ -202,24 +257,12 @@ __global__ void __launch_bounds__(max_threads(kUnits, kWarpPerRow), min_blocks(k
     }
     const float scale = rsqrtf(sum * rows.inverse_hidden + rows.eps);
     Vector<T>* out = pinned(rows.out + row * rows.out_stride + threadIdx.x);
-    const Vector<T>* weight = pinned(rows.weight + threadIdx.x);
-    constexpr int kGroup = kUnits < 4 ? kUnits : 4;
+    finish_copies();
 #pragma unroll
-    for (int first = 0; first < kUnits; first += kGroup) {
-        // The weights of a group are all asked for before the first is used.
-        Vector<T> factor[kGroup];
-#pragma unroll
-        for (int i = 0; i < kGroup; ++i) {
-            const int offset = (first + i) * blockDim.x;
-            factor[i].bits = threadIdx.x + offset < length ? __ldg(&weight[offset].bits) : make_uint4(0, 0, 0, 0);
-        }
-#pragma unroll
-        for (int i = 0; i < kGroup; ++i) {
-            const int offset = (first + i) * blockDim.x;
-            const Vector<T> result = scaled(held[first + i], factor[i], scale);
-            if (threadIdx.x + offset < length) {
-                __stcs(&out[offset].bits, result.bits);
-            }
+    for (int i = 0; i < kUnits; ++i) {
+        const int offset = i * stride;
+        if (kWhole || threadIdx.x + offset < length) {
+            __stcs(&out[offset].bits, scaled(held[i], {staged[offset]}, scale).bits);
         }
     }
 }
@@ -245,7 +288,7 @@ __global__ void __launch_bounds__(kMaxThreads) rms_norm_read_twice(const Rows<Un
 
 // One launch, or several where the rows outnumber the 2^31 - 1 blocks of a grid.
 template <typename Unit>
-cudaError_t launch(void (*kernel)(Rows<Unit>), Rows<Unit> rows, dim3 threads, cudaStream_t stream) {
+cudaError_t launch(void (*kernel)(Rows<Unit>), Rows<Unit> rows, dim3 threads, int shared_bytes, cudaStream_t stream) {
     const int64_t rows_per_block = threads.y;
     const int64_t rows_per_launch = 0x7fffffff * rows_per_block;
     const int64_t last = rows.count;
@@ -254,6 +297,7 @@ cudaError_t launch(void (*kernel)(Rows<Unit>), Rows<Unit> rows, dim3 threads, cu
         cudaLaunchConfig_t config = {};
         config.gridDim = dim3(static_cast<unsigned>((rows.count + rows_per_block - 1) / rows_per_block));
         config.blockDim = threads;
+        config.dynamicSmemBytes = shared_bytes;
         config.stream = stream;
         if (const cudaError_t error = cudaLaunchKernelEx(&config, kernel, rows)) {
             return error;
@@ -269,46 +313,52 @@ int round_up_to_warps(int64_t threads) {
     return static_cast<int>(rounded < kMaxThreads ? rounded : kMaxThreads);
 }
 
+template <typename T, int kUnits, bool kWarpPerRow>
+cudaError_t launch_in_registers(const Rows<Vector<T>>& rows, dim3 threads, cudaStream_t stream) {
+    // Two vectors per lane were slower unchecked than checked (hidden 512 in bfloat16 on an H200).
+    constexpr bool kMayBeWhole = !(kWarpPerRow && kUnits == 2);
+    const auto kernel = kMayBeWhole && rows.length == kUnits * static_cast<int64_t>(threads.x)
+                            ? rms_norm_in_registers<T, kUnits, kWarpPerRow, kMayBeWhole>
+                            : rms_norm_in_registers<T, kUnits, kWarpPerRow, false>;
+    const int shared_bytes = kUnits * kVectorBytes * threads.x * threads.y;
+    const auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    if (shared_bytes > kSharedBytesUnasked && cudaFuncSetAttribute(kernel, attribute, shared_bytes) != cudaSuccess) {
+        // The longest rows ask for a little more than the 64 KiB of compute capability 7.5.
+        cudaGetLastError();
+        return launch<Vector<T>>(rms_norm_read_twice<Vector<T>>, rows, dim3(kMaxThreads), 0, stream);
+    }
+    return launch<Vector<T>>(kernel, rows, threads, shared_bytes, stream);
+}
+
 template <typename T, int kUnits>
 cudaError_t launch_block_per_row(const Rows<Vector<T>>& rows, cudaStream_t stream) {
     const dim3 threads(round_up_to_warps((rows.length + kUnits - 1) / kUnits));
-    return launch<Vector<T>>(rms_norm_in_registers<T, kUnits, false>, rows, threads, stream);
+    return launch_in_registers<T, kUnits, false>(rows, threads, stream);
 }
 
 template <typename T, int kUnits>
 cudaError_t launch_warp_per_row(const Rows<Vector<T>>& rows, cudaStream_t stream) {
     // Few rows are spread over the multiprocessors; many share a block, which saves on block launches.
     const int rows_per_block = rows.count >= 2048 ? kMaxRowsPerBlock : 1;
-    return launch<Vector<T>>(rms_norm_in_registers<T, kUnits, true>, rows, dim3(kWarp, rows_per_block), stream);
+    return launch_in_registers<T, kUnits, true>(rows, dim3(kWarp, rows_per_block), stream);
 }
 
-// The choice by row length in vectors. The thresholds are from measurements on an H200: about 128 threads with four
-// vectors each is the best at hidden 3072 and 4096, two vectors each at 2048 and where there are few rows.
+// The choice by row length in vectors, from timings on an H200 over rows of 128 to 32768 elements.
 template <typename T>
 cudaError_t launch_vectors(const Rows<Vector<T>>& rows, cudaStream_t stream) {
-    const bool few_rows = rows.count < 512;
     if (rows.length <= kWarp) {
         return launch_warp_per_row<T, 1>(rows, stream);
     }
     if (rows.length <= 2 * kWarp) {
         return launch_warp_per_row<T, 2>(rows, stream);
     }
-    if (rows.length <= 4 * kWarp && !few_rows) {
-        return launch_warp_per_row<T, 4>(rows, stream);
-    }
-    if (rows.length <= 128) {
-        return launch_block_per_row<T, 1>(rows, stream);
-    }
-    if (rows.length < 384 || (few_rows && rows.length <= 2 * kMaxThreads)) {
+    if (rows.length <= kMaxThreads) {
         return launch_block_per_row<T, 2>(rows, stream);
-    }
-    if (rows.length <= 2 * kMaxThreads) {
-        return launch_block_per_row<T, 4>(rows, stream);
     }
     if (rows.length <= kMaxVectorsInRegisters) {
         return launch_block_per_row<T, 8>(rows, stream);
     }
-    return launch<Vector<T>>(rms_norm_read_twice<Vector<T>>, rows, dim3(kMaxThreads), stream);
+    return launch<Vector<T>>(rms_norm_read_twice<Vector<T>>, rows, dim3(kMaxThreads), 0, stream);
 }
 
 bool is_vector_multiple(uint64_t bytes) { return bytes % kVectorBytes == 0; }
@@ -335,7 +385,7 @@ cudaError_t launch_typed(void* out, const void* input, const void* weight, int64
                                 static_cast<const Unit*>(weight), rows, out_row_stride, input_row_stride,
                                 hidden, inverse_hidden, eps};
     const dim3 threads(round_up_to_warps((hidden + 3) / 4));
-    return launch<Unit>(rms_norm_read_twice<Unit>, scalars, threads, stream);
+    return launch<Unit>(rms_norm_read_twice<Unit>, scalars, threads, 0, stream);
 }
 
 } // namespace
