@@ -19,6 +19,8 @@ import sys
 import time
 import traceback
 
+# Seconds between two samples on the processor.
+PAUSE = 0.003
 MINIMUM_BLOCKS = 15
 MAXIMUM_BLOCKS = 300
 # The interval of the median is narrow enough when its half-width is below this fraction of it.
@@ -246,6 +248,9 @@ def measure_host(torch, request, reference, kernel, case, generator, shuffler):
     def timed(name, repeats):
         call, rotation, at = calls[name], arguments[name], position[name]
         plan = [rotation[(at + step) % count] for step in range(repeats)]
+        # Contenders bring thread pools of their own (torch's, that of compiled code), whose threads spin for a while
+        # after their work and would take processors from the next contender.
+        time.sleep(PAUSE)
         if repeats > 1:
             # Not timed: what ran before has left its own code and data in the caches.
             call(rotation[at - 1])

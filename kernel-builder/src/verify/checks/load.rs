@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::super::channel::{self, Ended, Message};
 use super::super::evidence::{CheckResult, Outcome};
-use super::super::{Loaded, Subject, VerifyError};
+use super::super::{Loaded, Subject, VerifyError, gpu_present};
 use crate::base::process::{Ending, Limits};
 use crate::base::{env, files};
 
@@ -41,6 +41,15 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         _ => {}
     })?;
     let facts = json!({ "said": ended.said(), "ending": ended.process.ending.to_string() });
+    // Without a GPU the managed torch has stand-ins for its GPU libraries, with the names of the stable interface only.
+    let stands_in = python.site.is_some() && subject.artifact.backend == "cuda" && !gpu_present();
+    if let Some(error) = &failed
+        && stands_in
+        && error.contains("undefined symbol")
+    {
+        let summary = format!("torch's GPU libraries are stand-ins here and lack a name that the package uses: {error}");
+        return Ok(result(Outcome::Skipped, summary, facts));
+    }
     if let Some(error) = failed {
         return Ok(result(Outcome::Refused, format!("the package does not import: {error}"), facts));
     }
@@ -50,7 +59,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     if !ended.done || !ended.process.ending.success() {
         return Ok(result(Outcome::Refused, silence(&ended), facts));
     }
-    Ok(judge(subject, &message))
+    Ok(judge(subject, &message, stands_in))
 }
 
 fn silence(ended: &Ended) -> String {
@@ -60,7 +69,7 @@ fn silence(ended: &Ended) -> String {
     }
 }
 
-fn judge(subject: &mut Subject<'_>, message: &Message) -> Vec<CheckResult> {
+fn judge(subject: &mut Subject<'_>, message: &Message, stands_in: bool) -> Vec<CheckResult> {
     subject.environment.torch = Some(message.text("torch"));
     subject.environment.python = Some(message.text("python"));
     subject.environment.device = Some(message.text("device"));
@@ -68,7 +77,7 @@ fn judge(subject: &mut Subject<'_>, message: &Message) -> Vec<CheckResult> {
     let has_function = message.flag("has_function");
     subject.loaded = Some(Loaded { cuda_available: message.flag("cuda_available"), has_function });
     let (id, torch) = (&subject.artifact.id, message.text("torch"));
-    let facts = json!({ "operators": message.field("operators"), "torch": torch });
+    let facts = json!({ "operators": message.field("operators"), "torch": torch, "stand-ins": stands_in });
     let (outcome, summary) = match subject.op {
         _ if operators == 0 && subject.artifact.library.is_some() => {
             (Outcome::Refused, format!("the import registers no operator under `{id}`"))
@@ -82,7 +91,8 @@ fn judge(subject: &mut Subject<'_>, message: &Message) -> Vec<CheckResult> {
         }
         _ => {
             let plural = if operators == 1 { "" } else { "s" };
-            (Outcome::Passed, format!("imports under torch {torch}, {operators} operator{plural}"))
+            let caveat = if stands_in { " (its GPU libraries stood in for by name)" } else { "" };
+            (Outcome::Passed, format!("imports under torch {torch}, {operators} operator{plural}{caveat}"))
         }
     };
     vec![CheckResult::new("load", CODE, outcome, summary, facts)]
