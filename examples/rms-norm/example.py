@@ -31,10 +31,11 @@ def main() -> int:
     x = input.double()
     expected = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps) * weight.double()
     error = (out.double() - expected).abs()
-    # One rounding to bfloat16 (relative 2^-8), and the float32 arithmetic before it.
-    allowed = expected.abs() * 2.0**-8 * 1.01 + 1e-6
-    correct = bool((error <= allowed).all())
-    print(f"rms-norm on {device}: max error {error.max().item():.3e} against float64")
+    # One rounding to bfloat16 is at most 2^-8 of the value; the float32 arithmetic before it adds far less.
+    rounding = expected.abs() * 2.0**-8 + 1e-6
+    worst = (error / rounding).max().item()
+    correct = worst <= 1.01
+    print(f"rms-norm on {device}: largest error {worst:.2f} of the rounding to bfloat16, against float64")
     print("OK" if correct else "WRONG")
     return 0 if correct else 1
 
