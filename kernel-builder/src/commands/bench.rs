@@ -66,13 +66,13 @@ pub fn measure(
 ) -> Result<Vec<Measurement>, Failure> {
     let op = project.op_for("measure")?;
     let mut measured = Vec::new();
-    let options = Options {
-        budget: how.budget,
-        workloads: how.workloads.clone(),
-        commit: project.provenance().commit,
-        ..Options::default()
-    };
     for artifact in verified {
+        let options = Options {
+            budget: how.budget,
+            workloads: how.workloads.clone(),
+            commit: artifact.inner().commit.clone(),
+            ..Options::default()
+        };
         match bench::measure(artifact, op, &project.dir, python, &options, session)? {
             bench::Outcome::Measured(found) => {
                 archive::record(&project.dir, &found)?;

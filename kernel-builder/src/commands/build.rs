@@ -176,6 +176,7 @@ fn prebuilt(project: &Project, selection: &Selection) -> Result<Vec<Artifact>, F
 pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Job>, Failure> {
     let variants = select(project, selection)?;
     let users = name_users(project)?;
+    let commit = project.provenance().described();
     let mut jobs = Vec::new();
     for variant in variants {
         let cuda = match variant.backend {
@@ -187,7 +188,7 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
         let extension = extension_name(project, &variant, &kit)?;
         let naming = Naming { extension: &extension, users: &users };
         let plan = backend::plan(&project.build, &variant, &kit, &naming, project.python_files());
-        jobs.push(Job { plan, kit });
+        jobs.push(Job { plan, kit, commit: commit.clone() });
     }
     Ok(jobs)
 }

@@ -28,10 +28,18 @@ pub struct Artifact {
     pub capabilities: Vec<String>,
     /// Digest over the names and bytes of every file in `dir`.
     pub digest: Digest,
+    /// The commit that the sources were at, with `-dirty` when they differed from it; absent outside of git.
+    #[serde(default)]
+    pub commit: Option<String>,
 }
 
 /// Puts the library, the Python files and the generated `_ops.py` into the variant's folder, as a whole.
-pub fn assemble(plan: &VariantPlan, project: &Path, library: Option<PathBuf>) -> Result<Artifact, FileError> {
+pub fn assemble(
+    plan: &VariantPlan,
+    project: &Path,
+    library: Option<PathBuf>,
+    commit: Option<String>,
+) -> Result<Artifact, FileError> {
     let dir = super::artifact_dir(project, &plan.id);
     let package = Path::new("torch-ext").join(&plan.module);
     let mut contents: Vec<(PathBuf, Vec<u8>)> = Vec::new();
@@ -61,6 +69,7 @@ pub fn assemble(plan: &VariantPlan, project: &Path, library: Option<PathBuf>) ->
         id: plan.extension.clone(),
         capabilities: plan.capabilities.clone(),
         digest,
+        commit,
     };
     let text = serde_json::to_string_pretty(&artifact).unwrap_or_default();
     files::write_if_changed(&record_path(project, &plan.id), text)?;

@@ -83,6 +83,8 @@ pub struct Job {
     pub plan: VariantPlan,
     /// With what; its identities go into the cache keys.
     pub kit: Toolchain,
+    /// The commit of the sources, for the artifact's description.
+    pub commit: Option<String>,
 }
 
 /// What building one variant came to.
@@ -101,7 +103,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session) -> Vec<Outcome> {
     let cache = Cache::new(&session.cache.join("compile"));
     let mut failures: Vec<Vec<CompileError>> = jobs.iter().map(|_| Vec::new()).collect();
     let mut pending = Vec::new();
-    for (job, Job { plan, kit }) in jobs.iter().enumerate() {
+    for (job, Job { plan, kit, .. }) in jobs.iter().enumerate() {
         for unit in &plan.units {
             match unit_key(unit, kit, project) {
                 Ok(key) => match reuse(&cache, &key, unit, project) {
@@ -264,7 +266,7 @@ fn quote(word: &str) -> String {
 
 /// Links a variant whose units are all there, and assembles its package.
 fn finish(job: &Job, project: &Path, cache: &Cache, session: &Session) -> Result<Artifact, CompileError> {
-    let Job { plan, kit } = job;
+    let Job { plan, kit, .. } = job;
     let library = if plan.units.is_empty() {
         None
     } else {
@@ -291,7 +293,7 @@ fn finish(job: &Job, project: &Path, cache: &Cache, session: &Session) -> Result
         }
         Some(project.join(place))
     };
-    artifact::assemble(plan, project, library).map_err(Into::into)
+    artifact::assemble(plan, project, library, job.commit.clone()).map_err(Into::into)
 }
 
 /// Refuses a library that asks for names which systems of the manylinux_2_28 age do not have. The linker cannot: torch's

@@ -24,6 +24,13 @@ pub struct Provenance {
     pub dirty: bool,
 }
 
+impl Provenance {
+    /// The commit as text, with `-dirty` where files differ from it.
+    pub fn described(&self) -> Option<String> {
+        self.commit.as_ref().map(|commit| if self.dirty { format!("{commit}-dirty") } else { commit.clone() })
+    }
+}
+
 /// The oldest client that reads this layout; with dependencies on other kernels, the first that resolves them.
 const CLIENT: &str = "0.14.0";
 const CLIENT_WITH_KERNEL_DEPENDS: &str = "0.17.0";

@@ -180,6 +180,7 @@ mod tests {
             library: None,
             capabilities: vec![],
             digest: Digest::of(b"artifact"),
+            commit: None,
         }
     }
 

@@ -47,7 +47,9 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         && stands_in
         && error.contains("undefined symbol")
     {
-        let summary = format!("torch's GPU libraries are stand-ins here and lack a name that the package uses: {error}");
+        let summary = format!(
+            "torch's GPU libraries are stand-ins here and lack a name that the package uses: {error}"
+        );
         return Ok(result(Outcome::Skipped, summary, facts));
     }
     if let Some(error) = failed {
