@@ -25,6 +25,9 @@ def main(folder: Path) -> None:
     managed = os.environ.get("KERNELWRIGHT_SITE")
     if managed:
         site.addsitedir(managed)
+    client = os.environ.get("KERNELWRIGHT_CLIENT")
+    if client:
+        sys.path.insert(0, client)
     import torch
     from kernels import get_local_kernel
 

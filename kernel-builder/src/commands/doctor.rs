@@ -9,10 +9,26 @@ use crate::toolchain;
 
 /// Say what this machine has, what each absence costs, and the command that fixes it
 #[derive(Debug, ClapArgs)]
-pub struct Args {}
+pub struct Args {
+    /// Read every file of the cache's wheels again, and name those that are not what was fetched
+    #[arg(long)]
+    audit: bool,
+}
 
 /// Runs the verb.
-pub fn run(_args: &Args, session: &Session) -> Result<(), Failure> {
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    if args.audit {
+        let damaged = toolchain::audit(session)?;
+        let mut human: String =
+            damaged.iter().map(|(wheel, member)| format!("damaged: {member} of wheel {wheel}\n")).collect();
+        if damaged.is_empty() {
+            human.push_str("every file of the cache is what was fetched\n");
+        } else {
+            human += &format!("remove {} to have them fetched again\n", session.cache.display());
+        }
+        session.report.result("doctor", &json!({ "damaged": damaged }), &human);
+        return Ok(());
+    }
     let findings = toolchain::examine(session);
     session.report.result("doctor", &json!({ "findings": findings }), &toolchain::table(&findings));
     Ok(())

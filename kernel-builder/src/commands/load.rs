@@ -158,6 +158,8 @@ pub fn run_example(
     const RUN: &str = "import os, runpy, site, sys\n\
         folder = os.environ.get('KERNELWRIGHT_SITE')\n\
         if folder: site.addsitedir(folder)\n\
+        client = os.environ.get('KERNELWRIGHT_CLIENT')\n\
+        if client: sys.path.insert(0, client)\n\
         sys.argv = sys.argv[1:]\n\
         runpy.run_path(sys.argv[0], run_name='__main__')\n";
     let example = env::absolute(example);

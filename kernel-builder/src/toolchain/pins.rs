@@ -11,6 +11,8 @@ use super::error::ToolchainError;
 #[serde(deny_unknown_fields)]
 pub(super) struct Pins {
     pub(super) pip: Installer,
+    /// The client alone, for a Python that has torch.
+    pub(super) client: Vec<String>,
     cuda: Vec<CudaPins>,
     torch: Vec<TorchPins>,
 }

@@ -39,13 +39,28 @@ pub fn runtime(session: &Session, torch: &str, extras: Extras) -> Result<PythonR
     let python = interpreter::active(session, Question::Packages)?;
     let lacks = lacking(&python, torch, extras);
     if let (None, Some(version)) = (&lacks, &python.torch) {
-        return Ok(PythonRuntime { program: python.program, site: None, torch: version.clone() });
+        return Ok(PythonRuntime {
+            program: python.program,
+            site: None,
+            beside: None,
+            torch: version.clone(),
+        });
+    }
+    // Torch is what is large: where only the client is missing, only the client is fetched.
+    if let (None, Some(version)) = (lacking(&python, torch, Extras { client: false }), &python.torch) {
+        let beside = Some(client_folder(session, &python)?);
+        return Ok(PythonRuntime { torch: version.clone(), program: python.program, site: None, beside });
     }
     let pins = pins::load();
     let pins = pins.torch(torch)?;
     let folder = folder(session, &python, pins);
     if let Some(made) = state::load::<Made>(&folder.join(MARKER)) {
-        return Ok(PythonRuntime { program: python.program, site: Some(folder), torch: made.torch });
+        return Ok(PythonRuntime {
+            program: python.program,
+            site: Some(folder),
+            beside: None,
+            torch: made.torch,
+        });
     }
     let _lock = files::lock(&folder.with_extension("lock"), || {
         session.report.note("waiting for another run that is making the managed Python packages");
@@ -61,7 +76,34 @@ pub fn runtime(session: &Session, torch: &str, extras: Extras) -> Result<PythonR
     }
     let made: Option<Made> = state::load(&folder.join(MARKER));
     let torch = made.map(|made| made.torch).unwrap_or_default();
-    Ok(PythonRuntime { program: python.program, site: Some(folder), torch })
+    Ok(PythonRuntime { program: python.program, site: Some(folder), beside: None, torch })
+}
+
+/// The managed folder with the client and what it imports, for an interpreter that has torch of its own.
+fn client_folder(session: &Session, python: &Interpreter) -> Result<PathBuf, ToolchainError> {
+    let requirements = pins::load().client;
+    let id = DigestBuilder::new("managed-client")
+        .field("tag", &python.tag)
+        .field("requirements", requirements.join(" "))
+        .finish();
+    let folder = session.cache.join("python").join(format!("{}-client-{}", python.tag, id.short(12)));
+    let marker = folder.join(MARKER);
+    if files::exists(&marker) {
+        return Ok(folder);
+    }
+    let _lock = files::lock(&folder.with_extension("lock"), || {
+        session.report.note("waiting for another run that is fetching the `kernels` client");
+    })
+    .map_err(fetch::interrupted_or)?;
+    if !files::exists(&marker) {
+        let staging = files::staging_beside(&folder)?;
+        let why =
+            "the client that loads kernels, which the active Python lacks; that Python is not changed, 25 MB";
+        packages(session, python, &requirements, why, staging.path())?;
+        state::save(&staging.path().join(MARKER), &Made { torch: String::new() })?;
+        files::replace_dir(staging, &folder)?;
+    }
+    Ok(folder)
 }
 
 /// Why the active Python does not do; nothing when it does.
@@ -201,8 +243,12 @@ fn try_out(python: &Interpreter, site: &Path) -> Result<String, ToolchainError> 
                          assert float(torch.ones(3).sum()) == 3.0\n\
                          torch.cuda.is_available()\n\
                          print(torch.__version__)";
-    let runtime =
-        PythonRuntime { program: python.program.clone(), site: Some(site.to_owned()), torch: String::new() };
+    let runtime = PythonRuntime {
+        program: python.program.clone(),
+        site: Some(site.to_owned()),
+        beside: None,
+        torch: String::new(),
+    };
     let done = process::run(&runtime.command().args(["-c", TRIAL]), Limits::wall(Duration::from_secs(300)))?;
     match (done.ending.success(), done.stdout_text().lines().last()) {
         (true, Some(version)) => Ok(version.to_owned()),
