@@ -1,0 +1,89 @@
+"""How long a new user waits: the README's first command on a machine that has never seen this project.
+
+Clones the commit that is checked out into a temporary folder with a HOME of its own (so every cache is empty), and
+times: compiling the program, the first `make`, the second one, a build of an unchanged project, and a build after a
+change of the CUDA source. Received bytes are those of the machine's network interfaces during each step, so run
+nothing else beside it. Prints one JSON object; `python3 bench/from_nothing.py > bench/results/DATE-from-nothing.json`.
+"""
+
+import datetime
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def received_bytes() -> int:
+    """Bytes received by every interface but the loopback, from the kernel's own counters."""
+    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+    rows = (line.split(":", 1) for line in lines)
+    return sum(int(counters.split()[0]) for name, counters in rows if name.strip() != "lo")
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def main() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="from-nothing-"))
+    try:
+        print(json.dumps(measure(folder), indent=2))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure(folder: Path) -> dict:
+    home, clone = folder / "home", folder / "clone"
+    home.mkdir()
+    subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+    environment = dict(os.environ, HOME=str(home), CARGO_HOME=str(home / ".cargo"))
+    environment.setdefault("RUSTUP_HOME", str(Path.home() / ".rustup"))
+    for name in ("KERNELWRIGHT_CACHE", "KERNELWRIGHT_PYTHON", "XDG_CACHE_HOME"):
+        environment.pop(name, None)
+    steps = {}
+
+    def step(name: str, *command: str) -> None:
+        before, start = received_bytes(), time.monotonic()
+        done = subprocess.run(command, cwd=clone, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        seconds, received = time.monotonic() - start, received_bytes() - before
+        if done.returncode:
+            sys.exit(f"`{' '.join(command)}` returned {done.returncode}:\n{done.stdout[-4000:]}")
+        steps[name] = {"seconds": round(seconds, 2), "received_megabytes": round(received / 1e6, 1)}
+        print(f"{name}: {steps[name]}", file=sys.stderr)
+
+    program = str(clone / "target/debug/kernelwright")
+    project = "examples/rms-norm"
+    step("compile the program", "cargo", "build", "--quiet", "--package", "kernel-builder")
+    step("first make", "cargo", "xtask", "kernel", "make", project)
+    step("second make", "cargo", "xtask", "kernel", "make", project)
+    step("build, unchanged", program, "build", project)
+    source = clone / project / "rms_norm_cuda/rms_norm.cu"
+    source.write_text(source.read_text() + "\n// one more line\n")
+    step("build, one .cu changed", program, "build", project)
+    step("help", "cargo", "xtask", "kernel", "--help")
+    step("compile the program for release", "cargo", "build", "--quiet", "--release", "--package", "kernel-builder")
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=clone, text=True, capture_output=True, check=True)
+    cache = home / ".cache/kernelwright"
+    size = sum(path.lstat().st_size for path in cache.rglob("*") if path.is_file())
+    return {
+        "commit": commit.stdout.strip(),
+        "date": datetime.date.today().isoformat(),
+        "machine": {"processor": processor(), "processors": os.cpu_count(), "system": platform.platform()},
+        "steps": steps,
+        "cache_megabytes": round(size / 1e6, 1),
+    }
+
+
+if __name__ == "__main__":
+    main()
