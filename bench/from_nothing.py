@@ -74,14 +74,11 @@ def measure(folder: Path) -> dict:
     step("help", "cargo", "xtask", "kernel", "--help")
     step("compile the program for release", "cargo", "build", "--quiet", "--release", "--package", "kernel-builder")
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=clone, text=True, capture_output=True, check=True)
-    cache = home / ".cache/kernelwright"
-    size = sum(path.lstat().st_size for path in cache.rglob("*") if path.is_file())
     return {
         "commit": commit.stdout.strip(),
         "date": datetime.date.today().isoformat(),
         "machine": {"processor": processor(), "processors": os.cpu_count(), "system": platform.platform()},
         "steps": steps,
-        "cache_megabytes": round(size / 1e6, 1),
     }
 
 
