@@ -9,6 +9,7 @@ reference; `copy`, a plain copy that moves as many bytes. All but `copy` are cal
 return; `copy` writes into memory that exists, since it is the ceiling and no competitor.
 """
 
+import ctypes
 import importlib.util
 import json
 import math
@@ -234,6 +235,22 @@ def crowded(before, after, threads):
     return round(max(0.0, others - spare), 2)
 
 
+def keep_freed_memory():
+    """Has the C library keep what is freed, for every contender alike.
+
+    Otherwise it gives large blocks back to the system at each call or keeps them, depending on what lies behind them in
+    the heap by chance, and a sample holds hundreds of page faults or none (up to three times the time, seen on tensors
+    of 1 MiB). Constants of malloc.h; 32 MiB is the largest threshold that glibc takes.
+    """
+    trim_threshold, mmap_threshold = -1, -3
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return
+    mallopt(mmap_threshold, 32 << 20)
+    mallopt(trim_threshold, 2**31 - 1)
+
+
 def measure_host(torch, request, reference, kernel, case, generator, shuffler):
     """Wall-clock time of calls on the processor: a sample is as many calls as last SAMPLE_NS, on rotating sets."""
     count = max(2, min(HOST_SETS, HOST_SET_BYTES // max(1, case.bytes)))
@@ -251,9 +268,8 @@ def measure_host(torch, request, reference, kernel, case, generator, shuffler):
         # Contenders bring thread pools of their own (torch's, that of compiled code), whose threads spin for a while
         # after their work and would take processors from the next contender.
         time.sleep(PAUSE)
-        if repeats > 1:
-            # Not timed: what ran before has left its own code and data in the caches.
-            call(rotation[at - 1])
+        # Not timed: wakes this contender's own threads, and drives the code and data of others from the caches.
+        call(rotation[at - 1])
         position[name] = (at + repeats) % count
         start = clock()
         for inputs in plan:
@@ -435,6 +451,7 @@ def main():
     import torch
     import torch._dynamo
 
+    keep_freed_memory()
     torch.set_num_threads(request["threads"])
     torch.manual_seed(request["seed"])
     facts = machine(torch, request)
