@@ -263,10 +263,10 @@ mod tests {
     use super::*;
 
     const REPORT: &str = r#"{"version": "1", "pip_version": "25.3", "install": [
-        {"download_info": {"url": "https://index.invalid/packages/ab/Some_Part-1.2-py3-none-any.whl",
+        {"download_info": {"url": "https://mirror.invalid/packages/ab/Some_Part-1.2-py3-none-any.whl",
           "archive_info": {"hash": "sha256=00ff", "hashes": {"sha256": "00ff"}}},
          "is_direct": false, "requested": true, "metadata": {"name": "Some.Part", "version": "1.2"}},
-        {"download_info": {"url": "https://index.invalid/other-1-py3-none-any.whl"},
+        {"download_info": {"url": "https://mirror.invalid/other-1-py3-none-any.whl"},
          "metadata": {"name": "other", "version": "1"}}]}"#;
 
     fn part(name: &str) -> Part {
@@ -278,7 +278,7 @@ mod tests {
         let located = read_report(REPORT, &[&part("some-part")]).unwrap();
         assert_eq!(located[0].release.file, "Some_Part-1.2-py3-none-any.whl");
         assert_eq!(located[0].release.sha256, "00ff");
-        assert!(located[0].url.starts_with("https://index.invalid/"));
+        assert!(located[0].url.starts_with("https://mirror.invalid/"));
     }
 
     #[test]
