@@ -210,7 +210,9 @@ pub enum ProgressKind {
 impl ProgressKind {
     fn style(self) -> ProgressStyle {
         let template = match self {
-            Self::Bytes => "  {msg:32!} {bar:28} {decimal_bytes:>10}/{decimal_total_bytes:10} {decimal_bytes_per_sec} {eta}",
+            Self::Bytes => {
+                "  {msg:32!} {bar:28} {decimal_bytes:>10}/{decimal_total_bytes:10} {decimal_bytes_per_sec} {eta}"
+            }
             Self::Count => "  {msg:32!} {bar:28} {pos}/{len} {elapsed}",
         };
         ProgressStyle::with_template(template)
