@@ -17,6 +17,7 @@ import os
 import random
 import site
 import sys
+import sysconfig
 import time
 import traceback
 
@@ -63,6 +64,10 @@ def said(error):
     """The first line of an exception, for a reason that fits one line."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0][:300] if text else ''}"
+
+
+def has_python_headers():
+    return os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h"))
 
 
 class Case:
@@ -118,7 +123,10 @@ def contenders_of(torch, request, kernel, reference, case, example):
         except Exception as error:
             if name in ("kernel", "eager"):
                 raise Refused("raised", f"{name}: {said(error)}") from error
-            skipped.append({"name": name, "reason": said(error)})
+            reason = said(error)
+            if name == "compile" and case.device == "cpu" and not has_python_headers():
+                reason = "torch.compile needs Python.h for the processor: apt install python3-dev"
+            skipped.append({"name": name, "reason": reason})
             continue
         found[name] = call
     return found, skipped

@@ -99,7 +99,7 @@ fn footer(measurements: &[Measurement]) -> String {
         };
         once(&mut devices, format!("{device}, torch {}", measurement.torch));
         for skipped in &measurement.skipped {
-            once(&mut reasons, format!("no {} ({}): {}", skipped.name, measurement.workload, skipped.reason));
+            once(&mut reasons, format!("no {}: {}", skipped.name, skipped.reason));
         }
     }
     let mut text = format!("on {}; above 1x the kernel is faster; [95% interval]\n", devices.join("; "));
