@@ -131,7 +131,7 @@ mod tests {
         workload       dtype  regime     time  vs eager            vs fused            vs compile  of copy
         llm-2048x4096  bf16   graph   10.0 us  6.40x [6.40, 6.40]  1.42x [1.42, 1.42]  -               95%
         on NVIDIA H200, torch 2.11.0+cu130; above 1x the kernel is faster; [95% interval]
-        no compile (llm-2048x4096): no compiler
+        no compile: no compiler
         ");
     }
 
