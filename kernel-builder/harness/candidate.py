@@ -3,6 +3,7 @@
 Owns: buffers, guards, poison, the order of calls. Never: sees an expected value, and never judges.
 """
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -14,6 +15,8 @@ from channel import Channel, environment, wait_for
 from tensors import DTYPES, Guarded, payload_bytes, read_payloads, write_tensors
 
 PACKAGE = "kernel_package"
+# How long the GPU waits before the inputs are put in place: about half a millisecond, many times what launching takes.
+DELAY_CYCLES = 1_000_000
 
 
 def load_package(folder: str):
@@ -97,6 +100,21 @@ class Runner:
         ]
         del blocks
 
+    def fill(self, inputs: list[Guarded], outputs: list[Guarded], payloads: list[torch.Tensor], pattern: int) -> None:
+        """Put the inputs and the poison in place.
+
+        On a GPU that is queued behind a delay, on the stream that the call is going to be made on: a kernel on another
+        stream, the default one included, runs before its inputs are there, and its output is poisoned afterwards.
+        """
+        if self.device == "cuda":
+            payloads = [payload.to(self.device) for payload in payloads]
+            torch.cuda.synchronize()
+            torch.cuda._sleep(DELAY_CYCLES)
+        for buffer, payload in zip(inputs, payloads):
+            buffer.reset(pattern, payload)
+        for buffer in outputs:
+            buffer.reset(pattern, None)
+
     def run(self, case: dict, trial: dict) -> None:
         """One trial: fill, call, dump."""
         number = trial["id"]
@@ -110,10 +128,7 @@ class Runner:
         self.channel.send("begin", trial=number)
         for turn in range(trial["calls"]):
             if turn in (0, trial["calls"] - 1):
-                for buffer, payload in zip(inputs, payloads):
-                    buffer.reset(trial["poison"], payload)
-                for buffer in outputs:
-                    buffer.reset(trial["poison"], None)
+                self.fill(inputs, outputs, payloads, trial["poison"])
             if trial["form"] == "functional":
                 self.poison_allocator(case, trial["poison"])
             try:
@@ -165,8 +180,10 @@ def play(job: dict, channel: Channel) -> None:
         if wait_for(job["gate"]) != "go":
             return
         runner = Runner(function, job, channel)
-        for case in job["cases"]:
-            runner.start_case()
-            for trial in case["trials"]:
-                runner.run(case, trial)
+        # PyTorch's own streams do not wait for the default stream, so a kernel that is launched there shows, too.
+        with torch.cuda.stream(torch.cuda.Stream()) if job["device"] == "cuda" else contextlib.nullcontext():
+            for case in job["cases"]:
+                runner.start_case()
+                for trial in case["trials"]:
+                    runner.run(case, trial)
     channel.send("done")
