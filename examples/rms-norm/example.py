@@ -16,10 +16,21 @@ def default_path() -> Path:
     return published if published.is_dir() else project / "build"
 
 
+def device_for(path: Path) -> str | None:
+    """The best device of this machine that the folder has a variant for."""
+    variants = [metadata.parent.name for metadata in path.glob("**/metadata.json")]
+    if torch.cuda.is_available() and any("-cu" in variant for variant in variants):
+        return "cuda"
+    return "cpu" if any("-cpu" in variant for variant in variants) else None
+
+
 def main() -> int:
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else default_path()
-    # A PyTorch built for CUDA asks for the CUDA variant by default, even on a machine without a GPU.
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = device_for(path)
+    if device is None:
+        print(f"skipped: {path} has no variant that this machine can run")
+        return 0
+    # Named, because a PyTorch built for CUDA asks for the CUDA variant even on a machine without a GPU.
     kernel = get_local_kernel(path, backend=device)
 
     torch.manual_seed(0)
