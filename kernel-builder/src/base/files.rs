@@ -28,13 +28,6 @@ pub struct FileError {
     pub cause: io::Error,
 }
 
-impl FileError {
-    /// Whether the reason is that the file is not there.
-    pub fn is_missing(&self) -> bool {
-        self.cause.kind() == io::ErrorKind::NotFound
-    }
-}
-
 fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> FileError + 'a {
     move |cause| FileError { action, path: path.to_owned(), cause }
 }
@@ -218,12 +211,6 @@ pub fn remove_dir(path: &Path) -> Result<(), FileError> {
 /// Renames a file or folder within one file system.
 pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
     fs::rename(from, to).map_err(failed("rename", from))
-}
-
-/// A symbolic link at `link` that points to `target`; replaces a link that is there.
-pub fn symlink(target: &Path, link: &Path) -> Result<(), FileError> {
-    remove_file(link)?;
-    std::os::unix::fs::symlink(target, link).map_err(failed("link", link))
 }
 
 /// A temporary folder beside `target`, on the same file system, removed unless it is moved into place.
