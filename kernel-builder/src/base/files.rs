@@ -23,8 +23,7 @@ pub struct FileError {
     pub action: &'static str,
     /// The file or folder.
     pub path: PathBuf,
-    /// What the operating system said.
-    #[source]
+    /// What the operating system said; in the message, so that it is not told a second time as its source.
     pub cause: io::Error,
 }
 

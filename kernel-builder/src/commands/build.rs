@@ -207,9 +207,16 @@ fn select(project: &Project, selection: &Selection) -> Result<Vec<Variant>, Fail
         (named.is_empty() || named.contains(variant.id().as_str()))
             && selection.backend.as_ref().is_none_or(|backend| variant.backend.id().as_str() == backend)
     };
+    let fitting: Vec<String> = offered.iter().map(|variant| variant.id().to_string()).collect();
     let chosen: Vec<Variant> = offered.into_iter().filter(wanted).collect();
     if chosen.is_empty() {
-        let reasons = super::variants::reasons(&project.build, &matrix, host);
+        let mut reasons = super::variants::reasons(&project.build, &matrix, host);
+        if let Some(backend) = &selection.backend {
+            reasons.insert(
+                0,
+                format!("`--backend {backend}` leaves out every variant that fits: {}", fitting.join(", ")),
+            );
+        }
         return Err(SelectError::Nothing { reasons }.into());
     }
     Ok(chosen)

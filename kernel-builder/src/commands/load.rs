@@ -32,6 +32,16 @@ pub struct Args {
 /// Why a published kernel is not usable.
 #[derive(Debug, Error, Diagnostic)]
 pub enum LoadError {
+    /// There is no published kernel there.
+    #[error("`{}` holds no published kernel: there is no build/VARIANT/metadata.json in it", dir.display())]
+    #[diagnostic(
+        code(load::nothing),
+        help("name the folder that was published to: kernelwright publish --to DIR")
+    )]
+    Nothing {
+        /// The folder.
+        dir: PathBuf,
+    },
     /// The client did not load it.
     #[error("the `kernels` client does not load `{}` for {backend}: {reason}", dir.display())]
     #[diagnostic(
@@ -89,6 +99,10 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let dir = env::absolute(&args.dir);
+    refuse_empty(&dir)?;
+    if let Some(example) = &args.example {
+        files::stamp(example)?;
+    }
     let python = python::runtime(session, super::project::TORCH, Extras { client: true })?;
     let loaded = load(&dir, &python, session)?;
     let mut human = loaded.iter().map(line).collect::<String>();
@@ -97,6 +111,16 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     }
     session.report.result("load", &json!({ "dir": dir, "loaded": loaded }), &human);
     Ok(())
+}
+
+/// A folder without a kernel is an error, not a success with nothing in it.
+fn refuse_empty(dir: &Path) -> Result<(), Failure> {
+    let build = dir.join("build");
+    let holds = |name: &PathBuf| name.components().count() == 2 && name.ends_with("metadata.json");
+    if files::is_dir(&build) && files::walk(&build, |_| true)?.iter().any(holds) {
+        return Ok(());
+    }
+    Err(LoadError::Nothing { dir: dir.to_owned() }.into())
 }
 
 fn line(loaded: &Loaded) -> String {
@@ -110,6 +134,7 @@ fn line(loaded: &Loaded) -> String {
 
 /// Loads every backend of a published folder, each with `kernels.get_local_kernel` in one clean process.
 pub fn load(dir: &Path, python: &PythonRuntime, session: &Session) -> Result<Vec<Loaded>, Failure> {
+    refuse_empty(dir)?;
     let started = Instant::now();
     let line = python.command().arg("-c").arg(LOADER).path(dir).cwd(env::temp_dir());
     let mut loaded: Vec<Loaded> = Vec::new();

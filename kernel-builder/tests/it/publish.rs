@@ -21,6 +21,13 @@ fn without_a_bundle_the_next_step_is_named() {
 }
 
 #[test]
+fn a_folder_without_a_kernel_is_no_success() {
+    let sandbox = packaged();
+    sandbox.run(&["load", "nowhere"]).refused(21, &["load::nothing", "kernelwright publish --to"]);
+    sandbox.run(&["load", "fast-norm", "--example", "gone.py"]).refused(1, &["gone.py"]);
+}
+
+#[test]
 fn a_foreign_folder_is_left_alone() {
     let sandbox = packaged();
     sandbox.write("work/thesis/chapter-1.txt", "years of work\n");
