@@ -4,6 +4,7 @@
 //! Never: asserts anything.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use kernel_plan::diagnostic::{Problem, SourceFile};
@@ -24,22 +25,50 @@ pub(crate) struct Read {
 
 /// Reads every part of `text`, then applies the rules across them.
 pub(crate) fn read(text: &str) -> Read {
+    let listing = part(text, "files").map(|part| part.text.clone()).unwrap_or_default();
+    let files = listing.lines().map(|line| path(line.trim_start_matches("# "))).collect();
+    judge(&files, |name| part(text, name))
+}
+
+/// Reads the project in a folder, then applies the rules across its files.
+#[expect(clippy::disallowed_methods, reason = "the fixtures are files of the repository")]
+pub(crate) fn read_folder(folder: &Path) -> Read {
+    let mut files = BTreeSet::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next).expect("a readable folder") {
+            let found = entry.expect("a readable entry").path();
+            if found.is_dir() {
+                folders.push(found);
+            } else {
+                let inside = found.strip_prefix(folder).expect("a path below the folder");
+                files.insert(path(inside.to_str().expect("UTF-8")));
+            }
+        }
+    }
+    judge(&files, |name| Some(SourceFile::new(name, std::fs::read_to_string(folder.join(name)).ok()?)))
+}
+
+fn path(text: &str) -> RelPath {
+    text.parse().expect("a path in the project")
+}
+
+fn judge(files: &BTreeSet<RelPath>, text: impl Fn(&str) -> Option<Arc<SourceFile>>) -> Read {
     let mut read = Read { build: None, op: None, problems: Vec::new() };
-    if let Some(part) = part(text, "build.toml") {
+    if let Some(part) = text("build.toml") {
         let (build, problems) = spec::parse_build(part);
         read.build = build;
         read.problems.extend(problems);
     }
-    if let Some(part) = part(text, "op.toml") {
+    if let Some(part) = text("op.toml") {
         let (op, problems) = spec::parse_op(part);
         read.op = op;
         read.problems.extend(problems);
     }
     if let Some(build) = &read.build {
-        let files = files(text);
-        read.problems.extend(spec::check(&Project { build, op: read.op.as_ref(), files: &files }));
+        read.problems.extend(spec::check(&Project { build, op: read.op.as_ref(), files }));
     }
-    if let Some(part) = part(text, "variants.toml") {
+    if let Some(part) = text("variants.toml") {
         match (Matrix::parse(&part.text), &read.build) {
             (Err(problems), _) => read.problems.extend(problems),
             (Ok(matrix), Some(build)) => read.problems.extend(select(build, &matrix, Cpu::X86_64).err()),
@@ -47,15 +76,6 @@ pub(crate) fn read(text: &str) -> Read {
         }
     }
     read
-}
-
-/// The files that the `files` part lists, a `# ` before each.
-fn files(text: &str) -> BTreeSet<RelPath> {
-    let listing = part(text, "files").map(|part| part.text.clone()).unwrap_or_default();
-    listing
-        .lines()
-        .map(|line| line.trim_start_matches("# ").parse().expect("a path in the project"))
-        .collect()
 }
 
 /// The lines after `# --- NAME ---`, up to the next such line.
