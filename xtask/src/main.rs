@@ -12,6 +12,7 @@ use std::process::ExitCode;
 mod cheats;
 mod codegen;
 mod forward;
+mod fuzz;
 mod repo;
 mod test;
 mod tidy;
@@ -24,6 +25,8 @@ Usage: cargo xtask <TASK>
   kernel <ARGS>...     run `kernelwright <ARGS>...` from this checkout; compiles it first where needed
   test                 everything that must pass: format, clippy, tidy, tests, doc tests, documentation
   cheats [NAME]...     kernels that must be refused, and honest ones that must pass (fetches what `kernel make` does)
+  fuzz [SECONDS] [TARGET]...
+                       fuzz the languages, each target for so long (60); needs cargo-fuzz
   tidy                 the repository's own rules (docs/style.md) alone
   codegen [--check]    write docs/reference/cli.md from the program's help; --check only compares
 
@@ -37,6 +40,8 @@ fn main() -> ExitCode {
         ["kernel", rest @ ..] => forward::kernel(rest),
         ["test"] => test::run(),
         ["cheats", names @ ..] => cheats::run(names),
+        ["fuzz"] => fuzz::run("60", &[]),
+        ["fuzz", seconds, targets @ ..] => fuzz::run(seconds, targets),
         ["tidy"] => tidy::run(),
         ["codegen"] => codegen::run(codegen::Mode::Write),
         ["codegen", "--check"] => codegen::run(codegen::Mode::Check),
