@@ -10,7 +10,7 @@ use crate::units::{
     BackendId, Capability, Dtype, KernelName, PythonName, RelPath, SectionName, UnitError, VariantId,
     Version, WorkloadName,
 };
-use crate::variant::{Abi, Cpu, Os, Provider};
+use crate::variant::{AbiName, Cpu, Os, Provider};
 
 use super::build::Dependency;
 use super::op::{Device, Purpose};
@@ -89,7 +89,7 @@ read_named! {
     Dependency => BAD_VALUE,
     Purpose => BAD_VALUE,
     Device => BAD_VALUE,
-    Abi => BAD_VALUE,
+    AbiName => BAD_VALUE,
     Cpu => BAD_VALUE,
     Os => BAD_VALUE,
     Provider => BAD_VALUE,
