@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::units::RelPath;
+use crate::units::{BackendId, RelPath};
 use crate::variant::Variant;
 
 /// One program with its arguments, to be started by `base::process` in the other crate.
@@ -106,6 +106,8 @@ pub fn placeholder_name(extension: &str) -> String {
 pub struct VariantPlan {
     /// The axes.
     pub variant: Variant,
+    /// The backend that compiles it.
+    pub backend: BackendId,
     /// The variant's name.
     pub id: String,
     /// The Python package's name.

@@ -10,7 +10,7 @@ use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::VariantPlan;
 use kernel_plan::spec::build::Kernel;
 use kernel_plan::units::RelPath;
-use kernel_plan::variant::{self, Cpu, Toolkit, Variant};
+use kernel_plan::variant::{self, Chosen, Decision, Variant};
 use miette::Diagnostic;
 use serde_json::json;
 use thiserror::Error;
@@ -25,6 +25,7 @@ use crate::exit::{self, Failure, StageError};
 use crate::toolchain::{self, Provider, Want};
 
 use super::project::{self, Project, ProjectDir};
+use super::variants;
 
 /// Which variants and with which tools; shared by every verb that builds.
 #[derive(Debug, Clone, ClapArgs)]
@@ -35,12 +36,22 @@ pub struct Selection {
     /// Build for this backend only (cpu, cuda)
     #[arg(long, value_name = "NAME")]
     pub backend: Option<String>,
+    /// Build those of them that this expression selects, as in `cuda:13.* and not abi:full`
+    #[arg(long, value_name = "EXPRESSION")]
+    pub selector: Option<String>,
     /// Where compilers and headers come from
     #[arg(long, value_enum, default_value_t = Provider::Wheels)]
     pub toolchain: Provider,
     /// Build nothing: take what lies in .kernelwright/artifacts, built earlier or on another machine
     #[arg(long)]
     pub prebuilt: bool,
+}
+
+impl Selection {
+    /// Whether an option leaves variants out.
+    fn narrows(&self) -> bool {
+        !self.variants.is_empty() || self.backend.is_some() || self.selector.is_some()
+    }
 }
 
 /// Build every variant
@@ -71,12 +82,25 @@ pub enum SelectError {
         /// What fits.
         offered: Vec<String>,
     },
+    /// A variant was named that is right for the project, and something is missing here.
+    #[error("the variant `{id}` cannot be built here: {missing}")]
+    #[diagnostic(code(plan::not_buildable), help("here it can be built for: {}", offered.join(", ")))]
+    Elsewhere {
+        /// What was asked for.
+        id: String,
+        /// What is missing.
+        missing: String,
+        /// What can be built.
+        offered: Vec<String>,
+    },
     /// No variant is left.
-    #[error("no variant of this project can be built here")]
-    #[diagnostic(code(plan::nothing_selected), help("{}", reasons.join("\n")))]
+    #[error("no variant is left: {by} leaves out what can be built here")]
+    #[diagnostic(code(plan::nothing_selected), help("without it: {}", offered.join(", ")))]
     Nothing {
-        /// For each variant of the matrix, why not.
-        reasons: Vec<String>,
+        /// The option.
+        by: String,
+        /// What can be built.
+        offered: Vec<String>,
     },
     /// `--prebuilt`, and nothing was built.
     #[error("no build of {} lies in .kernelwright/artifacts", wanted.join(", "))]
@@ -163,7 +187,7 @@ pub fn build(project: &Project, selection: &Selection, session: &Session) -> Res
 /// The selected variants among those that lie in the project.
 fn prebuilt(project: &Project, selection: &Selection) -> Result<Vec<Artifact>, Failure> {
     let wanted: BTreeSet<String> =
-        select(project, selection)?.iter().map(|variant| variant.id().to_string()).collect();
+        select(project, selection)?.variants.iter().map(|variant| variant.id().to_string()).collect();
     let mut found = artifact::existing(&project.dir)?;
     found.retain(|artifact| wanted.contains(&artifact.variant));
     if found.is_empty() {
@@ -174,57 +198,75 @@ fn prebuilt(project: &Project, selection: &Selection) -> Result<Vec<Artifact>, F
 
 /// The selected variants, each with its tools and its plan.
 pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Job>, Failure> {
-    let variants = select(project, selection)?;
+    let Chosen { variants, elsewhere } = select(project, selection)?;
+    if elsewhere > 0 {
+        session.report.note(format!(
+            "{elsewhere} more variants are right for this project and cannot be built here; `kernelwright variants` says why"
+        ));
+    }
     let users = name_users(project)?;
     let commit = project.provenance().described();
     let mut jobs = Vec::new();
-    for variant in variants {
-        let cuda = match variant.backend {
-            Toolkit::Cpu => None,
-            Toolkit::Cuda(version) => Some(version.to_string()),
-        };
-        let want = Want { provider: selection.toolchain, torch: variant.framework.version.to_string(), cuda };
-        let kit = toolchain::resolve(session, &want)?;
-        let extension = extension_name(project, &variant, &kit)?;
+    for variant in &variants {
+        let unplanned = || unplanned(variant, &variants);
+        let torch = variant.torch().ok_or_else(unplanned)?.version.to_string();
+        let cuda = variant.cuda().map(|version| version.to_string());
+        let kit = toolchain::resolve(session, &Want { provider: selection.toolchain, torch, cuda })?;
+        let extension = extension_name(project, variant, &kit)?;
         let naming = Naming { extension: &extension, users: &users };
-        let plan = backend::plan(&project.build, &variant, &kit, &naming, project.python_files());
-        jobs.push(Job { plan, kit, commit: commit.clone() });
+        let plan = backend::plan(&project.build, variant, &kit, &naming, project.python_files());
+        jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit, commit: commit.clone() });
     }
     Ok(jobs)
 }
 
-fn select(project: &Project, selection: &Selection) -> Result<Vec<Variant>, Failure> {
-    let matrix = project::matrix()?;
-    let host = host_cpu();
-    let offered = variant::select(&project.build, &matrix, host)
-        .map_err(|problem| Failure { exit: exit::PLAN, reports: vec![miette::Report::new(problem)] })?;
-    let named: BTreeSet<&str> = selection.variants.iter().map(String::as_str).collect();
-    if let Some(id) = named.iter().find(|id| !offered.iter().any(|variant| variant.id().as_str() == **id)) {
-        let offered = offered.iter().map(|variant| variant.id().to_string()).collect();
-        return Err(SelectError::Unknown { id: (*id).to_owned(), offered }.into());
-    }
-    let wanted = |variant: &Variant| {
-        (named.is_empty() || named.contains(variant.id().as_str()))
-            && selection.backend.as_ref().is_none_or(|backend| variant.backend.id().as_str() == backend)
-    };
-    let fitting: Vec<String> = offered.iter().map(|variant| variant.id().to_string()).collect();
-    let chosen: Vec<Variant> = offered.into_iter().filter(wanted).collect();
-    if chosen.is_empty() {
-        let mut reasons = super::variants::reasons(&project.build, &matrix, host);
-        if let Some(backend) = &selection.backend {
-            reasons.insert(
-                0,
-                format!("`--backend {backend}` leaves out every variant that fits: {}", fitting.join(", ")),
-            );
-        }
-        return Err(SelectError::Nothing { reasons }.into());
-    }
-    Ok(chosen)
+/// The provision and the plan agree on what is compiled; a variant that only one of them knows cannot be built.
+fn unplanned(variant: &Variant, variants: &[Variant]) -> Failure {
+    let offered = variants.iter().filter(|other| *other != variant).map(ToString::to_string).collect();
+    let missing = "this version compiles nothing like it".to_owned();
+    SelectError::Elsewhere { id: variant.to_string(), missing, offered }.into()
 }
 
-/// The processor that this program was built for is the one it runs on.
-pub fn host_cpu() -> Cpu {
-    if cfg!(target_arch = "aarch64") { Cpu::Aarch64 } else { Cpu::X86_64 }
+fn select(project: &Project, selection: &Selection) -> Result<Chosen, Failure> {
+    let matrix = project::matrix()?;
+    let selector = selection.selector.as_deref().map(variants::selector).transpose()?;
+    let provision = variants::provision(selection.toolchain);
+    let told = |problem| Failure { exit: exit::PLAN, reports: vec![miette::Report::new(problem)] };
+    let mut chosen = variant::select(&project.build, &matrix, &provision).map_err(told)?;
+    let offered: Vec<String> = chosen.variants.iter().map(ToString::to_string).collect();
+    let named: BTreeSet<&str> = selection.variants.iter().map(String::as_str).collect();
+    if let Some(id) = named.iter().find(|id| !offered.iter().any(|offered| offered == *id)) {
+        let explained = variant::explain(&project.build, &matrix, &provision);
+        let decision = explained.iter().find(|row| row.row.variant.value.to_string() == *id);
+        return Err(match decision.map(|row| &row.decision) {
+            Some(Decision::Elsewhere(missing)) => {
+                SelectError::Elsewhere { id: (*id).to_owned(), missing: missing.to_string(), offered }
+            }
+            _ => SelectError::Unknown { id: (*id).to_owned(), offered },
+        }
+        .into());
+    }
+    let mut keep = |by: String, wanted: &dyn Fn(&Variant) -> bool| {
+        chosen.variants.retain(wanted);
+        let left = !chosen.variants.is_empty();
+        left.then_some(()).ok_or_else(|| SelectError::Nothing { by, offered: offered.clone() })
+    };
+    if !named.is_empty() {
+        keep("`--variant`".to_owned(), &|variant| named.contains(variant.id().as_str()))?;
+    }
+    if let Some(backend) = &selection.backend {
+        let of = |variant: &Variant| variant.backend().is_some_and(|found| found.as_str() == backend);
+        keep(format!("`--backend {backend}`"), &of)?;
+    }
+    if let Some(selector) = &selector {
+        let by = format!("`--selector '{selector}'`");
+        keep(by, &|variant| matrix.row(variant).is_some_and(|row| selector.matches(row)))?;
+    }
+    if selection.narrows() {
+        // Who asked for some of them knows that there are others.
+        chosen.elsewhere = 0;
+    }
+    Ok(chosen)
 }
 
 /// Sources that use the extension's name: those that mention it or the registration macros. A header that does makes
@@ -256,7 +298,7 @@ fn name_users(project: &Project) -> Result<BTreeSet<RelPath>, Failure> {
 /// `_<module>_<backend>_<digest>`: the digest covers every source of the variant, build.toml, the tools and this
 /// program's version, so two builds share a name only when they are the same.
 fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Result<String, Failure> {
-    let backend = variant.backend.id();
+    let Some(backend) = variant.backend() else { return Err(unplanned(variant, &[])) };
     let torch = project.build.torch();
     let kernels: Vec<&Kernel> = project.build.kernels_of(backend).collect();
     let sources =

@@ -12,7 +12,7 @@ use kernel_plan::diagnostic::{Problem, Severity, SourceFile, has_errors};
 use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::{self, BuildSpec, OpSpec};
 use kernel_plan::units::RelPath;
-use kernel_plan::variant::Matrix;
+use kernel_plan::variant::{Matrix, Variant};
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -21,6 +21,7 @@ use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::exit::{self, Failure, StageError};
 use crate::package::Provenance;
+use crate::toolchain::Provider;
 
 /// The list of every variant that exists, compiled in: `variants.toml` of the repository.
 const MATRIX: &str = include_str!("../../../variants.toml");
@@ -154,8 +155,10 @@ pub fn matrix() -> Result<Matrix, Failure> {
 
 /// The torch release that the project's variants are built against, the newest of them: the one that judges.
 pub fn torch_of(project: &Project) -> Result<String, Failure> {
-    let chosen = kernel_plan::variant::select(&project.build, &matrix()?, super::build::host_cpu());
-    let newest = chosen.ok().into_iter().flatten().map(|variant| variant.framework.version).max();
+    let provision = super::variants::provision(Provider::Wheels);
+    let chosen = kernel_plan::variant::select(&project.build, &matrix()?, &provision);
+    let built = chosen.map(|chosen| chosen.variants).unwrap_or_default();
+    let newest = built.iter().filter_map(Variant::torch).map(|torch| torch.version).max();
     Ok(newest.map_or_else(|| TORCH.to_owned(), |version| version.to_string()))
 }
 

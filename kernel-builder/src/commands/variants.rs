@@ -1,45 +1,241 @@
-//! `variants`: every row of the matrix, and why it is in or out for a project.
+//! `variants`: the rows of the matrix, and why each is in or out for a project.
+
+use std::fmt::Write as _;
 
 use clap::Args as ClapArgs;
-use comfy_table::{Table, presets};
-use kernel_plan::spec::BuildSpec;
-use kernel_plan::variant::{self, Cpu, Matrix};
-use serde_json::json;
+use kernel_plan::units::UnitError;
+use kernel_plan::variant::preference::{self, Environment, Ranking};
+use kernel_plan::variant::{
+    self, Cpu, Decision, Explained, Matrix, Os, Provision, Refusal, Row, Selector, Variant,
+};
+use miette::Diagnostic;
+use serde_json::{Value, json};
+use thiserror::Error;
 
 use crate::base::session::Session;
-use crate::exit::Failure;
+use crate::base::{env, files};
+use crate::exit::{self, Failure, StageError};
+use crate::toolchain::{self, Provider};
 
-use super::build::host_cpu;
 use super::project::{self, ProjectDir};
 
 /// List the variants of a project and why each is in or out
+///
+/// First those that are built here, then those that are right for the project and cannot be built here, with what is
+/// missing, then why the others are out. In a folder without build.toml, and with --matrix, all variants there are.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "A selector joins conditions with and, or, not and parentheses:
+  torch>=2.11  torch:2.*  tvm-ffi:0.1  noarch        what the code plugs into; versions with : >= <= > <
+  cuda  cuda:13.*  rocm:7.1  cpu  metal              the backend, and its toolkit's version
+  arch:aarch64  os:linux  abi:stable                 the machine, and torch's interface
+  provider:wheels  id:torch-*                        where a toolchain can come from; a pattern for the id")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
+    /// Show those only that this expression selects, as in `torch>=2.11 and cuda:13.*`
+    #[arg(long, value_name = "EXPRESSION")]
+    selector: Option<String>,
+    /// Show every variant that is out on a line of its own
+    #[arg(long)]
+    all: bool,
+    /// Show all variants there are, without a project
+    #[arg(long)]
+    matrix: bool,
+    /// Say which of them the stock client would load there, as in `torch=2.12,cuda=13.2`
+    #[arg(long, value_name = "ENVIRONMENT")]
+    client: Option<String>,
+    /// Where compilers and headers come from
+    #[arg(long, value_enum, default_value_t = Provider::Wheels)]
+    toolchain: Provider,
+}
+
+/// What `--client` cannot mean.
+#[derive(Debug, Error, Diagnostic)]
+#[error("`{}` is not {}", .0.text, .0.kind)]
+#[diagnostic(code(plan::bad_environment), help("{}", .0.want))]
+pub struct BadEnvironment(UnitError);
+
+impl StageError for BadEnvironment {
+    fn exit(&self) -> u8 {
+        exit::PLAN
+    }
 }
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let project = project::load(&args.project.dir, session)?;
-    let explained = variant::explain(&project.build, &project::matrix()?, host_cpu());
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["variant", "built", "why"]);
-    let mut rows = Vec::new();
-    for row in &explained {
-        let id = row.variant.id().to_string();
-        let reason = row.refusal.as_ref().map_or_else(|| "it fits".to_owned(), ToString::to_string);
-        table.add_row([id.as_str(), if row.refusal.is_none() { "yes" } else { "no" }, reason.as_str()]);
-        rows.push(json!({ "variant": id, "selected": row.refusal.is_none(), "why": reason }));
+    let selector = args.selector.as_deref().map(selector).transpose()?;
+    let client = args.client.as_deref().map(|text| text.parse::<Environment>().map_err(BadEnvironment));
+    let client = client.transpose()?;
+    let provision = provision(args.toolchain);
+    let matrix = project::matrix()?;
+    if let Some(selector) = &selector {
+        warn_of_empty_atoms(selector, &matrix, session);
     }
-    session.report.result("variants", &json!({ "variants": rows }), &table.to_string());
+    let selected = |row: &Row| selector.as_ref().is_none_or(|selector| selector.matches(row));
+    let folder = env::absolute(&args.project.dir);
+    let lone = files::is_dir(&folder) && !files::exists(&folder.join("build.toml"));
+    if lone && !args.matrix {
+        let dir = args.project.dir.display();
+        session.report.note(format!("`{dir}` has no build.toml, so these are all variants there are"));
+    }
+    let (mut data, mut human, offered) = if lone || args.matrix {
+        let rows: Vec<&Row> = matrix.rows.iter().filter(|row| selected(row)).collect();
+        let (data, human) = whole(&rows, &provision);
+        (data, human, rows.iter().map(|row| row.variant.value).collect::<Vec<_>>())
+    } else {
+        let project = project::load(&args.project.dir, session)?;
+        let mut explained = variant::explain(&project.build, &matrix, &provision);
+        explained.retain(|row| selected(row.row));
+        let right = explained.iter().filter(|row| !matches!(row.decision, Decision::Out(_)));
+        let right = right.map(|row| row.row.variant.value).collect();
+        (rows_of(&explained), for_project(&explained, args.all), right)
+    };
+    if let Some(environment) = client {
+        let ranking = preference::rank(&offered, &environment);
+        data["client"] = json!({
+            "takes": ranking.accepted.first(),
+            "accepted": ranking.accepted,
+            "rejected": ranking.rejected.iter().map(|(variant, why)| {
+                json!({ "variant": variant, "why": why.to_string() })
+            }).collect::<Vec<_>>(),
+        });
+        human += &for_client(&ranking);
+    }
+    session.report.result("variants", &data, &human);
     Ok(())
 }
 
-/// For each row that is out, why; for the error that nothing is left.
-pub fn reasons(build: &BuildSpec, matrix: &Matrix, host: Cpu) -> Vec<String> {
-    variant::explain(build, matrix, host)
-        .iter()
-        .filter_map(|row| Some(format!("{}: {}", row.variant.id(), row.refusal.as_ref()?)))
-        .collect()
+/// What can be built on this machine with the toolchains of `provider`.
+pub fn provision(provider: Provider) -> Provision {
+    // The machine that this program was built for is the one it runs on.
+    let cpu = if cfg!(target_arch = "aarch64") { Cpu::Aarch64 } else { Cpu::X86_64 };
+    let os = if cfg!(target_os = "macos") { Os::Darwin } else { Os::Linux };
+    Provision { cpu, os, offers: vec![toolchain::offer(provider)] }
+}
+
+/// Reads a selector of the command line.
+pub fn selector(text: &str) -> Result<Selector, Failure> {
+    Selector::parse(text)
+        .map_err(|problem| Failure { exit: exit::PLAN, reports: vec![miette::Report::new(problem)] })
+}
+
+/// A condition that no row of the matrix meets is a slip of the pen more often than not.
+fn warn_of_empty_atoms(selector: &Selector, matrix: &Matrix, session: &Session) {
+    for atom in selector.atoms() {
+        let alone = Selector::Atom(atom.clone());
+        if !matrix.rows.iter().any(|row| alone.matches(row)) {
+            session.report.warn(format!("there is no variant for which `{alone}` holds"));
+        }
+    }
+}
+
+fn rows_of(explained: &[Explained<'_>]) -> Value {
+    let rows = explained.iter().map(|row| {
+        let (why, provider) = match &row.decision {
+            Decision::Built(provider) => ("it fits".to_owned(), Some(provider)),
+            Decision::Elsewhere(missing) => (missing.to_string(), None),
+            Decision::Out(refusal) => (refusal.to_string(), None),
+        };
+        json!({
+            "variant": row.row.variant.value,
+            "selected": provider.is_some(),
+            "right": !matches!(row.decision, Decision::Out(_)),
+            "why": why,
+            "provider": provider,
+            "providers": row.row.providers,
+        })
+    });
+    json!({ "variants": rows.collect::<Vec<_>>() })
+}
+
+/// What is said of rows that another one serves, when they are not told one by one.
+const COVERED: &str = "one of the above loads there too";
+
+/// What is in first, then what would be, then what is not; reasons that many rows share are told once.
+fn for_project(explained: &[Explained<'_>], all: bool) -> String {
+    let mut here = Vec::new();
+    let mut elsewhere = Vec::new();
+    let mut out: Vec<(Variant, String)> = Vec::new();
+    for row in explained {
+        let variant = row.row.variant.value;
+        match &row.decision {
+            Decision::Built(provider) => here.push((variant, format!("with {provider}"))),
+            Decision::Elsewhere(missing) => elsewhere.push((variant, missing.to_string())),
+            Decision::Out(Refusal::Covered(_)) if !all => out.push((variant, COVERED.to_owned())),
+            Decision::Out(refusal) => out.push((variant, refusal.to_string())),
+        }
+    }
+    let mut text = String::new();
+    section(&mut text, "Built here", &here);
+    section(&mut text, "Right for the project, and not built here", &elsewhere);
+    if all {
+        section(&mut text, "Not for the project", &out);
+    } else if !out.is_empty() {
+        let mut reasons: Vec<(&str, usize)> = Vec::new();
+        for (_, reason) in &out {
+            match reasons.iter_mut().find(|(known, _)| known == reason) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((reason, 1)),
+            }
+        }
+        text += "Not for the project (--all lists them)\n";
+        for (reason, count) in reasons {
+            let _infallible = writeln!(text, "  {count:>3}  {reason}");
+        }
+        text.push('\n');
+    }
+    let (here, elsewhere, out) = (here.len(), elsewhere.len(), out.len());
+    let total = here + elsewhere + out;
+    text + &format!("{total} variants: {here} built here, {elsewhere} right and not built here, {out} out\n")
+}
+
+/// A heading, and the rows under it in aligned columns.
+fn section(text: &mut String, heading: &str, rows: &[(Variant, String)]) {
+    if rows.is_empty() {
+        return;
+    }
+    let width = rows.iter().map(|(variant, _)| variant.to_string().len()).max().unwrap_or_default();
+    let _infallible = writeln!(text, "{heading}");
+    for (variant, why) in rows {
+        let _infallible = writeln!(text, "  {variant:<width$}  {why}");
+    }
+    text.push('\n');
+}
+
+/// The matrix without a project.
+fn whole(rows: &[&Row], provision: &Provision) -> (Value, String) {
+    let mut data = Vec::new();
+    let mut lines = Vec::new();
+    let mut here = 0;
+    for row in rows {
+        let judged = provision.judge(row);
+        let names: Vec<&str> = row.providers.iter().map(|provider| provider.as_str()).collect();
+        let why = match &judged {
+            Ok(provider) => format!("here: {provider}"),
+            Err(missing) => missing.to_string(),
+        };
+        here += usize::from(judged.is_ok());
+        lines.push((row.variant.value, format!("{:<19}  {why}", names.join(", "))));
+        data.push(json!({
+            "variant": row.variant.value,
+            "why": why,
+            "provider": judged.ok(),
+            "providers": row.providers,
+        }));
+    }
+    let mut text = String::new();
+    section(&mut text, "Variant, where a toolchain can come from, and whether it can be built here", &lines);
+    text += &format!("{} variants: {here} can be built here\n", rows.len());
+    (json!({ "variants": data }), text)
+}
+
+fn for_client(ranking: &Ranking) -> String {
+    match ranking.accepted.split_first() {
+        None => "The client finds nothing there that loads\n".to_owned(),
+        Some((first, [])) => format!("The client takes {first}, and nothing else there loads\n"),
+        Some((first, rest)) => {
+            let rest: Vec<_> = rest.iter().map(ToString::to_string).collect();
+            format!("The client takes {first}; without it, in this order: {}\n", rest.join(", "))
+        }
+    }
 }

@@ -63,7 +63,7 @@ pub fn assemble(
     }
     let artifact = Artifact {
         variant: plan.id.clone(),
-        backend: plan.variant.backend.id().to_string(),
+        backend: plan.backend.to_string(),
         library: library.map(|_| dir.join(&plan.library)),
         dir,
         id: plan.extension.clone(),

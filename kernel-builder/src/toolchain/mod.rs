@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::CommandLine;
+use kernel_plan::variant::{self, Offer};
 use serde::{Deserialize, Serialize};
 
 pub use doctor::{Finding, Health, examine, table};
@@ -44,6 +45,17 @@ pub enum Provider {
     Wheels,
     /// What is installed: nvcc of CUDA_HOME or PATH, torch of the active Python.
     System,
+}
+
+/// What a provider has in this version: the releases of pins.toml. `System` uses no others either: a build against an
+/// installed torch or CUDA is made only where the same build is tested with wheels.
+pub fn offer(provider: Provider) -> Offer {
+    let pins = pins::load();
+    let provider = match provider {
+        Provider::Wheels => variant::Provider::Wheels,
+        Provider::System => variant::Provider::System,
+    };
+    Offer { provider, torch: pins.torch_versions(), cuda: pins.cuda_versions() }
 }
 
 /// What a build needs.

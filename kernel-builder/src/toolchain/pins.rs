@@ -2,6 +2,7 @@
 //!
 //! Owns: the shape of pins.toml. Never: knows an address.
 
+use kernel_plan::units::Version;
 use serde::Deserialize;
 
 use super::error::ToolchainError;
@@ -112,6 +113,16 @@ pub(super) fn load() -> Pins {
 }
 
 impl Pins {
+    /// The CUDA versions of the table.
+    pub(super) fn cuda_versions(&self) -> Vec<Version> {
+        self.cuda.iter().filter_map(|pins| pins.version.parse().ok()).collect()
+    }
+
+    /// The release lines of torch in the table.
+    pub(super) fn torch_versions(&self) -> Vec<Version> {
+        self.torch.iter().filter_map(|pins| pins.line.parse().ok()).collect()
+    }
+
     pub(super) fn cuda(&self, version: &str) -> Result<&CudaPins, ToolchainError> {
         self.cuda.iter().find(|pins| pins.version == version).ok_or_else(|| ToolchainError::UnknownCuda {
             version: version.to_owned(),
@@ -142,6 +153,8 @@ mod tests {
         assert!(part.holds("torch/lib/libtorch_cpu.so"));
         assert!(!part.holds("torch/lib/libtorch_cuda_linalg.so"));
         assert!(pins.cuda("13.0").is_ok());
+        assert_eq!(pins.cuda_versions().len(), pins.cuda.len());
+        assert_eq!(pins.torch_versions().len(), pins.torch.len());
         assert_eq!(
             pins.cuda("9.9").unwrap_err().to_string(),
             "no wheels are known for CUDA 9.9; known: 13.0"

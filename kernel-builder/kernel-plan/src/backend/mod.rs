@@ -11,7 +11,7 @@ use crate::plan::{CommandLine, Unit, VariantPlan, placeholder_name};
 use crate::spec::BuildSpec;
 use crate::spec::build::Kernel;
 use crate::units::{BackendId, RelPath, Version};
-use crate::variant::{Abi, Toolkit, Variant};
+use crate::variant::{Abi, Toolkit, Torch, Variant, compiled_with};
 
 pub mod cpu;
 pub mod cuda;
@@ -88,7 +88,7 @@ pub(crate) fn host_command(source: &Source<'_>, extra: impl IntoIterator<Item = 
         .args(["-MD", "-MF", source.depfile, "-c", source.path.as_str(), "-o", source.object])
 }
 
-/// Plans one variant: every unit and the link, in the order of build.toml.
+/// Plans one variant: every unit and the link, in the order of build.toml. `None`: nothing here compiles it.
 ///
 /// `python` are the files of the Python package, relative to the project. Nothing is looked up on disk; the commands
 /// run in the project's folder.
@@ -98,18 +98,19 @@ pub fn plan(
     kit: &Toolchain,
     naming: &Naming<'_>,
     python: Vec<RelPath>,
-) -> VariantPlan {
+) -> Option<VariantPlan> {
     let extension = naming.extension;
-    let backend = backend_of(variant);
+    let (release, toolkit) = (variant.torch()?, variant.toolkit()?);
+    let backend = backend_of(toolkit)?;
     let id = variant.id();
     let place = |source: &RelPath, ending: &str| {
         format!(".kernelwright/objects/{id}/{}.{ending}", source.as_str().replace('/', "__"))
     };
     let torch = spec.torch();
     let kernels: Vec<&Kernel> =
-        spec.kernels_of(backend.id()).filter(|kernel| wanted(kernel, variant.backend)).collect();
-    let standard = if variant.framework.version >= Version::new(2, 12) { "c++20" } else { "c++17" };
-    let common = common_flags(spec, variant, backend, kit);
+        spec.kernels_of(backend.id()).filter(|kernel| compiled_with(kernel, toolkit)).collect();
+    let standard = if release.version >= Version::new(2, 12) { "c++20" } else { "c++17" };
+    let common = common_flags(spec, release, backend, kit);
     let mut units = Vec::new();
     let binding = torch.iter().flat_map(|torch| torch.src.iter()).map(|path| (path, None));
     let sources = kernels.iter().flat_map(|kernel| kernel.src.iter().map(move |path| (path, Some(*kernel))));
@@ -133,7 +134,7 @@ pub fn plan(
             object: &object,
             depfile: &depfile,
             kit,
-            toolkit: variant.backend,
+            toolkit,
         };
         let command = match kernel {
             Some(_) => backend.compile(&source),
@@ -147,14 +148,15 @@ pub fn plan(
         units.push(Unit { name: path.as_str().to_owned(), command, object, depfile, named });
     }
     let mut capabilities: Vec<String> =
-        kernels.iter().flat_map(|kernel| backend.capabilities(kernel, variant.backend)).collect();
+        kernels.iter().flat_map(|kernel| backend.capabilities(kernel, toolkit)).collect();
     capabilities.sort();
     capabilities.dedup();
     let library = format!("{extension}.abi3.so");
     let objects: Vec<String> = units.iter().map(|unit| unit.linked().to_owned()).collect();
     let link = link_command(&objects, backend, kit, &format!(".kernelwright/objects/{id}/{library}"));
-    VariantPlan {
+    Some(VariantPlan {
         variant: *variant,
+        backend: backend.id(),
         id: id.to_string(),
         module: spec.general.name.module(),
         extension: extension.to_owned(),
@@ -163,15 +165,12 @@ pub fn plan(
         link,
         python,
         capabilities,
-    }
+    })
 }
 
-/// The backend of a variant.
-pub fn backend_of(variant: &Variant) -> &'static dyn Backend {
-    match variant.backend {
-        Toolkit::Cpu => &Cpu,
-        Toolkit::Cuda(_) => &Cuda,
-    }
+/// The backend of a toolkit; `None`: nothing here compiles with it.
+pub fn backend_of(toolkit: Toolkit) -> Option<&'static dyn Backend> {
+    BACKENDS.iter().copied().find(|backend| backend.id() == toolkit.id())
 }
 
 /// Whether a file in `src` is compiled; headers are listed there so that they travel with the project.
@@ -179,19 +178,11 @@ fn is_source(path: &RelPath) -> bool {
     matches!(path.extension(), Some("cpp" | "cc" | "cxx" | "c" | "cu"))
 }
 
-/// `cuda-minver`: below it a section is left out, as the format defines.
-fn wanted(kernel: &Kernel, toolkit: Toolkit) -> bool {
-    match (toolkit, &kernel.cuda_minver) {
-        (Toolkit::Cuda(version), Some(minimum)) => version >= minimum.value,
-        _ => true,
-    }
-}
-
-fn common_flags(spec: &BuildSpec, variant: &Variant, backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
+fn common_flags(spec: &BuildSpec, torch: Torch, backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
     let mut flags = vec!["-DNDEBUG".to_owned(), "-DPy_LIMITED_API=0x03090000".to_owned()];
     flags.extend(backend.macros().iter().map(|name| format!("-D{name}")));
-    if variant.framework.abi == Abi::Stable {
-        let Version { major, minor } = variant.framework.version;
+    if torch.abi == Abi::Stable {
+        let Version { major, minor } = torch.version;
         // torch/csrc/stable/version.h: one byte each for major and minor at the top of 64 bits.
         flags.push(format!("-DTORCH_TARGET_VERSION=0x{major:02x}{minor:02x}000000000000"));
     }

@@ -10,7 +10,7 @@ use crate::units::{
     BackendId, Capability, Dtype, FileExtension, GitRef, GitUrl, KernelName, License, PythonDependency,
     PythonName, RelPath, RepoId, RocmArch, UnitError, VariantId, Version, WorkloadName,
 };
-use crate::variant::{Abi, Cpu, Os, Provider};
+use crate::variant::{AbiName, Cpu, Os, Provider};
 
 use super::build::Dependency;
 use super::launch::{Interleave, L2Promotion, OobFill, Swizzle};
@@ -100,7 +100,7 @@ read_named! {
     Interleave => BAD_VALUE,
     L2Promotion => BAD_VALUE,
     OobFill => BAD_VALUE,
-    Abi => BAD_VALUE,
+    AbiName => BAD_VALUE,
     Cpu => BAD_VALUE,
     Os => BAD_VALUE,
     Provider => BAD_VALUE,

@@ -3,6 +3,7 @@
 //! Owns: the rows, and that the id of each follows from its axes.
 //! Never: contains a row itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::diagnostic::{Problem, SourceFile, has_errors};
@@ -10,7 +11,7 @@ use crate::spec::Spanned;
 use crate::spec::read::{self, Table};
 use crate::units::{BackendId, VariantId, Version};
 
-use super::{Abi, Cpu, Os, Provider, Toolkit, Torch, Variant, codes};
+use super::{AbiName, Compiled, Cpu, Framework, Noarch, Os, Provider, Toolkit, Torch, Variant, codes};
 
 /// The rows of variants.toml, in file order.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ pub struct Matrix {
 pub struct Row {
     /// The variant, with the place of its id.
     pub variant: Spanned<Variant>,
-    /// Where its toolchain can come from, best first.
+    /// Where its toolchain can come from, best first; empty: from nowhere yet.
     pub providers: Vec<Provider>,
 }
 
@@ -34,6 +35,16 @@ impl Matrix {
     /// The row of a variant that was chosen from this matrix.
     pub fn row(&self, variant: &Variant) -> Option<&Row> {
         self.rows.iter().find(|row| row.variant.value == *variant)
+    }
+
+    /// Every torch that some row is built against, oldest first.
+    pub fn torch_versions(&self) -> BTreeSet<Version> {
+        self.rows.iter().filter_map(|row| Some(row.variant.value.torch()?.version)).collect()
+    }
+
+    /// Every CUDA toolkit that some row is built with, oldest first.
+    pub fn cuda_versions(&self) -> BTreeSet<Version> {
+        self.rows.iter().filter_map(|row| row.variant.value.cuda()).collect()
     }
 
     /// Reads the text of variants.toml.
@@ -51,8 +62,7 @@ impl Matrix {
 }
 
 fn rows(mut root: Table<'_>) -> Option<Vec<Row>> {
-    let items =
-        root.require_node("variant", "[[variant]] with id, torch, abi, backend, cpu, os and providers");
+    let items = root.require_node("variant", "variant = [{ id, torch, abi, backend, cpu, os, providers }]");
     let items = items.and_then(|node| node.items()).unwrap_or_default();
     let mut rows: Vec<Row> = Vec::new();
     for row in items.iter().filter_map(|item| row(item.table()?)) {
@@ -69,66 +79,118 @@ fn rows(mut root: Table<'_>) -> Option<Vec<Row>> {
     Some(rows)
 }
 
+/// Every key that a row can have, read once.
+struct Axes {
+    id: Option<Spanned<VariantId>>,
+    torch: Option<Spanned<Version>>,
+    abi: Option<Spanned<AbiName>>,
+    tvm_ffi: Option<Spanned<Version>>,
+    noarch: Option<Spanned<bool>>,
+    backend: Option<Spanned<BackendId>>,
+    toolkit: Option<Spanned<Version>>,
+    cpu: Option<Spanned<Cpu>>,
+    os: Option<Spanned<Os>>,
+}
+
 fn row(mut table: Table<'_>) -> Option<Row> {
-    let id = table.require::<VariantId>("id", "id = \"torch-stable-abi211-cu130-x86_64-linux\"");
-    let torch = table.require::<Version>("torch", "torch = \"2.11\"");
-    let abi = table.require::<Abi>("abi", "abi = \"stable\"");
-    let backend = table.require::<BackendId>("backend", "backend = \"cuda\"");
-    let version = table.get::<Version>("toolkit");
-    let cpu = table.require::<Cpu>("cpu", "cpu = \"x86_64\"");
-    let os = table.require::<Os>("os", "os = \"linux\"");
-    let providers = table.require_list::<Provider>("providers", "providers = [\"wheels\", \"system\"]");
-    let backend = backend.and_then(|backend| toolkit(&table, &backend, version));
-    let variant =
-        torch.zip(abi).zip(backend).zip(cpu).zip(os).map(|((((torch, abi), backend), cpu), os)| Variant {
-            framework: Torch { version: torch.value, abi: abi.value },
-            backend,
-            cpu: cpu.value,
-            os: os.value,
-        });
-    if let (Some(variant), Some(id)) = (&variant, &id)
-        && variant.id() != id.value
-    {
-        let problem = Problem::error(codes::ID_MISMATCH, format!("`{}` is not the id of this row", id.value))
-            .help(format!("the axes say `{}`", variant.id()));
-        table.report(problem, &id.span, "does not follow from the axes below");
+    let axes = Axes {
+        id: table.require("id", "id = \"torch-stable-abi211-cu130-x86_64-linux\""),
+        torch: table.get("torch"),
+        abi: table.get("abi"),
+        tvm_ffi: table.get("tvm-ffi"),
+        noarch: table.get("noarch"),
+        backend: table.require("backend", "backend = \"cuda\""),
+        toolkit: table.get("toolkit"),
+        cpu: table.get("cpu"),
+        os: table.get("os"),
+    };
+    let providers = table
+        .require_node("providers", "providers = [\"wheels\", \"system\"]")
+        .and_then(|node| node.read::<Vec<Spanned<Provider>>>());
+    let place = axes.id.as_ref().map_or_else(|| table.place(), |id| id.span.clone());
+    let variant = match variant(&axes, &table) {
+        Ok(variant) => variant,
+        Err(Some(mismatch)) => {
+            let problem = Problem::error(codes::AXES, mismatch).help(
+                "a row has `torch` and `abi`, or `tvm-ffi`, with `cpu` and `os`; or it has `noarch = true` alone",
+            );
+            table.report(problem, &place, "this row");
+            None
+        }
+        Err(None) => None,
+    };
+    if let (Some(variant), Some(id)) = (&variant, &axes.id) {
+        agree(variant, id, &table);
     }
     table.finish();
     let providers = providers?.value.into_iter().map(|provider| provider.value).collect();
-    Some(Row { variant: Spanned::new(variant?, id?.span), providers })
+    Some(Row { variant: Spanned::new(variant?, axes.id?.span), providers })
 }
 
-/// The toolkit of a row: CUDA needs a version, the host compiler has none.
+/// What the axes say. `Ok(None)` and `Err(None)`: something is missing and was reported; `Err(Some(..))`: what does not
+/// go together.
+fn variant(axes: &Axes, table: &Table<'_>) -> Result<Option<Variant>, Option<String>> {
+    let Some(backend) = &axes.backend else { return Err(None) };
+    if axes.noarch.as_ref().is_some_and(|noarch| noarch.value) {
+        let versions = [&axes.torch, &axes.tvm_ffi, &axes.toolkit].into_iter().any(Option::is_some);
+        if versions || axes.abi.is_some() || axes.cpu.is_some() || axes.os.is_some() {
+            return Err(Some("a row of Python alone has neither versions nor a machine".to_owned()));
+        }
+        return Ok(Some(Variant::Noarch(Noarch::For(backend.value))));
+    }
+    let (Some(cpu), Some(os)) = (&axes.cpu, &axes.os) else {
+        return Err(Some("compiled code is for one `cpu` and one `os`".to_owned()));
+    };
+    let framework = match (&axes.torch, &axes.abi, &axes.tvm_ffi) {
+        (Some(torch), Some(abi), None) => {
+            Framework::Torch(Torch { version: torch.value, abi: abi.value.abi(os.value) })
+        }
+        (None, None, Some(version)) => Framework::TvmFfi(version.value),
+        (Some(_), None, None) => return Err(Some("`torch` needs `abi`".to_owned())),
+        (None, Some(_), _) => return Err(Some("`abi` is torch's, and there is no `torch`".to_owned())),
+        (Some(_), _, Some(_)) => return Err(Some("`torch` and `tvm-ffi` exclude each other".to_owned())),
+        (None, None, None) => return Err(Some("nothing says what the code plugs into".to_owned())),
+    };
+    let toolkit = toolkit(table, backend, axes.toolkit.as_ref());
+    Ok(toolkit
+        .map(|toolkit| Variant::Compiled(Compiled { framework, toolkit, cpu: cpu.value, os: os.value })))
+}
+
+/// The toolkit of a row: some backends need a version, the others have none.
 fn toolkit(
     table: &Table<'_>,
     backend: &Spanned<BackendId>,
-    version: Option<Spanned<Version>>,
+    version: Option<&Spanned<Version>>,
 ) -> Option<Toolkit> {
-    let (problem, span) = match (backend.value, version) {
-        (BackendId::Cpu, None) => return Some(Toolkit::Cpu),
-        (BackendId::Cuda, Some(version)) if version.minor < 10 => return Some(Toolkit::Cuda(version.value)),
-        (BackendId::Cuda, Some(version)) => {
-            let message =
-                format!("CUDA {} does not fit into an id, where the last digit is the minor", version.value);
-            (Problem::error(codes::TOOLKIT, message).help("for example: toolkit = \"13.0\""), version.span)
-        }
-        (BackendId::Cpu, Some(version)) => {
-            let problem =
-                Problem::error(codes::TOOLKIT, "backend `cpu` has no toolkit").help("remove `toolkit`");
-            (problem, version.span)
-        }
-        (BackendId::Cuda, None) => {
-            let problem = Problem::error(codes::TOOLKIT, "backend `cuda` needs the version of its toolkit");
-            (problem.help("for example: toolkit = \"13.0\""), backend.span.clone())
-        }
-        (other, _) => {
-            let problem = Problem::error(
-                codes::TOOLKIT,
-                format!("this version compiles nothing for backend `{other}`"),
-            );
-            (problem.help("the choice is cpu, cuda"), backend.span.clone())
-        }
-    };
-    table.report(problem, &span, "here");
-    None
+    let found = Toolkit::new(backend.value, version.map(|version| version.value));
+    if found.is_none() {
+        let name = backend.value;
+        let (message, help, span) = match version {
+            Some(version) => {
+                (format!("backend `{name}` has no toolkit version"), "remove `toolkit`", &version.span)
+            }
+            None => (
+                format!("backend `{name}` needs the version of its toolkit"),
+                "for example: toolkit = \"13.0\"",
+                &backend.span,
+            ),
+        };
+        table.report(Problem::error(codes::TOOLKIT, message).help(help), span, "here");
+    }
+    found
+}
+
+/// The id must follow from the axes, and the axes from the id.
+fn agree(variant: &Variant, id: &Spanned<VariantId>, table: &Table<'_>) {
+    let follows = variant.id();
+    if follows != id.value {
+        let problem = Problem::error(codes::ID_MISMATCH, format!("`{}` is not the id of this row", id.value))
+            .help(format!("the axes say `{follows}`"));
+        table.report(problem, &id.span, "does not follow from the axes");
+    } else if follows.as_str().parse() != Ok(*variant) {
+        let problem = Problem::error(codes::AXES, format!("`{follows}` would be read as another variant")).help(
+            "an id has one digit for the major version of torch and tvm-ffi, and one for the minor version of a toolkit",
+        );
+        table.report(problem, &id.span, "the versions of this row do not fit into an id");
+    }
 }

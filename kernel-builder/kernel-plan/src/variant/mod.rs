@@ -1,36 +1,62 @@
-//! The build variants: what one compiled folder of the hub is for.
+//! The build variants: what one folder of the hub is for.
 //!
-//! Owns: the axes of a variant and the id that follows from them.
-//! Never: decides how a variant is compiled.
+//! Owns: the axes of a variant. Never: decides how a variant is compiled.
 
-use std::str::FromStr;
+use serde::{Serialize, Serializer};
 
-use serde::Serialize;
-
-use crate::units::{BackendId, UnitError, VariantId, Version, plain_number};
+use crate::units::{BackendId, Version};
 
 pub mod codes;
+mod id;
 mod matrix;
+pub mod preference;
+mod provision;
+mod refusal;
 mod select;
+pub mod selector;
+mod toolkit;
 
 pub use matrix::{Matrix, Row};
-pub use select::{Explained, Refusal, explain, select};
+pub use provision::{Missing, Offer, Provision};
+pub use refusal::Refusal;
+pub(crate) use select::compiled_with;
+pub use select::{Chosen, Decision, Explained, explain, reasons, select};
+pub use selector::Selector;
+pub use toolkit::Toolkit;
 
 /// One combination of framework, toolkit and machine. Its id follows from the axes, so it is not stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct Variant {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Variant {
+    /// Compiled code.
+    Compiled(Compiled),
+    /// Python alone, on torch.
+    Noarch(Noarch),
+}
+
+/// The axes of compiled code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Compiled {
     /// What the code plugs into.
-    pub framework: Torch,
+    pub framework: Framework,
     /// What compiles and runs the device code.
-    pub backend: Toolkit,
+    pub toolkit: Toolkit,
     /// The host processor.
     pub cpu: Cpu,
     /// The operating system.
     pub os: Os,
 }
 
+/// What compiled code plugs into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Framework {
+    /// PyTorch.
+    Torch(Torch),
+    /// Apache TVM's foreign function interface, of this version.
+    TvmFfi(Version),
+}
+
 /// PyTorch, by version and by how much of it the binary relies on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Torch {
     /// The torch that is compiled against; with the stable ABI also the oldest that loads the result.
     pub version: Version,
@@ -38,34 +64,44 @@ pub struct Torch {
     pub abi: Abi,
 }
 
+/// Which of torch's binary interfaces the code uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Abi {
+    /// The stable C interface, good for this torch and later ones.
+    Stable,
+    /// C++, good for exactly one torch version.
+    Full(Tag),
+}
+
+/// The tag for the C++ library's strings that an id may carry. New builds carry `cxx11` on Linux and none elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tag {
+    /// No tag: the client does not ask.
+    None,
+    /// The strings of GCC 5 and later.
+    Cxx11,
+    /// The strings before that; no torch is built so any more.
+    Cxx98,
+}
+
+/// Python alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Noarch {
+    /// For the devices of one backend.
+    For(BackendId),
+    /// For every backend; read for the sake of old folders, never built.
+    Universal,
+}
+
 crate::units::named_values!(
-    /// Which of torch's binary interfaces the code uses.
-    Abi, "an ABI", {
-        /// C++, good for exactly one torch version.
+    /// How a row of variants.toml writes the interface.
+    AbiName, "an ABI", {
+        /// C++.
         Full = "full",
-        /// The stable C interface, good for this torch and later ones.
+        /// The stable C interface.
         Stable = "stable",
     }
 );
-
-/// The toolkit of the device code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum Toolkit {
-    /// The host compiler alone.
-    Cpu,
-    /// The CUDA toolkit of this version.
-    Cuda(Version),
-}
-
-impl Toolkit {
-    /// The backend that the toolkit belongs to.
-    pub const fn id(self) -> BackendId {
-        match self {
-            Self::Cpu => BackendId::Cpu,
-            Self::Cuda(_) => BackendId::Cuda,
-        }
-    }
-}
 
 crate::units::named_values!(
     /// The host processor.
@@ -82,6 +118,10 @@ crate::units::named_values!(
     Os, "an operating system", {
         /// Linux with the GNU C library.
         Linux = "linux",
+        /// macOS.
+        Darwin = "darwin",
+        /// Windows; read for the sake of folders that have it, not built.
+        Windows = "windows",
     }
 );
 
@@ -92,67 +132,71 @@ crate::units::named_values!(
         Wheels = "wheels",
         /// What is installed on the machine.
         System = "system",
+        /// A Nix store.
+        Nix = "nix",
     }
 );
 
+impl AbiName {
+    /// The interface of a build that is made now, for the system `os`.
+    pub const fn abi(self, os: Os) -> Abi {
+        match (self, os) {
+            (Self::Stable, _) => Abi::Stable,
+            (Self::Full, Os::Linux) => Abi::Full(Tag::Cxx11),
+            (Self::Full, Os::Darwin | Os::Windows) => Abi::Full(Tag::None),
+        }
+    }
+}
+
+impl Compiled {
+    /// torch, where the code plugs into it.
+    pub const fn torch(&self) -> Option<Torch> {
+        match self.framework {
+            Framework::Torch(torch) => Some(torch),
+            Framework::TvmFfi(_) => None,
+        }
+    }
+}
+
 impl Variant {
-    /// The name of the variant's folder, in the grammar of the hub's client.
-    pub fn id(&self) -> VariantId {
-        let torch = self.framework.version.digits();
-        let framework = match self.framework.abi {
-            Abi::Full => format!("torch{torch}-cxx11"),
-            Abi::Stable => format!("torch-stable-abi{torch}"),
-        };
-        let backend = match self.backend {
-            Toolkit::Cpu => "cpu".to_owned(),
-            Toolkit::Cuda(version) => format!("cu{}", version.digits()),
-        };
-        let id = format!("{framework}-{backend}-{}-{}", self.cpu, self.os);
-        id.parse().expect("the parts of an id are lower-case letters, digits, `_` and `-`")
+    /// The axes of compiled code; `None` for Python alone.
+    pub const fn compiled(&self) -> Option<&Compiled> {
+        match self {
+            Self::Compiled(compiled) => Some(compiled),
+            Self::Noarch(_) => None,
+        }
+    }
+
+    /// torch, for code that is compiled against it.
+    pub fn torch(&self) -> Option<Torch> {
+        self.compiled()?.torch()
+    }
+
+    /// The toolkit of compiled code.
+    pub fn toolkit(&self) -> Option<Toolkit> {
+        Some(self.compiled()?.toolkit)
+    }
+
+    /// The version of CUDA that the code is compiled with.
+    pub fn cuda(&self) -> Option<Version> {
+        match self.toolkit()? {
+            Toolkit::Cuda(version) => Some(version),
+            _ => None,
+        }
+    }
+
+    /// The backend; `None` for what is for every backend.
+    pub fn backend(&self) -> Option<BackendId> {
+        match self {
+            Self::Compiled(compiled) => Some(compiled.toolkit.id()),
+            Self::Noarch(Noarch::For(backend)) => Some(*backend),
+            Self::Noarch(Noarch::Universal) => None,
+        }
     }
 }
 
-impl FromStr for Variant {
-    type Err = UnitError;
-
-    /// Reads an id back: one digit of torch's major version, one of CUDA's minor version.
-    fn from_str(text: &str) -> Result<Self, UnitError> {
-        from_id(text).ok_or_else(|| UnitError {
-            text: text.to_owned(),
-            kind: "a variant that this version builds",
-            want: "write it as in torch-stable-abi211-cu130-x86_64-linux or torch211-cxx11-cpu-x86_64-linux"
-                .to_owned(),
-        })
+impl Serialize for Variant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
-}
-
-fn from_id(text: &str) -> Option<Variant> {
-    let (abi, rest) = match text.strip_prefix("torch-stable-abi") {
-        Some(rest) => (Abi::Stable, rest),
-        None => (Abi::Full, text.strip_prefix("torch")?),
-    };
-    let mut parts = rest.split('-');
-    let version = torch_version(parts.next()?)?;
-    if abi == Abi::Full && parts.next()? != "cxx11" {
-        return None;
-    }
-    let backend = match parts.next()? {
-        "cpu" => Toolkit::Cpu,
-        cuda => Toolkit::Cuda(cuda_version(cuda.strip_prefix("cu")?)?),
-    };
-    let cpu = parts.next()?.parse().ok()?;
-    let os = parts.next()?.parse().ok()?;
-    parts.next().is_none().then_some(Variant { framework: Torch { version, abi }, backend, cpu, os })
-}
-
-/// `211` is torch 2.11: the first digit is the major version.
-fn torch_version(digits: &str) -> Option<Version> {
-    let (major, minor) = digits.split_at_checked(1)?;
-    Some(Version::new(plain_number(major)?, plain_number(minor)?))
-}
-
-/// `130` is CUDA 13.0: the last digit is the minor version.
-fn cuda_version(digits: &str) -> Option<Version> {
-    let (major, minor) = digits.split_at_checked(digits.len().checked_sub(1)?)?;
-    Some(Version::new(plain_number(major)?, plain_number(minor)?))
 }

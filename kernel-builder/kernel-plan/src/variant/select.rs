@@ -1,143 +1,264 @@
 //! Chooses the rows that a project is built for.
 //!
-//! Owns: the choice, and the reason for every row in words.
-//! Never: looks at what this machine has installed.
+//! Owns: the choice, and the decision on every row.
+//! Never: looks at what this machine has installed; the provision says.
 
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::backend::backend_of;
 use crate::diagnostic::Problem;
 use crate::spec::BuildSpec;
-use crate::units::{BackendId, Version};
+use crate::spec::build::{self, Kernel};
+use crate::units::{BackendId, Capability, CapabilitySuffix, Version};
 
-use super::{Abi, Cpu, Matrix, Row, Toolkit, Variant, codes};
+use super::{
+    Abi, Compiled, Framework, Matrix, Missing, Noarch, Provider, Provision, Refusal, Row, Toolkit, Variant,
+    codes,
+};
 
 /// One row with what was decided about it.
+#[derive(Debug, Clone)]
+pub struct Explained<'m> {
+    /// The row.
+    pub row: &'m Row,
+    /// The decision.
+    pub decision: Decision,
+}
+
+/// What becomes of a row for one project on one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explained {
-    /// The row's variant.
-    pub variant: Variant,
-    /// Absent: the row is chosen. Present: why it is not.
-    pub refusal: Option<Refusal>,
+pub enum Decision {
+    /// It is built here, with the toolchain of this provider.
+    Built(Provider),
+    /// It is right for the project, and this is missing here.
+    Elsewhere(Missing),
+    /// It is not for the project.
+    Out(Refusal),
 }
 
-/// Why a row is not for a project.
+/// The variants to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// `[torch-noarch]`: nothing is compiled.
-    Noarch,
-    /// The row is for another processor than this one.
-    OtherCpu(Cpu),
-    /// `general.backends` does not list the row's backend.
-    Undeclared(BackendId),
-    /// No `[kernel.NAME]` is for the row's backend.
-    NoKernel(BackendId),
-    /// `torch.minver` or `torch.maxver` excludes the row.
-    TorchRange(Version),
-    /// `general.cuda` excludes the row.
-    CudaRange(Version),
-    /// The project uses the stable ABI for this backend.
-    WantsStable(BackendId),
-    /// The project does not use the stable ABI for this backend.
-    WantsFull(BackendId),
-    /// The row's torch is older than `torch.stable-abi` asks for.
-    BelowFloor(Version),
-    /// Another row is for an older torch, and its build loads on this one too.
-    Covered(Version),
+pub struct Chosen {
+    /// Those that can be built here, in the order of the matrix; at least one.
+    pub variants: Vec<Variant>,
+    /// How many more are right for the project and cannot be built here.
+    pub elsewhere: usize,
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Noarch => f.write_str("[torch-noarch] compiles nothing"),
-            Self::OtherCpu(cpu) => write!(f, "it is for {cpu}, and this is another processor"),
-            Self::Undeclared(backend) => write!(f, "`general.backends` does not list {backend}"),
-            Self::NoKernel(backend) => write!(f, "no [kernel.NAME] is for {backend}"),
-            Self::TorchRange(version) => {
-                write!(f, "`torch.minver` or `torch.maxver` excludes torch {version}")
-            }
-            Self::CudaRange(version) => write!(f, "[general.cuda] excludes CUDA {version}"),
-            Self::WantsStable(backend) => write!(f, "`torch.stable-abi` covers {backend}"),
-            Self::WantsFull(backend) => write!(f, "`torch.stable-abi` does not cover {backend}"),
-            Self::BelowFloor(floor) => write!(f, "`torch.stable-abi` asks for torch {floor} or later"),
-            Self::Covered(version) => write!(f, "the build for torch {version} loads here too"),
-        }
-    }
-}
-
-/// The rows of `matrix` that `spec` is built for on a machine with processor `host`, in file order.
+/// The rows of `matrix` that `spec` is built for where `provision` is what there is.
 ///
 /// # Errors
-/// No row is right; the problem lists why each is not.
-pub fn select(spec: &BuildSpec, matrix: &Matrix, host: Cpu) -> Result<Vec<Variant>, Problem> {
-    let explained = explain(spec, matrix, host);
-    let chosen: Vec<_> =
-        explained.iter().filter(|row| row.refusal.is_none()).map(|row| row.variant).collect();
-    if !chosen.is_empty() {
-        return Ok(chosen);
+/// No row is right, or none that is can be built here; the problem lists the reasons.
+pub fn select(spec: &BuildSpec, matrix: &Matrix, provision: &Provision) -> Result<Chosen, Problem> {
+    let explained = explain(spec, matrix, provision);
+    let built = |row: &Explained<'_>| matches!(row.decision, Decision::Built(_));
+    let variants: Vec<_> =
+        explained.iter().filter(|row| built(row)).map(|row| row.row.variant.value).collect();
+    let elsewhere = explained.iter().filter(|row| matches!(row.decision, Decision::Elsewhere(_))).count();
+    if !variants.is_empty() {
+        return Ok(Chosen { variants, elsewhere });
     }
-    let reasons = explained
-        .iter()
-        .filter_map(|row| Some(format!("{}: {}", row.variant.id(), row.refusal.as_ref()?)))
-        .collect::<Vec<_>>()
-        .join("\n");
-    Err(Problem::error(
-        codes::NOTHING_SELECTED,
-        format!("no variant is right for `{}`", spec.general.name.value),
-    )
-    .at(&spec.file, &spec.general.backends.span, "the backends that it is for")
-    .help(format!("why not, row by row:\n{reasons}")))
+    let name = &spec.general.name.value;
+    let (code, message, help) = if elsewhere == 0 {
+        (codes::NOTHING_SELECTED, format!("no variant is right for `{name}`"), "why not")
+    } else {
+        let message = format!("no variant of `{name}` can be built here");
+        (codes::NOT_BUILDABLE, message, "what is right for the project, and what is missing")
+    };
+    let told =
+        explained.iter().filter(|row| elsewhere == 0 || matches!(row.decision, Decision::Elsewhere(_)));
+    let reasons = reasons(told).join("\n");
+    Err(Problem::error(code, message)
+        .at(&spec.file, &spec.general.backends.span, "the backends that it is for")
+        .help(format!("{help}:\n{reasons}")))
+}
+
+/// Every reason once, with how many rows it keeps from being built and the first of them, in the order of the rows.
+pub fn reasons<'e, 'm: 'e>(explained: impl IntoIterator<Item = &'e Explained<'m>>) -> Vec<String> {
+    let mut groups: Vec<(String, usize, Variant)> = Vec::new();
+    for row in explained {
+        let reason = match &row.decision {
+            Decision::Built(_) => continue,
+            Decision::Elsewhere(missing) => missing.to_string(),
+            Decision::Out(refusal) => refusal.to_string(),
+        };
+        match groups.iter_mut().find(|(known, _, _)| *known == reason) {
+            Some((_, count, _)) => *count += 1,
+            None => groups.push((reason, 1, row.row.variant.value)),
+        }
+    }
+    let line = |(reason, count, first): (String, usize, Variant)| match count {
+        1 => format!("{first}: {reason}"),
+        _ => format!("{first} and {} more: {reason}", count - 1),
+    };
+    groups.into_iter().map(line).collect()
 }
 
 /// What is decided about every row of `matrix`, in file order.
-pub fn explain(spec: &BuildSpec, matrix: &Matrix, host: Cpu) -> Vec<Explained> {
-    let rows = matrix.rows.iter();
-    rows.map(|row| Explained {
-        variant: row.variant.value,
-        refusal: refuse(spec, &matrix.rows, &row.variant, host),
+pub fn explain<'m>(spec: &BuildSpec, matrix: &'m Matrix, provision: &Provision) -> Vec<Explained<'m>> {
+    let works: BTreeMap<Toolkit, Work> = matrix
+        .rows
+        .iter()
+        .filter_map(|row| row.variant.value.toolkit())
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .map(|toolkit| (toolkit, work(spec, toolkit)))
+        .collect();
+    let right: Vec<Option<Refusal>> =
+        matrix.rows.iter().map(|row| refuse_alone(spec, &row.variant.value)).collect();
+    let judged: Vec<_> = matrix.rows.iter().map(|row| provision.judge(row)).collect();
+    let candidates: Vec<(&Compiled, bool)> = matrix
+        .rows
+        .iter()
+        .zip(&right)
+        .zip(&judged)
+        .filter(|((_, refusal), _)| refusal.is_none())
+        .filter_map(|((row, _), judged)| Some((row.variant.value.compiled()?, judged.is_ok())))
+        .collect();
+    let rows = matrix.rows.iter().zip(right).zip(judged);
+    rows.map(|((row, refusal), judged)| {
+        let covered = || {
+            let compiled = row.variant.value.compiled()?;
+            // What can be built here is never left out for the sake of what cannot.
+            let others = candidates.iter().filter(|(_, here)| *here || judged.is_err());
+            let covers = others.map(|(other, _)| *other).filter(|other| covers(other, compiled, &works));
+            covers.min().map(|other| Refusal::Covered(Variant::Compiled(*other).id()))
+        };
+        let decision = match (refusal.or_else(covered), judged) {
+            (Some(refusal), _) => Decision::Out(refusal),
+            (None, Ok(provider)) => Decision::Built(provider),
+            (None, Err(missing)) => Decision::Elsewhere(missing),
+        };
+        Explained { row, decision }
     })
     .collect()
 }
 
-fn refuse(spec: &BuildSpec, rows: &[Row], variant: &Variant, host: Cpu) -> Option<Refusal> {
-    if let Some(refusal) = refuse_alone(spec, variant, host) {
-        return Some(refusal);
+/// Whether the build of `other` loads wherever the one of `row` would, and holds the same code: the client takes a
+/// stable build for an older torch, and a build for a lower minor version of the same CUDA.
+fn covers(other: &Compiled, row: &Compiled, works: &BTreeMap<Toolkit, Work>) -> bool {
+    if other == row || (other.cpu, other.os) != (row.cpu, row.os) {
+        return false;
     }
-    // Of several stable rows that differ in torch alone, the oldest serves every torch of the others.
-    let older = rows.iter().map(|row| &row.variant.value).filter(|other| {
-        variant.framework.abi == Abi::Stable
-            && other.framework.abi == Abi::Stable
-            && other.framework.version < variant.framework.version
-            && (other.backend, other.cpu, other.os) == (variant.backend, variant.cpu, variant.os)
-            && refuse_alone(spec, other, host).is_none()
-    });
-    older.map(|other| other.framework.version).min().map(Refusal::Covered)
+    let framework = match (other.framework, row.framework) {
+        (Framework::Torch(left), Framework::Torch(right)) if left.abi == Abi::Stable => {
+            right.abi == Abi::Stable && left.version <= right.version
+        }
+        (left, right) => left == right,
+    };
+    let toolkit = match (other.toolkit, row.toolkit) {
+        (Toolkit::Cuda(left), Toolkit::Cuda(right)) => {
+            left.major == right.major
+                && left.minor <= right.minor
+                && works.get(&other.toolkit) == works.get(&row.toolkit)
+        }
+        (left, right) => left == right,
+    };
+    framework && toolkit
+}
+
+/// What is compiled with one toolkit: the kernel sections, each with the capabilities that it gets there.
+type Work = Vec<(String, Vec<String>)>;
+
+fn work(spec: &BuildSpec, toolkit: Toolkit) -> Work {
+    let kernels = spec.kernels_of(toolkit.id()).filter(|kernel| compiled_with(kernel, toolkit));
+    let capabilities = |kernel: &Kernel| {
+        let mut listed =
+            backend_of(toolkit).map(|backend| backend.capabilities(kernel, toolkit)).unwrap_or_default();
+        listed.retain(|capability| has_code(toolkit, capability));
+        listed
+    };
+    kernels.map(|kernel| (kernel.name.value.to_string(), capabilities(kernel))).collect()
+}
+
+/// Whether the toolkit is new enough for a capability that came after CUDA 12.0.
+///
+/// Source: release notes of CUDA 12.8, 12.9 and 13.0.
+fn has_code(toolkit: Toolkit, capability: &str) -> bool {
+    let (Toolkit::Cuda(cuda), Ok(capability)) = (toolkit, capability.parse::<Capability>()) else {
+        return true;
+    };
+    let first = match (capability.major, capability.minor) {
+        (8, 8) | (11, _) => Version::new(13, 0),
+        (10, 3) | (12, 1) => Version::new(12, 9),
+        (10 | 12, _) if capability.suffix == CapabilitySuffix::F => Version::new(12, 9),
+        (10 | 12, _) => Version::new(12, 8),
+        _ => return true,
+    };
+    cuda >= first
+}
+
+/// `cuda-minver`: below it a section is left out, as the format defines.
+pub(crate) fn compiled_with(kernel: &Kernel, toolkit: Toolkit) -> bool {
+    match (toolkit, &kernel.cuda_minver) {
+        (Toolkit::Cuda(version), Some(least)) => version >= least.value,
+        _ => true,
+    }
 }
 
 /// Why a row is not for the project, whatever other rows there are.
-fn refuse_alone(spec: &BuildSpec, variant: &Variant, host: Cpu) -> Option<Refusal> {
-    let backend = variant.backend.id();
-    let torch = variant.framework.version;
-    let Some(section) = spec.torch() else { return Some(Refusal::Noarch) };
-    if variant.cpu != host {
-        return Some(Refusal::OtherCpu(variant.cpu));
-    }
+fn refuse_alone(spec: &BuildSpec, variant: &Variant) -> Option<Refusal> {
+    let backend = variant.backend()?;
     if !spec.declares(backend) {
         return Some(Refusal::Undeclared(backend));
     }
+    let compiled = match (&spec.framework, variant) {
+        (build::Framework::TorchNoarch(_), Variant::Noarch(_)) => return None,
+        (build::Framework::TorchNoarch(_), Variant::Compiled(_)) => {
+            return Some(Refusal::Framework("[torch-noarch]", "compiled code"));
+        }
+        (build::Framework::Torch(_), Variant::Noarch(Noarch::For(_) | Noarch::Universal)) => {
+            let compiled = spec.kernels_of(backend).next().is_some();
+            return compiled.then_some(Refusal::HasKernel(backend));
+        }
+        (build::Framework::Torch(torch), Variant::Compiled(compiled)) => {
+            if let Some(refusal) = refuse_torch(torch, compiled) {
+                return Some(refusal);
+            }
+            compiled
+        }
+        (build::Framework::TvmFfi(_), Variant::Compiled(compiled)) => {
+            if let Framework::Torch(_) = compiled.framework {
+                return Some(Refusal::Framework("[tvm-ffi]", "torch"));
+            }
+            compiled
+        }
+        (build::Framework::TvmFfi(_), Variant::Noarch(_)) => {
+            return Some(Refusal::Framework("[tvm-ffi]", "Python alone"));
+        }
+    };
+    refuse_kernels(spec, compiled)
+}
+
+/// What `[torch]` says about a row.
+fn refuse_torch(section: &build::Torch, compiled: &Compiled) -> Option<Refusal> {
+    let backend = compiled.toolkit.id();
+    let Framework::Torch(torch) = compiled.framework else {
+        return Some(Refusal::Framework("[torch]", "tvm-ffi"));
+    };
+    match (torch.abi, section.stable_abi.as_ref().and_then(|abi| abi.floor(backend))) {
+        (Abi::Full(_), Some(_)) => return Some(Refusal::WantsStable(backend)),
+        (Abi::Stable, None) => return Some(Refusal::WantsFull(backend)),
+        (Abi::Stable, Some(floor)) if torch.version < floor => return Some(Refusal::BelowFloor(floor)),
+        (Abi::Stable, Some(_)) | (Abi::Full(_), None) => {}
+    }
+    (!section.versions.contains(torch.version)).then_some(Refusal::TorchRange(torch.version))
+}
+
+/// What the kernel sections and `[general.cuda]` say about a row.
+fn refuse_kernels(spec: &BuildSpec, compiled: &Compiled) -> Option<Refusal> {
+    let backend = compiled.toolkit.id();
     if spec.kernels_of(backend).next().is_none() {
         return Some(Refusal::NoKernel(backend));
     }
-    match (variant.framework.abi, section.stable_abi.as_ref().and_then(|abi| abi.floor(backend))) {
-        (Abi::Full, Some(_)) => return Some(Refusal::WantsStable(backend)),
-        (Abi::Stable, None) => return Some(Refusal::WantsFull(backend)),
-        (Abi::Stable, Some(floor)) if torch < floor => return Some(Refusal::BelowFloor(floor)),
-        (Abi::Stable, Some(_)) | (Abi::Full, None) => {}
+    let Toolkit::Cuda(cuda) = compiled.toolkit else { return None };
+    if !spec.general.cuda.contains(cuda) {
+        return Some(Refusal::CudaRange(cuda));
     }
-    if !section.versions.contains(torch) {
-        return Some(Refusal::TorchRange(torch));
+    let left = spec.kernels_of(BackendId::Cuda).any(|kernel| compiled_with(kernel, compiled.toolkit));
+    if left {
+        return None;
     }
-    match variant.backend {
-        Toolkit::Cuda(cuda) if !spec.general.cuda.contains(cuda) => Some(Refusal::CudaRange(cuda)),
-        Toolkit::Cuda(_) | Toolkit::Cpu => None,
-    }
+    let least = spec.kernels_of(BackendId::Cuda).filter_map(|kernel| kernel.cuda_minver.as_ref());
+    least.map(|least| least.value).min().map(Refusal::CudaMinver)
 }

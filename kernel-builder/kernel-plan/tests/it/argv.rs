@@ -54,7 +54,8 @@ fn link(variant: &str, portable: Option<PortableKit>) -> String {
     let build = project::read(include_str!("../spec/ok/rms_norm.toml")).build.expect("a spec");
     let variant: Variant = variant.parse().expect("an id");
     let naming = Naming { extension: "_rms_norm_0123", users: &BTreeSet::new() };
-    let link = plan(&build, &variant, &toolchain(portable), &naming, Vec::new()).link;
+    let planned = plan(&build, &variant, &toolchain(portable), &naming, Vec::new());
+    let link = planned.expect("a backend that compiles it").link;
     assert!(link.env.is_empty() && link.cwd.is_none());
     format!("{}\n{}", link.program.display(), link.args.join("\n"))
 }

@@ -2,7 +2,9 @@
 
 mod argv;
 mod errors;
+mod preference;
 mod project;
+mod selector;
 mod spec;
 mod tidy;
 mod units;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use kernel_plan::diagnostic::{Problem, SourceFile};
 use kernel_plan::spec::{self, BuildSpec, OpSpec, Project};
-use kernel_plan::units::RelPath;
-use kernel_plan::variant::{Cpu, Matrix, select};
+use kernel_plan::units::{RelPath, Version};
+use kernel_plan::variant::{Cpu, Matrix, Offer, Os, Provider, Provision, Selector, select};
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
 /// The repository's own list of variants.
@@ -71,11 +71,25 @@ fn judge(files: &BTreeSet<RelPath>, text: impl Fn(&str) -> Option<Arc<SourceFile
     if let Some(part) = text("variants.toml") {
         match (Matrix::parse(&part.text), &read.build) {
             (Err(problems), _) => read.problems.extend(problems),
-            (Ok(matrix), Some(build)) => read.problems.extend(select(build, &matrix, Cpu::X86_64).err()),
+            (Ok(matrix), Some(build)) => read.problems.extend(select(build, &matrix, &provision()).err()),
             (Ok(_), None) => {}
         }
     }
+    if let Some(part) = text("selector.txt") {
+        read.problems.extend(Selector::parse(part.text.trim_end()).err());
+    }
     read
+}
+
+/// What this version can build on a PC with Linux: torch 2.11, CUDA 13.0.
+pub(crate) fn provision() -> Provision {
+    let (torch, cuda) = (vec![Version::new(2, 11)], vec![Version::new(13, 0)]);
+    let offers = [Provider::Wheels, Provider::System].map(|provider| Offer {
+        provider,
+        torch: torch.clone(),
+        cuda: cuda.clone(),
+    });
+    Provision { cpu: Cpu::X86_64, os: Os::Linux, offers: offers.to_vec() }
 }
 
 /// The lines after `# --- NAME ---`, up to the next such line.

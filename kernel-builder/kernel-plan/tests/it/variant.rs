@@ -2,13 +2,16 @@
 
 use kernel_plan::diagnostic::SourceFile;
 use kernel_plan::spec::{BuildSpec, parse_build};
-use kernel_plan::units::Version;
-use kernel_plan::variant::{Abi, Cpu, Matrix, Os, Toolkit, Torch, Variant, explain, select};
+use kernel_plan::units::{BackendId, VariantId, Version};
+use kernel_plan::variant::{
+    Abi, Compiled, Cpu, Decision, Framework, Matrix, Noarch, Os, Provider, Provision, Tag, Toolkit, Torch,
+    Variant, explain, select,
+};
 use proptest::prelude::*;
 
-use crate::project::{VARIANTS, render};
+use crate::project::{VARIANTS, provision, render};
 
-fn matrix() -> Matrix {
+pub(crate) fn matrix() -> Matrix {
     Matrix::parse(VARIANTS).unwrap_or_else(|problems| panic!("{}", render(&problems)))
 }
 
@@ -24,21 +27,101 @@ fn the_rows_of_the_repository_follow_from_their_axes() {
     }
 }
 
+/// The CUDA versions that torch is published for; see the sources in variants.toml.
+#[test]
+fn the_repository_has_every_torch_with_its_cuda() {
+    let published: [(u32, &[(u32, u32)]); 6] = [
+        (10, &[(12, 6), (12, 8), (13, 0)]),
+        (11, &[(12, 6), (12, 8), (13, 0)]),
+        (12, &[(12, 6), (13, 0), (13, 2)]),
+        (13, &[(12, 6), (13, 0), (13, 2)]),
+        (14, &[(12, 6), (13, 0), (13, 2)]),
+        (15, &[(13, 0), (13, 2)]),
+    ];
+    let matrix = matrix();
+    let mut wanted = Vec::new();
+    for (minor, cudas) in published {
+        for abi in [Abi::Stable, Abi::Full(Tag::Cxx11)] {
+            for cpu in Cpu::ALL.iter().copied() {
+                let framework = Framework::Torch(Torch { version: Version::new(2, minor), abi });
+                let toolkits = cudas.iter().map(|(major, minor)| Toolkit::Cuda(Version::new(*major, *minor)));
+                wanted.extend(
+                    toolkits.chain([Toolkit::Cpu]).map(|toolkit| {
+                        Variant::Compiled(Compiled { framework, toolkit, cpu, os: Os::Linux })
+                    }),
+                );
+            }
+        }
+    }
+    let there: Vec<_> = matrix.rows.iter().map(|row| row.variant.value).collect();
+    let missing: Vec<_> = wanted.iter().filter(|variant| !there.contains(variant)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let extra = there.iter().filter(|variant| {
+        variant.torch().is_some()
+            && variant.compiled().is_some_and(|compiled| compiled.os == Os::Linux)
+            && matches!(variant.backend(), Some(BackendId::Cpu | BackendId::Cuda))
+            && !wanted.contains(variant)
+    });
+    assert_eq!(extra.count(), 0);
+    assert_eq!(matrix.torch_versions().len(), 6);
+    assert_eq!(matrix.cuda_versions().len(), 4);
+}
+
+#[test]
+fn every_kind_of_row_is_there() {
+    let matrix = matrix();
+    for backend in BackendId::ALL {
+        let noarch = Variant::Noarch(Noarch::For(*backend));
+        assert!(matrix.row(&noarch).is_some(), "no Python-only row for {backend}");
+    }
+    for id in [
+        "tvm-ffi01-cu130-x86_64-linux",
+        "torch212-metal-aarch64-darwin",
+        "torch213-cxx11-xpu20260-x86_64-linux",
+    ] {
+        assert!(matrix.row(&id.parse().expect("an id")).is_some(), "no row {id}");
+    }
+}
+
 #[test]
 fn foreign_ids_are_refused() {
     for text in [
         "",
-        "torch-cuda",
-        "torch-universal",
-        "torch211-cu130-x86_64-linux",
+        "torch",
+        "torch-",
+        "torch-cann",
+        "torch-gpu",
+        "torch-cuda-x86_64-linux",
         "torch211-cxx11-cu130-x86_64-linux-x",
-        "torch211-cxx11-cu130-x86_64-windows",
+        "torch211-cxx11-cu130-x86_64-beos",
+        "torch211-cxx11-cu130-riscv64-linux",
+        "torch211-cxx14-cu130-x86_64-linux",
+        "torch2-cxx11-cpu-x86_64-linux",
         "torch-stable-abi211-cxx11-cpu-x86_64-linux",
         "torch-stable-abi-cpu-x86_64-linux",
-        "torch211-cxx11-rocm71-x86_64-linux",
-        "tvm-ffi01-cu130-x86_64-linux",
+        "torch211-cxx11-rocm-x86_64-linux",
+        "torch211-cxx11-cu1-x86_64-linux",
+        "torch211-cxx11-cu0130-x86_64-linux",
+        "torch2011-cxx11-cpu-x86_64-linux",
+        "tvm-ffi0-cu130-x86_64-linux",
+        "tvm-ffi01-cu130",
     ] {
         assert!(text.parse::<Variant>().is_err(), "`{text}` was accepted");
+    }
+}
+
+#[test]
+fn ids_of_old_and_other_folders_are_read() {
+    for text in [
+        "torch-universal",
+        "torch-npu",
+        "torch29-cxx98-cu126-x86_64-linux",
+        "torch213-cu130-x86_64-linux",
+        "torch213-cu130-x86_64-windows",
+        "torch213-cxx11-neuron-x86_64-linux",
+        "torch213-cxx11-cann85-aarch64-linux",
+    ] {
+        assert_eq!(text.parse::<Variant>().expect("an id").to_string(), text);
     }
 }
 
@@ -57,14 +140,26 @@ fn project(backends: &str, torch: &str, kernels: &[&str]) -> BuildSpec {
 
 #[track_caller]
 fn check(build: &BuildSpec, want: &[&str]) {
-    let chosen = select(build, &matrix(), Cpu::X86_64).map_err(|problem| render(&[problem]));
-    let ids: Vec<_> =
-        chosen.unwrap_or_else(|text| panic!("{text}")).iter().map(|row| row.id().to_string()).collect();
+    let chosen = select(build, &matrix(), &provision()).map_err(|problem| render(&[problem]));
+    let chosen = chosen.unwrap_or_else(|text| panic!("{text}"));
+    let ids: Vec<_> = chosen.variants.iter().map(ToString::to_string).collect();
     assert_eq!(ids, want);
 }
 
+/// What is right for a project, built here or not, among the rows for Linux on x86_64 and those without a machine.
+fn right(build: &BuildSpec) -> Vec<String> {
+    let matrix = matrix();
+    let explained = explain(build, &matrix, &provision());
+    let right = explained.iter().filter(|row| !matches!(row.decision, Decision::Out(_)));
+    let here = right.filter(|row| {
+        let machine = row.row.variant.compiled().map(|compiled| (compiled.cpu, compiled.os));
+        machine.is_none_or(|machine| machine == (Cpu::X86_64, Os::Linux))
+    });
+    here.map(|row| row.row.variant.to_string()).collect()
+}
+
 #[test]
-fn the_abi_decides_which_rows() {
+fn what_is_built_here_is_what_this_version_has_toolchains_for() {
     let both = ["cpu", "cuda"];
     check(
         &project("\"cpu\", \"cuda\"", "[torch]\nstable-abi = \"2.11\"", &both),
@@ -87,22 +182,79 @@ fn a_backend_needs_a_declaration_and_a_kernel() {
 }
 
 #[test]
-fn every_row_is_explained() {
-    let table = [
-        ("[torch]\nminver = \"2.12\"", Cpu::X86_64),
-        ("[torch]\nmaxver = \"2.10\"\nstable-abi = \"2.9\"", Cpu::X86_64),
-        ("[torch]\nstable-abi = \"2.13\"", Cpu::X86_64),
-        ("[torch-noarch]", Cpu::X86_64),
-        ("[torch]", Cpu::Aarch64),
-        ("[general.cuda]\nmaxver = \"12.8\"\n[torch]", Cpu::X86_64),
+fn a_backend_without_a_kernel_is_python_alone() {
+    let build = project("\"cpu\", \"cuda\", \"cann\"", "[torch]\nstable-abi = \"2.11\"", &["cpu"]);
+    assert_eq!(right(&build), ["torch-stable-abi211-cpu-x86_64-linux", "torch-cuda", "torch-npu"]);
+    let build = project("\"rocm\", \"cuda\"", "[torch-noarch]", &[]);
+    assert_eq!(right(&build), ["torch-cuda", "torch-rocm"]);
+}
+
+#[test]
+fn a_lower_minor_version_of_cuda_serves_the_higher_ones() {
+    // Without a list, CUDA 12.8 compiles for GPUs that 12.6 does not know, so both are wanted.
+    let build = project("\"cuda\"", "[torch]\nminver = \"2.11\"\nmaxver = \"2.12\"", &["cuda"]);
+    let all = [
+        "torch211-cxx11-cu126-x86_64-linux",
+        "torch211-cxx11-cu128-x86_64-linux",
+        "torch211-cxx11-cu130-x86_64-linux",
+        "torch212-cxx11-cu126-x86_64-linux",
+        "torch212-cxx11-cu130-x86_64-linux",
     ];
+    assert_eq!(right(&build), all);
+    let listed = |capabilities: &str| {
+        let text = build
+            .file
+            .text
+            .replace("depends = []", &format!("depends = []\ncuda-capabilities = [{capabilities}]"));
+        let (build, problems) = parse_build(SourceFile::new("build.toml", text));
+        assert!(problems.is_empty(), "{}", render(&problems));
+        right(&build.expect("a spec"))
+    };
+    assert_eq!(listed("\"8.0\", \"12.0\""), all);
+    assert_eq!(listed("\"8.0\", \"9.0a\""), [all[0], all[2], all[3], all[4]]);
+}
+
+#[test]
+fn a_kernel_that_needs_a_newer_cuda_is_not_served_by_an_older_one() {
+    let build = project("\"cuda\"", "[torch]\nminver = \"2.12\"\nmaxver = \"2.12\"", &["cuda"]);
+    let text = build.file.text.replace("depends = []", "depends = []\ncuda-minver = \"13.1\"");
+    let (build, problems) = parse_build(SourceFile::new("build.toml", text));
+    assert!(problems.is_empty(), "{}", render(&problems));
+    assert_eq!(right(&build.expect("a spec")), ["torch212-cxx11-cu132-x86_64-linux"]);
+}
+
+#[test]
+fn every_row_is_explained() {
+    let aarch64 = Provision { cpu: Cpu::Aarch64, ..provision() };
+    let table = [
+        ("[torch]\nminver = \"2.12\"", provision()),
+        ("[torch]\nmaxver = \"2.10\"\nstable-abi = \"2.9\"", provision()),
+        ("[torch]\nstable-abi = \"2.13\"", provision()),
+        ("[torch-noarch]", provision()),
+        ("[torch]", aarch64),
+        ("[general.cuda]\nmaxver = \"12.8\"\n[torch]", provision()),
+    ];
+    // The columns are one torch on one machine, so that the list can be read.
+    let shown = |variant: &Variant| match variant.compiled() {
+        Some(compiled) => {
+            variant.backend() == Some(BackendId::Cuda)
+                && compiled.os == Os::Linux
+                && compiled.torch().is_none_or(|torch| torch.version == Version::new(2, 12))
+        }
+        None => variant.backend() == Some(BackendId::Cuda),
+    };
+    let matrix = matrix();
     let mut text = String::new();
-    for (torch, cpu) in table {
+    for (torch, provision) in table {
         let build = project("\"cuda\"", torch, &["cuda"]);
-        assert!(select(&build, &matrix(), cpu).is_err(), "{torch}");
-        text += &format!("{}, {cpu}\n", torch.replace('\n', " "));
-        for row in explain(&build, &matrix(), cpu) {
-            text += &format!("  {}: {}\n", row.variant.id(), row.refusal.expect("a reason"));
+        text += &format!("{}, {}\n", torch.replace('\n', " "), provision.cpu);
+        for row in explain(&build, &matrix, &provision).iter().filter(|row| shown(&row.row.variant.value)) {
+            let why = match &row.decision {
+                Decision::Built(provider) => format!("with {provider}"),
+                Decision::Elsewhere(missing) => format!("elsewhere: {missing}"),
+                Decision::Out(refusal) => format!("out: {refusal}"),
+            };
+            text += &format!("  {}: {why}\n", row.row.variant.value);
         }
     }
     insta::assert_snapshot!("explain", text);
@@ -117,27 +269,54 @@ fn of_several_stable_rows_the_oldest_that_is_allowed_serves_all() {
              backend = \"cpu\"\ncpu = \"x86_64\"\nos = \"linux\"\nproviders = [\"wheels\"]\n"
         )
     };
-    let matrix = Matrix::parse(&["2.9", "2.13", "2.11"].map(row).concat()).expect("three rows");
-    let build = project("\"cpu\"", "[torch]\nstable-abi = \"2.10\"", &["cpu"]);
-    let chosen = select(&build, &matrix, Cpu::X86_64).expect("a row");
-    assert_eq!(
-        chosen.iter().map(|row| row.id().to_string()).collect::<Vec<_>>(),
-        ["torch-stable-abi211-cpu-x86_64-linux"]
-    );
+    let matrix = Matrix::parse(&["2.9", "2.13", "2.12", "2.11", "2.10"].map(row).concat()).expect("the rows");
+    let decided = |floor: &str| {
+        let build = project("\"cpu\"", &format!("[torch]\nstable-abi = \"{floor}\""), &["cpu"]);
+        let explained = explain(&build, &matrix, &provision());
+        let short = |decision: &Decision| match decision {
+            Decision::Built(_) => "built",
+            Decision::Elsewhere(_) => "elsewhere",
+            Decision::Out(_) => "out",
+        };
+        explained.iter().map(|row| short(&row.decision)).collect::<Vec<_>>()
+    };
+    assert_eq!(decided("2.11"), ["out", "out", "out", "built", "out"]);
+    assert_eq!(decided("2.12"), ["out", "out", "elsewhere", "out", "out"]);
+    // What can be built here stays, although one for an older torch, which cannot, would serve it.
+    assert_eq!(decided("2.10"), ["out", "out", "out", "built", "elsewhere"]);
 }
 
-fn variants() -> impl Strategy<Value = Variant> {
-    let version = (1u32..10, 0u32..100).prop_map(|(major, minor)| Version::new(major, minor));
-    let cuda = (10u32..100, 0u32..10).prop_map(|(major, minor)| Toolkit::Cuda(Version::new(major, minor)));
-    let toolkit = prop_oneof![Just(Toolkit::Cpu), cuda];
-    (version, prop::sample::select(Abi::ALL), toolkit, prop::sample::select(Cpu::ALL)).prop_map(
-        |(version, abi, backend, cpu)| Variant {
-            framework: Torch { version, abi },
-            backend,
-            cpu,
-            os: Os::Linux,
-        },
-    )
+#[test]
+fn a_row_that_another_provider_has_is_not_built() {
+    let text = VARIANTS.replace("[\"wheels\", \"system\", \"nix\"]", "[\"nix\"]");
+    let matrix = Matrix::parse(&text).expect("the rows");
+    let problem =
+        select(&project("\"cpu\"", "[torch]", &["cpu"]), &matrix, &provision()).expect_err("nothing");
+    assert_eq!(problem.code, "variant::not_buildable");
+    assert!(problem.help.expect("help").contains("another provider: nix"));
+    assert!(!provision().offers.iter().any(|offer| offer.provider == Provider::Nix));
+}
+
+pub(crate) fn variants() -> impl Strategy<Value = Variant> {
+    let version = (0u32..10, 0u32..100).prop_map(|(major, minor)| Version::new(major, minor));
+    let release = (1u32..3000, 0u32..10).prop_map(|(major, minor)| Version::new(major, minor));
+    let toolkit = (prop::sample::select(BackendId::ALL), release).prop_map(|(backend, version)| {
+        Toolkit::new(backend, None).or_else(|| Toolkit::new(backend, Some(version))).expect("one of them")
+    });
+    let abis = [Abi::Stable, Abi::Full(Tag::None), Abi::Full(Tag::Cxx11), Abi::Full(Tag::Cxx98)];
+    let framework = prop_oneof![
+        4 => (version.clone(), prop::sample::select(abis.to_vec()))
+            .prop_map(|(version, abi)| Framework::Torch(Torch { version, abi })),
+        1 => version.prop_map(Framework::TvmFfi),
+    ];
+    let compiled = (framework, toolkit, prop::sample::select(Cpu::ALL), prop::sample::select(Os::ALL));
+    prop_oneof![
+        6 => compiled.prop_map(|(framework, toolkit, cpu, os)| {
+            Variant::Compiled(Compiled { framework, toolkit, cpu, os })
+        }),
+        1 => prop::sample::select(BackendId::ALL).prop_map(|backend| Variant::Noarch(Noarch::For(backend))),
+        1 => Just(Variant::Noarch(Noarch::Universal)),
+    ]
 }
 
 proptest! {
@@ -149,5 +328,13 @@ proptest! {
     #[test]
     fn different_axes_have_different_ids(left in variants(), right in variants()) {
         prop_assert_eq!(left == right, left.id() == right.id());
+    }
+
+    #[test]
+    fn what_reads_as_an_id_prints_as_it_was(text in "(torch|tvm|-|stable|abi|ffi|cxx11|cu|rocm|xpu|cpu|[0-9]{1,4}|x86_64|linux){1,12}|\\PC*") {
+        if let Ok(variant) = text.parse::<Variant>() {
+            prop_assert_eq!(variant.to_string(), text.as_str());
+            prop_assert_eq!(text.parse::<VariantId>().expect("an id"), variant.id());
+        }
     }
 }
