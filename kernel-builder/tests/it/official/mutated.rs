@@ -156,3 +156,34 @@ fn the_official_parser_agrees_on_500_drawn_files_with_a_step_of_damage() {
         panic!("{error}");
     }
 }
+
+#[test]
+fn the_official_parser_accepts_every_name_version_and_address_that_we_accept() {
+    let Some(official) = Official::start() else { return };
+    let official = RefCell::new(official);
+    let name = "[a-z]?[a-zA-Z0-9_-]{0,5}";
+    let version = "[0-9 +]{1,3}\\.?[0-9]{0,2}(\\.[0-9])?";
+    let address = "([a-zA-Z+]{2,8}|https|HTTP|ssh|git\\+ssh|file)?(:|://|:/)?([a-z:%]{0,4}@)?\
+                   (\\[[0-9a-f:.]{1,9}\\]|[a-z0-9._-]{1,9}|xn--[a-z]{1,3}|0x[0-9a-f]{1,4}|[0-9.]{1,9})\
+                   (:[0-9]{0,6})?[/:]{0,2}[a-z0-9?#%~@\\[\\]^|é -]{0,6}";
+    let drawn = runner(1500).run(&(name, version, address), |(name, version, address)| {
+        let mut official = official.borrow_mut();
+        for [name, version, address] in [
+            [name.as_str(), "12.8", "https://example.org"],
+            ["ab", version.as_str(), "https://example.org"],
+            ["ab", "12.8", address.as_str()],
+        ] {
+            let text = format!(
+                "[general]\nname = '{name}'\nversion = 1\nedition = 5\nlicense = 'MIT'\nbackends = ['cuda']\n\
+                 upstream = '{address}'\ncuda.minver = '{version}'\n[torch]\n"
+            );
+            if let Some(difference) = difference(&mut official, &text, &["spec::bad_value"]) {
+                return Err(TestCaseError::fail(format!("{difference}\n{text}")));
+            }
+        }
+        Ok(())
+    });
+    if let Err(error) = drawn {
+        panic!("{error}");
+    }
+}
