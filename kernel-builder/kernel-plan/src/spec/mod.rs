@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 pub mod build;
 mod cases;
 pub mod codes;
+mod dialect;
 mod edition;
 pub mod op;
 mod parse_build;
