@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 
 use proptest::prelude::*;
-use proptest::sample::Index;
+use proptest::sample::{Index, select};
 use proptest::test_runner::TestCaseError;
 use toml::{Table, Value};
 
@@ -147,6 +147,105 @@ fn the_official_parser_agrees_on_500_drawn_files_with_a_step_of_damage() {
         let mut found = Vec::new();
         ways(&Value::Table(file.clone()), &Vec::new(), &mut found);
         let Some(text) = damaged(&file, &found[place.index(found.len())], step) else { return Ok(()) };
+        match difference(&mut official.borrow_mut(), &text, STRICTER) {
+            None => Ok(()),
+            Some(difference) => Err(TestCaseError::fail(format!("{difference}\n{text}"))),
+        }
+    });
+    if let Err(error) = drawn {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn the_official_parser_accepts_every_name_version_and_address_that_we_accept() {
+    let Some(official) = Official::start() else { return };
+    let official = RefCell::new(official);
+    let name = "[a-z]?[a-zA-Z0-9_-]{0,5}";
+    let version = "[0-9 +]{1,3}\\.?[0-9]{0,2}(\\.[0-9])?";
+    let address = "([a-zA-Z+]{2,8}|https|HTTP|ssh|git\\+ssh|file)?(:|://|:/)?([a-z:%]{0,4}@)?\
+                   (\\[[0-9a-f:.]{1,9}\\]|[a-z0-9._-]{1,9}|xn--[a-z]{1,3}|0x[0-9a-f]{1,4}|[0-9.]{1,9})\
+                   (:[0-9]{0,6})?[/:]{0,2}[a-z0-9?#%~@\\[\\]^|é -]{0,6}";
+    let drawn = runner(1500).run(&(name, version, address), |(name, version, address)| {
+        let mut official = official.borrow_mut();
+        for [name, version, address] in [
+            [name.as_str(), "12.8", "https://example.org"],
+            ["ab", version.as_str(), "https://example.org"],
+            ["ab", "12.8", address.as_str()],
+        ] {
+            let text = format!(
+                "[general]\nname = '{name}'\nversion = 1\nedition = 5\nlicense = 'MIT'\nbackends = ['cuda']\n\
+                 upstream = '{address}'\ncuda.minver = '{version}'\n[torch]\n"
+            );
+            if let Some(difference) = difference(&mut official, &text, &["spec::bad_value"]) {
+                return Err(TestCaseError::fail(format!("{difference}\n{text}")));
+            }
+        }
+        Ok(())
+    });
+    if let Err(error) = drawn {
+        panic!("{error}");
+    }
+}
+
+/// What is put into a text: pieces of TOML that change how the rest is read.
+const PIECES: &[&str] = &[
+    "",
+    " ",
+    "\n",
+    "\r\n",
+    "\r",
+    "\t",
+    ",",
+    ",\n",
+    ".",
+    "=",
+    "\"",
+    "'",
+    "\"\"\"",
+    "'''",
+    "[",
+    "]",
+    "{",
+    "}",
+    "[[",
+    "]]",
+    "{}",
+    "[]",
+    "#",
+    "\\",
+    "\\x41",
+    "\\e",
+    "\\u00e9",
+    "0",
+    "-",
+    "+",
+    "_",
+    "0x",
+    "é",
+    "\u{feff}",
+    "\u{0}",
+    "edition = 5\n",
+    "[general]\n",
+    "[torch]\n",
+    "[kernel.norm]\n",
+    "1979-05-27",
+    "true",
+    "inf",
+    "5.0",
+];
+
+#[test]
+fn the_official_parser_agrees_on_1000_texts_with_a_slip_of_the_hand() {
+    let Some(official) = Official::start() else { return };
+    let official = RefCell::new(official);
+    let texts: Vec<_> = files("valid").into_iter().map(|(_, text)| text).collect();
+    let slip = (select(texts), any::<Index>(), 0usize..4, select(PIECES));
+    let drawn = runner(1000).run(&slip, |(text, place, cut, piece)| {
+        let places: Vec<_> = text.char_indices().map(|(at, _)| at).collect();
+        let start = place.index(places.len());
+        let end = places.get(start + cut).copied().unwrap_or(text.len());
+        let text = format!("{}{piece}{}", &text[..places[start]], &text[end..]);
         match difference(&mut official.borrow_mut(), &text, STRICTER) {
             None => Ok(()),
             Some(difference) => Err(TestCaseError::fail(format!("{difference}\n{text}"))),
