@@ -66,6 +66,8 @@ crate::diagnostic::codes! {
     EXPRESSION_TYPE = "spec::expression_type",
     /// An expression that has no usable value for a workload.
     EXPRESSION_VALUE = "spec::expression_value",
+    /// More cases than can be run.
+    CASE_COUNT = "spec::case_count",
     /// A default of a tunable that is not allowed.
     TUNE_DEFAULT = "spec::tune_default",
     /// More settings of the tunables than can be searched.
