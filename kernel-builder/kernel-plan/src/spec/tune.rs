@@ -94,10 +94,10 @@ impl Tune {
             }
         }
         // What names no tunable holds for all settings or for none.
-        let constant = decided
-            .iter()
-            .filter(|constraint| !self.tunables.iter().any(|tunable| uses(constraint, tunable)));
-        let holds = constant.fold(true, |all, constraint| all && constraint.evaluate(known) == Ok(true));
+        let is_constant =
+            |constraint: &BoolExpr| !self.tunables.iter().any(|tunable| uses(constraint, tunable));
+        let mut constant = decided.iter().filter(|constraint| is_constant(constraint));
+        let holds = constant.all(|constraint| constraint.evaluate(known) == Ok(true));
         Count::Exactly(if holds { total } else { 0 })
     }
 
