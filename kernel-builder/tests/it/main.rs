@@ -12,3 +12,4 @@ mod new;
 mod official;
 mod publish;
 mod sandbox;
+mod variants;
