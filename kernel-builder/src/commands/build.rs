@@ -202,8 +202,9 @@ fn prebuilt(project: &Project, selection: &Selection) -> Result<Vec<Artifact>, F
 pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Job>, Failure> {
     let Chosen { variants, elsewhere } = select(project, selection)?;
     if elsewhere > 0 {
+        let are = if elsewhere == 1 { "variant is" } else { "variants are" };
         session.report.note(format!(
-            "{elsewhere} more variants are right for this project and cannot be built here; `kernelwright variants` says why"
+            "{elsewhere} more {are} right for this project and cannot be built here; `kernelwright variants` says why"
         ));
     }
     let users = name_users(project)?;

@@ -20,7 +20,10 @@ fn people_see_first_what_is_built() {
     assert_eq!((listed.code, listed.stderr.as_str()), (0, ""));
     let (right, out) = listed.stdout.split_once("Not for the project").expect("three parts");
     assert!(out.contains("  one of the above loads there too\n"), "{out}");
-    assert!(out.ends_with(" variants: 1 built here, 2 right and not built here, 159 out\n"), "{out}");
+    assert!(
+        out.ends_with("\nvariants: 1 built here, 2 right and not built here, 159 out; 162 in all\n"),
+        "{out}"
+    );
     insta::assert_snapshot!(right, @r"
     Built here
       torch-stable-abi211-cpu-x86_64-linux  with wheels
