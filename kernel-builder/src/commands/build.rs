@@ -74,11 +74,13 @@ pub struct Args {
 #[derive(Debug, Error, Diagnostic)]
 pub enum SelectError {
     /// A variant was named that does not fit.
-    #[error("the variant `{id}` is not one that this project can be built for here")]
-    #[diagnostic(code(plan::unknown_variant), help("it can be built for: {}", offered.join(", ")))]
+    #[error("the variant `{id}` is not for this project: {why}")]
+    #[diagnostic(code(plan::unknown_variant), help("here it can be built for: {}", offered.join(", ")))]
     Unknown {
         /// What was asked for.
         id: String,
+        /// Why not.
+        why: String,
         /// What fits.
         offered: Vec<String>,
     },
@@ -200,8 +202,9 @@ fn prebuilt(project: &Project, selection: &Selection) -> Result<Vec<Artifact>, F
 pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Job>, Failure> {
     let Chosen { variants, elsewhere } = select(project, selection)?;
     if elsewhere > 0 {
+        let are = if elsewhere == 1 { "variant is" } else { "variants are" };
         session.report.note(format!(
-            "{elsewhere} more variants are right for this project and cannot be built here; `kernelwright variants` says why"
+            "{elsewhere} more {are} right for this project and cannot be built here; `kernelwright variants` says why"
         ));
     }
     let users = name_users(project)?;
@@ -238,11 +241,15 @@ fn select(project: &Project, selection: &Selection) -> Result<Chosen, Failure> {
     if let Some(id) = named.iter().find(|id| !offered.iter().any(|offered| offered == *id)) {
         let explained = variant::explain(&project.build, &matrix, &provision);
         let decision = explained.iter().find(|row| row.row.variant.value.to_string() == *id);
+        let id = (*id).to_owned();
         return Err(match decision.map(|row| &row.decision) {
             Some(Decision::Elsewhere(missing)) => {
-                SelectError::Elsewhere { id: (*id).to_owned(), missing: missing.to_string(), offered }
+                SelectError::Elsewhere { id, missing: missing.to_string(), offered }
             }
-            _ => SelectError::Unknown { id: (*id).to_owned(), offered },
+            Some(Decision::Out(refusal)) => SelectError::Unknown { id, why: refusal.to_string(), offered },
+            Some(Decision::Built(_)) | None => {
+                SelectError::Unknown { id, why: "there is no variant of that name".to_owned(), offered }
+            }
         }
         .into());
     }

@@ -186,7 +186,9 @@ fn for_project(explained: &[Explained<'_>], all: bool) -> String {
     }
     let (here, elsewhere, out) = (here.len(), elsewhere.len(), out.len());
     let total = here + elsewhere + out;
-    text + &format!("{total} variants: {here} built here, {elsewhere} right and not built here, {out} out\n")
+    text + &format!(
+        "variants: {here} built here, {elsewhere} right and not built here, {out} out; {total} in all\n"
+    )
 }
 
 /// A heading, and the rows under it in aligned columns.
@@ -225,7 +227,7 @@ fn whole(rows: &[&Row], provision: &Provision) -> (Value, String) {
     }
     let mut text = String::new();
     section(&mut text, "Variant, where a toolchain can come from, and whether it can be built here", &lines);
-    text += &format!("{} variants: {here} can be built here\n", rows.len());
+    text += &format!("variants: {here} of {} can be built here\n", rows.len());
     (json!({ "variants": data }), text)
 }
 

@@ -7,7 +7,9 @@
 mod build_fakes;
 mod check;
 mod cli;
+mod client;
 mod new;
 mod official;
 mod publish;
 mod sandbox;
+mod variants;

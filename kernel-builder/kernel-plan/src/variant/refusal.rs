@@ -13,7 +13,7 @@ pub enum Refusal {
     Undeclared(BackendId),
     /// The row plugs into something else than the project; what the project has, and what the row is for.
     Framework(&'static str, &'static str),
-    /// No `[kernel.NAME]` is for the row's backend, so the project is Python alone there.
+    /// No `[kernel.NAME]` is for the row's backend; a project with `[torch]` is Python alone there.
     NoKernel(BackendId),
     /// The row is for Python alone, and the project compiles code for its backend.
     HasKernel(BackendId),
@@ -39,7 +39,7 @@ impl fmt::Display for Refusal {
             Self::Undeclared(backend) => write!(f, "`general.backends` does not list {backend}"),
             Self::Framework(section, row) => write!(f, "the project has {section}, and this is for {row}"),
             Self::NoKernel(backend) => {
-                write!(f, "no [kernel.NAME] is for {backend}: there it is Python alone")
+                write!(f, "no [kernel.NAME] is for {backend}")
             }
             Self::HasKernel(backend) => write!(f, "a [kernel.NAME] is compiled for {backend}"),
             Self::WantsStable(backend) => write!(f, "`torch.stable-abi` covers {backend}"),

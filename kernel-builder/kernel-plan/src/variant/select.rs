@@ -12,7 +12,7 @@ use crate::spec::build::{self, Kernel};
 use crate::units::{BackendId, Capability, CapabilitySuffix, Version};
 
 use super::{
-    Abi, Compiled, Framework, Matrix, Missing, Noarch, Provider, Provision, Refusal, Row, Toolkit, Variant,
+    Abi, Compiled, Framework, Matrix, Missing, Provider, Provision, Refusal, Row, Toolkit, Torch, Variant,
     codes,
 };
 
@@ -202,40 +202,30 @@ fn refuse_alone(spec: &BuildSpec, variant: &Variant) -> Option<Refusal> {
     if !spec.declares(backend) {
         return Some(Refusal::Undeclared(backend));
     }
-    let compiled = match (&spec.framework, variant) {
-        (build::Framework::TorchNoarch(_), Variant::Noarch(_)) => return None,
-        (build::Framework::TorchNoarch(_), Variant::Compiled(_)) => {
-            return Some(Refusal::Framework("[torch-noarch]", "compiled code"));
-        }
-        (build::Framework::Torch(_), Variant::Noarch(Noarch::For(_) | Noarch::Universal)) => {
+    let compiled = match variant {
+        Variant::Compiled(compiled) => compiled,
+        Variant::Noarch(_) if matches!(spec.framework, build::Framework::TorchNoarch(_)) => return None,
+        // Of a project with [torch], a backend without a kernel is Python alone.
+        Variant::Noarch(_) if spec.torch().is_some() => {
             let compiled = spec.kernels_of(backend).next().is_some();
             return compiled.then_some(Refusal::HasKernel(backend));
         }
-        (build::Framework::Torch(torch), Variant::Compiled(compiled)) => {
-            if let Some(refusal) = refuse_torch(torch, compiled) {
-                return Some(refusal);
-            }
-            compiled
-        }
-        (build::Framework::TvmFfi(_), Variant::Compiled(compiled)) => {
-            if let Framework::Torch(_) = compiled.framework {
-                return Some(Refusal::Framework("[tvm-ffi]", "torch"));
-            }
-            compiled
-        }
-        (build::Framework::TvmFfi(_), Variant::Noarch(_)) => {
-            return Some(Refusal::Framework("[tvm-ffi]", "Python alone"));
-        }
+        Variant::Noarch(_) => return Some(Refusal::Framework("[tvm-ffi]", "Python alone")),
     };
-    refuse_kernels(spec, compiled)
+    let framework = match (spec.torch(), &compiled.framework) {
+        (Some(section), Framework::Torch(torch)) => refuse_torch(section, *torch, compiled.toolkit.id()),
+        (Some(_), Framework::TvmFfi(_)) => Some(Refusal::Framework("[torch]", "tvm-ffi")),
+        (None, _) if matches!(spec.framework, build::Framework::TorchNoarch(_)) => {
+            Some(Refusal::Framework("[torch-noarch]", "compiled code"))
+        }
+        (None, Framework::Torch(_)) => Some(Refusal::Framework("[tvm-ffi]", "torch")),
+        (None, Framework::TvmFfi(_)) => None,
+    };
+    framework.or_else(|| refuse_kernels(spec, compiled))
 }
 
 /// What `[torch]` says about a row.
-fn refuse_torch(section: &build::Torch, compiled: &Compiled) -> Option<Refusal> {
-    let backend = compiled.toolkit.id();
-    let Framework::Torch(torch) = compiled.framework else {
-        return Some(Refusal::Framework("[torch]", "tvm-ffi"));
-    };
+fn refuse_torch(section: &build::Torch, torch: Torch, backend: BackendId) -> Option<Refusal> {
     match (torch.abi, section.stable_abi.as_ref().and_then(|abi| abi.floor(backend))) {
         (Abi::Full(_), Some(_)) => return Some(Refusal::WantsStable(backend)),
         (Abi::Stable, None) => return Some(Refusal::WantsFull(backend)),

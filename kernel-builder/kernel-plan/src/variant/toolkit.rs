@@ -30,8 +30,11 @@ pub enum Toolkit {
     Cann(Version),
 }
 
+/// Makes a toolkit of its version.
+type WithVersion = fn(Version) -> Toolkit;
+
 /// The backends whose toolkit has a version, with what precedes it in an id.
-const VERSIONED: &[(&str, fn(Version) -> Toolkit)] =
+const VERSIONED: &[(&str, WithVersion)] =
     &[("cu", Toolkit::Cuda), ("rocm", Toolkit::Rocm), ("xpu", Toolkit::Xpu), ("cann", Toolkit::Cann)];
 
 /// The backends that are one word in an id.

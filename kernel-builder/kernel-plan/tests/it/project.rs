@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use kernel_plan::diagnostic::{Problem, SourceFile};
+use kernel_plan::diagnostic::{Problem, SourceFile, has_errors};
 use kernel_plan::spec::{self, BuildSpec, OpSpec, Project};
 use kernel_plan::units::{RelPath, Version};
 use kernel_plan::variant::{Cpu, Matrix, Offer, Os, Provider, Provision, Selector, select};
@@ -71,8 +71,11 @@ fn judge(files: &BTreeSet<RelPath>, text: impl Fn(&str) -> Option<Arc<SourceFile
     if let Some(part) = text("variants.toml") {
         match (Matrix::parse(&part.text), &read.build) {
             (Err(problems), _) => read.problems.extend(problems),
-            (Ok(matrix), Some(build)) => read.problems.extend(select(build, &matrix, &provision()).err()),
-            (Ok(_), None) => {}
+            // As in the program: what has errors is not selected for.
+            (Ok(matrix), Some(build)) if !has_errors(&read.problems) => {
+                read.problems.extend(select(build, &matrix, &provision()).err());
+            }
+            (Ok(_), _) => {}
         }
     }
     if let Some(part) = text("selector.txt") {

@@ -1,13 +1,17 @@
 //! Selectors: what they select, their algebra, and that no text upsets the reader.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use kernel_plan::units::{BackendId, Version};
 use kernel_plan::variant::selector::{Atom, FrameworkName, Test, VersionTest};
-use kernel_plan::variant::{AbiName, Cpu, Os, Provider, Selector};
+use kernel_plan::variant::{AbiName, Cpu, Matrix, Os, Provider, Selector};
 use proptest::prelude::*;
 
 use crate::variant::matrix;
+
+/// The repository's rows.
+static MATRIX: LazyLock<Matrix> = LazyLock::new(matrix);
 
 fn parsed(text: &str) -> Selector {
     Selector::parse(text).unwrap_or_else(|problem| panic!("`{text}`: {problem}"))
@@ -16,8 +20,7 @@ fn parsed(text: &str) -> Selector {
 /// The ids that a selector selects of the repository's rows.
 fn selected(text: &str) -> Vec<String> {
     let selector = parsed(text);
-    let matrix = matrix();
-    let rows = matrix.rows.iter().filter(|row| selector.matches(row));
+    let rows = MATRIX.rows.iter().filter(|row| selector.matches(row));
     rows.map(|row| row.variant.to_string()).collect()
 }
 
@@ -44,8 +47,8 @@ fn selectors_mean_what_they_say() {
     assert_eq!(selected("rocm<=7.0 and abi:stable"), ["torch-stable-abi210-rocm70-x86_64-linux"]);
     assert_eq!(selected("cuda>13.0 and tvm-ffi:0.1 and arch:aarch64"), ["tvm-ffi01-cu132-aarch64-linux"]);
     assert_eq!(selected("provider:wheels and cuda:12.*"), [""; 0]);
-    assert_eq!(selected("id:*").len(), matrix().rows.len());
-    assert_eq!(selected("id:***").len(), matrix().rows.len());
+    assert_eq!(selected("id:*").len(), MATRIX.rows.len());
+    assert_eq!(selected("id:***").len(), MATRIX.rows.len());
     assert_eq!(selected("id:torch"), [""; 0]);
 }
 
@@ -122,7 +125,7 @@ fn not(selector: &Selector) -> Selector {
 
 /// Whether two selectors select the same rows of the repository.
 fn same(left: &Selector, right: &Selector) -> bool {
-    matrix().rows.iter().all(|row| left.matches(row) == right.matches(row))
+    MATRIX.rows.iter().all(|row| left.matches(row) == right.matches(row))
 }
 
 proptest! {
@@ -148,7 +151,7 @@ proptest! {
 
     #[test]
     fn a_row_is_in_one_half(x in selectors()) {
-        prop_assert!(matrix().rows.iter().all(|row| x.matches(row) != not(&x).matches(row)));
+        prop_assert!(MATRIX.rows.iter().all(|row| x.matches(row) != not(&x).matches(row)));
     }
 }
 

@@ -3,9 +3,10 @@
 use kernel_plan::diagnostic::SourceFile;
 use kernel_plan::spec::{BuildSpec, parse_build};
 use kernel_plan::units::{BackendId, VariantId, Version};
+use kernel_plan::variant::preference::{Environment, rank};
 use kernel_plan::variant::{
-    Abi, Compiled, Cpu, Decision, Framework, Matrix, Noarch, Os, Provider, Provision, Tag, Toolkit, Torch,
-    Variant, explain, select,
+    Abi, Compiled, Cpu, Decision, Framework, Matrix, Noarch, Os, Provider, Provision, Refusal, Tag, Toolkit,
+    Torch, Variant, explain, select,
 };
 use proptest::prelude::*;
 
@@ -284,6 +285,35 @@ fn of_several_stable_rows_the_oldest_that_is_allowed_serves_all() {
     assert_eq!(decided("2.12"), ["out", "out", "elsewhere", "out", "out"]);
     // What can be built here stays, although one for an older torch, which cannot, would serve it.
     assert_eq!(decided("2.10"), ["out", "out", "out", "built", "elsewhere"]);
+}
+
+/// Every client that could load a row which another one covers still finds a row that is built.
+#[test]
+fn what_is_left_out_loses_no_client() {
+    let matrix = matrix();
+    let stable = "[torch]\nstable-abi = \"2.11\"";
+    let mut left_out = 0;
+    for torch in ["[torch]", stable, "[general.cuda]\nminver = \"12.8\"\n[torch]"] {
+        let build = project("\"cpu\", \"cuda\"", torch, &["cpu", "cuda"]);
+        let explained = explain(&build, &matrix, &provision());
+        let of = |wanted: &dyn Fn(&Decision) -> bool| -> Vec<Variant> {
+            let rows = explained.iter().filter(|row| wanted(&row.decision));
+            rows.map(|row| row.row.variant.value).collect()
+        };
+        let covered = of(&|decision| matches!(decision, Decision::Out(Refusal::Covered(_))));
+        let right = of(&|decision| !matches!(decision, Decision::Out(_)));
+        for (minor, cuda, cpu) in (9..17).flat_map(|minor| {
+            let cudas = ["12.6", "12.8", "12.9", "13.0", "13.2", "13.9"];
+            cudas.into_iter().flat_map(move |cuda| Cpu::ALL.iter().map(move |cpu| (minor, cuda, cpu)))
+        }) {
+            let text = format!("torch=2.{minor},cuda={cuda},arch={cpu}");
+            let environment: Environment = text.parse().expect("an environment");
+            let loads = |variants: &[Variant]| rank(variants, &environment).accepted.len();
+            left_out += loads(&covered);
+            assert!(loads(&covered) == 0 || loads(&right) > 0, "{torch}: {text}");
+        }
+    }
+    assert!(left_out > 0, "nothing was covered");
 }
 
 #[test]

@@ -259,12 +259,20 @@ impl Parser {
             return Ok(VersionTest::Major(major));
         }
         let version = self.value::<Version>(value, place).map_err(|problem| {
+            let example = match name {
+                "torch" => "2.11",
+                "tvm-ffi" => "0.1",
+                "xpu" => "2025.3",
+                "rocm" => "7.1",
+                _ => "13.0",
+            };
+            let major = example.split('.').next().unwrap_or_default();
             let any = if operator == ":" {
-                format!(" or `{name}:2.*` for any minor version")
+                format!(" or `{name}:{major}.*` for any minor version")
             } else {
                 String::new()
             };
-            problem.help(format!("write exactly two parts, as in `{name}{operator}2.11`{any}"))
+            problem.help(format!("write exactly two parts, as in `{name}{operator}{example}`{any}"))
         })?;
         Ok(match operator {
             ">=" => VersionTest::AtLeast(version),

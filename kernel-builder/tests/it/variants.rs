@@ -1,0 +1,127 @@
+//! `variants`: what is built here, what is right and not built here, what is out, and which of them a client takes.
+
+use serde_json::Value;
+
+use super::sandbox::{Ended, Sandbox};
+
+const CPU: &str = "torch-stable-abi211-cpu-x86_64-linux";
+
+/// The rows of the result.
+fn rows(ended: &Ended) -> Vec<Value> {
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    ended.event("result")["variants"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn people_see_first_what_is_built() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    let listed = sandbox.run(&["variants", "fast-norm"]);
+    assert_eq!((listed.code, listed.stderr.as_str()), (0, ""));
+    let (right, out) = listed.stdout.split_once("Not for the project").expect("three parts");
+    assert!(out.contains("  one of the above loads there too\n"), "{out}");
+    assert!(
+        out.ends_with("\nvariants: 1 built here, 2 right and not built here, 159 out; 162 in all\n"),
+        "{out}"
+    );
+    insta::assert_snapshot!(right, @r"
+    Built here
+      torch-stable-abi211-cpu-x86_64-linux  with wheels
+
+    Right for the project, and not built here
+      torch-stable-abi211-cpu-aarch64-linux   it needs a machine with aarch64 and linux
+      torch-stable-abi211-cpu-aarch64-darwin  it needs a machine with aarch64 and darwin
+    ");
+}
+
+#[test]
+fn programs_are_told_every_row() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    let rows = rows(&sandbox.run(&["variants", "fast-norm", "--message-format", "json"]));
+    let count = |key: &str, value: bool| rows.iter().filter(|row| row[key] == value).count();
+    assert_eq!((count("selected", true), count("right", true)), (1, 3));
+    assert!(rows.len() > 100 && count("selected", false) + 1 == rows.len());
+    let built = rows.iter().find(|row| row["variant"] == CPU).expect("the row");
+    assert_eq!((&built["provider"], &built["why"]), (&Value::from("wheels"), &Value::from("it fits")));
+    let all = sandbox.run(&["variants", "fast-norm", "--all"]).stdout;
+    assert!(rows.iter().all(|row| all.contains(row["variant"].as_str().expect("a text"))), "{all}");
+}
+
+#[test]
+fn without_a_project_it_is_the_matrix() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    let listed = sandbox.run(&["variants"]);
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    assert!(listed.stderr.contains("has no build.toml"), "{}", listed.stderr);
+    let matrix = sandbox.run(&["variants", "fast-norm", "--matrix"]);
+    assert_eq!(
+        (matrix.code, matrix.stdout.as_str(), matrix.stderr.as_str()),
+        (0, listed.stdout.as_str(), "")
+    );
+    sandbox.run(&["variants", "nowhere"]).refused(10, &["spec::no_project"]);
+}
+
+#[test]
+fn a_selector_selects() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    let json = ["--message-format", "json"];
+    let selected = |more: &[&str]| {
+        let listed = rows(&sandbox.run(&[&["variants"], more, &json].concat()));
+        listed.iter().map(|row| row["variant"].as_str().expect("a text").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(selected(&["--selector", "tvm-ffi and cpu and os:darwin"]), ["tvm-ffi01-cpu-aarch64-darwin"]);
+    assert_eq!(selected(&["fast-norm", "--selector", "id:*abi211-cpu-x86*"]), [CPU]);
+    let slip = sandbox.run(&["variants", "--selector", "cuda:12.9 or noarch"]);
+    assert!(
+        slip.code == 0 && slip.stderr.contains("no variant for which `cuda:12.9` holds"),
+        "{}",
+        slip.stderr
+    );
+    sandbox.run(&["variants", "--selector", "cuda and"]).refused(11, &["variant::selector_syntax"]);
+    sandbox
+        .run(&["build", "fast-norm", "--selector", "cdua"])
+        .refused(11, &["variant::selector_name", "cuda"]);
+    let none = sandbox.run(&["build", "fast-norm", "--selector", "abi:full"]);
+    none.refused(11, &["plan::nothing_selected", "abi:full", CPU]);
+}
+
+#[test]
+fn a_client_takes_what_it_prefers() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    let told = sandbox.run(&["variants", "fast-norm", "--client", "torch=2.13,cpu"]);
+    assert!(
+        told.stdout.ends_with(&format!("The client takes {CPU}, and nothing else there loads\n")),
+        "{}",
+        told.stdout
+    );
+    let told = sandbox.run(&[
+        "variants",
+        "fast-norm",
+        "--client",
+        "torch=2.13,cuda=13.0",
+        "--message-format",
+        "json",
+    ]);
+    let client = &told.event("result")["client"];
+    assert_eq!((&client["takes"], client["rejected"].as_array().map(Vec::len)), (&Value::Null, Some(3)));
+    sandbox.run(&["variants", "--client", "torch=2.13.1"]).refused(11, &["plan::bad_environment"]);
+}
+
+#[test]
+fn what_cannot_be_built_here_says_what_is_missing() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    let elsewhere = "torch-stable-abi211-cpu-aarch64-linux";
+    let named = sandbox.run(&["build", "fast-norm", "--variant", elsewhere]);
+    named.refused(11, &["plan::not_buildable", "a machine with aarch64", CPU]);
+    let text = sandbox.read("work/fast-norm/build.toml");
+    sandbox
+        .write("work/fast-norm/build.toml", &text.replace("stable-abi = \"2.11\"", "stable-abi = \"2.12\""));
+    assert_ne!(text, sandbox.read("work/fast-norm/build.toml"));
+    let built = sandbox.run(&["build", "fast-norm"]);
+    built.refused(11, &["variant::not_buildable", "no toolchain for torch 2.12 (wheels: 2.11)"]);
+}
