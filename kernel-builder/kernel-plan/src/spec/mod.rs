@@ -10,12 +10,16 @@ use serde::{Serialize, Serializer};
 pub mod build;
 mod cases;
 pub mod codes;
+mod headers;
+mod nvcc;
 pub mod op;
 mod parse_build;
 mod parse_op;
 mod parse_workload;
+mod python_names;
 pub(crate) mod read;
 pub mod rules;
+pub mod scan;
 pub(crate) mod values;
 
 pub use build::BuildSpec;
@@ -23,6 +27,7 @@ pub use op::OpSpec;
 pub use parse_build::parse_build;
 pub use parse_op::parse_op;
 pub use rules::{Project, check};
+pub use scan::{Sources, Unread};
 
 /// A value and the bytes of the file that it was read from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! Owns: the rows, and that the id of each follows from its axes.
 //! Never: contains a row itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::diagnostic::{Problem, SourceFile, has_errors};
@@ -131,4 +132,22 @@ fn toolkit(
     };
     table.report(problem, &span, "here");
     None
+}
+
+impl Matrix {
+    /// Every torch that some row is built against, oldest first.
+    pub fn torch_versions(&self) -> BTreeSet<Version> {
+        self.rows.iter().map(|row| row.variant.framework.version).collect()
+    }
+
+    /// Every CUDA toolkit that some row is built with, oldest first.
+    pub fn cuda_versions(&self) -> BTreeSet<Version> {
+        let toolkits = self.rows.iter().map(|row| row.variant.backend);
+        toolkits
+            .filter_map(|toolkit| match toolkit {
+                Toolkit::Cuda(version) => Some(version),
+                Toolkit::Cpu => None,
+            })
+            .collect()
+    }
 }
