@@ -37,6 +37,17 @@ pub(crate) enum Library {
     MetalCpp,
 }
 
+impl Library {
+    /// What people call it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Torch => "torch",
+            Self::Cutlass => "CUTLASS",
+            Self::MetalCpp => "metal-cpp",
+        }
+    }
+}
+
 /// The library of `depends` that a header belongs to.
 pub(crate) fn library_of(header: &str) -> Option<Library> {
     let below = |folders: &[&str]| folders.iter().any(|folder| header.starts_with(folder));

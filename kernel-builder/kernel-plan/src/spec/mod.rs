@@ -11,7 +11,7 @@ pub mod build;
 mod cases;
 pub mod codes;
 mod headers;
-mod nvcc;
+pub(crate) mod nvcc;
 pub mod op;
 mod parse_build;
 mod parse_op;

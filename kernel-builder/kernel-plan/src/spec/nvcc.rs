@@ -110,6 +110,11 @@ pub(crate) fn releases(capability: Capability) -> Known {
     first.map_or(Known::NoSuffix, |first| Known::In(Releases { first, last: arch.last }))
 }
 
+/// Whether the CUDA release `cuda` compiles for a capability.
+pub(crate) fn compiles(capability: Capability, cuda: Version) -> bool {
+    matches!(releases(capability), Known::In(releases) if releases.contain(cuda))
+}
+
 /// Every number of the table, as build.toml writes it.
 pub(crate) fn numbers() -> impl Iterator<Item = String> {
     ARCHS.iter().map(|arch| format!("{}.{}", arch.number.0, arch.number.1))

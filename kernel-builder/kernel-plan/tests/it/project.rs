@@ -26,8 +26,12 @@ pub(crate) struct Read {
 /// Reads every part of `text`, then applies the rules across them.
 pub(crate) fn read(text: &str) -> Read {
     let listing = part(text, "files").map(|part| part.text.clone()).unwrap_or_default();
-    let files = listing.lines().map(|line| path(line.trim_start_matches("# "))).collect();
-    judge(&files, |name| part(text, name).ok_or(Unread::NotText))
+    let files: BTreeSet<_> = listing.lines().map(|line| path(line.trim_start_matches("# "))).collect();
+    judge(&files, |name| {
+        // A file that is listed and not written out is empty.
+        let empty = || files.contains(&path(name)).then(|| SourceFile::new(name, ""));
+        part(text, name).or_else(empty).ok_or(Unread::NotText)
+    })
 }
 
 /// Reads the project in a folder, then applies the rules across its files. They are called as `kernelwright check`

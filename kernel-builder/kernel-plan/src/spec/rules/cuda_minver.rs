@@ -25,12 +25,18 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
                 "kernel `{}` is never built: every CUDA of the project is below its `cuda-minver`",
                 kernel.name.value
             );
-            let mut problem = Problem::error(codes::CUDA_MINVER, message)
-                .at(&build.file, &minver.span, "above all of them")
-                .help(format!("the project is built with CUDA {}; lower it, or raise `maxver`", list(&cuda)));
-            if let Some(max) = &build.general.cuda.max {
-                problem = problem.at(&build.file, &max.span, "the newest that is allowed");
-            }
+            let problem = Problem::error(codes::CUDA_MINVER, message).at(
+                &build.file,
+                &minver.span,
+                "above all of them",
+            );
+            let built = format!("the project is built with CUDA {}", list(&cuda));
+            let problem = match &build.general.cuda.max {
+                Some(max) => problem
+                    .at(&build.file, &max.span, "the newest that is allowed")
+                    .help(format!("{built}; lower `cuda-minver`, or raise `maxver`")),
+                None => problem.help(format!("{built}; lower `cuda-minver`")),
+            };
             Some(problem)
         })
         .collect()

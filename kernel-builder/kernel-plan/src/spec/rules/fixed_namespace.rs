@@ -42,7 +42,7 @@ fn in_cpp(file: &Arc<SourceFile>, registration: &cpp::Registration) -> Option<Pr
     } else {
         (
             format!("`{name}` registers in the namespace `{argument}`, whatever the version of the kernel"),
-            "two versions cannot be loaded together, and `_ops.py` does not find it".to_owned(),
+            "two versions cannot be loaded together, and `_ops.py` does not find these operators".to_owned(),
         )
     };
     let rest = if name.ends_with("_IMPL") { "KEY, ops" } else { "ops" };

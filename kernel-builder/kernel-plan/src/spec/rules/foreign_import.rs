@@ -49,7 +49,7 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
                         .to_owned()
                 }
             };
-            let message = format!("`{module}` need not be installed where the kernel is loaded");
+            let message = format!("nothing promises that `{module}` is installed where the kernel is loaded");
             let problem = Problem::warning(codes::FOREIGN_IMPORT, message).help(help);
             problems.push(problem.at(file, &import.span, "imported here"));
         }

@@ -36,12 +36,13 @@ fn judge(project: &Project<'_>, kernel: &Kernel) -> Vec<Problem> {
             told.push(library);
             let (name, wanted) = (&kernel.name.value, wanted.as_str());
             let message =
-                format!("kernel `{name}` includes `{}`, which none of its `depends` has", outside.include.path);
+                format!("kernel `{name}` includes `{}`, and its `depends` does not list {}", outside.include.path, library.name());
             Some(
                 Problem::warning(codes::MISSING_DEPENDENCY, message)
                     .at(outside.file, &outside.include.span, "included here")
                     .help(format!(
-                        "add \"{wanted}\" to `depends` of [kernel.{name}]; without it the header is found by luck"
+                        "add \"{wanted}\" to `depends` of [kernel.{name}]: a header that is found here by chance is missing \
+                         elsewhere"
                     )),
             )
         })

@@ -15,11 +15,11 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
         .chain(folders)
         .filter_map(|(file, path, real)| {
             let real = real?;
-            let message = format!("`{}` is called `{real}`", path.value);
+            let message = format!("the project has `{real}`, not `{}`", path.value);
             let help = "write it in upper and lower case as it is on disk: most file systems tell them apart";
             Some(
                 Problem::error(codes::SOURCE_CASE, message)
-                    .at(file, &path.span, "other upper and lower case")
+                    .at(file, &path.span, "upper and lower case differ")
                     .help(help),
             )
         })

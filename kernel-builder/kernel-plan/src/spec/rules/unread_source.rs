@@ -16,7 +16,7 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
             let (reason, help) = match why {
                 Unread::TooLong { limit } => (
                     format!("it is longer than {limit} bytes"),
-                    "data belongs into a file that is not compiled; sources of this length are compiled unchecked",
+                    "it is compiled all the same; nothing is said about what it includes",
                 ),
                 Unread::NotText => ("it is not UTF-8".to_owned(), "save it as UTF-8"),
                 Unread::Refused(why) => (why.clone(), "check that it is a file and yours to read"),

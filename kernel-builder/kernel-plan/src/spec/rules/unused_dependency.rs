@@ -36,8 +36,8 @@ fn judge(project: &Project<'_>, kernel: &Kernel) -> Vec<Problem> {
                 depends.value.as_str()
             );
             Problem::note(codes::UNUSED_DEPENDENCY, message)
-                .at(&project.build.file, &depends.span, "not needed, as far as the sources say")
-                .help("remove it: what a kernel does not depend on, it is not compiled again for")
+                .at(&project.build.file, &depends.span, "not included")
+                .help("remove it, unless it is used in a way that no `#include` shows")
         })
         .collect()
 }

@@ -1,0 +1,16 @@
+"""
+import scipy
+"""
+
+import os, numpy as np
+import cutlass.cute as cute
+import einops
+import torch
+import triton
+
+from . import layers
+
+try:
+    import flash_attn
+except ImportError:
+    flash_attn = None
