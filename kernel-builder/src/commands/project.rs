@@ -108,7 +108,7 @@ const GENERATED: &[&str] =
 const SPECIFICATION_LIMIT: u64 = 1 << 20;
 
 /// Bytes of the longest source that is looked into.
-const SOURCE_LIMIT: u64 = 2 << 20;
+const SOURCE_LIMIT: u64 = 8 << 20;
 
 /// Reads and judges a project. Problems are told as they are found; any error among them fails.
 pub fn load(dir: &Path, session: &Session) -> Result<Project, Failure> {

@@ -232,8 +232,14 @@ const STANDARD: &[&str] = &[
 /// What comes with torch on every backend, and the client that loads kernels.
 const WITH_TORCH: &[&str] = &["functorch", "kernels", "torch", "torchgen"];
 
-/// The backends whose torch brings Triton.
-const WITH_TRITON: &[BackendId] = &[BackendId::Cuda, BackendId::Rocm, BackendId::Xpu];
+/// What comes with torch on some backends: Triton, and what torch itself needs to reach the device.
+const WITH_BACKEND: &[(&str, &[BackendId])] = &[
+    ("jax", &[BackendId::Tpu]),
+    ("torch_neuronx", &[BackendId::Neuron]),
+    ("torch_npu", &[BackendId::Cann]),
+    ("torch_tpu", &[BackendId::Tpu]),
+    ("triton", &[BackendId::Cuda, BackendId::Rocm, BackendId::Xpu]),
+];
 
 /// The dependencies of `python-depends` by the modules that they are imported as: the backend that may name them, or
 /// every one. Source: python_depends.json of the `kernels` client 0.17.2.
@@ -251,7 +257,9 @@ pub(crate) fn is_always_there(module: &str, declares: impl Fn(BackendId) -> bool
     module.starts_with('_')
         || STANDARD.contains(&module)
         || WITH_TORCH.contains(&module)
-        || (module == "triton" && WITH_TRITON.iter().any(|backend| declares(*backend)))
+        || WITH_BACKEND
+            .iter()
+            .any(|(name, on)| *name == module && on.iter().any(|backend| declares(*backend)))
 }
 
 /// The dependency that brings a module, and the backend whose section names it.

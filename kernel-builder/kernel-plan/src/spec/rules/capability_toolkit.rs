@@ -75,7 +75,9 @@ fn sometimes(
     without: &[Version],
 ) -> Problem {
     let number = capability.number();
-    Problem::note(codes::CAPABILITY_TOOLKIT, format!("CUDA {} does not compile for {number}", list(without)))
+    let verb = if without.len() == 1 { "does" } else { "do" };
+    let message = format!("CUDA {} {verb} not compile for {number}", list(without));
+    Problem::note(codes::CAPABILITY_TOOLKIT, message)
         .at(&project.build.file, &capability.span, wanted(releases, without))
         .help(format!(
             "builds for CUDA {} have no code for {number}; `minver` and `maxver` under [general.cuda] leave them out",

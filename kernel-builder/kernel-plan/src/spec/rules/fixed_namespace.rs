@@ -8,7 +8,7 @@ use crate::diagnostic::{Problem, SourceFile};
 use crate::spec::codes;
 use crate::spec::scan::{cpp, python};
 
-use super::Project;
+use super::{Project, once};
 
 /// The name that a build gives to each extension.
 const EXTENSION: &str = "TORCH_EXTENSION_NAME";
@@ -17,16 +17,17 @@ const EXTENSION: &str = "TORCH_EXTENSION_NAME";
 const SHARED: &[&str] = &["_", "aten", "prim", "prims", "quantized"];
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
-    let cpp = project.sources.cpp().flat_map(|(file, cpp)| {
-        let registrations = cpp.registrations.iter();
-        registrations
-            .filter(|registration| project.compiles(&registration.condition))
-            .filter_map(|registration| in_cpp(file, registration))
+    let cpp = project.compiled().into_iter().flat_map(|(compiled, backend)| {
+        let certain = move |registration: &&cpp::Registration| {
+            compiled.certain && registration.condition.under(backend) == Some(true)
+        };
+        let registrations = compiled.cpp.registrations.iter().filter(certain);
+        registrations.filter_map(move |registration| in_cpp(compiled.file, registration))
     });
     let python = project.sources.python().flat_map(|(_, file, python)| {
         python.registrations.iter().filter_map(|registration| in_python(file, registration))
     });
-    cpp.chain(python).collect()
+    once(cpp.chain(python).collect())
 }
 
 fn in_cpp(file: &Arc<SourceFile>, registration: &cpp::Registration) -> Option<Problem> {

@@ -25,7 +25,8 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (path, file, python) in project.sources.python() {
         let mut told = BTreeSet::new();
-        for import in python.imports.iter().filter(|import| !import.relative && import.place == Place::Plain)
+        for import in
+            python.imports.iter().filter(|import| !import.relative && import.place <= Place::Function)
         {
             let module = import.module.split('.').next().unwrap_or_default();
             let dependency = dependency_of(module);
@@ -50,8 +51,12 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
                 }
             };
             let message = format!("nothing promises that `{module}` is installed where the kernel is loaded");
-            let problem = Problem::warning(codes::FOREIGN_IMPORT, message).help(help);
-            problems.push(problem.at(file, &import.span, "imported here"));
+            let (problem, label) = if import.place == Place::Plain {
+                (Problem::warning(codes::FOREIGN_IMPORT, message), "imported when the kernel is loaded")
+            } else {
+                (Problem::note(codes::FOREIGN_IMPORT, message), "imported when this function is called")
+            };
+            problems.push(problem.help(help).at(file, &import.span, label));
         }
     }
     problems

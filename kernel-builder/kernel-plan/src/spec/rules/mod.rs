@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::diagnostic::{Problem, SourceFile};
-use crate::units::{Capability, RelPath, Version};
+use crate::units::{BackendId, Capability, RelPath, Version};
 use crate::variant::Matrix;
 
 use super::build::{Framework, Kernel, VersionRange};
-use super::scan::{Condition, Sources, sections};
+use super::scan::{self, Compiled, Sources, sections};
 use super::{BuildSpec, OpSpec, Spanned};
 
 mod backend_without_kernel;
@@ -145,10 +145,19 @@ impl<'a> Project<'a> {
         self.files.iter().any(ends)
     }
 
-    /// Whether a line is compiled for one of the declared backends without doubt.
-    fn compiles(&self, condition: &Condition) -> bool {
-        let declared = self.build.general.backends.iter();
-        declared.map(|backend| backend.value).any(|backend| condition.under(backend) == Some(true))
+    /// Every file that is compiled, once for each declared backend that has a kernel.
+    fn compiled(&self) -> Vec<(Compiled<'a>, BackendId)> {
+        let build = self.build;
+        let mut found = Vec::new();
+        for backend in BackendId::ALL.iter().copied().filter(|backend| build.declares(*backend)) {
+            let kernels: Vec<_> = build.kernels_of(backend).map(scan::of_kernel).collect();
+            let binding = scan::binding(build).filter(|_| !kernels.is_empty());
+            for section in binding.into_iter().chain(kernels) {
+                let compiled = self.sources.compiled(&section, backend, self.files);
+                found.extend(compiled.into_iter().map(|compiled| (compiled, backend)));
+            }
+        }
+        found
     }
 
     /// Every list of capabilities.
@@ -174,9 +183,23 @@ impl<'a> Project<'a> {
     }
 }
 
-/// Versions in one line: `12.6, 13.0`.
+/// Without those that point where an earlier one points: a file may be compiled several times.
+fn once(mut problems: Vec<Problem>) -> Vec<Problem> {
+    let mut told = BTreeSet::new();
+    problems.retain(|problem| {
+        let name = problem.source.as_ref().map(|file| file.name.clone());
+        told.insert((name, problem.offset()))
+    });
+    problems
+}
+
+/// Versions in one line: `12.6, 12.8 and 13.0`.
 fn list(versions: &[Version]) -> String {
-    versions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    let texts: Vec<_> = versions.iter().map(ToString::to_string).collect();
+    match texts.as_slice() {
+        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => texts.concat(),
+    }
 }
 
 /// An error for a range that no version of `what` lies in; `None` where the range has no bound or excludes itself.

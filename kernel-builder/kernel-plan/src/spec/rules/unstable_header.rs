@@ -2,13 +2,11 @@
 //!
 //! Never: an error, because a header may be harmless; the build's own check of the binary decides.
 
-use std::collections::BTreeSet;
-
 use crate::diagnostic::Problem;
 use crate::spec::{codes, headers, scan};
 use crate::units::BackendId;
 
-use super::Project;
+use super::{Project, once};
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let build = project.build;
@@ -18,7 +16,6 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
             && build.declares(*backend)
             && build.kernels_of(*backend).next().is_some()
     };
-    let mut told = BTreeSet::new();
     let mut problems = Vec::new();
     for backend in BackendId::ALL.iter().copied().filter(covered) {
         let sections = scan::binding(build).into_iter().chain(build.kernels_of(backend).map(scan::of_kernel));
@@ -26,8 +23,7 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
         {
             let header = &outside.include.path;
             // What brings pybind11 has a problem of its own.
-            let wrong = outside.certain && headers::is_unstable(header) && !headers::is_pybind(header);
-            if wrong && told.insert((&outside.file.name, outside.include.span.start)) {
+            if outside.certain && headers::is_unstable(header) && !headers::is_pybind(header) {
                 let message =
                     format!("`{header}` is outside of torch's stable ABI, which `stable-abi` promises");
                 problems.push(
@@ -41,5 +37,5 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
             }
         }
     }
-    problems
+    once(problems)
 }

@@ -15,7 +15,6 @@ mod condition;
 pub(crate) mod cpp;
 pub(crate) mod python;
 
-pub(crate) use condition::Condition;
 use cpp::{Cpp, Include};
 use python::Python;
 
@@ -24,6 +23,9 @@ const CPP: &[&str] = &[
     "c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx", "inc", "inl", "m", "metal", "mm",
     "sycl",
 ];
+
+/// What a compiler is started for; the others of [`CPP`] are included.
+const COMPILED: &[&str] = &["c", "cc", "cpp", "cu", "cxx", "hip", "m", "metal", "mm", "sycl"];
 
 /// The folders beside build.toml whose `<module>` is shipped as the Python package.
 const PYTHON_FOLDERS: &[&str] = &["torch-ext", "tvm-ffi-ext"];
@@ -106,11 +108,6 @@ impl Sources {
         }
     }
 
-    /// C++ and its relatives, by path.
-    pub(crate) fn cpp(&self) -> impl Iterator<Item = (&Arc<SourceFile>, &Cpp)> {
-        self.cpp.values().map(|(file, cpp)| (file, cpp))
-    }
-
     /// The Python files that are shipped, by path.
     pub(crate) fn python(&self) -> impl Iterator<Item = (&RelPath, &Arc<SourceFile>, &Python)> {
         self.python.iter().map(|(path, (file, python))| (path, file, python))
@@ -121,39 +118,75 @@ impl Sources {
         self.unread.iter()
     }
 
-    /// What a section's sources, and the headers of the project that they include, include from outside of it.
+    /// What is compiled of a section for a backend: its sources, and the headers of the project that they include. A
+    /// header that is listed and not included is no part of it.
+    pub(crate) fn compiled<'a>(
+        &'a self,
+        section: &Section<'_>,
+        backend: BackendId,
+        files: &BTreeSet<RelPath>,
+    ) -> Vec<Compiled<'a>> {
+        let mut found = Vec::new();
+        let mut seen = BTreeSet::new();
+        let listed = section.src.iter().rev().map(|path| &path.value).filter(|path| is_compiled(path));
+        let mut pending: Vec<RelPath> = listed.cloned().collect();
+        // What is certainly included comes first, so that a header is not taken for a doubtful one.
+        let mut doubtful = Vec::new();
+        loop {
+            let (path, certain) = match (pending.pop(), doubtful.pop()) {
+                (Some(path), kept) => {
+                    doubtful.extend(kept);
+                    (path, true)
+                }
+                (None, Some(path)) => (path, false),
+                (None, None) => return found,
+            };
+            if !seen.insert(path.clone()) {
+                continue;
+            }
+            let Some((file, cpp)) = self.cpp.get(&path) else { continue };
+            let mut outside = Vec::new();
+            for include in &cpp.includes {
+                let included = include.condition.under(backend);
+                match section.resolve(&path, include, files) {
+                    _ if included == Some(false) => {}
+                    Some(inside) if certain && included == Some(true) => pending.push(inside),
+                    Some(inside) => doubtful.push(inside),
+                    None => outside.push((include, certain && included == Some(true))),
+                }
+            }
+            found.push(Compiled { file, cpp, certain, outside });
+        }
+    }
+
+    /// What a section includes from outside of the project, for a backend.
     pub(crate) fn outside<'a>(
         &'a self,
         section: &Section<'_>,
         backend: BackendId,
         files: &BTreeSet<RelPath>,
     ) -> Vec<Outside<'a>> {
-        let mut found = Vec::new();
-        let mut seen = BTreeSet::new();
-        let mut pending: Vec<(RelPath, bool)> =
-            section.src.iter().rev().map(|path| (path.value.clone(), true)).collect();
-        // What is certainly included comes first, so that a header is not taken for a doubtful one.
-        let mut doubtful = Vec::new();
-        while let Some((path, certain)) = pending.pop().or_else(|| doubtful.pop()) {
-            if !seen.insert(path.clone()) {
-                continue;
-            }
-            let Some((file, cpp)) = self.cpp.get(&path) else { continue };
-            for include in &cpp.includes {
-                let compiled = include.condition.under(backend);
-                if compiled == Some(false) {
-                    continue;
-                }
-                let certain = certain && compiled == Some(true);
-                match section.resolve(&path, include, files) {
-                    Some(inside) if certain => pending.push((inside, true)),
-                    Some(inside) => doubtful.push((inside, false)),
-                    None => found.push(Outside { file, include, certain }),
-                }
-            }
-        }
-        found
+        let compiled = self.compiled(section, backend, files).into_iter();
+        compiled
+            .flat_map(|compiled| {
+                let file = compiled.file;
+                compiled.outside.into_iter().map(move |(include, certain)| Outside { file, include, certain })
+            })
+            .collect()
     }
+}
+
+/// One file that is compiled.
+#[derive(Debug, Clone)]
+pub(crate) struct Compiled<'a> {
+    /// Where it is.
+    pub(crate) file: &'a Arc<SourceFile>,
+    /// What is in it.
+    pub(crate) cpp: &'a Cpp,
+    /// Whether it is compiled without doubt.
+    pub(crate) certain: bool,
+    /// Its includes that lead out of the project, and whether each is compiled without doubt.
+    pub(crate) outside: Vec<(&'a Include, bool)>,
 }
 
 /// An include that leads out of the project.
@@ -221,6 +254,10 @@ fn below(folder: &str, relative: &str) -> Option<RelPath> {
 
 fn is_cpp(path: &RelPath) -> bool {
     path.extension().is_some_and(|ending| CPP.contains(&ending))
+}
+
+fn is_compiled(path: &RelPath) -> bool {
+    path.extension().is_some_and(|ending| COMPILED.contains(&ending))
 }
 
 fn is_shipped_python(build: &BuildSpec, path: &RelPath) -> bool {

@@ -23,15 +23,17 @@ pub(crate) struct Import {
     pub(crate) relative: bool,
     /// The module's name, dots included.
     pub(crate) span: Range<usize>,
-    /// Whether the import always runs when its line is reached.
+    /// Whether the import runs when the file is loaded.
     pub(crate) place: Place,
 }
 
-/// What decides whether an import runs, beside the function that it is in.
+/// What decides whether an import runs when its file is loaded; the strongest counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
-    /// Nothing.
+    /// Nothing: it does.
     Plain,
+    /// A function: it runs when that is called.
+    Function,
     /// An `if`, `elif` or `else`.
     Conditional,
     /// It may fail (`try`, `except`), or never runs (`if TYPE_CHECKING`).
@@ -227,6 +229,7 @@ impl<'a> Reader<'a> {
             "try" | "except" => Place::Guarded,
             "if" if (0..colon).any(|index| self.word(index) == "TYPE_CHECKING") => Place::Guarded,
             "if" | "elif" | "else" => Place::Conditional,
+            "def" | "async" => Place::Function,
             _ => Place::Plain,
         }
     }
@@ -337,13 +340,14 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    /// The imports (`?` conditional, `!` guarded), then the registrations.
+    /// The imports (`()` in a function, `?` conditional, `!` guarded), then the registrations.
     #[track_caller]
     fn check(text: &str, want: &[&str]) {
         let found = scan(text);
         let imports = found.imports.iter().map(|import| {
             let mark = match import.place {
                 Place::Plain => "",
+                Place::Function => "()",
                 Place::Conditional => "?",
                 Place::Guarded => "!",
             };
@@ -367,7 +371,7 @@ mod tests {
         check("import a; import b\nx = 1; from c import d", &["a", "b", "c"]);
         check(
             "def f():\n    import a\n\n\tb = 1\n\nclass C:\n    def g(self):\n        from b import c\n",
-            &["a", "b"],
+            &["()a", "()b"],
         );
         check("import \\\n  a\n", &["a"]);
         check("from __future__ import annotations\n", &["__future__"]);

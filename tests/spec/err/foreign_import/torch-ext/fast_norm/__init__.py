@@ -14,3 +14,9 @@ try:
     import flash_attn
 except ImportError:
     flash_attn = None
+
+
+def from_numpy(array):
+    import pandas
+
+    return pandas.DataFrame(array)
