@@ -9,7 +9,7 @@ use crate::base::report::MessageFormat;
 use crate::base::session::Session;
 use crate::exit::{self, Failure};
 
-use super::project::{self, ProjectDir};
+use super::project::{self, ProjectDir, Reading};
 
 /// Judge build.toml, op.toml and the sources: every problem at once, with its place
 ///
@@ -34,7 +34,13 @@ enum Deny {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let (project, problems) = project::read(&args.project.dir)?;
+    let Reading { project, problems, missing } = project::read(&args.project.dir)?;
+    let missing = missing.map(Failure::from);
+    if problems.is_empty()
+        && let Some(missing) = missing
+    {
+        return Err(missing);
+    }
     let warned = problems.iter().any(|problem| problem.severity == Severity::Warning);
     let denied = warned && args.deny == Some(Deny::Warnings);
     let failed = has_errors(&problems) || project.is_none() || denied;
@@ -50,7 +56,11 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         MessageFormat::Short => problems.iter().for_each(|problem| session.report.raw(&short(problem))),
         MessageFormat::Github => problems.iter().for_each(|problem| session.report.raw(&github(problem))),
     }
-    if failed { Err(Failure::told(exit::SPEC)) } else { Ok(()) }
+    match missing {
+        Some(missing) => Err(missing),
+        None if failed => Err(Failure::told(exit::SPEC)),
+        None => Ok(()),
+    }
 }
 
 /// Every problem with its lines, then how many there are.

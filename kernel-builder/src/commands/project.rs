@@ -112,15 +112,30 @@ const SOURCE_LIMIT: u64 = 8 << 20;
 
 /// Reads and judges a project. Problems are told as they are found; any error among them fails.
 pub fn load(dir: &Path, session: &Session) -> Result<Project, Failure> {
-    let (project, problems) = read(dir)?;
+    let Reading { project, problems, missing } = read(dir)?;
     tell(&problems, session)?;
+    if let Some(missing) = missing {
+        return Err(missing.into());
+    }
     project.ok_or(Failure::told(exit::SPEC))
 }
 
-/// Reads a project and gives its problems back: all of them, in the order of the files. `dir` may be its build.toml.
+/// What a folder holds, and everything that is wrong with it.
+#[derive(Debug)]
+pub struct Reading {
+    /// The project, as soon as build.toml could be understood.
+    pub project: Option<Project>,
+    /// Every problem, in the order of the files.
+    pub problems: Vec<Problem>,
+    /// That there is no build.toml; an op.toml has been judged all the same.
+    pub missing: Option<ProjectError>,
+}
+
+/// Reads a project and gives its problems back. `dir` may be its build.toml.
 ///
-/// A folder with an op.toml and no build.toml is judged as far as it goes.
-pub fn read(dir: &Path) -> Result<(Option<Project>, Vec<Problem>), Failure> {
+/// # Errors
+/// A file cannot be read, or the folder cannot be listed.
+pub fn read(dir: &Path) -> Result<Reading, Failure> {
     let is_build = dir.file_name().is_some_and(|name| name == "build.toml") && !files::is_dir(dir);
     let dir = if is_build { dir.parent().unwrap_or(Path::new("")) } else { dir };
     let shown = |name: &str| dir.join(name).display().to_string().trim_start_matches("./").to_owned();
@@ -139,10 +154,10 @@ pub fn read(dir: &Path) -> Result<(Option<Project>, Vec<Problem>), Failure> {
         problems.extend(found);
         op = parsed;
     }
-    if !has_build && !has_errors(&problems) {
-        return Err(ProjectError::NoProject { dir: absolute }.into());
-    }
-    let Some(build) = build else { return Ok((None, problems)) };
+    let Some(build) = build else {
+        let missing = (!has_build).then(|| ProjectError::NoProject { dir: absolute });
+        return Ok(Reading { project: None, problems, missing });
+    };
     let enter = |folder: &Path| {
         !folder.file_name().is_some_and(|name| GENERATED.iter().any(|generated| name == *generated))
     };
@@ -164,7 +179,7 @@ pub fn read(dir: &Path) -> Result<(Option<Project>, Vec<Problem>), Failure> {
         matrix: &matrix()?,
     }));
     spec::rules::in_order(&mut problems, &build_name, &op_name);
-    Ok((Some(Project { dir: absolute, build, op, files }), problems))
+    Ok(Reading { project: Some(Project { dir: absolute, build, op, files }), problems, missing: None })
 }
 
 /// The text of build.toml or op.toml.
