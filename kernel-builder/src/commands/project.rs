@@ -155,7 +155,7 @@ pub fn read(dir: &Path) -> Result<Reading, Failure> {
         op = parsed;
     }
     let Some(build) = build else {
-        let missing = (!has_build).then(|| ProjectError::NoProject { dir: absolute });
+        let missing = (!has_build).then_some(ProjectError::NoProject { dir: absolute });
         return Ok(Reading { project: None, problems, missing });
     };
     let enter = |folder: &Path| {

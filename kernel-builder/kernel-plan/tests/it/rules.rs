@@ -1,5 +1,7 @@
 //! Rules that depend on the list of variants, with a list of their own.
 
+use proptest::prelude::*;
+
 use crate::project::{self, render};
 
 /// Rows for torch 2.11 with three releases of CUDA.
@@ -69,4 +71,89 @@ fn a_range_that_no_variant_lies_in_is_said_once() {
         "cuda-minver = \"13.0\"",
         &["error: kernel `norm` is never built: every CUDA of the project is below its `cuda-minver`"],
     );
+}
+
+/// A project whose binding and Python are these texts.
+fn with_sources(cpp: &str, python: &str) -> String {
+    format!(
+        "# --- build.toml ---\n[general]\nname = \"norm\"\nversion = 1\nedition = 5\nlicense = \"MIT\"\n\
+         backends = [\"cpu\"]\n[torch]\nsrc = [\"a.cpp\"]\nstable-abi = \"2.11\"\n[kernel.norm]\nbackend = \"cpu\"\n\
+         depends = []\nsrc = [\"a.cpp\"]\n# --- files ---\n# a.cpp\n# torch-ext/norm/a.py\n# --- a.cpp ---\n{cpp}\n\
+         # --- torch-ext/norm/a.py ---\n{python}\n"
+    )
+}
+
+#[test]
+fn a_source_with_many_mistakes_is_told_in_part() {
+    let cpp: String = (0..70).map(|index| format!("#include <pybind11/a{index}.h>\n")).collect();
+    let problems = project::read(&with_sources(&cpp, "")).problems;
+    assert_eq!(problems.len(), 50);
+    assert!(problems[49].message.ends_with(", and 20 more of this kind in the file"), "{}", problems[49]);
+    let twice = project::read(&with_sources("#include <torch/all.h>\n", "")).problems;
+    let codes: Vec<_> = twice.iter().map(|problem| problem.code).collect();
+    assert_eq!(
+        codes.len(),
+        2,
+        "the binding and the kernel include it, and each rule says so once: {codes:?}"
+    );
+}
+
+/// Pieces of which sources are made, so that a scanner gets somewhere.
+const PIECES: &[&str] = &[
+    "#include ",
+    "<torch/all.h>",
+    "\"a.h\"",
+    "#if ",
+    "#ifndef X",
+    "#define X",
+    "#elif",
+    "#else",
+    "#endif",
+    "defined(",
+    "CPU_KERNEL",
+    "&&",
+    "||",
+    "!",
+    "(",
+    ")",
+    "\"",
+    "'",
+    "R\"x(",
+    ")x\"",
+    "//",
+    "/*",
+    "*/",
+    "\\",
+    "\n",
+    "\n",
+    " ",
+    "TORCH_LIBRARY",
+    "PYBIND11_MODULE(",
+    "import ",
+    "from ",
+    "norm",
+    ".",
+    ",",
+    ";",
+    ":",
+    "try",
+    "if TYPE_CHECKING",
+    "def f",
+    "\"\"\"",
+    "    ",
+    "\t",
+    "torch.library.custom_op(",
+    "\"a::b\"",
+    "\u{e4}",
+    "1'0",
+];
+
+proptest! {
+    #[test]
+    fn any_source_is_judged_and_shown(
+        cpp in proptest::collection::vec(proptest::sample::select(PIECES), 0..60),
+        python in proptest::collection::vec(proptest::sample::select(PIECES), 0..60),
+    ) {
+        render(&project::read(&with_sources(&cpp.concat(), &python.concat())).problems);
+    }
 }

@@ -11,7 +11,7 @@ use crate::spec::codes;
 use crate::spec::python_names::{dependency_of, is_always_there};
 use crate::spec::scan::python::Place;
 
-use super::Project;
+use super::{Project, once};
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let general = &project.build.general;
@@ -59,5 +59,5 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
             problems.push(problem.help(help).at(file, &import.span, label));
         }
     }
-    problems
+    once(problems)
 }

@@ -3,7 +3,7 @@
 //! Owns: the list of rules, what several of them ask of a project, and the order of what they report.
 //! Never: lists a folder or opens a file; the caller says which files there are and what is in them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::diagnostic::{Problem, SourceFile};
@@ -183,13 +183,29 @@ impl<'a> Project<'a> {
     }
 }
 
-/// Without those that point where an earlier one points: a file may be compiled several times.
+/// How many problems of one kind are told of one source. More are the same mistake, and would bury the rest.
+const MOST_OF_A_KIND: usize = 50;
+
+/// Without those that point where an earlier one points, as a file may be compiled several times; and of each file the
+/// first ones, the last of which says how many there are more. All are of one rule.
 fn once(mut problems: Vec<Problem>) -> Vec<Problem> {
+    problems.sort_by_key(Problem::offset);
     let mut told = BTreeSet::new();
+    let mut counts = BTreeMap::new();
     problems.retain(|problem| {
         let name = problem.source.as_ref().map(|file| file.name.clone());
-        told.insert((name, problem.offset()))
+        let new = told.insert((name.clone(), problem.offset()));
+        let count = counts.entry(name).or_insert(0_usize);
+        *count += usize::from(new);
+        new && *count <= MOST_OF_A_KIND
     });
+    for (name, count) in counts.into_iter().filter(|(_, count)| *count > MOST_OF_A_KIND) {
+        let mut of_file = problems.iter_mut().rev();
+        let last = of_file.find(|problem| problem.source.as_ref().map(|file| &file.name) == name.as_ref());
+        if let Some(last) = last {
+            last.message += &format!(", and {} more of this kind in the file", count - MOST_OF_A_KIND);
+        }
+    }
     problems
 }
 

@@ -6,7 +6,7 @@ use crate::diagnostic::Problem;
 use crate::spec::codes;
 use crate::spec::scan::python::Place;
 
-use super::Project;
+use super::{Project, once};
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let module = project.build.general.name.module();
@@ -28,5 +28,5 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
             );
         }
     }
-    problems
+    once(problems)
 }

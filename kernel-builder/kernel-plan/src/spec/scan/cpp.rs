@@ -117,8 +117,8 @@ impl Scanner<'_> {
         let rest = self.rest();
         let length = if rest.starts_with("//") {
             logical_line_length(rest)
-        } else if rest.starts_with("/*") {
-            rest[2..].find("*/").map_or(rest.len(), |end| end + 4)
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.find("*/").map_or(rest.len(), |end| end + 4)
         } else {
             return false;
         };
