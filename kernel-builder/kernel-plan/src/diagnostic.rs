@@ -36,6 +36,17 @@ pub struct Position {
     pub column: usize,
 }
 
+/// A range of a file, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The file's name.
+    pub file: &'a str,
+    /// The first character.
+    pub start: Position,
+    /// Behind the last character.
+    pub end: Position,
+}
+
 impl SourceFile {
     /// Where the byte at `offset` stands; past the end is the end.
     pub fn position(&self, offset: usize) -> Position {
@@ -136,6 +147,12 @@ impl Problem {
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
+    }
+
+    /// Where the first label points, for people.
+    pub fn place(&self) -> Option<Place<'_>> {
+        let (file, (span, _)) = self.source.as_ref().zip(self.labels.first())?;
+        Some(Place { file: &file.name, start: file.position(span.start), end: file.position(span.end) })
     }
 
     /// Where the first label starts; problems of one file are sorted by it.

@@ -1,7 +1,7 @@
 //! `check`: every problem of build.toml, op.toml and the sources, in the order of the files.
 
 use clap::{Args as ClapArgs, ValueEnum};
-use kernel_plan::diagnostic::{Position, Problem, Severity, has_errors, summary};
+use kernel_plan::diagnostic::{Place, Problem, Severity, has_errors, summary};
 use serde_json::{Value, json};
 
 use crate::base::annotation;
@@ -75,7 +75,7 @@ fn human(problems: &[Problem], denied: bool) -> String {
 
 /// One problem in one line, as compilers write them.
 fn short(problem: &Problem) -> String {
-    let place = place(problem).map_or_else(String::new, |place| {
+    let place = problem.place().map_or_else(String::new, |place| {
         format!("{}:{}:{}: ", place.file, place.start.line, place.start.column)
     });
     let help = problem.help.as_ref().map(|help| format!(" (help: {help})")).unwrap_or_default();
@@ -91,7 +91,7 @@ fn github(problem: &Problem) -> String {
         Severity::Note => "notice",
     };
     let mut properties = Vec::new();
-    if let Some(Place { file, start, end }) = place(problem) {
+    if let Some(Place { file, start, end }) = problem.place() {
         properties.push(("file", file.to_owned()));
         properties.push(("line", start.line.to_string()));
         // GitHub drops the columns of a range over several lines, and complains.
@@ -107,18 +107,6 @@ fn github(problem: &Problem) -> String {
     let properties: Vec<_> = properties.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let help = problem.help.as_ref().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
     annotation::line(command, &properties, &format!("{}{help}", problem.message))
-}
-
-/// Where the first label of a problem points.
-struct Place<'a> {
-    file: &'a str,
-    start: Position,
-    end: Position,
-}
-
-fn place(problem: &Problem) -> Option<Place<'_>> {
-    let (file, (span, _)) = problem.source.as_ref().zip(problem.labels.first())?;
-    Some(Place { file: &file.name, start: file.position(span.start), end: file.position(span.end) })
 }
 
 fn row(problem: &Problem) -> Value {

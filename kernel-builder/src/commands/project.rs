@@ -196,7 +196,8 @@ fn specification(path: &Path) -> Result<String, ProjectError> {
 /// Tells problems: errors and warnings to people with the source line, everything to programs. Fails when one is an error.
 pub fn tell(problems: &[Problem], session: &Session) -> Result<(), Failure> {
     for problem in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
-        session.report.warn(format!("{}: {}", problem.code, problem.message));
+        let place = problem.place().map(|place| format!("{}:{}: ", place.file, place.start.line));
+        session.report.warn(format!("{}{}: {}", place.unwrap_or_default(), problem.code, problem.message));
     }
     if !has_errors(problems) {
         return Ok(());

@@ -3,6 +3,8 @@
 //! Owns: the macros that a build defines, and three-valued logic over them.
 //! Never: computes with numbers, and never guesses a macro that no build defines.
 
+use std::sync::Arc;
+
 use crate::units::BackendId;
 
 /// The macros that say which backend is compiled, and the one that each is defined for
@@ -18,13 +20,13 @@ const MACROS: &[(&str, BackendId)] = &[
 ];
 
 /// Bytes of the longest expression that is read: more has been made to exhaust the reader.
-const LONGEST: usize = 2000;
+const LONGEST: usize = 300;
 
 /// What must hold for a line to be compiled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Condition {
     /// Every expression, and whether it has to be true or false.
-    pub(super) clauses: Vec<(String, bool)>,
+    pub(super) clauses: Vec<(Arc<str>, bool)>,
 }
 
 impl Condition {

@@ -4,6 +4,7 @@
 //! Never: expands a macro, and never takes text in a comment or a string for code.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::condition::Condition;
 
@@ -54,7 +55,10 @@ pub(crate) const REGISTRATIONS: &[&str] = &[
 ];
 
 /// How many conditions around a line are looked at; more would make reading slow, and nobody writes them.
-const DEEPEST: usize = 64;
+const DEEPEST: usize = 16;
+
+/// Characters of the longest first argument of a registration.
+const LONGEST_ARGUMENT: usize = 200;
 
 /// Reads one source. Any text gives a result: what cannot be understood is passed over.
 pub(crate) fn scan(text: &str) -> Cpp {
@@ -66,9 +70,9 @@ pub(crate) fn scan(text: &str) -> Cpp {
 /// One open `#if`.
 struct Frame {
     /// The expressions of the branches that are over, all false now.
-    before: Vec<String>,
+    before: Vec<Arc<str>>,
     /// The expression of this branch; absent in `#else`.
-    now: Option<String>,
+    now: Option<Arc<str>>,
     /// The macro of an `#ifndef` that may be the file's include guard.
     guard: Option<String>,
 }
@@ -145,15 +149,11 @@ impl Scanner<'_> {
     fn raw_string(&mut self) {
         let rest = self.rest();
         // A delimiter has at most 16 characters, none of them a bracket, a blank or a backslash (C++ [lex.string]).
-        let open = rest.find('(').filter(|open| *open <= 17);
-        let end = open.and_then(|open| {
-            let close = format!("){}\"", &rest[1..open]);
-            rest[open..].find(&close).map(|at| open + at + close.len())
-        });
-        match end {
-            Some(end) => self.at += end,
-            None => self.literal('"'),
-        }
+        let open = rest.bytes().take(18).position(|byte| byte == b'(');
+        let Some(open) = open else { return self.literal('"') };
+        let close = format!("){}\"", &rest[1..open]);
+        // One without an end goes to the end of the file, as for a compiler.
+        self.at += rest[open..].find(&close).map_or(rest.len(), |at| open + at + close.len());
     }
 
     /// Moves behind a number: the `'` in `1'000` begins no character.
@@ -176,7 +176,8 @@ impl Scanner<'_> {
         }
         let after = self.rest().trim_start();
         let Some(inner) = after.strip_prefix('(') else { return };
-        let Some(end) = inner.find([',', ')']) else { return };
+        let mut letters = inner.char_indices().take(LONGEST_ARGUMENT);
+        let Some((end, _)) = letters.find(|(_, letter)| matches!(letter, ',' | ')')) else { return };
         let argument = inner[..end].trim().to_owned();
         let end = self.text.len() - inner.len() + inner[..end].trim_end().len();
         let registration =
@@ -224,18 +225,18 @@ impl Scanner<'_> {
 
     fn branch(&mut self, word: &str, line: &str) {
         let name = || line.split_whitespace().next().unwrap_or_default().to_owned();
-        let open = |now: String| Frame { before: Vec::new(), now: Some(now), guard: None };
+        let open = |now: &str| Frame { before: Vec::new(), now: Some(now.into()), guard: None };
         match word {
-            "if" => self.frames.push(open(line.to_owned())),
-            "ifdef" => self.frames.push(open(format!("defined({})", name()))),
+            "if" => self.frames.push(open(line)),
+            "ifdef" => self.frames.push(open(&format!("defined({})", name()))),
             "ifndef" => {
                 let guard = Some(name());
-                self.frames.push(Frame { guard, ..open(format!("!defined({})", name())) });
+                self.frames.push(Frame { guard, ..open(&format!("!defined({})", name())) });
             }
             "elif" | "else" => {
                 if let Some(frame) = self.frames.last_mut() {
                     frame.before.extend(frame.now.take());
-                    frame.now = (word == "elif").then(|| line.to_owned());
+                    frame.now = (word == "elif").then(|| line.into());
                     frame.guard = None;
                 }
             }
@@ -258,8 +259,8 @@ impl Scanner<'_> {
     fn condition(&self) -> Condition {
         let mut clauses = Vec::new();
         for frame in self.frames.iter().take(DEEPEST) {
-            clauses.extend(frame.before.iter().map(|text| (text.clone(), false)));
-            clauses.extend(frame.now.iter().map(|text| (text.clone(), true)));
+            let before = frame.before.iter().take(DEEPEST).map(|text| (Arc::clone(text), false));
+            clauses.extend(before.chain(frame.now.iter().map(|text| (Arc::clone(text), true))));
         }
         clauses.truncate(DEEPEST);
         Condition { clauses }

@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the simple statements of the line: those behind a head, or separated by `;`.
-    fn statements(&self, around: Place, found: &mut Python, from_library: &mut Vec<String>) {
+    fn statements(&self, around: Place, found: &mut Python, from_library: &mut Vec<&'static str>) {
         let (mut start, mut place) = (0, around);
         if let Some(colon) = self.colon() {
             (start, place) = (colon + 1, around.max(self.head(colon)));
@@ -274,14 +274,16 @@ impl<'a> Reader<'a> {
     }
 
     /// `from .a import b, c`.
-    fn from(&self, index: usize, place: Place, found: &mut Python, from_library: &mut Vec<String>) {
+    fn from(&self, index: usize, place: Place, found: &mut Python, from_library: &mut Vec<&'static str>) {
         let Some((next, import)) = self.module(index, place) else { return };
         if self.word(next) != "import" {
             return;
         }
         if import.module == "torch.library" {
-            let names = self.tokens[next..].iter().filter(|token| token.kind == Kind::Name);
-            from_library.extend(names.map(|token| self.text[token.span.clone()].to_owned()));
+            let words = (next..self.tokens.len()).map(|index| self.word(index));
+            from_library.extend(words.filter_map(|word| REGISTERS.iter().find(|name| **name == word)));
+            from_library.sort_unstable();
+            from_library.dedup();
         }
         found.imports.push(import);
     }
@@ -305,7 +307,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Calls of `torch.library.NAME("...", ...)`, and of a NAME that was imported from there.
-    fn registrations(&self, from_library: &[String], found: &mut Python) {
+    fn registrations(&self, from_library: &[&str], found: &mut Python) {
         for index in 2..self.tokens.len() {
             let string = &self.tokens[index];
             let function = self.word(index - 2);
@@ -322,7 +324,7 @@ impl<'a> Reader<'a> {
             let called = if dotted {
                 before(4) == "library" && before(5) == "." && before(6) == "torch"
             } else {
-                from_library.iter().any(|name| name == function)
+                from_library.contains(&function)
             };
             if called {
                 let quoted = &self.text[string.span.clone()];
