@@ -2,7 +2,8 @@
 //!
 //! Owns: clap's tree. Never: does anything but dispatch.
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::base::report::{MessageFormat, Report};
 use crate::base::session::Session;
@@ -34,7 +35,7 @@ pub struct Cli {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of every command")]
 struct Global {
-    /// How standard output is written: for people, or one JSON object a line
+    /// How standard output is written: for people, or one JSON object a line; `check` knows two formats more
     #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     message_format: MessageFormat,
     /// Say warnings, results and errors only
@@ -76,6 +77,12 @@ pub fn main() -> u8 {
             return if error.use_stderr() { exit::USAGE } else { exit::SUCCESS };
         }
     };
+    let format = cli.global.message_format;
+    if matches!(format, MessageFormat::Short | MessageFormat::Github) && !matches!(cli.verb, Verb::Check(_)) {
+        let text = "--message-format short and github are for `check` alone; use human or json here";
+        let _closed = Cli::command().error(ErrorKind::ArgumentConflict, text).print();
+        return exit::USAGE;
+    }
     interrupt::install();
     // A second hook can only come from tests that share the process; the first one stays.
     let _already_set = miette::set_hook(Box::new(|_| {
@@ -83,7 +90,7 @@ pub fn main() -> u8 {
         Box::new(miette::MietteHandlerOpts::new().wrap_lines(false).build())
     }));
     let session = Session {
-        report: Report::new(cli.global.message_format, cli.global.quiet),
+        report: Report::new(format, cli.global.quiet),
         cache: env::cache_dir(),
         offline: cli.global.offline || env::text(env::OFFLINE).is_some(),
         jobs: cli.global.jobs.map_or_else(env::processors, usize::from),

@@ -27,6 +27,35 @@ impl SourceFile {
     }
 }
 
+/// A place for people: both numbers begin at one, and columns are characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The character in it.
+    pub column: usize,
+}
+
+/// A range of a file, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The file's name.
+    pub file: &'a str,
+    /// The first character.
+    pub start: Position,
+    /// Behind the last character.
+    pub end: Position,
+}
+
+impl SourceFile {
+    /// Where the byte at `offset` stands; past the end is the end.
+    pub fn position(&self, offset: usize) -> Position {
+        let before = self.text.get(..offset).unwrap_or(&self.text);
+        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Position { line: before.matches('\n').count() + 1, column: before[start..].chars().count() + 1 }
+    }
+}
+
 impl SourceCode for SourceFile {
     fn read_span<'a>(
         &'a self,
@@ -55,6 +84,17 @@ pub enum Severity {
     Warning,
     /// The command that reads the file stops.
     Error,
+}
+
+impl Severity {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
 }
 
 /// One thing that is wrong, with its place in a file.
@@ -109,6 +149,12 @@ impl Problem {
         self
     }
 
+    /// Where the first label points, for people.
+    pub fn place(&self) -> Option<Place<'_>> {
+        let (file, (span, _)) = self.source.as_ref().zip(self.labels.first())?;
+        Some(Place { file: &file.name, start: file.position(span.start), end: file.position(span.end) })
+    }
+
     /// Where the first label starts; problems of one file are sorted by it.
     pub fn offset(&self) -> usize {
         self.labels.first().map_or(0, |(span, _)| span.start)
@@ -118,6 +164,26 @@ impl Problem {
 /// Whether any of them stops the command.
 pub fn has_errors(problems: &[Problem]) -> bool {
     problems.iter().any(|problem| problem.severity == Severity::Error)
+}
+
+/// How many of what there are, in a line for people.
+pub fn summary(problems: &[Problem]) -> String {
+    let counted = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
+    let parts: Vec<_> = counted
+        .iter()
+        .filter_map(|(severity, word)| {
+            match problems.iter().filter(|problem| problem.severity == *severity).count() {
+                0 => None,
+                1 => Some(format!("1 {word}")),
+                count => Some(format!("{count} {word}s")),
+            }
+        })
+        .collect();
+    match parts.as_slice() {
+        [] => "no problems".to_owned(),
+        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => parts.concat(),
+    }
 }
 
 impl fmt::Display for Problem {
@@ -184,4 +250,26 @@ pub(crate) fn closest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a s
         .filter(|&(score, _)| score >= 0.8)
         .max_by(|left, right| left.0.total_cmp(&right.0))
         .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summaries_count_in_words() {
+        let (error, warning, note) =
+            (Problem::error("", ""), Problem::warning("", ""), Problem::note("", ""));
+        assert_eq!(summary(&[]), "no problems");
+        assert_eq!(summary(std::slice::from_ref(&note)), "1 note");
+        assert_eq!(summary(&[note.clone(), error.clone(), error.clone()]), "2 errors and 1 note");
+        assert_eq!(summary(&[note.clone(), error, warning, note]), "1 error, 1 warning and 2 notes");
+    }
+
+    #[test]
+    fn columns_are_characters() {
+        let file = SourceFile::new("a", "one\n\u{e4}\u{f6} two\n");
+        assert_eq!(file.position(9), Position { line: 2, column: 4 });
+        assert_eq!(file.position(99), Position { line: 3, column: 1 });
+    }
 }

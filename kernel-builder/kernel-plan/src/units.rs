@@ -323,6 +323,11 @@ impl Capability {
     pub fn digits(self) -> String {
         format!("{}{}{}", self.major, self.minor, self.suffix.as_str())
     }
+
+    /// As build.toml writes it, without `+PTX`: `8.0`, `9.0a`.
+    pub fn number(self) -> String {
+        format!("{}.{}{}", self.major, self.minor, self.suffix.as_str())
+    }
 }
 
 impl FromStr for Capability {

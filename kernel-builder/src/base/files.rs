@@ -5,7 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "this module is the door to the file system")]
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
@@ -39,6 +39,34 @@ pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
 /// The text of a file.
 pub fn read_text(path: &Path) -> Result<String, FileError> {
     fs::read_to_string(path).map_err(failed("read", path))
+}
+
+/// Why a file gave no text.
+#[derive(Debug)]
+pub enum NoText {
+    /// It is longer than the limit.
+    TooLong,
+    /// It is not UTF-8.
+    NotUtf8,
+    /// It is no regular file, or could not be read.
+    Failed(FileError),
+}
+
+/// The text of a regular file of at most `limit` bytes: never waits for a pipe, and never reads a device without end.
+pub fn read_text_up_to(path: &Path, limit: u64) -> Result<String, NoText> {
+    let meta = fs::metadata(path).map_err(|cause| NoText::Failed(failed("read", path)(cause)))?;
+    if !meta.is_file() {
+        let what = if meta.is_dir() { "it is a folder" } else { "it is not a regular file" };
+        return Err(NoText::Failed(failed("read", path)(io::Error::other(what))));
+    }
+    let file = open(path).map_err(NoText::Failed)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.len().min(limit)).unwrap_or_default());
+    let read = file.take(limit + 1).read_to_end(&mut bytes);
+    read.map_err(|cause| NoText::Failed(failed("read", path)(cause)))?;
+    if bytes.len() as u64 > limit {
+        return Err(NoText::TooLong);
+    }
+    String::from_utf8(bytes).map_err(|_| NoText::NotUtf8)
 }
 
 /// An open file for reading.
@@ -139,22 +167,36 @@ pub fn stamp(path: &Path) -> Result<(u64, i128), FileError> {
     Ok((meta.len(), i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec())))
 }
 
+/// The most files that [`walk`] lists: a folder with more is something else than a project.
+const MOST_FILES: usize = 100_000;
+
 /// Every regular file below `root`, as sorted paths relative to it; `enter` says which folders are visited.
+/// Links to folders are followed, but not into a folder that is being visited already.
 pub fn walk(root: &Path, enter: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>, FileError> {
+    use std::os::unix::fs::MetadataExt;
     let mut found = Vec::new();
-    let mut pending = vec![PathBuf::new()];
-    while let Some(folder) = pending.pop() {
+    let mut pending = vec![(PathBuf::new(), Vec::new())];
+    while let Some((folder, above)) = pending.pop() {
         let absolute = root.join(&folder);
+        let meta = fs::metadata(&absolute).map_err(failed("list", &absolute))?;
+        let identity = (meta.dev(), meta.ino());
+        if above.contains(&identity) {
+            continue;
+        }
         for entry in fs::read_dir(&absolute).map_err(failed("list", &absolute))? {
             let entry = entry.map_err(failed("list", &absolute))?;
             let relative = folder.join(entry.file_name());
             let kind = entry.file_type().map_err(failed("look at", &absolute))?;
             let is_folder = kind.is_dir() || (kind.is_symlink() && entry.path().is_dir());
             if is_folder && enter(&relative) {
-                pending.push(relative);
+                pending.push((relative, above.iter().copied().chain([identity]).collect()));
             } else if !is_folder {
                 found.push(relative);
             }
+        }
+        if found.len() > MOST_FILES {
+            let cause = io::Error::other(format!("there are more than {MOST_FILES} files in it"));
+            return Err(failed("list", root)(cause));
         }
     }
     found.sort();
@@ -297,6 +339,30 @@ mod tests {
             assert_eq!(read_text(&target.join("sub/file")).unwrap(), text);
         }
         assert_eq!(walk(root.path(), |_| true).unwrap(), [PathBuf::from("dist/sub/file")]);
+    }
+
+    #[test]
+    fn links_lead_into_no_circle() {
+        let root = scratch().unwrap();
+        write(&root.path().join("a/file"), "x").unwrap();
+        std::os::unix::fs::symlink("..", root.path().join("a/up")).unwrap();
+        std::os::unix::fs::symlink("a", root.path().join("b")).unwrap();
+        let found = walk(root.path(), |_| true).unwrap();
+        assert_eq!(found, [PathBuf::from("a/file"), PathBuf::from("b/file")]);
+    }
+
+    #[test]
+    fn text_is_read_up_to_a_limit_and_from_files_alone() {
+        let root = scratch().unwrap();
+        let path = root.path().join("file");
+        write(&path, "1234").unwrap();
+        assert_eq!(read_text_up_to(&path, 4).unwrap(), "1234");
+        assert!(matches!(read_text_up_to(&path, 3), Err(NoText::TooLong)));
+        write(&path, [0xff]).unwrap();
+        assert!(matches!(read_text_up_to(&path, 3), Err(NoText::NotUtf8)));
+        for other in [root.path(), Path::new("/dev/zero"), &root.path().join("gone")] {
+            assert!(matches!(read_text_up_to(other, 3), Err(NoText::Failed(_))), "{other:?}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Owns: every call into the operating system.
 //! Never: knows what a kernel is.
 
+pub mod annotation;
 pub mod digest;
 pub mod env;
 pub mod files;

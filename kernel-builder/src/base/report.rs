@@ -15,7 +15,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::env;
+use super::{annotation, env};
 
 /// How standard output is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -25,6 +25,10 @@ pub enum MessageFormat {
     Human,
     /// One JSON object a line on standard output; no talk.
     Json,
+    /// `check` alone: one line a problem, `path:line:column: severity[code]: message`.
+    Short,
+    /// `check` alone: annotations of GitHub Actions.
+    Github,
 }
 
 /// Something that happened, told while the program runs.
@@ -78,6 +82,11 @@ impl Report {
     pub fn new(format: MessageFormat, quiet: bool) -> Self {
         let draws = format == MessageFormat::Human && !quiet && env::draws_bars();
         Self { format, bars: MultiProgress::new(), draws, quiet, stdout: Mutex::new(()) }
+    }
+
+    /// How standard output is written.
+    pub fn format(&self) -> MessageFormat {
+        self.format
     }
 
     /// Whether standard output is JSON lines.
@@ -158,6 +167,11 @@ impl Report {
                 "help": help, "rendered": rendered,
             });
             return self.json_line(&line);
+        }
+        if self.format == MessageFormat::Github {
+            let code = error.code().map(|code| code.to_string()).unwrap_or_default();
+            let help = error.help().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
+            return self.raw(&annotation::line("error", &[("title", &code)], &format!("{error}{help}")));
         }
         self.talk(&format!("{error:?}"));
     }

@@ -1,39 +1,112 @@
 //! `check`: every problem of build.toml, op.toml and the sources, in the order of the files.
 
-use clap::Args as ClapArgs;
-use kernel_plan::diagnostic::{Problem, Severity, has_errors};
+use clap::{Args as ClapArgs, ValueEnum};
+use kernel_plan::diagnostic::{Place, Problem, Severity, has_errors, summary};
 use serde_json::{Value, json};
 
+use crate::base::annotation;
+use crate::base::report::MessageFormat;
 use crate::base::session::Session;
 use crate::exit::{self, Failure};
 
-use super::project::{self, ProjectDir};
+use super::project::{self, ProjectDir, Reading};
 
-/// Judge build.toml and op.toml: every problem at once, with its place
+/// Judge build.toml, op.toml and the sources: every problem at once, with its place
 ///
-/// Nothing is built or fetched. Exit code 10 when there is an error.
+/// Nothing is built or fetched. Exit code 10 when there is an error; warnings and notes alone are no failure. Sources
+/// of more than 8 MiB are not looked into. `--message-format short` writes one line a problem, as editors read them:
+/// path:line:column: severity[code]: message (help). `--message-format github` writes annotations for GitHub Actions.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
+    /// Fail on these too; notes never fail
+    #[arg(long, value_enum, value_name = "WHAT")]
+    deny: Option<Deny>,
+}
+
+/// What is no error, and fails nevertheless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Deny {
+    /// Every warning
+    Warnings,
 }
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let (project, problems) = project::read(&args.project.dir)?;
-    let failed = has_errors(&problems) || project.is_none();
-    let rows: Vec<Value> = problems.iter().map(row).collect();
-    let mut human = String::new();
-    for problem in &problems {
-        human += &format!("{:?}\n", miette::Report::new(problem.clone()));
+    let Reading { project, problems, missing } = project::read(&args.project.dir)?;
+    let missing = missing.map(Failure::from);
+    if problems.is_empty()
+        && let Some(missing) = missing
+    {
+        return Err(missing);
     }
-    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
-    human += &match (errors, problems.len() - errors) {
-        (0, 0) => "no problems\n".to_owned(),
-        (errors, others) => format!("{errors} errors, {others} warnings and notes\n"),
+    let warned = problems.iter().any(|problem| problem.severity == Severity::Warning);
+    let denied = warned && args.deny == Some(Deny::Warnings);
+    let failed = has_errors(&problems) || project.is_none() || denied;
+    match session.report.format() {
+        MessageFormat::Human | MessageFormat::Json => {
+            let rows: Vec<Value> = problems.iter().map(row).collect();
+            session.report.result(
+                "check",
+                &json!({ "problems": rows, "ok": !failed }),
+                &human(&problems, denied),
+            );
+        }
+        MessageFormat::Short => problems.iter().for_each(|problem| session.report.raw(&short(problem))),
+        MessageFormat::Github => problems.iter().for_each(|problem| session.report.raw(&github(problem))),
+    }
+    match missing {
+        Some(missing) => Err(missing),
+        None if failed => Err(Failure::told(exit::SPEC)),
+        None => Ok(()),
+    }
+}
+
+/// Every problem with its lines, then how many there are.
+fn human(problems: &[Problem], denied: bool) -> String {
+    let mut text = String::new();
+    for problem in problems {
+        text += &format!("{:?}\n", miette::Report::new(problem.clone()));
+    }
+    let denied = if denied { "; warnings are denied" } else { "" };
+    text + &format!("{}{denied}\n", summary(problems))
+}
+
+/// One problem in one line, as compilers write them.
+fn short(problem: &Problem) -> String {
+    let place = problem.place().map_or_else(String::new, |place| {
+        format!("{}:{}:{}: ", place.file, place.start.line, place.start.column)
+    });
+    let help = problem.help.as_ref().map(|help| format!(" (help: {help})")).unwrap_or_default();
+    let (severity, code) = (problem.severity.as_str(), problem.code);
+    format!("{place}{severity}[{code}]: {}{help}", problem.message).replace(['\r', '\n'], " ")
+}
+
+/// One problem as an annotation.
+fn github(problem: &Problem) -> String {
+    let command = match problem.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "notice",
     };
-    session.report.result("check", &json!({ "problems": rows, "ok": !failed }), &human);
-    if failed { Err(Failure::told(exit::SPEC)) } else { Ok(()) }
+    let mut properties = Vec::new();
+    if let Some(Place { file, start, end }) = problem.place() {
+        properties.push(("file", file.to_owned()));
+        properties.push(("line", start.line.to_string()));
+        // GitHub drops the columns of a range over several lines, and complains.
+        if start.line == end.line {
+            properties.push(("col", start.column.to_string()));
+        }
+        properties.push(("endLine", end.line.to_string()));
+        if start.line == end.line {
+            properties.push(("endColumn", end.column.to_string()));
+        }
+    }
+    properties.push(("title", problem.code.to_owned()));
+    let properties: Vec<_> = properties.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let help = problem.help.as_ref().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
+    annotation::line(command, &properties, &format!("{}{help}", problem.message))
 }
 
 fn row(problem: &Problem) -> Value {
@@ -41,29 +114,17 @@ fn row(problem: &Problem) -> Value {
         .labels
         .iter()
         .map(|(span, text)| {
-            let (line, column) =
-                problem.source.as_ref().map_or((0, 0), |file| position(&file.text, span.start));
+            let place = problem.source.as_ref().map(|file| file.position(span.start));
+            let (line, column) = place.map_or((0, 0), |place| (place.line, place.column));
             json!({ "start": span.start, "end": span.end, "line": line, "column": column, "text": text })
         })
         .collect();
     json!({
         "code": problem.code,
-        "severity": match problem.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        },
+        "severity": problem.severity.as_str(),
         "message": problem.message,
         "help": problem.help,
         "file": problem.source.as_ref().map(|file| &file.name),
         "labels": labels,
     })
-}
-
-/// Line and column of a byte offset, both from one.
-fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (line, before[start..].chars().count() + 1)
 }

@@ -1,6 +1,7 @@
 //! Reads a kernel project from its folder: build.toml, op.toml, the list of its files.
 //!
-//! Owns: what counts as a file of the project; telling every problem of the specification, then failing once.
+//! Owns: what counts as a file of the project, and how much of one is read; telling every problem of the specification,
+//! then failing once.
 //! Never: judges a specification (kernel-plan does).
 
 use std::collections::BTreeSet;
@@ -10,12 +11,13 @@ use std::time::Duration;
 use clap::Args;
 use kernel_plan::diagnostic::{Problem, Severity, SourceFile, has_errors};
 use kernel_plan::plan::CommandLine;
-use kernel_plan::spec::{self, BuildSpec, OpSpec};
+use kernel_plan::spec::{self, BuildSpec, OpSpec, Sources, Unread};
 use kernel_plan::units::RelPath;
 use kernel_plan::variant::{Matrix, Variant};
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::base::files::NoText;
 use crate::base::process::{self, Limits};
 use crate::base::session::Session;
 use crate::base::{env, files};
@@ -32,7 +34,7 @@ pub const TORCH: &str = "2.11";
 /// The folder argument that every verb has.
 #[derive(Debug, Clone, Args)]
 pub struct ProjectDir {
-    /// The kernel project: a folder with a build.toml
+    /// The kernel project: a folder with a build.toml, or that file
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
 }
@@ -65,6 +67,18 @@ pub enum ProjectError {
         /// The folder.
         dir: PathBuf,
     },
+    /// build.toml or op.toml is there and cannot be read as a text.
+    #[error("cannot read `{}`: {why}", path.display())]
+    #[diagnostic(
+        code(spec::unreadable),
+        help("build.toml and op.toml are files of UTF-8 text, of at most 1 MiB, that you may read")
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// There is no op.toml, so nothing says what the kernel means.
     #[error("`{}` has no op.toml, so there is nothing to {step} against", dir.display())]
     #[diagnostic(
@@ -91,49 +105,100 @@ impl StageError for ProjectError {
 const GENERATED: &[&str] =
     &[".git", ".kernelwright", "build", "dist", "target", "__pycache__", "result", ".pytest_cache"];
 
+/// Bytes of the longest build.toml or op.toml that is read: what is longer was not written by a person.
+const SPECIFICATION_LIMIT: u64 = 1 << 20;
+
+/// Bytes of the longest source that is looked into.
+const SOURCE_LIMIT: u64 = 8 << 20;
+
 /// Reads and judges a project. Problems are told as they are found; any error among them fails.
 pub fn load(dir: &Path, session: &Session) -> Result<Project, Failure> {
-    let (project, problems) = read(dir)?;
+    let Reading { project, problems, missing } = read(dir)?;
     tell(&problems, session)?;
+    if let Some(missing) = missing {
+        return Err(missing.into());
+    }
     project.ok_or(Failure::told(exit::SPEC))
 }
 
-/// Reads a project and gives its problems back: all of them, in the order of the files.
-pub fn read(dir: &Path) -> Result<(Option<Project>, Vec<Problem>), Failure> {
+/// What a folder holds, and everything that is wrong with it.
+#[derive(Debug)]
+pub struct Reading {
+    /// The project, as soon as build.toml could be understood.
+    pub project: Option<Project>,
+    /// Every problem, in the order of the files.
+    pub problems: Vec<Problem>,
+    /// That there is no build.toml; an op.toml has been judged all the same.
+    pub missing: Option<ProjectError>,
+}
+
+/// Reads a project and gives its problems back. `dir` may be its build.toml.
+///
+/// # Errors
+/// A file cannot be read, or the folder cannot be listed.
+pub fn read(dir: &Path) -> Result<Reading, Failure> {
+    let is_build = dir.file_name().is_some_and(|name| name == "build.toml") && !files::is_dir(dir);
+    let dir = if is_build { dir.parent().unwrap_or(Path::new("")) } else { dir };
     let shown = |name: &str| dir.join(name).display().to_string().trim_start_matches("./").to_owned();
     let (build_name, op_name) = (shown("build.toml"), shown("op.toml"));
-    let dir = env::absolute(dir);
-    let build_path = dir.join("build.toml");
-    if !files::exists(&build_path) {
-        return Err(ProjectError::NoProject { dir }.into());
+    let absolute = env::absolute(dir);
+    let (mut build, mut op, mut problems) = (None, None, Vec::new());
+    let build_path = absolute.join("build.toml");
+    let has_build = files::exists(&build_path);
+    if has_build {
+        (build, problems) =
+            spec::parse_build(SourceFile::new(build_name.as_str(), specification(&build_path)?));
     }
-    let build_file = SourceFile::new(build_name, files::read_text(&build_path)?);
-    let (build, mut problems) = spec::parse_build(build_file);
-    let op_path = dir.join("op.toml");
-    let mut op = None;
+    let op_path = absolute.join("op.toml");
     if files::exists(&op_path) {
-        let (parsed, found) = spec::parse_op(SourceFile::new(op_name, files::read_text(&op_path)?));
+        let (parsed, found) = spec::parse_op(SourceFile::new(op_name.as_str(), specification(&op_path)?));
         problems.extend(found);
         op = parsed;
     }
+    let Some(build) = build else {
+        let missing = (!has_build).then_some(ProjectError::NoProject { dir: absolute });
+        return Ok(Reading { project: None, problems, missing });
+    };
     let enter = |folder: &Path| {
         !folder.file_name().is_some_and(|name| GENERATED.iter().any(|generated| name == *generated))
     };
     let files: BTreeSet<RelPath> =
-        files::walk(&dir, enter)?.iter().filter_map(|path| path.to_str()?.parse().ok()).collect();
-    let Some(build) = build else { return Ok((None, problems)) };
+        files::walk(&absolute, enter)?.iter().filter_map(|path| path.to_str()?.parse().ok()).collect();
+    let mut source =
+        |path: &RelPath| match files::read_text_up_to(&absolute.join(path.as_str()), SOURCE_LIMIT) {
+            Ok(text) => Ok(SourceFile::new(shown(path.as_str()), text)),
+            Err(NoText::TooLong) => Err(Unread::TooLong { limit: SOURCE_LIMIT }),
+            Err(NoText::NotUtf8) => Err(Unread::NotText),
+            Err(NoText::Failed(error)) => Err(Unread::Refused(error.cause.to_string())),
+        };
+    let sources = Sources::gather(&build, &files, &mut source);
     problems.extend(spec::rules::check(&spec::rules::Project {
         build: &build,
         op: op.as_ref(),
         files: &files,
+        sources: &sources,
+        matrix: &matrix()?,
     }));
-    Ok((Some(Project { dir, build, op, files }), problems))
+    spec::rules::in_order(&mut problems, &build_name, &op_name);
+    Ok(Reading { project: Some(Project { dir: absolute, build, op, files }), problems, missing: None })
+}
+
+/// The text of build.toml or op.toml.
+fn specification(path: &Path) -> Result<String, ProjectError> {
+    let why = match files::read_text_up_to(path, SPECIFICATION_LIMIT) {
+        Ok(text) => return Ok(text),
+        Err(NoText::TooLong) => format!("it is longer than {SPECIFICATION_LIMIT} bytes"),
+        Err(NoText::NotUtf8) => "it is not UTF-8".to_owned(),
+        Err(NoText::Failed(error)) => error.cause.to_string(),
+    };
+    Err(ProjectError::Unreadable { path: path.to_owned(), why })
 }
 
 /// Tells problems: errors and warnings to people with the source line, everything to programs. Fails when one is an error.
 pub fn tell(problems: &[Problem], session: &Session) -> Result<(), Failure> {
     for problem in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
-        session.report.warn(format!("{}: {}", problem.code, problem.message));
+        let place = problem.place().map(|place| format!("{}:{}: ", place.file, place.start.line));
+        session.report.warn(format!("{}{}: {}", place.unwrap_or_default(), problem.code, problem.message));
     }
     if !has_errors(problems) {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::sandbox::Sandbox;
+use super::sandbox::{Sandbox, finish};
 
 /// A project whose build.toml has two mistakes of different kinds.
 fn broken() -> Sandbox {
@@ -107,4 +107,129 @@ fn a_variant_that_does_not_fit_is_a_plan_error() {
     let built = sandbox.run(&["build", "fast-norm", "--variant", "torch-stable-abi211-cu130-x86_64-linux"]);
     built.refused(11, &["plan::unknown_variant", "torch-stable-abi211-cpu-x86_64-linux"]);
     sandbox.run(&["build", "fast-norm", "--backend", "cuda"]).refused(11, &["plan::nothing_selected"]);
+}
+
+/// A project with one warning (a repeated source) and nothing else.
+fn doubtful() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    let text = sandbox.read("work/fast-norm/build.toml");
+    let (before, after) = text.split_once("\"fast_norm_cpu/rows.h\"").expect("the source");
+    let again = "\"fast_norm_cpu/rows.h\", \"fast_norm_cpu/rows.h\"";
+    sandbox.write("work/fast-norm/build.toml", &format!("{before}{again}{after}"));
+    sandbox
+}
+
+#[test]
+fn warnings_fail_when_they_are_denied() {
+    let sandbox = doubtful();
+    let checked = sandbox.run(&["check", "fast-norm"]);
+    assert_eq!(checked.code, 0, "{}", checked.stdout);
+    assert!(checked.stdout.ends_with("\n1 warning\n"), "{}", checked.stdout);
+    let denied = sandbox.run(&["check", "fast-norm", "--deny", "warnings"]);
+    assert_eq!(denied.code, 10);
+    assert!(denied.stdout.ends_with("\n1 warning; warnings are denied\n"), "{}", denied.stdout);
+    let json = sandbox.run(&["check", "fast-norm", "--deny", "warnings", "--message-format", "json"]);
+    assert_eq!((json.code, &json.event("result")["ok"]), (10, &false.into()));
+}
+
+#[test]
+fn notes_never_fail() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    let text = sandbox.read("work/fast-norm/build.toml").replace("\"cpu\"]", "\"cpu\", \"xpu\"]");
+    sandbox.write("work/fast-norm/build.toml", &text);
+    let checked = sandbox.run(&["check", "fast-norm", "--deny", "warnings"]);
+    assert_eq!(checked.code, 0, "{}", checked.stdout);
+    assert!(checked.stdout.ends_with("\n1 note\n"), "{}", checked.stdout);
+}
+
+#[test]
+fn short_is_one_line_a_problem() {
+    let sandbox = broken();
+    let checked = sandbox.run(&["check", "fast-norm", "--message-format", "short"]);
+    assert_eq!(checked.code, 10);
+    let lines: Vec<_> = checked.stdout.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", checked.stdout);
+    for (line, code) in lines.iter().zip(["spec::unknown_key", "spec::source_missing"]) {
+        let (place, rest) = line.split_once(": ").expect("a place");
+        let place: Vec<_> = place.split(':').collect();
+        assert_eq!((place.len(), place[0]), (3, "fast-norm/build.toml"), "{line}");
+        assert!(place[1..].iter().all(|number| number.parse::<u32>().is_ok()), "{line}");
+        assert!(rest.starts_with(&format!("error[{code}]: ")) && rest.contains("(help: "), "{line}");
+    }
+    let sound = doubtful().run(&["check", "fast-norm", "--message-format", "short"]);
+    assert_eq!((sound.code, sound.stdout.lines().count()), (0, 1), "{}", sound.stdout);
+}
+
+#[test]
+fn github_gets_annotations() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    let text = sandbox
+        .read("work/fast-norm/build.toml")
+        .replace("backends = [\"cpu\"]", "backends = [\"cpu\", \"100%,:\"]");
+    sandbox.write("work/fast-norm/build.toml", &text);
+    let checked = sandbox.run(&["check", "fast-norm/", "--message-format", "github"]);
+    assert_eq!((checked.code, checked.stderr.as_str()), (10, ""));
+    let want = "::error file=fast-norm/build.toml,line=6,col=20,endLine=6,endColumn=28,title=spec%3A%3Abad_value::\
+                `100%25,:` is not a backend%0Ahelp: the choice is cann, cpu, cuda, metal, neuron, rocm, tpu, xpu\n";
+    assert_eq!(checked.stdout, want);
+    let nothing = sandbox.run(&["check", "nowhere", "--message-format", "github"]);
+    assert_eq!((nothing.code, nothing.stderr.as_str()), (10, ""));
+    assert!(nothing.stdout.starts_with("::error title=spec%3A%3Ano_project::"), "{}", nothing.stdout);
+}
+
+#[test]
+fn other_commands_refuse_the_formats_of_check() {
+    for format in ["short", "github"] {
+        Sandbox::new().run(&["build", "--message-format", format]).refused(2, &["`check` alone"]);
+    }
+}
+
+#[test]
+fn the_folder_may_be_named_by_its_build_toml() {
+    let sandbox = broken();
+    let folder = sandbox.run(&["check", "fast-norm", "--message-format", "short"]);
+    let file = sandbox.run(&["check", "fast-norm/build.toml", "--message-format", "short"]);
+    assert_eq!((file.code, &file.stdout), (10, &folder.stdout));
+    let here = finish(
+        sandbox
+            .command(&["check", "build.toml", "--message-format", "short"])
+            .current_dir(sandbox.path("work/fast-norm")),
+    );
+    assert_eq!(here.stdout, folder.stdout.replace("fast-norm/build.toml", "build.toml"));
+}
+
+#[test]
+fn what_cannot_be_read_is_told_and_nothing_hangs() {
+    let sandbox = doubtful();
+    let project = sandbox.path("work/fast-norm");
+    // Links in a circle, and a source that never ends.
+    std::os::unix::fs::symlink("..", project.join("fast_norm_cpu/up")).expect("a link");
+    std::fs::remove_file(project.join("fast_norm_cpu/rows.h")).expect("a file");
+    std::os::unix::fs::symlink("/dev/zero", project.join("fast_norm_cpu/rows.h")).expect("a link");
+    let checked = sandbox.run(&["check", "fast-norm", "--message-format", "short"]);
+    assert_eq!(checked.code, 0, "{}", checked.stdout);
+    assert!(checked.stdout.contains("warning[spec::unread_source]"), "{}", checked.stdout);
+
+    std::fs::remove_file(project.join("build.toml")).expect("a file");
+    std::os::unix::fs::symlink("/dev/zero", project.join("build.toml")).expect("a link");
+    sandbox.run(&["check", "fast-norm"]).refused(10, &["spec::unreadable", "not a regular file"]);
+    std::fs::remove_file(project.join("build.toml")).expect("a link");
+    std::fs::write(project.join("build.toml"), b"# \xff\n").expect("a file");
+    sandbox.run(&["check", "fast-norm"]).refused(10, &["spec::unreadable", "it is not UTF-8"]);
+    std::fs::write(project.join("build.toml"), vec![b'#'; 2 << 20]).expect("a file");
+    sandbox.run(&["check", "fast-norm"]).refused(10, &["spec::unreadable", "longer than 1048576 bytes"]);
+}
+
+#[test]
+fn every_template_gives_a_sound_project() {
+    let sandbox = Sandbox::new();
+    for backends in ["cpu", "cuda", "cpu,cuda"] {
+        let name = format!("norm-{}", backends.replace(',', "-"));
+        sandbox.project(&name, backends);
+        let checked = sandbox.run(&["check", &name]);
+        assert_eq!((checked.code, checked.stdout.as_str()), (0, "no problems\n"), "{backends}");
+    }
 }

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use crate::kit::Toolchain;
 use crate::plan::CommandLine;
 use crate::spec::build::Kernel;
+use crate::spec::nvcc;
 use crate::units::{BackendId, Capability, Version};
 use crate::variant::Toolkit;
 
@@ -73,10 +74,12 @@ impl Backend for Cuda {
 }
 
 fn capabilities_of(kernel: &Kernel, toolkit: Toolkit) -> Vec<Capability> {
-    if !kernel.cuda_capabilities.is_empty() {
-        return kernel.cuda_capabilities.iter().map(|capability| capability.value).collect();
-    }
     let Toolkit::Cuda(version) = toolkit else { return Vec::new() };
+    if !kernel.cuda_capabilities.is_empty() {
+        // What this release does not know is left out; a rule tells so, and refuses a kernel of which nothing is left.
+        let listed = kernel.cuda_capabilities.iter().map(|capability| capability.value);
+        return listed.filter(|capability| nvcc::compiles(*capability, version)).collect();
+    }
     let row = DEFAULTS.iter().find(|(since, _)| version >= *since);
     row.iter()
         .flat_map(|(_, names)| names.iter().filter_map(|name| Capability::from_str(name).ok()))

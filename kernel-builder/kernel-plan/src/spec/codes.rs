@@ -104,4 +104,38 @@ crate::diagnostic::codes! {
     UNKNOWN_CAPABILITY = "spec::unknown_capability",
     /// The header of a binding lies in the project and is not listed.
     UNLISTED_HEADER = "spec::unlisted_header",
+    /// A path that differs from a file in upper and lower case.
+    SOURCE_CASE = "spec::source_case",
+    /// A file or folder that one list names twice.
+    REPEATED_SOURCE = "spec::repeated_source",
+    /// A source whose text is not known.
+    UNREAD_SOURCE = "spec::unread_source",
+    /// A capability that the project's CUDA releases do not compile for.
+    CAPABILITY_TOOLKIT = "spec::capability_toolkit",
+    /// A capability that a kernel lists twice.
+    DUPLICATE_CAPABILITY = "spec::duplicate_capability",
+    /// PTX that runs on no other GPU.
+    USELESS_PTX = "spec::useless_ptx",
+    /// A kernel that asks for a newer CUDA than the project is built with.
+    CUDA_MINVER = "spec::cuda_minver",
+    /// Bounds for CUDA that no variant lies between.
+    CUDA_RANGE = "spec::cuda_range",
+    /// Bounds for torch that no variant lies between.
+    TORCH_RANGE = "spec::torch_range",
+    /// A header of a dependency that is not listed.
+    MISSING_DEPENDENCY = "spec::missing_dependency",
+    /// A dependency of which nothing is included.
+    UNUSED_DEPENDENCY = "spec::unused_dependency",
+    /// A dependency for another backend.
+    FOREIGN_DEPENDENCY = "spec::foreign_dependency",
+    /// A header outside of torch's stable ABI.
+    UNSTABLE_HEADER = "spec::unstable_header",
+    /// Operators in a namespace that the source names itself.
+    FIXED_NAMESPACE = "spec::fixed_namespace",
+    /// pybind11, which does not compile for Python's limited API.
+    PYBIND = "spec::pybind",
+    /// Python that imports its own kernel by name.
+    SELF_IMPORT = "spec::self_import",
+    /// Python that imports what need not be installed.
+    FOREIGN_IMPORT = "spec::foreign_import",
 }

@@ -15,7 +15,9 @@ mod dialect;
 mod edition;
 mod evaluate_launch;
 pub mod expr;
+mod headers;
 pub mod launch;
+pub(crate) mod nvcc;
 pub mod op;
 mod parse_build;
 mod parse_gradient;
@@ -24,8 +26,10 @@ mod parse_op;
 mod parse_signature;
 mod parse_tune;
 mod parse_workload;
+mod python_names;
 pub(crate) mod read;
 pub mod rules;
+pub mod scan;
 pub mod tune;
 pub(crate) mod values;
 
@@ -36,6 +40,7 @@ pub use op::OpSpec;
 pub use parse_build::parse_build;
 pub use parse_op::parse_op;
 pub use rules::{Project, check};
+pub use scan::{Sources, Unread};
 
 /// A value and the bytes of the file that it was read from.
 #[derive(Debug, Clone, PartialEq, Eq)]

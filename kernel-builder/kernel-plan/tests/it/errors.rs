@@ -1,11 +1,14 @@
 //! Every diagnostic code has a fixture that shows it, and every fixture has a snapshot.
 //!
 //! A fixture is a project in `tests/<stage>/err/<code>/`, or `<code>-<what>/` for another way to get the same code.
+//! The snapshots of `spec` are what `kernelwright check tests/spec/err/<fixture>` prints, started at the repository's
+//! root; a test of kernel-builder compares the program with the same files.
 #![expect(clippy::disallowed_methods, reason = "the fixtures are files of the repository")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use kernel_plan::diagnostic::summary;
 use kernel_plan::{spec, variant};
 
 use crate::project;
@@ -43,14 +46,15 @@ fn every_fixture_shows_its_code() {
     for (stage, _) in STAGES {
         insta::with_settings!({ snapshot_path => folder(stage), prepend_module_to_snapshot => false, omit_expression => true }, {
             for (name, path) in fixtures(stage) {
-                let problems = project::read_folder(&path).problems;
+                let problems = project::read_folder(&path, &format!("tests/{stage}/err/{name}")).problems;
                 assert!(
                     problems.iter().any(|problem| problem.code == format!("{stage}::{}", shown(&name))),
                     "{name} does not show `{stage}::{}`:\n{}",
                     shown(&name),
                     project::render(&problems)
                 );
-                insta::assert_snapshot!(name.as_str(), project::render(&problems));
+                let text = format!("{}\n{}", project::render(&problems), summary(&problems));
+                insta::assert_snapshot!(name.as_str(), text);
             }
         });
     }
@@ -69,7 +73,7 @@ fn codes_and_fixtures_are_the_same_set() {
 #[test]
 fn every_problem_says_what_to_do() {
     for (name, path) in STAGES.iter().flat_map(|(stage, _)| fixtures(stage)) {
-        for problem in project::read_folder(&path).problems {
+        for problem in project::read_folder(&path, &name).problems {
             assert!(problem.help.is_some(), "{name}: `{problem}` has no help");
             assert!(!problem.labels.is_empty(), "{name}: `{problem}` has no place");
             assert!(!problem.message.ends_with('.'), "{name}: `{problem}` ends with a full stop");

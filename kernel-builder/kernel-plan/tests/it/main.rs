@@ -7,6 +7,7 @@ mod expr;
 mod op;
 mod preference;
 mod project;
+mod rules;
 mod selector;
 mod spec;
 mod tidy;

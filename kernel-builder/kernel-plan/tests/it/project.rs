@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kernel_plan::diagnostic::{Problem, SourceFile, has_errors};
-use kernel_plan::spec::{self, BuildSpec, OpSpec, Project};
+use kernel_plan::spec::{self, BuildSpec, OpSpec, Project, Sources, Unread};
 use kernel_plan::units::{RelPath, Version};
 use kernel_plan::variant::{Cpu, Matrix, Offer, Os, Provider, Provision, Selector, select};
 use miette::{GraphicalReportHandler, GraphicalTheme};
@@ -26,13 +26,18 @@ pub(crate) struct Read {
 /// Reads every part of `text`, then applies the rules across them.
 pub(crate) fn read(text: &str) -> Read {
     let listing = part(text, "files").map(|part| part.text.clone()).unwrap_or_default();
-    let files = listing.lines().map(|line| path(line.trim_start_matches("# "))).collect();
-    judge(&files, |name| part(text, name))
+    let files: BTreeSet<_> = listing.lines().map(|line| path(line.trim_start_matches("# "))).collect();
+    judge(&files, |name| {
+        // A file that is listed and not written out is empty.
+        let empty = || files.contains(&path(name)).then(|| SourceFile::new(name, ""));
+        part(text, name).or_else(empty).ok_or(Unread::NotText)
+    })
 }
 
-/// Reads the project in a folder, then applies the rules across its files.
+/// Reads the project in a folder, then applies the rules across its files. They are called as `kernelwright check`
+/// calls them, started in the folder that `shown` starts from.
 #[expect(clippy::disallowed_methods, reason = "the fixtures are files of the repository")]
-pub(crate) fn read_folder(folder: &Path) -> Read {
+pub(crate) fn read_folder(folder: &Path, shown: &str) -> Read {
     let mut files = BTreeSet::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
@@ -46,39 +51,52 @@ pub(crate) fn read_folder(folder: &Path) -> Read {
             }
         }
     }
-    judge(&files, |name| Some(SourceFile::new(name, std::fs::read_to_string(folder.join(name)).ok()?)))
+    judge(&files, |name| {
+        let text = std::fs::read_to_string(folder.join(name)).map_err(|_| Unread::NotText)?;
+        Ok(SourceFile::new(format!("{shown}/{name}"), text))
+    })
 }
 
 fn path(text: &str) -> RelPath {
     text.parse().expect("a path in the project")
 }
 
-fn judge(files: &BTreeSet<RelPath>, text: impl Fn(&str) -> Option<Arc<SourceFile>>) -> Read {
+fn judge(files: &BTreeSet<RelPath>, text: impl Fn(&str) -> Result<Arc<SourceFile>, Unread>) -> Read {
     let mut read = Read { build: None, op: None, problems: Vec::new() };
-    if let Some(part) = text("build.toml") {
+    let mut names = (String::new(), String::new());
+    if let Ok(part) = text("build.toml") {
+        names.0.clone_from(&part.name);
         let (build, problems) = spec::parse_build(part);
         read.build = build;
         read.problems.extend(problems);
     }
-    if let Some(part) = text("op.toml") {
+    if let Ok(part) = text("op.toml") {
+        names.1.clone_from(&part.name);
         let (op, problems) = spec::parse_op(part);
         read.op = op;
         read.problems.extend(problems);
     }
+    let matrix = text("variants.toml").map(|part| Matrix::parse(&part.text));
     if let Some(build) = &read.build {
-        read.problems.extend(spec::check(&Project { build, op: read.op.as_ref(), files }));
+        let (op, sources) =
+            (read.op.as_ref(), Sources::gather(build, files, &mut |path| text(path.as_str())));
+        let own = matrix.as_ref().ok().and_then(|matrix| matrix.as_ref().ok());
+        let everybodys = Matrix::parse(VARIANTS).unwrap_or_else(|problems| panic!("{}", render(&problems)));
+        let matrix = own.unwrap_or(&everybodys);
+        read.problems.extend(spec::check(&Project { build, op, files, sources: &sources, matrix }));
     }
-    if let Some(part) = text("variants.toml") {
-        match (Matrix::parse(&part.text), &read.build) {
-            (Err(problems), _) => read.problems.extend(problems),
-            // As in the program: what has errors is not selected for.
-            (Ok(matrix), Some(build)) if !has_errors(&read.problems) => {
-                read.problems.extend(select(build, &matrix, &provision()).err());
-            }
-            (Ok(_), _) => {}
+    match (matrix, &read.build) {
+        (Ok(Err(problems)), _) => read.problems.extend(problems),
+        // As in the program: what has errors is not selected for.
+        (Ok(Ok(matrix)), Some(build)) if !has_errors(&read.problems) => {
+            read.problems.extend(select(build, &matrix, &provision()).err());
         }
+        _ => {}
     }
-    if let Some(part) = text("selector.txt") {
+    if read.build.is_some() {
+        spec::rules::in_order(&mut read.problems, &names.0, &names.1);
+    }
+    if let Ok(part) = text("selector.txt") {
         read.problems.extend(Selector::parse(part.text.trim_end()).err());
     }
     read

@@ -11,19 +11,14 @@ use crate::units::RelPath;
 use super::Project;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
-    let build = project.build;
-    let torch = build.torch();
-    let sources = torch.into_iter().flat_map(|torch| &torch.src);
-    let sources = sources.chain(build.kernels.iter().flat_map(|kernel| &kernel.src));
-    let folders = torch.into_iter().flat_map(|torch| &torch.include);
-    let folders = folders.chain(build.kernels.iter().flat_map(|kernel| &kernel.include));
-    let mut problems: Vec<_> = sources.filter_map(|path| missing_file(project, &build.file, path)).collect();
+    let files = project.named_files().into_iter();
+    let mut problems: Vec<_> = files
+        .filter(|(_, path)| project.other_case(path).is_none())
+        .filter_map(|(file, path)| missing_file(project, file, path))
+        .collect();
+    let folders = project.named_folders().into_iter();
+    let folders = folders.filter(|path| project.other_case_of_folder(path).is_none());
     problems.extend(folders.filter_map(|path| missing_folder(project, path)));
-    if let Some(op) = project.op {
-        problems.extend(missing_file(project, &op.file, &op.reference.file));
-        let launch = op.launch.as_ref();
-        problems.extend(launch.and_then(|launch| missing_file(project, &op.file, &launch.source)));
-    }
     problems
 }
 
@@ -31,13 +26,14 @@ fn missing_file(project: &Project<'_>, file: &Arc<SourceFile>, path: &Spanned<Re
     if project.files.contains(&path.value) {
         return None;
     }
-    let is_folder = project.files.iter().any(|known| known.is_under(&path.value));
-    let label = if is_folder {
-        "this is a folder; name its files".to_owned()
-    } else {
-        closest(path.as_str(), same_extension(project, path))
-            .map_or_else(|| "no such file".to_owned(), |known| format!("did you mean `{known}`?"))
-    };
+    if project.files.iter().any(|known| known.is_under(&path.value)) {
+        let message = format!("`{}` is a folder, and a file is wanted", path.value);
+        let help = "name the files in it one by one; folders with headers belong into `include`";
+        let problem = Problem::error(codes::SOURCE_MISSING, message).help(help);
+        return Some(problem.at(file, &path.span, "a folder"));
+    }
+    let label = closest(path.as_str(), same_extension(project, path))
+        .map_or_else(|| "no such file".to_owned(), |known| format!("did you mean `{known}`?"));
     let message = format!("the project has no file `{}`", path.value);
     let help = "paths start at the project's folder; add the file, or take it out of the list";
     Some(Problem::error(codes::SOURCE_MISSING, message).at(file, &path.span, label).help(help))
@@ -52,6 +48,11 @@ fn same_extension<'a>(project: &Project<'a>, path: &RelPath) -> Vec<&'a str> {
 fn missing_folder(project: &Project<'_>, path: &Spanned<RelPath>) -> Option<Problem> {
     if project.files.iter().any(|known| known.is_under(&path.value)) {
         return None;
+    }
+    if project.files.contains(&path.value) {
+        let message = format!("`{}` is a file, and a folder is wanted", path.value);
+        let problem = Problem::error(codes::SOURCE_MISSING, message).help("name the folder that it lies in");
+        return Some(problem.at(&project.build.file, &path.span, "a file"));
     }
     let parents = project.files.iter().filter_map(|known| known.as_str().rsplit_once('/'));
     let label = closest(path.as_str(), parents.map(|(folder, _)| folder))

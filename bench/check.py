@@ -1,0 +1,59 @@
+"""The record of bench/check.rs: `python3 bench/check.py > bench/results/DATE-check.json`.
+
+Runs the benchmark, in release, and prints one JSON object with what criterion found: for reading and judging a project
+of 50 files, and for the whole program on it, the median of a run with its 95% interval. Run nothing else beside it.
+"""
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMAND = ["cargo", "bench", "--quiet", "--package", "kernel-builder", "--bench", "check"]
+# The issue that asked for `check` wants a project of 50 files judged within this time.
+LIMIT_MILLISECONDS = 30
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def median(target: Path, name: str) -> dict:
+    estimate = json.loads((target / "criterion" / name / "new" / "estimates.json").read_text())["median"]
+    interval = estimate["confidence_interval"]
+    values = (estimate["point_estimate"], interval["lower_bound"], interval["upper_bound"])
+    found = [round(nanoseconds / 1e6, 3) for nanoseconds in values]
+    return dict(zip(("median_milliseconds", "low", "high"), found))
+
+
+def main() -> None:
+    subprocess.run(COMMAND, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    described = ["cargo", "metadata", "--format-version", "1", "--no-deps"]
+    target = Path(json.loads(subprocess.check_output(described, cwd=ROOT))["target_directory"])
+    commit = subprocess.check_output(["git", "describe", "--always", "--dirty", "--abbrev=40"], cwd=ROOT, text=True)
+    record = {
+        "commit": commit.strip(),
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "command": " ".join(COMMAND),
+        "machine": {
+            "processor": processor(),
+            "processors": os.cpu_count(),
+            "system": platform.platform(),
+            "load": [round(load, 2) for load in os.getloadavg()],
+        },
+        "files": 50,
+        "limit_milliseconds": LIMIT_MILLISECONDS,
+        "read and judge": median(target, "read and judge"),
+        "the whole process": median(target, "the whole process"),
+    }
+    print(json.dumps(record, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+//! A capability that the CUDA releases of the project do not compile for, at either end of their range.
+//!
+//! Never: looks at a capability that nobody knows; `unknown_capability` does.
+
+use crate::diagnostic::Problem;
+use crate::spec::build::Kernel;
+use crate::spec::nvcc::{self, Known, Releases};
+use crate::spec::{Spanned, codes};
+use crate::units::{BackendId, Capability, Version};
+
+use super::{Project, list};
+
+pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
+    project.build.kernels_of(BackendId::Cuda).flat_map(|kernel| judge(project, kernel)).collect()
+}
+
+fn judge(project: &Project<'_>, kernel: &Kernel) -> Vec<Problem> {
+    let cuda = project.cuda_of(kernel);
+    let known: Vec<_> = kernel
+        .cuda_capabilities
+        .iter()
+        .filter_map(|capability| match nvcc::releases(capability.value) {
+            Known::In(releases) => Some((capability, releases)),
+            Known::NoSuffix | Known::Nowhere => None,
+        })
+        .collect();
+    if cuda.is_empty() || known.len() < kernel.cuda_capabilities.len() {
+        // Nothing to compare with, or reported already.
+        return Vec::new();
+    }
+    let mut problems: Vec<_> = known
+        .iter()
+        .filter_map(|(capability, releases)| {
+            let without: Vec<_> = cuda.iter().copied().filter(|cuda| !releases.contain(*cuda)).collect();
+            match without.len() {
+                0 => None,
+                count if count == cuda.len() => Some(never(project, capability, *releases, &cuda)),
+                _ => Some(sometimes(project, capability, *releases, &without)),
+            }
+        })
+        .collect();
+    let useful = known.iter().any(|(_, releases)| cuda.iter().any(|cuda| releases.contain(*cuda)));
+    let empty = cuda.iter().find(|cuda| !known.iter().any(|(_, releases)| releases.contain(**cuda)));
+    if let (true, Some(empty), Some((first, _))) = (useful, empty, known.first()) {
+        let message =
+            format!("CUDA {empty} compiles for none of the capabilities of kernel `{}`", kernel.name.value);
+        problems.push(
+            Problem::error(codes::CAPABILITY_TOOLKIT, message)
+                .at(&project.build.file, &first.span, "this one and those beside it")
+                .help(format!(
+                    "add a capability that it knows, or leave CUDA {empty} out by `minver` or `maxver` under \
+                     [general.cuda]"
+                )),
+        );
+    }
+    problems
+}
+
+fn never(
+    project: &Project<'_>,
+    capability: &Spanned<Capability>,
+    releases: Releases,
+    cuda: &[Version],
+) -> Problem {
+    let message = format!("no CUDA that the project is built with compiles for {}", capability.number());
+    Problem::error(codes::CAPABILITY_TOOLKIT, message)
+        .at(&project.build.file, &capability.span, wanted(releases, cuda))
+        .help(format!("it is built with CUDA {}; remove the capability, or change the range", list(cuda)))
+}
+
+fn sometimes(
+    project: &Project<'_>,
+    capability: &Spanned<Capability>,
+    releases: Releases,
+    without: &[Version],
+) -> Problem {
+    let number = capability.number();
+    let verb = if without.len() == 1 { "does" } else { "do" };
+    let message = format!("CUDA {} {verb} not compile for {number}", list(without));
+    Problem::note(codes::CAPABILITY_TOOLKIT, message)
+        .at(&project.build.file, &capability.span, wanted(releases, without))
+        .help(format!(
+            "builds for CUDA {} have no code for {number}; `minver` and `maxver` under [general.cuda] leave them out",
+            list(without)
+        ))
+}
+
+/// The end of the range that `cuda` is beyond.
+fn wanted(releases: Releases, cuda: &[Version]) -> String {
+    let too_old = cuda.iter().any(|cuda| *cuda < releases.first);
+    let last = releases.last.filter(|last| cuda.iter().any(|cuda| cuda > last));
+    match (too_old, last) {
+        (true, Some(last)) => format!("needs CUDA {} to {last}", releases.first),
+        (false, Some(last)) => format!("the last CUDA that knows it is {last}"),
+        _ => format!("the first CUDA that knows it is {}", releases.first),
+    }
+}

@@ -1,0 +1,63 @@
+//! Python of the kernel that imports what need not be installed where the kernel is loaded.
+//!
+//! What a kernel may import: the standard library, torch, itself, and what `python-depends` names (the requirements of
+//! huggingface/kernels, docs/source/kernel-requirements.md); Triton too, where torch brings it, and the client.
+//! Never: objects to an import that may fail or depends on something.
+
+use std::collections::BTreeSet;
+
+use crate::diagnostic::Problem;
+use crate::spec::codes;
+use crate::spec::python_names::{dependency_of, is_always_there};
+use crate::spec::scan::python::Place;
+
+use super::{Project, once};
+
+pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
+    let general = &project.build.general;
+    let named: BTreeSet<String> = general
+        .python_depends
+        .iter()
+        .chain(general.backend_depends.iter().flat_map(|depends| &depends.python))
+        .map(|name| name.value.to_string())
+        .collect();
+    let own = general.name.module();
+    let mut problems = Vec::new();
+    for (path, file, python) in project.sources.python() {
+        let mut told = BTreeSet::new();
+        for import in
+            python.imports.iter().filter(|import| !import.relative && import.place <= Place::Function)
+        {
+            let module = import.module.split('.').next().unwrap_or_default();
+            let dependency = dependency_of(module);
+            let for_tvm = module == "tvm_ffi" && path.as_str().starts_with("tvm-ffi-ext/");
+            if module == own
+                || for_tvm
+                || is_always_there(module, |backend| project.build.declares(backend))
+                || dependency.is_some_and(|(name, _)| named.contains(name))
+                || !told.insert(module)
+            {
+                continue;
+            }
+            let help = match dependency {
+                Some((name, None)) => format!("add \"{name}\" to `python-depends` under [general]"),
+                Some((name, Some(backend))) => {
+                    format!("add \"{name}\" to `python-depends` under [general.{backend}]")
+                }
+                None => {
+                    "a kernel imports the standard library, torch and what `python-depends` names; do without it, or \
+                     import it inside `try`"
+                        .to_owned()
+                }
+            };
+            let message = format!("nothing promises that `{module}` is installed where the kernel is loaded");
+            let (problem, label) = if import.place == Place::Plain {
+                (Problem::warning(codes::FOREIGN_IMPORT, message), "imported when the kernel is loaded")
+            } else {
+                (Problem::note(codes::FOREIGN_IMPORT, message), "imported when this function is called")
+            };
+            problems.push(problem.help(help).at(file, &import.span, label));
+        }
+    }
+    once(problems)
+}

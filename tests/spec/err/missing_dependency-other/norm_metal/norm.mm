@@ -1,0 +1,3 @@
+#include <torch/all.h>
+#import <Metal/Metal.h>
+#include <Metal/Metal.hpp>

@@ -1,0 +1,2 @@
+#include <torch/all.h>
+#include <cute/tensor.hpp>
