@@ -28,6 +28,8 @@ fn judge(project: &Project<'_>, kernel: &Kernel) -> Vec<Problem> {
         // Nothing to compare with, or reported already.
         return Vec::new();
     }
+    let range = &project.build.general.cuda;
+    let chosen = range.min.is_some() || range.max.is_some() || kernel.cuda_minver.is_some();
     let mut problems: Vec<_> = known
         .iter()
         .filter_map(|(capability, releases)| {
@@ -35,6 +37,8 @@ fn judge(project: &Project<'_>, kernel: &Kernel) -> Vec<Problem> {
             match without.len() {
                 0 => None,
                 count if count == cuda.len() => Some(never(project, capability, *releases, &cuda)),
+                // Who names no release gets the code that each has: that old ones lack new GPUs is no news.
+                _ if !chosen => None,
                 _ => Some(sometimes(project, capability, *releases, &without)),
             }
         })
