@@ -9,7 +9,7 @@ use crate::backend::backend_of;
 use crate::diagnostic::Problem;
 use crate::spec::BuildSpec;
 use crate::spec::build::{self, Kernel};
-use crate::units::{BackendId, Capability, CapabilitySuffix, Version};
+use crate::units::BackendId;
 
 use super::{
     Abi, Compiled, Framework, Matrix, Missing, Provider, Provision, Refusal, Row, Toolkit, Torch, Variant,
@@ -163,29 +163,9 @@ type Work = Vec<(String, Vec<String>)>;
 fn work(spec: &BuildSpec, toolkit: Toolkit) -> Work {
     let kernels = spec.kernels_of(toolkit.id()).filter(|kernel| compiled_with(kernel, toolkit));
     let capabilities = |kernel: &Kernel| {
-        let mut listed =
-            backend_of(toolkit).map(|backend| backend.capabilities(kernel, toolkit)).unwrap_or_default();
-        listed.retain(|capability| has_code(toolkit, capability));
-        listed
+        backend_of(toolkit).map(|backend| backend.capabilities(kernel, toolkit)).unwrap_or_default()
     };
     kernels.map(|kernel| (kernel.name.value.to_string(), capabilities(kernel))).collect()
-}
-
-/// Whether the toolkit is new enough for a capability that came after CUDA 12.0.
-///
-/// Source: release notes of CUDA 12.8, 12.9 and 13.0.
-fn has_code(toolkit: Toolkit, capability: &str) -> bool {
-    let (Toolkit::Cuda(cuda), Ok(capability)) = (toolkit, capability.parse::<Capability>()) else {
-        return true;
-    };
-    let first = match (capability.major, capability.minor) {
-        (8, 8) | (11, _) => Version::new(13, 0),
-        (10, 3) | (12, 1) => Version::new(12, 9),
-        (10 | 12, _) if capability.suffix == CapabilitySuffix::F => Version::new(12, 9),
-        (10 | 12, _) => Version::new(12, 8),
-        _ => return true,
-    };
-    cuda >= first
 }
 
 /// `cuda-minver`: below it a section is left out, as the format defines.
