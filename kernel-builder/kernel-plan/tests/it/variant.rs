@@ -368,3 +368,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_tvm_ffi_project_gets_the_rows_of_tvm_ffi() {
+    let framework = "[tvm-ffi]\nsrc = [\"tvm-ffi-ext/a.cpp\"]";
+    let build = project("\"cpu\", \"cuda\", \"rocm\"", framework, &["cpu", "cuda"]);
+    assert_eq!(
+        right(&build),
+        ["tvm-ffi01-cpu-x86_64-linux", "tvm-ffi01-cu126-x86_64-linux", "tvm-ffi01-cu130-x86_64-linux"]
+    );
+    let problem = select(&build, &matrix(), &provision()).expect_err("nothing");
+    assert_eq!(problem.code, "variant::not_buildable");
+    assert!(problem.help.expect("help").contains("this version builds nothing for tvm-ffi"));
+}
