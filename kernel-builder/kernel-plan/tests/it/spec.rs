@@ -1,5 +1,6 @@
 //! Files without a problem: what is read, and the concrete calls that follow.
 
+use kernel_plan::diagnostic::Severity;
 use kernel_plan::spec::op::{Device, Purpose};
 use kernel_plan::spec::{self, build::StableAbi};
 use kernel_plan::units::{BackendId, FileExtension};
@@ -15,7 +16,10 @@ const TVM_FFI: &str = include_str!("../spec/ok/tvm_ffi.toml");
 #[test]
 fn good_projects_have_no_problem() {
     for text in [RMS_NORM, EVERY_KEY, NOARCH, TVM_FFI] {
-        assert_eq!(render(&read(text).problems), "");
+        let mut problems = read(text).problems;
+        // Notes are no problem: what names CUDA releases is told which of its capabilities each lacks.
+        problems.retain(|problem| problem.severity != Severity::Note);
+        assert_eq!(render(&problems), "");
     }
 }
 
