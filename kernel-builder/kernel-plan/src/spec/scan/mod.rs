@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::diagnostic::SourceFile;
 use crate::units::{BackendId, RelPath};
 
+use super::build::Framework;
 use super::{BuildSpec, Spanned};
 
 mod condition;
@@ -229,7 +230,9 @@ pub(crate) fn sections(build: &BuildSpec) -> impl Iterator<Item = Section<'_>> {
 
 /// The binding's section, where the project has one.
 pub(crate) fn binding(build: &BuildSpec) -> Option<Section<'_>> {
-    build.torch().map(|torch| Section { src: &torch.src, include: &torch.include })
+    let framework = &build.framework;
+    let compiled = !matches!(framework, Framework::TorchNoarch(_));
+    compiled.then(|| Section { src: framework.src(), include: framework.include() })
 }
 
 /// A kernel's section.
