@@ -16,6 +16,7 @@ mod parse_op;
 mod parse_workload;
 pub(crate) mod read;
 pub mod rules;
+pub mod update;
 pub(crate) mod values;
 
 pub use build::BuildSpec;
@@ -23,6 +24,7 @@ pub use op::OpSpec;
 pub use parse_build::parse_build;
 pub use parse_op::parse_op;
 pub use rules::{Project, check};
+pub use update::update;
 
 /// A value and the bytes of the file that it was read from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,4 +6,5 @@ mod project;
 mod spec;
 mod tidy;
 mod units;
+mod update;
 mod variant;
