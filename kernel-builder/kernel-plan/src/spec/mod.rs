@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 pub mod build;
 mod cases;
 pub mod codes;
+mod edition;
 pub mod op;
 mod parse_build;
 mod parse_op;
@@ -20,6 +21,7 @@ pub mod update;
 pub(crate) mod values;
 
 pub use build::BuildSpec;
+pub use edition::{Edition, edition};
 pub use op::OpSpec;
 pub use parse_build::parse_build;
 pub use parse_op::parse_op;
