@@ -7,4 +7,5 @@ mod spec;
 mod tidy;
 mod units;
 mod update;
+mod update_drawn;
 mod variant;

@@ -26,12 +26,16 @@ fn updated(text: &str, license: Option<&str>) -> Update {
 
 /// What is told of the changes.
 fn changes(update: &Update) -> String {
-    let tell = |change: &spec::update::Change| {
-        let old = change.old.as_ref().map(|old| format!("{:2} - {old}\n", change.line)).unwrap_or_default();
-        let new = change.new.as_ref().map(|new| format!("{:2} + {new}\n", change.line)).unwrap_or_default();
-        old + &new
-    };
-    format!("edition {}\n{}", update.from, update.changes.iter().map(tell).collect::<String>())
+    let mut told = format!("{}\n", update.from);
+    for change in &update.changes {
+        for (sign, text) in [('-', &change.old), ('+', &change.new)] {
+            if let Some(text) = text {
+                told += format!("{:2} {sign} {text}", change.line).trim_end();
+                told += "\n";
+            }
+        }
+    }
+    told
 }
 
 const EDITION_4: &str = r#"# A kernel.
@@ -101,7 +105,7 @@ fn edition_3_gets_what_edition_5_requires() {
      3 + version = 1
      4 + edition = 5
      5 + license = "Apache-2.0"
-     9 + 
+     9 +
     10 + [torch-noarch]
     "#);
 }
@@ -170,4 +174,176 @@ fn what_only_its_author_knows_is_asked_for() {
        ╰────
       help: add it under [general], or give it: kernelwright update --license Apache-2.0
     "#);
+}
+
+#[test]
+fn edition_2_is_rewritten_in_place() {
+    let text = r#"[general]
+name = "fast-norm"
+universal = false # not noarch
+cuda-minver = "12.4" # since
+cuda-maxver = "12.9"
+python-depends = ["nvidia-cutlass-dsl"]
+
+[torch]
+
+[kernel.a]
+backend = "rocm"
+[kernel.b]
+backend = "cuda"
+"#;
+    insta::assert_snapshot!(changes(&updated(text, Some("MIT"))), @r#"
+    edition 2
+     3 + version = 1
+     4 + edition = 5
+     5 + license = "MIT"
+     6 - universal = false # not noarch
+     6 + backends = ["cuda", "rocm"] # not noarch
+     7 - cuda-minver = "12.4" # since
+     7 + cuda.minver = "12.4" # since
+     8 - cuda-maxver = "12.9"
+     8 + cuda.maxver = "12.9"
+     9 - python-depends = ["nvidia-cutlass-dsl"]
+     9 + cuda.python-depends = ["nvidia-cutlass-dsl"]
+    "#);
+    let universal = "[general]\nname = \"x-y\"\nuniversal = true\n[torch]\n";
+    insta::assert_snapshot!(changes(&updated(universal, Some("MIT"))), @r#"
+    edition 2
+     3 + version = 1
+     4 + edition = 5
+     5 + license = "MIT"
+     6 - universal = true
+     6 + backends = ["cann", "cpu", "cuda", "metal", "neuron", "rocm", "xpu"]
+    "#);
+}
+
+#[test]
+fn edition_1_is_split_by_backend() {
+    let text = r#"[general]
+name = "fast-norm"
+
+[torch]
+universal = false # not noarch
+src = ["binding.cpp"]
+
+[kernel.plain]
+depends = ["torch"] # alone
+src = ["a.cu"]
+
+[kernel.both]
+language = "cuda-hipify" # two
+cuda-capabilities = ["9.0"]
+rocm-archs = ["gfx942"]
+depends = []
+src = [
+  "b.cu", # the one
+]
+
+[kernel.apple]
+language = 'metal'
+depends = []
+src = ["c.metal"]
+"#;
+    insta::assert_snapshot!(changes(&updated(text, Some("MIT"))), @r#"
+    edition 1
+     3 + version = 1
+     4 + edition = 5
+     5 + license = "MIT"
+     6 + backends = ["cuda", "metal", "rocm"]
+     9 - universal = false # not noarch
+     9 + # not noarch
+    14 + backend = "cuda"
+    18 - language = "cuda-hipify" # two
+    18 + backend = "cuda" # two
+    20 - rocm-archs = ["gfx942"]
+    26 - language = 'metal'
+    26 + backend = "metal"
+    29 +
+    30 + [kernel.both_rocm]
+    31 + backend = "rocm"
+    32 + depends = []
+    33 + src = [
+    34 +   "b.cu", # the one
+    35 + ]
+    36 + rocm-archs = ["gfx942"]
+    "#);
+}
+
+#[test]
+fn what_cannot_be_told_of_old_editions_is_asked_for() {
+    let both = "[general]\nname = \"x-y\"\ncuda-minver = \"12.4\"\npython-depends = [\"einops\", \"nvidia-cutlass-dsl\"]\n";
+    insta::assert_snapshot!(refusal(both), @r#"
+    spec::missing_key
+
+      × `general` has no `license`, which edition 5 requires
+       ╭─[build.toml:1:2]
+     1 │ [general]
+       ·  ───┬───
+       ·     ╰── `license` is missing
+     2 │ name = "x-y"
+       ╰────
+      help: add it under [general], or give it: kernelwright update --license Apache-2.0
+
+    spec::missing_key
+
+      × nothing in the file says for which backends the kernel is
+       ╭─[build.toml:1:2]
+     1 │ [general]
+       ·  ───┬───
+       ·     ╰── `backends` is missing
+     2 │ name = "x-y"
+       ╰────
+      help: add them under [general], for example: backends = ["cuda"]
+
+    spec::edition
+
+      × `nvidia-cutlass-dsl` stands among packages that are not of CUDA alone
+       ╭─[build.toml:4:18]
+     3 │ cuda-minver = "12.4"
+     4 │ python-depends = ["einops", "nvidia-cutlass-dsl"]
+       ·                  ────────────────┬───────────────
+       ·                                  ╰── two kinds of packages
+       ╰────
+      help: move it to a line of its own: cuda.python-depends = ["nvidia-cutlass-dsl"]
+    "#);
+    let inline = "general = { name = \"x-y\", license = \"MIT\" }\ntorch = {}\n\
+                  kernel = { a = { language = \"cuda-hipify\", depends = [], src = [] } }\n";
+    insta::assert_snapshot!(refusal(inline), @r#"
+    spec::edition
+
+      × what edition 5 wants cannot be added to the file as it is written
+       ╭─[build.toml:1:1]
+     1 │ general = { name = "x-y", license = "MIT" }
+       · ───┬───
+       ·    ╰── a section, or the tables below it
+     2 │ torch = {}
+       ╰────
+      help: write its tables as sections, [general] and [kernel.NAME], and try again
+    "#);
+    insta::assert_snapshot!(refusal("[general]\nname = \"x-y\"\nedition = 7\n"), @r#"
+    spec::edition
+
+      × build.toml is of edition 7, and this version knows editions 1 to 5
+       ╭─[build.toml:3:11]
+     2 │ name = "x-y"
+     3 │ edition = 7
+       ·           ┬
+       ·           ╰── not one of them
+       ╰────
+      help: use a newer kernelwright for a newer edition
+    "#);
+}
+
+#[test]
+fn an_entry_of_an_inline_table_is_taken_out() {
+    for (before, after) in [
+        ("{ universal = true }", "{  }"),
+        ("{ universal = true, src = [] }", "{ src = [] }"),
+        ("{ src = [], universal = true }", "{ src = [] }"),
+    ] {
+        let text =
+            format!("torch = {before}\n[general]\nname = \"x-y\"\nlicense = \"MIT\"\nbackends = [\"cpu\"]\n");
+        let update = updated(&text, None);
+        assert!(update.text.starts_with(&format!("torch = {after}\n")), "{}", update.text);
+    }
 }

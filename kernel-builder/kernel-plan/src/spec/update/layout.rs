@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use toml_edit::{Item, TableLike};
+use toml_edit::Item;
 
 use super::Change;
 
@@ -23,8 +23,7 @@ pub(super) struct Entry {
 
 /// The entry of `key` in `table`, unless it is a `[section]` or a group of dotted keys.
 pub(super) fn entry(table: &Item, key: &str) -> Option<Entry> {
-    let like: &dyn TableLike = table.as_table_like()?;
-    let (name, item) = like.get_key_value(key)?;
+    let (name, item) = table.as_table_like()?.get_key_value(key)?;
     let value = item.as_value()?.span()?;
     Some(Entry { key: name.span()?, value, inline: table.is_inline_table() })
 }
@@ -34,11 +33,18 @@ pub(super) struct Draft<'a> {
     text: &'a str,
     /// What to put in the place of what, in the bytes of `text`; none overlap.
     edits: Vec<(Range<usize>, String)>,
+    /// The lines of each section to add at the end.
+    sections: Vec<Vec<String>>,
 }
 
 impl<'a> Draft<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, edits: Vec::new() }
+        Self { text, edits: Vec::new(), sections: Vec::new() }
+    }
+
+    /// The text at a place.
+    pub(super) fn at(&self, place: Range<usize>) -> &'a str {
+        &self.text[place]
     }
 
     /// Puts other text in the place of some.
@@ -65,17 +71,59 @@ impl<'a> Draft<'a> {
         self.replace(place..place, added);
     }
 
-    /// Adds a `[section]` without entries at the end.
-    pub(super) fn add_section(&mut self, name: &str) {
+    /// Takes an entry out. A comment behind it stays where it is.
+    pub(super) fn remove(&mut self, entry: &Entry) {
+        if entry.inline {
+            let (start, end) = (entry.key.start, entry.value.end);
+            let (before, after) = (&self.text[..start], &self.text[end..]);
+            let rest = after.trim_start();
+            let place = if let Some(rest) = rest.strip_prefix(',') {
+                start..self.text.len() - rest.trim_start_matches(' ').len()
+            } else if let Some(kept) = before.trim_end().strip_suffix(',') {
+                kept.len()..end
+            } else {
+                start..end
+            };
+            return self.replace(place, "");
+        }
+        let start = self.line_start(entry.key.start);
+        let end = self.line_end(entry.value.end);
+        let rest = self.text[entry.value.end..end].trim();
+        if rest.is_empty() {
+            // With its newline; the last line takes the one before it.
+            let next = self.text[end..].find('\n').map(|newline| end + newline + 1);
+            let place = next.map_or(start.saturating_sub(1)..end, |next| start..next);
+            self.replace(place, "");
+        } else {
+            self.replace(entry.key.start..end, rest);
+        }
+    }
+
+    /// Adds a `[section]` at the end.
+    pub(super) fn add_section(&mut self, name: &str, entries: &[(&str, String)]) {
+        let mut lines = vec![format!("[{name}]")];
+        lines.extend(entries.iter().map(|(key, value)| format!("{key} = {value}")));
+        self.sections.push(lines);
+    }
+
+    /// The edit that adds the new sections, each behind an empty line.
+    fn add_sections(&mut self) {
+        if self.sections.is_empty() {
+            return;
+        }
         let newline = self.newline(0);
         let end = self.text.len();
+        let lines: Vec<String> =
+            self.sections.drain(..).flat_map(|lines| [vec![String::new()], lines].concat()).collect();
+        let lines = lines.join(newline);
         let ends_its_line = self.text.is_empty() || self.text.ends_with('\n');
-        let (before, after) = if ends_its_line { ("", newline) } else { (newline, "") };
-        self.replace(end..end, format!("{before}{newline}[{name}]{after}"));
+        let text = if ends_its_line { format!("{lines}{newline}") } else { format!("{newline}{lines}") };
+        self.replace(end..end, text);
     }
 
     /// The changed text, and what is different by line.
     pub(super) fn finish(mut self) -> (String, Vec<Change>) {
+        self.add_sections();
         self.edits.sort_by_key(|(place, _)| (place.start, place.end));
         let mut text = String::with_capacity(self.text.len());
         let (mut changes, mut done) = (Vec::new(), 0);
@@ -142,6 +190,8 @@ fn by_line(line: usize, old: &str, new: &str) -> Vec<Change> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
     let (old, new) = (&old[same..], &new[same..]);
+    let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
+    let (old, new) = (&old[..old.len() - tail], &new[..new.len() - tail]);
     (0..old.len().max(new.len()))
         .map(|index| Change {
             line: line + same + index.min(new.len()),

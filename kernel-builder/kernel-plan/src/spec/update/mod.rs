@@ -1,27 +1,30 @@
 //! Brings build.toml of an older edition to edition 5.
 //!
-//! Owns: what an older edition lacks, by the rules of Hugging Face's kernels-data (config/v3.rs, v4.rs).
+//! Owns: what an older edition lacks, by the rules of Hugging Face's kernels-data (config/v1.rs to v4.rs).
 //! Never: changes a byte that the update does not need, and never judges the rest of the file.
 
+use std::ops::Range;
 use std::sync::Arc;
+
+use toml::de::DeTable;
 
 use crate::diagnostic::{Problem, SourceFile, has_errors};
 
-use super::codes;
 use super::read::{self, Table};
+use super::{Edition, codes, edition};
 use layout::{Draft, entry};
 
 mod layout;
 mod older;
 
-/// The edition that is written.
-pub const EDITION: u64 = 5;
+/// The number of the edition that is written.
+const WANTED: u64 = Edition::Five.number();
 
 /// build.toml in edition 5.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
     /// The edition that the file was of.
-    pub from: u64,
+    pub from: Edition,
     /// The whole new text; the old one when nothing changes.
     pub text: String,
     /// What is different, in the order of the file; empty when the file is of edition 5.
@@ -55,25 +58,25 @@ pub fn update(file: &Arc<SourceFile>, license: Option<&str>) -> Result<Update, V
 
 fn plan(mut root: Table<'_>, file: &Arc<SourceFile>, license: Option<&str>) -> Option<Update> {
     let mut general = root.require_table("general", "[general] with name and backends")?;
-    let written = match general.node("edition") {
+    let number = match general.node("edition") {
         Some(node) => Some(node.read::<u64>()?),
         None => None,
     };
-    if written.as_ref().is_some_and(|written| written.value == EDITION) {
-        return Some(Update { from: EDITION, text: file.text.clone(), changes: Vec::new() });
-    }
-    if let Some(newer) = written.as_ref().filter(|written| written.value > EDITION) {
-        let message =
-            format!("build.toml is of edition {}, and this version writes edition {EDITION}", newer.value);
-        let problem = Problem::error(codes::EDITION, message).help("use a newer kernelwright");
-        general.report(problem, &newer.span, "a newer edition");
+    let Some(from) = edition(&file.text).filter(|found| *found <= Edition::Five) else {
+        let span = number.as_ref().map_or_else(|| general.place(), |number| number.span.clone());
+        let found =
+            number.map_or_else(|| "another edition".to_owned(), |number| format!("edition {}", number.value));
+        let message = format!("build.toml is of {found}, and this version knows editions 1 to {WANTED}");
+        let problem =
+            Problem::error(codes::EDITION, message).help("use a newer kernelwright for a newer edition");
+        general.report(problem, &span, "not one of them");
         return None;
+    };
+    if from == Edition::Five {
+        return Some(Update { from, text: file.text.clone(), changes: Vec::new() });
     }
     let name = general.require::<String>("name", "name = \"fast-norm\"");
-    older::refuse(&mut root, &mut general);
-    let has_version = general.node("version").is_some();
     let has_license = general.node("license").is_some();
-    let has_framework = FRAMEWORKS.iter().any(|name| root.node(name).is_some());
     if !has_license && license.is_none() {
         let problem =
             Problem::error(codes::MISSING_KEY, "`general` has no `license`, which edition 5 requires")
@@ -81,41 +84,62 @@ fn plan(mut root: Table<'_>, file: &Arc<SourceFile>, license: Option<&str>) -> O
         general.report(problem, &general.place(), "`license` is missing");
     }
     name?;
+    let license = license.filter(|_| !has_license);
+    let (text, changes) = rewrite(&general, file, from, number.map(|number| number.span), license)
+        .filter(|(text, _)| DeTable::parse(text).is_ok())
+        .or_else(|| {
+            let message = "what edition 5 wants cannot be added to the file as it is written";
+            let problem = Problem::error(codes::EDITION, message)
+                .help("write its tables as sections, [general] and [kernel.NAME], and try again");
+            general.report(problem, &general.place(), "a section, or the tables below it");
+            None
+        })?;
+    Some(Update { from, text, changes })
+}
 
-    let document = toml_edit::Document::parse(file.text.as_str()).ok();
-    let section = document.as_ref().and_then(|document| document.get("general"));
-    let Some(mut anchor) = section.and_then(|section| entry(section, "name")) else {
-        let problem = Problem::error(codes::SYNTAX, "`general.name` stands in a way that cannot be edited")
-            .help("write it as `name = \"...\"` under [general]");
-        general.report(problem, &general.place(), "in this section");
-        return None;
-    };
+/// The new text. `None`: something has no place of its own in the text.
+fn rewrite(
+    general: &Table<'_>,
+    file: &Arc<SourceFile>,
+    from: Edition,
+    number: Option<Range<usize>>,
+    license: Option<&str>,
+) -> Option<(String, Vec<Change>)> {
+    let document = toml_edit::Document::parse(file.text.as_str()).ok()?;
+    let root = document.as_table();
+    let section = root.get("general")?;
     let mut draft = Draft::new(&file.text);
+    let mut anchor = entry(section, "name")?;
     let mut missing = Vec::new();
-    if has_version {
-        anchor = section.and_then(|section| entry(section, "version")).unwrap_or(anchor);
+    if section.get("version").is_some() {
+        anchor = entry(section, "version").unwrap_or(anchor);
     } else {
         // The default of Hugging Face's update.
         missing.push(("version", "1".to_owned()));
     }
-    match &written {
-        Some(written) => draft.replace(written.span.clone(), EDITION.to_string()),
-        None => missing.push(("edition", EDITION.to_string())),
+    match number {
+        Some(span) => draft.replace(span, WANTED.to_string()),
+        None => missing.push(("edition", WANTED.to_string())),
     }
-    if let Some(license) = license.filter(|_| !has_license) {
-        missing.push(("license", toml::Value::from(license).to_string()));
-    }
+    missing.extend(license.map(|license| ("license", quoted(license))));
+    let backends = match from {
+        Edition::One => older::one(root, general, &mut draft),
+        Edition::Two => older::two(root, general, &mut draft),
+        _ => None,
+    };
+    missing.extend(backends.map(|backends| ("backends", backends)));
     if !missing.is_empty() {
         draft.add_after(&anchor, &missing);
     }
-    if !has_framework {
-        draft.add_section("torch-noarch");
+    // Editions 1 and 2 required a framework: there, its absence means nothing.
+    let has_framework = ["torch", "torch-noarch", "tvm-ffi"].iter().any(|name| root.contains_key(name));
+    if !has_framework && from >= Edition::Three {
+        draft.add_section("torch-noarch", &[]);
     }
-    let (text, changes) = draft.finish();
-    let complete = has_version && has_license && has_framework;
-    let from = written.map_or(if complete { 4 } else { 3 }, |written| written.value);
-    Some(Update { from, text, changes })
+    Some(draft.finish())
 }
 
-/// The sections of which edition 5 wants one.
-const FRAMEWORKS: [&str; 3] = ["torch", "torch-noarch", "tvm-ffi"];
+/// A text as a TOML string.
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
