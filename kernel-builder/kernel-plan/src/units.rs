@@ -215,6 +215,12 @@ macro_rules! named_values {
 
 pub(crate) use named_values;
 
+mod hub;
+mod rocm;
+
+pub use hub::{FileExtension, GitRef, GitUrl, License, PythonDependency, RepoId};
+pub use rocm::RocmArch;
+
 named_values!(
     /// The element type of a tensor.
     Dtype, "a dtype", {

@@ -165,16 +165,14 @@ impl Project {
         self.op.as_ref().ok_or_else(|| ProjectError::NoOp { dir: self.dir.clone(), step }.into())
     }
 
-    /// The files that are shipped in the Python package: those of `torch-ext/<module>` with an extension of `pyext`.
+    /// The files that are shipped in the Python package: those of the framework's folder, `torch-ext/<module>` or
+    /// `tvm-ffi-ext/<module>`, with an extension of `pyext`.
     pub fn python_files(&self) -> Vec<RelPath> {
-        let folder = format!("torch-ext/{}/", self.build.general.name.module());
-        let wanted = match &self.build.framework {
-            spec::build::Framework::Torch(torch) => &torch.pyext,
-            spec::build::Framework::TorchNoarch(noarch) => &noarch.pyext,
-        };
+        let framework = &self.build.framework;
+        let folder = format!("{}/{}/", framework.folder(), self.build.general.name.module());
         let shipped = |path: &&RelPath| {
             path.as_str().starts_with(&folder)
-                && path.extension().is_some_and(|ending| wanted.iter().any(|wanted| wanted == ending))
+                && framework.pyext().iter().any(|extension| extension.is_of(path))
         };
         self.files.iter().filter(shipped).cloned().collect()
     }

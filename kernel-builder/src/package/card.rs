@@ -32,7 +32,7 @@ fn default_head(contents: &Contents<'_>) -> String {
         contents.op.and_then(|op| op.description.as_ref()).map_or("", |text| text.value.as_str());
     format!(
         "---\nlibrary_name: kernels\nlicense: {}\ntags:\n- kernel\n---\n\n# {}\n\n{description}\n",
-        general.license.value.to_lowercase(),
+        general.license.as_str().to_lowercase(),
         general.name.as_str(),
     )
 }

@@ -6,7 +6,10 @@
 use std::sync::Arc;
 
 use crate::diagnostic::SourceFile;
-use crate::units::{BackendId, Capability, KernelName, RelPath, SectionName, UnitError, Version};
+use crate::units::{
+    BackendId, Capability, FileExtension, GitRef, GitUrl, KernelName, License, PythonDependency, RelPath,
+    RepoId, RocmArch, SectionName, UnitError, Version,
+};
 
 use super::Spanned;
 
@@ -17,7 +20,7 @@ pub struct BuildSpec {
     pub file: Arc<SourceFile>,
     /// `[general]`.
     pub general: General,
-    /// `[torch]` or `[torch-noarch]`.
+    /// `[torch]`, `[torch-noarch]` or `[tvm-ffi]`.
     pub framework: Framework,
     /// `[kernel.NAME]`, in file order.
     pub kernels: Vec<Kernel>,
@@ -34,11 +37,11 @@ impl BuildSpec {
         self.kernels.iter().filter(move |kernel| kernel.backend.value == backend)
     }
 
-    /// `[torch]`, where the project has compiled code.
+    /// `[torch]`, where the project has compiled code for PyTorch.
     pub fn torch(&self) -> Option<&Torch> {
         match &self.framework {
             Framework::Torch(torch) => Some(torch),
-            Framework::TorchNoarch(_) => None,
+            Framework::TorchNoarch(_) | Framework::TvmFfi(_) => None,
         }
     }
 }
@@ -50,16 +53,16 @@ pub struct General {
     pub name: Spanned<KernelName>,
     /// Major version of the API; 0 is alpha.
     pub version: Spanned<u64>,
-    /// Free text, usually an SPDX expression.
-    pub license: Spanned<String>,
+    /// Usually an SPDX expression.
+    pub license: Spanned<License>,
     /// What the kernel is made for, as written (duplicates are a problem of their own).
     pub backends: Spanned<Vec<Spanned<BackendId>>>,
     /// Git address of the project that the kernel comes from.
-    pub upstream: Option<Spanned<String>>,
+    pub upstream: Option<Spanned<GitUrl>>,
     /// Git address of this project.
-    pub source: Option<Spanned<String>>,
+    pub source: Option<Spanned<GitUrl>>,
     /// Python packages that the kernel imports.
-    pub python_depends: Vec<Spanned<String>>,
+    pub python_depends: Vec<Spanned<PythonDependency>>,
     /// Kernels of the hub that the kernel loads.
     pub kernel_depends: Vec<KernelDepend>,
     /// `[general.hub]`.
@@ -73,8 +76,8 @@ pub struct General {
 /// A kernel of the hub that this one needs.
 #[derive(Debug, Clone)]
 pub struct KernelDepend {
-    /// `owner/name` on the hub.
-    pub repo_id: Spanned<String>,
+    /// Where it is on the hub.
+    pub repo_id: Spanned<RepoId>,
     /// Which of its versions.
     pub pin: KernelPin,
 }
@@ -85,16 +88,16 @@ pub enum KernelPin {
     /// `version = 1`.
     Version(u64),
     /// `revision = "..."`, a branch, tag or commit.
-    Revision(String),
+    Revision(GitRef),
 }
 
 /// `[general.hub]`: where the kernel is published.
 #[derive(Debug, Clone, Default)]
 pub struct Hub {
     /// `owner/name`.
-    pub repo_id: Option<Spanned<String>>,
+    pub repo_id: Option<Spanned<RepoId>>,
     /// The branch; `v<version>` when absent.
-    pub branch: Option<Spanned<String>>,
+    pub branch: Option<Spanned<GitRef>>,
 }
 
 /// What one backend needs beyond the whole kernel's dependencies.
@@ -103,7 +106,7 @@ pub struct BackendDepends {
     /// The backend.
     pub backend: BackendId,
     /// Python packages.
-    pub python: Vec<Spanned<String>>,
+    pub python: Vec<Spanned<PythonDependency>>,
     /// Kernels of the hub.
     pub kernels: Vec<KernelDepend>,
 }
@@ -132,6 +135,45 @@ pub enum Framework {
     Torch(Torch),
     /// `[torch-noarch]`: Python code alone (Triton, CuTe DSL).
     TorchNoarch(TorchNoarch),
+    /// `[tvm-ffi]`: compiled code behind the interface of TVM.
+    TvmFfi(TvmFfi),
+}
+
+impl Framework {
+    /// The sources and headers of the binding.
+    pub fn src(&self) -> &[Spanned<RelPath>] {
+        match self {
+            Self::Torch(torch) => &torch.src,
+            Self::TorchNoarch(_) => &[],
+            Self::TvmFfi(tvm_ffi) => &tvm_ffi.src,
+        }
+    }
+
+    /// The include folders of the binding.
+    pub fn include(&self) -> &[Spanned<RelPath>] {
+        match self {
+            Self::Torch(torch) => &torch.include,
+            Self::TorchNoarch(_) => &[],
+            Self::TvmFfi(tvm_ffi) => &tvm_ffi.include,
+        }
+    }
+
+    /// What the names of shipped files end in.
+    pub fn pyext(&self) -> &[FileExtension] {
+        match self {
+            Self::Torch(torch) => &torch.pyext,
+            Self::TorchNoarch(noarch) => &noarch.pyext,
+            Self::TvmFfi(tvm_ffi) => &tvm_ffi.pyext,
+        }
+    }
+
+    /// The folder of the project that holds the Python package, in a folder named after the module.
+    pub const fn folder(&self) -> &'static str {
+        match self {
+            Self::Torch(_) | Self::TorchNoarch(_) => "torch-ext",
+            Self::TvmFfi(_) => "tvm-ffi-ext",
+        }
+    }
 }
 
 /// `[torch]`.
@@ -142,7 +184,7 @@ pub struct Torch {
     /// Include folders, from the project's folder.
     pub include: Vec<Spanned<RelPath>>,
     /// Extensions of the files that are shipped from `torch-ext/<module>`; `py` and `pyi` when not given.
-    pub pyext: Vec<String>,
+    pub pyext: Vec<FileExtension>,
     /// Extra flags for the C++ compiler.
     pub cxx_flags: Vec<Spanned<String>>,
     /// `minver` and `maxver`.
@@ -176,11 +218,24 @@ impl StableAbi {
 #[derive(Debug, Clone)]
 pub struct TorchNoarch {
     /// Extensions of the files that are shipped; `py` and `pyi` when not given.
-    pub pyext: Vec<String>,
+    pub pyext: Vec<FileExtension>,
     /// `cuda_capabilities`.
     pub cuda_capabilities: Vec<Spanned<Capability>>,
-    /// `rocm_archs`, as written.
-    pub rocm_archs: Vec<Spanned<String>>,
+    /// `rocm_archs`.
+    pub rocm_archs: Vec<Spanned<RocmArch>>,
+}
+
+/// `[tvm-ffi]`.
+#[derive(Debug, Clone)]
+pub struct TvmFfi {
+    /// Sources and headers of the binding.
+    pub src: Vec<Spanned<RelPath>>,
+    /// Include folders, from the project's folder.
+    pub include: Vec<Spanned<RelPath>>,
+    /// Extensions of the files that are shipped from `tvm-ffi-ext/<module>`; `py` and `pyi` when not given.
+    pub pyext: Vec<FileExtension>,
+    /// Extra flags for the C++ compiler.
+    pub cxx_flags: Vec<Spanned<String>>,
 }
 
 /// One `[kernel.NAME]`.
@@ -204,8 +259,8 @@ pub struct Kernel {
     pub cuda_flags: Vec<Spanned<String>>,
     /// `cuda-minver` (backend cuda): the kernel is left out below this toolkit.
     pub cuda_minver: Option<Spanned<Version>>,
-    /// `rocm-archs` (backend rocm), as written.
-    pub rocm_archs: Vec<Spanned<String>>,
+    /// `rocm-archs` (backend rocm).
+    pub rocm_archs: Vec<Spanned<RocmArch>>,
     /// `hip-flags` (backend rocm).
     pub hip_flags: Vec<Spanned<String>>,
     /// `sycl-flags` (backend xpu).

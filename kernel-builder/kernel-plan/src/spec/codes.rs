@@ -26,12 +26,22 @@ crate::diagnostic::codes! {
     EMPTY_RANGE = "spec::empty_range",
     /// build.toml is of another edition.
     EDITION = "spec::edition",
+    /// build.toml is of edition 4, and was read as edition 5.
+    EDITION_UPGRADED = "spec::edition_upgraded",
+    /// The license is an empty text.
+    EMPTY_LICENSE = "spec::empty_license",
+    /// A text that is no repository of the hub.
+    HUB_REPO_ID = "spec::hub_repo_id",
+    /// A Python package that a kernel may not depend on, or not there.
+    PYTHON_DEPENDS = "spec::python_depends",
+    /// The name of a kernel section cannot be part of the name of a file or target.
+    SECTION_NAME = "spec::section_name",
+    /// A text that is no ROCm architecture.
+    BAD_ROCM_ARCH = "spec::bad_rocm_arch",
     /// build.toml has no section for a framework.
     NO_FRAMEWORK = "spec::no_framework",
     /// build.toml has more than one section for a framework.
     SEVERAL_FRAMEWORKS = "spec::several_frameworks",
-    /// A framework that this version does not build for.
-    UNSUPPORTED_FRAMEWORK = "spec::unsupported_framework",
     /// A kernel dependency with both a version and a revision, or neither.
     KERNEL_PIN = "spec::kernel_pin",
     /// op.toml is of another format.

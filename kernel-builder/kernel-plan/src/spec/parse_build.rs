@@ -1,24 +1,23 @@
-//! Reads build.toml, edition 5.
+//! Reads build.toml, edition 5; edition 4 is upgraded in memory.
 //!
 //! Owns: its keys, and what is wrong with one file by itself.
 //! Never: looks at other files; those rules are in `rules`.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use toml::de::DeValue;
 
 use crate::diagnostic::{Problem, SourceFile};
-use crate::units::{BackendId, SectionName};
+use crate::units::{BackendId, FileExtension, GitRef, SectionName};
 
 use super::build::{
     BackendDepends, BuildSpec, Framework, General, Hub, Kernel, KernelDepend, KernelPin, StableAbi, Torch,
-    TorchNoarch, VersionRange,
+    TorchNoarch, TvmFfi, VersionRange,
 };
+use super::edition::{self, Edition};
 use super::read::{self, Node, Table};
 use super::{Spanned, codes, values};
-
-/// The edition that this version reads.
-const EDITION: u64 = 5;
 
 /// Reads build.toml and reports everything that is wrong with it, in file order.
 ///
@@ -31,8 +30,8 @@ pub fn parse_build(file: Arc<SourceFile>) -> (Option<BuildSpec>, Vec<Problem>) {
 fn build(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<BuildSpec> {
     let mut general =
         root.require_table("general", "[general] with name, version, edition, license and backends");
-    if let Some(table) = &mut general {
-        edition(table)?;
+    if let Some(general) = &mut general {
+        check_edition(general, &root)?;
     }
     let framework = framework(&mut root);
     let general = general.and_then(self::general);
@@ -41,37 +40,74 @@ fn build(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<BuildSpec> {
     Some(BuildSpec { file: Arc::clone(file), general: general?, framework: framework?, kernels })
 }
 
-/// Reports another edition. `None` where the rest of the file cannot be read as this one.
-fn edition(general: &mut Table<'_>) -> Option<()> {
-    let Some(node) = general.node("edition") else {
-        let message = format!(
-            "build.toml has no `edition`, so it is of edition 4 or older; this version reads {EDITION}"
-        );
-        let help = "add `edition = 5` under [general]; name, version, license and one of [torch] or [torch-noarch] \
-                    are required in it";
-        general.report(
-            Problem::error(codes::EDITION, message).help(help),
-            &general.place(),
-            "`edition` is missing",
-        );
+/// Reports another edition. `None` where the rest of the file is another language.
+fn check_edition(general: &mut Table<'_>, root: &Table<'_>) -> Option<()> {
+    let node = general.node("edition");
+    let Some(found) = edition::find(root.toml()) else {
+        // A type or a number that no edition has; the rest is read as if it were 5.
+        if let Some(zero) = node.and_then(|node| node.read::<u64>()) {
+            let problem = Problem::error(codes::EDITION, "there is no edition 0 of build.toml");
+            general.report(problem.help("write `edition = 5`"), &zero.span, "no such edition");
+        }
         return Some(());
     };
-    let found = node.read::<u64>()?;
-    if found.value == EDITION {
-        return Some(());
+    match (found.edition, node) {
+        (Edition::Five, _) => Some(()),
+        (Edition::Newer(number), _) => {
+            let message = format!("build.toml is of edition {number}, and this version reads edition 5");
+            let problem = Problem::error(codes::EDITION, message).help("use a newer kernelwright");
+            general.report(problem, &found.place, "a newer edition");
+            None
+        }
+        (Edition::Four, None) => {
+            edition_missing(general, root, &found.place);
+            Some(())
+        }
+        (older, _) => {
+            let message = format!("build.toml is of {older}, and this version reads edition 5");
+            let problem =
+                Problem::error(codes::EDITION, message).help(format!("{UPDATE}; {}", changes(older)));
+            general.report(problem, &found.place, found.marker);
+            (older == Edition::Four).then_some(())
+        }
     }
-    let problem = Problem::error(
-        codes::EDITION,
-        format!("build.toml is of edition {}, and this version reads edition {EDITION}", found.value),
-    );
-    if found.value < EDITION {
-        let help = "write `edition = 5`; the other problems, if any, say what else edition 5 wants";
-        general.report(problem.help(help), &found.span, "an older edition");
-        Some(())
-    } else {
-        general.report(problem.help("use a newer kernelwright"), &found.span, "a newer edition");
-        None
+}
+
+/// The command that upgrades a file.
+const UPDATE: &str = "`kernelwright update DIR` brings it to edition 5";
+
+/// What separates an old edition from edition 5, for an author who would rather write it.
+const fn changes(edition: Edition) -> &'static str {
+    match edition {
+        Edition::One => {
+            "by hand: list `general.backends`, and give each kernel a `backend` in place of a `language`"
+        }
+        Edition::Two => "by hand: list `general.backends`, and put the CUDA bounds under [general.cuda]",
+        Edition::Three => {
+            "by hand: `general` needs `version`, `license` and `edition = 5`, and the file one of [torch], \
+             [torch-noarch] and [tvm-ffi]"
+        }
+        Edition::Four | Edition::Five | Edition::Newer(_) => "by hand: write `edition = 5`",
     }
+}
+
+/// A file of edition 4, or one of edition 5 that does not say so.
+fn edition_missing(general: &Table<'_>, root: &Table<'_>, place: &Range<usize>) {
+    let problem = match edition::newest_key(root.toml()) {
+        Some((key, newest)) => {
+            let message = format!("`general` has no `edition`, and `{key}` is there since edition 5");
+            Problem::error(codes::MISSING_KEY, message)
+                .at(general.file(), place, "`edition` is missing")
+                .at(general.file(), &newest, "a key of edition 5")
+                .help("add `edition = 5` under [general]")
+        }
+        None => {
+            Problem::warning(codes::EDITION_UPGRADED, "build.toml is of edition 4 and is read as edition 5")
+                .at(general.file(), place, "no `edition`, as in edition 4")
+                .help(format!("{UPDATE}, or add `edition = 5` under [general]; nothing else changes"))
+        }
+    };
+    general.push(problem);
 }
 
 fn general(mut table: Table<'_>) -> Option<General> {
@@ -130,11 +166,11 @@ fn kernel_depends(table: &mut Table<'_>) -> Vec<KernelDepend> {
 
 fn kernel_depend(mut table: Table<'_>) -> Option<KernelDepend> {
     let repo_id = table.require("repo-id", "{ repo-id = \"owner/kernel\", version = 1 }");
-    let version = table.get::<u64>("version");
-    let revision = table.get::<String>("revision");
-    let pin = match (version, revision) {
-        (Some(version), None) => Some(KernelPin::Version(version.value)),
-        (None, Some(revision)) => Some(KernelPin::Revision(revision.value)),
+    let pin = match (table.node("version"), table.node("revision")) {
+        (Some(version), None) => version.read::<u64>().map(|version| KernelPin::Version(version.value)),
+        (None, Some(revision)) => {
+            revision.read::<GitRef>().map(|revision| KernelPin::Revision(revision.value))
+        }
         (version, _) => {
             let found = if version.is_some() { "both" } else { "neither" };
             let message =
@@ -177,8 +213,8 @@ fn framework(root: &mut Table<'_>) -> Option<Framework> {
     match places.as_slice() {
         [] => {
             let problem = Problem::error(codes::NO_FRAMEWORK, "the file says nothing about the framework")
-                .help("add [torch] for compiled code, or [torch-noarch] for a kernel that is Python alone");
-            root.report(problem, &root.place(), "neither [torch] nor [torch-noarch]");
+                .help("add [torch] for compiled code, [torch-noarch] for a kernel that is Python alone, or [tvm-ffi]");
+            root.report(problem, &root.place(), "none of [torch], [torch-noarch] and [tvm-ffi]");
         }
         [_] => {}
         [(_, first), rest @ ..] => {
@@ -192,14 +228,11 @@ fn framework(root: &mut Table<'_>) -> Option<Framework> {
             root.push(problem);
         }
     }
-    if let Some(table) = &tvm_ffi {
-        let problem =
-            Problem::error(codes::UNSUPPORTED_FRAMEWORK, "[tvm-ffi] is not built by this version yet")
-                .help("use [torch]; a project with [tvm-ffi] builds with Hugging Face's kernel-builder");
-        table.report(problem, &table.place(), "this framework");
-    }
-    let noarch = noarch.map(torch_noarch);
-    torch.map(self::torch).map(Framework::Torch).or(noarch.map(Framework::TorchNoarch))
+    // All are read, so that the problems of each are told.
+    let torch = torch.map(self::torch).map(Framework::Torch);
+    let noarch = noarch.map(torch_noarch).map(Framework::TorchNoarch);
+    let tvm_ffi = tvm_ffi.and_then(self::tvm_ffi).map(Framework::TvmFfi);
+    torch.or(noarch).or(tvm_ffi)
 }
 
 fn torch(mut table: Table<'_>) -> Torch {
@@ -225,13 +258,20 @@ fn torch_noarch(mut table: Table<'_>) -> TorchNoarch {
     noarch
 }
 
-/// The shipped extensions, without a leading dot.
-fn pyext(table: &mut Table<'_>) -> Vec<String> {
-    match table.get::<Vec<Spanned<String>>>("pyext") {
-        Some(list) => {
-            list.value.into_iter().map(|ext| ext.value.trim_start_matches('.').to_owned()).collect()
-        }
-        None => vec!["py".to_owned(), "pyi".to_owned()],
+fn tvm_ffi(mut table: Table<'_>) -> Option<TvmFfi> {
+    let src = table.require_list("src", "src = [\"tvm-ffi-ext/binding.cpp\"]");
+    let include = table.list("include");
+    let pyext = pyext(&mut table);
+    let cxx_flags = table.list("cxx-flags");
+    table.finish();
+    Some(TvmFfi { src: src?.value, include, pyext, cxx_flags })
+}
+
+/// The extensions of shipped files.
+fn pyext(table: &mut Table<'_>) -> Vec<FileExtension> {
+    match table.get::<Vec<Spanned<FileExtension>>>("pyext") {
+        Some(list) => list.value.into_iter().map(|extension| extension.value).collect(),
+        None => FileExtension::defaults(),
     }
 }
 
@@ -261,7 +301,7 @@ fn kernels(table: Table<'_>) -> Vec<Kernel> {
     sections
         .into_iter()
         .filter_map(|(key, node)| {
-            let name = values::name(&key, &node, codes::BAD_VALUE);
+            let name = values::name(&key, &node, codes::SECTION_NAME);
             kernel(name, node.table()?)
         })
         .collect()

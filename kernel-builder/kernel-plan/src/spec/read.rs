@@ -29,8 +29,12 @@ pub(crate) fn document<T>(
         for error in errors {
             let span = error.span().unwrap_or(0..0);
             if lines.insert(line_of(file, span.start)) {
-                let problem = Problem::error(codes::SYNTAX, format!("not TOML: {}", error.message()))
-                    .help("a quote, bracket or comma is often missing on this line or the one above");
+                let help = match error.message() {
+                    "duplicate key" => "this key or section is in the file already; keep one of the two",
+                    _ => "a quote, bracket or comma is often missing on this line or the one above",
+                };
+                let problem =
+                    Problem::error(codes::SYNTAX, format!("not TOML: {}", error.message())).help(help);
                 sink.push(problem.at(file, &span, "here"));
             }
         }
@@ -138,6 +142,11 @@ impl<'a> Table<'a> {
                 (name, Node { sink: self.sink, path, key: key.span(), value })
             })
             .collect()
+    }
+
+    /// The table as TOML has it, for what depends on several keys at once.
+    pub(crate) fn toml(&self) -> &'a DeTable<'a> {
+        self.entries
     }
 
     /// The key that names this table.

@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use crate::diagnostic::{Problem, closest};
 use crate::units::{
-    BackendId, Capability, Dtype, KernelName, PythonName, RelPath, SectionName, UnitError, VariantId,
-    Version, WorkloadName,
+    BackendId, Capability, Dtype, FileExtension, GitRef, GitUrl, KernelName, License, PythonDependency,
+    PythonName, RelPath, RepoId, RocmArch, UnitError, VariantId, Version, WorkloadName,
 };
 use crate::variant::{Abi, Cpu, Os, Provider};
 
@@ -64,13 +64,18 @@ macro_rules! read_parsed {
 
 read_parsed! {
     KernelName => BAD_VALUE,
-    SectionName => BAD_VALUE,
     WorkloadName => BAD_VALUE,
     VariantId => BAD_VALUE,
     Version => BAD_VALUE,
     PythonName => NOT_AN_IDENTIFIER,
     RelPath => SOURCE_OUTSIDE,
     Capability => BAD_CAPABILITY,
+    RocmArch => BAD_ROCM_ARCH,
+    License => EMPTY_LICENSE,
+    RepoId => HUB_REPO_ID,
+    GitUrl => BAD_VALUE,
+    GitRef => BAD_VALUE,
+    FileExtension => BAD_VALUE,
 }
 
 macro_rules! read_named {
@@ -87,6 +92,7 @@ macro_rules! read_named {
 read_named! {
     BackendId => BAD_VALUE,
     Dependency => BAD_VALUE,
+    PythonDependency => PYTHON_DEPENDS,
     Purpose => BAD_VALUE,
     Device => BAD_VALUE,
     Abi => BAD_VALUE,

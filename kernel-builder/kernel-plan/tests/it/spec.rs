@@ -2,7 +2,7 @@
 
 use kernel_plan::spec::op::{Device, Purpose};
 use kernel_plan::spec::{self, build::StableAbi};
-use kernel_plan::units::BackendId;
+use kernel_plan::units::{BackendId, FileExtension};
 use proptest::prelude::*;
 
 use crate::project::{part, read, render};
@@ -28,7 +28,7 @@ fn build_toml_is_read() {
         kernel.cuda_capabilities.iter().map(|capability| capability.digits()).collect();
     assert_eq!(capabilities, ["80", "90a", "100", "120"]);
     let torch = build.torch().expect("[torch]");
-    assert_eq!(torch.pyext, ["py", "pyi"]);
+    assert_eq!(torch.pyext, FileExtension::defaults());
     assert!(matches!(&torch.stable_abi, Some(StableAbi::All(version)) if version.to_string() == "2.11"));
 }
 

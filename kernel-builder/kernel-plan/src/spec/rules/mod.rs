@@ -12,6 +12,7 @@ use super::{BuildSpec, OpSpec};
 
 mod backend_without_kernel;
 mod duplicate_backend;
+mod python_depends;
 mod source_missing;
 mod undeclared_backend;
 mod unknown_capability;
@@ -41,6 +42,7 @@ pub struct Rule {
 pub const RULES: &[Rule] = &[
     Rule { name: "backend_without_kernel", check: backend_without_kernel::check },
     Rule { name: "duplicate_backend", check: duplicate_backend::check },
+    Rule { name: "python_depends", check: python_depends::check },
     Rule { name: "source_missing", check: source_missing::check },
     Rule { name: "undeclared_backend", check: undeclared_backend::check },
     Rule { name: "unknown_capability", check: unknown_capability::check },
