@@ -15,5 +15,6 @@ pub mod project;
 pub mod publish;
 pub mod shell;
 pub mod templates;
+pub mod update;
 pub mod variants;
 pub mod verify;

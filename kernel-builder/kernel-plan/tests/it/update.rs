@@ -3,6 +3,7 @@
 use kernel_plan::diagnostic::SourceFile;
 use kernel_plan::spec;
 use kernel_plan::spec::update::Update;
+use kernel_plan::units::License;
 
 use crate::project::render;
 
@@ -13,7 +14,8 @@ fn refusal(text: &str) -> String {
 
 #[track_caller]
 fn updated(text: &str, license: Option<&str>) -> Update {
-    let update = spec::update(&SourceFile::new("build.toml", text), license);
+    let license: Option<License> = license.map(|license| license.parse().expect("a license"));
+    let update = spec::update(&SourceFile::new("build.toml", text), license.as_ref());
     let update = update.unwrap_or_else(|problems| panic!("{}", render(&problems)));
     let again = spec::update(&SourceFile::new("build.toml", update.text.clone()), None).expect("edition 5");
     assert_eq!(

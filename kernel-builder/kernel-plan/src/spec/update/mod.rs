@@ -9,6 +9,7 @@ use std::sync::Arc;
 use toml::de::DeTable;
 
 use crate::diagnostic::{Problem, SourceFile, has_errors};
+use crate::units::License;
 
 use super::read::{self, Table};
 use super::{Edition, codes, edition};
@@ -48,7 +49,7 @@ pub struct Change {
 ///
 /// What keeps the file from being updated: it is not TOML, it is of an edition that cannot be updated, or it lacks what
 /// nobody but its author knows.
-pub fn update(file: &Arc<SourceFile>, license: Option<&str>) -> Result<Update, Vec<Problem>> {
+pub fn update(file: &Arc<SourceFile>, license: Option<&License>) -> Result<Update, Vec<Problem>> {
     let (update, problems) = read::document(file, |root| plan(root, file, license));
     match update {
         Some(update) if !has_errors(&problems) => Ok(update),
@@ -56,7 +57,7 @@ pub fn update(file: &Arc<SourceFile>, license: Option<&str>) -> Result<Update, V
     }
 }
 
-fn plan(mut root: Table<'_>, file: &Arc<SourceFile>, license: Option<&str>) -> Option<Update> {
+fn plan(mut root: Table<'_>, file: &Arc<SourceFile>, license: Option<&License>) -> Option<Update> {
     let mut general = root.require_table("general", "[general] with name and backends")?;
     let number = match general.node("edition") {
         Some(node) => Some(node.read::<u64>()?),
@@ -77,7 +78,8 @@ fn plan(mut root: Table<'_>, file: &Arc<SourceFile>, license: Option<&str>) -> O
     }
     let name = general.require::<String>("name", "name = \"fast-norm\"");
     let has_license = general.node("license").is_some();
-    if !has_license && license.is_none() {
+    // From edition 4 on it was required: there, its absence is a mistake of its own, and so are those below.
+    if !has_license && license.is_none() && from <= Edition::Three {
         let problem =
             Problem::error(codes::MISSING_KEY, "`general` has no `license`, which edition 5 requires")
                 .help("add it under [general], or give it: kernelwright update --license Apache-2.0");
@@ -103,7 +105,7 @@ fn rewrite(
     file: &Arc<SourceFile>,
     from: Edition,
     number: Option<Range<usize>>,
-    license: Option<&str>,
+    license: Option<&License>,
 ) -> Option<(String, Vec<Change>)> {
     let document = toml_edit::Document::parse(file.text.as_str()).ok()?;
     let root = document.as_table();
@@ -113,7 +115,7 @@ fn rewrite(
     let mut missing = Vec::new();
     if section.get("version").is_some() {
         anchor = entry(section, "version").unwrap_or(anchor);
-    } else {
+    } else if from <= Edition::Three {
         // The default of Hugging Face's update.
         missing.push(("version", "1".to_owned()));
     }
@@ -121,7 +123,7 @@ fn rewrite(
         Some(span) => draft.replace(span, WANTED.to_string()),
         None => missing.push(("edition", WANTED.to_string())),
     }
-    missing.extend(license.map(|license| ("license", quoted(license))));
+    missing.extend(license.map(|license| ("license", quoted(license.as_str()))));
     let backends = match from {
         Edition::One => older::one(root, general, &mut draft),
         Edition::Two => older::two(root, general, &mut draft),
@@ -131,9 +133,9 @@ fn rewrite(
     if !missing.is_empty() {
         draft.add_after(&anchor, &missing);
     }
-    // Editions 1 and 2 required a framework: there, its absence means nothing.
+    // Only in edition 3 the absence of a framework says something.
     let has_framework = ["torch", "torch-noarch", "tvm-ffi"].iter().any(|name| root.contains_key(name));
-    if !has_framework && from >= Edition::Three {
+    if !has_framework && from == Edition::Three {
         draft.add_section("torch-noarch", &[]);
     }
     Some(draft.finish())
