@@ -11,3 +11,4 @@ mod new;
 mod official;
 mod publish;
 mod sandbox;
+mod update;
