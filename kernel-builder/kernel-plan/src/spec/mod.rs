@@ -17,6 +17,7 @@ mod parse_op;
 mod parse_workload;
 pub(crate) mod read;
 pub mod rules;
+pub mod schema;
 pub mod update;
 pub(crate) mod values;
 

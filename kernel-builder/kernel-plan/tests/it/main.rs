@@ -3,6 +3,7 @@
 mod argv;
 mod errors;
 mod project;
+mod schema;
 mod spec;
 mod tidy;
 mod units;
