@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kernel_plan::spec::BuildSpec;
 use kernel_plan::spec::build::{KernelDepend, KernelPin};
+use kernel_plan::units::BackendId;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -56,14 +57,11 @@ pub fn render(
     digests: &[(String, String)],
 ) -> String {
     let general = &build.general;
-    let own = general.backend_depends.iter().find(|depends| depends.backend.as_str() == artifact.backend);
-    let python = general.python_depends.iter().chain(own.iter().flat_map(|own| &own.python));
-    let kernels: Vec<Value> = general
-        .kernel_depends
-        .iter()
-        .chain(own.iter().flat_map(|own| &own.kernels))
-        .map(kernel_depend)
-        .collect();
+    // The backend of an artifact is that of a row of the matrix, so it has a name that build.toml knows.
+    let id: Option<BackendId> = artifact.backend.parse().ok();
+    let python = id.into_iter().flat_map(|id| general.python_depends_of(id));
+    let kernels: Vec<Value> =
+        id.into_iter().flat_map(|id| general.kernel_depends_of(id)).map(kernel_depend).collect();
     let mut backend = json!({ "type": artifact.backend });
     if !artifact.capabilities.is_empty() {
         backend["archs"] = json!(artifact.capabilities);
@@ -80,7 +78,7 @@ pub fn render(
     if let Some(source) = &general.source {
         put("source", json!(source.value));
     }
-    put("python-depends", python.map(|name| json!(name.value)).collect());
+    put("python-depends", python.map(|depend| json!(depend)).collect());
     let client = if kernels.is_empty() { CLIENT } else { CLIENT_WITH_KERNEL_DEPENDS };
     if !kernels.is_empty() {
         put("kernel-depends", Value::Array(kernels));

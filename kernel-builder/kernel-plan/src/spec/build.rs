@@ -73,6 +73,23 @@ pub struct General {
     pub backend_depends: Vec<BackendDepends>,
 }
 
+impl General {
+    /// The Python packages of a variant for `backend`: those for all, then its own.
+    pub fn python_depends_of(&self, backend: BackendId) -> impl Iterator<Item = PythonDependency> {
+        let own = self.depends_of(backend).flat_map(|own| &own.python);
+        self.python_depends.iter().chain(own).map(|depend| depend.value)
+    }
+
+    /// The kernels of the hub that a variant for `backend` needs: those for all, then its own.
+    pub fn kernel_depends_of(&self, backend: BackendId) -> impl Iterator<Item = &KernelDepend> {
+        self.kernel_depends.iter().chain(self.depends_of(backend).flat_map(|own| &own.kernels))
+    }
+
+    fn depends_of(&self, backend: BackendId) -> impl Iterator<Item = &BackendDepends> {
+        self.backend_depends.iter().filter(move |own| own.backend == backend)
+    }
+}
+
 /// A kernel of the hub that this one needs.
 #[derive(Debug, Clone)]
 pub struct KernelDepend {

@@ -96,7 +96,7 @@ impl FileExtension {
 /// The address of a git repository: a URL, or `user@host:path` as ssh and scp write it.
 ///
 /// What is read here the official parser reads as well (huggingface/kernels, kernels-data/src/config/git_url.rs); it
-/// is more lenient with URLs that git cannot use: without a host, with spaces, or with a host that is not ASCII.
+/// is more lenient: with URLs that git cannot use (without a host, with spaces) and with hosts beyond ASCII.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GitUrl(String);
 
@@ -174,9 +174,11 @@ fn is_host(text: &str) -> bool {
     if let Some(address) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return address.parse::<Ipv6Addr>().is_ok();
     }
+    // Punycode would have to be decoded to be judged.
     let is_label = |label: &str| {
         !label.is_empty()
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+            && !label.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("xn--"))
     };
     let ends_in_number =
         text.rsplit('.').next().is_some_and(|last| last.starts_with(|c: char| c.is_ascii_digit()));

@@ -1,6 +1,7 @@
 //! The tests of this crate, one binary: whole files in, rendered text or plain values out.
 
 mod argv;
+mod build_toml;
 mod errors;
 mod project;
 mod schema;

@@ -10,10 +10,11 @@ use crate::project::{part, read, render};
 const RMS_NORM: &str = include_str!("../spec/ok/rms_norm.toml");
 const EVERY_KEY: &str = include_str!("../spec/ok/every_key.toml");
 const NOARCH: &str = include_str!("../spec/ok/noarch.toml");
+const TVM_FFI: &str = include_str!("../spec/ok/tvm_ffi.toml");
 
 #[test]
 fn good_projects_have_no_problem() {
-    for text in [RMS_NORM, EVERY_KEY, NOARCH] {
+    for text in [RMS_NORM, EVERY_KEY, NOARCH, TVM_FFI] {
         assert_eq!(render(&read(text).problems), "");
     }
 }
