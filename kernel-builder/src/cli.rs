@@ -63,6 +63,7 @@ enum Verb {
     Load(commands::load::Args),
     Make(commands::make::Args),
     Doctor(commands::doctor::Args),
+    Schema(commands::schema::Args),
     Completions(commands::shell::CompletionsArgs),
     Man(commands::shell::ManArgs),
 }
@@ -115,6 +116,7 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
         Verb::Load(args) => commands::load::run(args, session),
         Verb::Make(args) => commands::make::run(args, session),
         Verb::Doctor(args) => commands::doctor::run(args, session),
+        Verb::Schema(args) => commands::schema::run(args, session),
         Verb::Completions(args) => commands::shell::completions(args, session),
         Verb::Man(args) => commands::shell::man(args, session),
     }

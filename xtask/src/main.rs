@@ -25,7 +25,7 @@ Usage: cargo xtask <TASK>
   test                 everything that must pass: format, clippy, tidy, tests, doc tests, documentation
   cheats [NAME]...     kernels that must be refused, and honest ones that must pass (fetches what `kernel make` does)
   tidy                 the repository's own rules (docs/style.md) alone
-  codegen [--check]    write docs/reference/cli.md from the program's help; --check only compares
+  codegen [--check]    write docs/reference/cli.md and docs/schema/ from what the program prints; --check only compares
 
 Start here: cargo xtask kernel make examples/rms-norm
 ";

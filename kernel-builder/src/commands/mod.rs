@@ -13,6 +13,7 @@ pub mod new;
 pub mod package;
 pub mod project;
 pub mod publish;
+pub mod schema;
 pub mod shell;
 pub mod templates;
 pub mod update;

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use jsonschema::Validator;
 use kernel_plan::diagnostic::{Problem, SourceFile, has_errors};
@@ -195,10 +195,123 @@ fn the_keys_of_build_toml_are_those_of_the_schema() {
     }
 }
 
+/// Mistakes of structure in an op.toml that a schema does not see.
+const UNSEEN_IN_OP: &[&str] = &[];
+
+#[test]
+fn op_toml_fits_the_schema_where_it_is_read() {
+    let validator = validator(&schema::op());
+    let structure =
+        [codes::UNKNOWN_KEY, codes::WRONG_TYPE, codes::MISSING_KEY, codes::EMPTY_LIST, codes::OP_FORMAT];
+    let (mut read, mut unseen) = (0, Vec::new());
+    for (path, text) in projects(&["tests/spec/err", "tests/variant/err", "examples", "templates"], "op.toml")
+    {
+        let problems = spec::parse_op(SourceFile::new("op.toml", text.clone())).1;
+        let refusals = refusals(&validator, &text);
+        if !has_errors(&problems) {
+            assert_eq!(refusals, Vec::<String>::new(), "{}", path.display());
+            read += 1;
+        } else if refusals.is_empty() && problems.iter().any(|problem| structure.contains(&problem.code)) {
+            unseen.push(path.file_name().and_then(|name| name.to_str()).expect("UTF-8").to_owned());
+        }
+    }
+    for file in ["every_key", "rms_norm"] {
+        let text = std::fs::read_to_string(
+            root().join(format!("kernel-builder/kernel-plan/tests/spec/ok/{file}.toml")),
+        );
+        let text = project::part(&text.expect("a text"), "op.toml").expect("its op.toml").text.clone();
+        assert_eq!(refusals(&validator, &text), Vec::<String>::new(), "{file}");
+        read += 1;
+    }
+    assert!(read > 8, "only {read} files");
+    unseen.sort();
+    assert_eq!(unseen, UNSEEN_IN_OP);
+}
+
+#[test]
+fn the_keys_of_op_toml_are_those_of_the_schema() {
+    let schema = value(&schema::op());
+    let text = r#"
+        format = 1
+        zzz = 1
+        [axes]
+        rows = { type = "var", zzz = 1 }
+        head = { type = "const", value = 1, zzz = 1 }
+        [inputs]
+        input = { shape = ["rows"], dtype = "f32", zzz = 1 }
+        [scalars]
+        eps = { type = "float", default = 1.0, zzz = 1 }
+        [outputs]
+        out = { shape = ["rows"], dtype = "f32", zzz = 1 }
+        [reference]
+        zzz = 1
+        [gradient]
+        backward = true
+        zzz = 1
+        [call]
+        zzz = 1
+        [tolerance]
+        zzz = 1
+        [tune.block]
+        zzz = 1
+        [launch]
+        zzz = 1
+        workspace.w.zzz = 1
+        tensor-map.m.zzz = 1
+        [[launch.kernel]]
+        args = [{ zzz = 1 }]
+        zzz = 1
+        [workload.small]
+        axes = { rows = 1 }
+        zzz = 1
+    "#;
+    let known = known_keys(&spec::parse_op(SourceFile::new("op.toml", text)).1);
+    let named = |table: &str| format!("{table}/patternProperties/^[A-Za-z_][A-Za-z0-9_]*$");
+    let launch = "/properties/launch";
+    for (place, pointer) in [
+        ("the file", String::new()),
+        ("inputs.input", named("/properties/inputs")),
+        ("scalars.eps", named("/properties/scalars")),
+        ("outputs.out", named("/properties/outputs")),
+        ("reference", "/properties/reference".to_owned()),
+        ("gradient", "/properties/gradient".to_owned()),
+        ("call", "/properties/call".to_owned()),
+        ("tolerance", "/properties/tolerance".to_owned()),
+        ("tune.block", "/properties/tune/additionalProperties".to_owned()),
+        ("launch", launch.to_owned()),
+        ("launch.workspace.w", named(&format!("{launch}/properties/workspace"))),
+        ("launch.tensor-map.m", named(&format!("{launch}/properties/tensor-map"))),
+        ("launch.kernel", format!("{launch}/properties/kernel/items")),
+        ("launch.kernel.args", format!("{launch}/properties/kernel/items/properties/args/items/oneOf/1")),
+        ("workload.small", "/properties/workload/patternProperties/^[a-z0-9][-a-z0-9_.]*$".to_owned()),
+    ] {
+        assert_eq!(known.get(place), Some(&schema_keys(&schema, &pointer)), "{place}");
+    }
+    // Those of an axis depend on its type.
+    let of_axes = ["axes.rows", "axes.head"].map(|axis| known.get(axis).expect("an axis"));
+    let every: BTreeSet<_> = of_axes.into_iter().flatten().cloned().collect();
+    assert_eq!(every, schema_keys(&schema, &named("/properties/axes")));
+    assert_eq!(known.len(), 17, "{:?}", known.keys());
+    let validator = validator(&schema::op());
+    for (kind, refused) in [("const", &["multiple-of", "min", "max"] as &[_]), ("var", &["value"])] {
+        for key in every.iter().filter(|key| *key != "type") {
+            let value = json(&format!("axes.a = {{ type = \"{kind}\", {key} = 1 }}")).expect("TOML");
+            let at = format!("/axes/a/{key}");
+            let seen = validator.iter_errors(&value).any(|error| error.instance_path().as_str() == at);
+            assert_eq!(seen, refused.contains(&key.as_str()), "{kind} {key}");
+        }
+    }
+}
+
 /// Whether a text is one of a kind, by its type and by the schema at a key of build.toml.
 fn both<T: std::str::FromStr>(pointer: &str, text: &str) -> (bool, bool) {
-    let at = BUILD.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}"));
-    (text.parse::<T>().is_ok(), jsonschema::draft7::is_valid(at, &Value::from(text)))
+    static AT: LazyLock<Mutex<BTreeMap<String, Validator>>> = LazyLock::new(Mutex::default);
+    let mut validators = AT.lock().unwrap_or_else(PoisonError::into_inner);
+    let validator = validators.entry(pointer.to_owned()).or_insert_with(|| {
+        let at = BUILD.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}"));
+        jsonschema::draft7::new(at).expect("a schema of draft 7")
+    });
+    (text.parse::<T>().is_ok(), validator.is_valid(&Value::from(text)))
 }
 
 proptest! {

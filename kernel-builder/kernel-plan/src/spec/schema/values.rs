@@ -5,36 +5,18 @@
 
 use std::borrow::Cow;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{Schema, json_schema};
 use serde_json::{Value, json};
 
+use super::schemas;
 use crate::spec::build::Dependency;
 use crate::units::{
     BackendId, Capability, FileExtension, GitRef, GitUrl, KernelName, License, PythonDependency, RelPath,
     RepoId, RocmArch, SectionName, Version,
 };
 
-/// Gives types their schemas.
-macro_rules! schemas {
-    ($($type:ty => $schema:expr;)*) => { $(
-        impl JsonSchema for $type {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($type).into()
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                $schema
-            }
-        }
-    )* };
-}
-
 /// A text that fits a pattern.
-fn text<const N: usize>(pattern: impl Into<Value>, examples: [&str; N]) -> Schema {
+pub(super) fn text<const N: usize>(pattern: impl Into<Value>, examples: [&str; N]) -> Schema {
     json_schema!({ "type": "string", "pattern": pattern.into(), "examples": examples.to_vec() })
 }
 
@@ -82,7 +64,7 @@ const COMPILED: [BackendId; 5] =
     [BackendId::Cpu, BackendId::Cuda, BackendId::Metal, BackendId::Rocm, BackendId::Xpu];
 
 const VERSION: &str = r"^(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$";
-const ROCM_ARCH: &str = r"^gfx[1-9][0-9a-f]*(-[0-9]+)?(-generic)?(:sramecc[-+])?(:xnack[-+])?$";
+const ROCM_ARCH: &str = r"^gfx[0-9][0-9a-f]*(-[0-9]+)?(-generic)?(:sramecc[-+])?(:xnack[-+])?$";
 const HUB_NAME: &str = "[A-Za-z0-9_][-_.A-Za-z0-9]{0,95}";
 /// One part of a path in the project.
 const PART: &str = r"([^./\\:\x00]|\.[^./\\:\x00]|\.\.[^/\\:\x00])[^/\\:\x00]*";
