@@ -11,4 +11,5 @@ mod new;
 mod official;
 mod publish;
 mod sandbox;
+mod schema;
 mod update;

@@ -46,7 +46,7 @@ const EDITION_4: &str = r#"# A kernel.
   version = 1
 
   # who may use it
-  license = 'MIT' 
+  license = 'MIT'
   backends = [
     "cuda", # NVIDIA
     # and no other
