@@ -10,10 +10,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use kernel_plan::diagnostic::{Severity, SourceFile};
 use kernel_plan::spec::build::{BuildSpec, KernelPin};
 use kernel_plan::spec::parse_build;
-use kernel_plan::units::BackendId;
+use kernel_plan::units::{BackendId, PythonDependency};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use super::sandbox::Sandbox;
+use super::sandbox::{Sandbox, finish};
 
 mod corpus;
 mod generated;
@@ -71,11 +72,10 @@ struct Official {
 }
 
 impl Official {
-    /// Reads a text as JSON from each line, and answers with everything that its `Build` has: no other attribute is
-    /// public in kernels 0.17.2.
+    /// Says what its `Build` has, then reads a text as JSON from each line and answers with all of that.
     const PROGRAM: &str = "
 import json, pathlib, sys, tempfile
-from kernels._rust import Backend, Build, KernelVersion
+from kernels._rust import Backend, Build, General, KernelVersion
 
 def pinned(depend):
     version = depend.version
@@ -86,6 +86,10 @@ def pinned(depend):
         'revision': None if numbered else version.revision,
     }
 
+def public(kind):
+    return [name for name in dir(kind) if not name.startswith('_')]
+
+print(json.dumps(public(Build) + public(General)), flush=True)
 names = ['cann', 'cpu', 'cuda', 'metal', 'neuron', 'rocm', 'tpu', 'xpu']
 with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder) / 'build.toml'
@@ -116,17 +120,28 @@ with tempfile.TemporaryDirectory() as folder:
         let mut child = command.spawn().expect("the Python that just ran starts");
         let questions = child.stdin.take().expect("a pipe");
         let answers = BufReader::new(child.stdout.take().expect("a pipe"));
-        Some(Self { child, questions, answers })
+        let mut official = Self { child, questions, answers };
+        let public: Vec<String> = official.line();
+        assert_eq!(
+            public,
+            ["all_kernel_depends", "general", "open", "backends"],
+            "another version of `kernels` tells more or less: compare that, too"
+        );
+        Some(official)
     }
 
     /// What it says to a text.
     fn read(&mut self, text: &str) -> Result<Meaning, String> {
         let question = serde_json::to_string(text).expect("a string is JSON");
         writeln!(self.questions, "{question}").expect("the official parser listens");
+        let answer: Answer = self.line();
+        answer.meaning.ok_or_else(|| answer.error.unwrap_or_default())
+    }
+
+    fn line<T: DeserializeOwned>(&mut self) -> T {
         let mut line = String::new();
         self.answers.read_line(&mut line).expect("the official parser answers");
-        let answer: Answer = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: `{line}`"));
-        answer.meaning.ok_or_else(|| answer.error.unwrap_or_default())
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: `{line}`"))
     }
 }
 
@@ -201,5 +216,33 @@ fn the_official_parser_accepts_every_template() {
             found.sort();
             assert_eq!(found.join(","), backends, "{name}");
         }
+    }
+}
+
+#[test]
+fn the_client_knows_the_python_packages_that_we_allow() {
+    /// Prints the names for all backends, then a list by backend.
+    const READ: &str = "
+import json, pathlib, kernels
+known = json.loads((pathlib.Path(kernels.__file__).parent / 'python_depends.json').read_text())
+print(json.dumps({'general': list(known['general']), **{k: list(v) for k, v in known['backends'].items()}}))
+";
+    let Some(python) = python() else { return };
+    let read = finish(Command::new(python).args(["-c", READ]));
+    let known: BTreeMap<String, Vec<String>> =
+        serde_json::from_str(&read.stdout).unwrap_or_else(|error| panic!("{error}: {}", read.stderr));
+    let allowed = |backend| -> Vec<String> {
+        let mut names: Vec<_> = PythonDependency::allowed(backend).map(|one| one.to_string()).collect();
+        names.sort();
+        names
+    };
+    let sorted = |section: &str| {
+        let mut names = known.get(section).cloned().unwrap_or_default();
+        names.sort();
+        names
+    };
+    assert_eq!(allowed(None), sorted("general"));
+    for backend in BackendId::ALL {
+        assert_eq!(allowed(Some(*backend)), sorted(backend.as_str()), "{backend}");
     }
 }

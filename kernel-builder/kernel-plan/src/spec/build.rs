@@ -24,6 +24,8 @@ pub struct BuildSpec {
     pub framework: Framework,
     /// `[kernel.NAME]`, in file order.
     pub kernels: Vec<Kernel>,
+    /// How many `[kernel.NAME]` could not be read; a rule that misses a kernel then stays silent.
+    pub unread_kernels: usize,
 }
 
 impl BuildSpec {

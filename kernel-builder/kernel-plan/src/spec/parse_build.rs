@@ -35,9 +35,15 @@ fn build(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<BuildSpec> {
     }
     let framework = framework(&mut root);
     let general = general.and_then(self::general);
-    let kernels = root.table("kernel").map(kernels).unwrap_or_default();
+    let kernels: Vec<Option<Kernel>> = root.table("kernel").map(kernels).unwrap_or_default();
     root.finish();
-    Some(BuildSpec { file: Arc::clone(file), general: general?, framework: framework?, kernels })
+    Some(BuildSpec {
+        file: Arc::clone(file),
+        general: general?,
+        framework: framework?,
+        unread_kernels: kernels.iter().filter(|kernel| kernel.is_none()).count(),
+        kernels: kernels.into_iter().flatten().collect(),
+    })
 }
 
 /// Reports another edition. `None` where the rest of the file is another language.
@@ -296,11 +302,12 @@ fn stable_abi(node: &Node<'_>) -> Option<StableAbi> {
     }
 }
 
-fn kernels(table: Table<'_>) -> Vec<Kernel> {
+/// Every `[kernel.NAME]`, `None` for those that could not be read.
+fn kernels(table: Table<'_>) -> Vec<Option<Kernel>> {
     let sections = table.entries();
     sections
         .into_iter()
-        .filter_map(|(key, node)| {
+        .map(|(key, node)| {
             let name = values::name(&key, &node, codes::SECTION_NAME);
             kernel(name, node.table()?)
         })

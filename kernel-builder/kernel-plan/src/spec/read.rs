@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{Problem, SourceFile, closest};
 
-use super::{Spanned, codes};
+use super::{Spanned, codes, dialect};
 
 /// Parses `file` and hands its root table to `read`; the problems come back in file order.
 ///
@@ -39,6 +39,11 @@ pub(crate) fn document<T>(
             }
         }
         return (None, sink.into_sorted());
+    }
+    for newer in dialect::newer(&file.text) {
+        let message = format!("{} is TOML 1.1, and this file is TOML 1.0", newer.what);
+        let problem = Problem::error(codes::SYNTAX, message).help(newer.instead);
+        sink.push(problem.at(file, &newer.place, "here"));
     }
     let value = read(Table {
         sink: &sink,

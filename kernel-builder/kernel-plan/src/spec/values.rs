@@ -24,6 +24,16 @@ fn parse<T: FromStr<Err = UnitError>>(
     code: &'static str,
     choices: &[&'static str],
 ) -> Option<T> {
+    parse_or(node, code, choices, |error| error.want)
+}
+
+/// As `parse`, with a help of its own.
+fn parse_or<T: FromStr<Err = UnitError>>(
+    node: &Node<'_>,
+    code: &'static str,
+    choices: &[&'static str],
+    help: impl FnOnce(UnitError) -> String,
+) -> Option<T> {
     let text = String::read(node)?;
     match text.parse() {
         Ok(value) => Some(value),
@@ -31,7 +41,7 @@ fn parse<T: FromStr<Err = UnitError>>(
             let label = closest(&text, choices.iter().copied())
                 .map_or_else(|| "here".to_owned(), |choice| format!("did you mean `{choice}`?"));
             let message = format!("`{}` is not {}", error.text, error.kind);
-            node.report(Problem::error(code, message).help(error.want), &node.span(), label);
+            node.report(Problem::error(code, message).help(help(error)), &node.span(), label);
             None
         }
     }
@@ -93,7 +103,6 @@ macro_rules! read_named {
 read_named! {
     BackendId => BAD_VALUE,
     Dependency => BAD_VALUE,
-    PythonDependency => PYTHON_DEPENDS,
     Purpose => BAD_VALUE,
     Device => BAD_VALUE,
     Swizzle => BAD_VALUE,
@@ -105,4 +114,13 @@ read_named! {
     Os => BAD_VALUE,
     Provider => BAD_VALUE,
     Dtype => UNKNOWN_DTYPE,
+}
+
+impl Read for PythonDependency {
+    fn read(node: &Node<'_>) -> Option<Self> {
+        let choices: Vec<_> = Self::ALL.iter().map(|choice| choice.as_str()).collect();
+        parse_or(node, codes::PYTHON_DEPENDS, &choices, |_| {
+            format!("the client knows these alone, each in its section: {}", Self::homes())
+        })
+    }
 }

@@ -215,6 +215,17 @@ impl PythonDependency {
         }
     }
 
+    /// Where each may be listed, for people: `[general]: einops, ..; [general.cuda]: ..`.
+    pub fn homes() -> String {
+        let backends = BackendId::ALL.iter().copied().map(Some);
+        let home = |backend: Option<BackendId>| {
+            let names: Vec<_> = Self::allowed(backend).map(Self::as_str).collect();
+            let section = backend.map_or_else(String::new, |backend| format!(".{backend}"));
+            (!names.is_empty()).then(|| format!("[general{section}]: {}", names.join(", ")))
+        };
+        [None].into_iter().chain(backends).filter_map(home).collect::<Vec<_>>().join("; ")
+    }
+
     /// Those that may be listed for `backend`, or under `[general]` itself.
     pub fn allowed(backend: Option<BackendId>) -> impl Iterator<Item = Self> {
         Self::ALL.iter().copied().filter(move |depend| depend.backend() == backend)

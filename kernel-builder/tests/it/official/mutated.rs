@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 
 use proptest::prelude::*;
-use proptest::sample::Index;
+use proptest::sample::{Index, select};
 use proptest::test_runner::TestCaseError;
 use toml::{Table, Value};
 
@@ -182,6 +182,74 @@ fn the_official_parser_accepts_every_name_version_and_address_that_we_accept() {
             }
         }
         Ok(())
+    });
+    if let Err(error) = drawn {
+        panic!("{error}");
+    }
+}
+
+/// What is put into a text: pieces of TOML that change how the rest is read.
+const PIECES: &[&str] = &[
+    "",
+    " ",
+    "\n",
+    "\r\n",
+    "\r",
+    "\t",
+    ",",
+    ",\n",
+    ".",
+    "=",
+    "\"",
+    "'",
+    "\"\"\"",
+    "'''",
+    "[",
+    "]",
+    "{",
+    "}",
+    "[[",
+    "]]",
+    "{}",
+    "[]",
+    "#",
+    "\\",
+    "\\x41",
+    "\\e",
+    "\\u00e9",
+    "0",
+    "-",
+    "+",
+    "_",
+    "0x",
+    "é",
+    "\u{feff}",
+    "\u{0}",
+    "edition = 5\n",
+    "[general]\n",
+    "[torch]\n",
+    "[kernel.norm]\n",
+    "1979-05-27",
+    "true",
+    "inf",
+    "5.0",
+];
+
+#[test]
+fn the_official_parser_agrees_on_1000_texts_with_a_slip_of_the_hand() {
+    let Some(official) = Official::start() else { return };
+    let official = RefCell::new(official);
+    let texts: Vec<_> = files("valid").into_iter().map(|(_, text)| text).collect();
+    let slip = (select(texts), any::<Index>(), 0usize..4, select(PIECES));
+    let drawn = runner(1000).run(&slip, |(text, place, cut, piece)| {
+        let places: Vec<_> = text.char_indices().map(|(at, _)| at).collect();
+        let start = place.index(places.len());
+        let end = places.get(start + cut).copied().unwrap_or(text.len());
+        let text = format!("{}{piece}{}", &text[..places[start]], &text[end..]);
+        match difference(&mut official.borrow_mut(), &text, STRICTER) {
+            None => Ok(()),
+            Some(difference) => Err(TestCaseError::fail(format!("{difference}\n{text}"))),
+        }
     });
     if let Err(error) = drawn {
         panic!("{error}");

@@ -3,13 +3,13 @@
 //! Never: an error, because a project may mean exactly that.
 
 use crate::diagnostic::Problem;
-use crate::spec::codes;
+use crate::spec::{build::Framework, codes};
 
 use super::Project;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let build = project.build;
-    if build.torch().is_none() {
+    if matches!(build.framework, Framework::TorchNoarch(_)) || build.unread_kernels > 0 {
         return Vec::new();
     }
     let backends = build.general.backends.iter();
