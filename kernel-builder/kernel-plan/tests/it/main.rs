@@ -3,6 +3,8 @@
 mod argv;
 mod build_toml;
 mod errors;
+mod expr;
+mod op;
 mod project;
 mod schema;
 mod spec;
