@@ -319,7 +319,7 @@ fn both<T: std::str::FromStr>(pointer: &str, text: &str) -> (bool, bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Where a pattern can say the whole grammar, it does.
     #[test]

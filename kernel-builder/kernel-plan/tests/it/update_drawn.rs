@@ -218,7 +218,7 @@ fn run(text: &str) -> Result<Update, Vec<kernel_plan::diagnostic::Problem>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_values_stay_and_every_comment_too(choices in proptest::collection::vec(any::<u8>(), 0..160)) {
