@@ -54,6 +54,7 @@ enum Verb {
     New(commands::new::Args),
     Templates(commands::templates::Args),
     Check(commands::check::Args),
+    Update(commands::update::Args),
     Variants(commands::variants::Args),
     Build(commands::build::Args),
     Verify(commands::verify::Args),
@@ -63,6 +64,7 @@ enum Verb {
     Load(commands::load::Args),
     Make(commands::make::Args),
     Doctor(commands::doctor::Args),
+    Schema(commands::schema::Args),
     Completions(commands::shell::CompletionsArgs),
     Man(commands::shell::ManArgs),
 }
@@ -111,6 +113,7 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
         Verb::New(args) => commands::new::run(args, session),
         Verb::Templates(args) => commands::templates::run(args, session),
         Verb::Check(args) => commands::check::run(args, session),
+        Verb::Update(args) => commands::update::run(args, session),
         Verb::Variants(args) => commands::variants::run(args, session),
         Verb::Build(args) => commands::build::run(args, session),
         Verb::Verify(args) => commands::verify::run(args, session),
@@ -120,6 +123,7 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
         Verb::Load(args) => commands::load::run(args, session),
         Verb::Make(args) => commands::make::run(args, session),
         Verb::Doctor(args) => commands::doctor::run(args, session),
+        Verb::Schema(args) => commands::schema::run(args, session),
         Verb::Completions(args) => commands::shell::completions(args, session),
         Verb::Man(args) => commands::shell::man(args, session),
     }

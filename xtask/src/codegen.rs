@@ -1,6 +1,6 @@
 //! `cargo xtask codegen`: documentation that is printed by the program itself.
 //!
-//! Owns: docs/reference/cli.md. Never: edits a file that a person writes.
+//! Owns: docs/reference/cli.md and docs/schema/. Never: edits a file that a person writes.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -16,7 +16,6 @@ pub(crate) enum Mode {
     Check,
 }
 
-const TARGET: &str = "docs/reference/cli.md";
 /// The heading of the options that every command has.
 const SHARED: &str = "Options of every command:";
 
@@ -31,56 +30,68 @@ pub(crate) fn run(mode: Mode) -> ExitCode {
     }
 }
 
-/// Brings docs/reference/cli.md up to date, or checks that it is.
+/// Brings every file up to date, or checks that it is.
 pub(crate) fn generate(mode: Mode) -> Result<(), String> {
-    let root = repo::root();
-    let path = root.join(TARGET);
-    let wanted = reference()?;
+    let program = repo::program(&repo::root())?;
+    let mut files = vec![("docs/reference/cli.md".to_owned(), reference(&program)?)];
+    for file in ["build", "op"] {
+        files.push((format!("docs/schema/{file}.schema.json"), output(&program, &["schema", file])?));
+    }
+    files.iter().try_for_each(|(target, wanted)| bring(target, wanted, mode))
+}
+
+fn bring(target: &str, wanted: &str, mode: Mode) -> Result<(), String> {
+    let path = repo::root().join(target);
     if std::fs::read_to_string(&path).is_ok_and(|there| there == wanted) {
         return Ok(());
     }
     if mode == Mode::Check {
         return Err(format!(
-            "{TARGET} is not what the program prints; run `cargo xtask codegen` and commit it"
+            "{target} is not what the program prints; run `cargo xtask codegen` and commit it"
         ));
     }
     let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     folder
         .and_then(|()| std::fs::write(&path, wanted))
-        .map_err(|error| format!("cannot write {TARGET}: {error}"))
+        .map_err(|error| format!("cannot write {target}: {error}"))
 }
 
 /// One section a command, in the order of the help.
-fn reference() -> Result<String, String> {
+fn reference(program: &Path) -> Result<String, String> {
     let mut text = String::from(
         "# The command line\n\nWritten by `cargo xtask codegen` from `--help`; do not edit.\n\
          From a checkout, `cargo xtask kernel` stands for `kernelwright`.\n",
     );
     let root = repo::root();
-    let program = repo::program(&root)?;
     for verb in std::iter::once(None).chain(repo::verbs(&root).into_iter().map(Some)) {
         let title =
             verb.as_ref().map_or_else(|| "kernelwright".to_owned(), |verb| format!("kernelwright {verb}"));
-        let help = help(&program, verb.as_deref())?;
+        let help = help(program, verb.as_deref())?;
         text.push_str(&format!("\n## {title}\n\n```text\n{help}```\n"));
     }
     Ok(text)
 }
 
 fn help(program: &Path, verb: Option<&str>) -> Result<String, String> {
-    let mut command = Command::new(program);
-    // Help is as wide as the terminal; a file has one width.
-    command.args(verb).arg("--help").env("COLUMNS", "110").stdin(Stdio::null());
-    let output = command.output().map_err(|error| format!("cannot run {}: {error}", program.display()))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("kernelwright {} --help: {}\n{said}", verb.unwrap_or(""), output.status));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
+    let arguments: Vec<&str> = verb.into_iter().chain(["--help"]).collect();
+    let text = output(program, &arguments)?;
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     // The options that every command has are shown once, with the program.
     let lines = if verb.is_some() { without_section(&lines, SHARED) } else { lines };
     Ok(format!("{}\n", lines.join("\n").trim_end()))
+}
+
+/// What the program prints.
+fn output(program: &Path, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(program);
+    // Help is as wide as the terminal; a file has one width.
+    command.args(arguments).env("COLUMNS", "110").stdin(Stdio::null());
+    let output = command.output().map_err(|error| format!("cannot run {}: {error}", program.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("kernelwright {}: {}\n{said}", arguments.join(" "), output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The lines without a heading and the indented lines below it.

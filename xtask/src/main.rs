@@ -28,7 +28,7 @@ Usage: cargo xtask <TASK>
   fuzz [SECONDS] [TARGET]...
                        fuzz the languages, each target for so long (60); needs cargo-fuzz
   tidy                 the repository's own rules (docs/style.md) alone
-  codegen [--check]    write docs/reference/cli.md from the program's help; --check only compares
+  codegen [--check]    write docs/reference/cli.md and docs/schema/ from what the program prints; --check only compares
 
 Start here: cargo xtask kernel make examples/rms-norm
 ";

@@ -102,6 +102,24 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileError> {
     Ok(())
 }
 
+/// Replaces the text of a file that a person wrote, with the promise of [`write()`]: its permissions stay, a link to it
+/// stays a link, and a file that is marked as read-only is not replaced.
+pub fn rewrite(path: &Path, text: &str) -> Result<(), FileError> {
+    let target = fs::canonicalize(path).map_err(failed("find", path))?;
+    let permissions = fs::metadata(&target).map_err(failed("look at", path))?.permissions();
+    if permissions.readonly() {
+        let cause = io::Error::new(io::ErrorKind::PermissionDenied, "it is marked as read-only");
+        return Err(failed("write", path)(cause));
+    }
+    let folder = target.parent().unwrap_or(Path::new("/"));
+    let mut temporary =
+        tempfile::Builder::new().prefix(".writing-").tempfile_in(folder).map_err(failed("write", path))?;
+    temporary.write_all(text.as_bytes()).map_err(failed("write", path))?;
+    fs::set_permissions(temporary.path(), permissions).map_err(failed("write", path))?;
+    temporary.persist(&target).map_err(|error| failed("write", path)(error.error))?;
+    Ok(())
+}
+
 /// Writes a file piece by piece, with the promise of [`write()`]: the name appears only when `fill` succeeded.
 pub fn write_with<T, E: From<FileError>>(
     path: &Path,

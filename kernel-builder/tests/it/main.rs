@@ -13,4 +13,6 @@ mod new;
 mod official;
 mod publish;
 mod sandbox;
+mod schema;
+mod update;
 mod variants;

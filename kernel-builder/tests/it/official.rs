@@ -19,6 +19,7 @@ use super::sandbox::{Sandbox, finish};
 mod corpus;
 mod generated;
 mod mutated;
+mod updated;
 
 /// A Python that imports `kernels`: KERNELWRIGHT_PYTHON, else python3. With `None` it was said why the test skips.
 ///

@@ -30,7 +30,9 @@ mod python_names;
 pub(crate) mod read;
 pub mod rules;
 pub mod scan;
+pub mod schema;
 pub mod tune;
+pub mod update;
 pub(crate) mod values;
 
 pub use build::BuildSpec;
@@ -41,6 +43,7 @@ pub use parse_build::parse_build;
 pub use parse_op::parse_op;
 pub use rules::{Project, check};
 pub use scan::{Sources, Unread};
+pub use update::update;
 
 /// A value and the bytes of the file that it was read from.
 #[derive(Debug, Clone, PartialEq, Eq)]

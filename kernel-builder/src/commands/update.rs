@@ -1,0 +1,94 @@
+//! `update`: brings build.toml of an older edition to edition 5.
+
+use clap::Args as ClapArgs;
+use kernel_plan::diagnostic::{SourceFile, has_errors};
+use kernel_plan::spec::update::Update;
+use kernel_plan::spec::{self, Edition};
+use kernel_plan::units::License;
+use serde_json::{Value, json};
+
+use crate::base::files;
+use crate::base::session::Session;
+use crate::exit::{self, Failure};
+
+use super::project::{self, ProjectDir, ProjectError};
+
+/// Bring build.toml of an older edition to edition 5
+///
+/// Comments, order and layout stay as they are. A file of edition 5 is left alone.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright update --license Apache-2.0
+  kernelwright update --check                              for CI: exit code 10 when an update is needed")]
+pub struct Args {
+    #[command(flatten)]
+    project: ProjectDir,
+    /// Change nothing: tell what would change, and end with exit code 10 when something would
+    #[arg(long)]
+    check: bool,
+    /// The license to write where the file names none, as an SPDX expression
+    #[arg(long, value_name = "LICENSE")]
+    license: Option<License>,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let path = args.project.dir.join("build.toml");
+    if !files::exists(&path) {
+        return Err(ProjectError::NoProject { dir: args.project.dir.clone() }.into());
+    }
+    let name = path.display().to_string().trim_start_matches("./").to_owned();
+    let file = SourceFile::new(&name, files::read_text(&path)?);
+    let update = match spec::update(&file, args.license.as_ref()) {
+        Ok(update) => update,
+        Err(problems) => {
+            project::tell(&problems, session)?;
+            return Err(Failure::told(exit::SPEC));
+        }
+    };
+    let needed = !update.changes.is_empty();
+    let written = needed && !args.check;
+    if written {
+        files::rewrite(&path, &update.text)?;
+    }
+    let data = json!({
+        "file": name,
+        "from": update.from.number(),
+        "to": Edition::Five.number(),
+        "needed": needed,
+        "written": written,
+        "changes": changes(&update),
+    });
+    session.report.result("update", &data, &told(&name, &update, args.check));
+    // An old mistake is no reason to keep the old edition, and the new one says more about it.
+    let (_, problems) = spec::parse_build(SourceFile::new(&name, update.text));
+    if has_errors(&problems) {
+        session.report.warn(format!("{name} has other errors; `kernelwright check` shows them"));
+    }
+    if needed && args.check { Err(Failure::told(exit::SPEC)) } else { Ok(()) }
+}
+
+fn changes(update: &Update) -> Vec<Value> {
+    let row =
+        |change: &spec::update::Change| json!({ "line": change.line, "old": change.old, "new": change.new });
+    update.changes.iter().map(row).collect()
+}
+
+/// The lines that change, as a difference.
+fn told(name: &str, update: &Update, is_check: bool) -> String {
+    if update.changes.is_empty() {
+        return format!("{name} is of {}\n", update.from);
+    }
+    let done = if is_check { "needs an update" } else { "updated" };
+    let mut text =
+        format!("{name}: {done} from edition {} to {}\n", update.from.number(), Edition::Five.number());
+    for change in &update.changes {
+        for (sign, line) in [('-', &change.old), ('+', &change.new)] {
+            if let Some(line) = line {
+                text += format!("{:5} {sign} {line}", change.line).trim_end();
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
