@@ -7,6 +7,7 @@ const VERBS: &[&str] = &[
     "new",
     "templates",
     "check",
+    "update",
     "variants",
     "build",
     "verify",
@@ -16,6 +17,7 @@ const VERBS: &[&str] = &[
     "load",
     "make",
     "doctor",
+    "schema",
     "completions",
     "man",
 ];
