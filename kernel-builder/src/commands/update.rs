@@ -19,7 +19,7 @@ use super::project::{self, ProjectDir, ProjectError};
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright update --license Apache-2.0
-  kernelwright update --check                              for CI: exit code 10 when an update is needed")]
+  kernelwright update --check                  for CI: exit code 10 when one is needed")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
