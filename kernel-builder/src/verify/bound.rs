@@ -52,8 +52,20 @@ impl Bound {
     }
 
     /// Whether `computed` may stand for `exact`. NaN stands for NaN alone; an infinity stands for itself, and for values
-    /// that the format cannot hold.
+    /// that the format cannot hold. For those the 8-bit formats have two conventions, and both are admitted: PyTorch's
+    /// conversion gives an infinity, or NaN where the format has none; CUDA's gives the largest finite value.
     pub(crate) fn admits(&self, computed: f64, exact: f64, row: f64) -> bool {
+        if matches!(self.output, Dtype::F8e4m3 | Dtype::F8e5m2) && !exact.is_nan() {
+            let size = exact.abs();
+            let row = if row.is_finite() { row } else { 0.0 };
+            let beyond = size.is_infinite() || size + self.at(exact, row) >= largest(self.output);
+            let overflowed = computed.is_nan() && self.output == Dtype::F8e4m3;
+            let saturated = computed.abs() == largest(self.output)
+                && computed.is_sign_negative() == exact.is_sign_negative();
+            if beyond && (overflowed || saturated) {
+                return true;
+            }
+        }
         if exact.is_nan() || computed.is_nan() {
             return exact.is_nan() && computed.is_nan();
         }
@@ -77,7 +89,9 @@ pub(crate) fn unit_roundoff(dtype: Dtype) -> f64 {
         Dtype::F16 => 2f64.powi(-10 - 1),
         Dtype::F32 => 2f64.powi(-23 - 1),
         Dtype::F64 => 2f64.powi(-52 - 1),
-        _ => 0.0,
+        Dtype::F8e4m3 => 2f64.powi(-3 - 1),
+        Dtype::F8e5m2 => 2f64.powi(-2 - 1),
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 | Dtype::Bool => 0.0,
     }
 }
 
@@ -86,7 +100,9 @@ fn smallest_normal(dtype: Dtype) -> f64 {
         Dtype::F16 => 2f64.powi(-14),
         Dtype::Bf16 | Dtype::F32 => 2f64.powi(-126),
         Dtype::F64 => f64::MIN_POSITIVE,
-        _ => 0.0,
+        Dtype::F8e4m3 => 2f64.powi(-6),
+        Dtype::F8e5m2 => 2f64.powi(-14),
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 | Dtype::Bool => 0.0,
     }
 }
 
@@ -97,7 +113,9 @@ fn largest(dtype: Dtype) -> f64 {
         Dtype::Bf16 => (2.0 - 2f64.powi(-7)) * 2f64.powi(127),
         Dtype::F32 => f64::from(f32::MAX),
         Dtype::F64 => f64::MAX,
-        _ => f64::INFINITY,
+        Dtype::F8e4m3 => 448.0,
+        Dtype::F8e5m2 => 57344.0,
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 | Dtype::Bool => f64::INFINITY,
     }
 }
 
@@ -200,6 +218,22 @@ mod tests {
         let bound = Bound::new(Dtype::F16, Dtype::F32, 1, 1);
         assert!(bound.admits(0.0, 2f64.powi(-26), 0.0));
         assert!(!bound.admits(0.0, 2f64.powi(-23), 0.0));
+    }
+
+    #[test]
+    fn eight_bits_round_coarsely_and_overflow_either_way() {
+        let bound = Bound::new(Dtype::F8e4m3, Dtype::F32, 1, 1);
+        // Between 1.0 and 1.125, the next number.
+        assert!(bound.admits(1.0, 1.06, 0.0) && bound.admits(1.125, 1.07, 0.0));
+        assert!(!bound.admits(1.0, 1.124, 0.0));
+        assert!(bound.admits(448.0, 1e6, 0.0) && bound.admits(f64::NAN, -1e6, 0.0));
+        assert!(bound.admits(f64::NAN, f64::INFINITY, f64::INFINITY));
+        assert!(!bound.admits(-448.0, 1e6, 0.0) && !bound.admits(f64::NAN, 1.0, 1.0));
+        assert!(!bound.admits(448.0, f64::NAN, 0.0));
+        let bound = Bound::new(Dtype::F8e5m2, Dtype::F32, 1, 1);
+        assert!(bound.admits(1.0, 1.12, 0.0) && !bound.admits(1.0, 1.24, 0.0));
+        assert!(bound.admits(f64::INFINITY, 1e6, 0.0) && bound.admits(57344.0, 1e6, 0.0));
+        assert!(!bound.admits(f64::NAN, 1e6, 0.0) && !bound.admits(57344.0, 1.0, 0.0));
     }
 
     #[test]

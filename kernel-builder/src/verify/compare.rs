@@ -274,12 +274,33 @@ pub(crate) fn decode(dtype: Dtype, bytes: &[u8], place: usize) -> f64 {
         Dtype::F16 => f16::from_le_bytes(at(bytes, place)).to_f64(),
         Dtype::F32 => f64::from(f32::from_le_bytes(at(bytes, place))),
         Dtype::F64 => f64::from_le_bytes(at(bytes, place)),
+        Dtype::F8e4m3 => eight_bits(u8::from_le_bytes(at(bytes, place)), 3),
+        Dtype::F8e5m2 => eight_bits(u8::from_le_bytes(at(bytes, place)), 2),
         Dtype::I8 => f64::from(i8::from_le_bytes(at(bytes, place))),
         Dtype::I16 => f64::from(i16::from_le_bytes(at(bytes, place))),
         Dtype::I32 => f64::from(i32::from_le_bytes(at(bytes, place))),
         Dtype::I64 => i64::from_le_bytes(at(bytes, place)) as f64,
         Dtype::Bool => f64::from(u8::from_le_bytes(at(bytes, place))),
     }
+}
+
+/// A floating-point number of 8 bits, `mantissa` of them mantissa: E5M2 is as IEEE's formats are, E4M3 has no infinity
+/// and one NaN (OCP 8-bit Floating Point Specification, 2023, table 1).
+fn eight_bits(bits: u8, mantissa: u32) -> f64 {
+    let exponents = (1 << (7 - mantissa)) - 1;
+    let exponent = i32::from(bits & 0x7f) >> mantissa;
+    let fraction = i32::from(bits) & ((1 << mantissa) - 1);
+    let bias = exponents / 2;
+    let size = match (exponent, fraction) {
+        (top, 0) if top == exponents && mantissa == 2 => f64::INFINITY,
+        (top, _) if top == exponents && mantissa == 2 => f64::NAN,
+        (top, 7) if top == exponents && mantissa == 3 => f64::NAN,
+        (0, fraction) => f64::from(fraction) * 2f64.powi(1 - bias - mantissa as i32),
+        (exponent, fraction) => {
+            f64::from(fraction + (1 << mantissa)) * 2f64.powi(exponent - bias - mantissa as i32)
+        }
+    };
+    if bits & 0x80 == 0 { size } else { -size }
 }
 
 /// Float64 values of a file.
@@ -291,6 +312,22 @@ pub(crate) fn doubles(bytes: &[u8]) -> Vec<f64> {
 mod tests {
     use super::super::schedule::{InputSet, Purpose};
     use super::*;
+
+    #[test]
+    fn numbers_of_eight_bits() {
+        // 0.5, the largest, the smallest, minus one, what lies beyond.
+        for (bits, number) in [(0x30, 0.5), (0x7e, 448.0), (0x01, 2f64.powi(-9)), (0xb8, -1.0), (0x78, 256.0)]
+        {
+            assert_eq!(decode(Dtype::F8e4m3, &[bits], 0), number, "{bits:#x}");
+        }
+        assert!(decode(Dtype::F8e4m3, &[0x7f], 0).is_nan() && decode(Dtype::F8e4m3, &[0xff], 0).is_nan());
+        for (bits, number) in
+            [(0x38, 0.5), (0x7b, 57344.0), (0x01, 2f64.powi(-16)), (0xbc, -1.0), (0x7c, f64::INFINITY)]
+        {
+            assert_eq!(decode(Dtype::F8e5m2, &[bits], 0), number, "{bits:#x}");
+        }
+        assert!(decode(Dtype::F8e5m2, &[0x7d], 0).is_nan() && decode(Dtype::F8e5m2, &[0xff], 0).is_nan());
+    }
 
     fn tensor(name: &str, shape: &[u64]) -> TensorSpec {
         TensorSpec { name: name.to_owned(), shape: shape.to_vec(), dtype: Dtype::F32 }

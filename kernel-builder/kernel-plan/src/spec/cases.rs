@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 
 use crate::units::{Dtype, PythonName};
 
+use super::expr::Bindings;
 use super::op::{
     AxisKind, Case, CaseScalar, CaseTensor, Device, OpSpec, Purpose, Tensor, TensorDtype, Workload,
 };
+use super::tune::Tuning;
 
 impl OpSpec {
     /// Every concrete call for `purpose` on `device`: workloads in file order, the dtypes of the last type variable
@@ -38,23 +40,33 @@ impl OpSpec {
             [] => workload.name.to_string(),
             choice => format!("{}/{}", workload.name.value, choice.join(",")),
         };
-        let tensors = |declared: &[Tensor]| {
-            declared.iter().map(|tensor| concrete(tensor, &axes, &dtypes)).collect::<Option<Vec<_>>>()
-        };
-        Some(Case {
+        let inputs = self.inputs.iter().map(|input| {
+            let omitted = workload.without.iter().any(|name| name.value == input.tensor.name.value);
+            Some(CaseTensor { omitted, strided: input.strided, ..concrete(&input.tensor, &axes, &dtypes)? })
+        });
+        let outputs = self.outputs.iter().map(|output| {
+            let inplace = output.inplace.as_ref().map(|name| name.value.clone());
+            Some(CaseTensor { inplace, ..concrete(&output.tensor, &axes, &dtypes)? })
+        });
+        let scalars = self.scalars.iter().map(|scalar| {
+            let name = scalar.name.value.clone();
+            let value = workload.scalars.get(&name).copied().unwrap_or(scalar.default.value);
+            CaseScalar { name, value }
+        });
+        let case = Case {
             id,
             workload: workload.name.value.clone(),
-            inputs: tensors(&self.inputs)?,
-            scalars: self
-                .scalars
-                .iter()
-                .map(|scalar| CaseScalar { name: scalar.name.value.clone(), value: scalar.default.value })
-                .collect(),
-            outputs: tensors(&self.outputs)?,
-            accumulated: *axes.get(&self.tolerance.length.value)?,
+            inputs: inputs.collect::<Option<_>>()?,
+            scalars: scalars.collect(),
+            outputs: outputs.collect::<Option<_>>()?,
+            accumulated: 0,
             axes,
             dtypes,
-        })
+            weight: workload.weight,
+            held_out: workload.held_out,
+        };
+        let terms = self.tolerance.length.evaluate(&Bindings::of(&case, &Tuning::new())).ok()?;
+        Some(Case { accumulated: u64::try_from(terms).ok()?, ..case })
     }
 }
 
@@ -68,7 +80,15 @@ fn concrete(
         TensorDtype::Variable(variable) => *dtypes.get(variable)?,
     };
     let shape = tensor.shape.iter().map(|axis| axes.get(&axis.value).copied()).collect::<Option<_>>()?;
-    Some(CaseTensor { name: tensor.name.value.clone(), shape, dtype })
+    Some(CaseTensor {
+        name: tensor.name.value.clone(),
+        shape,
+        dtype,
+        omitted: false,
+        strided: false,
+        strides: None,
+        inplace: None,
+    })
 }
 
 /// Every way to choose one dtype per type variable.
