@@ -116,9 +116,11 @@ fn identifier(text: &Spanned<String>, document: &Document<'_>) -> Option<Spanned
     match PythonName::from_str(&text.value) {
         Ok(name) => Some(Spanned::new(name, text.span.clone())),
         Err(UnitError { text: found, kind, want }) => {
-            let problem = Problem::error(codes::BAD_VALUE, format!("`{found}` is not {kind}"))
-                .help(want)
-                .at(document.file, &text.span, "here");
+            let problem = Problem::error(codes::BAD_VALUE, format!("`{found}` is not {kind}")).help(want).at(
+                document.file,
+                &text.span,
+                "here",
+            );
             document.push(problem);
             None
         }
@@ -147,8 +149,9 @@ fn axis_length(axis: &Object<'_>) -> Option<Option<u64>> {
         "const" => Some(Some(axis.require("value", "4096")?.length()?)),
         "var" => Some(None),
         "expr" => {
-            let problem = Problem::error(codes::UNSUPPORTED, "op.toml has no axis that is computed from others")
-                .help("make it \"var\", and give its length in every workload");
+            let problem =
+                Problem::error(codes::UNSUPPORTED, "op.toml has no axis that is computed from others")
+                    .help("make it \"var\", and give its length in every workload");
             kind.report(problem, "an extension of flashinfer-bench's definitions");
             // Its other keys belong to it.
             axis.entries();
@@ -206,9 +209,8 @@ fn axis_name(node: Node<'_>, axes: Option<&[&str]>) -> Option<PythonName> {
     if !axes.contains(&text.value.as_str()) {
         let label = closest(&text.value, axes.iter().copied())
             .map_or_else(|| "not defined".to_owned(), |axis| format!("did you mean `{axis}`?"));
-        let problem =
-            Problem::error(codes::UNKNOWN_AXIS, format!("`axes` does not define `{}`", text.value))
-                .help(format!("the axes are {}", axes.join(", ")));
+        let problem = Problem::error(codes::UNKNOWN_AXIS, format!("`axes` does not define `{}`", text.value))
+            .help(format!("the axes are {}", axes.join(", ")));
         node.report(problem, label);
         return None;
     }

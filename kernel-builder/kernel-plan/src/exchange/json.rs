@@ -281,9 +281,11 @@ impl<'d> Object<'d> {
         for entry in self.entries.iter().filter(|entry| !entry.used.get()) {
             let message = format!("op.toml has no place for `{}`, so it is left out", entry.key.value);
             let file = self.node.document.file;
-            self.node
-                .document
-                .push(Problem::warning(codes::DROPPED, message).at(file, &entry.key.span, "left out"));
+            self.node.document.push(Problem::warning(codes::DROPPED, message).at(
+                file,
+                &entry.key.span,
+                "left out",
+            ));
         }
     }
 }

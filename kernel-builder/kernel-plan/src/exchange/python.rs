@@ -53,7 +53,8 @@ pub(super) fn parameters<'s>(source: &'s str, name: &str) -> Option<Vec<&'s str>
     if parts.last().is_some_and(|last| last.trim().is_empty()) {
         parts.pop();
     }
-    let plain = |name: &str| name.chars().all(|letter| letter.is_alphanumeric() || letter == '_') && !name.is_empty();
+    let plain =
+        |name: &str| name.chars().all(|letter| letter.is_alphanumeric() || letter == '_') && !name.is_empty();
     parts
         .into_iter()
         .map(|part| part.split([':', '=']).next().unwrap_or_default().trim())
@@ -114,7 +115,6 @@ pub(super) fn by_keyword(name: &str, inputs: &[Passed<'_>], outputs: &[Passed<'_
 /// An output of our reference.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Returned<'a> {
-    pub(super) name: &'a str,
     /// The input that it overwrites.
     pub(super) inplace: Option<&'a str>,
 }
@@ -128,7 +128,8 @@ pub(super) fn run(function: &str, inputs: &[Passed<'_>], outputs: &[Returned<'_>
     let passed: Vec<_> = tensors.chain(numbers).collect();
     let call = format!("{function}({})", passed.join(", "));
     let mut text =
-        "\n\n# What flashinfer-bench calls: everything by position. Made by `kernelwright op export`.\n".to_owned();
+        "\n\n# What flashinfer-bench calls: everything by position. Made by `kernelwright op export`.\n"
+            .to_owned();
     text += &format!("def run({}):\n", names.join(", "));
     let overwritten: Vec<_> = outputs.iter().filter_map(|output| output.inplace).collect();
     if overwritten.is_empty() {
@@ -165,7 +166,9 @@ mod tests {
         assert_eq!(names("import x\ndef run(a, b: T[int, 2] = (1, 2), c=3):\n").as_deref(), Some("a b c"));
         assert_eq!(names("def run(\n    a: torch.Tensor,\n    b,\n) -> None:\n").as_deref(), Some("a b"));
         assert_eq!(names("def run():").as_deref(), Some(""));
-        for other in ["def run(a, *, b):", "def run(a, /):", "def run(a, b=\")\"):", "def runs(a):", "x", "def run(a"] {
+        for other in
+            ["def run(a, *, b):", "def run(a, /):", "def run(a, b=\")\"):", "def runs(a):", "x", "def run(a"]
+        {
             assert_eq!(names(other), None, "{other}");
         }
     }

@@ -86,7 +86,8 @@ impl Reading<'_> {
         let Some(inner) = object.get("workload") else {
             return self.keep(workload(&object, self.definition));
         };
-        let Some(name) = object.require("definition", "\"rmsnorm_h4096\"").and_then(|node| node.text("\"x\""))
+        let Some(name) =
+            object.require("definition", "\"rmsnorm_h4096\"").and_then(|node| node.text("\"x\""))
         else {
             return;
         };
@@ -211,8 +212,9 @@ fn input(node: Node<'_>, argument: &Argument) -> Option<Given> {
             object.require("value", "1e-6").and_then(|node| scalar(node, argument)).map(Given::Scalar)
         }
         ("scalar", Some(_)) => {
-            let problem = Problem::error(codes::WORKLOAD, format!("`{name}` is a tensor, and gets one number"))
-                .help("write { \"type\": \"random\" }, or make its shape null in the definition");
+            let problem =
+                Problem::error(codes::WORKLOAD, format!("`{name}` is a tensor, and gets one number"))
+                    .help("write { \"type\": \"random\" }, or make its shape null in the definition");
             kind.report(problem, "a number for a tensor");
             None
         }

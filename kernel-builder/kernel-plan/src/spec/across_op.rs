@@ -7,14 +7,16 @@
 use crate::diagnostic::Problem;
 use crate::units::PythonName;
 
-use super::codes;
 use super::expr::Expr;
 use super::launch::TemplateArgument;
 use super::op::{OpSpec, TensorDtype};
+use super::{codes, flashinfer};
 
 /// Everything that is wrong; the file has no other error.
 pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
-    unused(op)
+    let mut problems = unused(op);
+    problems.extend(flashinfer::check(op));
+    problems
 }
 
 /// Axes, type variables and tunables that nothing uses.
@@ -27,7 +29,9 @@ fn unused(op: &OpSpec) -> Vec<Problem> {
         inputs.chain(op.outputs.iter().map(|output| &output.tensor))
     };
     let axes = op.axes.iter().map(|axis| &axis.name).filter(|name| {
-        !tensors().any(|tensor| tensor.shape.iter().any(|axis| axis.value == name.value)) && !named(name)
+        !tensors().any(|tensor| tensor.shape.iter().any(|axis| axis.value == name.value))
+            && !named(name)
+            && !op.flashinfer.as_ref().is_some_and(|section| section.constrains(name))
     });
     let dtypes = op.dtypes.iter().map(|variable| &variable.name).filter(|name| {
         let is = |dtype: &TensorDtype| matches!(dtype, TensorDtype::Variable(used) if *used == name.value);

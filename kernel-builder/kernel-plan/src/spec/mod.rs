@@ -13,6 +13,7 @@ mod cases;
 pub mod codes;
 mod evaluate_launch;
 pub mod expr;
+pub mod flashinfer;
 pub mod launch;
 pub mod op;
 mod parse_build;

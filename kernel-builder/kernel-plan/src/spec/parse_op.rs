@@ -16,7 +16,9 @@ use super::op::{
 };
 use super::read::{self, Table};
 use super::tune::{Tunable, Tune};
-use super::{Spanned, across_op, codes, parse_launch, parse_signature, parse_tune, parse_workload, values};
+use super::{
+    Spanned, across_op, codes, flashinfer, parse_launch, parse_signature, parse_tune, parse_workload, values,
+};
 
 /// The format that this version reads.
 const FORMAT: u64 = 1;
@@ -165,6 +167,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         let label = if written == 0 { "no [workload.NAME] at all" } else { "none of the workloads verifies" };
         root.report(problem, &root.place(), label);
     }
+    let flashinfer = root.table("flashinfer").map(flashinfer::flashinfer);
     parse_signature::distinct_arguments(&root, &defined, call.as_ref());
     root.finish();
     let (inputs, outputs, call) = (inputs?, outputs?, call?);
@@ -185,6 +188,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         tune,
         launch,
         workloads,
+        flashinfer,
     })
 }
 
