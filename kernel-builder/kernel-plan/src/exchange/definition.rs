@@ -175,6 +175,16 @@ fn arguments(node: Node<'_>, what: &str, axes: Option<&[&str]>) -> Option<Vec<Ar
     let object = node.object("{ \"x\": { \"shape\": [\"M\"], \"dtype\": \"float32\" } }")?;
     let read: Vec<_> = object.entries().iter().map(|entry| argument(entry.value, &entry.key, axes)).collect();
     let read: Option<Vec<Argument>> = read.into_iter().collect();
+    let taken = |argument: &&Argument| matches!(argument.name.as_str(), "run" | "torch");
+    if let Some(argument) = read.iter().flatten().find(taken) {
+        let name = &argument.name.value;
+        let message = format!("`{name}` cannot be an {what}: the reference needs that name");
+        let problem = Problem::error(codes::UNSUPPORTED, message)
+            .at(node.document().file, &argument.name.span, "here")
+            .help("call it otherwise; the parameters of `run` need not change");
+        node.document().push(problem);
+        return None;
+    }
     let tensors = read.iter().flatten().filter(|argument| what == "output" || argument.shape.is_some());
     if read.is_some() && tensors.count() == 0 {
         let message = format!("op.toml needs a tensor among the {what}s, and there is none");
@@ -245,9 +255,13 @@ fn dtype(node: Node<'_>) -> Option<Dtype> {
 fn reference(node: Node<'_>) -> Option<String> {
     let text = filled(node, "\"def run(x):\\n    return x\"")?;
     if !python::defines(&text.value, "run") {
+        let document = node.document();
+        // The value is one long line.
+        let start = text.span.start;
         let problem = Problem::error(codes::RUN, "the reference defines no function `run`")
+            .at(document.file, &(start..start + 1), "no `def run(` here")
             .help("write `def run(...)` at the beginning of a line; it is called with every input in order");
-        node.report(problem, "no `def run(` here");
+        document.push(problem);
         return None;
     }
     Some(text.value)

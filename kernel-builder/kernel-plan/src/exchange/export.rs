@@ -229,8 +229,10 @@ fn assignments(op: &OpSpec, choice: &Choice, problems: &mut Vec<Problem>) -> Vec
         for dtype in unknown {
             let message =
                 format!("flashinfer-bench does not have {dtype}, so `{name}` is not exported with it");
-            let problem = Problem::warning(codes::DROPPED, message);
-            problems.push(problem.at(&op.file, &variable.name.span, "this type variable"));
+            let problem = Problem::warning(codes::DROPPED, message)
+                .at(&op.file, &variable.name.span, "this type variable")
+                .help("the other dtypes are exported");
+            problems.push(problem);
         }
         let extend = |assignment: &Assignment| {
             let with = |dtype: &&Dtype| {

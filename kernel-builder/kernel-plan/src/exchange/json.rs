@@ -276,16 +276,23 @@ impl<'d> Object<'d> {
         &self.entries
     }
 
-    /// Tells which keys nobody asked for.
+    /// Tells which keys op.toml has no place for: those that nobody asked for.
     pub(super) fn finish(&self) {
+        self.leave_out("op.toml has no place for");
+    }
+
+    /// Tells which keys name nothing that the definition defines.
+    pub(super) fn finish_names(&self) {
+        self.leave_out("the definition does not define");
+    }
+
+    fn leave_out(&self, reason: &str) {
         for entry in self.entries.iter().filter(|entry| !entry.used.get()) {
-            let message = format!("op.toml has no place for `{}`, so it is left out", entry.key.value);
-            let file = self.node.document.file;
-            self.node.document.push(Problem::warning(codes::DROPPED, message).at(
-                file,
-                &entry.key.span,
-                "left out",
-            ));
+            let message = format!("{reason} `{}`, so it is left out", entry.key.value);
+            let problem = Problem::warning(codes::DROPPED, message)
+                .at(self.node.document.file, &entry.key.span, "left out")
+                .help("look whether it is spelled right; else nothing is to be done");
+            self.node.document.push(problem);
         }
     }
 }

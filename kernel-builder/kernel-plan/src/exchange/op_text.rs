@@ -207,7 +207,7 @@ impl<'w> Writer<'w> {
         let names: Vec<_> = summed.iter().map(|axis| axis.as_str()).collect();
         let length = if names.is_empty() { "1".to_owned() } else { names.join(" + ") };
         self.assume(
-            format!("sums are kept in f32, have {length} terms, and results are rounded once"),
+            format!("sums are kept in f32, have `{length}` terms, and results are rounded once"),
             "the error that `verify` allows follows from `[tolerance]` in op.toml: set it to what the operation does",
         );
         format!(
@@ -267,7 +267,7 @@ impl<'w> Writer<'w> {
             return String::new();
         }
         format!(
-            "# For `op export` alone; the operation is the same without.\n[flashinfer]\n{}\n",
+            "# For `export` alone; the operation is the same without.\n[flashinfer]\n{}\n",
             lines.join("\n")
         )
     }
@@ -294,7 +294,7 @@ impl<'w> Writer<'w> {
             );
             let problem = Problem::warning(codes::DROPPED, message)
                 .at(self.file, &self.definition.name.span, "in workloads of this definition")
-                .help("where values have a structure (offsets, indices), make them in the reference; the files' names are kept for `op export`");
+                .help("an operation whose inputs have a structure (offsets, indices) cannot be judged like that; the files' names are kept for `export`");
             self.told.push(problem);
         }
         lines
@@ -360,7 +360,7 @@ pub(super) fn default_dtype(value: ScalarValue) -> Dtype {
     }
 }
 
-/// Constraints that `[axes]` can say, in exactly the words that `op export` uses for them.
+/// Constraints that `[axes]` can say, in exactly the words that `export` uses for them.
 #[derive(Default)]
 struct Bounds {
     /// Axis, key and number.

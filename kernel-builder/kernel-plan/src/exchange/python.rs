@@ -82,7 +82,7 @@ pub(super) fn by_keyword(name: &str, inputs: &[Passed<'_>], outputs: &[Passed<'_
         parameters.extend(&numbers);
     }
     let order: Vec<_> = inputs.iter().map(|input| input.name).collect();
-    let mut text = "\n\n# How `verify` calls it: tensors by position, then numbers by keyword. Made by `kernelwright op import`.\n"
+    let mut text = "\n\n# How `verify` calls it: tensors by position, then numbers by keyword. Made by `kernelwright import`.\n"
         .to_owned();
     let call = format!("run({})", order.join(", "));
     let head = format!("def {name}({}):\n", parameters.join(", "));
@@ -91,25 +91,28 @@ pub(super) fn by_keyword(name: &str, inputs: &[Passed<'_>], outputs: &[Passed<'_
     }
     text += &head;
     text += "    import torch\n\n";
-    let locals: Vec<_> = (0..outputs.len()).map(|place| format!("_{place}")).collect();
-    text += &format!("    {} = {call}\n", locals.join(", "));
+    // The names of outputs differ from those of inputs.
+    let locals: Vec<_> = outputs.iter().map(|output| output.name).collect();
+    let locals = locals.join(", ");
+    text += &format!("    {locals} = {call}\n");
     let like = tensors().find(|tensor| tensor.dtype.is_float()).or_else(|| tensors().next());
-    let returned = outputs.iter().zip(&locals).map(|(output, local)| {
+    for output in outputs.iter().filter(|output| output.number) {
+        let name = output.name;
         let dtype = format!("torch.{}", output.dtype.torch_name());
-        match like {
-            _ if !output.number => local.clone(),
+        text += &match like {
             Some(like) if output.dtype.is_float() && like.dtype.is_float() => {
                 let like = like.name;
                 // The oracle computes in double precision, and its numbers keep it.
                 let wide = format!("torch.float64 if {like}.dtype == torch.float64 else {dtype}");
-                format!("torch.as_tensor({local}, dtype={wide}, device={like}.device)")
+                format!("    {name} = torch.as_tensor({name}, dtype={wide}, device={like}.device)\n")
             }
-            Some(like) => format!("torch.as_tensor({local}, dtype={dtype}, device={}.device)", like.name),
-            None => format!("torch.as_tensor({local}, dtype={dtype})"),
-        }
-    });
-    let returned: Vec<_> = returned.collect();
-    text + &format!("    return {}\n", returned.join(", "))
+            Some(like) => {
+                format!("    {name} = torch.as_tensor({name}, dtype={dtype}, device={}.device)\n", like.name)
+            }
+            None => format!("    {name} = torch.as_tensor({name}, dtype={dtype})\n"),
+        };
+    }
+    text + &format!("    return {locals}\n")
 }
 
 /// An output of our reference.
@@ -128,7 +131,7 @@ pub(super) fn run(function: &str, inputs: &[Passed<'_>], outputs: &[Returned<'_>
     let passed: Vec<_> = tensors.chain(numbers).collect();
     let call = format!("{function}({})", passed.join(", "));
     let mut text =
-        "\n\n# What flashinfer-bench calls: everything by position. Made by `kernelwright op export`.\n"
+        "\n\n# What flashinfer-bench calls: everything by position. Made by `kernelwright export`.\n"
             .to_owned();
     text += &format!("def run({}):\n", names.join(", "));
     let overwritten: Vec<_> = outputs.iter().filter_map(|output| output.inplace).collect();
@@ -138,16 +141,20 @@ pub(super) fn run(function: &str, inputs: &[Passed<'_>], outputs: &[Returned<'_>
     for input in &overwritten {
         text += &format!("    {input} = {input}.clone()\n");
     }
+    let mut prefix = "_".to_owned();
+    while names.iter().any(|name| name.starts_with(&prefix)) {
+        prefix.push('_');
+    }
     let mut fresh = 0;
     let returned = outputs.iter().map(|output| match output.inplace {
         Some(input) => input.to_owned(),
         None => {
             fresh += 1;
-            format!("_{}", fresh - 1)
+            format!("{prefix}{}", fresh - 1)
         }
     });
     let returned: Vec<_> = returned.collect();
-    let locals: Vec<_> = (0..fresh).map(|place| format!("_{place}")).collect();
+    let locals: Vec<_> = (0..fresh).map(|place| format!("{prefix}{place}")).collect();
     text += &if locals.is_empty() {
         format!("    {call}\n")
     } else {

@@ -49,6 +49,10 @@ pub(super) fn run_source(
         let problem = Problem::error(codes::RUN, message).help(help);
         Err(problem.at(&op.file, &op.reference.function.span, "this function"))
     };
+    if order.contains(&function) {
+        let message = format!("`{function}` is both the reference and one of its arguments");
+        return refuse(message, "call one of them otherwise, here and in the file");
+    }
     let overwrites = op.outputs.iter().any(|output| output.inplace.is_some());
     let as_it_is = RunSource { text: source.to_owned(), returns_numbers: false };
     let name = &reference.name;
@@ -59,14 +63,14 @@ pub(super) fn run_source(
         }
         if overwrites {
             let help =
-                "call it otherwise, here and in the file; `op export` then adds a `run` that works on copies";
+                "call it otherwise, here and in the file; `export` then adds a `run` that works on copies";
             return refuse(
                 "`run` overwrites an input, and in a definition it returns new tensors".to_owned(),
                 help,
             );
         }
         if !op.scalars.is_empty() && python::parameters(source, "run").is_none_or(|found| found != order) {
-            let help = "call it otherwise, here and in the file; `op export` then adds a `run` that calls it";
+            let help = "call it otherwise, here and in the file; `export` then adds a `run` that calls it";
             let message = format!("`run` must take {} in this order, by position", order.join(", "));
             return refuse(message, help);
         }

@@ -171,7 +171,7 @@ fn axes(node: Node<'_>, definition: &Definition) -> Option<Vec<(PythonName, u64)
             lengths.push((name.clone(), length));
         }
     }
-    object.finish();
+    object.finish_names();
     complete.then_some(lengths)
 }
 
@@ -191,7 +191,7 @@ fn inputs_of(node: Node<'_>, definition: &Definition) -> Option<Inputs> {
             None => complete = false,
         }
     }
-    object.finish();
+    object.finish_names();
     complete.then_some((scalars, stored))
 }
 

@@ -1,6 +1,6 @@
 //! `[flashinfer]` of op.toml: what a definition of flashinfer-bench says and the rest of op.toml has no place for.
 //!
-//! Owns: its keys, and that the names in it exist. `op import` writes it, `op export` reads it.
+//! Owns: its keys, and that the names in it exist. `import` writes it, `export` reads it.
 //! Never: changes what the operation means; it can be taken away.
 
 use serde::Serialize;

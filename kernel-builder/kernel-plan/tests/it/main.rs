@@ -2,6 +2,9 @@
 
 mod argv;
 mod errors;
+mod exchange;
+mod exchange_errors;
+mod exchange_properties;
 mod project;
 mod spec;
 mod tidy;
