@@ -51,19 +51,36 @@ impl Bound {
         self.rounding * size.max(smallest_normal(self.output)) + self.accumulation * size.max(row)
     }
 
+    /// Whether an honest result may be too large for its 8 bits; `None` where the output has more, or `exact` is NaN.
+    fn is_beyond_eight_bits(&self, exact: f64, row: f64) -> Option<bool> {
+        // Half a spacing above the largest value, numbers begin to round beyond it.
+        let threshold = match self.output {
+            Dtype::F8e4m3 => 448.0 + 16.0,
+            Dtype::F8e5m2 => 57344.0 + 4096.0,
+            _ => return None,
+        };
+        let size = exact.abs();
+        if size.is_infinite() {
+            return Some(true);
+        }
+        let row = if row.is_finite() { row } else { 0.0 };
+        let earlier = (self.rounding - unit_roundoff(self.output)).max(0.0) * size;
+        let before_rounding = size + earlier + self.accumulation * size.max(row);
+        (!exact.is_nan()).then_some(before_rounding >= threshold)
+    }
+
     /// Whether `computed` may stand for `exact`. NaN stands for NaN alone; an infinity stands for itself, and for values
     /// that the format cannot hold. For those the 8-bit formats have two conventions, and both are admitted: PyTorch's
     /// conversion gives an infinity, or NaN where the format has none; CUDA's gives the largest finite value.
     pub(crate) fn admits(&self, computed: f64, exact: f64, row: f64) -> bool {
-        if matches!(self.output, Dtype::F8e4m3 | Dtype::F8e5m2) && !exact.is_nan() {
-            let size = exact.abs();
-            let row = if row.is_finite() { row } else { 0.0 };
-            let beyond = size.is_infinite() || size + self.at(exact, row) >= largest(self.output);
-            let overflowed = computed.is_nan() && self.output == Dtype::F8e4m3;
-            let saturated = computed.abs() == largest(self.output)
-                && computed.is_sign_negative() == exact.is_sign_negative();
-            if beyond && (overflowed || saturated) {
-                return true;
+        if let Some(beyond) = self.is_beyond_eight_bits(exact, row) {
+            let overflowed = match self.output {
+                Dtype::F8e4m3 => computed.is_nan(),
+                _ => computed.is_infinite() && computed.is_sign_positive() == exact.is_sign_positive(),
+            };
+            let saturated = computed == largest(self.output).copysign(exact);
+            if overflowed || (saturated && beyond) {
+                return beyond;
             }
         }
         if exact.is_nan() || computed.is_nan() {
@@ -228,11 +245,15 @@ mod tests {
         assert!(!bound.admits(1.0, 1.124, 0.0));
         assert!(bound.admits(448.0, 1e6, 0.0) && bound.admits(f64::NAN, -1e6, 0.0));
         assert!(bound.admits(f64::NAN, f64::INFINITY, f64::INFINITY));
+        assert!(bound.admits(448.0, 440.0, 0.0) && !bound.admits(f64::NAN, 440.0, 0.0));
+        assert!(bound.admits(448.0, 463.0, 0.0) && bound.admits(f64::NAN, 465.0, 0.0));
         assert!(!bound.admits(-448.0, 1e6, 0.0) && !bound.admits(f64::NAN, 1.0, 1.0));
         assert!(!bound.admits(448.0, f64::NAN, 0.0));
         let bound = Bound::new(Dtype::F8e5m2, Dtype::F32, 1, 1);
         assert!(bound.admits(1.0, 1.12, 0.0) && !bound.admits(1.0, 1.24, 0.0));
         assert!(bound.admits(f64::INFINITY, 1e6, 0.0) && bound.admits(57344.0, 1e6, 0.0));
+        assert!(bound.admits(f64::INFINITY, 7e4, 0.0) && !bound.admits(f64::INFINITY, 6e4, 0.0));
+        assert!(!bound.admits(f64::NEG_INFINITY, 1e6, 0.0));
         assert!(!bound.admits(f64::NAN, 1e6, 0.0) && !bound.admits(57344.0, 1.0, 0.0));
     }
 

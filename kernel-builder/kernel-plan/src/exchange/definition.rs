@@ -255,13 +255,9 @@ fn dtype(node: Node<'_>) -> Option<Dtype> {
 fn reference(node: Node<'_>) -> Option<String> {
     let text = filled(node, "\"def run(x):\\n    return x\"")?;
     if !python::defines(&text.value, "run") {
-        let document = node.document();
-        // The value is one long line.
-        let start = text.span.start;
         let problem = Problem::error(codes::RUN, "the reference defines no function `run`")
-            .at(document.file, &(start..start + 1), "no `def run(` here")
             .help("write `def run(...)` at the beginning of a line; it is called with every input in order");
-        document.push(problem);
+        node.report(problem, "no `def run(` in this text");
         return None;
     }
     Some(text.value)

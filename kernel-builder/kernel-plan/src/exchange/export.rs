@@ -81,6 +81,7 @@ pub fn export(op: &OpSpec, reference: &Arc<SourceFile>, choice: &Choice) -> (Vec
     let assignments = assignments(op, choice, &mut problems);
     let published: Vec<_> =
         op.workloads.iter().filter(|workload| is_published(op, workload, choice, &mut problems)).collect();
+    problems.sort_by_key(Problem::offset);
     let Some(run) = run.filter(|_| !has_errors(&problems)) else { return (Vec::new(), problems) };
     let export = |assignment: &Assignment| {
         let dtypes: Vec<_> =
@@ -130,7 +131,7 @@ fn unsupported(op: &OpSpec, section: &Flashinfer) -> Vec<Problem> {
         let dtype = Dtype::ALL.iter().find(|dtype| dtype_name(**dtype) == Some(wanted));
         let fits = dtype.is_some_and(|dtype| same_kind(kind_of(*dtype), scalar.default.value));
         let name = &scalar.name.value;
-        let message = format!("the scalar `{name}` cannot be a `{wanted}` in a definition");
+        let message = format!("the scalar `{name}` cannot have the dtype `{wanted}` in a definition");
         let problem =
             Problem::error(codes::BAD_VALUE, message).at(&op.file, &scalar.name.span, "the scalar").help(
                 "take it away from [flashinfer.scalars], or name a dtype of its kind: float32, int32, bool",

@@ -204,6 +204,21 @@ impl<'w> Writer<'w> {
         if summed.is_empty() {
             summed.extend(shapes(&definition.inputs).find_map(|shape| shape.last()));
         }
+        // Whatever the lengths are, the sum is a number of 64 bits.
+        let lengths = |workload: &Workload| {
+            let of = |axis: &&PythonName| {
+                let constant = definition
+                    .axes
+                    .iter()
+                    .find(|known| known.name.value == **axis)
+                    .and_then(|axis| axis.length);
+                constant.or(workload.axes.iter().find(|(name, _)| name == *axis).map(|(_, length)| *length))
+            };
+            summed.iter().filter_map(of).fold(0u64, u64::saturating_add)
+        };
+        if self.workloads.iter().any(|workload| i64::try_from(lengths(workload)).is_err()) {
+            summed.truncate(1);
+        }
         let names: Vec<_> = summed.iter().map(|axis| axis.as_str()).collect();
         let length = if names.is_empty() { "1".to_owned() } else { names.join(" + ") };
         self.assume(

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::units::{Dtype, PythonName};
 
+use super::evaluate_launch::LaunchError;
 use super::expr::Bindings;
 use super::op::{
     AxisKind, Case, CaseScalar, CaseTensor, Device, OpSpec, Purpose, Tensor, TensorDtype, Workload,
@@ -19,13 +20,28 @@ impl OpSpec {
     ///
     /// A spec that was read with errors yields the calls that can still be told.
     pub fn cases(&self, purpose: Purpose, device: Device) -> Vec<Case> {
-        self.workloads
-            .iter()
+        let workloads = self.workloads.iter();
+        workloads
             .filter(|workload| workload.purposes.contains(&purpose) && workload.devices.contains(&device))
-            .flat_map(|workload| {
-                assignments(workload).into_iter().filter_map(|dtypes| self.case(workload, dtypes))
-            })
+            .flat_map(|workload| self.uncounted(workload))
+            .filter_map(|case| Some(Case { accumulated: self.terms(&case).ok()?, ..case }))
             .collect()
+    }
+
+    /// The cases of one workload, without the number of terms that they accumulate.
+    pub(crate) fn uncounted(&self, workload: &Workload) -> Vec<Case> {
+        assignments(workload).into_iter().filter_map(|dtypes| self.case(workload, dtypes)).collect()
+    }
+
+    /// How many terms a case accumulates: the value of `tolerance.length`.
+    pub(crate) fn terms(&self, case: &Case) -> Result<u64, LaunchError> {
+        let length = &self.tolerance.length;
+        let terms = length.evaluate(&Bindings::of(case, &Tuning::new()))?;
+        u64::try_from(terms).map_err(|_| LaunchError::Limit {
+            message: format!("the number of accumulated terms cannot be {terms}"),
+            help: "`length` says how many terms a result sums: zero or more".to_owned(),
+            span: length.tree().span.clone(),
+        })
     }
 
     fn case(&self, workload: &Workload, dtypes: BTreeMap<PythonName, Dtype>) -> Option<Case> {
@@ -53,7 +69,7 @@ impl OpSpec {
             let value = workload.scalars.get(&name).copied().unwrap_or(scalar.default.value);
             CaseScalar { name, value }
         });
-        let case = Case {
+        Some(Case {
             id,
             workload: workload.name.value.clone(),
             inputs: inputs.collect::<Option<_>>()?,
@@ -64,9 +80,7 @@ impl OpSpec {
             dtypes,
             weight: workload.weight,
             held_out: workload.held_out,
-        };
-        let terms = self.tolerance.length.evaluate(&Bindings::of(&case, &Tuning::new())).ok()?;
-        Some(Case { accumulated: u64::try_from(terms).ok()?, ..case })
+        })
     }
 }
 

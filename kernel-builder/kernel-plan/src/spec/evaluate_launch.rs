@@ -1,16 +1,13 @@
 //! Makes numbers of `[launch]` for one case and one tuning.
 //!
-//! Owns: the order of evaluation, and the limits of CUDA that a launch must keep.
+//! Owns: the order of evaluation, workspaces and arguments; the limits of CUDA are in `geometry` and `tensor_map`.
 //! Never: asks which GPU there is; what only some GPUs allow is for the one who starts the kernel.
-//!
-//! Limits: CUDA C++ programming guide, technical specifications per compute capability (5.0 and later); tensor maps:
-//! CUDA driver API, `cuTensorMapEncodeTiled`.
 
 use std::ops::Range;
 
 use crate::units::{Dtype, PythonName};
 
-use super::expr::{Bindings, ExprError, IntExpr};
+use super::expr::{Bindings, ExprError};
 use super::launch::{
     Argument, ConcreteLaunch, ConcreteWorkspace, Kernel, KernelArgument, KernelLaunch, Launch,
     TemplateArgument, TemplateValue, Workspace,
@@ -18,18 +15,11 @@ use super::launch::{
 use super::op::{Case, ScalarValue, TensorDtype};
 use super::tune::Tuning;
 
+mod geometry;
 mod tensor_map;
 
-/// Blocks in x; in y and z.
-const GRID: [i64; 3] = [0x7fff_ffff, 65_535, 65_535];
-/// Threads in x, y, z.
-const BLOCK: [i64; 3] = [1024, 1024, 64];
-/// Threads of a block.
-const THREADS: i64 = 1024;
-/// Blocks of a cluster: 8 everywhere, 16 where the kernel asks for it.
-const CLUSTER: i64 = 16;
-/// Bytes of shared memory that a block can have on GPUs of capability 9.0 and 10.0: 227 KiB.
-pub(crate) const SHARED: i64 = 227 << 10;
+use geometry::number;
+
 /// Bytes of one workspace: more than any GPU has.
 const WORKSPACE: u64 = 1 << 40;
 
@@ -96,6 +86,13 @@ impl Launch {
     }
 }
 
+impl Launch {
+    /// Numbers of kernels that are beyond a limit whatever the workload and the tuning.
+    pub(crate) fn constant_errors(&self) -> Vec<LaunchError> {
+        self.kernels.iter().flat_map(geometry::constant_errors).collect()
+    }
+}
+
 /// What everything is evaluated under.
 struct Context<'a> {
     case: &'a Case,
@@ -103,30 +100,6 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The number, which must lie between the bounds; `what` names it, with its article.
-    fn number(&self, expr: &IntExpr, least: i64, most: i64, what: &str) -> Result<i64, LaunchError> {
-        let number = expr.evaluate(&self.bindings)?;
-        if (least..=most).contains(&number) {
-            return Ok(number);
-        }
-        let message = format!("{what} cannot be {number}");
-        Err(LaunchError::limit(message, format!("it is between {least} and {most}"), &expr.tree().span))
-    }
-
-    fn numbers(
-        &self,
-        exprs: &[IntExpr],
-        least: i64,
-        most: [i64; 3],
-        what: &str,
-    ) -> Result<[u32; 3], LaunchError> {
-        let mut lengths = [1; 3];
-        for (((length, expr), most), axis) in lengths.iter_mut().zip(exprs).zip(most).zip(["x", "y", "z"]) {
-            *length = self.number(expr, least, most, &format!("the {what} in {axis}"))? as u32;
-        }
-        Ok(lengths)
-    }
-
     fn dtype(&self, dtype: &TensorDtype) -> Option<Dtype> {
         match dtype {
             TensorDtype::Fixed(dtype) => Some(*dtype),
@@ -139,7 +112,7 @@ impl Context<'_> {
         let dtype = self.dtype(&workspace.dtype.value).ok_or_else(|| unknown_dtype(&workspace.dtype.span))?;
         let mut shape = Vec::new();
         for length in &workspace.shape {
-            shape.push(self.number(length, 0, i64::MAX, "a length")?.unsigned_abs());
+            shape.push(number(length, &self.bindings, 0, i64::MAX, "a length")?.unsigned_abs());
         }
         let elements = shape.iter().try_fold(1u64, |elements, length| elements.checked_mul(*length));
         let bytes = elements.and_then(|elements| elements.checked_mul(dtype.size_bytes() as u64));
@@ -163,34 +136,13 @@ impl Context<'_> {
         {
             return Ok(None);
         }
-        let grid = self.numbers(&kernel.grid, 0, GRID, "grid")?;
+        let grid = geometry::grid(kernel, &self.bindings)?;
         if grid.contains(&0) {
             return Ok(None);
         }
-        let block = self.numbers(&kernel.block, 1, BLOCK, "block")?;
-        product(&block, THREADS, "threads of a block", &kernel.block.span)?;
-        let cluster = match &kernel.cluster {
-            Some(cluster) => {
-                let lengths = self.numbers(cluster, 1, [CLUSTER; 3], "cluster")?;
-                product(&lengths, CLUSTER, "blocks of a cluster", &cluster.span)?;
-                if grid.iter().zip(&lengths).any(|(blocks, length)| !blocks.is_multiple_of(*length)) {
-                    let message = format!(
-                        "a grid of {} does not divide into clusters of {}",
-                        times(&grid),
-                        times(&lengths)
-                    );
-                    let help =
-                        "the grid is a multiple of the cluster in x, y and z, as in ceil_div(rows, 2) * 2";
-                    return Err(LaunchError::limit(message, help, &kernel.grid.span));
-                }
-                Some(lengths)
-            }
-            None => None,
-        };
-        let shared = match &kernel.shared {
-            Some(shared) => self.number(shared, 0, SHARED, "dynamic shared memory")? as u32,
-            None => 0,
-        };
+        let block = geometry::block(kernel, &self.bindings)?;
+        let cluster = geometry::cluster(kernel, &grid, &self.bindings)?;
+        let shared = geometry::shared(kernel, &self.bindings)?;
         let mut template = Vec::new();
         for argument in &kernel.template {
             template.push(match argument {
@@ -225,7 +177,8 @@ impl Context<'_> {
             KernelArgument::Pointer(name) => Argument::Pointer(name.value.clone()),
             KernelArgument::TensorMap(name) => Argument::TensorMap(name.value.clone()),
             KernelArgument::I32(expr) => {
-                let number = self.number(expr, i64::from(i32::MIN), i64::from(i32::MAX), "an i32")?;
+                let number =
+                    number(expr, &self.bindings, i64::from(i32::MIN), i64::from(i32::MAX), "an i32")?;
                 Argument::I32(number as i32)
             }
             KernelArgument::I64(expr) => Argument::I64(expr.evaluate(&self.bindings)?),
@@ -257,18 +210,4 @@ fn unknown_dtype(span: &Range<usize>) -> LaunchError {
         "evaluate the launch with a case of the same op.toml",
         span,
     )
-}
-
-/// Holds the product against its limit.
-fn product(lengths: &[u32; 3], most: i64, what: &str, span: &Range<usize>) -> Result<(), LaunchError> {
-    let product: i64 = lengths.iter().map(|length| i64::from(*length)).product();
-    if product <= most {
-        return Ok(());
-    }
-    let message = format!("{} are {product} {what}", times(lengths));
-    Err(LaunchError::limit(message, format!("at most {most} are possible"), span))
-}
-
-fn times(lengths: &[u32; 3]) -> String {
-    format!("{} x {} x {}", lengths[0], lengths[1], lengths[2])
 }

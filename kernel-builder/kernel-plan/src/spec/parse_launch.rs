@@ -1,31 +1,26 @@
 //! Reads `[launch]` of op.toml.
 //!
-//! Owns: its keys, and that every name in it is defined.
+//! Owns: its keys; what the arguments of kernels may be is in `memory`.
 //! Never: computes a grid; `evaluate_launch` does, for each workload.
 
 use toml::de::DeValue;
 
-use crate::diagnostic::{Problem, closest};
+use crate::diagnostic::Problem;
 use crate::units::{PythonName, RelPath};
 
-use super::expr::{self, IntExpr, Kind, Scope};
+use super::expr::{self, IntExpr, Scope};
 use super::launch::{
-    Define, Interleave, Kernel, KernelArgument, L2Promotion, Launch, OobFill, Swizzle, TemplateArgument,
-    TensorMap, Workspace,
+    Define, Interleave, Kernel, L2Promotion, Launch, OobFill, Swizzle, TemplateArgument, TensorMap, Workspace,
 };
-use super::op::{ScalarValue, TensorDtype};
-use super::parse_op::{Defined, names};
+use super::op::TensorDtype;
+use super::parse_op::Defined;
 use super::parse_signature::dtype;
 use super::read::{Node, Table};
 use super::{Spanned, codes, values};
 
-/// What a kernel's arguments may name.
-struct Memory<'a> {
-    defined: &'a Defined<'a>,
-    scope: Scope,
-    workspaces: Vec<String>,
-    maps: Vec<String>,
-}
+mod memory;
+
+use memory::Memory;
 
 /// `[launch]`; `None` where a part of it could not be read.
 pub(crate) fn launch(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Launch> {
@@ -33,13 +28,8 @@ pub(crate) fn launch(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Laun
     let define_table = table.table("define");
     let workspace_table = table.table("workspace");
     let map_table = table.table("tensor-map");
-    let memory = Memory {
-        defined,
-        scope: defined.scope(),
-        workspaces: names(workspace_table.as_ref()),
-        maps: names(map_table.as_ref()),
-    };
-    memory.distinct(&[workspace_table.as_ref(), map_table.as_ref()]);
+    let memory = Memory::new(defined, workspace_table.as_ref(), map_table.as_ref());
+    memory.distinct(&table, workspace_table.as_ref(), map_table.as_ref());
     let defines = define_table.map_or_else(|| Some(Vec::new()), |table| defines(&table, &memory.scope));
     let workspaces = all(workspace_table.as_ref(), |name, table| workspace(name, table, &memory));
     let tensor_maps = all(map_table.as_ref(), |name, table| tensor_map(name, table, &memory));
@@ -137,9 +127,9 @@ fn tensor_map(
         if let (Some(rank), Some(length)) = (rank, length)
             && rank != length
         {
-            let message = format!("`{what}` has {length} entries for {rank} dimension(s)");
+            let message = format!("`{what}` has {length} length(s) for {rank} dimension(s)");
             let problem = Problem::error(codes::LAUNCH_LIMIT, message)
-                .help("one entry for each dimension, outermost first; `shape` merges or splits dimensions");
+                .help("one length for each dimension, outermost first; `shape` merges or splits dimensions");
             table.report(problem, &table.place(), "the dimensions differ");
         }
     }
@@ -166,6 +156,13 @@ fn optional<T>(node: Option<Node<'_>>, read: impl Fn(&Node<'_>) -> Option<T>) ->
 }
 
 fn kernels_of(node: &Node<'_>, memory: &Memory<'_>) -> Option<Vec<Kernel>> {
+    if node.value().is_table() {
+        let problem =
+            Problem::error(codes::WRONG_TYPE, "`launch.kernel` is one table, and must be a list of them")
+                .help("write the section with two brackets, [[launch.kernel]], once for each kernel");
+        node.report(problem, &node.key(), "this is a table");
+        return None;
+    }
     let items = node.items()?;
     if items.is_empty() {
         let problem = Problem::error(codes::EMPTY_LIST, "`launch.kernel` is empty")
@@ -255,196 +252,4 @@ fn dimensions(node: &Node<'_>, memory: &Memory<'_>) -> Option<Spanned<Vec<IntExp
         return None;
     }
     Some(Spanned::new(read, node.span()))
-}
-
-impl Memory<'_> {
-    /// Everything in memory that a kernel may be given has a name of its own.
-    fn distinct(&self, tables: &[Option<&Table<'_>>]) {
-        let in_place = |name: &str| {
-            let output = self.defined.outputs.iter().find(|output| output.tensor.name.as_str() == name);
-            output.and_then(|output| output.inplace.as_ref()).is_some_and(|place| place.as_str() == name)
-        };
-        let mut taken: Vec<(&str, &str)> = Vec::new();
-        taken.extend(self.defined.input_names.iter().map(|name| (name.as_str(), "an input")));
-        taken.extend(self.defined.output_names.iter().map(|name| (name.as_str(), "an output")));
-        for output in self.defined.outputs {
-            let name = &output.tensor.name;
-            if self.defined.input_names.iter().any(|input| input == name.as_str()) && !in_place(name.as_str())
-            {
-                self.report_twice(tables, name.as_str(), &name.span, "an input");
-            }
-        }
-        let workspaces = tables.first().copied().flatten();
-        for (table, what) in tables.iter().zip(["a workspace", "a tensor map"]) {
-            for (key, _) in table.map(Table::entries).unwrap_or_default() {
-                let tensor = taken.iter().find(|(name, _)| *name == key.value).map(|(_, what)| *what);
-                let earlier = tensor.or_else(|| {
-                    let is_map = what == "a tensor map" && workspaces.is_some();
-                    (is_map && self.workspaces.contains(&key.value)).then_some("a workspace")
-                });
-                if let Some(earlier) = earlier {
-                    self.report_twice(tables, &key.value, &key.span, earlier);
-                }
-            }
-        }
-    }
-
-    fn report_twice(
-        &self,
-        tables: &[Option<&Table<'_>>],
-        name: &str,
-        span: &std::ops::Range<usize>,
-        what: &str,
-    ) {
-        let Some(table) = tables.iter().copied().flatten().next() else { return };
-        let message = format!("`{name}` is the name of {what} too");
-        let problem = Problem::error(codes::DUPLICATE_NAME, message).help(
-            "a kernel's arguments name tensors, workspaces and tensor maps: each needs a name of its own",
-        );
-        table.report(problem, span, "a second meaning");
-    }
-
-    /// The tensor or workspace that a tensor map is of.
-    fn described(&self, table: &Table<'_>, text: &Spanned<String>) -> Option<Spanned<PythonName>> {
-        if self.is_tensor(&text.value) || self.workspaces.contains(&text.value) {
-            return Some(Spanned::new(text.value.parse().ok()?, text.span.clone()));
-        }
-        let known: Vec<_> = self.tensors().chain(self.workspaces.iter().map(String::as_str)).collect();
-        let problem = unknown(&text.value, "input, output or workspace", &known);
-        table.report(problem.0, &text.span, problem.1);
-        None
-    }
-
-    /// How many dimensions an input or output has; a workspace tells when it is evaluated.
-    fn rank(&self, name: &PythonName) -> Option<usize> {
-        self.scope.tensors.iter().find(|tensor| tensor.name == name.as_str()).and_then(|tensor| tensor.rank)
-    }
-
-    fn is_tensor(&self, name: &str) -> bool {
-        self.tensors().any(|tensor| tensor == name)
-    }
-
-    fn tensors(&self) -> impl Iterator<Item = &str> {
-        self.scope.tensors.iter().map(|tensor| tensor.name.as_str())
-    }
-
-    /// A name in memory, or `{ TYPE = value }`.
-    fn argument(&self, node: &Node<'_>) -> Option<KernelArgument> {
-        match node.value() {
-            DeValue::String(_) => {
-                let text = node.read::<String>()?;
-                if self.is_tensor(&text.value) || self.workspaces.contains(&text.value) {
-                    return Some(KernelArgument::Pointer(Spanned::new(text.value.parse().ok()?, text.span)));
-                }
-                if self.maps.contains(&text.value) {
-                    return Some(KernelArgument::TensorMap(Spanned::new(
-                        text.value.parse().ok()?,
-                        text.span,
-                    )));
-                }
-                self.refuse(node, &text);
-                None
-            }
-            DeValue::Table(_) => self.typed(node),
-            _ => {
-                let problem = Problem::error(codes::KERNEL_ARGUMENT, "a value is passed with its type")
-                    .help("write it as in { i32 = 4 } or { f32 = \"eps\" }");
-                node.report(problem, &node.span(), "of which type?");
-                None
-            }
-        }
-    }
-
-    /// Says what a text that names nothing in memory should be.
-    fn refuse(&self, node: &Node<'_>, text: &Spanned<String>) {
-        let name = &text.value;
-        let kind = self.scope.names.iter().find(|(known, _)| known == name).map(|(_, kind)| *kind);
-        let example = match kind {
-            Some(Kind::Broken) => return,
-            Some(Kind::Float) => format!("{{ f32 = \"{name}\" }} or {{ f64 = \"{name}\" }}"),
-            Some(Kind::Value(expr::Type::Boolean)) => format!("{{ bool = \"{name}\" }}"),
-            Some(Kind::Value(expr::Type::Integer)) => {
-                format!("{{ i32 = \"{name}\" }} or {{ i64 = \"{name}\" }}")
-            }
-            None if expr::parse_expression(name).is_ok() && name.parse::<PythonName>().is_err() => {
-                format!("{{ i32 = \"{name}\" }} or {{ i64 = \"{name}\" }}")
-            }
-            None => {
-                let workspaces = self.workspaces.iter().chain(&self.maps).map(String::as_str);
-                let known: Vec<_> = self.tensors().chain(workspaces).collect();
-                let (problem, label) = unknown(name, "input, output, workspace or tensor map", &known);
-                node.report(problem, &text.span, label);
-                return;
-            }
-        };
-        let problem = Problem::error(codes::KERNEL_ARGUMENT, format!("`{name}` is passed with its type"))
-            .help(format!("write {example}, as the kernel declares it"));
-        node.report(problem, &text.span, "of which type?");
-    }
-
-    /// `{ TYPE = value }`.
-    fn typed(&self, node: &Node<'_>) -> Option<KernelArgument> {
-        let mut table = node.table()?;
-        let integers = ["i32", "i64"].map(|key| table.node(key));
-        let truth = table.node("bool");
-        let floats = ["f32", "f64"].map(|key| table.node(key));
-        let place = table.place();
-        let entries = table.entries().len();
-        if entries != 1 {
-            let problem =
-                Problem::error(codes::KERNEL_ARGUMENT, format!("an argument has one type, not {entries}"))
-                    .help("write it as in { i32 = \"hidden\" }; the types are i32, i64, bool, f32, f64");
-            table.report(problem, &place, "here");
-            return None;
-        }
-        table.finish();
-        match (integers, truth, floats) {
-            ([Some(node), _], ..) => expr::integer(&node, &self.scope).map(KernelArgument::I32),
-            ([_, Some(node)], ..) => expr::integer(&node, &self.scope).map(KernelArgument::I64),
-            (_, Some(node), _) => expr::boolean(&node, &self.scope).map(KernelArgument::Bool),
-            (.., [Some(node), _]) => self.float(&node).map(KernelArgument::F32),
-            (.., [_, Some(node)]) => self.float(&node).map(KernelArgument::F64),
-            _ => None,
-        }
-    }
-
-    /// The name of a scalar of type float.
-    fn float(&self, node: &Node<'_>) -> Option<Spanned<PythonName>> {
-        let text = node.read::<String>()?;
-        let scalar = self.defined.scalars.iter().find(|scalar| scalar.name.as_str() == text.value);
-        match scalar {
-            Some(scalar) if matches!(scalar.default.value, ScalarValue::Float(_)) => {
-                Some(Spanned::new(scalar.name.value.clone(), text.span))
-            }
-            // Its definition has been reported.
-            None if self.defined.scalar_names.contains(&text.value) => None,
-            _ => {
-                let floats = self.defined.scalars.iter();
-                let known: Vec<_> = floats
-                    .filter(|scalar| matches!(scalar.default.value, ScalarValue::Float(_)))
-                    .map(|scalar| scalar.name.as_str())
-                    .collect();
-                let label = closest(&text.value, known.iter().copied())
-                    .map_or_else(|| "no float".to_owned(), |known| format!("did you mean `{known}`?"));
-                let help = match known.as_slice() {
-                    [] => {
-                        "a floating-point argument is a scalar of [scalars] with type = \"float\"".to_owned()
-                    }
-                    known => format!("the floats are {}", known.join(", ")),
-                };
-                let message = format!("`{}` is not a scalar of type float", text.value);
-                node.report(Problem::error(codes::KERNEL_ARGUMENT, message).help(help), &text.span, label);
-                None
-            }
-        }
-    }
-}
-
-/// What to say of a name that is none of `known`.
-fn unknown(name: &str, what: &str, known: &[&str]) -> (Problem, String) {
-    let label = closest(name, known.iter().copied())
-        .map_or_else(|| "not defined".to_owned(), |known| format!("did you mean `{known}`?"));
-    let problem = Problem::error(codes::UNKNOWN_TENSOR, format!("`{name}` is no {what}"))
-        .help(format!("the choice is {}", known.join(", ")));
-    (problem, label)
 }

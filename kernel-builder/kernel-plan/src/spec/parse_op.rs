@@ -97,6 +97,7 @@ pub fn parse_op(file: Arc<SourceFile>) -> (Option<OpSpec>, Vec<Problem>) {
         && !has_errors(&problems)
     {
         problems.extend(across_op::check(spec));
+        problems.extend(flashinfer::check(spec));
         problems.sort_by_key(Problem::offset);
     }
     (spec, problems)

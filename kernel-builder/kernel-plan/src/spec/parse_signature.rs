@@ -277,8 +277,6 @@ pub(crate) fn gradient(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Gr
                     Some(("is not floating-point", "only floating-point inputs have a gradient"))
                 } else if overwritten(name) {
                     Some(("is overwritten", "autograd needs the values that an output in place replaces"))
-                } else if inputs.iter().any(|earlier| earlier.value == *name) {
-                    Some(("is listed twice", "remove one of them"))
                 } else {
                     None
                 };
@@ -287,6 +285,12 @@ pub(crate) fn gradient(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Gr
                         Problem::error(codes::GRADIENT, format!("`{name}` has no gradient: it {reason}"))
                             .help(help);
                     table.report(problem, &text.span, "here");
+                    continue;
+                }
+                if inputs.iter().any(|earlier| earlier.value == *name) {
+                    let problem = Problem::error(codes::DUPLICATE_NAME, format!("`{name}` is listed twice"))
+                        .help("remove one of them");
+                    table.report(problem, &text.span, "again");
                     continue;
                 }
                 inputs.push(Spanned::new(name.clone(), text.span));

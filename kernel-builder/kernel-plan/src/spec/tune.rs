@@ -67,14 +67,13 @@ impl Tune {
     /// How many settings satisfy the constraints that `known` decides: that name nothing but tunables and what `known`
     /// has. A constraint without a value is not satisfied.
     ///
-    /// Counting visits at most `limit` partial settings of the tunables that constraints tie together, and gives up
+    /// Counting visits at most `visits` partial settings of the tunables that constraints tie together, and gives up
     /// beyond `limit` settings.
-    pub fn count(&self, known: &Bindings, limit: u64) -> Count {
+    pub fn count(&self, known: &Bindings, mut visits: u64, limit: u64) -> Count {
         let decided: Vec<&BoolExpr> =
             self.constraints.iter().filter(|constraint| self.is_decided(constraint, known)).collect();
         let mut free: Vec<&Tunable> = self.tunables.iter().collect();
         let mut total = 1u64;
-        let mut visits = limit;
         while !free.is_empty() {
             let group = connected(&mut free, &decided);
             let constraints: Vec<_> = decided
@@ -95,10 +94,10 @@ impl Tune {
             }
         }
         // What names no tunable holds for all settings or for none.
-        let constant = decided
-            .iter()
-            .filter(|constraint| !self.tunables.iter().any(|tunable| uses(constraint, tunable)));
-        let holds = constant.fold(true, |all, constraint| all && constraint.evaluate(known) == Ok(true));
+        let is_constant =
+            |constraint: &BoolExpr| !self.tunables.iter().any(|tunable| uses(constraint, tunable));
+        let mut constant = decided.iter().filter(|constraint| is_constant(constraint));
+        let holds = constant.all(|constraint| constraint.evaluate(known) == Ok(true));
         Count::Exactly(if holds { total } else { 0 })
     }
 

@@ -5,6 +5,8 @@ mod errors;
 mod exchange;
 mod exchange_errors;
 mod exchange_properties;
+mod expr;
+mod op;
 mod project;
 mod spec;
 mod tidy;

@@ -8,6 +8,7 @@ use crate::spec::launch::{ConcreteTensorMap, ConcreteWorkspace, Interleave, OobF
 use crate::spec::op::row_major;
 use crate::units::Dtype;
 
+use super::geometry::number;
 use super::{Context, LaunchError};
 
 /// Dimensions.
@@ -106,15 +107,16 @@ impl Context<'_> {
 
     /// Small numbers from 1, innermost dimension first.
     fn inner_first(&self, exprs: &[IntExpr], most: i64, what: &str) -> Result<Vec<u32>, LaunchError> {
-        exprs.iter().rev().map(|expr| Ok(self.number(expr, 1, most, what)? as u32)).collect()
+        exprs.iter().rev().map(|expr| Ok(number(expr, &self.bindings, 1, most, what)? as u32)).collect()
     }
 
     /// The tensor, in the shape that the map gives it.
     fn described(&self, map: &TensorMap, workspaces: &[ConcreteWorkspace]) -> Result<Described, LaunchError> {
         let name = &map.tensor.value;
         let fail = |message: String, help: &str| LaunchError::limit(message, help, &map.tensor.span);
-        let tensor = self.case.inputs.iter().chain(&self.case.outputs).find(|tensor| tensor.name == *name);
-        let own = if let Some(tensor) = tensor {
+        let mut tensors = self.case.inputs.iter().chain(&self.case.outputs);
+        let tensor = tensors.find(|tensor| tensor.name == *name);
+        let own = if let Some(tensor) = tensor.map(|tensor| self.case.memory_of(tensor)) {
             if tensor.omitted {
                 let message = format!("`{name}` is not given, and a kernel takes a tensor map of it");
                 return Err(fail(message, "start that kernel with when = \"given(...)\""));
@@ -133,7 +135,7 @@ impl Context<'_> {
         let Some(exprs) = &map.shape else { return Ok(own) };
         let mut shape = Vec::new();
         for expr in exprs {
-            shape.push(self.number(expr, 0, i64::MAX, "a length")?.unsigned_abs());
+            shape.push(number(expr, &self.bindings, 0, i64::MAX, "a length")?.unsigned_abs());
         }
         let count = |shape: &[u64]| shape.iter().try_fold(1u64, |count, length| count.checked_mul(*length));
         if !own.dense || count(&shape) != count(&own.shape) {
