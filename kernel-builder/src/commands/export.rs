@@ -23,7 +23,9 @@ use super::import::{rows, tell};
 /// One definition for each choice of dtypes, in the folders of a flashinfer-bench data set: definitions/<op type>/ and
 /// workloads/<op type>/. What has no place there is said. Files that are there are never overwritten.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Example:\n  kernelwright export examples/rms-norm --dtype T=bf16 --to flashinfer-trace")]
+#[command(
+    after_help = "Example:\n  kernelwright export examples/rms-norm --dtype T=bf16 --to flashinfer-trace"
+)]
 pub struct Args {
     /// A folder with an op.toml
     #[arg(value_name = "DIR", default_value = ".")]

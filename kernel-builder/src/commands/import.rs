@@ -34,7 +34,9 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let read = |path: &PathBuf| Ok::<_, Failure>(SourceFile::new(path.display().to_string(), files::read_text(path)?));
+    let read = |path: &PathBuf| {
+        Ok::<_, Failure>(SourceFile::new(path.display().to_string(), files::read_text(path)?))
+    };
     let definition = read(&args.definition)?;
     let workloads = args.workloads.as_ref().map(read).transpose()?;
     let (imported, problems) = exchange::import(&definition, workloads.as_ref());

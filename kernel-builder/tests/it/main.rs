@@ -7,6 +7,7 @@
 mod build_fakes;
 mod check;
 mod cli;
+mod exchange;
 mod new;
 mod official;
 mod publish;

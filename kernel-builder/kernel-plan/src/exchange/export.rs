@@ -174,7 +174,7 @@ fn left_out(op: &OpSpec) -> Vec<Problem> {
             "`{}` is a new tensor in a definition, and overwrites an input here",
             output.tensor.name.value
         );
-        warn(message, &output.tensor.name.span, "`run` works on a copy of the input");
+        warn(message, &output.tensor.name.span, "the reference returns it, as every output");
     }
     for scalar in op.scalars.iter().filter(|scalar| scalar.min.is_some() || scalar.max.is_some()) {
         let message = format!(

@@ -115,52 +115,18 @@ pub(super) fn by_keyword(name: &str, inputs: &[Passed<'_>], outputs: &[Passed<'_
     text + &format!("    return {locals}\n")
 }
 
-/// An output of our reference.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Returned<'a> {
-    /// The input that it overwrites.
-    pub(super) inplace: Option<&'a str>,
-}
-
-/// A function `run` that calls `function` as op.toml says, with copies of what is overwritten. `inputs` are in the order
-/// of `run`.
-pub(super) fn run(function: &str, inputs: &[Passed<'_>], outputs: &[Returned<'_>]) -> String {
+/// A function `run` that calls `function` as op.toml says. `inputs` are in the order of `run`.
+pub(super) fn run(function: &str, inputs: &[Passed<'_>]) -> String {
     let names: Vec<_> = inputs.iter().map(|input| input.name).collect();
     let tensors = inputs.iter().filter(|input| !input.number).map(|input| input.name.to_owned());
     let numbers = inputs.iter().filter(|input| input.number).map(|input| format!("{0}={0}", input.name));
     let passed: Vec<_> = tensors.chain(numbers).collect();
-    let call = format!("{function}({})", passed.join(", "));
-    let mut text =
-        "\n\n# What flashinfer-bench calls: everything by position. Made by `kernelwright export`.\n"
-            .to_owned();
-    text += &format!("def run({}):\n", names.join(", "));
-    let overwritten: Vec<_> = outputs.iter().filter_map(|output| output.inplace).collect();
-    if overwritten.is_empty() {
-        return text + &format!("    return {call}\n");
-    }
-    for input in &overwritten {
-        text += &format!("    {input} = {input}.clone()\n");
-    }
-    let mut prefix = "_".to_owned();
-    while names.iter().any(|name| name.starts_with(&prefix)) {
-        prefix.push('_');
-    }
-    let mut fresh = 0;
-    let returned = outputs.iter().map(|output| match output.inplace {
-        Some(input) => input.to_owned(),
-        None => {
-            fresh += 1;
-            format!("{prefix}{}", fresh - 1)
-        }
-    });
-    let returned: Vec<_> = returned.collect();
-    let locals: Vec<_> = (0..fresh).map(|place| format!("{prefix}{place}")).collect();
-    text += &if locals.is_empty() {
-        format!("    {call}\n")
-    } else {
-        format!("    {} = {call}\n", locals.join(", "))
-    };
-    text + &format!("    return {}\n", returned.join(", "))
+    format!(
+        "\n\n# What flashinfer-bench calls: everything by position. Made by `kernelwright export`.\n\
+         def run({}):\n    return {function}({})\n",
+        names.join(", "),
+        passed.join(", ")
+    )
 }
 
 #[cfg(test)]

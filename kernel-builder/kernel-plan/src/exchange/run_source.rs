@@ -11,7 +11,7 @@ use crate::spec::flashinfer::Flashinfer;
 use crate::spec::op::{ScalarValue, Tensor, TensorDtype};
 
 use super::op_text::default_dtype;
-use super::python::{self, Passed, Returned};
+use super::python::{self, Passed};
 use super::{argument_order, codes};
 
 /// The reference of a definition.
@@ -53,21 +53,12 @@ pub(super) fn run_source(
         let message = format!("`{function}` is both the reference and one of its arguments");
         return refuse(message, "call one of them otherwise, here and in the file");
     }
-    let overwrites = op.outputs.iter().any(|output| output.inplace.is_some());
     let as_it_is = RunSource { text: source.to_owned(), returns_numbers: false };
     let name = &reference.name;
     if function == "run" {
         if !python::defines(source, "run") {
             let help = "write `def run(...)` at the beginning of a line";
             return refuse(format!("`{name}` defines no function `run`"), help);
-        }
-        if overwrites {
-            let help =
-                "call it otherwise, here and in the file; `export` then adds a `run` that works on copies";
-            return refuse(
-                "`run` overwrites an input, and in a definition it returns new tensors".to_owned(),
-                help,
-            );
         }
         if !op.scalars.is_empty() && python::parameters(source, "run").is_none_or(|found| found != order) {
             let help = "call it otherwise, here and in the file; `export` then adds a `run` that calls it";
@@ -76,12 +67,7 @@ pub(super) fn run_source(
         }
         return Ok(as_it_is);
     }
-    let returned: Vec<_> = op
-        .outputs
-        .iter()
-        .map(|output| Returned { inplace: output.inplace.as_ref().map(|input| input.as_str()) })
-        .collect();
-    let run = python::run(function, &inputs, &returned);
+    let run = python::run(function, &inputs);
     if source.ends_with(run.as_str()) {
         return Ok(as_it_is);
     }

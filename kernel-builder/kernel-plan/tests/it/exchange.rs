@@ -143,7 +143,7 @@ open = "6F9619FF"
 "#;
 
 const REFERENCE: &str =
-    "def scale_add(x, bias, state, *, scale, steps):\n    state += steps\n    return x * scale + bias\n";
+    "def scale_add(x, bias, state, *, scale, steps):\n    return x * scale + bias, state + steps\n";
 
 #[test]
 fn each_choice_of_dtypes_is_a_definition() {

@@ -57,12 +57,6 @@ const OF_OPERATIONS: &[Edit] = &[
     ("bad_value", "file", "name = \"f\"", "name = \"f\"\nflashinfer = { name = \"../f\" }"),
     ("bad_value", "scalar", "name = \"f\"", "name = \"f\"\nflashinfer = { scalars = { a = \"int32\" } }"),
     ("run", "order", "function = \"f\"", "function = \"run\""),
-    (
-        "run",
-        "overwrites",
-        "dtype = \"T\" }\n[reference]\nfile = \"reference.py\"\nfunction = \"f\"",
-        "dtype = \"T\", inplace = \"x\" }\n[reference]\nfile = \"reference.py\"\nfunction = \"run\"",
-    ),
     ("run", "argument", "x = { shape", "f = { shape"),
     ("run", "taken", "name = \"f\"", "name = \"g\""),
 ];
