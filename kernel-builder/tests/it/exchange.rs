@@ -100,10 +100,10 @@ fn python(probe: &str) -> Option<PathBuf> {
 
 /// flashinfer-bench's models without the packages that they do not need: torch, safetensors.
 const MODELS: &str = "import importlib.util, sys, types\n\
-    for name in ('flashinfer_bench', 'flashinfer_bench.data'):\n\
+    home = importlib.util.find_spec('flashinfer_bench').submodule_search_locations[0]\n\
+    for name, folder in (('flashinfer_bench', home), ('flashinfer_bench.data', home + '/data')):\n\
     \x20   module = types.ModuleType(name)\n\
-    \x20   module.__path__ = [importlib.util.find_spec('flashinfer_bench').submodule_search_locations[0] + name[16:].replace('.', '/')] \
-    if name == 'flashinfer_bench' else [sys.modules['flashinfer_bench'].__path__[0] + '/data']\n\
+    \x20   module.__path__ = [folder]\n\
     \x20   sys.modules[name] = module\n\
     from flashinfer_bench.data.definition import Definition\n\
     from flashinfer_bench.data.trace import Trace\n";
