@@ -10,7 +10,7 @@ use crate::diagnostic::{Problem, SourceFile, closest};
 use crate::spec::Spanned;
 use crate::units::{Dtype, PythonName, UnitError};
 
-use super::json::{Document, Node, Object};
+use super::json::{Document, Literal, Node, Object};
 use super::{codes, python};
 
 /// What an operation means, in the words of flashinfer-bench, and in ours where a type says more than a text.
@@ -43,6 +43,8 @@ pub(super) struct Argument {
     /// Axis names; `None` for a Python number.
     pub(super) shape: Option<Vec<PythonName>>,
     pub(super) dtype: Dtype,
+    /// An input for which `None` may be passed; not of 0.1.2, and in definitions that people share.
+    pub(super) optional: bool,
     pub(super) description: Option<String>,
 }
 
@@ -173,7 +175,11 @@ fn description(object: &Object<'_>) -> Option<String> {
 /// Inputs or outputs; `None` when one of them could not be read.
 fn arguments(node: Node<'_>, what: &str, axes: Option<&[&str]>) -> Option<Vec<Argument>> {
     let object = node.object("{ \"x\": { \"shape\": [\"M\"], \"dtype\": \"float32\" } }")?;
-    let read: Vec<_> = object.entries().iter().map(|entry| argument(entry.value, &entry.key, axes)).collect();
+    let read: Vec<_> = object
+        .entries()
+        .iter()
+        .map(|entry| argument(entry.value, &entry.key, axes, what == "input"))
+        .collect();
     let read: Option<Vec<Argument>> = read.into_iter().collect();
     let taken = |argument: &&Argument| matches!(argument.name.as_str(), "run" | "torch");
     if let Some(argument) = read.iter().flatten().find(taken) {
@@ -196,7 +202,12 @@ fn arguments(node: Node<'_>, what: &str, axes: Option<&[&str]>) -> Option<Vec<Ar
     read
 }
 
-fn argument(node: Node<'_>, key: &Spanned<String>, axes: Option<&[&str]>) -> Option<Argument> {
+fn argument(
+    node: Node<'_>,
+    key: &Spanned<String>,
+    axes: Option<&[&str]>,
+    is_input: bool,
+) -> Option<Argument> {
     let name = identifier(key, node.document());
     let object = node.object("{ \"shape\": [\"M\"], \"dtype\": \"float32\" }")?;
     let shape = object.require("shape", "[\"M\"]").and_then(|node| {
@@ -209,8 +220,17 @@ fn argument(node: Node<'_>, key: &Spanned<String>, axes: Option<&[&str]>) -> Opt
     });
     let dtype = object.require("dtype", "\"bfloat16\"").and_then(dtype);
     let description = description(&object);
+    let optional = match &shape {
+        Some(Some(_)) if is_input => {
+            object.get("optional").map_or(Some(false), |node| match node.literal()? {
+                Literal::Bool(optional) => Some(optional),
+                _ => node.wrong_type("a boolean", "true"),
+            })
+        }
+        _ => Some(false),
+    };
     object.finish();
-    Some(Argument { name: name?, shape: shape?, dtype: dtype?, description })
+    Some(Argument { name: name?, shape: shape?, dtype: dtype?, optional: optional?, description })
 }
 
 fn axis_name(node: Node<'_>, axes: Option<&[&str]>) -> Option<PythonName> {

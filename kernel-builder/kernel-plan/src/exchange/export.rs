@@ -160,7 +160,8 @@ fn left_out(op: &OpSpec) -> Vec<Problem> {
     for input in &op.inputs {
         let name = &input.tensor.name;
         if input.optional {
-            let message = format!("`{}` is always passed in a definition, and may be None here", name.value);
+            let message =
+                format!("`{}` may be None, and flashinfer-bench 0.1.2 always passes it", name.value);
             warn(message, &name.span, "workloads without it are left out");
         }
         if input.strided {
@@ -300,24 +301,27 @@ fn definition(
     if !constraints.is_empty() {
         put("constraints", json!(constraints));
     }
-    let mut inputs = Map::new();
-    for name in argument_order(op) {
-        let tensor = op.inputs.iter().map(|input| &input.tensor).find(|tensor| tensor.name.as_str() == name);
-        let scalar = op.scalars.iter().find(|scalar| scalar.name.as_str() == name);
-        let (shape, dtype, key) = match (tensor, scalar) {
-            (Some(tensor), _) => (json!(tensor.shape), dtype_of(tensor, assignment), &tensor.name.value),
-            (None, Some(scalar)) => {
+    let inputs = argument_order(op).into_iter().filter_map(|name| {
+        let value = match op.inputs.iter().find(|input| input.tensor.name.as_str() == name) {
+            Some(input) => {
+                let tensor = &input.tensor;
+                let mut value = json!({ "shape": tensor.shape, "dtype": dtype_of(tensor, assignment) });
+                if input.optional {
+                    value["optional"] = json!(true);
+                }
+                described(value, section.tensor(&tensor.name.value))
+            }
+            None => {
+                let scalar = op.scalars.iter().find(|scalar| scalar.name.as_str() == name)?;
                 let dtype = default_dtype(scalar.default.value).torch_name();
                 let key = &scalar.name.value;
-                (Value::Null, json!(section.scalar(key).unwrap_or(dtype)), key)
+                let value = json!({ "shape": null, "dtype": section.scalar(key).unwrap_or(dtype) });
+                described(value, section.tensor(key))
             }
-            (None, None) => continue,
         };
-        inputs.insert(
-            name.to_owned(),
-            described(json!({ "shape": shape, "dtype": dtype }), section.tensor(key)),
-        );
-    }
+        Some((name.to_owned(), value))
+    });
+    let inputs = inputs.collect();
     put("inputs", Value::Object(inputs));
     let outputs = op.outputs.iter().map(|output| {
         let tensor = &output.tensor;

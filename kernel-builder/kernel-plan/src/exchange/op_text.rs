@@ -108,8 +108,9 @@ impl<'w> Writer<'w> {
             };
             let shape: Vec<_> = shape.iter().map(|axis| quoted(axis.as_str())).collect();
             let name = &argument.name.value;
-            text +=
-                &format!("{name} = {{ shape = [{}], dtype = \"{}\" }}\n", shape.join(", "), argument.dtype);
+            let optional = if argument.optional { ", optional = true" } else { "" };
+            let (shape, dtype) = (shape.join(", "), argument.dtype);
+            text += &format!("{name} = {{ shape = [{shape}], dtype = \"{dtype}\"{optional} }}\n");
         }
         text
     }
