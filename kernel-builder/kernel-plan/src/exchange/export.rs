@@ -15,10 +15,10 @@ use crate::spec::op::{AxisKind, ScalarValue, Tensor, TensorDtype, Workload};
 use crate::units::{Dtype, PythonName};
 
 use super::definition::dtype_name;
-use super::op_text::{BOUNDS, default_dtype};
+use super::op_text::default_dtype;
 use super::run_source::{self, RunSource};
 use super::workload::kind_of;
-use super::{argument_order, codes};
+use super::{argument_order, bounds, codes};
 
 /// What of op.toml is exported.
 #[derive(Debug, Clone, Default)]
@@ -347,19 +347,9 @@ fn axes(op: &OpSpec, section: &Flashinfer) -> Value {
     Value::Object(axes.collect())
 }
 
-/// What the axes allow, in Python, then what is written besides.
+/// What the axes allow, then what is written besides.
 fn constraints(op: &OpSpec, section: &Flashinfer) -> Vec<String> {
-    let bounds = op.axes.iter().flat_map(|axis| {
-        let numbers = match axis.kind {
-            AxisKind::Const(_) => [None; 3],
-            AxisKind::Var { multiple_of, min, max } => [(multiple_of > 1).then_some(multiple_of), min, max],
-        };
-        let words = BOUNDS.iter().zip(numbers);
-        words.filter_map(|((_, middle, end), number)| {
-            Some(format!("{}{middle}{}{end}", axis.name.value, number?))
-        })
-    });
-    bounds.chain(section.constraints.iter().cloned()).collect()
+    op.axes.iter().flat_map(bounds::constraints).chain(section.constraints.iter().cloned()).collect()
 }
 
 fn dtype_of(tensor: &Tensor, assignment: &Assignment) -> Value {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::diagnostic::{Problem, SourceFile, has_errors};
 use crate::spec::{OpSpec, parse_op};
 
+mod bounds;
 pub mod codes;
 mod definition;
 mod export;

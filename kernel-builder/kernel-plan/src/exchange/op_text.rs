@@ -10,6 +10,7 @@ use crate::diagnostic::{Problem, SourceFile};
 use crate::spec::op::ScalarValue;
 use crate::units::{Dtype, PythonName, WorkloadName};
 
+use super::bounds::Bounds;
 use super::definition::{Argument, Definition};
 use super::python::{self, Passed};
 use super::workload::{Workload, kind_of};
@@ -373,69 +374,6 @@ pub(super) fn default_dtype(value: ScalarValue) -> Dtype {
         ScalarValue::Float(_) => Dtype::F32,
         ScalarValue::Int(_) => Dtype::I64,
         ScalarValue::Bool(_) => Dtype::Bool,
-    }
-}
-
-/// Constraints that `[axes]` can say, in exactly the words that `export` uses for them.
-#[derive(Default)]
-struct Bounds {
-    /// Axis, key and number.
-    found: Vec<(String, &'static str, u64)>,
-    /// Indices of the constraints that they come from.
-    taken: BTreeSet<usize>,
-}
-
-/// The keys of an axis with the words for them.
-pub(super) const BOUNDS: &[(&str, &str, &str)] =
-    &[("multiple-of", " % ", " == 0"), ("min", " >= ", ""), ("max", " <= ", "")];
-
-impl Bounds {
-    fn of(definition: &Definition, workloads: &[Workload]) -> Self {
-        let mut bounds = Self::default();
-        for (place, constraint) in definition.constraints.iter().enumerate() {
-            let Some((axis, key, number)) = bound(constraint) else { continue };
-            let variable =
-                definition.axes.iter().any(|known| known.length.is_none() && known.name.as_str() == axis);
-            let lengths = workloads.iter().flat_map(|workload| &workload.axes);
-            let mut lengths = lengths.filter(|(name, _)| name.as_str() == axis).map(|(_, length)| *length);
-            let of = |wanted: &str| bounds.found.iter().find(|(name, key, _)| name == axis && *key == wanted);
-            let empty = match key {
-                "min" => of("max").is_some_and(|(_, _, max)| number > *max),
-                "max" => of("min").is_some_and(|(_, _, min)| number < *min),
-                _ => false,
-            };
-            if variable && of(key).is_none() && !empty && lengths.all(|length| allows(key, number, length)) {
-                bounds.found.push((axis.to_owned(), key, number));
-                bounds.taken.insert(place);
-            }
-        }
-        bounds
-    }
-
-    fn keys(&self, axis: &str) -> String {
-        let keys = BOUNDS.iter().map(|(key, ..)| key).filter_map(|key| {
-            let (.., number) = self.found.iter().find(|(name, found, _)| name == axis && found == key)?;
-            Some(format!(", {key} = {number}"))
-        });
-        keys.collect()
-    }
-}
-
-fn bound(constraint: &str) -> Option<(&str, &'static str, u64)> {
-    BOUNDS.iter().find_map(|(key, middle, end)| {
-        let (axis, number) = constraint.strip_suffix(end)?.split_once(middle)?;
-        let value: u64 = number.parse().ok()?;
-        let plain = value.to_string() == number && i64::try_from(value).is_ok();
-        // A multiple of one is what every length is, and op.toml does not say it.
-        (plain && (*key != "multiple-of" || value > 1)).then_some((axis, *key, value))
-    })
-}
-
-fn allows(key: &str, number: u64, length: u64) -> bool {
-    match key {
-        "multiple-of" => length.is_multiple_of(number),
-        "min" => length >= number,
-        _ => length <= number,
     }
 }
 
