@@ -14,7 +14,6 @@ mod bounds;
 pub mod codes;
 mod definition;
 mod export;
-
 mod json;
 mod op_text;
 mod python;

@@ -3,6 +3,9 @@
 //! Owns: its keys, and that the names in it exist. `import` writes it, `export` reads it.
 //! Never: changes what the operation means; it can be taken away.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use serde::Serialize;
 
 use crate::diagnostic::{Problem, closest};
@@ -145,12 +148,12 @@ pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
     let arguments: Vec<_> = inputs.iter().chain(&scalars).copied().collect();
     let everything: Vec<_> = arguments.iter().chain(&outputs).copied().collect();
     let mut problems = Vec::new();
-    let mut known = |name: &str, span: &std::ops::Range<usize>, names: &[&str], what: &str| {
+    let mut known = |name: &str, span: &Range<usize>, names: &[&str], what: &str| {
         if names.contains(&name) {
             return;
         }
         let label = closest(name, names.iter().copied())
-            .map_or_else(|| "not defined".to_owned(), |close| format!("did you mean `{close}`?"));
+            .map_or_else(|| "unknown here".to_owned(), |close| format!("did you mean `{close}`?"));
         let help = match names {
             [] => format!("the file has no {what}"),
             names => format!("the choice is {}", names.join(", ")),
@@ -176,7 +179,7 @@ pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
         .arguments
         .iter()
         .for_each(|name| known(name.as_str(), &name.span, &arguments, "an input or scalar"));
-    let named: std::collections::BTreeSet<_> = section.arguments.iter().map(|name| name.as_str()).collect();
+    let named: BTreeSet<_> = section.arguments.iter().map(|name| name.as_str()).collect();
     if let (Some(first), Some(last)) = (section.arguments.first(), section.arguments.last())
         && (named.len() != arguments.len() || section.arguments.len() != arguments.len())
     {
