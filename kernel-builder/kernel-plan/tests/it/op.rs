@@ -204,7 +204,75 @@ fn warnings_alone_leave_a_usable_spec() {
     assert_eq!(problems.len(), 1, "{}", render(&problems));
 }
 
+/// `[tune]` with four tunables, and these constraints.
+fn tuned(constraints: &[&str]) -> OpSpec {
+    let head = &RESIDUAL_NORM[..RESIDUAL_NORM.find("[tune]").expect("the section")];
+    let tail = &RESIDUAL_NORM[RESIDUAL_NORM.find("[workload.small]").expect("the section")..];
+    let tunables =
+        ["a", "b", "c", "d"].map(|name| format!("[tune.{name}]\nvalues = [0, 1, 2, 3]\ndefault = 0\n"));
+    let text = format!("{head}[tune]\nconstraints = {constraints:?}\n{}{tail}", tunables.concat());
+    let (op, problems) = spec::parse_op(SourceFile::new("op.toml", text.as_str()));
+    // The constraints are drawn, so that the defaults need not satisfy them.
+    let expected = [spec::codes::TUNE_DEFAULT, spec::codes::EXPRESSION_VALUE, spec::codes::UNUSED_NAME];
+    assert!(problems.iter().all(|problem| expected.contains(&problem.code)), "{}", render(&problems));
+    op.expect("a spec")
+}
+
 proptest! {
+    #[test]
+    fn a_count_is_that_of_going_through_all(
+        constraints in prop::collection::vec(
+            prop::sample::select(&["a < b", "stride(input, 0) > a", "b * c == 2", "a + b + c <= 3", "d != 1", "c / d == 1", "2 > 1", "heads < 4"][..]),
+            0..4,
+        ),
+    ) {
+        let op = tuned(&constraints);
+        let heads = ("heads".parse().expect("a name"), Value::Integer(4));
+        let known = Bindings { names: BTreeMap::from([heads]), ..Bindings::default() };
+        let names = op.tune.tunables.iter().map(|tunable| tunable.name.value.clone()).collect::<Vec<_>>();
+        let mut count = 0;
+        for setting in 0..4i64.pow(4) {
+            let mut bindings = known.clone();
+            let digits = (0..).map(|place| Value::Integer(setting / 4i64.pow(place) % 4));
+            bindings.names.extend(names.iter().cloned().zip(digits));
+            // What asks for a tensor is for the workload to decide.
+            let mut decided = op.tune.constraints.iter().filter(|constraint| !constraint.tree().asks_for_tensors());
+            count += u64::from(decided.all(|constraint| constraint.evaluate(&bindings) == Ok(true)));
+        }
+        prop_assert_eq!(op.tune.count(&known, 10_000, 10_000), Count::Exactly(count));
+    }
+
+    /// Whatever the lengths, a launch is an error or within what CUDA starts.
+    #[test]
+    fn a_launch_keeps_its_limits(
+        rows in prop_oneof![0u64..9, any::<u64>()],
+        hidden in prop_oneof![0u64..9000, any::<u64>()],
+        groups in any::<i64>(),
+        block in prop_oneof![0i64..2000, any::<i64>()],
+        stride in any::<u64>(),
+    ) {
+        let op = good(&RESIDUAL_NORM.replace("block = [\"block\"]", "block = [\"block\", 2]"));
+        let mut case = case(&op, "small/T=f16");
+        for (name, length) in [("rows", rows), ("hidden", hidden)] {
+            case.axes.insert(name.parse().expect("a name"), length);
+        }
+        for tensor in case.inputs.iter_mut().chain(&mut case.outputs) {
+            tensor.shape = if tensor.shape.len() == 2 { vec![rows, hidden] } else { vec![hidden] };
+        }
+        case.inputs[0].strides = Some(vec![stride, 1]);
+        case.scalars[1].value = ScalarValue::Int(groups);
+        let mut tuning = op.tune.default_tuning();
+        tuning.insert("block".parse().expect("a name"), Value::Integer(block));
+        if let Ok(concrete) = launch(&op, &case, &tuning) {
+            for kernel in &concrete.kernels {
+                let threads: u64 = kernel.block.iter().map(|length| u64::from(*length)).product();
+                prop_assert!((1..=1024).contains(&threads));
+                prop_assert!(kernel.grid.iter().all(|length| *length >= 1 && *length <= 0x7fff_ffff));
+                prop_assert!(kernel.shared <= 227 * 1024);
+            }
+        }
+    }
+
     /// Whatever is cut out of a good file or put into it, reading it ends with labels inside of the text.
     #[test]
     fn reading_never_panics(
