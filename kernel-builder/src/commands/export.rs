@@ -33,7 +33,7 @@ pub struct Args {
     /// The folder of the data set
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Export this dtype of a type variable alone; may be given for several
+    /// Export only the dtypes of a type variable that are given like this, once or several times
     #[arg(long, value_name = "T=DTYPE", value_parser = assignment)]
     dtype: Vec<(PythonName, Dtype)>,
     /// Export the workloads that are held out, too

@@ -260,14 +260,16 @@ fn dtype(node: Node<'_>) -> Option<Dtype> {
         return Some(dtype);
     }
     let known: Vec<_> = names().map(|(_, name)| name).collect();
-    let help = format!("op.toml has {}", known.join(", "));
-    let problem = if text.value.starts_with("float4") || text.value == "uint8" {
-        Problem::error(codes::UNSUPPORTED, format!("op.toml has no dtype `{}`", text.value)).help(help)
-    } else {
-        Problem::error(codes::BAD_VALUE, format!("`{}` is not a dtype", text.value)).help(help)
-    };
+    let help = format!("both formats have {}", known.join(", "));
+    // Dtypes of flashinfer-bench and of PyTorch, not misspelled ones.
+    if text.value.starts_with("float4") || text.value == "uint8" {
+        let problem = Problem::error(codes::UNSUPPORTED, format!("op.toml has no dtype `{}`", text.value));
+        node.report(problem.help(help), "no counterpart");
+        return None;
+    }
     let label = closest(&text.value, known.iter().copied())
         .map_or_else(|| "here".to_owned(), |name| format!("did you mean `{name}`?"));
+    let problem = Problem::error(codes::BAD_VALUE, format!("`{}` is not a dtype", text.value)).help(help);
     node.report(problem, label);
     None
 }

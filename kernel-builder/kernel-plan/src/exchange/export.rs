@@ -23,7 +23,7 @@ use super::{argument_order, bounds, codes};
 /// What of op.toml is exported.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
-    /// What type variables stand for; those that are not here stand for each of their dtypes.
+    /// What type variables stand for; one that is not here stands for each of its dtypes.
     pub dtypes: Vec<(PythonName, Dtype)>,
     /// Which workloads are published.
     pub workloads: Published,
@@ -221,8 +221,9 @@ fn assignments(op: &OpSpec, choice: &Choice, problems: &mut Vec<Problem>) -> Vec
     let mut all = vec![Assignment::new()];
     for variable in &op.dtypes {
         let name = &variable.name.value;
-        let chosen =
-            |dtype: &Dtype| choice.dtypes.iter().all(|(other, wanted)| other != name || wanted == dtype);
+        let wanted: Vec<_> =
+            choice.dtypes.iter().filter(|(other, _)| other == name).map(|(_, dtype)| *dtype).collect();
+        let chosen = |dtype: &Dtype| wanted.is_empty() || wanted.contains(dtype);
         let (known, unknown): (Vec<_>, Vec<_>) = variable
             .dtypes
             .iter()

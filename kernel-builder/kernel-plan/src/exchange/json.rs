@@ -176,8 +176,13 @@ impl<'d> Node<'d> {
     }
 
     pub(super) fn list(&self, example: &str) -> Option<Vec<Node<'d>>> {
+        self.items().or_else(|| self.wrong_type("a list", example))
+    }
+
+    /// The items of a list; `None` for any other value.
+    pub(super) fn items(&self) -> Option<Vec<Node<'d>>> {
         if !self.raw.starts_with('[') {
-            return self.wrong_type("a list", example);
+            return None;
         }
         let raws: Vec<&'d RawValue> = serde_json::from_str(self.raw).ok()?;
         Some(raws.into_iter().map(|raw| Node { raw: raw.get(), ..*self }).collect())

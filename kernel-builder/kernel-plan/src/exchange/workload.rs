@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use crate::diagnostic::{Problem, SourceFile};
 use crate::spec::Spanned;
 use crate::spec::op::ScalarValue;
@@ -44,15 +46,15 @@ impl Workload {
 pub(super) fn read(file: &Arc<SourceFile>, definition: &Definition) -> (Vec<Workload>, Vec<Problem>) {
     let document = Document::new(file);
     let mut reading = Reading { definition, found: Vec::new(), traces: 0, others: 0, first_other: None };
-    if file.text.trim_start().starts_with('[') {
-        if let Some(items) = document.value(&file.text).and_then(|node| node.list("[{ \"uuid\": ... }]")) {
-            items.into_iter().for_each(|node| reading.take(node));
-        }
+    if is_json(&file.text) || file.text.trim_start().starts_with('[') {
+        let node = document.value(&file.text);
+        let items = node.map(|node| node.items().unwrap_or_else(|| vec![node])).unwrap_or_default();
+        items.into_iter().for_each(|node| reading.take(node));
     } else {
         for line in file.text.lines().filter(|line| !line.trim().is_empty()) {
-            if let Some(node) = document.value(line) {
-                reading.take(node);
-            }
+            // What follows a line that is not JSON is nearly always its continuation.
+            let Some(node) = document.value(line) else { break };
+            reading.take(node);
         }
     }
     let Reading { found, traces, others, first_other, .. } = reading;
@@ -68,6 +70,11 @@ pub(super) fn read(file: &Arc<SourceFile>, definition: &Definition) -> (Vec<Work
         document.push(problem);
     }
     (found, document.finish())
+}
+
+/// Whether a text is one JSON value: a list, or a single workload over several lines.
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
 struct Reading<'r> {

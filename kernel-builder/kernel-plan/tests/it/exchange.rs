@@ -164,6 +164,9 @@ fn each_choice_of_dtypes_is_a_definition() {
 
 #[test]
 fn a_choice_narrows_the_export() {
+    let both = ["bf16", "f32"].map(|dtype| ("T".parse().unwrap(), dtype.parse().unwrap())).to_vec();
+    let (all, _) = exported(&op(RICH), REFERENCE, &Choice { dtypes: both, ..Choice::default() });
+    assert_eq!(all.len(), 4);
     let choice = Choice {
         dtypes: vec![
             ("T".parse().unwrap(), "f32".parse().unwrap()),
@@ -197,6 +200,8 @@ fn workloads_are_a_list_or_lines_of_either_kind() {
     let bare: String = plain.iter().map(|workload| format!("{workload}\r\n\n")).collect();
     // Every result of a solution repeats its workload.
     let repeated = workloads.text.repeat(3).replace("\"solution\": null", "\"solution\": \"fast\"");
+    let alone = serde_json::to_string_pretty(&traces[0]).unwrap();
+    assert_eq!(imported(&definition.text, &alone).0.workloads, 1);
     for text in [&spread, &bare, &repeated] {
         assert_eq!(imported(&definition.text, text).0, wanted, "{text}");
     }
