@@ -7,6 +7,8 @@ const VERBS: &[&str] = &[
     "new",
     "templates",
     "check",
+    "import",
+    "export",
     "variants",
     "build",
     "verify",
