@@ -11,6 +11,8 @@ use miette::{
     Diagnostic, LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents,
 };
 
+mod window;
+
 /// A text with the name to show for it; shared by everything that points into it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SourceFile {
@@ -64,6 +66,21 @@ impl SourceCode for SourceFile {
         lines_after: usize,
     ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
         let found = self.text.read_span(span, lines_before, lines_after)?;
+        if lines_before + lines_after > 0 && std::str::from_utf8(found.data()).is_ok_and(window::is_long) {
+            let wanted = span.offset()..span.offset() + span.len();
+            // Labels that are far apart are then shown one by one.
+            let shown = window::around(&self.text, &wanted).ok_or(MietteError::OutOfBounds)?;
+            let (data, range) = (&self.text.as_bytes()[shown.range.clone()], SourceSpan::from(shown.range));
+            let name = self.name.clone();
+            return Ok(Box::new(MietteSpanContents::new_named(
+                name,
+                data,
+                range,
+                shown.line,
+                shown.column,
+                1,
+            )));
+        }
         Ok(Box::new(MietteSpanContents::new_named(
             self.name.clone(),
             found.data(),
@@ -216,7 +233,9 @@ impl Diagnostic for Problem {
             return None;
         }
         Some(Box::new(self.labels.iter().enumerate().map(|(index, (span, text))| {
-            let span = SourceSpan::from(span.clone());
+            let marked =
+                self.source.as_ref().map_or_else(|| span.clone(), |file| window::label(&file.text, span));
+            let span = SourceSpan::from(marked);
             if index == 0 {
                 LabeledSpan::new_primary_with_span(Some(text.clone()), span)
             } else {

@@ -5,6 +5,7 @@
 
 pub mod backend;
 pub mod diagnostic;
+pub mod exchange;
 pub mod kit;
 pub mod plan;
 pub mod spec;

@@ -7,6 +7,8 @@ pub mod bench;
 pub mod build;
 pub mod check;
 pub mod doctor;
+pub mod export;
+pub mod import;
 pub mod load;
 pub mod make;
 pub mod new;

@@ -8,6 +8,8 @@ const VERBS: &[&str] = &[
     "templates",
     "check",
     "update",
+    "import",
+    "export",
     "variants",
     "build",
     "verify",

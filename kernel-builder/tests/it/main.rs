@@ -8,6 +8,7 @@ mod build_fakes;
 mod check;
 mod cli;
 mod client;
+mod exchange;
 mod fixtures;
 mod new;
 mod official;

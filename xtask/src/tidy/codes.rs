@@ -12,6 +12,7 @@ const STAGES: &[&str] = &[
     "spec",
     "plan",
     "variant",
+    "exchange",
     "scaffold",
     "toolchain",
     "compile",

@@ -207,7 +207,9 @@ fn unused(op: &OpSpec) -> Vec<Problem> {
         inputs.chain(op.outputs.iter().map(|output| &output.tensor))
     };
     let axes = op.axes.iter().map(|axis| &axis.name).filter(|name| {
-        !tensors().any(|tensor| tensor.shape.iter().any(|axis| axis.value == name.value)) && !named(name)
+        !tensors().any(|tensor| tensor.shape.iter().any(|axis| axis.value == name.value))
+            && !named(name)
+            && !op.flashinfer.as_ref().is_some_and(|section| section.constrains(name))
     });
     let dtypes = op.dtypes.iter().map(|variable| &variable.name).filter(|name| {
         let is = |dtype: &TensorDtype| matches!(dtype, TensorDtype::Variable(used) if *used == name.value);

@@ -15,6 +15,7 @@ mod dialect;
 mod edition;
 mod evaluate_launch;
 pub mod expr;
+pub mod flashinfer;
 mod headers;
 pub mod launch;
 pub(crate) mod nvcc;

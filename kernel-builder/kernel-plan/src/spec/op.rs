@@ -15,6 +15,7 @@ use crate::units::{BackendId, Dtype, PythonName, RelPath, WorkloadName};
 
 use super::Spanned;
 use super::expr::{IntExpr, Value};
+use super::flashinfer::Flashinfer;
 use super::launch::Launch;
 use super::tune::Tune;
 
@@ -52,6 +53,8 @@ pub struct OpSpec {
     pub launch: Option<Launch>,
     /// `[workload.NAME]`, in file order.
     pub workloads: Vec<Workload>,
+    /// `[flashinfer]`: what a definition of flashinfer-bench says besides.
+    pub flashinfer: Option<Flashinfer>,
 }
 
 /// One named dimension.

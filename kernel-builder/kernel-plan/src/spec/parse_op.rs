@@ -10,6 +10,7 @@ use crate::diagnostic::{Problem, SourceFile, has_errors};
 use crate::units::{Dtype, PythonName};
 
 use super::expr::{self, Kind, Scope, ScopeTensor, Type};
+use super::flashinfer;
 use super::op::{
     Axis, AxisKind, Call, Input, OpSpec, Output, Purpose, Reference, Scalar, ScalarValue, Tolerance,
     TypeVariable,
@@ -98,6 +99,7 @@ pub fn parse_op(file: Arc<SourceFile>) -> (Option<OpSpec>, Vec<Problem>) {
         && !has_errors(&problems)
     {
         problems.extend(across_op::check(spec));
+        problems.extend(flashinfer::check(spec));
         problems.sort_by_key(Problem::offset);
     }
     (spec, problems)
@@ -168,6 +170,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         let label = if written == 0 { "no [workload.NAME] at all" } else { "none of the workloads verifies" };
         root.report(problem, &root.place(), label);
     }
+    let flashinfer = root.table("flashinfer").map(flashinfer::flashinfer);
     parse_signature::distinct_arguments(&root, &defined, call.as_ref());
     root.finish();
     let (inputs, outputs, call) = (inputs?, outputs?, call?);
@@ -188,6 +191,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         tune,
         launch,
         workloads,
+        flashinfer,
     })
 }
 

@@ -3,6 +3,9 @@
 mod argv;
 mod build_toml;
 mod errors;
+mod exchange;
+mod exchange_errors;
+mod exchange_properties;
 mod expr;
 mod op;
 mod preference;

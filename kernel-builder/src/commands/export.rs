@@ -1,0 +1,109 @@
+//! `export`: definitions and workloads of flashinfer-bench from op.toml and its reference.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use kernel_plan::diagnostic::SourceFile;
+use kernel_plan::exchange::{self, Choice, Published};
+use kernel_plan::spec;
+use kernel_plan::units::{Dtype, PythonName};
+use miette::Diagnostic;
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::base::files;
+use crate::base::session::Session;
+use crate::exit::{self, Failure, StageError};
+use crate::scaffold::FileSet;
+
+use super::import::{rows, tell};
+
+/// Make flashinfer-bench definitions and workloads of op.toml
+///
+/// One definition for each choice of dtypes, in the folders of a flashinfer-bench data set: definitions/<op type>/ and
+/// workloads/<op type>/. What has no place there is said. Files that are there are never overwritten.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Example:\n  kernelwright export examples/rms-norm --dtype T=bf16 --to flashinfer-trace"
+)]
+pub struct Args {
+    /// A folder with an op.toml
+    #[arg(value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// The folder of the data set
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Export only the dtypes of a type variable that are given like this, once or several times
+    #[arg(long, value_name = "T=DTYPE", value_parser = assignment)]
+    dtype: Vec<(PythonName, Dtype)>,
+    /// Export the workloads that are held out, too
+    #[arg(long)]
+    held_out: bool,
+}
+
+/// There is nothing to export.
+#[derive(Debug, Error, Diagnostic)]
+#[error("`{}` has no op.toml, so there is nothing to export", dir.display())]
+#[diagnostic(
+    code(spec::no_op),
+    help("name a folder that has one; op.toml says what the operation computes (docs/formats.md)")
+)]
+pub struct NoOp {
+    /// The folder.
+    dir: PathBuf,
+}
+
+impl StageError for NoOp {
+    fn exit(&self) -> u8 {
+        exit::SPEC
+    }
+}
+
+fn assignment(text: &str) -> Result<(PythonName, Dtype), String> {
+    let (name, dtype) = text.split_once('=').ok_or("write it as in T=bf16")?;
+    Ok((
+        name.parse().map_err(|error| format!("{error}"))?,
+        dtype.parse().map_err(|error| format!("{error}"))?,
+    ))
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let dir = &args.dir;
+    if !files::exists(&dir.join("op.toml")) {
+        return Err(NoOp { dir: dir.clone() }.into());
+    }
+    let read = |name: &str| {
+        let path = dir.join(name);
+        let shown = path.display().to_string().trim_start_matches("./").to_owned();
+        Ok::<_, Failure>(SourceFile::new(shown, files::read_text(&path)?))
+    };
+    let (op, problems) = spec::parse_op(read("op.toml")?);
+    tell(&problems, session)?;
+    let Some(op) = op else { return Err(Failure::told(exit::SPEC)) };
+    let reference = read(op.reference.file.as_str())?;
+    let workloads = if args.held_out { Published::All } else { Published::Open };
+    let choice = Choice { dtypes: args.dtype.clone(), workloads };
+    let (exported, problems) = exchange::export(&op, &reference, &choice);
+    tell(&problems, session)?;
+    let mut set = FileSet::default();
+    let mut made: Vec<Value> = Vec::new();
+    let mut human = String::new();
+    for one in exported {
+        let definition = format!("definitions/{}/{}.json", one.op_type, one.name);
+        let workloads = format!("workloads/{}/{}.jsonl", one.op_type, one.name);
+        set.insert(&definition, one.definition)?;
+        if one.count > 0 {
+            set.insert(&workloads, one.workloads)?;
+        }
+        human += &format!("{}  {} workloads\n", args.to.join(&definition).display(), one.count);
+        made.push(json!({
+            "name": one.name, "definition": definition, "count": one.count,
+            "workloads": (one.count > 0).then_some(workloads),
+        }));
+    }
+    set.write_to(&args.to)?;
+    let result = json!({ "dir": args.to, "definitions": made, "problems": rows(&problems) });
+    session.report.result("export", &result, &human);
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! `import`: op.toml and reference.py from a definition of flashinfer-bench.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use kernel_plan::diagnostic::{Problem, Severity, SourceFile, has_errors};
+use kernel_plan::exchange;
+use serde_json::{Value, json};
+
+use crate::base::files;
+use crate::base::session::Session;
+use crate::exit::{self, Failure};
+use crate::scaffold::FileSet;
+
+/// Make op.toml and reference.py of a flashinfer-bench definition
+///
+/// What op.toml needs and the definition does not say (the package's function, the tolerance) is assumed, said, and
+/// marked in the file. Files that are there are never overwritten. Exit code 10 when the definition is wrong.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Example:
+  kernelwright import definitions/gemm/gemm_n4096_k4096.json \\
+    --workloads workloads/gemm/gemm_n4096_k4096.jsonl --to gemm")]
+pub struct Args {
+    /// The definition, a JSON file
+    #[arg(value_name = "DEFINITION.json")]
+    definition: PathBuf,
+    /// Its workloads: a JSON list, JSON lines, or lines of traces
+    #[arg(long, value_name = "FILE.jsonl")]
+    workloads: Option<PathBuf>,
+    /// The folder to write to; default: a folder of the operation's name
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let read = |path: &PathBuf| {
+        Ok::<_, Failure>(SourceFile::new(path.display().to_string(), files::read_text(path)?))
+    };
+    let definition = read(&args.definition)?;
+    let workloads = args.workloads.as_ref().map(read).transpose()?;
+    let (imported, problems) = exchange::import(&definition, workloads.as_ref());
+    tell(&problems, session)?;
+    let Some(imported) = imported else { return Err(Failure::told(exit::SPEC)) };
+    let dir = args.to.clone().unwrap_or_else(|| PathBuf::from(&imported.name));
+    let mut set = FileSet::default();
+    set.insert("op.toml", imported.op_toml)?;
+    set.insert("reference.py", imported.reference)?;
+    set.write_to(&dir)?;
+    let written: Vec<_> = set.iter().map(|(path, _)| path.display().to_string()).collect();
+    let human = format!(
+        "{} with {} workloads: {} in {}\n",
+        imported.name,
+        imported.workloads,
+        written.join(" and "),
+        dir.display()
+    );
+    let result = json!({
+        "dir": dir, "name": imported.name, "workloads": imported.workloads, "files": written,
+        "problems": rows(&problems),
+    });
+    session.report.result("import", &result, &human);
+    Ok(())
+}
+
+/// Tells what was assumed and left out, one line each; fails with the errors.
+pub(super) fn tell(problems: &[Problem], session: &Session) -> Result<(), Failure> {
+    for problem in problems {
+        let text = match &problem.help {
+            Some(help) => format!("{} ({help})", problem.message),
+            None => problem.message.clone(),
+        };
+        match problem.severity {
+            Severity::Note => session.report.note(text),
+            Severity::Warning => session.report.warn(text),
+            Severity::Error => {}
+        }
+    }
+    if !has_errors(problems) {
+        return Ok(());
+    }
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+    Err(Failure {
+        exit: exit::SPEC,
+        reports: errors.map(|problem| miette::Report::new(problem.clone())).collect(),
+    })
+}
+
+/// Notes and warnings for programs.
+pub(super) fn rows(problems: &[Problem]) -> Vec<Value> {
+    let row = |problem: &Problem| {
+        let severity = match problem.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        };
+        json!({ "code": problem.code, "severity": severity, "message": problem.message, "help": problem.help })
+    };
+    problems.iter().map(row).collect()
+}
