@@ -266,6 +266,9 @@ fn the_keys_of_op_toml_are_those_of_the_schema() {
         [[launch.kernel]]
         args = [{ zzz = 1 }]
         zzz = 1
+        [flashinfer]
+        stored.small.input.zzz = 1
+        zzz = 1
         [workload.small]
         axes = { rows = 1 }
         zzz = 1
@@ -288,6 +291,13 @@ fn the_keys_of_op_toml_are_those_of_the_schema() {
         ("launch.tensor-map.m", named(&format!("{launch}/properties/tensor-map"))),
         ("launch.kernel", format!("{launch}/properties/kernel/items")),
         ("launch.kernel.args", format!("{launch}/properties/kernel/items/properties/args/items/oneOf/1")),
+        ("flashinfer", "/properties/flashinfer".to_owned()),
+        (
+            "flashinfer.stored.small.input",
+            "/properties/flashinfer/properties/stored/patternProperties/^[a-z0-9][-a-z0-9_.]*$\
+             /patternProperties/^[A-Za-z_][A-Za-z0-9_]*$"
+                .to_owned(),
+        ),
         ("workload.small", "/properties/workload/patternProperties/^[a-z0-9][-a-z0-9_.]*$".to_owned()),
     ] {
         assert_eq!(known.get(place), Some(&schema_keys(&schema, &pointer)), "{place}");
@@ -296,7 +306,7 @@ fn the_keys_of_op_toml_are_those_of_the_schema() {
     let of_axes = ["axes.rows", "axes.head"].map(|axis| known.get(axis).expect("an axis"));
     let every: BTreeSet<_> = of_axes.into_iter().flatten().cloned().collect();
     assert_eq!(every, schema_keys(&schema, &named("/properties/axes")));
-    assert_eq!(known.len(), 17, "{:?}", known.keys());
+    assert_eq!(known.len(), 19, "{:?}", known.keys());
     let validator = validator(&schema::op());
     for (kind, refused) in [("const", &["multiple-of", "min", "max"] as &[_]), ("var", &["value"])] {
         for key in every.iter().filter(|key| *key != "type") {

@@ -9,6 +9,7 @@ use schemars::transform::{Transform, transform_subschemas};
 use serde_json::Value;
 
 mod build;
+mod flashinfer;
 mod names;
 mod op;
 mod values;

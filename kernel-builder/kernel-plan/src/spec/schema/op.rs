@@ -13,6 +13,7 @@ use crate::spec::launch::{Interleave, L2Promotion, OobFill, Swizzle};
 use crate::spec::op::{Device, Purpose};
 use crate::units::{Dtype, PythonName, RelPath, WorkloadName};
 
+use super::flashinfer::Flashinfer;
 use super::names::{
     AnyDtype, Argument, Choice, Dimensions, Either, Entry, FloatDtype, Narrowed, Number, Scalar, Setting,
     Truth,
@@ -54,6 +55,8 @@ pub(super) struct Op {
     tune: Option<Tune>,
     /// How device code is started without host code of its own.
     launch: Option<Launch>,
+    /// What a definition of flashinfer-bench says and nothing else here has a place for; `import` writes it.
+    flashinfer: Option<Flashinfer>,
     /// Shapes to verify and to measure: `[workload.NAME]`.
     workload: Option<BTreeMap<WorkloadName, Workload>>,
 }
