@@ -21,6 +21,13 @@
 //!   size for inner products of data of mean zero.
 //!
 //! The inputs of the checks are random, so that the independence that the square root stands on holds.
+//!
+//! A gradient is explained with two changes. It is made of values of the forward pass that were rounded themselves, and
+//! its terms cancel after that, so one more rounding counts, and all of them against `max(|y|, s)`. And it is summed over
+//! what the input was broadcast to as well, so those terms are added to `n`.
+//!
+//! What lies beyond the finite range of an 8-bit format is the largest value or not a number in `f8e4m3`, which has no
+//! infinity, and the largest value or an infinity in `f8e5m2`: conversions in CUDA saturate, those in PyTorch do not.
 
 use kernel_plan::units::Dtype;
 
@@ -35,6 +42,8 @@ pub(crate) struct Bound {
     output: Dtype,
     rounding: f64,
     accumulation: f64,
+    /// Whether roundings count against the row's size, too.
+    of_row: bool,
 }
 
 impl Bound {
@@ -42,32 +51,54 @@ impl Bound {
     /// in `accumulate`.
     pub(crate) fn new(output: Dtype, accumulate: Dtype, roundings: u32, terms: u64) -> Self {
         let accumulation = (CONFIDENCE * (terms as f64).sqrt() + ELEMENTWISE) * unit_roundoff(accumulate);
-        Self { output, rounding: f64::from(roundings) * unit_roundoff(output), accumulation }
+        Self { output, rounding: f64::from(roundings) * unit_roundoff(output), accumulation, of_row: false }
+    }
+
+    /// The bound for a gradient, of the dtype of its input; `terms` counts those of the forward pass and those that the
+    /// input is broadcast to.
+    pub(crate) fn of_gradient(input: Dtype, accumulate: Dtype, roundings: u32, terms: u64) -> Self {
+        Self { of_row: true, ..Self::new(input, accumulate, roundings.saturating_add(1), terms) }
     }
 
     /// The largest absolute error that is explained at an exact value in a row of root mean square `row`.
     pub(crate) fn at(&self, exact: f64, row: f64) -> f64 {
         let size = exact.abs();
-        self.rounding * size.max(smallest_normal(self.output)) + self.accumulation * size.max(row)
+        let rounded = if self.of_row { size.max(row) } else { size };
+        self.rounding * rounded.max(smallest_normal(self.output)) + self.accumulation * size.max(row)
     }
 
     /// Whether `computed` may stand for `exact`. NaN stands for NaN alone; an infinity stands for itself, and for values
-    /// that the format cannot hold.
+    /// that the format cannot hold; for 8-bit formats, the module says what else may stand for those.
     pub(crate) fn admits(&self, computed: f64, exact: f64, row: f64) -> bool {
-        if exact.is_nan() || computed.is_nan() {
-            return exact.is_nan() && computed.is_nan();
+        if exact.is_nan() {
+            return computed.is_nan();
+        }
+        let row = if row.is_finite() { row } else { 0.0 };
+        let allowed = if exact.is_finite() { self.at(exact, row) } else { 0.0 };
+        if matches!(self.output, Dtype::F8e4m3 | Dtype::F8e5m2)
+            && exact.abs() + allowed >= largest(self.output)
+            && beyond(self.output, computed, exact)
+        {
+            return true;
+        }
+        if computed.is_nan() {
+            return false;
         }
         if exact.is_infinite() {
             return computed == exact;
         }
-        let row = if row.is_finite() { row } else { 0.0 };
-        let allowed = self.at(exact, row);
         if computed.is_infinite() {
             return computed.is_sign_positive() == exact.is_sign_positive()
                 && exact.abs() + allowed >= largest(self.output);
         }
         (computed - exact).abs() <= allowed
     }
+}
+
+/// Whether `computed` is what a conversion to an 8-bit format makes of a value beyond its finite range.
+fn beyond(output: Dtype, computed: f64, exact: f64) -> bool {
+    let saturated = computed.abs() == largest(output) && computed.is_sign_positive() == exact.is_sign_positive();
+    saturated || (output == Dtype::F8e4m3 && computed.is_nan())
 }
 
 /// Half the distance from 1 to the next number: the relative error of one rounding to nearest. Zero for integers.
@@ -77,13 +108,16 @@ pub(crate) fn unit_roundoff(dtype: Dtype) -> f64 {
         Dtype::F16 => 2f64.powi(-10 - 1),
         Dtype::F32 => 2f64.powi(-23 - 1),
         Dtype::F64 => 2f64.powi(-52 - 1),
+        Dtype::F8e4m3 => 2f64.powi(-3 - 1),
+        Dtype::F8e5m2 => 2f64.powi(-2 - 1),
         _ => 0.0,
     }
 }
 
 fn smallest_normal(dtype: Dtype) -> f64 {
     match dtype {
-        Dtype::F16 => 2f64.powi(-14),
+        Dtype::F16 | Dtype::F8e5m2 => 2f64.powi(-14),
+        Dtype::F8e4m3 => 2f64.powi(-6),
         Dtype::Bf16 | Dtype::F32 => 2f64.powi(-126),
         Dtype::F64 => f64::MIN_POSITIVE,
         _ => 0.0,
@@ -97,6 +131,8 @@ fn largest(dtype: Dtype) -> f64 {
         Dtype::Bf16 => (2.0 - 2f64.powi(-7)) * 2f64.powi(127),
         Dtype::F32 => f64::from(f32::MAX),
         Dtype::F64 => f64::MAX,
+        Dtype::F8e4m3 => 448.0,
+        Dtype::F8e5m2 => 57344.0,
         _ => f64::INFINITY,
     }
 }
@@ -200,6 +236,43 @@ mod tests {
         let bound = Bound::new(Dtype::F16, Dtype::F32, 1, 1);
         assert!(bound.admits(0.0, 2f64.powi(-26), 0.0));
         assert!(!bound.admits(0.0, 2f64.powi(-23), 0.0));
+    }
+
+    #[test]
+    fn eight_bits_saturate_or_overflow() {
+        let e4m3 = Bound::new(Dtype::F8e4m3, Dtype::F32, 1, 1);
+        for computed in [448.0, f64::NAN] {
+            assert!(e4m3.admits(computed, 1000.0, 0.0), "{computed}");
+            assert!(e4m3.admits(computed, f64::INFINITY, 0.0), "{computed}");
+            assert!(!e4m3.admits(computed, 300.0, 0.0), "{computed}");
+        }
+        assert!(!e4m3.admits(-448.0, 1000.0, 0.0));
+        assert!(e4m3.admits(f64::NAN, -1000.0, 0.0));
+        let e5m2 = Bound::new(Dtype::F8e5m2, Dtype::F32, 1, 1);
+        for computed in [57344.0, f64::INFINITY] {
+            assert!(e5m2.admits(computed, 1e6, 0.0), "{computed}");
+            assert!(!e5m2.admits(computed, 40_000.0, 0.0), "{computed}");
+        }
+        assert!(!e5m2.admits(f64::NAN, 1e6, 0.0));
+    }
+
+    #[test]
+    fn eight_bits_round_to_nearest() {
+        // Neighbours of 17 are 16 and 18 in E4M3, of 2^-9 (the spacing of the smallest) 0 and 2^-9.
+        let bound = Bound::new(Dtype::F8e4m3, Dtype::F32, 1, 1);
+        assert!(bound.admits(16.0, 17.0, 0.0) && bound.admits(18.0, 17.0, 0.0));
+        assert!(!bound.admits(16.0, 17.9, 0.0));
+        assert!(bound.admits(0.0, 2f64.powi(-11), 0.0) && !bound.admits(0.0, 2f64.powi(-9), 0.0));
+    }
+
+    #[test]
+    fn a_gradient_that_cancels_is_off_by_the_size_of_its_row() {
+        let (forward, gradient) = (
+            Bound::new(Dtype::Bf16, Dtype::F32, 1, 64),
+            Bound::of_gradient(Dtype::Bf16, Dtype::F32, 1, 64),
+        );
+        assert!(!forward.admits(0.003, 0.0, 1.0));
+        assert!(gradient.admits(0.003, 0.0, 1.0) && !gradient.admits(0.02, 0.0, 1.0));
     }
 
     #[test]

@@ -1,13 +1,12 @@
-//! Reads a dump and says what is wrong with it.
+//! Compares a dump with what was passed and what is expected, and says what is wrong with it.
 //!
-//! Owns: the layout of dumps, the order of precedence among findings of one trial, element decoding.
+//! Owns: the order of precedence among findings of one trial, how elements are compared.
 //! Never: starts a process.
 
-use half::{bf16, f16};
-use kernel_plan::units::Dtype;
-
 use super::bound::Bound;
-use super::schedule::{Form, GUARD, ScheduledCase, TensorSpec, Trial};
+use super::decode::decode;
+use super::dump::{Dump, Guarded, Placed};
+use super::schedule::{ScheduledCase, TensorSpec, Trial};
 
 /// What is wrong with the dump of one trial.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,9 +15,11 @@ pub(crate) enum Fault {
     Truncated { length: usize, expected: usize },
     /// A byte outside of a tensor was written.
     Guard { tensor: String, bytes_away: usize, after: bool },
+    /// A byte between the elements of a tensor that is not dense was written, so far from its start.
+    Gap { tensor: String, byte: usize },
     /// An input is not as it was.
     InputChanged { tensor: String, element: Element, was: f64 },
-    /// An element still holds the poison.
+    /// An element still holds the poison, or, in an input that must be overwritten, what was there before.
     Unwritten { tensor: String, element: Element, count: usize },
     /// An element is further from the exact value than rounding explains.
     Wrong { tensor: String, element: Element, exact: f64, allowed: f64, count: usize, elements: usize },
@@ -44,63 +45,11 @@ pub(crate) struct Agreement {
     pub outputs: Vec<u8>,
 }
 
-/// The parts of a dump.
-pub(crate) struct Dump<'a> {
-    inputs: Vec<Guarded<'a>>,
-    outputs: Vec<Guarded<'a>>,
-}
-
-struct Guarded<'a> {
-    front: &'a [u8],
-    payload: &'a [u8],
-    back: &'a [u8],
-}
-
-impl<'a> Dump<'a> {
-    /// Cuts a dump into its tensors; the expected length when it has another.
-    pub(crate) fn cut(bytes: &'a [u8], case: &ScheduledCase, trial: &Trial) -> Result<Self, Fault> {
-        let parts = |guarded: bool, tensors: &[TensorSpec]| -> Vec<[usize; 3]> {
-            let part = |tensor: &TensorSpec| {
-                let shift = trial.shift * tensor.dtype.size_bytes();
-                if guarded { [GUARD + shift, tensor.bytes(), GUARD] } else { [0, tensor.bytes(), 0] }
-            };
-            tensors.iter().map(part).collect()
-        };
-        let inputs = parts(true, &case.inputs);
-        let outputs = parts(trial.form == Form::Out, &case.outputs);
-        let expected = inputs.iter().chain(&outputs).flatten().sum();
-        if bytes.len() != expected {
-            return Err(Fault::Truncated { length: bytes.len(), expected });
-        }
-        let mut rest = bytes;
-        let mut take = |lengths: Vec<[usize; 3]>| -> Vec<Guarded<'a>> {
-            let mut next = |length| {
-                let (taken, left) = rest.split_at(length);
-                rest = left;
-                taken
-            };
-            lengths
-                .into_iter()
-                .map(|[front, payload, back]| Guarded {
-                    front: next(front),
-                    payload: next(payload),
-                    back: next(back),
-                })
-                .collect()
-        };
-        Ok(Self { inputs: take(inputs), outputs: take(outputs) })
-    }
-
-    /// The outputs' bytes, one after the other.
-    pub(crate) fn outputs(&self) -> Vec<u8> {
-        self.outputs.iter().flat_map(|output| output.payload.iter().copied()).collect()
-    }
-}
-
 /// The first fault of a dump, the gravest kind first: guards, inputs, then values.
 ///
-/// `inputs` are the bytes that were passed, `expected` the exact outputs, one after the other. Outputs that equal
-/// `agreed`, which was examined before with the same expectation, are not examined again.
+/// `inputs` are the bytes that were passed, `expected` the exact results, one after the other: outputs, or gradients in a
+/// trial of those. Results that equal `agreed`, which was examined before with the same expectation, are not examined
+/// again.
 pub(crate) fn examine(
     dump: &Dump<'_>,
     case: &ScheduledCase,
@@ -110,25 +59,32 @@ pub(crate) fn examine(
     bounds: &[Bound],
     agreed: Option<&[u8]>,
 ) -> Result<Agreement, Fault> {
-    let tensors = || case.inputs.iter().zip(&dump.inputs).chain(case.outputs.iter().zip(&dump.outputs));
-    for (tensor, guarded) in tensors() {
+    for (tensor, guarded) in dump.tensors() {
         guards(tensor, guarded, trial.poison)?;
     }
     let mut rest = inputs;
-    for (tensor, guarded) in case.inputs.iter().zip(&dump.inputs) {
+    let mut passed = Vec::new();
+    for (place, (tensor, guarded)) in dump.inputs().iter().enumerate() {
         let (before, left) = rest.split_at(tensor.bytes());
         rest = left;
-        unchanged(tensor, before, guarded.payload)?;
+        passed.push(before);
+        if !case.overwrites(place) {
+            unchanged(tensor, before, &guarded.payload)?;
+        }
     }
-    let mut agreement = Agreement { outputs: dump.outputs(), ..Agreement::default() };
+    let mut agreement = Agreement { outputs: dump.result_bytes(), ..Agreement::default() };
     if agreed.is_some_and(|agreed| agreed == agreement.outputs) {
         return Ok(agreement);
     }
     let mut rest = expected;
-    for ((tensor, guarded), bound) in case.outputs.iter().zip(&dump.outputs).zip(bounds) {
+    for ((tensor, placed), bound) in dump.results().into_iter().zip(bounds) {
         let (exact, left) = rest.split_at(tensor.elements());
         rest = left;
-        values(tensor, guarded.payload, exact, bound, trial.poison, &mut agreement)?;
+        let stale = match placed {
+            Placed::Over(place, _) => Stale::Before(passed[place]),
+            Placed::Own(_) => Stale::Poison(trial.poison),
+        };
+        values(tensor, placed.payload(), exact, bound, stale, &mut agreement)?;
     }
     Ok(agreement)
 }
@@ -164,9 +120,31 @@ fn guards(tensor: &TensorSpec, guarded: &Guarded<'_>, poison: u8) -> Result<(), 
     if let Some(place) = guarded.front.iter().rposition(written) {
         return Err(fault(guarded.front.len() - place, false));
     }
-    match guarded.back.iter().position(written) {
-        Some(place) => Err(fault(place + 1, true)),
+    if let Some(place) = guarded.back.iter().position(written) {
+        return Err(fault(place + 1, true));
+    }
+    match guarded.gap {
+        Some(byte) => Err(Fault::Gap { tensor: tensor.name.clone(), byte }),
         None => Ok(()),
+    }
+}
+
+/// What an element holds that nobody wrote.
+#[derive(Clone, Copy)]
+enum Stale<'a> {
+    /// This byte, over and over.
+    Poison(u8),
+    /// The input's own bytes.
+    Before(&'a [u8]),
+}
+
+impl Stale<'_> {
+    fn is(self, payload: &[u8], place: usize, size: usize) -> bool {
+        let element = &payload[place * size..][..size];
+        match self {
+            Self::Poison(poison) => element.iter().all(|byte| *byte == poison),
+            Self::Before(before) => element == &before[place * size..][..size],
+        }
     }
 }
 
@@ -188,7 +166,7 @@ fn values(
     payload: &[u8],
     exact: &[f64],
     bound: &Bound,
-    poison: u8,
+    stale: Stale<'_>,
     agreement: &mut Agreement,
 ) -> Result<(), Fault> {
     let size = tensor.dtype.size_bytes();
@@ -209,13 +187,17 @@ fn values(
                 }
                 continue;
             }
-            let poisoned = payload[place * size..][..size].iter().all(|byte| *byte == poison);
-            let found = if poisoned { &mut unwritten } else { &mut wrong };
+            let found = if stale.is(payload, place, size) { &mut unwritten } else { &mut wrong };
             found.0 += 1;
             found.1.get_or_insert((place, computed, *exact, bound.at(*exact, row_size)));
         }
     }
     let element = |place, value| Element { index: index_of(tensor, place), value };
+    if let (Stale::Before(_), (1.., _)) = (stale, &wrong) {
+        // An element that was written may happen to hold its old value; what is wrong is the arithmetic.
+        wrong.0 += unwritten.0;
+        unwritten = (0, None);
+    }
     match (wrong, unwritten) {
         (_, (count, Some((place, computed, ..)))) => {
             Err(Fault::Unwritten { tensor: tensor.name.clone(), element: element(place, computed), count })
@@ -260,31 +242,6 @@ fn index_of(tensor: &TensorSpec, place: usize) -> Vec<u64> {
         .collect();
     index.reverse();
     index
-}
-
-/// Element `place` of little-endian data, as float64; integers of 64 bits lose what float64 cannot hold.
-pub(crate) fn decode(dtype: Dtype, bytes: &[u8], place: usize) -> f64 {
-    fn at<const N: usize>(bytes: &[u8], place: usize) -> [u8; N] {
-        let mut element = [0; N];
-        element.copy_from_slice(&bytes[place * N..][..N]);
-        element
-    }
-    match dtype {
-        Dtype::Bf16 => bf16::from_le_bytes(at(bytes, place)).to_f64(),
-        Dtype::F16 => f16::from_le_bytes(at(bytes, place)).to_f64(),
-        Dtype::F32 => f64::from(f32::from_le_bytes(at(bytes, place))),
-        Dtype::F64 => f64::from_le_bytes(at(bytes, place)),
-        Dtype::I8 => f64::from(i8::from_le_bytes(at(bytes, place))),
-        Dtype::I16 => f64::from(i16::from_le_bytes(at(bytes, place))),
-        Dtype::I32 => f64::from(i32::from_le_bytes(at(bytes, place))),
-        Dtype::I64 => i64::from_le_bytes(at(bytes, place)) as f64,
-        Dtype::Bool => f64::from(u8::from_le_bytes(at(bytes, place))),
-    }
-}
-
-/// Float64 values of a file.
-pub(crate) fn doubles(bytes: &[u8]) -> Vec<f64> {
-    (0..bytes.len() / 8).map(|place| decode(Dtype::F64, bytes, place)).collect()
 }
 
 #[cfg(test)]
