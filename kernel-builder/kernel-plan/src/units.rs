@@ -6,6 +6,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+mod dtype;
+
+pub use dtype::Dtype;
+
 /// A text that is not a value of the wanted kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {kind}; {want}")]
@@ -214,62 +218,6 @@ macro_rules! named_values {
 }
 
 pub(crate) use named_values;
-
-named_values!(
-    /// The element type of a tensor.
-    Dtype, "a dtype", {
-        /// 16 bits with the exponent of `f32`.
-        Bf16 = "bf16",
-        /// IEEE half precision.
-        F16 = "f16",
-        /// IEEE single precision.
-        F32 = "f32",
-        /// IEEE double precision.
-        F64 = "f64",
-        /// 8-bit signed integer.
-        I8 = "i8",
-        /// 16-bit signed integer.
-        I16 = "i16",
-        /// 32-bit signed integer.
-        I32 = "i32",
-        /// 64-bit signed integer.
-        I64 = "i64",
-        /// One byte, false or true.
-        Bool = "bool",
-    }
-);
-
-impl Dtype {
-    /// Bytes of one element.
-    pub const fn size_bytes(self) -> usize {
-        match self {
-            Self::I8 | Self::Bool => 1,
-            Self::Bf16 | Self::F16 | Self::I16 => 2,
-            Self::F32 | Self::I32 => 4,
-            Self::F64 | Self::I64 => 8,
-        }
-    }
-
-    /// The attribute of the `torch` module: `torch.bfloat16` is `bfloat16` here.
-    pub const fn torch_name(self) -> &'static str {
-        match self {
-            Self::Bf16 => "bfloat16",
-            Self::F16 => "float16",
-            Self::F32 => "float32",
-            Self::F64 => "float64",
-            Self::I8 => "int8",
-            Self::I16 => "int16",
-            Self::I32 => "int32",
-            Self::I64 => "int64",
-            Self::Bool => "bool",
-        }
-    }
-
-    /// Whether values are rounded: the floating-point types.
-    pub const fn is_float(self) -> bool {
-        matches!(self, Self::Bf16 | Self::F16 | Self::F32 | Self::F64)
-    }
-}
 
 named_values!(
     /// What runs the device code, as build.toml names it.

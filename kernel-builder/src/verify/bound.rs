@@ -110,7 +110,7 @@ pub(crate) fn unit_roundoff(dtype: Dtype) -> f64 {
         Dtype::F64 => 2f64.powi(-52 - 1),
         Dtype::F8e4m3 => 2f64.powi(-3 - 1),
         Dtype::F8e5m2 => 2f64.powi(-2 - 1),
-        _ => 0.0,
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 | Dtype::Bool => 0.0,
     }
 }
 
@@ -120,7 +120,7 @@ fn smallest_normal(dtype: Dtype) -> f64 {
         Dtype::F8e4m3 => 2f64.powi(-6),
         Dtype::Bf16 | Dtype::F32 => 2f64.powi(-126),
         Dtype::F64 => f64::MIN_POSITIVE,
-        _ => 0.0,
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 | Dtype::Bool => 0.0,
     }
 }
 
@@ -133,7 +133,7 @@ fn largest(dtype: Dtype) -> f64 {
         Dtype::F64 => f64::MAX,
         Dtype::F8e4m3 => 448.0,
         Dtype::F8e5m2 => 57344.0,
-        _ => f64::INFINITY,
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 | Dtype::Bool => f64::INFINITY,
     }
 }
 

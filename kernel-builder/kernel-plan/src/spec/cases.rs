@@ -7,9 +7,12 @@ use std::collections::BTreeMap;
 
 use crate::units::{Dtype, PythonName};
 
+use super::evaluate_launch::LaunchError;
+use super::expr::Bindings;
 use super::op::{
     AxisKind, Case, CaseScalar, CaseTensor, Device, OpSpec, Purpose, Tensor, TensorDtype, Workload,
 };
+use super::tune::Tuning;
 
 impl OpSpec {
     /// Every concrete call for `purpose` on `device`: workloads in file order, the dtypes of the last type variable
@@ -17,13 +20,28 @@ impl OpSpec {
     ///
     /// A spec that was read with errors yields the calls that can still be told.
     pub fn cases(&self, purpose: Purpose, device: Device) -> Vec<Case> {
-        self.workloads
-            .iter()
+        let workloads = self.workloads.iter();
+        workloads
             .filter(|workload| workload.purposes.contains(&purpose) && workload.devices.contains(&device))
-            .flat_map(|workload| {
-                assignments(workload).into_iter().filter_map(|dtypes| self.case(workload, dtypes))
-            })
+            .flat_map(|workload| self.uncounted(workload))
+            .filter_map(|case| Some(Case { accumulated: self.terms(&case).ok()?, ..case }))
             .collect()
+    }
+
+    /// The cases of one workload, without the number of terms that they accumulate.
+    pub(crate) fn uncounted(&self, workload: &Workload) -> Vec<Case> {
+        assignments(workload).into_iter().filter_map(|dtypes| self.case(workload, dtypes)).collect()
+    }
+
+    /// How many terms a case accumulates: the value of `tolerance.length`.
+    pub(crate) fn terms(&self, case: &Case) -> Result<u64, LaunchError> {
+        let length = &self.tolerance.length;
+        let terms = length.evaluate(&Bindings::of(case, &Tuning::new()))?;
+        u64::try_from(terms).map_err(|_| LaunchError::Limit {
+            message: format!("the number of accumulated terms cannot be {terms}"),
+            help: "`length` says how many terms a result sums: zero or more".to_owned(),
+            span: length.tree().span.clone(),
+        })
     }
 
     fn case(&self, workload: &Workload, dtypes: BTreeMap<PythonName, Dtype>) -> Option<Case> {
@@ -38,22 +56,30 @@ impl OpSpec {
             [] => workload.name.to_string(),
             choice => format!("{}/{}", workload.name.value, choice.join(",")),
         };
-        let tensors = |declared: &[Tensor]| {
-            declared.iter().map(|tensor| concrete(tensor, &axes, &dtypes)).collect::<Option<Vec<_>>>()
-        };
+        let inputs = self.inputs.iter().map(|input| {
+            let omitted = workload.without.iter().any(|name| name.value == input.tensor.name.value);
+            Some(CaseTensor { omitted, strided: input.strided, ..concrete(&input.tensor, &axes, &dtypes)? })
+        });
+        let outputs = self.outputs.iter().map(|output| {
+            let inplace = output.inplace.as_ref().map(|name| name.value.clone());
+            Some(CaseTensor { inplace, ..concrete(&output.tensor, &axes, &dtypes)? })
+        });
+        let scalars = self.scalars.iter().map(|scalar| {
+            let name = scalar.name.value.clone();
+            let value = workload.scalars.get(&name).copied().unwrap_or(scalar.default.value);
+            CaseScalar { name, value }
+        });
         Some(Case {
             id,
             workload: workload.name.value.clone(),
-            inputs: tensors(&self.inputs)?,
-            scalars: self
-                .scalars
-                .iter()
-                .map(|scalar| CaseScalar { name: scalar.name.value.clone(), value: scalar.default.value })
-                .collect(),
-            outputs: tensors(&self.outputs)?,
-            accumulated: *axes.get(&self.tolerance.length.value)?,
+            inputs: inputs.collect::<Option<_>>()?,
+            scalars: scalars.collect(),
+            outputs: outputs.collect::<Option<_>>()?,
+            accumulated: 0,
             axes,
             dtypes,
+            weight: workload.weight,
+            held_out: workload.held_out,
         })
     }
 }
@@ -68,7 +94,15 @@ fn concrete(
         TensorDtype::Variable(variable) => *dtypes.get(variable)?,
     };
     let shape = tensor.shape.iter().map(|axis| axes.get(&axis.value).copied()).collect::<Option<_>>()?;
-    Some(CaseTensor { name: tensor.name.value.clone(), shape, dtype })
+    Some(CaseTensor {
+        name: tensor.name.value.clone(),
+        shape,
+        dtype,
+        omitted: false,
+        strided: false,
+        strides: None,
+        inplace: None,
+    })
 }
 
 /// Every way to choose one dtype per type variable.

@@ -46,6 +46,38 @@ crate::diagnostic::codes! {
     WORKLOAD_AXIS = "spec::workload_axis",
     /// A length that the axis does not allow.
     AXIS_VALUE = "spec::axis_value",
+    /// A tensor, workspace or tensor map that is not defined.
+    UNKNOWN_TENSOR = "spec::unknown_tensor",
+    /// A scalar that `[scalars]` does not define.
+    UNKNOWN_SCALAR = "spec::unknown_scalar",
+    /// A value outside of a scalar's range.
+    SCALAR_VALUE = "spec::scalar_value",
+    /// A workload without an input that has to be passed.
+    NOT_OPTIONAL = "spec::not_optional",
+    /// An output that cannot be written into the input it names.
+    INPLACE = "spec::inplace",
+    /// A gradient that does not exist.
+    GRADIENT = "spec::gradient",
+    /// A text that is no expression.
+    EXPRESSION = "spec::expression",
+    /// An expression with a name that is not defined.
+    EXPRESSION_NAME = "spec::expression_name",
+    /// A number where a condition is needed, or the reverse.
+    EXPRESSION_TYPE = "spec::expression_type",
+    /// An expression that has no usable value for a workload.
+    EXPRESSION_VALUE = "spec::expression_value",
+    /// More cases than can be run.
+    CASE_COUNT = "spec::case_count",
+    /// A default of a tunable that is not allowed.
+    TUNE_DEFAULT = "spec::tune_default",
+    /// More settings of the tunables than can be searched.
+    TUNE_SPACE = "spec::tune_space",
+    /// An argument of a kernel without a type.
+    KERNEL_ARGUMENT = "spec::kernel_argument",
+    /// A launch beyond what CUDA can start.
+    LAUNCH_LIMIT = "spec::launch_limit",
+    /// An axis, a type variable or a tunable that nothing uses.
+    UNUSED_NAME = "spec::unused_name",
     /// More or fewer output keywords than outputs.
     OUT_COUNT = "spec::out_count",
     /// No workload to verify with.

@@ -7,18 +7,27 @@ use std::ops::{Deref, Range};
 
 use serde::{Serialize, Serializer};
 
+mod across_op;
 pub mod build;
 mod cases;
 pub mod codes;
+mod evaluate_launch;
+pub mod expr;
+pub mod launch;
 pub mod op;
 mod parse_build;
+mod parse_launch;
 mod parse_op;
+mod parse_signature;
+mod parse_tune;
 mod parse_workload;
 pub(crate) mod read;
 pub mod rules;
+pub mod tune;
 pub(crate) mod values;
 
 pub use build::BuildSpec;
+pub use evaluate_launch::LaunchError;
 pub use op::OpSpec;
 pub use parse_build::parse_build;
 pub use parse_op::parse_op;

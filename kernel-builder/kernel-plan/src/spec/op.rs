@@ -1,10 +1,11 @@
 //! op.toml, format 1, after reading: the types.
 //!
-//! Owns: what an operation means (tensors, reference, tolerance, workloads). The fields of a definition follow
-//! flashinfer-bench's `Definition`.
+//! Owns: what an operation means (tensors, reference, gradient, tolerance, workloads). The fields of a definition follow
+//! flashinfer-bench's `Definition`. How device code is started is in `launch`, what may be tuned in `tune`.
 //! Never: runs a reference, and never invents a shape that no workload names.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
@@ -13,6 +14,9 @@ use crate::diagnostic::SourceFile;
 use crate::units::{BackendId, Dtype, PythonName, RelPath, WorkloadName};
 
 use super::Spanned;
+use super::expr::{IntExpr, Value};
+use super::launch::Launch;
+use super::tune::Tune;
 
 /// A whole op.toml.
 #[derive(Debug, Clone, Serialize)]
@@ -29,17 +33,23 @@ pub struct OpSpec {
     /// `[dtypes]`: the type variables with the dtypes that each ranges over, in file order.
     pub dtypes: Vec<TypeVariable>,
     /// `[inputs]`, in argument order.
-    pub inputs: Vec<Tensor>,
+    pub inputs: Vec<Input>,
     /// `[scalars]`, in argument order; keyword arguments after the inputs.
     pub scalars: Vec<Scalar>,
     /// `[outputs]`, in the order in which they are returned.
-    pub outputs: Vec<Tensor>,
+    pub outputs: Vec<Output>,
     /// `[reference]`.
     pub reference: Reference,
+    /// `[gradient]` with `backward = true`.
+    pub gradient: Option<Gradient>,
     /// `[call]`.
     pub call: Call,
     /// `[tolerance]`.
     pub tolerance: Tolerance,
+    /// `[tune]`; without tunables where the file has none.
+    pub tune: Tune,
+    /// `[launch]`: how device code is started without host code of its own.
+    pub launch: Option<Launch>,
     /// `[workload.NAME]`, in file order.
     pub workloads: Vec<Workload>,
 }
@@ -79,7 +89,27 @@ pub struct TypeVariable {
     pub dtypes: Vec<Dtype>,
 }
 
-/// An input or an output.
+/// One entry of `[inputs]`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Input {
+    /// Name, shape and dtype.
+    pub tensor: Tensor,
+    /// Whether `None` may be passed for it.
+    pub optional: bool,
+    /// Whether it may have any strides; else it is dense and row-major.
+    pub strided: bool,
+}
+
+/// One entry of `[outputs]`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Output {
+    /// Name, shape and dtype.
+    pub tensor: Tensor,
+    /// The input that it overwrites; it is then not among the returned values.
+    pub inplace: Option<Spanned<PythonName>>,
+}
+
+/// What inputs and outputs have in common.
 #[derive(Debug, Clone, Serialize)]
 pub struct Tensor {
     /// Its argument name.
@@ -113,8 +143,12 @@ impl Serialize for TensorDtype {
 pub struct Scalar {
     /// Its keyword.
     pub name: Spanned<PythonName>,
-    /// The value that cases use; its kind is the argument's type.
+    /// The value that workloads use unless they say otherwise; its kind is the argument's type.
     pub default: Spanned<ScalarValue>,
+    /// Inclusive lower bound, of the same kind.
+    pub min: Option<ScalarValue>,
+    /// Inclusive upper bound, of the same kind.
+    pub max: Option<ScalarValue>,
 }
 
 /// The value of a scalar argument.
@@ -126,6 +160,28 @@ pub enum ScalarValue {
     Int(i64),
     /// A Python `bool`.
     Bool(bool),
+}
+
+impl ScalarValue {
+    /// What it is in an expression; floats have no place there.
+    pub fn as_expression_value(self) -> Option<Value> {
+        match self {
+            Self::Float(_) => None,
+            Self::Int(value) => Some(Value::Integer(value)),
+            Self::Bool(value) => Some(Value::Boolean(value)),
+        }
+    }
+}
+
+impl fmt::Display for ScalarValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // As TOML writes it, with a point or an exponent.
+            Self::Float(value) => write!(f, "{value:?}"),
+            Self::Int(value) => value.fmt(f),
+            Self::Bool(value) => value.fmt(f),
+        }
+    }
 }
 
 impl Serialize for ScalarValue {
@@ -149,12 +205,23 @@ pub struct Reference {
     pub fused: Option<Spanned<PythonName>>,
 }
 
+/// `[gradient]`: the package's function can be differentiated by PyTorch's autograd.
+#[derive(Debug, Clone, Serialize)]
+pub struct Gradient {
+    /// The inputs that have a gradient, in argument order: floating-point and not overwritten.
+    pub inputs: Vec<Spanned<PythonName>>,
+    /// A function of the reference file, called `f(*gradients_of_outputs, *inputs, **scalars)`, that returns one
+    /// gradient for each of `inputs`; else autograd of the reference is the oracle.
+    pub function: Option<Spanned<PythonName>>,
+}
+
 /// `[call]`: how the built package is called, `f(*inputs, **scalars)`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Call {
     /// Attribute of the package.
     pub function: Spanned<PythonName>,
-    /// Keywords that take preallocated outputs, one per output; empty where the function has none.
+    /// Keywords that take preallocated outputs, one for each output that is not in place; empty where the function has
+    /// none.
     pub out: Vec<Spanned<PythonName>>,
 }
 
@@ -163,8 +230,8 @@ pub struct Call {
 pub struct Tolerance {
     /// The dtype that sums are kept in.
     pub accumulate: Spanned<Dtype>,
-    /// The axis that is summed over.
-    pub length: Spanned<PythonName>,
+    /// How many terms are summed: an axis, or an expression over axes.
+    pub length: IntExpr,
     /// How often a result may be rounded to the output dtype.
     pub roundings: Spanned<u32>,
 }
@@ -182,6 +249,14 @@ pub struct Workload {
     pub purposes: Vec<Purpose>,
     /// Where it runs.
     pub devices: Vec<Device>,
+    /// Its share of the score, against the other workloads' weights; positive and finite.
+    pub weight: f64,
+    /// Whether it is kept from agents and tuners, and used only to judge what they hand in.
+    pub held_out: bool,
+    /// The optional inputs for which `None` is passed, in file order.
+    pub without: Vec<Spanned<PythonName>>,
+    /// Values of scalars other than their defaults.
+    pub scalars: BTreeMap<PythonName, ScalarValue>,
 }
 
 crate::units::named_values!(
@@ -232,8 +307,13 @@ pub struct Case {
     pub scalars: Vec<CaseScalar>,
     /// In the order of return.
     pub outputs: Vec<CaseTensor>,
-    /// How many terms are accumulated: the length of the axis `tolerance.length`.
+    /// How many terms are accumulated: the value of `tolerance.length`.
     pub accumulated: u64,
+    /// The workload's share of the score.
+    pub weight: f64,
+    /// Whether it is kept from agents and tuners.
+    #[serde(skip_serializing_if = "is_false")]
+    pub held_out: bool,
 }
 
 /// A tensor with its lengths.
@@ -245,9 +325,48 @@ pub struct CaseTensor {
     pub shape: Vec<u64>,
     /// Element type.
     pub dtype: Dtype,
+    /// An optional input for which `None` is passed.
+    #[serde(skip_serializing_if = "is_false")]
+    pub omitted: bool,
+    /// An input that may have any strides; the caller chooses them.
+    #[serde(skip_serializing_if = "is_false")]
+    pub strided: bool,
+    /// Elements between neighbors, outermost dimension first; absent for a dense row-major tensor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strides: Option<Vec<u64>>,
+    /// For an output: the input that it overwrites.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inplace: Option<PythonName>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// Elements between neighbors of a dense tensor, outermost dimension first.
+pub(crate) fn row_major(shape: &[u64]) -> Vec<u64> {
+    let mut step = 1u64;
+    let inner_first = shape.iter().rev().map(|length| {
+        let stride = step;
+        step = step.saturating_mul(*length);
+        stride
+    });
+    let mut strides: Vec<_> = inner_first.collect();
+    strides.reverse();
+    strides
 }
 
 impl CaseTensor {
+    /// Elements between neighbors, outermost dimension first.
+    pub fn strides(&self) -> Vec<u64> {
+        self.strides.clone().unwrap_or_else(|| row_major(&self.shape))
+    }
+
+    /// Whether the elements lie side by side in row-major order.
+    pub fn is_dense(&self) -> bool {
+        self.strides.as_ref().is_none_or(|strides| *strides == row_major(&self.shape))
+    }
+
     /// Elements in total; the largest number where it has no room.
     pub fn elements(&self) -> u64 {
         self.shape.iter().fold(1, |elements: u64, length| elements.saturating_mul(*length))

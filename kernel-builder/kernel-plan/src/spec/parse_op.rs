@@ -1,20 +1,22 @@
 //! Reads op.toml, format 1.
 //!
-//! Owns: its keys, and what is wrong with one file by itself; workloads are in `parse_workload`.
+//! Owns: the order of its sections, and the keys of the small ones; inputs, outputs and scalars are in
+//! `parse_signature`, the large sections in `parse_workload`, `parse_tune` and `parse_launch`.
 //! Never: looks at other files; those rules are in `rules`.
 
 use std::sync::Arc;
 
-use crate::diagnostic::{Problem, SourceFile, closest};
+use crate::diagnostic::{Problem, SourceFile, has_errors};
 use crate::units::{Dtype, PythonName};
 
+use super::expr::{self, Kind, Scope, ScopeTensor, Type};
+use super::op::TypeVariable;
 use super::op::{
-    Axis, AxisKind, Call, OpSpec, Purpose, Reference, Scalar, ScalarValue, Tensor, TensorDtype, Tolerance,
-    TypeVariable,
+    Axis, AxisKind, Call, Input, OpSpec, Output, Purpose, Reference, Scalar, ScalarValue, Tolerance,
 };
-use super::parse_workload;
-use super::read::{self, Node, Table};
-use super::{Spanned, codes, values};
+use super::read::{self, Table};
+use super::tune::{Tunable, Tune};
+use super::{Spanned, across_op, codes, parse_launch, parse_signature, parse_tune, parse_workload, values};
 
 /// The format that this version reads.
 const FORMAT: u64 = 1;
@@ -26,6 +28,61 @@ pub(crate) struct Defined<'a> {
     pub(crate) axis_names: Vec<String>,
     pub(crate) dtypes: &'a [TypeVariable],
     pub(crate) dtype_names: Vec<String>,
+    pub(crate) inputs: &'a [Input],
+    pub(crate) input_names: Vec<String>,
+    pub(crate) outputs: &'a [Output],
+    pub(crate) output_names: Vec<String>,
+    pub(crate) scalars: &'a [Scalar],
+    pub(crate) scalar_names: Vec<String>,
+    pub(crate) tunables: &'a [Tunable],
+    pub(crate) tunable_names: Vec<String>,
+}
+
+impl Defined<'_> {
+    /// Axes and type variables, for what must not depend on anything else.
+    pub(crate) fn axes_scope(&self) -> Scope {
+        let axes = self.axis_names.iter().map(|name| (name.clone(), Kind::Value(Type::Integer)));
+        Scope {
+            only_axes: true,
+            names: axes.collect(),
+            dtypes: self.dtype_names.clone(),
+            tensors: Vec::new(),
+        }
+    }
+
+    /// What constraints and `[launch]` may name besides.
+    pub(crate) fn scope(&self) -> Scope {
+        let mut scope = Scope { only_axes: false, ..self.axes_scope() };
+        let tunables = self.tunable_names.iter().map(|name| {
+            let read = self.tunables.iter().find(|tunable| tunable.name.as_str() == name);
+            (name.clone(), read.map_or(Kind::Broken, |tunable| Kind::Value(tunable.kind())))
+        });
+        scope.names.extend(tunables);
+        let scalars = self.scalar_names.iter().map(|name| {
+            let read = self.scalars.iter().find(|scalar| scalar.name.as_str() == name);
+            let kind = match read.map(|scalar| scalar.default.value) {
+                Some(ScalarValue::Int(_)) => Kind::Value(Type::Integer),
+                Some(ScalarValue::Bool(_)) => Kind::Value(Type::Boolean),
+                Some(ScalarValue::Float(_)) => Kind::Float,
+                None => Kind::Broken,
+            };
+            (name.clone(), kind)
+        });
+        scope.names.extend(scalars);
+        let inputs = self.input_names.iter().map(|name| {
+            let read = self.inputs.iter().find(|input| input.tensor.name.as_str() == name);
+            let rank = read.map(|input| input.tensor.shape.len());
+            // Where its definition has a problem, nothing is said about what asks for it.
+            ScopeTensor { name: name.clone(), rank, optional: read.is_none_or(|input| input.optional) }
+        });
+        let outputs = self.output_names.iter().map(|name| {
+            let read = self.outputs.iter().find(|output| output.tensor.name.as_str() == name);
+            let rank = read.map(|output| output.tensor.shape.len());
+            ScopeTensor { name: name.clone(), rank, optional: false }
+        });
+        scope.tensors.extend(inputs.chain(outputs));
+        scope
+    }
 }
 
 /// Reads op.toml and reports everything that is wrong with it, in file order.
@@ -33,7 +90,14 @@ pub(crate) struct Defined<'a> {
 /// The spec is there as soon as every value that it needs could be read; it is fit for use only when
 /// `diagnostic::has_errors` says no.
 pub fn parse_op(file: Arc<SourceFile>) -> (Option<OpSpec>, Vec<Problem>) {
-    read::document(&file, |root| op(root, &file))
+    let (spec, mut problems) = read::document(&file, |root| op(root, &file));
+    if let Some(spec) = &spec
+        && !has_errors(&problems)
+    {
+        problems.extend(across_op::check(spec));
+        problems.sort_by_key(Problem::offset);
+    }
+    (spec, problems)
 }
 
 fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
@@ -46,19 +110,47 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
     let dtypes_table = root.table("dtypes");
     let dtype_names = names(dtypes_table.as_ref());
     let dtypes = dtypes_table.map(dtypes).unwrap_or_default();
-    let defined = Defined { axes: &axes, axis_names, dtypes: &dtypes, dtype_names };
-    let inputs =
+    let mut defined = Defined {
+        axes: &axes,
+        axis_names,
+        dtypes: &dtypes,
+        dtype_names,
+        inputs: &[],
+        input_names: Vec::new(),
+        outputs: &[],
+        output_names: Vec::new(),
+        scalars: &[],
+        scalar_names: Vec::new(),
+        tunables: &[],
+        tunable_names: Vec::new(),
+    };
+    let inputs_table =
         root.require_table("inputs", "[inputs] with input = { shape = [\"rows\"], dtype = \"f32\" }");
-    let inputs = inputs.map(|table| tensors(table, &defined));
-    let scalars = root.table("scalars").map(scalars).unwrap_or_default();
-    let outputs =
+    defined.input_names = names(inputs_table.as_ref());
+    let inputs = inputs_table.map(|table| parse_signature::inputs(table, &defined));
+    let scalars_table = root.table("scalars");
+    defined.scalar_names = names(scalars_table.as_ref());
+    let scalars = scalars_table.map(parse_signature::scalars).unwrap_or_default();
+    let outputs_table =
         root.require_table("outputs", "[outputs] with out = { shape = [\"rows\"], dtype = \"f32\" }");
-    let outputs = outputs.map(|table| tensors(table, &defined));
+    defined.output_names = names(outputs_table.as_ref());
+    let outputs = outputs_table.map(|table| parse_signature::outputs(table, &defined));
+    defined.inputs = inputs.as_deref().unwrap_or_default();
+    defined.scalars = &scalars;
+    defined.outputs = outputs.as_deref().unwrap_or_default();
+    parse_signature::in_place(&root, &defined);
     let reference = root.require_table("reference", "[reference] with file and function").and_then(reference);
+    let gradient = root.table("gradient").and_then(|table| parse_signature::gradient(table, &defined));
     let call = root.require_table("call", "[call] with function").and_then(call);
     let tolerance = root
         .require_table("tolerance", "[tolerance] with accumulate, length and roundings")
         .and_then(|table| tolerance(table, &defined));
+    let tune_table = root.table("tune");
+    defined.tunable_names = parse_tune::names(tune_table.as_ref());
+    let tunables = tune_table.as_ref().map(|table| parse_tune::tunables(table, &defined)).unwrap_or_default();
+    defined.tunables = &tunables;
+    let constraints = tune_table.map(|table| parse_tune::constraints(table, &defined)).unwrap_or_default();
+    let launch = root.table("launch").and_then(|table| parse_launch::launch(table, &defined));
     let workload_table = root.table("workload");
     let written = names(workload_table.as_ref()).len();
     let workloads =
@@ -73,9 +165,10 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         let label = if written == 0 { "no [workload.NAME] at all" } else { "none of the workloads verifies" };
         root.report(problem, &root.place(), label);
     }
-    let (inputs, outputs, call) = (inputs?, outputs?, call?);
-    distinct_arguments(&root, &inputs, &scalars, &outputs, &call);
+    parse_signature::distinct_arguments(&root, &defined, call.as_ref());
     root.finish();
+    let (inputs, outputs, call) = (inputs?, outputs?, call?);
+    let tune = Tune { tunables, constraints };
     Some(OpSpec {
         file: Arc::clone(file),
         name: name?,
@@ -86,8 +179,11 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         scalars,
         outputs,
         reference: reference?,
+        gradient,
         call,
         tolerance: tolerance?,
+        tune,
+        launch,
         workloads,
     })
 }
@@ -105,7 +201,7 @@ fn format(root: &mut Table<'_>) -> Option<()> {
     None
 }
 
-fn names(table: Option<&Table<'_>>) -> Vec<String> {
+pub(crate) fn names(table: Option<&Table<'_>>) -> Vec<String> {
     table.map(|table| table.entries().into_iter().map(|(name, _)| name.value).collect()).unwrap_or_default()
 }
 
@@ -195,101 +291,6 @@ fn dtypes(table: Table<'_>) -> Vec<TypeVariable> {
         .collect()
 }
 
-fn tensors(table: Table<'_>, defined: &Defined<'_>) -> Vec<Tensor> {
-    let entries = table.entries();
-    if entries.is_empty() {
-        let problem = Problem::error(codes::EMPTY_LIST, "an operation needs an input and an output")
-            .help("for example: out = { shape = [\"rows\"], dtype = \"f32\" }");
-        table.report(problem, &table.place(), "no tensor in this section");
-    }
-    entries
-        .into_iter()
-        .filter_map(|(key, node)| {
-            let name = values::name(&key, &node, codes::NOT_AN_IDENTIFIER);
-            let mut table = node.table()?;
-            let shape = table.require::<Vec<Spanned<String>>>("shape", "shape = [\"rows\", \"hidden\"]");
-            let dtype = table
-                .require::<String>("dtype", "dtype = \"T\"")
-                .and_then(|text| dtype(&table, text, defined));
-            let shape = shape.map(|list| {
-                list.value.into_iter().filter_map(|text| axis_name(&table, text, defined)).collect::<Vec<_>>()
-            });
-            table.finish();
-            Some(Tensor { name: name?, shape: shape?, dtype: dtype? })
-        })
-        .collect()
-}
-
-/// The name of a defined axis.
-fn axis_name(table: &Table<'_>, text: Spanned<String>, defined: &Defined<'_>) -> Option<Spanned<PythonName>> {
-    if !defined.axis_names.contains(&text.value) {
-        unknown_axis(table, &text, defined);
-    }
-    text.value.parse().ok().map(|name| Spanned::new(name, text.span))
-}
-
-/// Reports an axis that `[axes]` does not define.
-pub(crate) fn unknown_axis(table: &Table<'_>, text: &Spanned<String>, defined: &Defined<'_>) {
-    let names = defined.axis_names.iter().map(String::as_str);
-    let label = closest(&text.value, names)
-        .map_or_else(|| "not defined".to_owned(), |axis| format!("did you mean `{axis}`?"));
-    let known = defined.axis_names.join(", ");
-    let problem = Problem::error(codes::UNKNOWN_AXIS, format!("`[axes]` does not define `{}`", text.value))
-        .help(format!("the axes are {known}"));
-    table.report(problem, &text.span, label);
-}
-
-/// A dtype, or a type variable that `[dtypes]` defines.
-fn dtype(table: &Table<'_>, text: Spanned<String>, defined: &Defined<'_>) -> Option<Spanned<TensorDtype>> {
-    if defined.dtype_names.contains(&text.value) {
-        let name = text.value.parse().ok()?;
-        return Some(Spanned::new(TensorDtype::Variable(name), text.span));
-    }
-    if let Ok(dtype) = text.value.parse() {
-        return Some(Spanned::new(TensorDtype::Fixed(dtype), text.span));
-    }
-    let variables = defined.dtype_names.iter().map(String::as_str);
-    let choices: Vec<_> = variables.chain(Dtype::ALL.iter().map(|dtype| dtype.as_str())).collect();
-    let label = closest(&text.value, choices.iter().copied())
-        .map_or_else(|| "not defined".to_owned(), |choice| format!("did you mean `{choice}`?"));
-    let message = format!("`{}` is neither a type variable nor a dtype", text.value);
-    let problem =
-        Problem::error(codes::UNKNOWN_DTYPE, message).help(format!("the choice is {}", choices.join(", ")));
-    table.report(problem, &text.span, label);
-    None
-}
-
-fn scalars(table: Table<'_>) -> Vec<Scalar> {
-    let entries = table.entries();
-    entries
-        .into_iter()
-        .filter_map(|(key, node)| {
-            let name = values::name(&key, &node, codes::NOT_AN_IDENTIFIER);
-            let mut table = node.table()?;
-            let kind = table.require::<String>("type", "{ type = \"float\", default = 1e-6 }");
-            let default = table.require_node("default", "{ type = \"float\", default = 1e-6 }");
-            table.finish();
-            let default = scalar_value(&kind?, &default?);
-            Some(Scalar { name: name?, default: default? })
-        })
-        .collect()
-}
-
-fn scalar_value(kind: &Spanned<String>, default: &Node<'_>) -> Option<Spanned<ScalarValue>> {
-    let value = match kind.value.as_str() {
-        "float" => ScalarValue::Float(default.read::<f64>()?.value),
-        "int" => ScalarValue::Int(default.read::<i64>()?.value),
-        "bool" => ScalarValue::Bool(default.read::<bool>()?.value),
-        other => {
-            let problem = Problem::error(codes::BAD_VALUE, format!("`{other}` is not a type of scalar"))
-                .help("the choice is float, int, bool");
-            default.report(problem, &kind.span, "here");
-            return None;
-        }
-    };
-    Some(Spanned::new(value, default.span()))
-}
-
 fn reference(mut table: Table<'_>) -> Option<Reference> {
     let file = table.require("file", "file = \"reference.py\"");
     let function = table.require("function", "function = \"rms_norm\"");
@@ -309,51 +310,12 @@ fn tolerance(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Tolerance> {
     let accumulate = table.require::<Dtype>("accumulate", "accumulate = \"f32\"");
     if let Some(dtype) = accumulate.as_ref().filter(|dtype| !dtype.is_float()) {
         let problem = Problem::error(codes::BAD_VALUE, format!("sums are not rounded in `{}`", dtype.value))
-            .help("`accumulate` is one of bf16, f16, f32, f64");
+            .help("`accumulate` is a floating-point dtype, nearly always f32");
         table.report(problem, &dtype.span, "not a floating-point dtype");
     }
-    let length = table
-        .require::<String>("length", "length = \"hidden\"")
-        .and_then(|text| axis_name(&table, text, defined));
+    let length = table.require_node("length", "length = \"hidden\"");
+    let length = length.and_then(|node| expr::integer(&node, &defined.axes_scope()));
     let roundings = table.require("roundings", "roundings = 1");
     table.finish();
     Some(Tolerance { accumulate: accumulate?, length: length?, roundings: roundings? })
-}
-
-/// Argument names are unique, output names are unique, and output keywords match the outputs in number.
-fn distinct_arguments(
-    root: &Table<'_>,
-    inputs: &[Tensor],
-    scalars: &[Scalar],
-    outputs: &[Tensor],
-    call: &Call,
-) {
-    let arguments = inputs.iter().map(|tensor| &tensor.name).chain(scalars.iter().map(|scalar| &scalar.name));
-    distinct(root, arguments.chain(&call.out), "argument");
-    distinct(root, outputs.iter().map(|tensor| &tensor.name), "output");
-    if let (Some(first), Some(last)) = (call.out.first(), call.out.last())
-        && call.out.len() != outputs.len()
-    {
-        let message = format!("`call.out` has {} keyword(s) for {} output(s)", call.out.len(), outputs.len());
-        let problem = Problem::error(codes::OUT_COUNT, message)
-            .help("name one keyword per output, in the order of [outputs], or leave `out` away");
-        root.report(problem, &(first.span.start..last.span.end), "one per output");
-    }
-}
-
-fn distinct<'s>(root: &Table<'_>, names: impl Iterator<Item = &'s Spanned<PythonName>>, what: &str) {
-    let mut seen: Vec<&Spanned<PythonName>> = Vec::new();
-    for name in names {
-        match seen.iter().find(|earlier| earlier.value == name.value) {
-            Some(earlier) => {
-                let problem =
-                    Problem::error(codes::DUPLICATE_NAME, format!("two {what}s are called `{}`", name.value))
-                        .help("every argument has a name of its own, and so has every output")
-                        .at(root.file(), &name.span, "the second")
-                        .at(root.file(), &earlier.span, "the first");
-                root.push(problem);
-            }
-            None => seen.push(name),
-        }
-    }
 }

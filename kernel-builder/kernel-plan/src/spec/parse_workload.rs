@@ -1,17 +1,19 @@
 //! Reads the `[workload.NAME]` sections of op.toml.
 //!
-//! Owns: that a workload gives every variable axis a length that the axis allows, and every dtype from its range.
+//! Owns: that a workload gives every variable axis a length that the axis allows, every dtype from its range, and every
+//! scalar a value from its own.
 //! Never: makes cases of them; `cases` does.
 
 use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-use crate::diagnostic::Problem;
+use crate::diagnostic::{Problem, closest};
 use crate::units::{Dtype, PythonName, WorkloadName};
 
-use super::op::{Axis, AxisKind, Device, Purpose, TypeVariable, Workload};
-use super::parse_op::{Defined, unknown_axis};
+use super::op::{Axis, AxisKind, Device, Purpose, ScalarValue, TypeVariable, Workload};
+use super::parse_op::Defined;
+use super::parse_signature::{known_input, refuse_scalar, scalar_value, unknown_axis};
 use super::read::{Node, Read, Table};
 use super::{Spanned, codes, values};
 
@@ -43,8 +45,94 @@ fn workload(
     };
     let purposes = choices::<Purpose>(&mut table, "for", "for = [\"verify\", \"bench\"]", Purpose::ALL);
     let devices = choices::<Device>(&mut table, "devices", "devices = [\"cpu\", \"cuda\"]", Device::ALL);
+    let weight = weight(&mut table);
+    let held_out = table.get("held-out").is_some_and(|held_out| held_out.value);
+    let without = without(&mut table, defined);
+    let scalars = table.table("scalars").map(|values| scalars(&values, defined)).unwrap_or_default();
     table.finish();
-    Some(Workload { name: name?, axes: axes?, dtypes: dtypes?, purposes, devices })
+    Some(Workload {
+        name: name?,
+        axes: axes?,
+        dtypes: dtypes?,
+        purposes,
+        devices,
+        weight: weight?,
+        held_out,
+        without,
+        scalars,
+    })
+}
+
+/// A share of the score; 1 where none is written.
+fn weight(table: &mut Table<'_>) -> Option<f64> {
+    let Some(node) = table.node("weight") else { return Some(1.0) };
+    let weight = node.read::<f64>()?;
+    if weight.value <= 0.0 {
+        let problem = Problem::error(codes::BAD_VALUE, format!("a workload cannot weigh {}", weight.value))
+            .help("write a number above zero, or take the purpose \"bench\" away so that it does not count");
+        node.report(problem, &weight.span, "must be above zero");
+    }
+    Some(weight.value)
+}
+
+/// The optional inputs that are left out.
+fn without(table: &mut Table<'_>, defined: &Defined<'_>) -> Vec<Spanned<PythonName>> {
+    let mut names: Vec<Spanned<PythonName>> = Vec::new();
+    for text in table.list::<String>("without") {
+        if known_input(table, &text, defined).is_none() {
+            continue;
+        }
+        let Some(input) = defined.inputs.iter().find(|input| input.tensor.name.as_str() == text.value) else {
+            continue;
+        };
+        let name = &input.tensor.name;
+        if !input.optional {
+            let problem = Problem::error(codes::NOT_OPTIONAL, format!("`{}` is always passed", name.value))
+                .help(format!("add optional = true to `{}` in [inputs], if it may be None", name.value))
+                .at(table.file(), &text.span, "left out here")
+                .at(table.file(), &name.span, "not optional");
+            table.push(problem);
+        } else if names.iter().any(|earlier| earlier.value == name.value) {
+            let problem = Problem::error(codes::DUPLICATE_NAME, format!("`{}` is listed twice", name.value))
+                .help("remove one of them");
+            table.report(problem, &text.span, "again");
+        } else {
+            names.push(Spanned::new(name.value.clone(), text.span));
+        }
+    }
+    names
+}
+
+/// Values other than the defaults.
+fn scalars(table: &Table<'_>, defined: &Defined<'_>) -> BTreeMap<PythonName, ScalarValue> {
+    let mut values = BTreeMap::new();
+    for (key, node) in table.entries() {
+        let Some(scalar) = defined.scalars.iter().find(|scalar| scalar.name.as_str() == key.value) else {
+            if !defined.scalar_names.contains(&key.value) {
+                let known = defined.scalar_names.iter().map(String::as_str);
+                let label = closest(&key.value, known)
+                    .map_or_else(|| "not a scalar".to_owned(), |known| format!("did you mean `{known}`?"));
+                let help = match defined.scalar_names.as_slice() {
+                    [] => "define it first: [scalars] with eps = { type = \"float\", default = 1e-6 }"
+                        .to_owned(),
+                    known => format!("the scalars are {}", known.join(", ")),
+                };
+                let message = format!("`[scalars]` does not define `{}`", key.value);
+                table.report(Problem::error(codes::UNKNOWN_SCALAR, message).help(help), &key.span, label);
+            }
+            continue;
+        };
+        let Some(value) = scalar_value(scalar.default.value, &node) else { continue };
+        if let Some(problem) = refuse_scalar(scalar, value.value) {
+            table.push(problem.at(table.file(), &value.span, "this value").at(
+                table.file(),
+                &scalar.name.span,
+                "the scalar",
+            ));
+        }
+        values.insert(scalar.name.value.clone(), value.value);
+    }
+    values
 }
 
 /// An optional list of fixed names; absent is all of them.

@@ -13,6 +13,7 @@ use crate::units::{
 use crate::variant::{Abi, Cpu, Os, Provider};
 
 use super::build::Dependency;
+use super::launch::{Interleave, L2Promotion, OobFill, Swizzle};
 use super::op::{Device, Purpose};
 use super::read::{Node, Read};
 use super::{Spanned, codes};
@@ -89,6 +90,10 @@ read_named! {
     Dependency => BAD_VALUE,
     Purpose => BAD_VALUE,
     Device => BAD_VALUE,
+    Swizzle => BAD_VALUE,
+    Interleave => BAD_VALUE,
+    L2Promotion => BAD_VALUE,
+    OobFill => BAD_VALUE,
     Abi => BAD_VALUE,
     Cpu => BAD_VALUE,
     Os => BAD_VALUE,

@@ -21,6 +21,8 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     problems.extend(folders.filter_map(|path| missing_folder(project, path)));
     if let Some(op) = project.op {
         problems.extend(missing_file(project, &op.file, &op.reference.file));
+        let launch = op.launch.as_ref();
+        problems.extend(launch.and_then(|launch| missing_file(project, &op.file, &launch.source)));
     }
     problems
 }

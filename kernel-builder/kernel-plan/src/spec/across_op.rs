@@ -1,0 +1,255 @@
+//! What must hold between the sections of op.toml.
+//!
+//! Owns: the rules that need all of a file that reads well: names that nothing uses, defaults and expressions under every
+//! workload.
+//! Never: looks at another file; those rules are in `rules`.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use crate::diagnostic::Problem;
+use crate::units::PythonName;
+
+use super::codes;
+use super::evaluate_launch::LaunchError;
+use super::expr::{Bindings, Expr, Value};
+use super::launch::TemplateArgument;
+use super::op::{AxisKind, Case, Device, OpSpec, Purpose, TensorDtype, Workload};
+use super::tune::Count;
+
+/// Cases of all workloads together; more are a mistake in `[dtypes]`.
+const CASES: u64 = 10_000;
+/// Settings of the tunables that satisfy the constraints; more are never searched.
+const SETTINGS: u64 = 10_000_000;
+/// How many partial settings are looked at to count them.
+const VISITS: u64 = 1_000_000;
+
+/// Everything that is wrong; the file has no other error.
+pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
+    let mut problems = unused(op);
+    problems.extend(all_held_out(op));
+    problems.extend(tune_space(op));
+    problems.extend(constant_default(op));
+    if let Some(problem) = too_many_cases(op) {
+        // Going through them would take as long as they are many.
+        problems.push(problem);
+        return problems;
+    }
+    let mut failures = Failures { op, problems };
+    if let Some(launch) = &op.launch {
+        for error in launch.constant_errors() {
+            failures.add(&error, None);
+        }
+    }
+    for workload in &op.workloads {
+        for case in op.uncounted(workload) {
+            under(op, workload, &case, &mut failures);
+        }
+    }
+    failures.problems
+}
+
+/// What has no value for some workload, each place once.
+struct Failures<'a> {
+    op: &'a OpSpec,
+    problems: Vec<Problem>,
+}
+
+impl Failures<'_> {
+    fn add(&mut self, error: &LaunchError, case: Option<(&Workload, &Case)>) {
+        let (code, help) = match error {
+            LaunchError::Expression(_) => (
+                codes::EXPRESSION_VALUE,
+                "make it hold for every workload, or exclude the workload".to_owned(),
+            ),
+            LaunchError::Limit { help, .. } => (codes::LAUNCH_LIMIT, help.clone()),
+        };
+        self.push(Problem::error(code, error.to_string()).help(help), &error.span(), "this number", case);
+    }
+
+    fn push(&mut self, problem: Problem, span: &Range<usize>, label: &str, case: Option<(&Workload, &Case)>) {
+        let is_known = |known: &Problem| {
+            known.code == problem.code && known.labels.first().is_some_and(|(place, _)| place == span)
+        };
+        if self.problems.iter().any(is_known) {
+            return;
+        }
+        let file = &self.op.file;
+        let problem = problem.at(file, span, label);
+        self.problems.push(match case {
+            Some((workload, case)) => problem.at(file, &workload.name.span, lengths(case)),
+            None => problem,
+        });
+    }
+}
+
+/// The values that a case gives, in one line.
+fn lengths(case: &Case) -> String {
+    let dtypes = case.dtypes.iter().map(|(name, dtype)| format!("{name} = {dtype}"));
+    let axes = case.axes.iter().map(|(name, length)| format!("{name} = {length}"));
+    let values: Vec<_> = axes.chain(dtypes).collect();
+    if values.is_empty() { "for this workload".to_owned() } else { format!("with {}", values.join(", ")) }
+}
+
+/// Every expression of the file under one case and the default of every tunable.
+fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<'_>) {
+    if let Err(error) = op.terms(case) {
+        failures.add(&error, Some((workload, case)));
+    }
+    let tuning = op.tune.default_tuning();
+    let bindings = Bindings::of(case, &tuning);
+    let mut admitted = true;
+    for constraint in &op.tune.constraints {
+        match constraint.evaluate(&bindings) {
+            Ok(true) => {}
+            Ok(false) => {
+                admitted = false;
+                let message = "the defaults of [tune] do not satisfy this constraint for a workload";
+                let problem = Problem::warning(codes::TUNE_DEFAULT, message)
+                    .help("before anything is tuned, the kernel cannot start there; choose other defaults");
+                failures.push(problem, &constraint.tree().span, "does not hold", Some((workload, case)));
+            }
+            Err(error) => {
+                admitted = false;
+                failures.add(&error.into(), Some((workload, case)));
+            }
+        }
+    }
+    let Some(launch) = op.launch.as_ref().filter(|_| admitted && workload.devices.contains(&Device::Cuda))
+    else {
+        return;
+    };
+    if let Err(error) = launch.evaluate(case, &tuning) {
+        failures.add(&error, Some((workload, case)));
+    }
+}
+
+fn too_many_cases(op: &OpSpec) -> Option<Problem> {
+    let cases = op.workloads.iter().map(|workload| {
+        let dtypes = workload.dtypes.iter().map(|(_, dtypes)| dtypes.len() as u64);
+        (workload, dtypes.fold(1u64, u64::saturating_mul))
+    });
+    let total = cases.clone().fold(0u64, |total, (_, cases)| total.saturating_add(cases));
+    let (largest, _) = cases.max_by_key(|(_, cases)| *cases).filter(|_| total > CASES)?;
+    let message = format!("the workloads make {total} cases, and at most {CASES} are possible");
+    let problem = Problem::error(codes::CASE_COUNT, message)
+        .help("a workload makes a case of every combination of its dtypes; choose some with `dtypes`");
+    Some(problem.at(&op.file, &largest.name.span, "makes the most"))
+}
+
+/// Agents and tuners see workloads that are not held out, so there must be one.
+fn all_held_out(op: &OpSpec) -> Option<Problem> {
+    let mut verifying = op.workloads.iter().filter(|workload| workload.purposes.contains(&Purpose::Verify));
+    let first = verifying.next()?;
+    if !first.held_out || verifying.any(|workload| !workload.held_out) {
+        return None;
+    }
+    let message = "every workload that verifies is held out, so there is none to work with";
+    let problem = Problem::warning(codes::NO_WORKLOAD, message)
+        .help("take `held-out` away from at least one, or add a workload");
+    Some(problem.at(&op.file, &first.name.span, "held out, as all others"))
+}
+
+/// What the file decides by itself.
+fn constants(op: &OpSpec) -> Bindings {
+    let axes = op.axes.iter().filter_map(|axis| match axis.kind {
+        AxisKind::Const(length) => {
+            Some((axis.name.value.clone(), Value::Integer(i64::try_from(length).unwrap_or(i64::MAX))))
+        }
+        AxisKind::Var { .. } => None,
+    });
+    Bindings { names: axes.collect(), ..Bindings::default() }
+}
+
+fn tune_space(op: &OpSpec) -> Option<Problem> {
+    let sizes = op.tune.tunables.iter().map(|tunable| tunable.values.len() as u64);
+    if sizes.fold(1u64, u64::saturating_mul) <= SETTINGS {
+        return None;
+    }
+    let Count::MoreThan(_) = op.tune.count(&constants(op), VISITS, SETTINGS) else { return None };
+    let largest = op.tune.tunables.iter().max_by_key(|tunable| tunable.values.len())?;
+    let message = format!("the tunables have more than {SETTINGS} settings, or too many to count");
+    let problem = Problem::error(codes::TUNE_SPACE, message)
+        .help("take values away, or exclude combinations with `constraints`");
+    Some(problem.at(&op.file, &largest.name.span, "has the most values"))
+}
+
+/// Constraints that no workload changes must hold for the defaults.
+fn constant_default(op: &OpSpec) -> Vec<Problem> {
+    let mut bindings = constants(op);
+    let decided = op.tune.constraints.iter().filter(|constraint| op.tune.is_decided(constraint, &bindings));
+    let decided: Vec<_> = decided.collect();
+    bindings.names.extend(op.tune.default_tuning());
+    let broken = decided.into_iter().filter(|constraint| constraint.evaluate(&bindings) == Ok(false));
+    broken
+        .map(|constraint| {
+            let values = constraint
+                .tree()
+                .names()
+                .into_iter()
+                .filter_map(|(name, _)| Some(format!("{name} = {}", bindings.names.get(name)?)));
+            let values: BTreeSet<_> = values.collect();
+            let values: Vec<_> = values.into_iter().collect();
+            let problem =
+                Problem::error(codes::TUNE_DEFAULT, "the defaults of [tune] do not satisfy this constraint")
+                    .help(format!("choose other defaults, or correct it; now {}", values.join(", ")));
+            problem.at(&op.file, &constraint.tree().span, "does not hold")
+        })
+        .collect()
+}
+
+/// Axes, type variables and tunables that nothing uses.
+fn unused(op: &OpSpec) -> Vec<Problem> {
+    let expressions = expressions(op);
+    let named =
+        |name: &PythonName| expressions.iter().any(|expr| expr.names().iter().any(|(used, _)| *used == name));
+    let tensors = || {
+        let inputs = op.inputs.iter().map(|input| &input.tensor);
+        inputs.chain(op.outputs.iter().map(|output| &output.tensor))
+    };
+    let axes = op.axes.iter().map(|axis| &axis.name).filter(|name| {
+        !tensors().any(|tensor| tensor.shape.iter().any(|axis| axis.value == name.value)) && !named(name)
+    });
+    let dtypes = op.dtypes.iter().map(|variable| &variable.name).filter(|name| {
+        let is = |dtype: &TensorDtype| matches!(dtype, TensorDtype::Variable(used) if *used == name.value);
+        let launch = op.launch.iter();
+        let workspaces =
+            launch.clone().flat_map(|launch| &launch.workspaces).map(|workspace| &workspace.dtype.value);
+        let templates = launch.flat_map(|launch| &launch.kernels).flat_map(|kernel| &kernel.template);
+        let mut types = templates.filter_map(|argument| match argument {
+            TemplateArgument::Type(dtype) => Some(dtype),
+            TemplateArgument::Value(_) => None,
+        });
+        !tensors().map(|tensor| &tensor.dtype.value).chain(workspaces).any(is)
+            && !types.any(is)
+            && !named(name)
+    });
+    let tunables = op.tune.tunables.iter().map(|tunable| &tunable.name).filter(|name| !named(name));
+    let found = axes.map(|name| (name, "axis", "no shape and no expression has it"));
+    let found = found.chain(dtypes.map(|name| (name, "type variable", "no tensor has it")));
+    let found = found.chain(tunables.map(|name| (name, "tunable", "no expression has it")));
+    found
+        .map(|(name, what, label)| {
+            Problem::warning(codes::UNUSED_NAME, format!("nothing uses the {what} `{}`", name.value))
+                .help("use it, or take it away")
+                .at(&op.file, &name.span, label)
+        })
+        .collect()
+}
+
+/// Every expression of the file.
+fn expressions(op: &OpSpec) -> Vec<&Expr> {
+    let mut found = vec![op.tolerance.length.tree()];
+    found.extend(op.tune.constraints.iter().map(|constraint| constraint.tree()));
+    let Some(launch) = &op.launch else { return found };
+    found.extend(launch.defines.iter().map(|define| define.value.tree()));
+    found.extend(launch.workspaces.iter().flat_map(|workspace| &workspace.shape).map(|expr| expr.tree()));
+    for map in &launch.tensor_maps {
+        let lists = [map.shape.as_ref(), Some(&map.box_shape), map.element_strides.as_ref()];
+        found.extend(lists.into_iter().flatten().flatten().map(|expr| expr.tree()));
+    }
+    for kernel in &launch.kernels {
+        found.extend(kernel.expressions());
+    }
+    found
+}

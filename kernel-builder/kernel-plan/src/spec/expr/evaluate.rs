@@ -1,0 +1,257 @@
+//! What a tree is worth under given values.
+//!
+//! Owns: checked arithmetic, and the errors that name the part of the expression.
+//! Never: panics; a tree that was not checked for names and types yields an error.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use serde::{Serialize, Serializer};
+
+use crate::spec::op::Case;
+use crate::spec::tune::Tuning;
+use crate::units::{Dtype, PythonName};
+
+use super::{BinaryOp, Expr, ExprKind, Function, UnaryOp};
+
+/// What an expression, a tunable or a template argument is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Value {
+    /// A number.
+    Integer(i64),
+    /// A truth.
+    Boolean(bool),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(number) => number.fmt(f),
+            Self::Boolean(truth) => truth.fmt(f),
+        }
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Integer(number) => serializer.serialize_i64(number),
+            Self::Boolean(truth) => serializer.serialize_bool(truth),
+        }
+    }
+}
+
+/// What the names of an expression stand for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Bindings {
+    /// Axes, tunables, integer and boolean scalars.
+    pub names: BTreeMap<PythonName, Value>,
+    /// Type variables.
+    pub dtypes: BTreeMap<PythonName, Dtype>,
+    /// Inputs and outputs.
+    pub tensors: BTreeMap<PythonName, TensorBinding>,
+}
+
+/// A tensor, as far as expressions go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorBinding {
+    /// Whether it is passed; false for an optional input that the workload leaves out.
+    pub given: bool,
+    /// Elements between neighbors, outermost dimension first.
+    pub strides: Vec<u64>,
+}
+
+impl Bindings {
+    /// What one case and one choice of tunables say.
+    pub fn of(case: &Case, tuning: &Tuning) -> Self {
+        let axes = case
+            .axes
+            .iter()
+            .map(|(name, length)| (name.clone(), Value::Integer(i64::try_from(*length).unwrap_or(i64::MAX))));
+        let scalars = case.scalars.iter().filter_map(|scalar| {
+            let value = scalar.value.as_expression_value()?;
+            Some((scalar.name.clone(), value))
+        });
+        // An axis hides a scalar of its name.
+        let names = scalars.chain(axes).chain(tuning.iter().map(|(name, value)| (name.clone(), *value)));
+        let tensors = case.inputs.iter().chain(&case.outputs).map(|tensor| {
+            let binding = TensorBinding { given: !tensor.omitted, strides: tensor.strides() };
+            (tensor.name.clone(), binding)
+        });
+        Self { names: names.collect(), dtypes: case.dtypes.clone(), tensors: tensors.collect() }
+    }
+}
+
+/// An expression without a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{expression}` {cause}")]
+pub struct ExprError {
+    /// The part that has none, as text.
+    pub expression: String,
+    /// The place of that part in the file.
+    pub span: Range<usize>,
+    /// Why not.
+    pub cause: Cause,
+}
+
+/// Why an expression has no value. The texts go on after the expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Cause {
+    /// The divisor is zero.
+    #[error("divides by zero")]
+    DivisionByZero,
+    /// More than 64 bits.
+    #[error("is beyond what 64 bits hold")]
+    Overflow,
+    /// A name without a value, or a call with the wrong arguments. Reading an op.toml excludes it.
+    #[error("has no value here")]
+    Undefined,
+    /// A number where a truth is needed, or the reverse. Reading an op.toml excludes it.
+    #[error("is of the wrong type")]
+    WrongType,
+}
+
+impl Expr {
+    /// Its value.
+    ///
+    /// # Errors
+    /// See [`Cause`].
+    pub fn evaluate(&self, bindings: &Bindings) -> Result<Value, ExprError> {
+        match &self.kind {
+            ExprKind::Integer(number) => Ok(Value::Integer(*number)),
+            ExprKind::Boolean(truth) => Ok(Value::Boolean(*truth)),
+            ExprKind::Name(name) => {
+                bindings.names.get(name).copied().ok_or_else(|| self.error(Cause::Undefined))
+            }
+            ExprKind::Unary(UnaryOp::Not, operand) => {
+                operand.boolean(bindings).map(|truth| Value::Boolean(!truth))
+            }
+            ExprKind::Unary(UnaryOp::Negate, operand) => self.fits(operand.integer(bindings)?.checked_neg()),
+            ExprKind::Binary(op, left, right) => self.binary(*op, left, right, bindings),
+            ExprKind::Call(function, arguments) => self.call(*function, arguments, bindings),
+        }
+    }
+
+    /// Its value, which must be a number.
+    pub(super) fn integer(&self, bindings: &Bindings) -> Result<i64, ExprError> {
+        match self.evaluate(bindings)? {
+            Value::Integer(number) => Ok(number),
+            Value::Boolean(_) => Err(self.error(Cause::WrongType)),
+        }
+    }
+
+    /// Its value, which must be a truth.
+    pub(super) fn boolean(&self, bindings: &Bindings) -> Result<bool, ExprError> {
+        match self.evaluate(bindings)? {
+            Value::Boolean(truth) => Ok(truth),
+            Value::Integer(_) => Err(self.error(Cause::WrongType)),
+        }
+    }
+
+    fn binary(
+        &self,
+        op: BinaryOp,
+        left: &Self,
+        right: &Self,
+        bindings: &Bindings,
+    ) -> Result<Value, ExprError> {
+        if matches!(op, BinaryOp::Or | BinaryOp::And) {
+            let first = left.boolean(bindings)?;
+            let decided = first == (op == BinaryOp::Or);
+            return Ok(Value::Boolean(if decided { first } else { right.boolean(bindings)? }));
+        }
+        let (left, right) = (left.integer(bindings)?, right.integer(bindings)?);
+        let truth = match op {
+            BinaryOp::Add => return self.fits(left.checked_add(right)),
+            BinaryOp::Subtract => return self.fits(left.checked_sub(right)),
+            BinaryOp::Multiply => return self.fits(left.checked_mul(right)),
+            BinaryOp::Divide => return self.quotient(left, right, Rounding::Down),
+            BinaryOp::Remainder => return self.remainder(left, right),
+            BinaryOp::Or | BinaryOp::And => return Err(self.error(Cause::WrongType)),
+            BinaryOp::Equal => left == right,
+            BinaryOp::NotEqual => left != right,
+            BinaryOp::Less => left < right,
+            BinaryOp::LessEqual => left <= right,
+            BinaryOp::Greater => left > right,
+            BinaryOp::GreaterEqual => left >= right,
+        };
+        Ok(Value::Boolean(truth))
+    }
+
+    fn call(&self, function: Function, arguments: &[Self], bindings: &Bindings) -> Result<Value, ExprError> {
+        match (function, arguments) {
+            (Function::CeilDiv, [left, right]) => {
+                self.quotient(left.integer(bindings)?, right.integer(bindings)?, Rounding::Up)
+            }
+            (Function::Min | Function::Max, [first, rest @ ..]) => {
+                let mut chosen = first.integer(bindings)?;
+                for next in rest {
+                    let next = next.integer(bindings)?;
+                    chosen = if function == Function::Min { chosen.min(next) } else { chosen.max(next) };
+                }
+                Ok(Value::Integer(chosen))
+            }
+            (Function::Sizeof, [Self { kind: ExprKind::Name(name), .. }]) => {
+                let dtype =
+                    bindings.dtypes.get(name).copied().or_else(|| name.as_str().parse::<Dtype>().ok());
+                self.fits(dtype.and_then(|dtype| i64::try_from(dtype.size_bytes()).ok()))
+                    .map_err(|error| ExprError { cause: Cause::Undefined, ..error })
+            }
+            (Function::Stride, [Self { kind: ExprKind::Name(name), .. }, dimension]) => {
+                let dimension = usize::try_from(dimension.integer(bindings)?).ok();
+                let strides = bindings.tensors.get(name).map(|tensor| &tensor.strides);
+                let stride = strides.zip(dimension).and_then(|(strides, dimension)| strides.get(dimension));
+                let stride = stride.ok_or_else(|| self.error(Cause::Undefined))?;
+                self.fits(i64::try_from(*stride).ok())
+            }
+            (Function::Given, [Self { kind: ExprKind::Name(name), .. }]) => {
+                let tensor = bindings.tensors.get(name).ok_or_else(|| self.error(Cause::Undefined))?;
+                Ok(Value::Boolean(tensor.given))
+            }
+            _ => Err(self.error(Cause::Undefined)),
+        }
+    }
+
+    fn quotient(&self, left: i64, right: i64, rounding: Rounding) -> Result<Value, ExprError> {
+        if right == 0 {
+            return Err(self.error(Cause::DivisionByZero));
+        }
+        let (Some(toward_zero), Some(rest)) = (left.checked_div(right), left.checked_rem(right)) else {
+            return Err(self.error(Cause::Overflow));
+        };
+        // Where something is left over, the exact quotient lies below zero exactly if the signs differ.
+        let below = (rest < 0) != (right < 0);
+        let step = match rounding {
+            _ if rest == 0 => 0,
+            Rounding::Down => -i64::from(below),
+            Rounding::Up => i64::from(!below),
+        };
+        self.fits(toward_zero.checked_add(step))
+    }
+
+    fn remainder(&self, left: i64, right: i64) -> Result<Value, ExprError> {
+        if right == 0 {
+            return Err(self.error(Cause::DivisionByZero));
+        }
+        // The one quotient that overflows, that by -1, leaves nothing.
+        let rest = left.wrapping_rem(right);
+        let rest = if rest != 0 && (rest < 0) != (right < 0) { rest + right } else { rest };
+        Ok(Value::Integer(rest))
+    }
+
+    fn fits(&self, number: Option<i64>) -> Result<Value, ExprError> {
+        number.map(Value::Integer).ok_or_else(|| self.error(Cause::Overflow))
+    }
+
+    fn error(&self, cause: Cause) -> ExprError {
+        ExprError { expression: self.to_string(), span: self.span.clone(), cause }
+    }
+}
+
+/// Where a quotient goes that is no whole number.
+#[derive(Clone, Copy)]
+enum Rounding {
+    Down,
+    Up,
+}

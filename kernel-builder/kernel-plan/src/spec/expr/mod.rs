@@ -1,0 +1,267 @@
+//! The expression language of op.toml: integers and conditions over axes, tunables and scalars.
+//!
+//! Owns: the grammar, the tree with its places in the file, names and types, evaluation, printing.
+//! Never: overflows or panics, whatever the text and whatever the values.
+//!
+//! Integers have 64 bits. Division rounds down and the remainder has the sign of the divisor, as in Python.
+
+use std::ops::Range;
+
+use crate::units::PythonName;
+
+mod evaluate;
+mod parse;
+mod print;
+mod read;
+mod scope;
+
+pub use evaluate::{Bindings, Cause, ExprError, TensorBinding, Value};
+pub use parse::{MAX_DEPTH, SyntaxError, parse_expression};
+pub(crate) use read::{boolean, integer, integers, value};
+pub(crate) use scope::{Kind, Scope, ScopeTensor};
+
+/// A tree; equal where the meaning is, wherever it was read.
+#[derive(Debug, Clone)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Byte range in the file. All of a string with escapes, whose characters have no place of their own.
+    pub span: Range<usize>,
+}
+
+/// The kinds of tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExprKind {
+    /// A number, zero or more.
+    Integer(i64),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// An axis, a tunable, a scalar; inside of `sizeof`, `stride` and `given`, a dtype or a tensor.
+    Name(PythonName),
+    /// One operand.
+    Unary(UnaryOp, Box<Expr>),
+    /// Two operands.
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// A function of the language.
+    Call(Function, Vec<Expr>),
+}
+
+impl PartialEq for Expr {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind
+    }
+}
+
+impl Eq for Expr {}
+
+crate::units::named_values!(
+    /// Operators with one operand.
+    UnaryOp, "an operator", {
+        /// The opposite number.
+        Negate = "-",
+        /// The opposite truth.
+        Not = "not",
+    }
+);
+
+crate::units::named_values!(
+    /// Operators with two operands.
+    BinaryOp, "an operator", {
+        /// Either, or both; the right side is not evaluated where the left one is true.
+        Or = "or",
+        /// Both; the right side is not evaluated where the left one is false.
+        And = "and",
+        /// Equal numbers.
+        Equal = "==",
+        /// Different numbers.
+        NotEqual = "!=",
+        /// Less.
+        Less = "<",
+        /// Less or equal.
+        LessEqual = "<=",
+        /// Greater.
+        Greater = ">",
+        /// Greater or equal.
+        GreaterEqual = ">=",
+        /// The sum.
+        Add = "+",
+        /// The difference.
+        Subtract = "-",
+        /// The product.
+        Multiply = "*",
+        /// The quotient, rounded down.
+        Divide = "/",
+        /// What the quotient leaves, with the sign of the divisor.
+        Remainder = "%",
+    }
+);
+
+impl BinaryOp {
+    /// How tightly it binds; more is tighter.
+    const fn power(self) -> u8 {
+        match self {
+            Self::Or => 1,
+            Self::And => 2,
+            Self::Equal
+            | Self::NotEqual
+            | Self::Less
+            | Self::LessEqual
+            | Self::Greater
+            | Self::GreaterEqual => 4,
+            Self::Add | Self::Subtract => 5,
+            Self::Multiply | Self::Divide | Self::Remainder => 6,
+        }
+    }
+
+    /// Whether it compares numbers; comparisons do not chain.
+    const fn compares(self) -> bool {
+        self.power() == 4
+    }
+}
+
+impl UnaryOp {
+    /// How tightly it binds, on the scale of [`BinaryOp::power`].
+    const fn power(self) -> u8 {
+        match self {
+            Self::Not => 3,
+            Self::Negate => 7,
+        }
+    }
+}
+
+crate::units::named_values!(
+    /// The functions of the language.
+    Function, "a function", {
+        /// The quotient of two numbers, rounded up.
+        CeilDiv = "ceil_div",
+        /// The least of two or more numbers.
+        Min = "min",
+        /// The greatest of two or more numbers.
+        Max = "max",
+        /// Bytes of one element of a dtype or type variable.
+        Sizeof = "sizeof",
+        /// Elements between neighbors of a tensor in one dimension, counted from 0, outermost first.
+        Stride = "stride",
+        /// Whether an optional input is passed.
+        Given = "given",
+    }
+);
+
+impl Function {
+    /// How it is called.
+    const fn example(self) -> &'static str {
+        match self {
+            Self::CeilDiv => "ceil_div(rows, 4)",
+            Self::Min => "min(rows, 128)",
+            Self::Max => "max(rows, 1)",
+            Self::Sizeof => "sizeof(T)",
+            Self::Stride => "stride(input, 0)",
+            Self::Given => "given(bias)",
+        }
+    }
+}
+
+/// What an expression yields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    /// A number of 64 bits.
+    Integer,
+    /// A truth.
+    Boolean,
+}
+
+impl Type {
+    /// With its article.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Integer => "a number",
+            Self::Boolean => "a condition",
+        }
+    }
+}
+
+/// An expression whose names are defined and that yields a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntExpr(Expr);
+
+/// An expression whose names are defined and that yields a truth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoolExpr(Expr);
+
+/// An expression of either type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ValueExpr {
+    /// A number.
+    Integer(IntExpr),
+    /// A truth.
+    Boolean(BoolExpr),
+}
+
+impl IntExpr {
+    /// The tree.
+    pub fn tree(&self) -> &Expr {
+        &self.0
+    }
+
+    /// The number under these values.
+    ///
+    /// # Errors
+    /// A division by zero, or a number that 64 bits do not hold.
+    pub fn evaluate(&self, bindings: &Bindings) -> Result<i64, ExprError> {
+        self.0.integer(bindings)
+    }
+}
+
+impl BoolExpr {
+    /// The tree.
+    pub fn tree(&self) -> &Expr {
+        &self.0
+    }
+
+    /// The truth under these values.
+    ///
+    /// # Errors
+    /// A division by zero, or a number that 64 bits do not hold.
+    pub fn evaluate(&self, bindings: &Bindings) -> Result<bool, ExprError> {
+        self.0.boolean(bindings)
+    }
+}
+
+impl ValueExpr {
+    /// The tree.
+    pub fn tree(&self) -> &Expr {
+        match self {
+            Self::Integer(expr) => expr.tree(),
+            Self::Boolean(expr) => expr.tree(),
+        }
+    }
+
+    /// The value under these values of names.
+    ///
+    /// # Errors
+    /// A division by zero, or a number that 64 bits do not hold.
+    pub fn evaluate(&self, bindings: &Bindings) -> Result<Value, ExprError> {
+        match self {
+            Self::Integer(expr) => expr.evaluate(bindings).map(Value::Integer),
+            Self::Boolean(expr) => expr.evaluate(bindings).map(Value::Boolean),
+        }
+    }
+}
+
+impl Expr {
+    /// Every name in it, with its place; those inside of `sizeof`, `stride` and `given` as well.
+    pub fn names(&self) -> Vec<(&PythonName, Range<usize>)> {
+        let mut found = Vec::new();
+        let mut rest = vec![self];
+        while let Some(next) = rest.pop() {
+            match &next.kind {
+                ExprKind::Integer(_) | ExprKind::Boolean(_) => {}
+                ExprKind::Name(name) => found.push((name, next.span.clone())),
+                ExprKind::Unary(_, operand) => rest.push(operand),
+                ExprKind::Binary(_, left, right) => rest.extend([right.as_ref(), left.as_ref()]),
+                ExprKind::Call(_, arguments) => rest.extend(arguments.iter().rev()),
+            }
+        }
+        found
+    }
+}

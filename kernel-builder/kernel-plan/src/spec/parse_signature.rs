@@ -1,0 +1,378 @@
+//! Reads `[inputs]`, `[scalars]`, `[outputs]` and `[gradient]` of op.toml.
+//!
+//! Owns: what an argument may be, which names must differ, which output overwrites which input.
+//! Never: gives a tensor a length; workloads do.
+
+use crate::diagnostic::{Problem, closest};
+use crate::units::{Dtype, PythonName};
+
+use super::op::{Call, Gradient, Input, Output, Scalar, ScalarValue, Tensor, TensorDtype};
+use super::parse_op::Defined;
+use super::read::{Node, Table};
+use super::{Spanned, codes, values};
+
+/// `[inputs]`, in file order; those with a problem are reported and left out.
+pub(crate) fn inputs(table: Table<'_>, defined: &Defined<'_>) -> Vec<Input> {
+    let entries = tensors(&table);
+    entries
+        .into_iter()
+        .filter_map(|(key, node)| {
+            let name = values::name(&key, &node, codes::NOT_AN_IDENTIFIER);
+            let mut table = node.table()?;
+            let tensor = tensor(name, &mut table, defined);
+            let optional = table.get("optional").is_some_and(|optional| optional.value);
+            let strided = table.get("strided").is_some_and(|strided| strided.value);
+            table.finish();
+            Some(Input { tensor: tensor?, optional, strided })
+        })
+        .collect()
+}
+
+/// `[outputs]`, in file order; those with a problem are reported and left out.
+pub(crate) fn outputs(table: Table<'_>, defined: &Defined<'_>) -> Vec<Output> {
+    let entries = tensors(&table);
+    entries
+        .into_iter()
+        .filter_map(|(key, node)| {
+            let name = values::name(&key, &node, codes::NOT_AN_IDENTIFIER);
+            let mut table = node.table()?;
+            let tensor = tensor(name, &mut table, defined);
+            let inplace = table.get::<String>("inplace").and_then(|text| {
+                known_input(&table, &text, defined)?;
+                Some(Spanned::new(text.value.parse().ok()?, text.span))
+            });
+            table.finish();
+            Some(Output { tensor: tensor?, inplace })
+        })
+        .collect()
+}
+
+/// The entries of a section that must have one.
+fn tensors<'t>(table: &Table<'t>) -> Vec<(Spanned<String>, Node<'t>)> {
+    let entries = table.entries();
+    if entries.is_empty() {
+        let problem = Problem::error(codes::EMPTY_LIST, "an operation needs an input and an output")
+            .help("for example: out = { shape = [\"rows\"], dtype = \"f32\" }");
+        table.report(problem, &table.place(), "no tensor in this section");
+    }
+    entries
+}
+
+fn tensor(name: Option<Spanned<PythonName>>, table: &mut Table<'_>, defined: &Defined<'_>) -> Option<Tensor> {
+    let shape = table.require::<Vec<Spanned<String>>>("shape", "shape = [\"rows\", \"hidden\"]");
+    let dtype =
+        table.require::<String>("dtype", "dtype = \"T\"").and_then(|text| dtype(table, text, defined));
+    let shape = shape.map(|list| {
+        list.value.into_iter().filter_map(|text| axis_name(table, text, defined)).collect::<Vec<_>>()
+    });
+    Some(Tensor { name: name?, shape: shape?, dtype: dtype? })
+}
+
+/// The name of a defined axis.
+fn axis_name(table: &Table<'_>, text: Spanned<String>, defined: &Defined<'_>) -> Option<Spanned<PythonName>> {
+    if !defined.axis_names.contains(&text.value) {
+        unknown_axis(table, &text, defined);
+    }
+    text.value.parse().ok().map(|name| Spanned::new(name, text.span))
+}
+
+/// Reports an axis that `[axes]` does not define.
+pub(crate) fn unknown_axis(table: &Table<'_>, text: &Spanned<String>, defined: &Defined<'_>) {
+    let names = defined.axis_names.iter().map(String::as_str);
+    let label = closest(&text.value, names)
+        .map_or_else(|| "not defined".to_owned(), |axis| format!("did you mean `{axis}`?"));
+    let known = defined.axis_names.join(", ");
+    let problem = Problem::error(codes::UNKNOWN_AXIS, format!("`[axes]` does not define `{}`", text.value))
+        .help(format!("the axes are {known}"));
+    table.report(problem, &text.span, label);
+}
+
+/// A dtype, or a type variable that `[dtypes]` defines.
+pub(crate) fn dtype(
+    table: &Table<'_>,
+    text: Spanned<String>,
+    defined: &Defined<'_>,
+) -> Option<Spanned<TensorDtype>> {
+    if defined.dtype_names.contains(&text.value) {
+        let name = text.value.parse().ok()?;
+        return Some(Spanned::new(TensorDtype::Variable(name), text.span));
+    }
+    if let Ok(dtype) = text.value.parse() {
+        return Some(Spanned::new(TensorDtype::Fixed(dtype), text.span));
+    }
+    let variables = defined.dtype_names.iter().map(String::as_str);
+    let choices: Vec<_> = variables.chain(Dtype::ALL.iter().map(|dtype| dtype.as_str())).collect();
+    let label = closest(&text.value, choices.iter().copied())
+        .map_or_else(|| "not defined".to_owned(), |choice| format!("did you mean `{choice}`?"));
+    let message = format!("`{}` is neither a type variable nor a dtype", text.value);
+    let problem =
+        Problem::error(codes::UNKNOWN_DTYPE, message).help(format!("the choice is {}", choices.join(", ")));
+    table.report(problem, &text.span, label);
+    None
+}
+
+/// An input that is defined; reports one that is not.
+pub(crate) fn known_input(table: &Table<'_>, text: &Spanned<String>, defined: &Defined<'_>) -> Option<()> {
+    if defined.input_names.contains(&text.value) {
+        return Some(());
+    }
+    let names = defined.input_names.iter().map(String::as_str);
+    let label = closest(&text.value, names)
+        .map_or_else(|| "not an input".to_owned(), |known| format!("did you mean `{known}`?"));
+    let message = format!("`[inputs]` does not define `{}`", text.value);
+    let problem = Problem::error(codes::UNKNOWN_TENSOR, message)
+        .help(format!("the inputs are {}", defined.input_names.join(", ")));
+    table.report(problem, &text.span, label);
+    None
+}
+
+/// Every output in place is as its input, and no input is overwritten twice.
+pub(crate) fn in_place(root: &Table<'_>, defined: &Defined<'_>) {
+    let mut taken: Vec<&Spanned<PythonName>> = Vec::new();
+    for output in defined.outputs {
+        let Some(place) = &output.inplace else { continue };
+        if let Some(earlier) = taken.iter().find(|earlier| earlier.value == place.value) {
+            let problem = Problem::error(codes::INPLACE, format!("two outputs overwrite `{}`", place.value))
+                .help("each output in place has an input of its own")
+                .at(root.file(), &place.span, "the second")
+                .at(root.file(), &earlier.span, "the first");
+            root.push(problem);
+        }
+        taken.push(place);
+        let Some(input) = defined.inputs.iter().find(|input| input.tensor.name.value == place.value) else {
+            continue;
+        };
+        let (is, was) = (&output.tensor, &input.tensor);
+        let names =
+            |tensor: &Tensor| -> Vec<_> { tensor.shape.iter().map(|axis| axis.value.clone()).collect() };
+        let (reason, help) = if names(is) != names(was) {
+            ("has another shape", "an output in place has the axes of its input, in the same order")
+        } else if is.dtype.value != was.dtype.value {
+            ("has another dtype", "an output in place has the dtype of its input")
+        } else if input.optional {
+            ("may be None", "an input that is overwritten is always passed: take `optional` away")
+        } else {
+            continue;
+        };
+        let message = format!("`{}` cannot overwrite `{}`, which {reason}", is.name.value, place.value);
+        let problem = Problem::error(codes::INPLACE, message)
+            .help(help)
+            .at(root.file(), &place.span, "overwritten")
+            .at(root.file(), &was.name.span, "the input");
+        root.push(problem);
+    }
+}
+
+/// `[scalars]`, in file order; those with a problem are reported and left out.
+pub(crate) fn scalars(table: Table<'_>) -> Vec<Scalar> {
+    let entries = table.entries();
+    entries
+        .into_iter()
+        .filter_map(|(key, node)| {
+            let name = values::name(&key, &node, codes::NOT_AN_IDENTIFIER);
+            scalar(name, node.table()?)
+        })
+        .collect()
+}
+
+fn scalar(name: Option<Spanned<PythonName>>, mut table: Table<'_>) -> Option<Scalar> {
+    let kind = table.require::<String>("type", "{ type = \"float\", default = 1e-6 }");
+    let default = table.require_node("default", "{ type = \"float\", default = 1e-6 }");
+    let (min, max) = (table.node("min"), table.node("max"));
+    table.finish();
+    let kind = kind?;
+    let like = match kind.value.as_str() {
+        "float" => ScalarValue::Float(0.0),
+        "int" => ScalarValue::Int(0),
+        "bool" => ScalarValue::Bool(false),
+        other => {
+            let problem = Problem::error(codes::BAD_VALUE, format!("`{other}` is not a type of scalar"))
+                .help("the choice is float, int, bool");
+            table_report(default.as_ref(), problem, &kind);
+            return None;
+        }
+    };
+    if let (ScalarValue::Bool(_), Some(bound)) = (like, min.as_ref().or(max.as_ref())) {
+        let problem = Problem::error(codes::BAD_VALUE, "a bool has no range")
+            .help("take `min` and `max` away; both values are allowed");
+        bound.report(problem, &bound.span(), "a bound of a bool");
+        return None;
+    }
+    let read = |node: Option<Node<'_>>| node.and_then(|node| scalar_value(like, &node));
+    let default = default?;
+    let scalar = Scalar { name: name?, default: scalar_value(like, &default)?, min: None, max: None };
+    let (min, max) = (read(min), read(max));
+    if let (Some(least), Some(most)) = (&min, &max)
+        && below(most.value, least.value)
+    {
+        let message = format!("no value is at least {} and at most {}", least.value, most.value);
+        let problem = Problem::error(codes::EMPTY_RANGE, message)
+            .help("`max` is inclusive and must not be below `min`");
+        default.report(problem, &most.span, "below `min`");
+        return None;
+    }
+    let scalar = Scalar { min: min.map(|min| min.value), max: max.map(|max| max.value), ..scalar };
+    if let Some(problem) = refuse_scalar(&scalar, scalar.default.value) {
+        default.report(problem, &scalar.default.span, "outside its own range");
+    }
+    Some(scalar)
+}
+
+fn table_report(node: Option<&Node<'_>>, problem: Problem, place: &Spanned<String>) {
+    if let Some(node) = node {
+        node.report(problem, &place.span, "here");
+    }
+}
+
+/// A value of the same kind as `like`.
+pub(crate) fn scalar_value(like: ScalarValue, node: &Node<'_>) -> Option<Spanned<ScalarValue>> {
+    let value = match like {
+        ScalarValue::Float(_) => ScalarValue::Float(node.read::<f64>()?.value),
+        ScalarValue::Int(_) => ScalarValue::Int(node.read::<i64>()?.value),
+        ScalarValue::Bool(_) => ScalarValue::Bool(node.read::<bool>()?.value),
+    };
+    Some(Spanned::new(value, node.span()))
+}
+
+/// Why a scalar does not take `value`, if so; the place is the caller's.
+pub(crate) fn refuse_scalar(scalar: &Scalar, value: ScalarValue) -> Option<Problem> {
+    let name = &scalar.name.value;
+    let (message, help) = match (scalar.min, scalar.max) {
+        (Some(min), _) if below(value, min) => {
+            (format!("{value} is below {min}, the least that `{name}` may be"), "choose a larger value")
+        }
+        (_, Some(max)) if below(max, value) => {
+            (format!("{value} is above {max}, the most that `{name}` may be"), "choose a smaller value")
+        }
+        _ => return None,
+    };
+    Some(Problem::error(codes::SCALAR_VALUE, message).help(help))
+}
+
+fn below(left: ScalarValue, right: ScalarValue) -> bool {
+    match (left, right) {
+        (ScalarValue::Float(left), ScalarValue::Float(right)) => left < right,
+        (ScalarValue::Int(left), ScalarValue::Int(right)) => left < right,
+        _ => false,
+    }
+}
+
+/// `[gradient]`; `None` where `backward = false`, or where it could not be read.
+pub(crate) fn gradient(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Gradient> {
+    let backward = table.require::<bool>("backward", "backward = true");
+    let chosen = table.get::<Vec<Spanned<String>>>("inputs");
+    let function = table.get("function");
+    let place = table.place();
+    let overwritten = |name: &PythonName| {
+        defined.outputs.iter().any(|output| output.inplace.as_ref().is_some_and(|place| place.value == *name))
+    };
+    let inputs = match chosen {
+        Some(chosen) => {
+            let mut inputs: Vec<Spanned<PythonName>> = Vec::new();
+            for text in chosen.value {
+                known_input(&table, &text, defined)?;
+                let input = defined.inputs.iter().find(|input| input.tensor.name.as_str() == text.value)?;
+                let name = &input.tensor.name.value;
+                let reason = if !can_be_float(&input.tensor, defined) {
+                    Some(("is not floating-point", "only floating-point inputs have a gradient"))
+                } else if overwritten(name) {
+                    Some(("is overwritten", "autograd needs the values that an output in place replaces"))
+                } else if inputs.iter().any(|earlier| earlier.value == *name) {
+                    Some(("is listed twice", "remove one of them"))
+                } else {
+                    None
+                };
+                if let Some((reason, help)) = reason {
+                    let problem =
+                        Problem::error(codes::GRADIENT, format!("`{name}` has no gradient: it {reason}"))
+                            .help(help);
+                    table.report(problem, &text.span, "here");
+                    continue;
+                }
+                inputs.push(Spanned::new(name.clone(), text.span));
+            }
+            // In the order of arguments, as autograd returns them.
+            let order =
+                |name: &PythonName| defined.inputs.iter().position(|input| input.tensor.name.value == *name);
+            inputs.sort_by_key(|name| order(&name.value));
+            inputs
+        }
+        None => {
+            let fit = defined.inputs.iter().filter(|input| {
+                can_be_float(&input.tensor, defined) && !overwritten(&input.tensor.name.value)
+            });
+            fit.map(|input| input.tensor.name.clone()).collect()
+        }
+    };
+    let backward = backward?;
+    // Tensors that could not be read might be the ones.
+    let complete = defined.inputs.len() == defined.input_names.len()
+        && defined.outputs.len() == defined.output_names.len();
+    if backward.value && complete {
+        let what = if inputs.is_empty() {
+            Some("input")
+        } else if !defined.outputs.iter().any(|output| can_be_float(&output.tensor, defined)) {
+            Some("output")
+        } else {
+            None
+        };
+        if let Some(what) = what {
+            let message = format!("the operation has no floating-point {what} to differentiate by");
+            let message = if what == "output" { message.replace(" by", "") } else { message };
+            let problem = Problem::error(codes::GRADIENT, message).help(
+                "gradients are of floating-point outputs by floating-point inputs that are not overwritten",
+            );
+            table.report(problem, &place, "no gradient exists");
+        }
+    }
+    table.finish();
+    backward.value.then_some(Gradient { inputs, function })
+}
+
+/// Whether the dtype is floating-point in every case.
+fn can_be_float(tensor: &Tensor, defined: &Defined<'_>) -> bool {
+    match &tensor.dtype.value {
+        TensorDtype::Fixed(dtype) => dtype.is_float(),
+        TensorDtype::Variable(name) => {
+            let variable = defined.dtypes.iter().find(|variable| variable.name.value == *name);
+            variable.is_none_or(|variable| variable.dtypes.iter().all(|dtype| dtype.is_float()))
+        }
+    }
+}
+
+/// Argument names are unique, output names are unique, and output keywords match the outputs in number.
+pub(crate) fn distinct_arguments(root: &Table<'_>, defined: &Defined<'_>, call: Option<&Call>) {
+    let out = call.map(|call| call.out.as_slice()).unwrap_or_default();
+    let inputs = defined.inputs.iter().map(|input| &input.tensor.name);
+    let arguments = inputs.chain(defined.scalars.iter().map(|scalar| &scalar.name));
+    distinct(root, arguments.chain(out), "argument");
+    distinct(root, defined.outputs.iter().map(|output| &output.tensor.name), "output");
+    let returned = defined.outputs.iter().filter(|output| output.inplace.is_none()).count();
+    if let (Some(first), Some(last)) = (out.first(), out.last())
+        && defined.outputs.len() == defined.output_names.len()
+        && out.len() != returned
+    {
+        let in_place = if returned == defined.outputs.len() { "" } else { " that are not in place" };
+        let message = format!("`call.out` has {} keyword(s) for {returned} output(s){in_place}", out.len());
+        let problem = Problem::error(codes::OUT_COUNT, message)
+            .help("name one keyword per output, in the order of [outputs], or leave `out` away");
+        root.report(problem, &(first.span.start..last.span.end), "one per output");
+    }
+}
+
+fn distinct<'s>(root: &Table<'_>, names: impl Iterator<Item = &'s Spanned<PythonName>>, what: &str) {
+    let mut seen: Vec<&Spanned<PythonName>> = Vec::new();
+    for name in names {
+        match seen.iter().find(|earlier| earlier.value == name.value) {
+            Some(earlier) => {
+                let problem =
+                    Problem::error(codes::DUPLICATE_NAME, format!("two {what}s are called `{}`", name.value))
+                        .help("every argument has a name of its own, and so has every output")
+                        .at(root.file(), &name.span, "the second")
+                        .at(root.file(), &earlier.span, "the first");
+                root.push(problem);
+            }
+            None => seen.push(name),
+        }
+    }
+}

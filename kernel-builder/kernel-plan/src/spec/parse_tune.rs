@@ -1,0 +1,115 @@
+//! Reads `[tune]` of op.toml.
+//!
+//! Owns: that values are of one kind, and that the default is one of them.
+//! Never: judges a default against constraints; `across_op` does, when everything has been read.
+
+use toml::de::DeValue;
+
+use crate::diagnostic::Problem;
+use crate::units::PythonName;
+
+use super::expr::{self, BoolExpr, Type, Value};
+use super::parse_op::Defined;
+use super::read::{Node, Table};
+use super::tune::Tunable;
+use super::{Spanned, codes, values};
+
+/// The key that is no tunable.
+const CONSTRAINTS: &str = "constraints";
+
+impl Tunable {
+    /// What it is in an expression.
+    pub(crate) fn kind(&self) -> Type {
+        match self.default.value {
+            Value::Integer(_) => Type::Integer,
+            Value::Boolean(_) => Type::Boolean,
+        }
+    }
+}
+
+/// The names of all tunables, readable or not.
+pub(crate) fn names(table: Option<&Table<'_>>) -> Vec<String> {
+    let entries = table.map(Table::entries).unwrap_or_default();
+    entries.into_iter().map(|(name, _)| name.value).filter(|name| name != CONSTRAINTS).collect()
+}
+
+/// Every `[tune.NAME]`, in file order; those with a problem are reported and left out.
+pub(crate) fn tunables(table: &Table<'_>, defined: &Defined<'_>) -> Vec<Tunable> {
+    let entries = table.entries();
+    entries
+        .into_iter()
+        .filter(|(key, _)| key.value != CONSTRAINTS)
+        .filter_map(|(key, node)| {
+            let name = values::name(&key, &node, codes::NOT_AN_IDENTIFIER);
+            let taken = [
+                (&defined.axis_names, "an axis"),
+                (&defined.scalar_names, "a scalar"),
+                (&defined.dtype_names, "a type variable"),
+            ];
+            if let Some((_, what)) = taken.iter().find(|(names, _)| names.contains(&key.value)) {
+                let message = format!("the tunable `{}` has the name of {what}", key.value);
+                let problem = Problem::error(codes::DUPLICATE_NAME, message)
+                    .help("expressions need to tell them apart");
+                node.report(problem, &key.span, format!("{what} already"));
+            }
+            tunable(name, node.table()?)
+        })
+        .collect()
+}
+
+fn tunable(name: Option<Spanned<PythonName>>, mut table: Table<'_>) -> Option<Tunable> {
+    let example = "values = [128, 256, 512]";
+    let list = table.require_node("values", example);
+    let default = table.require_node("default", "default = 256");
+    table.finish();
+    let (list, default) = (list?, default?);
+    let items = list.items()?;
+    let Some(first) = items.first() else {
+        let problem = Problem::error(codes::EMPTY_LIST, format!("`{}` is empty", list.path()))
+            .help(format!("for example: {example}"));
+        list.report(problem, &list.span(), "at least one entry is needed");
+        return None;
+    };
+    let like = value(first, None)?;
+    let mut choice: Vec<Value> = Vec::new();
+    for item in &items {
+        let read = value(item, Some(like))?;
+        if choice.contains(&read) {
+            let problem = Problem::error(codes::DUPLICATE_NAME, format!("{read} is listed twice"))
+                .help("remove one of them");
+            list.report(problem, &item.span(), "again");
+        } else {
+            choice.push(read);
+        }
+    }
+    let default = Spanned::new(value(&default, Some(like))?, default.span());
+    if !choice.contains(&default.value) {
+        let texts: Vec<_> = choice.iter().map(ToString::to_string).collect();
+        let problem =
+            Problem::error(codes::TUNE_DEFAULT, format!("{} is not one of the values", default.value))
+                .help(format!("choose one of {}, or add it to `values`", texts.join(", ")));
+        list.report(problem, &default.span, "not among the values");
+    }
+    Some(Tunable { name: name?, values: choice, default })
+}
+
+/// A number or a truth, of the kind of `like` where there is one.
+fn value(node: &Node<'_>, like: Option<Value>) -> Option<Value> {
+    match (node.value(), like) {
+        (DeValue::Integer(_), None) | (_, Some(Value::Integer(_))) => {
+            node.read::<i64>().map(|number| Value::Integer(number.value))
+        }
+        (DeValue::Boolean(_), None) | (_, Some(Value::Boolean(_))) => {
+            node.read::<bool>().map(|truth| Value::Boolean(truth.value))
+        }
+        _ => node.wrong_type("integers, or true and false", "[128, 256, 512]"),
+    }
+}
+
+/// `constraints`, in file order; those with a problem are reported and left out.
+pub(crate) fn constraints(mut table: Table<'_>, defined: &Defined<'_>) -> Vec<BoolExpr> {
+    let Some(node) = table.node(CONSTRAINTS) else { return Vec::new() };
+    let scope = defined.scope();
+    let items = node.items().unwrap_or_default();
+    items.iter().filter_map(|item| expr::boolean(item, &scope)).collect()
+}
