@@ -97,7 +97,8 @@ impl Bound {
 
 /// Whether `computed` is what a conversion to an 8-bit format makes of a value beyond its finite range.
 fn beyond(output: Dtype, computed: f64, exact: f64) -> bool {
-    let saturated = computed.abs() == largest(output) && computed.is_sign_positive() == exact.is_sign_positive();
+    let saturated =
+        computed.abs() == largest(output) && computed.is_sign_positive() == exact.is_sign_positive();
     saturated || (output == Dtype::F8e4m3 && computed.is_nan())
 }
 
@@ -267,10 +268,8 @@ mod tests {
 
     #[test]
     fn a_gradient_that_cancels_is_off_by_the_size_of_its_row() {
-        let (forward, gradient) = (
-            Bound::new(Dtype::Bf16, Dtype::F32, 1, 64),
-            Bound::of_gradient(Dtype::Bf16, Dtype::F32, 1, 64),
-        );
+        let (forward, gradient) =
+            (Bound::new(Dtype::Bf16, Dtype::F32, 1, 64), Bound::of_gradient(Dtype::Bf16, Dtype::F32, 1, 64));
         assert!(!forward.admits(0.003, 0.0, 1.0));
         assert!(gradient.admits(0.003, 0.0, 1.0) && !gradient.admits(0.02, 0.0, 1.0));
     }

@@ -246,11 +246,14 @@ fn index_of(tensor: &TensorSpec, place: usize) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schedule::{InputSet, Purpose};
+    use kernel_plan::units::Dtype;
+
+    use super::super::schedule::{Form, GUARD, InputSet, Purpose};
     use super::*;
 
     fn tensor(name: &str, shape: &[u64]) -> TensorSpec {
-        TensorSpec { name: name.to_owned(), shape: shape.to_vec(), dtype: Dtype::F32 }
+        let (name, shape) = (name.to_owned(), shape.to_vec());
+        TensorSpec { name, shape, dtype: Dtype::F32, omitted: false, inplace: None }
     }
 
     fn case() -> ScheduledCase {
@@ -259,6 +262,8 @@ mod tests {
             place: 0,
             inputs: vec![tensor("x", &[2, 2])],
             outputs: vec![tensor("y", &[2, 2])],
+            gradients: vec![],
+            held_out: false,
             sets: vec![InputSet::default()],
             trials: vec![],
         }
@@ -273,6 +278,7 @@ mod tests {
             poison: 0xff,
             arena: "main",
             shift: 1,
+            strides: std::collections::BTreeMap::new(),
             calls: 1,
         }
     }
@@ -330,6 +336,43 @@ mod tests {
         let wrong =
             check(|dump| dump[output..output + 4].copy_from_slice(&1.1f32.to_le_bytes())).unwrap_err();
         assert!(matches!(wrong, Fault::Wrong { exact: 1.0, count: 1, elements: 4, .. }), "{wrong:?}");
+    }
+
+    /// The verdict over a dump of `x += x`, where `x` (with strides or not) ends as `after`.
+    fn check_in_place(strides: &[u64], region: &[f32]) -> Result<Agreement, Fault> {
+        let mut case = case();
+        // An optional input that was not passed takes no room, and the output none of its own.
+        case.inputs.insert(0, TensorSpec { omitted: true, ..tensor("bias", &[2]) });
+        case.outputs[0].inplace = Some(1);
+        let mut trial = Trial { poison: 0x5a, form: Form::Functional, ..trial() };
+        if !strides.is_empty() {
+            trial.strides.insert(1, strides.to_vec());
+        }
+        let dumped = [vec![0x5a; GUARD + 4], bytes(region), vec![0x5a; GUARD]].concat();
+        let dump = Dump::cut(&dumped, &case, &trial)?;
+        let exact: Vec<f64> = INPUT.iter().map(|value| f64::from(*value) * 2.0).collect();
+        let bound = [Bound::new(Dtype::F32, Dtype::F32, 1, 2)];
+        examine(&dump, &case, &trial, &bytes(&INPUT), &exact, &bound, None)
+    }
+
+    #[test]
+    fn an_output_in_place_lies_where_its_input_lay() {
+        let agreement = check_in_place(&[], &[2.0, 4.0, 6.0, 8.0]).unwrap();
+        assert_eq!(agreement.outputs, bytes(&[2.0, 4.0, 6.0, 8.0]));
+        let fault = check_in_place(&[], &INPUT).unwrap_err();
+        assert!(matches!(fault, Fault::Unwritten { count: 4, .. }), "{fault:?}");
+        // One element is wrong, so the others were not forgotten.
+        let fault = check_in_place(&[], &[1.0, 4.5, 6.0, 8.0]).unwrap_err();
+        assert!(matches!(fault, Fault::Wrong { count: 2, exact: 4.0, .. }), "{fault:?}");
+    }
+
+    #[test]
+    fn gaps_between_elements_are_guarded() {
+        let gap = f32::from_le_bytes([0x5a; 4]);
+        let columns = [2.0, 6.0, gap, 4.0, 8.0];
+        assert!(check_in_place(&[1, 3], &columns).is_ok());
+        let fault = check_in_place(&[1, 3], &[2.0, 6.0, 0.0, 4.0, 8.0]).unwrap_err();
+        assert_eq!(fault, Fault::Gap { tensor: "x".to_owned(), byte: 8 });
     }
 
     #[test]

@@ -128,7 +128,12 @@ impl<'a> Dump<'a> {
 }
 
 /// The elements of a tensor with gaps, and the first byte of a gap that is not poison any more.
-fn gather<'a>(region: &[u8], tensor: &TensorSpec, strides: &[u64], poison: u8) -> (Cow<'a, [u8]>, Option<usize>) {
+fn gather<'a>(
+    region: &[u8],
+    tensor: &TensorSpec,
+    strides: &[u64],
+    poison: u8,
+) -> (Cow<'a, [u8]>, Option<usize>) {
     let size = tensor.dtype.size_bytes();
     let mut payload = Vec::with_capacity(tensor.bytes());
     let mut covered = vec![false; region.len()];
