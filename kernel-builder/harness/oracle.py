@@ -29,9 +29,10 @@ def generator(seed: int, *place: object) -> torch.Generator:
     return torch.Generator().manual_seed(number)
 
 
-# The deviations of `small` and `large` where they are not 1/1024 and 1024: squares stay finite, few values get lost.
+# The deviations of `small` and `large` where they are not 1/1024 and 1024: squares stay finite in 16 bits, few values
+# are lost to zero; sums of a few terms leave the range of E4M3, which is the way to see how a kernel takes that.
 SMALL = {torch.float8_e4m3fn: 1 / 16}
-LARGE = {torch.float16: 32, torch.float8_e5m2: 32, torch.float8_e4m3fn: 4}
+LARGE = {torch.float16: 32, torch.float8_e5m2: 32, torch.float8_e4m3fn: 64}
 
 
 def rounded(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
