@@ -333,8 +333,9 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
         }
         plan(Purpose::Offset, 0, given, POISON_NAN, "offset", 1);
         if case.inputs.iter().any(|input| input.strided && !input.omitted) {
-            plan(Purpose::Strided, 1, given, POISON_NAN, "spread", 1);
-            plan(Purpose::Strided, 0, given, POISON_FINITE, "reversed", 1);
+            // A NaN of the gaps would reach the output with all its bits, and look as if nobody had written there.
+            plan(Purpose::Strided, 1, given, POISON_FINITE, "spread", 1);
+            plan(Purpose::Strided, 0, given, POISON_NAN, "reversed", 1);
         }
         plan(Purpose::Rotate, 1, given, POISON_FINITE, "second", 1);
         plan(Purpose::Rotate, 0, given, POISON_NAN, "third", 1);
