@@ -67,39 +67,52 @@ impl Bound {
         self.rounding * rounded.max(smallest_normal(self.output)) + self.accumulation * size.max(row)
     }
 
-    /// Whether `computed` may stand for `exact`. NaN stands for NaN alone; an infinity stands for itself, and for values
-    /// that the format cannot hold; for 8-bit formats, the module says what else may stand for those.
-    pub(crate) fn admits(&self, computed: f64, exact: f64, row: f64) -> bool {
-        if exact.is_nan() {
-            return computed.is_nan();
+    /// Whether an honest result may be too large for its 8 bits; `None` where the output has more, or `exact` is NaN.
+    fn is_beyond_eight_bits(&self, exact: f64, row: f64) -> Option<bool> {
+        // Half a spacing above the largest value, numbers begin to round beyond it.
+        let threshold = match self.output {
+            Dtype::F8e4m3 => 448.0 + 16.0,
+            Dtype::F8e5m2 => 57344.0 + 4096.0,
+            _ => return None,
+        };
+        let size = exact.abs();
+        if size.is_infinite() {
+            return Some(true);
         }
         let row = if row.is_finite() { row } else { 0.0 };
-        let allowed = if exact.is_finite() { self.at(exact, row) } else { 0.0 };
-        if matches!(self.output, Dtype::F8e4m3 | Dtype::F8e5m2)
-            && exact.abs() + allowed >= largest(self.output)
-            && beyond(self.output, computed, exact)
-        {
-            return true;
+        let earlier = (self.rounding - unit_roundoff(self.output)).max(0.0) * size;
+        let before_rounding = size + earlier + self.accumulation * size.max(row);
+        (!exact.is_nan()).then_some(before_rounding >= threshold)
+    }
+
+    /// Whether `computed` may stand for `exact`. NaN stands for NaN alone; an infinity stands for itself, and for values
+    /// that the format cannot hold. For those the 8-bit formats have two conventions, and both are admitted: PyTorch's
+    /// conversion gives an infinity, or NaN where the format has none; CUDA's gives the largest finite value.
+    pub(crate) fn admits(&self, computed: f64, exact: f64, row: f64) -> bool {
+        if let Some(beyond) = self.is_beyond_eight_bits(exact, row) {
+            let overflowed = match self.output {
+                Dtype::F8e4m3 => computed.is_nan(),
+                _ => computed.is_infinite() && computed.is_sign_positive() == exact.is_sign_positive(),
+            };
+            let saturated = computed == largest(self.output).copysign(exact);
+            if overflowed || (saturated && beyond) {
+                return beyond;
+            }
         }
-        if computed.is_nan() {
-            return false;
+        if exact.is_nan() || computed.is_nan() {
+            return exact.is_nan() && computed.is_nan();
         }
         if exact.is_infinite() {
             return computed == exact;
         }
+        let row = if row.is_finite() { row } else { 0.0 };
+        let allowed = self.at(exact, row);
         if computed.is_infinite() {
             return computed.is_sign_positive() == exact.is_sign_positive()
                 && exact.abs() + allowed >= largest(self.output);
         }
         (computed - exact).abs() <= allowed
     }
-}
-
-/// Whether `computed` is what a conversion to an 8-bit format makes of a value beyond its finite range.
-fn beyond(output: Dtype, computed: f64, exact: f64) -> bool {
-    let saturated =
-        computed.abs() == largest(output) && computed.is_sign_positive() == exact.is_sign_positive();
-    saturated || (output == Dtype::F8e4m3 && computed.is_nan())
 }
 
 /// Half the distance from 1 to the next number: the relative error of one rounding to nearest. Zero for integers.
@@ -117,10 +130,11 @@ pub(crate) fn unit_roundoff(dtype: Dtype) -> f64 {
 
 fn smallest_normal(dtype: Dtype) -> f64 {
     match dtype {
-        Dtype::F16 | Dtype::F8e5m2 => 2f64.powi(-14),
-        Dtype::F8e4m3 => 2f64.powi(-6),
+        Dtype::F16 => 2f64.powi(-14),
         Dtype::Bf16 | Dtype::F32 => 2f64.powi(-126),
         Dtype::F64 => f64::MIN_POSITIVE,
+        Dtype::F8e4m3 => 2f64.powi(-6),
+        Dtype::F8e5m2 => 2f64.powi(-14),
         Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 | Dtype::Bool => 0.0,
     }
 }
@@ -240,30 +254,23 @@ mod tests {
     }
 
     #[test]
-    fn eight_bits_saturate_or_overflow() {
-        let e4m3 = Bound::new(Dtype::F8e4m3, Dtype::F32, 1, 1);
-        for computed in [448.0, f64::NAN] {
-            assert!(e4m3.admits(computed, 1000.0, 0.0), "{computed}");
-            assert!(e4m3.admits(computed, f64::INFINITY, 0.0), "{computed}");
-            assert!(!e4m3.admits(computed, 300.0, 0.0), "{computed}");
-        }
-        assert!(!e4m3.admits(-448.0, 1000.0, 0.0));
-        assert!(e4m3.admits(f64::NAN, -1000.0, 0.0));
-        let e5m2 = Bound::new(Dtype::F8e5m2, Dtype::F32, 1, 1);
-        for computed in [57344.0, f64::INFINITY] {
-            assert!(e5m2.admits(computed, 1e6, 0.0), "{computed}");
-            assert!(!e5m2.admits(computed, 40_000.0, 0.0), "{computed}");
-        }
-        assert!(!e5m2.admits(f64::NAN, 1e6, 0.0));
-    }
-
-    #[test]
-    fn eight_bits_round_to_nearest() {
-        // Neighbours of 17 are 16 and 18 in E4M3, of 2^-9 (the spacing of the smallest) 0 and 2^-9.
+    fn eight_bits_round_coarsely_and_overflow_either_way() {
         let bound = Bound::new(Dtype::F8e4m3, Dtype::F32, 1, 1);
-        assert!(bound.admits(16.0, 17.0, 0.0) && bound.admits(18.0, 17.0, 0.0));
-        assert!(!bound.admits(16.0, 17.9, 0.0));
-        assert!(bound.admits(0.0, 2f64.powi(-11), 0.0) && !bound.admits(0.0, 2f64.powi(-9), 0.0));
+        // Between 1.0 and 1.125, the next number.
+        assert!(bound.admits(1.0, 1.06, 0.0) && bound.admits(1.125, 1.07, 0.0));
+        assert!(!bound.admits(1.0, 1.124, 0.0));
+        assert!(bound.admits(448.0, 1e6, 0.0) && bound.admits(f64::NAN, -1e6, 0.0));
+        assert!(bound.admits(f64::NAN, f64::INFINITY, f64::INFINITY));
+        assert!(bound.admits(448.0, 440.0, 0.0) && !bound.admits(f64::NAN, 440.0, 0.0));
+        assert!(bound.admits(448.0, 463.0, 0.0) && bound.admits(f64::NAN, 465.0, 0.0));
+        assert!(!bound.admits(-448.0, 1e6, 0.0) && !bound.admits(f64::NAN, 1.0, 1.0));
+        assert!(!bound.admits(448.0, f64::NAN, 0.0));
+        let bound = Bound::new(Dtype::F8e5m2, Dtype::F32, 1, 1);
+        assert!(bound.admits(1.0, 1.12, 0.0) && !bound.admits(1.0, 1.24, 0.0));
+        assert!(bound.admits(f64::INFINITY, 1e6, 0.0) && bound.admits(57344.0, 1e6, 0.0));
+        assert!(bound.admits(f64::INFINITY, 7e4, 0.0) && !bound.admits(f64::INFINITY, 6e4, 0.0));
+        assert!(!bound.admits(f64::NEG_INFINITY, 1e6, 0.0));
+        assert!(!bound.admits(f64::NAN, 1e6, 0.0) && !bound.admits(57344.0, 1.0, 0.0));
     }
 
     #[test]

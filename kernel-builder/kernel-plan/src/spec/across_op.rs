@@ -64,31 +64,30 @@ impl Failures<'_> {
             ),
             LaunchError::Limit { help, .. } => (codes::LAUNCH_LIMIT, help.clone()),
         };
-        self.push(Problem::error(code, error.to_string()).help(help), &error.span(), "this number", case);
+        self.push(Problem::error(code, error.to_string()).help(help), &error.span(), case);
     }
 
-    fn push(&mut self, problem: Problem, span: &Range<usize>, label: &str, case: Option<(&Workload, &Case)>) {
+    fn push(&mut self, problem: Problem, span: &Range<usize>, case: Option<(&Workload, &Case)>) {
         let is_known = |known: &Problem| {
             known.code == problem.code && known.labels.first().is_some_and(|(place, _)| place == span)
         };
         if self.problems.iter().any(is_known) {
             return;
         }
-        let file = &self.op.file;
-        let problem = problem.at(file, span, label);
-        self.problems.push(match case {
-            Some((workload, case)) => problem.at(file, &workload.name.span, lengths(case)),
-            None => problem,
-        });
+        let label = match case {
+            Some((workload, case)) => format!("for workload `{}`{}", workload.name.value, values(case)),
+            None => "for every workload".to_owned(),
+        };
+        self.problems.push(problem.at(&self.op.file, span, label));
     }
 }
 
-/// The values that a case gives, in one line.
-fn lengths(case: &Case) -> String {
+/// The values that a case gives, to go on after its name.
+fn values(case: &Case) -> String {
     let dtypes = case.dtypes.iter().map(|(name, dtype)| format!("{name} = {dtype}"));
     let axes = case.axes.iter().map(|(name, length)| format!("{name} = {length}"));
     let values: Vec<_> = axes.chain(dtypes).collect();
-    if values.is_empty() { "for this workload".to_owned() } else { format!("with {}", values.join(", ")) }
+    if values.is_empty() { String::new() } else { format!(": {}", values.join(", ")) }
 }
 
 /// Every expression of the file under one case and the default of every tunable.
@@ -107,7 +106,7 @@ fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<
                 let message = "the defaults of [tune] do not satisfy this constraint for a workload";
                 let problem = Problem::warning(codes::TUNE_DEFAULT, message)
                     .help("before anything is tuned, the kernel cannot start there; choose other defaults");
-                failures.push(problem, &constraint.tree().span, "does not hold", Some((workload, case)));
+                failures.push(problem, &constraint.tree().span, Some((workload, case)));
             }
             Err(error) => {
                 admitted = false;

@@ -64,7 +64,7 @@ crate::diagnostic::codes! {
     EXPRESSION_NAME = "spec::expression_name",
     /// A number where a condition is needed, or the reverse.
     EXPRESSION_TYPE = "spec::expression_type",
-    /// An expression that has no usable value for a workload.
+    /// An expression that has no value for a workload.
     EXPRESSION_VALUE = "spec::expression_value",
     /// More cases than can be run.
     CASE_COUNT = "spec::case_count",

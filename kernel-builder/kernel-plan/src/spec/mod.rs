@@ -16,6 +16,7 @@ pub mod expr;
 pub mod launch;
 pub mod op;
 mod parse_build;
+mod parse_gradient;
 mod parse_launch;
 mod parse_op;
 mod parse_signature;

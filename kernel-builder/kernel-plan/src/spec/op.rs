@@ -316,6 +316,14 @@ pub struct Case {
     pub held_out: bool,
 }
 
+impl Case {
+    /// The tensor whose memory it is: for an output in place its input, else the tensor itself.
+    pub fn memory_of<'a>(&'a self, tensor: &'a CaseTensor) -> &'a CaseTensor {
+        let input = tensor.inplace.as_ref();
+        input.and_then(|name| self.inputs.iter().find(|input| input.name == *name)).unwrap_or(tensor)
+    }
+}
+
 /// A tensor with its lengths.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CaseTensor {

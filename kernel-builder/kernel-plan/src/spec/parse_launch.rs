@@ -127,9 +127,9 @@ fn tensor_map(
         if let (Some(rank), Some(length)) = (rank, length)
             && rank != length
         {
-            let message = format!("`{what}` has {length} entries for {rank} dimension(s)");
+            let message = format!("`{what}` has {length} length(s) for {rank} dimension(s)");
             let problem = Problem::error(codes::LAUNCH_LIMIT, message)
-                .help("one entry for each dimension, outermost first; `shape` merges or splits dimensions");
+                .help("one length for each dimension, outermost first; `shape` merges or splits dimensions");
             table.report(problem, &table.place(), "the dimensions differ");
         }
     }
@@ -156,6 +156,13 @@ fn optional<T>(node: Option<Node<'_>>, read: impl Fn(&Node<'_>) -> Option<T>) ->
 }
 
 fn kernels_of(node: &Node<'_>, memory: &Memory<'_>) -> Option<Vec<Kernel>> {
+    if node.value().is_table() {
+        let problem =
+            Problem::error(codes::WRONG_TYPE, "`launch.kernel` is one table, and must be a list of them")
+                .help("write the section with two brackets, [[launch.kernel]], once for each kernel");
+        node.report(problem, &node.key(), "this is a table");
+        return None;
+    }
     let items = node.items()?;
     if items.is_empty() {
         let problem = Problem::error(codes::EMPTY_LIST, "`launch.kernel` is empty")

@@ -10,13 +10,16 @@ use crate::diagnostic::{Problem, SourceFile, has_errors};
 use crate::units::{Dtype, PythonName};
 
 use super::expr::{self, Kind, Scope, ScopeTensor, Type};
-use super::op::TypeVariable;
 use super::op::{
     Axis, AxisKind, Call, Input, OpSpec, Output, Purpose, Reference, Scalar, ScalarValue, Tolerance,
+    TypeVariable,
 };
 use super::read::{self, Table};
 use super::tune::{Tunable, Tune};
-use super::{Spanned, across_op, codes, parse_launch, parse_signature, parse_tune, parse_workload, values};
+use super::{
+    Spanned, across_op, codes, parse_gradient, parse_launch, parse_signature, parse_tune, parse_workload,
+    values,
+};
 
 /// The format that this version reads.
 const FORMAT: u64 = 1;
@@ -140,7 +143,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
     defined.outputs = outputs.as_deref().unwrap_or_default();
     parse_signature::in_place(&root, &defined);
     let reference = root.require_table("reference", "[reference] with file and function").and_then(reference);
-    let gradient = root.table("gradient").and_then(|table| parse_signature::gradient(table, &defined));
+    let gradient = root.table("gradient").and_then(|table| parse_gradient::gradient(table, &defined));
     let call = root.require_table("call", "[call] with function").and_then(call);
     let tolerance = root
         .require_table("tolerance", "[tolerance] with accumulate, length and roundings")

@@ -1,4 +1,4 @@
-//! Reads `[inputs]`, `[scalars]`, `[outputs]` and `[gradient]` of op.toml.
+//! Reads `[inputs]`, `[scalars]` and `[outputs]` of op.toml.
 //!
 //! Owns: what an argument may be, which names must differ, which output overwrites which input.
 //! Never: gives a tensor a length; workloads do.
@@ -6,7 +6,7 @@
 use crate::diagnostic::{Problem, closest};
 use crate::units::{Dtype, PythonName};
 
-use super::op::{Call, Gradient, Input, Output, Scalar, ScalarValue, Tensor, TensorDtype};
+use super::op::{Call, Input, Output, Scalar, ScalarValue, Tensor, TensorDtype};
 use super::parse_op::Defined;
 use super::read::{Node, Table};
 use super::{Spanned, codes, values};
@@ -179,19 +179,19 @@ fn scalar(name: Option<Spanned<PythonName>>, mut table: Table<'_>) -> Option<Sca
     let kind = table.require::<String>("type", "{ type = \"float\", default = 1e-6 }");
     let default = table.require_node("default", "{ type = \"float\", default = 1e-6 }");
     let (min, max) = (table.node("min"), table.node("max"));
-    table.finish();
-    let kind = kind?;
-    let like = match kind.value.as_str() {
-        "float" => ScalarValue::Float(0.0),
-        "int" => ScalarValue::Int(0),
-        "bool" => ScalarValue::Bool(false),
+    let like = kind.and_then(|kind| match kind.value.as_str() {
+        "float" => Some(ScalarValue::Float(0.0)),
+        "int" => Some(ScalarValue::Int(0)),
+        "bool" => Some(ScalarValue::Bool(false)),
         other => {
             let problem = Problem::error(codes::BAD_VALUE, format!("`{other}` is not a type of scalar"))
                 .help("the choice is float, int, bool");
-            table_report(default.as_ref(), problem, &kind);
-            return None;
+            table.report(problem, &kind.span, "here");
+            None
         }
-    };
+    });
+    table.finish();
+    let (like, default) = (like?, default?);
     if let (ScalarValue::Bool(_), Some(bound)) = (like, min.as_ref().or(max.as_ref())) {
         let problem = Problem::error(codes::BAD_VALUE, "a bool has no range")
             .help("take `min` and `max` away; both values are allowed");
@@ -199,9 +199,7 @@ fn scalar(name: Option<Spanned<PythonName>>, mut table: Table<'_>) -> Option<Sca
         return None;
     }
     let read = |node: Option<Node<'_>>| node.and_then(|node| scalar_value(like, &node));
-    let default = default?;
-    let scalar = Scalar { name: name?, default: scalar_value(like, &default)?, min: None, max: None };
-    let (min, max) = (read(min), read(max));
+    let (value, min, max) = (scalar_value(like, &default), read(min), read(max));
     if let (Some(least), Some(most)) = (&min, &max)
         && below(most.value, least.value)
     {
@@ -211,17 +209,12 @@ fn scalar(name: Option<Spanned<PythonName>>, mut table: Table<'_>) -> Option<Sca
         default.report(problem, &most.span, "below `min`");
         return None;
     }
-    let scalar = Scalar { min: min.map(|min| min.value), max: max.map(|max| max.value), ..scalar };
+    let (min, max) = (min.map(|min| min.value), max.map(|max| max.value));
+    let scalar = Scalar { name: name?, default: value?, min, max };
     if let Some(problem) = refuse_scalar(&scalar, scalar.default.value) {
         default.report(problem, &scalar.default.span, "outside its own range");
     }
     Some(scalar)
-}
-
-fn table_report(node: Option<&Node<'_>>, problem: Problem, place: &Spanned<String>) {
-    if let Some(node) = node {
-        node.report(problem, &place.span, "here");
-    }
 }
 
 /// A value of the same kind as `like`.
@@ -254,89 +247,6 @@ fn below(left: ScalarValue, right: ScalarValue) -> bool {
         (ScalarValue::Float(left), ScalarValue::Float(right)) => left < right,
         (ScalarValue::Int(left), ScalarValue::Int(right)) => left < right,
         _ => false,
-    }
-}
-
-/// `[gradient]`; `None` where `backward = false`, or where it could not be read.
-pub(crate) fn gradient(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Gradient> {
-    let backward = table.require::<bool>("backward", "backward = true");
-    let chosen = table.get::<Vec<Spanned<String>>>("inputs");
-    let function = table.get("function");
-    let place = table.place();
-    let overwritten = |name: &PythonName| {
-        defined.outputs.iter().any(|output| output.inplace.as_ref().is_some_and(|place| place.value == *name))
-    };
-    let inputs = match chosen {
-        Some(chosen) => {
-            let mut inputs: Vec<Spanned<PythonName>> = Vec::new();
-            for text in chosen.value {
-                known_input(&table, &text, defined)?;
-                let input = defined.inputs.iter().find(|input| input.tensor.name.as_str() == text.value)?;
-                let name = &input.tensor.name.value;
-                let reason = if !can_be_float(&input.tensor, defined) {
-                    Some(("is not floating-point", "only floating-point inputs have a gradient"))
-                } else if overwritten(name) {
-                    Some(("is overwritten", "autograd needs the values that an output in place replaces"))
-                } else if inputs.iter().any(|earlier| earlier.value == *name) {
-                    Some(("is listed twice", "remove one of them"))
-                } else {
-                    None
-                };
-                if let Some((reason, help)) = reason {
-                    let problem =
-                        Problem::error(codes::GRADIENT, format!("`{name}` has no gradient: it {reason}"))
-                            .help(help);
-                    table.report(problem, &text.span, "here");
-                    continue;
-                }
-                inputs.push(Spanned::new(name.clone(), text.span));
-            }
-            // In the order of arguments, as autograd returns them.
-            let order =
-                |name: &PythonName| defined.inputs.iter().position(|input| input.tensor.name.value == *name);
-            inputs.sort_by_key(|name| order(&name.value));
-            inputs
-        }
-        None => {
-            let fit = defined.inputs.iter().filter(|input| {
-                can_be_float(&input.tensor, defined) && !overwritten(&input.tensor.name.value)
-            });
-            fit.map(|input| input.tensor.name.clone()).collect()
-        }
-    };
-    let backward = backward?;
-    // Tensors that could not be read might be the ones.
-    let complete = defined.inputs.len() == defined.input_names.len()
-        && defined.outputs.len() == defined.output_names.len();
-    if backward.value && complete {
-        let what = if inputs.is_empty() {
-            Some("input")
-        } else if !defined.outputs.iter().any(|output| can_be_float(&output.tensor, defined)) {
-            Some("output")
-        } else {
-            None
-        };
-        if let Some(what) = what {
-            let message = format!("the operation has no floating-point {what} to differentiate by");
-            let message = if what == "output" { message.replace(" by", "") } else { message };
-            let problem = Problem::error(codes::GRADIENT, message).help(
-                "gradients are of floating-point outputs by floating-point inputs that are not overwritten",
-            );
-            table.report(problem, &place, "no gradient exists");
-        }
-    }
-    table.finish();
-    backward.value.then_some(Gradient { inputs, function })
-}
-
-/// Whether the dtype is floating-point in every case.
-fn can_be_float(tensor: &Tensor, defined: &Defined<'_>) -> bool {
-    match &tensor.dtype.value {
-        TensorDtype::Fixed(dtype) => dtype.is_float(),
-        TensorDtype::Variable(name) => {
-            let variable = defined.dtypes.iter().find(|variable| variable.name.value == *name);
-            variable.is_none_or(|variable| variable.dtypes.iter().all(|dtype| dtype.is_float()))
-        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use toml::de::DeValue;
 
-use crate::diagnostic::Problem;
+use crate::diagnostic::{Problem, closest};
 use crate::units::PythonName;
 
 use super::expr::{self, BoolExpr, Type, Value};
@@ -51,6 +51,15 @@ pub(crate) fn tunables(table: &Table<'_>, defined: &Defined<'_>) -> Vec<Tunable>
                 let problem = Problem::error(codes::DUPLICATE_NAME, message)
                     .help("expressions need to tell them apart");
                 node.report(problem, &key.span, format!("{what} already"));
+            }
+            if !node.value().is_table() {
+                let label = closest(&key.value, [CONSTRAINTS])
+                    .map_or_else(|| "no such key".to_owned(), |known| format!("did you mean `{known}`?"));
+                let message = format!("`{}` is neither `constraints` nor a tunable", key.value);
+                let problem = Problem::error(codes::UNKNOWN_KEY, message)
+                    .help(format!("a tunable is a table: [tune.{}] with values and default", key.value));
+                node.report(problem, &key.span, label);
+                return None;
             }
             tunable(name, node.table()?)
         })

@@ -285,6 +285,11 @@ impl<'a> Node<'a> {
         self.sink.push(problem.at(&self.sink.file, span, label));
     }
 
+    /// The key that names the value.
+    pub(crate) fn key(&self) -> Range<usize> {
+        self.key.clone()
+    }
+
     /// The file, for what looks at the source of a value.
     pub(crate) fn file(&self) -> &'a Arc<SourceFile> {
         &self.sink.file

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::units::PythonName;
+use crate::units::{Dtype, PythonName};
 
 use super::Spanned;
 use super::expr::{Bindings, BoolExpr, ExprError, Value};
@@ -94,21 +94,23 @@ impl Tune {
             }
         }
         // What names no tunable holds for all settings or for none.
-        let constant = decided
-            .iter()
-            .filter(|constraint| !self.tunables.iter().any(|tunable| uses(constraint, tunable)));
-        let holds = constant.fold(true, |all, constraint| all && constraint.evaluate(known) == Ok(true));
+        let is_constant =
+            |constraint: &BoolExpr| !self.tunables.iter().any(|tunable| uses(constraint, tunable));
+        let mut constant = decided.iter().filter(|constraint| is_constant(constraint));
+        let holds = constant.all(|constraint| constraint.evaluate(known) == Ok(true));
         Count::Exactly(if holds { total } else { 0 })
     }
 
     /// Whether a constraint names nothing but tunables and what is known.
     pub fn is_decided(&self, constraint: &BoolExpr, known: &Bindings) -> bool {
-        constraint.tree().names().iter().all(|(name, _)| {
-            self.tunables.iter().any(|tunable| tunable.name.value == **name)
+        let is_known = |name: &PythonName| {
+            self.tunables.iter().any(|tunable| tunable.name.value == *name)
                 || known.names.contains_key(name)
                 || known.dtypes.contains_key(name)
-                || name.as_str().parse::<crate::units::Dtype>().is_ok()
-        })
+                || name.as_str().parse::<Dtype>().is_ok()
+        };
+        let tree = constraint.tree();
+        !tree.asks_for_tensors() && tree.names().iter().all(|(name, _)| is_known(name))
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod argv;
 mod errors;
+mod expr;
+mod op;
 mod project;
 mod spec;
 mod tidy;

@@ -114,8 +114,9 @@ impl Context<'_> {
     fn described(&self, map: &TensorMap, workspaces: &[ConcreteWorkspace]) -> Result<Described, LaunchError> {
         let name = &map.tensor.value;
         let fail = |message: String, help: &str| LaunchError::limit(message, help, &map.tensor.span);
-        let tensor = self.case.inputs.iter().chain(&self.case.outputs).find(|tensor| tensor.name == *name);
-        let own = if let Some(tensor) = tensor {
+        let mut tensors = self.case.inputs.iter().chain(&self.case.outputs);
+        let tensor = tensors.find(|tensor| tensor.name == *name);
+        let own = if let Some(tensor) = tensor.map(|tensor| self.case.memory_of(tensor)) {
             if tensor.omitted {
                 let message = format!("`{name}` is not given, and a kernel takes a tensor map of it");
                 return Err(fail(message, "start that kernel with when = \"given(...)\""));

@@ -76,8 +76,8 @@ impl Bindings {
         // An axis hides a scalar of its name.
         let names = scalars.chain(axes).chain(tuning.iter().map(|(name, value)| (name.clone(), *value)));
         let tensors = case.inputs.iter().chain(&case.outputs).map(|tensor| {
-            let binding = TensorBinding { given: !tensor.omitted, strides: tensor.strides() };
-            (tensor.name.clone(), binding)
+            let strides = case.memory_of(tensor).strides();
+            (tensor.name.clone(), TensorBinding { given: !tensor.omitted, strides })
         });
         Self { names: names.collect(), dtypes: case.dtypes.clone(), tensors: tensors.collect() }
     }

@@ -249,19 +249,35 @@ impl ValueExpr {
 }
 
 impl Expr {
-    /// Every name in it, with its place; those inside of `sizeof`, `stride` and `given` as well.
-    pub fn names(&self) -> Vec<(&PythonName, Range<usize>)> {
-        let mut found = Vec::new();
-        let mut rest = vec![self];
+    /// The tree and every tree in it, in the order of the text.
+    pub fn parts(&self) -> Vec<&Self> {
+        let (mut found, mut rest) = (Vec::new(), vec![self]);
         while let Some(next) = rest.pop() {
+            found.push(next);
             match &next.kind {
-                ExprKind::Integer(_) | ExprKind::Boolean(_) => {}
-                ExprKind::Name(name) => found.push((name, next.span.clone())),
+                ExprKind::Integer(_) | ExprKind::Boolean(_) | ExprKind::Name(_) => {}
                 ExprKind::Unary(_, operand) => rest.push(operand),
                 ExprKind::Binary(_, left, right) => rest.extend([right.as_ref(), left.as_ref()]),
                 ExprKind::Call(_, arguments) => rest.extend(arguments.iter().rev()),
             }
         }
         found
+    }
+
+    /// Every name in it, with its place; those inside of `sizeof`, `stride` and `given` as well.
+    pub fn names(&self) -> Vec<(&PythonName, Range<usize>)> {
+        let parts = self.parts().into_iter();
+        parts
+            .filter_map(|part| match &part.kind {
+                ExprKind::Name(name) => Some((name, part.span.clone())),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Whether it asks for a property of a tensor.
+    pub fn asks_for_tensors(&self) -> bool {
+        let asks = |part: &&Self| matches!(part.kind, ExprKind::Call(Function::Stride | Function::Given, _));
+        self.parts().iter().any(asks)
     }
 }

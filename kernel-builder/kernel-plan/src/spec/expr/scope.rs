@@ -147,10 +147,10 @@ impl Scope {
         }
         match function {
             Function::CeilDiv | Function::Min | Function::Max => {
-                let fit = arguments
-                    .iter()
-                    .map(|argument| self.want(argument, Type::Integer, function.as_str(), complaints))
-                    .fold(true, |all, fits| all && fits);
+                let mut fit = true;
+                for argument in arguments {
+                    fit &= self.want(argument, Type::Integer, function.as_str(), complaints);
+                }
                 fit.then_some(Type::Integer)
             }
             Function::Sizeof => {
