@@ -103,9 +103,7 @@ pub(crate) fn share_of_bound(
             let size = root_mean_square(values);
             for (column, exact) in values.iter().enumerate() {
                 let computed = decode(tensor.dtype, bytes, row * row_length + column);
-                if exact.is_finite() && computed.is_finite() {
-                    largest = largest.max(share(computed, *exact, bound, size));
-                }
+                largest = largest.max(share(computed, *exact, bound, size).unwrap_or(0.0));
             }
         }
         bytes = &bytes[tensor.bytes()..];
@@ -178,8 +176,8 @@ fn values(
             let place = row * row_length + column;
             let computed = decode(tensor.dtype, payload, place);
             if bound.admits(computed, *exact, row_size) {
-                if exact.is_finite() && computed.is_finite() {
-                    agreement.of_bound = agreement.of_bound.max(share(computed, *exact, bound, row_size));
+                if let Some(share) = share(computed, *exact, bound, row_size) {
+                    agreement.of_bound = agreement.of_bound.max(share);
                     let scale = exact.abs().max(row_size);
                     if scale > 0.0 {
                         agreement.relative = agreement.relative.max((computed - exact).abs() / scale);
@@ -214,9 +212,11 @@ fn values(
     }
 }
 
-fn share(computed: f64, exact: f64, bound: &Bound, row_size: f64) -> f64 {
+/// An error as a share of the bound; `None` for what is not finite, or stands for a value beyond its format's range.
+fn share(computed: f64, exact: f64, bound: &Bound, row_size: f64) -> Option<f64> {
     let (error, allowed) = ((computed - exact).abs(), bound.at(exact, row_size));
-    if error == 0.0 { 0.0 } else { error / allowed }
+    let comparable = error.is_finite() && (error <= allowed || !bound.admits(computed, exact, row_size));
+    comparable.then_some(if error == 0.0 { 0.0 } else { error / allowed })
 }
 
 /// The length of the last dimension; everything is one row where there is none.
@@ -373,6 +373,15 @@ mod tests {
         assert!(check_in_place(&[1, 3], &columns).is_ok());
         let fault = check_in_place(&[1, 3], &[2.0, 6.0, 0.0, 4.0, 8.0]).unwrap_err();
         assert_eq!(fault, Fault::Gap { tensor: "x".to_owned(), byte: 8 });
+    }
+
+    #[test]
+    fn what_is_beyond_the_range_has_no_error() {
+        let bound = Bound::new(Dtype::F8e4m3, Dtype::F32, 1, 1);
+        assert_eq!(share(448.0, 1000.0, &bound, 1000.0), None);
+        assert_eq!(share(f64::NAN, 1000.0, &bound, 1000.0), None);
+        let wrong = share(300.0, 1000.0, &bound, 1000.0).unwrap();
+        assert!(wrong > 1.0 && share(1.0, 1.0, &bound, 1.0) == Some(0.0), "{wrong}");
     }
 
     #[test]
