@@ -138,32 +138,62 @@ def expect(function, case: dict, inputs: list[torch.Tensor | None], scalars: dic
     return [in_double(tensor).to(torch.float64) for tensor in expected]
 
 
-def expect_gradients(
-    function, own, case: dict, inputs: list[torch.Tensor | None], cotangents: list, scalars: dict
-) -> list[torch.Tensor]:
-    """The expected gradients in float64: by the project's function `own`, else by autograd of the reference."""
-    places = [gradient["of"] for gradient in case["gradients"]]
-    wide = [in_double(tensor) for tensor in inputs]
-    weights = [in_double(tensor) for tensor in cotangents]
+# How often the reference is differentiated in float32 to see what that arithmetic loses, at values this far apart.
+SAMPLES = 4
+APART = 2.0**-10
+
+
+def gradients_of(function, own, places: list[int], inputs: list, weights: list, scalars: dict) -> list[torch.Tensor]:
+    """Gradients in the dtype of `inputs`: by the project's function `own`, else by autograd of the reference."""
     if own is not None:
-        found = [tensor for tensor in results(own, [*weights, *wide], scalars) if tensor is not None]
-    else:
-        for place in places:
-            wide[place] = wide[place].detach().requires_grad_()
-        with torch.enable_grad():
-            outputs = as_list(function(*wide, **scalars))
-            projected = [(y, v) for y, v in zip(outputs, weights) if v is not None and y.requires_grad]
-            if not projected:
-                raise ValueError("no output of the reference depends on an input that has a gradient")
-            leaves = [wide[place] for place in places]
-            found = torch.autograd.grad(
-                [y for y, _ in projected], leaves, [v for _, v in projected], allow_unused=True
-            )
-        found = [torch.zeros_like(leaf) if one is None else one for one, leaf in zip(found, leaves)]
-    if [list(one.shape) for one in found] != [gradient["tensor"]["shape"] for gradient in case["gradients"]]:
-        shapes = ", ".join(str(list(one.shape)) for one in found)
+        return [tensor for tensor in results(own, [*weights, *inputs], scalars) if tensor is not None]
+    inputs = list(inputs)
+    for place in places:
+        inputs[place] = inputs[place].detach().requires_grad_()
+    with torch.enable_grad():
+        outputs = as_list(function(*inputs, **scalars))
+        projected = [(y, v) for y, v in zip(outputs, weights) if v is not None and y.requires_grad]
+        if not projected:
+            raise ValueError("no output of the reference depends on an input that has a gradient")
+        leaves = [inputs[place] for place in places]
+        found = torch.autograd.grad([y for y, _ in projected], leaves, [v for _, v in projected], allow_unused=True)
+    return [torch.zeros_like(leaf) if one is None else one for one, leaf in zip(found, leaves)]
+
+
+def cast(tensors: list, dtype: torch.dtype) -> list:
+    """Floating-point tensors in `dtype`; anything else as it is."""
+    return [one.to(dtype) if one is not None and one.is_floating_point() else one for one in tensors]
+
+
+def expect_gradients(
+    function, own, case: dict, inputs: list, cotangents: list, scalars: dict, random: torch.Generator
+) -> list[torch.Tensor]:
+    """The expected gradients in float64, then for each the size of the terms that it is made of.
+
+    Terms of a gradient cancel where nothing shows it, so their size is taken from what float32 loses: the largest error
+    of the reference in float32 at some values near by, in units of float32's roundoff.
+    """
+    places = [gradient["of"] for gradient in case["gradients"]]
+    weights = cast(cotangents, torch.float64)
+
+    def at(values: list, dtype: torch.dtype) -> list[torch.Tensor]:
+        return gradients_of(function, own, places, cast(values, dtype), cast(weights, dtype), scalars)
+
+    exact = [one.to(torch.float64) for one in at(inputs, torch.float64)]
+    if [list(one.shape) for one in exact] != [gradient["tensor"]["shape"] for gradient in case["gradients"]]:
+        shapes = ", ".join(str(list(one.shape)) for one in exact)
         raise ValueError(f"the gradient of the reference has the shapes {shapes}, which are not those of its inputs")
-    return [one.to(torch.float64) for one in found]
+    terms = [torch.zeros_like(one) for one in exact]
+    for _ in range(SAMPLES):
+        near = cast(inputs, torch.float64)
+        for place in places:
+            noise = torch.randn(near[place].shape, generator=random, dtype=torch.float64)
+            near[place] = near[place] * (1 + APART * noise)
+        near = cast(near, torch.float32)
+        for size, right, rounded in zip(terms, at(near, torch.float64), at(near, torch.float32)):
+            lost = (rounded.to(torch.float64) - right).abs() / 2.0**-24
+            torch.maximum(size, lost.nan_to_num(nan=0.0, posinf=0.0), out=size)
+    return [*exact, *terms]
 
 
 def write_inputs(job: dict) -> None:
@@ -207,7 +237,8 @@ def write_expected(job: dict, channel: Channel) -> None:
                 write_tensors(f"{path}.bin", expect(function, case, inputs, scalars))
                 if chosen["gradient"]:
                     cotangents = make_cotangents(job["seed"], case, number)
-                    gradients = expect_gradients(function, own, case, inputs, cotangents, scalars)
+                    random = generator(job["seed"], case["id"], number, "terms")
+                    gradients = expect_gradients(function, own, case, inputs, cotangents, scalars, random)
                     write_tensors(f"{path}.gradient.bin", gradients)
             except Exception as error:  # any failure of the project's own code is told, not raised
                 channel.send("no-reference", case=place, set=number, error=f"{type(error).__name__}: {error}")

@@ -3,7 +3,7 @@
 //! Owns: the order of precedence among findings of one trial, how elements are compared.
 //! Never: starts a process.
 
-use super::bound::Bound;
+use super::bound::{Bound, Row};
 use super::decode::decode;
 use super::dump::{Dump, Guarded, Placed};
 use super::schedule::{ScheduledCase, TensorSpec, Trial};
@@ -48,7 +48,7 @@ pub(crate) struct Agreement {
 /// The first fault of a dump, the gravest kind first: guards, inputs, then values.
 ///
 /// `inputs` are the bytes that were passed, `expected` the exact results, one after the other: outputs, or gradients in a
-/// trial of those. Results that equal `agreed`, which was examined before with the same expectation, are not examined
+/// trial of those, and after all gradients the size of the terms of each. Results that equal `agreed`, which was examined before with the same expectation, are not examined
 /// again.
 pub(crate) fn examine(
     dump: &Dump<'_>,
@@ -76,15 +76,19 @@ pub(crate) fn examine(
     if agreed.is_some_and(|agreed| agreed == agreement.outputs) {
         return Ok(agreement);
     }
-    let mut rest = expected;
-    for ((tensor, placed), bound) in dump.results().into_iter().zip(bounds) {
+    let results = dump.results();
+    let elements = results.iter().map(|(tensor, _)| tensor.elements()).sum();
+    let (mut rest, mut rest_of_terms) = expected.split_at(elements);
+    for ((tensor, placed), bound) in results.into_iter().zip(bounds) {
         let (exact, left) = rest.split_at(tensor.elements());
         rest = left;
+        let (terms, left) = rest_of_terms.split_at(tensor.elements().min(rest_of_terms.len()));
+        rest_of_terms = left;
         let stale = match placed {
             Placed::Over(place, _) => Stale::Before(passed[place]),
             Placed::Own(_) => Stale::Poison(trial.poison),
         };
-        values(tensor, placed.payload(), exact, bound, stale, &mut agreement)?;
+        values(tensor, placed.payload(), (exact, terms), bound, stale, &mut agreement)?;
     }
     Ok(agreement)
 }
@@ -162,32 +166,34 @@ fn unchanged(tensor: &TensorSpec, before: &[u8], after: &[u8]) -> Result<(), Fau
 fn values(
     tensor: &TensorSpec,
     payload: &[u8],
-    exact: &[f64],
+    (exact, terms): (&[f64], &[f64]),
     bound: &Bound,
     stale: Stale<'_>,
     agreement: &mut Agreement,
 ) -> Result<(), Fault> {
-    let size = tensor.dtype.size_bytes();
+    let bytes = tensor.dtype.size_bytes();
     let row_length = row_length(tensor);
     let (mut wrong, mut unwritten) = ((0, None), (0, None));
-    for (row, values) in exact.chunks(row_length).enumerate() {
-        let row_size = root_mean_square(values);
+    for (number, values) in exact.chunks(row_length).enumerate() {
+        let size = root_mean_square(values);
+        let terms = terms.iter().skip(number * row_length).take(values.len());
+        let row = Row { size, terms: terms.copied().fold(size, f64::max) };
         for (column, exact) in values.iter().enumerate() {
-            let place = row * row_length + column;
+            let place = number * row_length + column;
             let computed = decode(tensor.dtype, payload, place);
-            if bound.admits(computed, *exact, row_size) {
-                if let Some(share) = share(computed, *exact, bound, row_size) {
+            if bound.admits(computed, *exact, row) {
+                if let Some(share) = share(computed, *exact, bound, row) {
                     agreement.of_bound = agreement.of_bound.max(share);
-                    let scale = exact.abs().max(row_size);
+                    let scale = exact.abs().max(size);
                     if scale > 0.0 {
                         agreement.relative = agreement.relative.max((computed - exact).abs() / scale);
                     }
                 }
                 continue;
             }
-            let found = if stale.is(payload, place, size) { &mut unwritten } else { &mut wrong };
+            let found = if stale.is(payload, place, bytes) { &mut unwritten } else { &mut wrong };
             found.0 += 1;
-            found.1.get_or_insert((place, computed, *exact, bound.at(*exact, row_size)));
+            found.1.get_or_insert((place, computed, *exact, bound.at(*exact, row)));
         }
     }
     let element = |place, value| Element { index: index_of(tensor, place), value };
@@ -213,9 +219,10 @@ fn values(
 }
 
 /// An error as a share of the bound; `None` for what is not finite, or stands for a value beyond its format's range.
-fn share(computed: f64, exact: f64, bound: &Bound, row_size: f64) -> Option<f64> {
-    let (error, allowed) = ((computed - exact).abs(), bound.at(exact, row_size));
-    let comparable = error.is_finite() && (error <= allowed || !bound.admits(computed, exact, row_size));
+fn share(computed: f64, exact: f64, bound: &Bound, row: impl Into<Row>) -> Option<f64> {
+    let row = row.into();
+    let (error, allowed) = ((computed - exact).abs(), bound.at(exact, row));
+    let comparable = error.is_finite() && (error <= allowed || !bound.admits(computed, exact, row));
     comparable.then_some(if error == 0.0 { 0.0 } else { error / allowed })
 }
 
