@@ -64,10 +64,9 @@ def complaint(returned: list, case: dict, device: str) -> str | None:
     wanted = returned_outputs(case)
     if len(returned) != len(wanted):
         text = f"returned {counted(len(returned), 'value')} where op.toml has {counted(len(wanted), 'output')} to return"
-        places = [output["name"] for output in case["outputs"] if output not in wanted]
-        if places:
-            names = ", ".join(f"`{name}`" for name in places)
-            text += f": {names} must be written into the input that it overwrites, and not be returned"
+        names = [f"`{output['name']}`" for output in case["outputs"] if output["inplace"] is not None]
+        if names and len(returned) > len(wanted):
+            text += f": {', '.join(names)} must be left in the input that it overwrites, and not be returned"
         return text
     return form_complaint(returned, wanted, device)
 

@@ -9,5 +9,6 @@ mod check;
 mod cli;
 mod new;
 mod official;
+mod operands;
 mod publish;
 mod sandbox;
