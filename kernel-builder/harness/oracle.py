@@ -115,14 +115,14 @@ def results(function, inputs: list[torch.Tensor | None], scalars: dict) -> list[
         return as_list(function(*inputs, **scalars))
 
 
-def in_double(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    """A floating-point tensor in float64; anything else as it is."""
-    return tensor.to(torch.float64) if tensor is not None and tensor.is_floating_point() else tensor
+def cast(tensors: list, dtype: torch.dtype) -> list:
+    """Floating-point tensors in `dtype`; anything else as it is."""
+    return [one.to(dtype) if one is not None and one.is_floating_point() else one for one in tensors]
 
 
 def expect(function, case: dict, inputs: list[torch.Tensor | None], scalars: dict) -> list[torch.Tensor]:
     """The expected results in float64, checked against the shapes that op.toml declares."""
-    wide = [in_double(tensor) for tensor in inputs]
+    wide = cast(inputs, torch.float64)
     versions = [tensor is not None and tensor._version for tensor in wide]
     expected = results(function, wide, scalars)
     for tensor, version, declared in zip(wide, versions, case["inputs"]):
@@ -135,7 +135,7 @@ def expect(function, case: dict, inputs: list[torch.Tensor | None], scalars: dic
             raise ValueError(f"the reference returns the shape {list(tensor.shape)}, op.toml says {output['shape']}")
         if DTYPES[output["dtype"]].is_floating_point and tensor.dtype != torch.float64:
             raise ValueError(f"the reference returns {tensor.dtype} for float64 inputs; it must keep their precision")
-    return [in_double(tensor).to(torch.float64) for tensor in expected]
+    return [tensor.to(torch.float64) for tensor in expected]
 
 
 # How often the reference is differentiated in float32 to see what that arithmetic loses, at values this far apart.
@@ -158,11 +158,6 @@ def gradients_of(function, own, places: list[int], inputs: list, weights: list, 
         leaves = [inputs[place] for place in places]
         found = torch.autograd.grad([y for y, _ in projected], leaves, [v for _, v in projected], allow_unused=True)
     return [torch.zeros_like(leaf) if one is None else one for one, leaf in zip(found, leaves)]
-
-
-def cast(tensors: list, dtype: torch.dtype) -> list:
-    """Floating-point tensors in `dtype`; anything else as it is."""
-    return [one.to(dtype) if one is not None and one.is_floating_point() else one for one in tensors]
 
 
 def expect_gradients(
