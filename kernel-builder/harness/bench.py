@@ -1,12 +1,12 @@
 """Times a built package against PyTorch, interleaved; one JSON line a case on standard output.
 
-Owns: the input sets, the clocks, the order of the samples, the comparison of timed outputs with the float64 reference.
+Owns: the clocks, the order of the samples, the comparison of timed outputs with the float64 reference.
 Never: decides what a sample means; ratios and intervals are computed by the program that started this.
-Runs as `python -I [-S] -c <this text>`; the request is one JSON object on standard input (`bench/harness.rs`).
+Runs as `python -I [-S] bench.py`, with `operands.py` beside it; the request is one JSON object on standard input (`bench/harness.rs`).
 
 Contenders: the kernel; `eager`, the reference; `fused`, the best PyTorch operator; `compile`, torch.compile of the
 reference; `copy`, a plain copy that moves as many bytes. All but `copy` are called alike and allocate what they
-return; `copy` writes into memory that exists, since it is the ceiling and no competitor.
+return; only the kernel of an operation in place overwrites (`operands.py`). `copy` writes into memory that exists, since it is the ceiling and no competitor.
 """
 
 import ctypes
@@ -20,6 +20,9 @@ import sys
 import sysconfig
 import time
 import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from operands import Case, Rotation, tensors  # noqa: E402
 
 # Seconds between two samples on the processor.
 PAUSE = 0.003
@@ -56,10 +59,6 @@ def import_file(name, path, package_dir=None):
     return module
 
 
-def tensors(result):
-    return list(result) if isinstance(result, (tuple, list)) else [result]
-
-
 def said(error):
     """The first line of an exception, for a reason that fits one line."""
     text = str(error).strip().splitlines()
@@ -70,40 +69,7 @@ def has_python_headers():
     return os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h"))
 
 
-class Case:
-    """One concrete call: shapes, dtypes and scalars, with as many independent input sets as are asked for."""
-
-    def __init__(self, torch, request, case):
-        self.torch = torch
-        self.id = case["id"]
-        self.inputs = case["inputs"]
-        self.outputs = case["outputs"]
-        self.scalars = {scalar["name"]: scalar["value"] for scalar in case["scalars"]}
-        self.accumulated = max(1, case["accumulated"])
-        self.dtypes = {name: getattr(torch, attribute) for name, attribute in request["dtypes"].items()}
-        self.device = request["device"]
-        self.input_bytes = self.bytes_of(self.inputs)
-        self.bytes = self.input_bytes + self.bytes_of(self.outputs)
-
-    def bytes_of(self, declared):
-        return sum(math.prod(tensor["shape"]) * self.dtypes[tensor["dtype"]].itemsize for tensor in declared)
-
-    def make_sets(self, count, generator):
-        return [[self.fill(tensor, generator) for tensor in self.inputs] for _ in range(count)]
-
-    def fill(self, declared, generator):
-        """Random values: normal for floating point, the whole small range for integers, never zeros."""
-        torch, dtype = self.torch, self.dtypes[declared["dtype"]]
-        if dtype.is_floating_point:
-            wide = dtype if dtype == torch.float64 else torch.float32
-            values = torch.randn(declared["shape"], generator=generator, device=self.device, dtype=wide)
-            return values.to(dtype)
-        low, high = (0, 2) if dtype == torch.bool else (-100, 100)
-        values = torch.randint(low, high, declared["shape"], generator=generator, device=self.device)
-        return values.to(dtype)
-
-
-def contenders_of(torch, request, kernel, reference, case, example):
+def contenders_of(torch, request, kernel, reference, case, rotation):
     """Every contender as a function of one input set, and those left out with the reason."""
     scalars, found, skipped = case.scalars, {}, []
     eager = getattr(reference, request["reference"]["function"])
@@ -117,11 +83,11 @@ def contenders_of(torch, request, kernel, reference, case, example):
         call = lambda inputs, function=function: function(*inputs, **scalars)
         try:
             for _ in range(3):
-                call(example)
+                call(*rotation.fresh(0, 1))
             if case.device == "cuda":
                 torch.cuda.synchronize()
         except Exception as error:
-            if name in ("kernel", "eager"):
+            if name == "kernel" or (name == "eager" and not case.has_float8()):
                 raise Refused("raised", f"{name}: {said(error)}") from error
             reason = said(error)
             if name == "compile" and case.device == "cpu" and not has_python_headers():
@@ -143,7 +109,7 @@ def copier(torch, case, sets):
          torch.empty(size, dtype=torch.uint8, device=case.device))
         for _ in range(len(sets))
     ]
-    return pairs, lambda pair: pair[1].copy_(pair[0])
+    return Rotation(pairs), lambda pair: pair[1].copy_(pair[0])
 
 
 def narrow(ratios):
@@ -199,18 +165,24 @@ def worst_excess(torch, case, tolerance, oracle, output):
     bound = max(1, tolerance["roundings"]) * unit * exact.abs()
     bound = bound + 8 * summed * math.sqrt(case.accumulated) * scale + torch.finfo(output.dtype).tiny
     same = (exact == got) | (exact.isnan() & got.isnan())
+    if output.element_size() == 1:
+        # Conversions to 8 bits saturate, or give no finite number; what lies beyond the range may be either.
+        largest = torch.finfo(output.dtype).max
+        saturated = (got.abs() == largest) & (got.sign() == exact.sign())
+        same |= (exact.abs() + bound >= largest) & (saturated | ~got.isfinite())
     excess = torch.where(same, torch.zeros_like(bound), (got - exact).abs() / bound)
     # What is NaN here is NaN on one side only, and compares false to every bound.
     return float(excess.nan_to_num(nan=math.inf, posinf=math.inf).max())
 
 
 def check(torch, request, reference, case, sets, kept, where):
-    """Compares outputs of timed calls, given as {set: result}, with the reference run in float64."""
+    """Compares outputs of timed calls, given as {set: results}, with the reference run in float64."""
     oracle_of = getattr(reference, request["reference"]["function"])
     for index in list(kept)[:CHECKED_SETS]:
-        wide = [t.to(torch.float64) if t.dtype.is_floating_point else t for t in sets[index]]
+        floats = [t is not None and t.dtype.is_floating_point for t in sets[index]]
+        wide = [t.to(torch.float64) if is_float else t for t, is_float in zip(sets[index], floats)]
         exact = tensors(oracle_of(*wide, **case.scalars))
-        got = tensors(kept[index])
+        got = kept[index]
         if len(exact) != len(got):
             raise Refused("wrong", f"{where}: {len(got)} outputs instead of {len(exact)}")
         for declared, one, other in zip(case.outputs, exact, got):
@@ -263,35 +235,37 @@ def measure_host(torch, request, reference, kernel, case, generator, shuffler):
     """Wall-clock time of calls on the processor: a sample is as many calls as last SAMPLE_NS, on rotating sets."""
     count = max(2, min(HOST_SETS, HOST_SET_BYTES // max(1, case.bytes)))
     sets = case.make_sets(count, generator)
-    calls, skipped = contenders_of(torch, request, kernel, reference, case, sets[0])
+    rotation = case.rotation(sets)
+    calls, skipped = contenders_of(torch, request, kernel, reference, case, rotation)
     pairs, copy = copier(torch, case, sets)
-    arguments = {name: sets for name in calls} | {"copy": pairs}
+    arguments = {name: rotation for name in calls} | {"copy": pairs}
     calls["copy"] = copy
     clock = time.perf_counter_ns
     kept, position = {}, dict.fromkeys(calls, 0)
 
     def timed(name, repeats):
-        call, rotation, at = calls[name], arguments[name], position[name]
-        plan = [rotation[(at + step) % count] for step in range(repeats)]
+        call, at = calls[name], position[name]
+        arguments[name].reserve(repeats + 1)
+        before, *plan = arguments[name].fresh(at - 1, repeats + 1)
         # Contenders bring thread pools of their own (torch's, that of compiled code), whose threads spin for a while
         # after their work and would take processors from the next contender.
         time.sleep(PAUSE)
         # Not timed: wakes this contender's own threads, and drives the code and data of others from the caches.
-        call(rotation[at - 1])
-        position[name] = (at + repeats) % count
+        call(before)
+        position[name] = (at + repeats) % len(arguments[name])
         start = clock()
         for inputs in plan:
             result = call(inputs)
         took = clock() - start
         if name == "kernel":
-            kept[(at + repeats - 1) % count] = result
+            kept[(at + repeats - 1) % len(rotation) % count] = case.results(result, inputs)
         return took
 
     repeats = {}
     for name in calls:
-        number = 1
-        while (took := min(timed(name, number) for _ in range(3))) < SAMPLE_NS:
-            number = max(number + 1, math.ceil(number * min(10, 1.1 * SAMPLE_NS / max(took, 1))))
+        number, most = 1, arguments[name].most - 1
+        while (took := min(timed(name, number) for _ in range(3))) < SAMPLE_NS and number < most:
+            number = min(most, max(number + 1, math.ceil(number * min(10, 1.1 * SAMPLE_NS / max(took, 1)))))
         repeats[name] = number
     kept.clear()
     take = lambda order: {name: timed(name, repeats[name]) / repeats[name] * 1e-9 for name in order}
@@ -308,13 +282,14 @@ def measure_cuda(torch, request, reference, kernel, case, generator, shuffler):
     cache = max(1 << 20, torch.cuda.get_device_properties(0).L2_cache_size)
     count = max(3, min(256, math.ceil(4 * cache / max(1, case.bytes))))
     sets = case.make_sets(count, generator)
-    calls, skipped = contenders_of(torch, request, kernel, reference, case, sets[0])
-    stream_escape(torch, calls["kernel"], sets)
+    rotation = case.rotation(sets)
+    calls, skipped = contenders_of(torch, request, kernel, reference, case, rotation)
+    stream_escape(torch, calls["kernel"], rotation)
     pairs, copy = copier(torch, case, sets)
-    arguments = {name: sets for name in calls} | {"copy": pairs}
+    arguments = {name: rotation for name in calls} | {"copy": pairs}
     calls["copy"] = copy
     spin = spin_cycles(torch, calls, arguments)
-    cold = measure_cold(torch, request, calls, arguments, cache, spin, shuffler)
+    cold = measure_cold(torch, request, case, calls, arguments, cache, spin, shuffler)
     check(torch, request, reference, case, sets, cold.pop("kept"), "cold")
     graph = measure_graph(torch, request, case, calls, arguments, spin, shuffler)
     check(torch, request, reference, case, sets, graph.pop("kept"), "graph")
@@ -323,14 +298,15 @@ def measure_cuda(torch, request, reference, kernel, case, generator, shuffler):
     return [regime | {"sets": count} for regime in (cold, graph)]
 
 
-def stream_escape(torch, kernel, sets):
+def stream_escape(torch, kernel, rotation):
     """Refuses a kernel that works where the events of its stream cannot see it."""
     before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     for _ in range(2):
+        plan = rotation.fresh(0, len(rotation))
         torch.cuda.synchronize()
         start = time.perf_counter()
         before.record()
-        for inputs in sets:
+        for inputs in plan:
             kernel(inputs)
         after.record()
         torch.cuda.synchronize()
@@ -353,7 +329,7 @@ def spin_cycles(torch, calls, arguments):
     return int(2e9 * min(5e-3, 2 * slowest + 50e-6))
 
 
-def measure_cold(torch, request, calls, arguments, cache, spin, shuffler):
+def measure_cold(torch, request, case, calls, arguments, cache, spin, shuffler):
     """One call between two events. Before it twice the L2 cache is written and then read, so that neither its inputs
     nor dirty lines of others are there, and the GPU spins while the host launches."""
     flush = torch.empty(2 * cache // 4, dtype=torch.float32, device="cuda")
@@ -363,18 +339,18 @@ def measure_cold(torch, request, calls, arguments, cache, spin, shuffler):
     def take(order):
         state["round"] += 1
         for name in order:
-            rotation = arguments[name]
-            index = state["round"] % len(rotation)
+            index = state["round"] % len(arguments[name])
+            (inputs,) = arguments[name].fresh(index, 1)
             flush.fill_(float(state["round"]))
             flush.sum()
             torch.cuda._sleep(spin)
             events[name][0].record()
-            result = calls[name](rotation[index])
+            result = calls[name](inputs)
             events[name][1].record()
             if name == "kernel":
                 if len(kept) == CHECKED_SETS:
                     kept.pop(next(iter(kept)))
-                kept[index] = result
+                kept[index] = case.results(result, inputs)
         torch.cuda.synchronize()
         return {name: events[name][0].elapsed_time(events[name][1]) * 1e-3 for name in order}
 
@@ -392,6 +368,7 @@ def measure_graph(torch, request, case, calls, arguments, spin, shuffler):
     graphs, results, skipped = {}, {}, []
     for name, call in calls.items():
         rotation = arguments[name]
+        rotation.reserve(number)
         try:
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
@@ -400,7 +377,7 @@ def measure_graph(torch, request, case, calls, arguments, spin, shuffler):
             torch.cuda.current_stream().wait_stream(side)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                results[name] = [call(rotation[step % count]) for step in range(number)]
+                results[name] = [call(rotation[step % len(rotation)]) for step in range(number)]
             graphs[name] = graph
         except Exception as error:
             torch.cuda.synchronize()
@@ -408,6 +385,7 @@ def measure_graph(torch, request, case, calls, arguments, spin, shuffler):
     if "kernel" not in graphs:
         return {"regime": "graph", "samples": {}, "calls": {}, "skipped": skipped, "kept": {}}
     events = {name: [torch.cuda.Event(enable_timing=True) for _ in range(2)] for name in graphs}
+    kept = {}
     poisoned = tensors(results["kernel"][0]) + tensors(results["kernel"][-1])
 
     def take(order):
@@ -415,16 +393,19 @@ def measure_graph(torch, request, case, calls, arguments, spin, shuffler):
         for output in poisoned:
             output.fill_(math.nan if output.dtype.is_floating_point else 1)
         for name in order:
+            arguments[name].fresh(0, number)
             torch.cuda._sleep(spin)
             events[name][0].record()
             graphs[name].replay()
             events[name][1].record()
+            if name == "kernel":
+                for step in (0, number - 1):
+                    kept[step % count] = case.results(results[name][step], arguments[name][step % len(arguments[name])])
         torch.cuda.synchronize()
         return {name: events[name][0].elapsed_time(events[name][1]) * 1e-3 / number for name in order}
 
     take(list(graphs))
     samples = blocks_of(list(graphs), take, request["budget"], shuffler)
-    kept = {0: results["kernel"][0], (number - 1) % count: results["kernel"][-1]}
     return {"regime": "graph", "samples": samples, "calls": dict.fromkeys(graphs, number), "skipped": skipped,
             "kept": kept}
 

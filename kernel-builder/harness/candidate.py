@@ -12,7 +12,7 @@ import traceback
 import torch
 
 from channel import Channel, environment, wait_for
-from tensors import DTYPES, Guarded, payload_bytes, read_payloads, write_tensors
+from tensors import DTYPES, Guarded, as_tensor, payload_bytes, read_payloads, write_tensors
 
 PACKAGE = "kernel_package"
 # How long the GPU waits before the inputs are put in place: about half a millisecond, many times what launching takes.
@@ -35,19 +35,45 @@ def registered(namespace: str) -> list[str]:
     return sorted(name for name in names if name.startswith(namespace + "::"))
 
 
-def complaint(result: object, case: dict, device: str) -> str | None:
-    """What is wrong with the form of returned tensors, if anything."""
-    tensors = list(result) if isinstance(result, (tuple, list)) else [result]
-    if len(tensors) != len(case["outputs"]):
-        return f"returned {len(tensors)} values where op.toml has {len(case['outputs'])} outputs"
-    for tensor, output in zip(tensors, case["outputs"]):
+def returned_list(result: object) -> list:
+    """What a call returned, as a list; nothing for `None`."""
+    if result is None:
+        return []
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 value`, `2 values`."""
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+
+
+def form_complaint(tensors: list, wanted: list[dict], device: str) -> str | None:
+    """What is wrong with the form of tensors, if anything."""
+    for tensor, spec in zip(tensors, wanted):
         if type(tensor) is not torch.Tensor:
-            return f"returned {type(tensor).__module__}.{type(tensor).__qualname__} for `{output['name']}`, not a tensor"
+            return f"returned {type(tensor).__module__}.{type(tensor).__qualname__} for `{spec['name']}`, not a tensor"
         found = (list(tensor.shape), tensor.dtype, tensor.device.type)
-        wanted = (output["shape"], DTYPES[output["dtype"]], device)
-        if found != wanted:
-            return "returned `{}` as {} {} on {}, not {} {} on {}".format(output["name"], *found, *wanted)
+        right = (spec["shape"], DTYPES[spec["dtype"]], device)
+        if found != right:
+            return "returned `{}` as {} {} on {}, not {} {} on {}".format(spec["name"], *found, *right)
     return None
+
+
+def complaint(returned: list, case: dict, device: str) -> str | None:
+    """What is wrong with the form of what a call returned, if anything."""
+    wanted = returned_outputs(case)
+    if len(returned) != len(wanted):
+        text = f"returned {counted(len(returned), 'value')} where op.toml has {counted(len(wanted), 'output')} to return"
+        names = [f"`{output['name']}`" for output in case["outputs"] if output["inplace"] is not None]
+        if names and len(returned) > len(wanted):
+            text += f": {', '.join(names)} must be left in the input that it overwrites, and not be returned"
+        return text
+    return form_complaint(returned, wanted, device)
+
+
+def returned_outputs(case: dict) -> list[dict]:
+    """The outputs that are returned: those that overwrite no input."""
+    return [output for output in case["outputs"] if output["inplace"] is None]
 
 
 class Runner:
@@ -69,14 +95,22 @@ class Runner:
         self.arenas.clear()
         self.payloads.clear()
 
-    def arena(self, case: dict, trial: dict) -> tuple[list[Guarded], list[Guarded]]:
-        """The buffers of a trial: those of an earlier trial with the same name, or new ones."""
+    def arena(self, case: dict, trial: dict) -> tuple[list[Guarded | None], list[Guarded]]:
+        """The buffers of a trial: those of an earlier trial with the same name, or new ones.
+
+        `None` for an input that is not passed; an output that overwrites an input has no buffer of its own.
+        """
         name = trial["arena"]
         if name not in self.arenas:
-            self.arenas[name] = tuple(
-                [Guarded(tensor, self.device, self.guard, trial["shift"]) for tensor in case[side]]
-                for side in ("inputs", "outputs")
-            )
+
+            def buffer(tensor: dict, strides: list[int] | None = None) -> Guarded:
+                return Guarded(tensor, self.device, self.guard, trial["shift"], strides)
+
+            inputs = [
+                None if tensor["omitted"] else buffer(tensor, trial["strides"].get(str(place)))
+                for place, tensor in enumerate(case["inputs"])
+            ]
+            self.arenas[name] = (inputs, [buffer(output) for output in returned_outputs(case)])
         return self.arenas[name]
 
     def inputs_of(self, case: dict, number: int) -> list[torch.Tensor]:
@@ -95,12 +129,12 @@ class Runner:
         """Leave poisoned blocks of the right sizes for the next allocations; best effort."""
         blocks = [
             torch.full((payload_bytes(output),), pattern, dtype=torch.uint8, device=self.device)
-            for output in case["outputs"]
+            for output in returned_outputs(case)
             for _ in range(2)
         ]
         del blocks
 
-    def fill(self, inputs: list[Guarded], outputs: list[Guarded], payloads: list[torch.Tensor], pattern: int) -> None:
+    def fill(self, inputs: list[Guarded | None], outputs: list[Guarded], payloads: list[torch.Tensor], pattern: int) -> None:
         """Put the inputs and the poison in place.
 
         On a GPU that is queued behind a delay, on the stream that the call is going to be made on: a kernel on another
@@ -111,7 +145,8 @@ class Runner:
             torch.cuda.synchronize()
             torch.cuda._sleep(DELAY_CYCLES)
         for buffer, payload in zip(inputs, payloads):
-            buffer.reset(pattern, payload)
+            if buffer is not None:
+                buffer.reset(pattern, payload)
         for buffer in outputs:
             buffer.reset(pattern, None)
 
@@ -121,37 +156,83 @@ class Runner:
         payloads = self.inputs_of(case, trial["set"])
         inputs, outputs = self.arena(case, trial)
         scalars = case["sets"][trial["set"]]["scalars"]
-        arguments = [buffer.view for buffer in inputs]
-        into = {}
-        if trial["form"] == "out":
-            into = {keyword: buffer.view for keyword, buffer in zip(self.keywords, outputs)}
+        # A call that overwrites its inputs works on other values the next time, unless they are put in place again.
+        overwrites = any(output["inplace"] is not None for output in case["outputs"])
         self.channel.send("begin", trial=number)
-        for turn in range(trial["calls"]):
-            if turn in (0, trial["calls"] - 1):
-                self.fill(inputs, outputs, payloads, trial["poison"])
-            if trial["form"] == "functional":
-                self.poison_allocator(case, trial["poison"])
-            try:
-                with torch.no_grad():
-                    result = self.function(*arguments, **scalars, **into)
+        try:
+            for turn in range(trial["calls"]):
+                if overwrites or turn in (0, trial["calls"] - 1):
+                    self.fill(inputs, outputs, payloads, trial["poison"])
+                if trial["form"] != "out":
+                    self.poison_allocator(case, trial["poison"])
+                if trial["form"] == "gradient":
+                    results, wrong = self.differentiate(case, trial, inputs, scalars)
+                else:
+                    results, wrong = self.call(case, trial, inputs, outputs, scalars)
                 self.synchronise()
-            except Exception as error:  # whatever the candidate raises is its answer
-                text = "".join(traceback.format_exception_only(error)).strip()
-                self.channel.send("raised", trial=number, error=text)
-                return
-        if trial["form"] == "out":
-            self.dump(number, [buffer.buffer for buffer in (*inputs, *outputs)])
-            self.channel.send("end", trial=number)
+        except Exception as error:  # whatever the candidate raises is its answer
+            text = "".join(traceback.format_exception_only(error)).strip()
+            self.channel.send("raised", trial=number, error=text)
             return
-        wrong = complaint(result, case, self.device)
-        returned = list(result) if isinstance(result, (tuple, list)) else [result]
-        if wrong is None and any(buffer.overlaps(tensor) for tensor in returned for buffer in inputs if tensor.numel()):
+        present = [buffer for buffer in inputs if buffer is not None]
+        if wrong is None and any(buffer.overlaps(one) for one in results for buffer in present if one.numel()):
             wrong = "returned a tensor that shares memory with an input"
         if wrong is not None:
             self.channel.send("malformed", trial=number, error=wrong)
             return
-        self.dump(number, [*(buffer.buffer for buffer in inputs), *returned])
+        if trial["form"] == "out":
+            results = [buffer.buffer for buffer in outputs]
+        self.dump(number, [*(buffer.buffer for buffer in present), *results])
         self.channel.send("end", trial=number)
+
+    def call(
+        self, case: dict, trial: dict, inputs: list[Guarded | None], outputs: list[Guarded], scalars: dict
+    ) -> tuple[list[torch.Tensor], str | None]:
+        """What one call returns, none of it where it writes into given tensors; and what is wrong with its form."""
+        arguments = [None if buffer is None else buffer.view for buffer in inputs]
+        into = {}
+        if trial["form"] == "out":
+            into = {keyword: buffer.view for keyword, buffer in zip(self.keywords, outputs)}
+        with torch.no_grad():
+            result = self.function(*arguments, **scalars, **into)
+        if trial["form"] == "out":
+            return [], None
+        returned = returned_list(result)
+        return returned, complaint(returned, case, self.device)
+
+    def differentiate(
+        self, case: dict, trial: dict, inputs: list[Guarded | None], scalars: dict
+    ) -> tuple[list[torch.Tensor], str | None]:
+        """The gradients of a random projection of the outputs, and what is wrong with their form."""
+        arguments = [None if buffer is None else buffer.view for buffer in inputs]
+        places = [gradient["of"] for gradient in case["gradients"]]
+        for place in places:
+            arguments[place] = arguments[place].detach().requires_grad_()
+        path = os.path.join(self.inputs_dir, f"{case['place']}-{trial['set']}.cotangents.bin")
+        floating = [output for output in case["outputs"] if DTYPES[output["dtype"]].is_floating_point]
+        cotangents = [
+            as_tensor(payload, output).to(self.device)
+            for payload, output in zip(read_payloads(path, floating), floating)
+        ]
+        with torch.enable_grad():
+            returned = returned_list(self.function(*arguments, **scalars))
+        wrong = complaint(returned, case, self.device)
+        if wrong is not None:
+            return [], wrong
+        projected = [
+            (tensor, cotangent)
+            for tensor, cotangent in zip([one for one in returned if one.is_floating_point()], cotangents)
+            if tensor.requires_grad
+        ]
+        if not projected:
+            return [], "returned nothing that PyTorch can differentiate: no output has `requires_grad`"
+        tensors, weights = zip(*projected)
+        gradients = torch.autograd.grad(tensors, [arguments[place] for place in places], weights, allow_unused=True)
+        for gradient, place in zip(gradients, places):
+            if gradient is None:
+                return [], f"gave no gradient at all for `{case['inputs'][place]['name']}`"
+        wanted = [gradient["tensor"] for gradient in case["gradients"]]
+        return list(gradients), form_complaint(gradients, wanted, self.device)
 
     def dump(self, number: int, tensors: list[torch.Tensor]) -> None:
         """Write whole buffers, guards included."""

@@ -29,11 +29,23 @@ def generator(seed: int, *place: object) -> torch.Generator:
     return torch.Generator().manual_seed(number)
 
 
+# The deviations of `small` and `large` where they are not 1/1024 and 1024: squares stay finite in 16 bits, few values
+# are lost to zero; sums of a few terms leave the range of E4M3, which is the way to see how a kernel takes that.
+SMALL = {torch.float8_e4m3fn: 1 / 16}
+LARGE = {torch.float16: 32, torch.float8_e5m2: 32, torch.float8_e4m3fn: 64}
+
+
+def rounded(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Values in `dtype`, none of them beyond its finite range."""
+    largest = torch.finfo(dtype).max
+    return values.clamp(-largest, largest).to(dtype)
+
+
 def distribution(kind: str, shape: list[int], dtype: torch.dtype, random: torch.Generator) -> torch.Tensor:
     """One input; `kind` says how its values are distributed.
 
-    `normal`: mean 0, deviation 1. `small`: deviation 1/1024. `large`: deviation 32 in float16, 1024 else. `sparse`:
-    normal, nine of ten elements zero, and all of the first index of the first axis.
+    `normal`: mean 0, deviation 1. `small` and `large`: mean 0, the deviations above. `sparse`: normal, nine of ten
+    elements zero, and all of the first index of the first axis.
     """
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=random).to(dtype)
@@ -41,56 +53,81 @@ def distribution(kind: str, shape: list[int], dtype: torch.dtype, random: torch.
         return torch.randint(0, 2, shape, generator=random, dtype=dtype)
     values = torch.randn(shape, generator=random, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
     if kind == "small":
-        values = values / 1024
+        values = values * SMALL.get(dtype, 1 / 1024)
     elif kind == "large":
-        values = values * (32 if dtype == torch.float16 else 1024)
+        values = values * LARGE.get(dtype, 1024)
     elif kind == "sparse":
         keep = torch.rand(shape, generator=random) < 0.1
         values = torch.where(keep, values, torch.zeros_like(values))
         if values.dim() > 1 and values.shape[0] > 1:
             values[0] = 0
-    return values.to(dtype)
+    return rounded(values, dtype)
 
 
 def edit_one(tensor: torch.Tensor, random: torch.Generator) -> None:
-    """Change one element at a random place, by more than a rounding."""
+    """Change one element at a random place, in sign and by 3 at least, which no rounding undoes."""
     if tensor.numel() == 0:
         return
     flat = tensor.view(-1)
     place = int(torch.randint(0, flat.numel(), (1,), generator=random))
     old = flat[place]
-    flat[place] = ~old if tensor.dtype == torch.bool else (-old - 3 if tensor.dtype.is_floating_point else 1 - old)
+    if tensor.dtype == torch.bool:
+        flat[place] = ~old
+    elif tensor.dtype.is_floating_point:
+        wide = old.to(torch.float64)
+        flat[place] = rounded(-wide - 3 if wide >= 0 else 3 - wide, tensor.dtype)
+    else:
+        flat[place] = 1 - old
 
 
-def make_inputs(seed: int, case: dict, number: int) -> list[torch.Tensor]:
-    """The inputs of one set of a case; the same call gives the same bytes."""
+def make_inputs(seed: int, case: dict, number: int) -> list[torch.Tensor | None]:
+    """The inputs of one set of a case, `None` for one that is not passed; the same call gives the same bytes."""
     chosen = case["sets"][number]
     source = chosen.get("edit_of", number)
     kind = case["sets"][source]["kind"]
     inputs = []
     for place, tensor in enumerate(case["inputs"]):
         random = generator(seed, case["id"], source, place)
-        inputs.append(distribution(kind, tensor["shape"], DTYPES[tensor["dtype"]], random))
+        omitted = tensor["omitted"]
+        inputs.append(None if omitted else distribution(kind, tensor["shape"], DTYPES[tensor["dtype"]], random))
     if "edit_input" in chosen:
         edit_one(inputs[chosen["edit_input"]], generator(seed, case["id"], number, "edit"))
     return inputs
 
 
-def results(function, inputs: list[torch.Tensor], scalars: dict) -> list[torch.Tensor]:
-    """What a reference function returns, as a list."""
-    with torch.no_grad():
-        returned = function(*inputs, **scalars)
+def make_cotangents(seed: int, case: dict, number: int) -> list[torch.Tensor | None]:
+    """What the gradient of each output is weighed with; `None` where an output has no gradient."""
+    cotangents = []
+    for place, output in enumerate(case["outputs"]):
+        random, dtype = generator(seed, case["id"], number, "cotangent", place), DTYPES[output["dtype"]]
+        cotangents.append(distribution("normal", output["shape"], dtype, random) if dtype.is_floating_point else None)
+    return cotangents
+
+
+def as_list(returned) -> list[torch.Tensor]:
+    """What a function returned, as a list."""
     return list(returned) if isinstance(returned, (tuple, list)) else [returned]
 
 
-def in_double(tensor: torch.Tensor) -> torch.Tensor:
-    """A floating-point tensor in float64; other tensors as they are."""
-    return tensor.to(torch.float64) if tensor.is_floating_point() else tensor
+def results(function, inputs: list[torch.Tensor | None], scalars: dict) -> list[torch.Tensor]:
+    """What a reference function returns, as a list."""
+    with torch.no_grad():
+        return as_list(function(*inputs, **scalars))
 
 
-def expect(function, case: dict, inputs: list[torch.Tensor], scalars: dict) -> list[torch.Tensor]:
+def cast(tensors: list, dtype: torch.dtype) -> list:
+    """Floating-point tensors in `dtype`; anything else as it is."""
+    return [one.to(dtype) if one is not None and one.is_floating_point() else one for one in tensors]
+
+
+def expect(function, case: dict, inputs: list[torch.Tensor | None], scalars: dict) -> list[torch.Tensor]:
     """The expected results in float64, checked against the shapes that op.toml declares."""
-    expected = results(function, [in_double(tensor) for tensor in inputs], scalars)
+    wide = cast(inputs, torch.float64)
+    versions = [tensor is not None and tensor._version for tensor in wide]
+    expected = results(function, wide, scalars)
+    for tensor, version, declared in zip(wide, versions, case["inputs"]):
+        if tensor is not None and tensor._version != version:
+            raise ValueError(f"the reference writes to its input `{declared['name']}`; it must return new tensors only")
     if len(expected) != len(case["outputs"]):
         raise ValueError(f"the reference returns {len(expected)} tensors, op.toml has {len(case['outputs'])} outputs")
     for tensor, output in zip(expected, case["outputs"]):
@@ -98,40 +135,115 @@ def expect(function, case: dict, inputs: list[torch.Tensor], scalars: dict) -> l
             raise ValueError(f"the reference returns the shape {list(tensor.shape)}, op.toml says {output['shape']}")
         if DTYPES[output["dtype"]].is_floating_point and tensor.dtype != torch.float64:
             raise ValueError(f"the reference returns {tensor.dtype} for float64 inputs; it must keep their precision")
-    return [in_double(tensor).to(torch.float64) for tensor in expected]
+    return [tensor.to(torch.float64) for tensor in expected]
+
+
+# How often the reference is differentiated in float32 to see what that arithmetic loses, at values this far apart.
+SAMPLES = 4
+APART = 2.0**-10
+
+
+def gradients_of(function, own, places: list[int], inputs: list, weights: list, scalars: dict) -> list[torch.Tensor]:
+    """Gradients in the dtype of `inputs`: by the project's function `own`, else by autograd of the reference."""
+    if own is not None:
+        return [tensor for tensor in results(own, [*weights, *inputs], scalars) if tensor is not None]
+    inputs = list(inputs)
+    for place in places:
+        inputs[place] = inputs[place].detach().requires_grad_()
+    with torch.enable_grad():
+        outputs = as_list(function(*inputs, **scalars))
+        projected = [(y, v) for y, v in zip(outputs, weights) if v is not None and y.requires_grad]
+        if not projected:
+            raise ValueError("no output of the reference depends on an input that has a gradient")
+        leaves = [inputs[place] for place in places]
+        found = torch.autograd.grad([y for y, _ in projected], leaves, [v for _, v in projected], allow_unused=True)
+    return [torch.zeros_like(leaf) if one is None else one for one, leaf in zip(found, leaves)]
+
+
+def expect_gradients(
+    function, own, case: dict, inputs: list, cotangents: list, scalars: dict, random: torch.Generator
+) -> list[torch.Tensor]:
+    """The expected gradients in float64, then for each the size of the terms that it is made of.
+
+    Terms of a gradient cancel where nothing shows it, so their size is taken from what float32 loses: the largest error
+    of the reference in float32 at some values near by, in units of float32's roundoff.
+    """
+    places = [gradient["of"] for gradient in case["gradients"]]
+    weights = cast(cotangents, torch.float64)
+
+    def at(values: list, dtype: torch.dtype) -> list[torch.Tensor]:
+        return gradients_of(function, own, places, cast(values, dtype), cast(weights, dtype), scalars)
+
+    exact = [one.to(torch.float64) for one in at(inputs, torch.float64)]
+    if [list(one.shape) for one in exact] != [gradient["tensor"]["shape"] for gradient in case["gradients"]]:
+        shapes = ", ".join(str(list(one.shape)) for one in exact)
+        raise ValueError(f"the gradient of the reference has the shapes {shapes}, which are not those of its inputs")
+    terms = [torch.zeros_like(one) for one in exact]
+    for _ in range(SAMPLES):
+        near = cast(inputs, torch.float64)
+        for place in places:
+            noise = torch.randn(near[place].shape, generator=random, dtype=torch.float64)
+            near[place] = near[place] * (1 + APART * noise)
+        near = cast(near, torch.float32)
+        for size, right, rounded in zip(terms, at(near, torch.float64), at(near, torch.float32)):
+            lost = (rounded.to(torch.float64) - right).abs() / 2.0**-24
+            torch.maximum(size, lost.nan_to_num(nan=0.0, posinf=0.0), out=size)
+    return [*exact, *terms]
 
 
 def write_inputs(job: dict) -> None:
-    """Write the inputs of every set."""
+    """Write the inputs of every set, and the weights of its outputs where gradients are judged."""
     for case in job["cases"]:
-        for number in range(len(case["sets"])):
-            path = os.path.join(job["inputs_dir"], f"{case['place']}-{number}.bin")
-            write_tensors(path, make_inputs(job["seed"], case, number))
+        for number, chosen in enumerate(case["sets"]):
+            path = os.path.join(job["inputs_dir"], f"{case['place']}-{number}")
+            write_tensors(f"{path}.bin", [one for one in make_inputs(job["seed"], case, number) if one is not None])
+            if chosen["gradient"]:
+                cotangents = make_cotangents(job["seed"], case, number)
+                write_tensors(f"{path}.cotangents.bin", [one for one in cotangents if one is not None])
+
+
+def write_eager(path: str, function, case: dict, inputs: list[torch.Tensor | None], scalars: dict) -> str | None:
+    """Write what PyTorch itself gets in the real dtype; the reason where it gets nothing comparable."""
+    try:
+        eager = results(function, inputs, scalars)
+    except Exception as error:
+        # In few words; PyTorch lacks most operators for 8-bit floating point.
+        lines = str(error).strip().splitlines()
+        return f"{type(error).__name__}: {lines[0][:120] if lines else ''}"
+    wanted = [DTYPES[output["dtype"]] for output in case["outputs"]]
+    found = [tensor.dtype for tensor in eager]
+    if found != wanted:
+        return f"the reference returns {found[0]} for the real dtypes, op.toml says {wanted[0]}"
+    write_tensors(path, eager)
+    return None
 
 
 def write_expected(job: dict, channel: Channel) -> None:
     """Write the expected results of every set, and what PyTorch itself gets in the real dtype."""
     function = load_reference(job["reference"], job["function"])
+    own = load_reference(job["reference"], job["gradient"]) if job["gradient"] else None
     for case in job["cases"]:
         place = case["place"]
         for number, chosen in enumerate(case["sets"]):
             inputs = make_inputs(job["seed"], case, number)
             scalars = chosen["scalars"]
+            path = os.path.join(job["expected_dir"], f"{place}-{number}")
             try:
-                expected = expect(function, case, inputs, scalars)
+                write_tensors(f"{path}.bin", expect(function, case, inputs, scalars))
+                if chosen["gradient"]:
+                    cotangents = make_cotangents(job["seed"], case, number)
+                    random = generator(job["seed"], case["id"], number, "terms")
+                    gradients = expect_gradients(function, own, case, inputs, cotangents, scalars, random)
+                    write_tensors(f"{path}.gradient.bin", gradients)
             except Exception as error:  # any failure of the project's own code is told, not raised
                 channel.send("no-reference", case=place, set=number, error=f"{type(error).__name__}: {error}")
                 continue
-            write_tensors(os.path.join(job["expected_dir"], f"{place}-{number}.bin"), expected)
-            baseline = False
+            missing = "not asked for"
             if chosen["baseline"]:
-                path = os.path.join(job["expected_dir"], f"{place}-{number}.eager.bin")
-                wanted = [DTYPES[output["dtype"]] for output in case["outputs"]]
-                eager = results(function, inputs, scalars)
-                baseline = [tensor.dtype for tensor in eager] == wanted
-                if baseline:
-                    write_tensors(path, eager)
-            channel.send("expected", case=place, set=number, baseline=baseline)
+                missing = write_eager(f"{path}.eager.bin", function, case, inputs, scalars)
+                if missing is not None:
+                    channel.send("no-baseline", reason=missing)
+            channel.send("expected", case=place, set=number, baseline=missing is None)
 
 
 def play(job: dict, channel: Channel) -> None:

@@ -14,6 +14,8 @@ DTYPES = {
     "f16": torch.float16,
     "f32": torch.float32,
     "f64": torch.float64,
+    "f8e4m3": torch.float8_e4m3fn,
+    "f8e5m2": torch.float8_e5m2,
     "i8": torch.int8,
     "i16": torch.int16,
     "i32": torch.int32,
@@ -21,10 +23,21 @@ DTYPES = {
     "bool": torch.bool,
 }
 
+# Integers of the same size, to move values without looking at them.
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
 
 def payload_bytes(tensor: dict) -> int:
-    """Bytes of a dense tensor as the job describes it."""
-    return math.prod(tensor["shape"]) * DTYPES[tensor["dtype"]].itemsize
+    """Bytes of a dense tensor as the job describes it; none where `None` is passed for it."""
+    return 0 if tensor["omitted"] else math.prod(tensor["shape"]) * DTYPES[tensor["dtype"]].itemsize
+
+
+def region_bytes(tensor: dict, strides: list[int] | None) -> int:
+    """Bytes from the first element to the end of the last, with whatever lies between them."""
+    if strides is None or 0 in tensor["shape"]:
+        return payload_bytes(tensor)
+    last = sum((length - 1) * stride for length, stride in zip(tensor["shape"], strides))
+    return (last + 1) * DTYPES[tensor["dtype"]].itemsize
 
 
 def append_bytes(file, tensor: torch.Tensor) -> None:
@@ -65,21 +78,28 @@ def as_tensor(payload: torch.Tensor, tensor: dict) -> torch.Tensor:
 class Guarded:
     """One tensor inside a larger buffer, with `guard` bytes or more on both sides.
 
-    `shift` elements move the tensor off the alignment that an allocation has.
+    `shift` elements move the tensor off the alignment that an allocation has. With `strides`, in elements, the tensor is
+    not dense, and what lies between its elements is guarded, too.
     """
 
-    def __init__(self, tensor: dict, device: str, guard: int, shift: int) -> None:
-        self.front = guard + shift * DTYPES[tensor["dtype"]].itemsize
-        self.count = payload_bytes(tensor)
-        self.buffer = torch.empty(self.front + self.count + guard, dtype=torch.uint8, device=device)
-        self.payload = self.buffer[self.front : self.front + self.count]
-        self.view = as_tensor(self.payload, tensor)
+    def __init__(self, tensor: dict, device: str, guard: int, shift: int, strides: list[int] | None = None) -> None:
+        dtype = DTYPES[tensor["dtype"]]
+        self.front = guard + shift * dtype.itemsize
+        count = region_bytes(tensor, strides)
+        self.buffer = torch.empty(self.front + count + guard, dtype=torch.uint8, device=device)
+        region = self.buffer[self.front : self.front + count]
+        if strides is None or 0 in tensor["shape"]:
+            self.view = as_tensor(region, tensor)
+        else:
+            self.view = region.view(dtype).as_strided(tensor["shape"], strides)
+        self.tensor = tensor
 
     def reset(self, pattern: int, payload: torch.Tensor | None) -> None:
         """Fill everything with one byte, then put the payload in, if there is one."""
         self.buffer.fill_(pattern)
         if payload is not None:
-            self.payload.copy_(payload)
+            bits = BITS[self.view.element_size()]
+            self.view.view(bits).copy_(as_tensor(payload, self.tensor).view(bits))
 
     def overlaps(self, tensor: torch.Tensor) -> bool:
         """Whether another tensor's storage lies in this buffer."""

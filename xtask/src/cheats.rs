@@ -14,7 +14,10 @@ use crate::repo;
 struct Cheat {
     name: String,
     folder: PathBuf,
-    replaces: String,
+    /// The project, from the repository's root.
+    project: String,
+    /// What the cheat's files replace in the project; nothing where the project itself is judged.
+    replaces: Vec<String>,
     /// The code that must refuse it; `None` when it must pass.
     refused_with: Option<String>,
     /// Seconds for all calls together, where the cheat is about time.
@@ -66,17 +69,18 @@ fn judge_all(wanted: &[&str]) -> Result<usize, String> {
     Ok(wrong)
 }
 
-/// Builds and judges one kernel in a copy of the example; gives the codes of its refusals.
+/// Builds and judges one kernel in a copy of its project; gives the codes of its refusals.
 fn judge(cheat: &Cheat, root: &Path) -> Result<Vec<String>, String> {
     let project = root.join("target/cheats").join(&cheat.name);
     let failed = |error: std::io::Error| format!("{}: {error}", cheat.name);
     if project.exists() {
         fs::remove_dir_all(&project).map_err(failed)?;
     }
-    copy_sources(&root.join("examples/rms-norm"), &project).map_err(failed)?;
-    let place = Path::new(&cheat.replaces);
-    let file = place.file_name().ok_or_else(|| format!("{}: `replaces` names no file", cheat.name))?;
-    fs::copy(cheat.folder.join(file), project.join(place)).map_err(failed)?;
+    copy_sources(&root.join(&cheat.project), &project).map_err(failed)?;
+    for place in cheat.replaces.iter().map(Path::new) {
+        let file = place.file_name().ok_or_else(|| format!("{}: `replaces` names no file", cheat.name))?;
+        fs::copy(cheat.folder.join(file), project.join(place)).map_err(failed)?;
+    }
     let mut command = Command::new(root.join("target/debug/kernelwright"));
     command.args(["verify", "--backend", "cpu", "--fresh", "--message-format", "json"]).arg(&project);
     if let Some(deadline) = &cheat.deadline {
@@ -122,9 +126,23 @@ fn read(folder: PathBuf, text: &str) -> Result<Cheat, String> {
     let wanted =
         |key: &str| value(key).ok_or_else(|| format!("{}/cheat.toml has no `{key}`", folder.display()));
     let honest = value("passes").as_deref() == Some("true");
+    let project = match value("project") {
+        Some(name) => format!("tests/cheats/projects/{name}"),
+        None => "examples/rms-norm".to_owned(),
+    };
+    let replaces = value("replaces").unwrap_or_default();
+    let replaces = replaces
+        .split([',', '[', ']'])
+        .map(|path| path.trim_matches([' ', '"']).to_owned())
+        .filter(|path| !path.is_empty())
+        .collect::<Vec<_>>();
+    if replaces.is_empty() && !honest {
+        return Err(format!("{}/cheat.toml has no `replaces`", folder.display()));
+    }
     Ok(Cheat {
         name: wanted("name")?,
-        replaces: wanted("replaces")?,
+        project,
+        replaces,
         refused_with: if honest { None } else { Some(wanted("refused_with")?) },
         deadline: value("deadline"),
         folder,
@@ -164,8 +182,12 @@ mod tests {
         let cheats = read_all(&repo::root().join("tests/cheats")).unwrap();
         assert!(cheats.iter().any(|cheat| cheat.refused_with.is_none()), "no honest twin");
         for cheat in cheats {
-            let file = Path::new(&cheat.replaces).file_name().unwrap();
-            assert!(cheat.folder.join(file).exists(), "{} has no {}", cheat.name, cheat.replaces);
+            let project = repo::root().join(&cheat.project);
+            for place in &cheat.replaces {
+                let file = Path::new(place).file_name().unwrap();
+                assert!(cheat.folder.join(file).exists(), "{} has no {place}", cheat.name);
+                assert!(project.join(place).exists(), "the project of {} has no {place}", cheat.name);
+            }
         }
     }
 }

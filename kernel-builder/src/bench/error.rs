@@ -5,6 +5,7 @@
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::base::files::FileError;
 use crate::base::process::ProcessError;
 use crate::exit::{self, StageError};
 
@@ -90,12 +91,17 @@ pub enum BenchError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Start(#[from] ProcessError),
+    /// The harness could not be written to a temporary folder.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    File(#[from] FileError),
 }
 
 impl StageError for BenchError {
     fn exit(&self) -> u8 {
         match self {
             Self::Start(ProcessError::Interrupted) => exit::INTERRUPTED,
+            Self::File(error) => error.exit(),
             _ => exit::BENCH,
         }
     }

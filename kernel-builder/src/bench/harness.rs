@@ -13,16 +13,20 @@ use kernel_plan::spec::op::{Case, Device};
 use kernel_plan::units::Dtype;
 use serde::{Deserialize, Serialize};
 
-use crate::base::process::{self, Finished, Limits, ProcessError};
+use crate::base::process::{self, Finished, Limits};
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::compile::artifact::Artifact;
 use crate::toolchain::PythonRuntime;
 
-use super::Options;
 use super::record::SkippedContender;
+use super::{BenchError, Options};
 
-const HARNESS: &str = include_str!("../../harness/bench.py");
+/// The Python that measures, written to a new folder for every run; the first is the entry.
+const HARNESS: [(&str, &str); 2] = [
+    ("bench.py", include_str!("../../harness/bench.py")),
+    ("operands.py", include_str!("../../harness/operands.py")),
+];
 /// Regimes, their warm-up, compiling the reference and a first import of torch from a cold disk, for each case.
 const CASE_ALLOWANCE: Duration = Duration::from_secs(240);
 const OUTPUT: usize = 256 << 20;
@@ -185,11 +189,14 @@ pub(super) fn run(
     python: &PythonRuntime,
     session: &Session,
     on_line: &mut dyn FnMut(Line),
-) -> Result<Finished, ProcessError> {
+) -> Result<Finished, BenchError> {
+    let folder = files::scratch()?;
+    for (name, text) in HARNESS {
+        files::write(&folder.path().join(name), text)?;
+    }
     let line = python
         .command()
-        .arg("-c")
-        .arg(HARNESS)
+        .arg(folder.path().join(HARNESS[0].0).display().to_string())
         .cwd(env::temp_dir())
         // What torch.compile makes is kept, so that a second measurement does not compile again; its worker processes
         // would take processor time from the contenders.
@@ -202,11 +209,11 @@ pub(super) fn run(
     let sampling = Duration::try_from_secs_f64(4.0 * request.budget).unwrap_or(CASE_ALLOWANCE);
     let limits = Limits { output: OUTPUT, ..Limits::wall((sampling + CASE_ALLOWANCE).saturating_mul(cases)) };
     let input = serde_json::to_vec(request).unwrap_or_default();
-    process::converse(&line, limits, &input, &mut |text| {
+    Ok(process::converse(&line, limits, &input, &mut |text| {
         if let Some(line) = parse(text, &request.nonce) {
             on_line(line);
         }
-    })
+    })?)
 }
 
 #[cfg(test)]

@@ -25,6 +25,12 @@ pub struct Measurement {
     pub op: String,
     /// The workload's name in op.toml.
     pub workload: String,
+    /// The workload's share of a score over several; 1 in lines from before it was recorded.
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// Whether the workload is kept from agents and tuners.
+    #[serde(default)]
+    pub held_out: bool,
     /// The dtype of the type variable, `T=bf16,U=f32` when there are several; that of the first output without any.
     pub dtype: String,
     /// `host` (wall clock of calls on the processor), `cold` (one call on the GPU after a flush of its L2 cache) or
@@ -59,6 +65,10 @@ pub struct Measurement {
     pub python: String,
     /// The project's commit, `-dirty` with changes; absent outside a repository.
     pub commit: Option<String>,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// How many times faster the kernel is than one contender.
@@ -178,6 +188,8 @@ pub(super) mod tests {
             variant: "torch-stable-abi211-cu130-x86_64-linux".to_owned(),
             op: "rms_norm".to_owned(),
             workload: "llm-2048x4096".to_owned(),
+            weight: 1.0,
+            held_out: false,
             dtype: "bf16".to_owned(),
             regime: "graph".to_owned(),
             device: "NVIDIA H200".to_owned(),

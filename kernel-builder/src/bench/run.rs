@@ -119,6 +119,8 @@ impl<'a> Run<'a> {
             variant: self.artifact.variant.clone(),
             op: self.op.name.value.to_string(),
             workload: case.workload.to_string(),
+            weight: case.weight,
+            held_out: case.held_out,
             dtype: dtype_of(case),
             regime: regime.regime.clone(),
             device,

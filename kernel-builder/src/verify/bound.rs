@@ -21,6 +21,15 @@
 //!   size for inner products of data of mean zero.
 //!
 //! The inputs of the checks are random, so that the independence that the square root stands on holds.
+//!
+//! A gradient is explained with three changes. It is made of values of the forward pass that were rounded themselves, and
+//! its terms cancel after that, so one more rounding counts, and all of them against `max(|y|, s)`. It is summed over what
+//! the input was broadcast to as well, so those terms are added to `n`. And where its terms cancel, as those of a
+//! normalisation do, no row shows their size; in the second part of the formula, `s` is what the oracle found the
+//! reference to lose in float32 in that row, in units of float32's roundoff, if that is larger.
+//!
+//! What lies beyond the finite range of an 8-bit format is the largest value or not a number in `f8e4m3`, which has no
+//! infinity, and the largest value or an infinity in `f8e5m2`: conversions in CUDA saturate, those in PyTorch do not.
 
 use kernel_plan::units::Dtype;
 
@@ -35,6 +44,31 @@ pub(crate) struct Bound {
     output: Dtype,
     rounding: f64,
     accumulation: f64,
+    /// Whether roundings count against the row's size, too.
+    of_row: bool,
+}
+
+/// How large the values around an element are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Row {
+    /// Root mean square of the exact values.
+    pub size: f64,
+    /// Size of the terms that they are made of.
+    pub terms: f64,
+}
+
+impl From<f64> for Row {
+    fn from(size: f64) -> Self {
+        Self { size, terms: size }
+    }
+}
+
+impl Row {
+    /// Without what is not finite, which would explain any error.
+    fn finite(self) -> Self {
+        let finite = |size: f64| if size.is_finite() { size } else { 0.0 };
+        Self { size: finite(self.size), terms: finite(self.terms) }
+    }
 }
 
 impl Bound {
@@ -42,17 +76,24 @@ impl Bound {
     /// in `accumulate`.
     pub(crate) fn new(output: Dtype, accumulate: Dtype, roundings: u32, terms: u64) -> Self {
         let accumulation = (CONFIDENCE * (terms as f64).sqrt() + ELEMENTWISE) * unit_roundoff(accumulate);
-        Self { output, rounding: f64::from(roundings) * unit_roundoff(output), accumulation }
+        Self { output, rounding: f64::from(roundings) * unit_roundoff(output), accumulation, of_row: false }
     }
 
-    /// The largest absolute error that is explained at an exact value in a row of root mean square `row`.
-    pub(crate) fn at(&self, exact: f64, row: f64) -> f64 {
-        let size = exact.abs();
-        self.rounding * size.max(smallest_normal(self.output)) + self.accumulation * size.max(row)
+    /// The bound for a gradient, of the dtype of its input; `terms` counts those of the forward pass and those that the
+    /// input is broadcast to.
+    pub(crate) fn of_gradient(input: Dtype, accumulate: Dtype, roundings: u32, terms: u64) -> Self {
+        Self { of_row: true, ..Self::new(input, accumulate, roundings.saturating_add(1), terms) }
+    }
+
+    /// The largest absolute error that is explained at an exact value in a row.
+    pub(crate) fn at(&self, exact: f64, row: impl Into<Row>) -> f64 {
+        let (size, row) = (exact.abs(), row.into());
+        let rounded = if self.of_row { size.max(row.size) } else { size };
+        self.rounding * rounded.max(smallest_normal(self.output)) + self.accumulation * size.max(row.terms)
     }
 
     /// Whether an honest result may be too large for its 8 bits; `None` where the output has more, or `exact` is NaN.
-    fn is_beyond_eight_bits(&self, exact: f64, row: f64) -> Option<bool> {
+    fn is_beyond_eight_bits(&self, exact: f64, row: Row) -> Option<bool> {
         // Half a spacing above the largest value, numbers begin to round beyond it.
         let threshold = match self.output {
             Dtype::F8e4m3 => 448.0 + 16.0,
@@ -63,16 +104,16 @@ impl Bound {
         if size.is_infinite() {
             return Some(true);
         }
-        let row = if row.is_finite() { row } else { 0.0 };
         let earlier = (self.rounding - unit_roundoff(self.output)).max(0.0) * size;
-        let before_rounding = size + earlier + self.accumulation * size.max(row);
+        let before_rounding = size + earlier + self.accumulation * size.max(row.terms);
         (!exact.is_nan()).then_some(before_rounding >= threshold)
     }
 
     /// Whether `computed` may stand for `exact`. NaN stands for NaN alone; an infinity stands for itself, and for values
     /// that the format cannot hold. For those the 8-bit formats have two conventions, and both are admitted: PyTorch's
     /// conversion gives an infinity, or NaN where the format has none; CUDA's gives the largest finite value.
-    pub(crate) fn admits(&self, computed: f64, exact: f64, row: f64) -> bool {
+    pub(crate) fn admits(&self, computed: f64, exact: f64, row: impl Into<Row>) -> bool {
+        let row = row.into().finite();
         if let Some(beyond) = self.is_beyond_eight_bits(exact, row) {
             let overflowed = match self.output {
                 Dtype::F8e4m3 => computed.is_nan(),
@@ -89,7 +130,6 @@ impl Bound {
         if exact.is_infinite() {
             return computed == exact;
         }
-        let row = if row.is_finite() { row } else { 0.0 };
         let allowed = self.at(exact, row);
         if computed.is_infinite() {
             return computed.is_sign_positive() == exact.is_sign_positive()
@@ -255,6 +295,16 @@ mod tests {
         assert!(bound.admits(f64::INFINITY, 7e4, 0.0) && !bound.admits(f64::INFINITY, 6e4, 0.0));
         assert!(!bound.admits(f64::NEG_INFINITY, 1e6, 0.0));
         assert!(!bound.admits(f64::NAN, 1e6, 0.0) && !bound.admits(57344.0, 1.0, 0.0));
+    }
+
+    #[test]
+    fn a_gradient_that_cancels_is_off_by_the_size_of_its_row() {
+        let (forward, gradient) =
+            (Bound::new(Dtype::Bf16, Dtype::F32, 1, 64), Bound::of_gradient(Dtype::Bf16, Dtype::F32, 1, 64));
+        assert!(!forward.admits(0.003, 0.0, 1.0));
+        assert!(gradient.admits(0.003, 0.0, 1.0) && !gradient.admits(0.02, 0.0, 1.0));
+        let cancelled = |terms| gradient.admits(4e-6, 3e-6, Row { size: 3e-6, terms });
+        assert!(cancelled(1.0) && !cancelled(3e-6));
     }
 
     #[test]

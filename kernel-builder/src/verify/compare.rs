@@ -1,13 +1,12 @@
-//! Reads a dump and says what is wrong with it.
+//! Compares a dump with what was passed and what is expected, and says what is wrong with it.
 //!
-//! Owns: the layout of dumps, the order of precedence among findings of one trial, element decoding.
+//! Owns: the order of precedence among findings of one trial, how elements are compared.
 //! Never: starts a process.
 
-use half::{bf16, f16};
-use kernel_plan::units::Dtype;
-
-use super::bound::Bound;
-use super::schedule::{Form, GUARD, ScheduledCase, TensorSpec, Trial};
+use super::bound::{Bound, Row};
+use super::decode::decode;
+use super::dump::{Dump, Guarded, Placed};
+use super::schedule::{ScheduledCase, TensorSpec, Trial};
 
 /// What is wrong with the dump of one trial.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,9 +15,11 @@ pub(crate) enum Fault {
     Truncated { length: usize, expected: usize },
     /// A byte outside of a tensor was written.
     Guard { tensor: String, bytes_away: usize, after: bool },
+    /// A byte between the elements of a tensor that is not dense was written, so far from its start.
+    Gap { tensor: String, byte: usize },
     /// An input is not as it was.
     InputChanged { tensor: String, element: Element, was: f64 },
-    /// An element still holds the poison.
+    /// An element still holds the poison, or, in an input that must be overwritten, what was there before.
     Unwritten { tensor: String, element: Element, count: usize },
     /// An element is further from the exact value than rounding explains.
     Wrong { tensor: String, element: Element, exact: f64, allowed: f64, count: usize, elements: usize },
@@ -44,63 +45,11 @@ pub(crate) struct Agreement {
     pub outputs: Vec<u8>,
 }
 
-/// The parts of a dump.
-pub(crate) struct Dump<'a> {
-    inputs: Vec<Guarded<'a>>,
-    outputs: Vec<Guarded<'a>>,
-}
-
-struct Guarded<'a> {
-    front: &'a [u8],
-    payload: &'a [u8],
-    back: &'a [u8],
-}
-
-impl<'a> Dump<'a> {
-    /// Cuts a dump into its tensors; the expected length when it has another.
-    pub(crate) fn cut(bytes: &'a [u8], case: &ScheduledCase, trial: &Trial) -> Result<Self, Fault> {
-        let parts = |guarded: bool, tensors: &[TensorSpec]| -> Vec<[usize; 3]> {
-            let part = |tensor: &TensorSpec| {
-                let shift = trial.shift * tensor.dtype.size_bytes();
-                if guarded { [GUARD + shift, tensor.bytes(), GUARD] } else { [0, tensor.bytes(), 0] }
-            };
-            tensors.iter().map(part).collect()
-        };
-        let inputs = parts(true, &case.inputs);
-        let outputs = parts(trial.form == Form::Out, &case.outputs);
-        let expected = inputs.iter().chain(&outputs).flatten().sum();
-        if bytes.len() != expected {
-            return Err(Fault::Truncated { length: bytes.len(), expected });
-        }
-        let mut rest = bytes;
-        let mut take = |lengths: Vec<[usize; 3]>| -> Vec<Guarded<'a>> {
-            let mut next = |length| {
-                let (taken, left) = rest.split_at(length);
-                rest = left;
-                taken
-            };
-            lengths
-                .into_iter()
-                .map(|[front, payload, back]| Guarded {
-                    front: next(front),
-                    payload: next(payload),
-                    back: next(back),
-                })
-                .collect()
-        };
-        Ok(Self { inputs: take(inputs), outputs: take(outputs) })
-    }
-
-    /// The outputs' bytes, one after the other.
-    pub(crate) fn outputs(&self) -> Vec<u8> {
-        self.outputs.iter().flat_map(|output| output.payload.iter().copied()).collect()
-    }
-}
-
 /// The first fault of a dump, the gravest kind first: guards, inputs, then values.
 ///
-/// `inputs` are the bytes that were passed, `expected` the exact outputs, one after the other. Outputs that equal
-/// `agreed`, which was examined before with the same expectation, are not examined again.
+/// `inputs` are the bytes that were passed, `expected` the exact results, one after the other: outputs, or gradients in a
+/// trial of those, and after all gradients the size of the terms of each. Results that equal `agreed`, which was examined before with the same expectation, are not examined
+/// again.
 pub(crate) fn examine(
     dump: &Dump<'_>,
     case: &ScheduledCase,
@@ -110,25 +59,36 @@ pub(crate) fn examine(
     bounds: &[Bound],
     agreed: Option<&[u8]>,
 ) -> Result<Agreement, Fault> {
-    let tensors = || case.inputs.iter().zip(&dump.inputs).chain(case.outputs.iter().zip(&dump.outputs));
-    for (tensor, guarded) in tensors() {
+    for (tensor, guarded) in dump.tensors() {
         guards(tensor, guarded, trial.poison)?;
     }
     let mut rest = inputs;
-    for (tensor, guarded) in case.inputs.iter().zip(&dump.inputs) {
+    let mut passed = Vec::new();
+    for (place, (tensor, guarded)) in dump.inputs().iter().enumerate() {
         let (before, left) = rest.split_at(tensor.bytes());
         rest = left;
-        unchanged(tensor, before, guarded.payload)?;
+        passed.push(before);
+        if !case.overwrites(place) {
+            unchanged(tensor, before, &guarded.payload)?;
+        }
     }
-    let mut agreement = Agreement { outputs: dump.outputs(), ..Agreement::default() };
+    let mut agreement = Agreement { outputs: dump.result_bytes(), ..Agreement::default() };
     if agreed.is_some_and(|agreed| agreed == agreement.outputs) {
         return Ok(agreement);
     }
-    let mut rest = expected;
-    for ((tensor, guarded), bound) in case.outputs.iter().zip(&dump.outputs).zip(bounds) {
+    let results = dump.results();
+    let elements = results.iter().map(|(tensor, _)| tensor.elements()).sum();
+    let (mut rest, mut rest_of_terms) = expected.split_at(elements);
+    for ((tensor, placed), bound) in results.into_iter().zip(bounds) {
         let (exact, left) = rest.split_at(tensor.elements());
         rest = left;
-        values(tensor, guarded.payload, exact, bound, trial.poison, &mut agreement)?;
+        let (terms, left) = rest_of_terms.split_at(tensor.elements().min(rest_of_terms.len()));
+        rest_of_terms = left;
+        let stale = match placed {
+            Placed::Over(place, _) => Stale::Before(passed[place]),
+            Placed::Own(_) => Stale::Poison(trial.poison),
+        };
+        values(tensor, placed.payload(), (exact, terms), bound, stale, &mut agreement)?;
     }
     Ok(agreement)
 }
@@ -147,9 +107,7 @@ pub(crate) fn share_of_bound(
             let size = root_mean_square(values);
             for (column, exact) in values.iter().enumerate() {
                 let computed = decode(tensor.dtype, bytes, row * row_length + column);
-                if exact.is_finite() && computed.is_finite() {
-                    largest = largest.max(share(computed, *exact, bound, size));
-                }
+                largest = largest.max(share(computed, *exact, bound, size).unwrap_or(0.0));
             }
         }
         bytes = &bytes[tensor.bytes()..];
@@ -164,9 +122,31 @@ fn guards(tensor: &TensorSpec, guarded: &Guarded<'_>, poison: u8) -> Result<(), 
     if let Some(place) = guarded.front.iter().rposition(written) {
         return Err(fault(guarded.front.len() - place, false));
     }
-    match guarded.back.iter().position(written) {
-        Some(place) => Err(fault(place + 1, true)),
+    if let Some(place) = guarded.back.iter().position(written) {
+        return Err(fault(place + 1, true));
+    }
+    match guarded.gap {
+        Some(byte) => Err(Fault::Gap { tensor: tensor.name.clone(), byte }),
         None => Ok(()),
+    }
+}
+
+/// What an element holds that nobody wrote.
+#[derive(Clone, Copy)]
+enum Stale<'a> {
+    /// This byte, over and over.
+    Poison(u8),
+    /// The input's own bytes.
+    Before(&'a [u8]),
+}
+
+impl Stale<'_> {
+    fn is(self, payload: &[u8], place: usize, size: usize) -> bool {
+        let element = &payload[place * size..][..size];
+        match self {
+            Self::Poison(poison) => element.iter().all(|byte| *byte == poison),
+            Self::Before(before) => element == &before[place * size..][..size],
+        }
     }
 }
 
@@ -186,36 +166,42 @@ fn unchanged(tensor: &TensorSpec, before: &[u8], after: &[u8]) -> Result<(), Fau
 fn values(
     tensor: &TensorSpec,
     payload: &[u8],
-    exact: &[f64],
+    (exact, terms): (&[f64], &[f64]),
     bound: &Bound,
-    poison: u8,
+    stale: Stale<'_>,
     agreement: &mut Agreement,
 ) -> Result<(), Fault> {
-    let size = tensor.dtype.size_bytes();
+    let bytes = tensor.dtype.size_bytes();
     let row_length = row_length(tensor);
     let (mut wrong, mut unwritten) = ((0, None), (0, None));
-    for (row, values) in exact.chunks(row_length).enumerate() {
-        let row_size = root_mean_square(values);
+    for (number, values) in exact.chunks(row_length).enumerate() {
+        let size = root_mean_square(values);
+        let terms = terms.iter().skip(number * row_length).take(values.len());
+        let row = Row { size, terms: terms.copied().fold(size, f64::max) };
         for (column, exact) in values.iter().enumerate() {
-            let place = row * row_length + column;
+            let place = number * row_length + column;
             let computed = decode(tensor.dtype, payload, place);
-            if bound.admits(computed, *exact, row_size) {
-                if exact.is_finite() && computed.is_finite() {
-                    agreement.of_bound = agreement.of_bound.max(share(computed, *exact, bound, row_size));
-                    let scale = exact.abs().max(row_size);
+            if bound.admits(computed, *exact, row) {
+                if let Some(share) = share(computed, *exact, bound, row) {
+                    agreement.of_bound = agreement.of_bound.max(share);
+                    let scale = exact.abs().max(size);
                     if scale > 0.0 {
                         agreement.relative = agreement.relative.max((computed - exact).abs() / scale);
                     }
                 }
                 continue;
             }
-            let poisoned = payload[place * size..][..size].iter().all(|byte| *byte == poison);
-            let found = if poisoned { &mut unwritten } else { &mut wrong };
+            let found = if stale.is(payload, place, bytes) { &mut unwritten } else { &mut wrong };
             found.0 += 1;
-            found.1.get_or_insert((place, computed, *exact, bound.at(*exact, row_size)));
+            found.1.get_or_insert((place, computed, *exact, bound.at(*exact, row)));
         }
     }
     let element = |place, value| Element { index: index_of(tensor, place), value };
+    if let (Stale::Before(_), (1.., _)) = (stale, &wrong) {
+        // An element that was written may happen to hold its old value; what is wrong is the arithmetic.
+        wrong.0 += unwritten.0;
+        unwritten = (0, None);
+    }
     match (wrong, unwritten) {
         (_, (count, Some((place, computed, ..)))) => {
             Err(Fault::Unwritten { tensor: tensor.name.clone(), element: element(place, computed), count })
@@ -232,9 +218,12 @@ fn values(
     }
 }
 
-fn share(computed: f64, exact: f64, bound: &Bound, row_size: f64) -> f64 {
-    let (error, allowed) = ((computed - exact).abs(), bound.at(exact, row_size));
-    if error == 0.0 { 0.0 } else { error / allowed }
+/// An error as a share of the bound; `None` for what is not finite, or stands for a value beyond its format's range.
+fn share(computed: f64, exact: f64, bound: &Bound, row: impl Into<Row>) -> Option<f64> {
+    let row = row.into();
+    let (error, allowed) = ((computed - exact).abs(), bound.at(exact, row));
+    let comparable = error.is_finite() && (error <= allowed || !bound.admits(computed, exact, row));
+    comparable.then_some(if error == 0.0 { 0.0 } else { error / allowed })
 }
 
 /// The length of the last dimension; everything is one row where there is none.
@@ -262,75 +251,16 @@ fn index_of(tensor: &TensorSpec, place: usize) -> Vec<u64> {
     index
 }
 
-/// Element `place` of little-endian data, as float64; integers of 64 bits lose what float64 cannot hold.
-pub(crate) fn decode(dtype: Dtype, bytes: &[u8], place: usize) -> f64 {
-    fn at<const N: usize>(bytes: &[u8], place: usize) -> [u8; N] {
-        let mut element = [0; N];
-        element.copy_from_slice(&bytes[place * N..][..N]);
-        element
-    }
-    match dtype {
-        Dtype::Bf16 => bf16::from_le_bytes(at(bytes, place)).to_f64(),
-        Dtype::F16 => f16::from_le_bytes(at(bytes, place)).to_f64(),
-        Dtype::F32 => f64::from(f32::from_le_bytes(at(bytes, place))),
-        Dtype::F64 => f64::from_le_bytes(at(bytes, place)),
-        Dtype::F8e4m3 => eight_bits(u8::from_le_bytes(at(bytes, place)), 3),
-        Dtype::F8e5m2 => eight_bits(u8::from_le_bytes(at(bytes, place)), 2),
-        Dtype::I8 => f64::from(i8::from_le_bytes(at(bytes, place))),
-        Dtype::I16 => f64::from(i16::from_le_bytes(at(bytes, place))),
-        Dtype::I32 => f64::from(i32::from_le_bytes(at(bytes, place))),
-        Dtype::I64 => i64::from_le_bytes(at(bytes, place)) as f64,
-        Dtype::Bool => f64::from(u8::from_le_bytes(at(bytes, place))),
-    }
-}
-
-/// A floating-point number of 8 bits, `mantissa` of them mantissa: E5M2 is as IEEE's formats are, E4M3 has no infinity
-/// and one NaN (OCP 8-bit Floating Point Specification, 2023, table 1).
-fn eight_bits(bits: u8, mantissa: u32) -> f64 {
-    let exponents = (1 << (7 - mantissa)) - 1;
-    let exponent = i32::from(bits & 0x7f) >> mantissa;
-    let fraction = i32::from(bits) & ((1 << mantissa) - 1);
-    let bias = exponents / 2;
-    let size = match (exponent, fraction) {
-        (top, 0) if top == exponents && mantissa == 2 => f64::INFINITY,
-        (top, _) if top == exponents && mantissa == 2 => f64::NAN,
-        (top, 7) if top == exponents && mantissa == 3 => f64::NAN,
-        (0, fraction) => f64::from(fraction) * 2f64.powi(1 - bias - mantissa as i32),
-        (exponent, fraction) => {
-            f64::from(fraction + (1 << mantissa)) * 2f64.powi(exponent - bias - mantissa as i32)
-        }
-    };
-    if bits & 0x80 == 0 { size } else { -size }
-}
-
-/// Float64 values of a file.
-pub(crate) fn doubles(bytes: &[u8]) -> Vec<f64> {
-    (0..bytes.len() / 8).map(|place| decode(Dtype::F64, bytes, place)).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::schedule::{InputSet, Purpose};
+    use kernel_plan::units::Dtype;
+
+    use super::super::schedule::{Form, GUARD, InputSet, Purpose};
     use super::*;
 
-    #[test]
-    fn numbers_of_eight_bits() {
-        // 0.5, the largest, the smallest, minus one, what lies beyond.
-        for (bits, number) in [(0x30, 0.5), (0x7e, 448.0), (0x01, 2f64.powi(-9)), (0xb8, -1.0), (0x78, 256.0)]
-        {
-            assert_eq!(decode(Dtype::F8e4m3, &[bits], 0), number, "{bits:#x}");
-        }
-        assert!(decode(Dtype::F8e4m3, &[0x7f], 0).is_nan() && decode(Dtype::F8e4m3, &[0xff], 0).is_nan());
-        for (bits, number) in
-            [(0x38, 0.5), (0x7b, 57344.0), (0x01, 2f64.powi(-16)), (0xbc, -1.0), (0x7c, f64::INFINITY)]
-        {
-            assert_eq!(decode(Dtype::F8e5m2, &[bits], 0), number, "{bits:#x}");
-        }
-        assert!(decode(Dtype::F8e5m2, &[0x7d], 0).is_nan() && decode(Dtype::F8e5m2, &[0xff], 0).is_nan());
-    }
-
     fn tensor(name: &str, shape: &[u64]) -> TensorSpec {
-        TensorSpec { name: name.to_owned(), shape: shape.to_vec(), dtype: Dtype::F32 }
+        let (name, shape) = (name.to_owned(), shape.to_vec());
+        TensorSpec { name, shape, dtype: Dtype::F32, omitted: false, inplace: None }
     }
 
     fn case() -> ScheduledCase {
@@ -339,6 +269,8 @@ mod tests {
             place: 0,
             inputs: vec![tensor("x", &[2, 2])],
             outputs: vec![tensor("y", &[2, 2])],
+            gradients: vec![],
+            held_out: false,
             sets: vec![InputSet::default()],
             trials: vec![],
         }
@@ -353,6 +285,7 @@ mod tests {
             poison: 0xff,
             arena: "main",
             shift: 1,
+            strides: std::collections::BTreeMap::new(),
             calls: 1,
         }
     }
@@ -410,6 +343,52 @@ mod tests {
         let wrong =
             check(|dump| dump[output..output + 4].copy_from_slice(&1.1f32.to_le_bytes())).unwrap_err();
         assert!(matches!(wrong, Fault::Wrong { exact: 1.0, count: 1, elements: 4, .. }), "{wrong:?}");
+    }
+
+    /// The verdict over a dump of `x += x`, where `x` (with strides or not) ends as `after`.
+    fn check_in_place(strides: &[u64], region: &[f32]) -> Result<Agreement, Fault> {
+        let mut case = case();
+        // An optional input that was not passed takes no room, and the output none of its own.
+        case.inputs.insert(0, TensorSpec { omitted: true, ..tensor("bias", &[2]) });
+        case.outputs[0].inplace = Some(1);
+        let mut trial = Trial { poison: 0x5a, form: Form::Functional, ..trial() };
+        if !strides.is_empty() {
+            trial.strides.insert(1, strides.to_vec());
+        }
+        let dumped = [vec![0x5a; GUARD + 4], bytes(region), vec![0x5a; GUARD]].concat();
+        let dump = Dump::cut(&dumped, &case, &trial)?;
+        let exact: Vec<f64> = INPUT.iter().map(|value| f64::from(*value) * 2.0).collect();
+        let bound = [Bound::new(Dtype::F32, Dtype::F32, 1, 2)];
+        examine(&dump, &case, &trial, &bytes(&INPUT), &exact, &bound, None)
+    }
+
+    #[test]
+    fn an_output_in_place_lies_where_its_input_lay() {
+        let agreement = check_in_place(&[], &[2.0, 4.0, 6.0, 8.0]).unwrap();
+        assert_eq!(agreement.outputs, bytes(&[2.0, 4.0, 6.0, 8.0]));
+        let fault = check_in_place(&[], &INPUT).unwrap_err();
+        assert!(matches!(fault, Fault::Unwritten { count: 4, .. }), "{fault:?}");
+        // One element is wrong, so the others were not forgotten.
+        let fault = check_in_place(&[], &[1.0, 4.5, 6.0, 8.0]).unwrap_err();
+        assert!(matches!(fault, Fault::Wrong { count: 2, exact: 4.0, .. }), "{fault:?}");
+    }
+
+    #[test]
+    fn gaps_between_elements_are_guarded() {
+        let gap = f32::from_le_bytes([0x5a; 4]);
+        let columns = [2.0, 6.0, gap, 4.0, 8.0];
+        assert!(check_in_place(&[1, 3], &columns).is_ok());
+        let fault = check_in_place(&[1, 3], &[2.0, 6.0, 0.0, 4.0, 8.0]).unwrap_err();
+        assert_eq!(fault, Fault::Gap { tensor: "x".to_owned(), byte: 8 });
+    }
+
+    #[test]
+    fn what_is_beyond_the_range_has_no_error() {
+        let bound = Bound::new(Dtype::F8e4m3, Dtype::F32, 1, 1);
+        assert_eq!(share(448.0, 1000.0, &bound, 1000.0), None);
+        assert_eq!(share(f64::NAN, 1000.0, &bound, 1000.0), None);
+        let wrong = share(300.0, 1000.0, &bound, 1000.0).unwrap();
+        assert!(wrong > 1.0 && share(1.0, 1.0, &bound, 1.0) == Some(0.0), "{wrong}");
     }
 
     #[test]

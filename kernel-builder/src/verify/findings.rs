@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::checks::results::Run;
 use super::compare::{Agreement, Element, Fault};
 use super::evidence::{CheckResult, Outcome};
-use super::schedule::{ScheduledCase, Trial};
+use super::schedule::{Form, ScheduledCase, Trial};
 use crate::base::process::Ending;
 
 /// The checks that one run of the candidate decides: name, and the codes that it is refused with.
@@ -31,7 +31,11 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("numerics", &["verify::numerics"]),
     ("sensitivity", &["verify::insensitive"]),
     ("fresh results", &["verify::fresh", "verify::replayed"]),
+    (GRADIENT, &["verify::gradient"]),
 ];
+
+/// The check that is made only where op.toml has `[gradient]`.
+const GRADIENT: &str = "gradient";
 
 /// One thing that is wrong.
 #[derive(Debug, Clone)]
@@ -58,13 +62,22 @@ pub(crate) struct Summary {
     pub of_bound: f64,
     pub of_bound_case: String,
     pub relative: f64,
-    pub eager_of_bound: f64,
+    pub gradient_of_bound: f64,
+    pub held_out: usize,
+    /// `None` where PyTorch has no result in the real dtype.
+    pub eager_of_bound: Option<f64>,
+    /// Why not.
+    pub no_eager: Option<String>,
     /// The first case whose outputs differ between two calls with the same inputs.
     pub nondeterministic: Option<String>,
 }
 
 impl Summary {
-    pub(crate) fn note_error(&mut self, case: &str, agreement: &Agreement) {
+    pub(crate) fn note_error(&mut self, case: &str, form: Form, agreement: &Agreement) {
+        if form == Form::Gradient {
+            self.gradient_of_bound = self.gradient_of_bound.max(agreement.of_bound);
+            return;
+        }
         if agreement.of_bound > self.of_bound {
             self.of_bound = agreement.of_bound;
             self.of_bound_case = case.to_owned();
@@ -87,6 +100,7 @@ impl Finding {
         } else {
             format!("the call {text}")
         };
+        let code = if trial.form == Form::Gradient { "verify::gradient" } else { code };
         Self::new(case, trial, code, &text, facts)
     }
 
@@ -111,8 +125,11 @@ impl Finding {
         spec: &Case,
     ) -> Self {
         let dtype = |name: &str| {
-            let tensors = case.inputs.iter().chain(&case.outputs);
-            tensors
+            let gradients = case.gradients.iter().map(|gradient| &gradient.tensor);
+            case.inputs
+                .iter()
+                .chain(&case.outputs)
+                .chain(gradients)
                 .filter(|tensor| tensor.name == name)
                 .map(|tensor| tensor.dtype.as_str())
                 .next()
@@ -129,6 +146,13 @@ impl Finding {
                 let side = if *after { "after the end of" } else { "before the start of" };
                 let text = format!("memory {bytes_away} bytes {side} `{tensor}` was written");
                 let facts = with(json!({ "tensor": tensor, "bytes_away": bytes_away, "after": after }));
+                Self::new(case, trial, "verify::guard", &text, facts)
+            }
+            Fault::Gap { tensor, byte } => {
+                let text = format!(
+                    "memory between the elements of `{tensor}` was written, {byte} bytes from its start"
+                );
+                let facts = with(json!({ "tensor": tensor, "byte": byte }));
                 Self::new(case, trial, "verify::guard", &text, facts)
             }
             Fault::InputChanged { tensor, element, was } => {
@@ -161,6 +185,9 @@ impl Finding {
                     "tensor": tensor, "dtype": dtype(tensor), "index": element.index, "count": count,
                     "got": number(element.value), "expected": number(*exact), "bound": number(*allowed),
                 }));
+                if trial.form == Form::Gradient {
+                    return Self::new(case, trial, "verify::gradient", &text, facts);
+                }
                 let history = if same_as.is_some() { "verify::replayed" } else { "verify::fresh" };
                 let finding = Self::new(case, trial, "verify::numerics", &text, facts);
                 let set = &case.sets[trial.set];
@@ -216,8 +243,10 @@ pub(crate) fn results(
     // Stable: of findings in one trial, the one found first stays first.
     found.sort_by_key(|finding| finding.trial);
     let complete = run.ended.done;
+    let differentiates = schedule.iter().any(|case| !case.gradients.is_empty());
     let mut results: Vec<(usize, CheckResult)> = GROUPS
         .iter()
+        .filter(|(name, _)| *name != GRADIENT || differentiates)
         .map(|(name, codes)| {
             let mut own = found.iter().filter(|finding| codes.contains(&finding.code));
             let Some(first) = own.next() else {
@@ -273,13 +302,27 @@ fn ending(schedule: &[ScheduledCase], run: &Run, trials: usize) -> Option<Findin
 
 fn passed(name: &str, summary: &Summary) -> String {
     match name {
-        "calls" => format!("{} calls in {} cases", summary.calls, summary.cases),
-        "numerics" => format!(
-            "largest error {:.2} of the bound (PyTorch eager: {:.2})",
-            summary.of_bound, summary.eager_of_bound
-        ),
+        "calls" => {
+            let held_out = match summary.held_out {
+                0 => String::new(),
+                count => format!(", {count} of them held out"),
+            };
+            format!("{} calls in {} cases{held_out}", summary.calls, summary.cases)
+        }
+        "numerics" => {
+            let eager = match (summary.eager_of_bound, &summary.no_eager) {
+                (Some(share), None) => format!(" (PyTorch eager: {share:.2})"),
+                (Some(share), Some(reason)) => {
+                    format!(" (PyTorch eager, where it runs: {share:.2}; else {reason})")
+                }
+                (None, Some(reason)) => format!(" (no PyTorch eager: {reason})"),
+                (None, None) => String::new(),
+            };
+            format!("largest error {:.2} of the bound{eager}", summary.of_bound)
+        }
+        GRADIENT => format!("largest error {:.2} of the bound", summary.gradient_of_bound),
         "guard bands" => "nothing outside of the tensors was written".to_owned(),
-        "inputs unchanged" => "no input was written".to_owned(),
+        "inputs unchanged" => "no input was written that is not an output".to_owned(),
         "outputs written" => "every element was written, over two poisons".to_owned(),
         "sensitivity" => "outputs follow every changed element and scalar".to_owned(),
         _ => "new values, new addresses and many calls give new results".to_owned(),
@@ -288,11 +331,14 @@ fn passed(name: &str, summary: &Summary) -> String {
 
 fn facts(name: &str, summary: &Summary) -> Value {
     match name {
-        "calls" => json!({ "cases": summary.cases, "calls": summary.calls, "seed": summary.seed }),
+        "calls" => json!({
+            "cases": summary.cases, "calls": summary.calls, "held_out": summary.held_out, "seed": summary.seed,
+        }),
         "numerics" => json!({
             "of_bound": summary.of_bound, "workload": summary.of_bound_case, "relative": summary.relative,
-            "eager_of_bound": summary.eager_of_bound,
+            "eager_of_bound": summary.eager_of_bound, "no_eager": summary.no_eager,
         }),
+        GRADIENT => json!({ "of_bound": summary.gradient_of_bound }),
         _ => json!({}),
     }
 }

@@ -21,6 +21,8 @@ mod channel;
 mod checks;
 mod compare;
 mod cubin;
+mod decode;
+mod dump;
 mod elf;
 mod error;
 mod evidence;

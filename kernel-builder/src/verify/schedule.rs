@@ -3,7 +3,10 @@
 //! Owns: the choice of value distributions, poison patterns, buffers and repetitions. Pure.
 //! Never: runs anything; the harness follows the schedule, the judge reads the results by it.
 
-use kernel_plan::spec::op::{Case, CaseTensor, ScalarValue};
+use std::collections::BTreeMap;
+
+use kernel_plan::spec::OpSpec;
+use kernel_plan::spec::op::{Case, CaseTensor, Scalar, ScalarValue};
 use kernel_plan::units::Dtype;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -12,7 +15,7 @@ use serde_json::{Map, Value};
 pub(crate) const GUARD: usize = 16 << 10;
 /// NaN in every floating-point format.
 const POISON_NAN: u8 = 0xff;
-/// A finite number in every floating-point format: 203.25 in f16, 1.5e16 in bf16 and f32.
+/// A finite number in every floating-point format: 203.25 in f16, 1.5e16 in bf16 and f32, 20 in f8e4m3, 192 in f8e5m2.
 const POISON_FINITE: u8 = 0x5a;
 /// Cases up to this many bytes of inputs and outputs get every trial; larger ones those that large data can fail.
 const THOROUGH: u64 = 3 << 20;
@@ -28,9 +31,26 @@ pub(crate) struct ScheduledCase {
     pub place: usize,
     pub inputs: Vec<TensorSpec>,
     pub outputs: Vec<TensorSpec>,
+    /// The gradients that are judged, in the order of inputs; empty where none are.
+    pub gradients: Vec<GradientSpec>,
+    /// Whether agents do not see the workload; nobody but the summary asks.
+    #[serde(skip)]
+    pub held_out: bool,
     /// What is passed; trials name one by its place.
     pub sets: Vec<InputSet>,
     pub trials: Vec<Trial>,
+}
+
+impl ScheduledCase {
+    /// The outputs that are returned, or written where the caller says: those that overwrite no input.
+    pub(crate) fn returned(&self) -> impl Iterator<Item = &TensorSpec> {
+        self.outputs.iter().filter(|output| output.inplace.is_none())
+    }
+
+    /// Whether an output overwrites the input of this place.
+    pub(crate) fn overwrites(&self, place: usize) -> bool {
+        self.outputs.iter().any(|output| output.inplace == Some(place))
+    }
 }
 
 /// A tensor as the harness reads it.
@@ -40,19 +60,77 @@ pub(crate) struct TensorSpec {
     pub shape: Vec<u64>,
     #[serde(serialize_with = "as_text")]
     pub dtype: Dtype,
+    /// For an input: `None` is passed for it.
+    pub omitted: bool,
+    /// For an output: the place of the input that it overwrites.
+    pub inplace: Option<usize>,
+}
+
+/// The gradient with respect to one input.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct GradientSpec {
+    /// Named as PyTorch names it, `weight.grad`; shape and dtype are those of the input.
+    pub tensor: TensorSpec,
+    /// The input's place.
+    pub of: usize,
 }
 
 impl TensorSpec {
-    pub(crate) fn of(tensor: &CaseTensor) -> Self {
-        Self { name: tensor.name.to_string(), shape: tensor.shape.clone(), dtype: tensor.dtype }
+    fn of(tensor: &CaseTensor, inputs: &[CaseTensor]) -> Self {
+        let overwritten = tensor.inplace.as_ref();
+        Self {
+            name: tensor.name.to_string(),
+            shape: tensor.shape.clone(),
+            dtype: tensor.dtype,
+            omitted: tensor.omitted,
+            inplace: overwritten.and_then(|name| inputs.iter().position(|input| input.name == *name)),
+        }
     }
 
     pub(crate) fn elements(&self) -> usize {
-        self.shape.iter().product::<u64>() as usize
+        if self.omitted { 0 } else { self.shape.iter().product::<u64>() as usize }
     }
 
     pub(crate) fn bytes(&self) -> usize {
         self.elements() * self.dtype.size_bytes()
+    }
+
+    /// Bytes from the first element to the end of the last; `strides` counts elements, and is absent where it is dense.
+    pub(crate) fn region(&self, strides: Option<&[u64]>) -> usize {
+        match strides {
+            Some(strides) if self.elements() > 0 => {
+                let steps = self.shape.iter().zip(strides).map(|(length, stride)| (length - 1) * stride);
+                (steps.sum::<u64>() as usize + 1) * self.dtype.size_bytes()
+            }
+            _ => self.bytes(),
+        }
+    }
+
+    /// Strides of a tensor with gaps everywhere: no two neighbors touch.
+    fn spread(&self) -> Vec<u64> {
+        let mut step = 2;
+        self.strides_with(|length| {
+            let stride = step;
+            step = step * length.max(1) + 3;
+            stride
+        })
+    }
+
+    /// Strides of the dense tensor whose axes lie in reverse order in memory.
+    fn reversed(&self) -> Vec<u64> {
+        let mut step = 1;
+        let strides = self.shape.iter().map(|length| {
+            let stride = step;
+            step *= length.max(&1);
+            stride
+        });
+        strides.collect()
+    }
+
+    fn strides_with(&self, next: impl FnMut(u64) -> u64) -> Vec<u64> {
+        let mut strides: Vec<_> = self.shape.iter().rev().copied().map(next).collect();
+        strides.reverse();
+        strides
     }
 }
 
@@ -77,6 +155,8 @@ pub(crate) struct InputSet {
     pub scalars: Map<String, Value>,
     /// Whether PyTorch's own result in the real dtype is wanted for comparison.
     pub baseline: bool,
+    /// Whether gradients at these values are wanted.
+    pub gradient: bool,
 }
 
 /// One call (or several) of the candidate, and the dump that follows it.
@@ -87,7 +167,6 @@ pub(crate) struct Trial {
     pub purpose: Purpose,
     /// Place in the case's sets.
     pub set: usize,
-    /// `out`: into given tensors; `functional`: returned.
     pub form: Form,
     /// The byte that fills guards and outputs.
     pub poison: u8,
@@ -95,6 +174,8 @@ pub(crate) struct Trial {
     pub arena: &'static str,
     /// Elements by which every tensor is moved off the allocation's alignment.
     pub shift: usize,
+    /// Strides in elements, by the place of the input, of inputs that are not dense.
+    pub strides: BTreeMap<usize, Vec<u64>>,
     /// Calls before the dump; inputs and poison are renewed before the first and the last.
     pub calls: u32,
 }
@@ -103,8 +184,12 @@ pub(crate) struct Trial {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Form {
+    /// Into given tensors.
     Out,
+    /// Returned.
     Functional,
+    /// Returned, and differentiated.
+    Gradient,
 }
 
 /// What a trial is for, in the words of its refusal.
@@ -127,10 +212,14 @@ pub(crate) enum Purpose {
     Zeros,
     /// Tensors that are aligned to their element only.
     Offset,
+    /// Inputs whose neighbors do not lie beside each other.
+    Strided,
     /// Other addresses.
     Rotate,
     /// The last of many calls.
     Repeat,
+    /// The backward pass.
+    Gradient,
 }
 
 impl Purpose {
@@ -145,32 +234,68 @@ impl Purpose {
             Self::Magnitude => "values of another magnitude",
             Self::Zeros => "mostly zeros",
             Self::Offset => "tensors at odd addresses",
+            Self::Strided => "inputs with strides",
             Self::Rotate => "new addresses",
             Self::Repeat => "many calls in a row",
+            Self::Gradient => "the backward pass",
         }
     }
 }
 
 /// The schedule of every case, trials numbered through.
-pub(crate) fn schedule(cases: &[Case], takes_out: bool) -> Vec<ScheduledCase> {
+pub(crate) fn schedule(op: &OpSpec, cases: &[Case]) -> Vec<ScheduledCase> {
     let mut next = 0;
-    cases.iter().enumerate().map(|(place, case)| scheduled(place, case, takes_out, &mut next)).collect()
+    cases.iter().enumerate().map(|(place, case)| scheduled(op, place, case, &mut next)).collect()
 }
 
-fn scheduled(place: usize, case: &Case, takes_out: bool, next: &mut usize) -> ScheduledCase {
-    let tensors = |side: &[CaseTensor]| side.iter().map(TensorSpec::of).collect::<Vec<_>>();
+/// Why gradients of an operation that has them are not judged, if so.
+pub(crate) fn gradient_unjudged(op: &OpSpec) -> Option<&'static str> {
+    let overwrites = op.outputs.iter().any(|output| output.inplace.is_some());
+    (op.gradient.is_some() && overwrites)
+        .then_some("this version does not judge gradients of an operation that overwrites an input")
+}
+
+/// The gradients of a case that are judged.
+fn gradients(op: &OpSpec, inputs: &[TensorSpec]) -> Vec<GradientSpec> {
+    let Some(gradient) = op.gradient.as_ref().filter(|_| gradient_unjudged(op).is_none()) else {
+        return vec![];
+    };
+    let of = |name: &str| {
+        let of = inputs.iter().position(|input| input.name == name && !input.omitted)?;
+        let tensor = TensorSpec { name: format!("{name}.grad"), ..inputs[of].clone() };
+        Some(GradientSpec { tensor, of })
+    };
+    gradient.inputs.iter().filter_map(|name| of(name.value.as_str())).collect()
+}
+
+fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> ScheduledCase {
+    let tensors = |side: &[CaseTensor]| {
+        side.iter().map(|tensor| TensorSpec::of(tensor, &case.inputs)).collect::<Vec<_>>()
+    };
     let (inputs, outputs) = (tensors(&case.inputs), tensors(&case.outputs));
+    let gradients = gradients(op, &inputs);
     let bytes: usize = inputs.iter().chain(&outputs).map(TensorSpec::bytes).sum();
     let thorough = bytes as u64 <= THOROUGH;
     let scalars = scalars_of(case);
     let set = |kind| InputSet { kind, scalars: scalars.clone(), ..InputSet::default() };
 
-    let mut sets = vec![InputSet { baseline: true, ..set("normal") }, set("normal")];
+    let judged = !gradients.is_empty();
+    let mut sets = vec![
+        InputSet { baseline: true, gradient: judged, ..set("normal") },
+        InputSet { gradient: judged && thorough, ..set("normal") },
+    ];
+    let takes_out = !op.call.out.is_empty();
     let given = if takes_out { Form::Out } else { Form::Functional };
     let mut trials = Vec::new();
     let mut plan = |purpose, set, form, poison, arena: &'static str, calls| {
         let shift = usize::from(arena == "offset");
-        trials.push(Trial { id: *next, purpose, set, form, poison, arena, shift, calls });
+        let strided = case.inputs.iter().zip(&inputs).enumerate().filter(|(_, (input, _))| input.strided);
+        let strides = match arena {
+            "spread" => strided.map(|(place, (_, input))| (place, input.spread())).collect(),
+            "reversed" => strided.map(|(place, (_, input))| (place, input.reversed())).collect(),
+            _ => BTreeMap::new(),
+        };
+        trials.push(Trial { id: *next, purpose, set, form, poison, arena, shift, strides, calls });
         *next += 1;
     };
     plan(Purpose::Plain, 0, given, POISON_NAN, "main", 1);
@@ -191,9 +316,9 @@ fn scheduled(place: usize, case: &Case, takes_out: bool, next: &mut usize) -> Sc
             sets.push(set(kind));
             plan(purpose, sets.len() - 1, given, POISON_NAN, "main", 1);
         }
-        for scalar in &case.scalars {
+        for (scalar, declared) in case.scalars.iter().zip(&op.scalars) {
             let name = scalar.name.to_string();
-            let Some(value) = another(&scalar.value) else { continue };
+            let Some(value) = another(declared, scalar.value) else { continue };
             let mut scalars = scalars.clone();
             scalars.insert(name.clone(), value);
             // The values of set 1, so that the scalar alone differs.
@@ -207,11 +332,23 @@ fn scheduled(place: usize, case: &Case, takes_out: bool, next: &mut usize) -> Sc
             plan(Purpose::Scalar, sets.len() - 1, given, POISON_NAN, "main", 1);
         }
         plan(Purpose::Offset, 0, given, POISON_NAN, "offset", 1);
+        if case.inputs.iter().any(|input| input.strided && !input.omitted) {
+            // A NaN of the gaps would reach the output with all its bits, and look as if nobody had written there.
+            plan(Purpose::Strided, 1, given, POISON_FINITE, "spread", 1);
+            plan(Purpose::Strided, 0, given, POISON_NAN, "reversed", 1);
+        }
         plan(Purpose::Rotate, 1, given, POISON_FINITE, "second", 1);
         plan(Purpose::Rotate, 0, given, POISON_NAN, "third", 1);
         plan(Purpose::Repeat, 1, given, POISON_NAN, "main", REPEATS);
     }
-    ScheduledCase { id: case.id.clone(), place, inputs, outputs, sets, trials }
+    if judged {
+        plan(Purpose::Gradient, 0, Form::Gradient, POISON_NAN, "main", 1);
+        if thorough {
+            plan(Purpose::Gradient, 1, Form::Gradient, POISON_FINITE, "main", 1);
+        }
+    }
+    let held_out = case.held_out;
+    ScheduledCase { id: case.id.clone(), place, inputs, outputs, gradients, held_out, sets, trials }
 }
 
 fn scalars_of(case: &Case) -> Map<String, Value> {
@@ -226,11 +363,128 @@ fn value_of(value: &ScalarValue) -> Value {
     }
 }
 
-/// A value that an operation must tell from the given one. Integers may be axes or counts, so they keep theirs.
-fn another(value: &ScalarValue) -> Option<Value> {
+/// A value that an operation must tell from `value`, and that it takes. Integers may be axes or counts, so they keep
+/// theirs.
+fn another(scalar: &Scalar, value: ScalarValue) -> Option<Value> {
     match value {
-        ScalarValue::Float(value) => Some(Value::from(value * 2.0 + 0.25)),
+        ScalarValue::Float(value) => {
+            let bound = |bound: Option<ScalarValue>| match bound {
+                Some(ScalarValue::Float(bound)) => Some(bound),
+                _ => None,
+            };
+            let (min, max) = (bound(scalar.min), bound(scalar.max));
+            let takes =
+                |other: &f64| min.is_none_or(|min| min <= *other) && max.is_none_or(|max| *other <= max);
+            let middle = |end: Option<f64>| end.map(|end| f64::midpoint(value, end));
+            [Some(value * 2.0 + 0.25), middle(max), middle(min)]
+                .into_iter()
+                .flatten()
+                .find(|other| takes(other) && *other != value)
+                .map(Value::from)
+        }
         ScalarValue::Bool(value) => Some(Value::from(!value)),
         ScalarValue::Int(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel_plan::diagnostic::SourceFile;
+    use kernel_plan::spec::op::{Device, Purpose as For};
+
+    use super::*;
+
+    const OP: &str = r#"
+        format = 1
+        name = "scale"
+        [axes]
+        rows = { type = "var" }
+        [inputs]
+        x = { shape = ["rows"], dtype = "f32", strided = true }
+        bias = { shape = ["rows"], dtype = "f32", optional = true }
+        [scalars]
+        factor = { type = "float", default = 0.5, min = 0.0, max = 1.0 }
+        [outputs]
+        y = { shape = ["rows"], dtype = "f32" }
+        [reference]
+        file = "reference.py"
+        function = "scale"
+        [gradient]
+        backward = true
+        [call]
+        function = "scale"
+        [tolerance]
+        accumulate = "f32"
+        length = "rows"
+        roundings = 1
+        [workload.plain]
+        axes = { rows = 8 }
+        [workload.bare]
+        axes = { rows = 8 }
+        without = ["bias"]
+        held-out = true
+    "#;
+
+    fn read(text: &str) -> OpSpec {
+        let (op, problems) = kernel_plan::spec::parse_op(SourceFile::new("op.toml", text));
+        assert!(problems.is_empty(), "{problems:?}");
+        op.unwrap()
+    }
+
+    fn scheduled_op(text: &str) -> Vec<ScheduledCase> {
+        let op = read(text);
+        schedule(&op, &op.cases(For::Verify, Device::Cpu))
+    }
+
+    fn count(case: &ScheduledCase, purpose: Purpose) -> usize {
+        case.trials.iter().filter(|trial| trial.purpose == purpose).count()
+    }
+
+    #[test]
+    fn an_input_that_is_not_passed_is_not_edited() {
+        let [plain, bare] = scheduled_op(OP).try_into().unwrap();
+        assert_eq!((count(&plain, Purpose::Edit), count(&bare, Purpose::Edit)), (2, 1));
+        assert_eq!((plain.gradients.len(), bare.gradients.len()), (2, 1));
+        assert_eq!((plain.inputs[1].bytes(), bare.inputs[1].bytes()), (32, 0));
+        assert_eq!((plain.held_out, bare.held_out), (false, true));
+    }
+
+    #[test]
+    fn another_scalar_is_one_that_the_operation_takes() {
+        let factor = |text: &str| {
+            let case = scheduled_op(text).swap_remove(0);
+            let changed = case.sets.iter().find(|set| set.changed_scalar.is_some());
+            changed.map(|set| set.scalars["factor"].as_f64().unwrap())
+        };
+        assert_eq!(factor(OP), Some(0.75));
+        assert_eq!(factor(&OP.replace(", max = 1.0", "")), Some(1.25));
+        assert_eq!(factor(&OP.replace("min = 0.0, max = 1.0", "min = 0.5, max = 0.5")), None);
+    }
+
+    #[test]
+    fn inputs_that_take_strides_get_them() {
+        let case = scheduled_op(OP).swap_remove(0);
+        let of = |arena| case.trials.iter().find(|trial| trial.arena == arena).map(|trial| &trial.strides);
+        assert_eq!(of("spread"), Some(&BTreeMap::from([(0, vec![2])])));
+        assert_eq!(of("main"), Some(&BTreeMap::new()));
+        let matrix = TensorSpec { shape: vec![3, 4], ..case.inputs[0].clone() };
+        assert_eq!((matrix.spread(), matrix.reversed()), (vec![11, 2], vec![1, 3]));
+        assert_eq!(matrix.region(Some(&matrix.spread())), (2 * 11 + 3 * 2 + 1) * 4);
+        let dense = scheduled_op(&OP.replace(", strided = true", "")).swap_remove(0);
+        assert_eq!(count(&dense, Purpose::Strided), 0);
+    }
+
+    #[test]
+    fn gradients_are_judged_or_said_not_to_be() {
+        assert_eq!(gradient_unjudged(&read(OP)), None);
+        assert_eq!(count(&scheduled_op(OP)[0], Purpose::Gradient), 2);
+        let inplace = OP.replace(
+            r#"y = { shape = ["rows"], dtype = "f32" }"#,
+            r#"y = { shape = ["rows"], dtype = "f32", inplace = "x" }"#,
+        );
+        assert!(gradient_unjudged(&read(&inplace)).is_some());
+        let [plain, _] = scheduled_op(&inplace).try_into().unwrap();
+        assert_eq!((count(&plain, Purpose::Gradient), plain.outputs[0].inplace), (0, Some(0)));
+        assert!(plain.overwrites(0) && !plain.overwrites(1) && plain.returned().count() == 0);
     }
 }

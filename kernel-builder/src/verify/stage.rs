@@ -13,9 +13,9 @@ use tempfile::TempDir;
 use super::VerifyError;
 use super::bound::Bound;
 use super::channel::{self, Ended, Message};
-use super::compare;
+use super::decode;
 use super::evidence::Environment;
-use super::schedule::ScheduledCase;
+use super::schedule::{GradientSpec, ScheduledCase, TensorSpec};
 use crate::base::digest::Digest;
 use crate::base::process::Limits;
 use crate::base::report;
@@ -45,6 +45,8 @@ pub(crate) struct Oracle {
     pub inputs: Vec<(String, Digest)>,
     /// Sets of cases that have a result of PyTorch in the real dtype.
     pub baselines: Vec<(usize, usize)>,
+    /// Why the first case without one has none.
+    pub no_baseline: Option<String>,
     pub environment: Environment,
 }
 
@@ -122,6 +124,7 @@ impl<'a> Stage<'a> {
             "threads": self.threads,
             "reference": self.reference.display().to_string(),
             "function": self.op.reference.function.as_str(),
+            "gradient": self.op.gradient.as_ref().and_then(|gradient| Some(gradient.function.as_ref()?.as_str())),
             "gate": self.text("oracle.gate"),
             "inputs_dir": self.text("inputs"),
             "expected_dir": self.text("expected"),
@@ -151,7 +154,12 @@ impl<'a> Stage<'a> {
     }
 
     fn oracle(&self, job: &Value, cases: &[ScheduledCase]) -> Result<Oracle, VerifyError> {
-        let mut oracle = Oracle { inputs: vec![], baselines: vec![], environment: Environment::default() };
+        let mut oracle = Oracle {
+            inputs: vec![],
+            baselines: vec![],
+            no_baseline: None,
+            environment: Environment::default(),
+        };
         let mut failed = None;
         let ended =
             self.play("oracle", job, Limits::wall(ORACLE), &mut |message| match message.event.as_str() {
@@ -171,6 +179,9 @@ impl<'a> Stage<'a> {
                     let case = case.map_or_else(String::new, |case| case.id.clone());
                     failed.get_or_insert(VerifyError::Reference { case, reason: message.text("error") });
                 }
+                "no-baseline" => {
+                    oracle.no_baseline.get_or_insert(message.text("reason"));
+                }
                 "expected" if message.flag("baseline") => {
                     oracle.baselines.extend(message.count("case").zip(message.count("set")));
                 }
@@ -188,9 +199,12 @@ impl<'a> Stage<'a> {
     }
 
     fn input_digests(&self, cases: &[ScheduledCase]) -> Result<Vec<(String, Digest)>, VerifyError> {
-        let names = cases
-            .iter()
-            .flat_map(|case| (0..case.sets.len()).map(|set| format!("inputs/{}-{set}.bin", case.place)));
+        let names = cases.iter().flat_map(|case| {
+            case.sets.iter().enumerate().flat_map(|(set, chosen)| {
+                let weights = chosen.gradient.then(|| cotangents(case.place, set));
+                std::iter::once(inputs(case.place, set)).chain(weights)
+            })
+        });
         names
             .map(|name| {
                 let digest = Digest::of(&files::read(&self.path(&name))?);
@@ -199,24 +213,34 @@ impl<'a> Stage<'a> {
             .collect()
     }
 
-    /// The inputs of one set, and whether they are still what the oracle wrote.
+    /// The inputs of one set, and whether they are still what the oracle wrote; so must be what gradients are weighed
+    /// with, where they are.
     pub(crate) fn inputs(
         &self,
         oracle: &Oracle,
         place: usize,
         set: usize,
+        gradient: bool,
     ) -> Result<(Vec<u8>, bool), VerifyError> {
-        let name = format!("inputs/{place}-{set}.bin");
+        let genuine = |name: &str, bytes: &[u8]| {
+            let digest = Digest::of(bytes);
+            oracle.inputs.iter().any(|(known, expected)| known == name && *expected == digest)
+        };
+        let name = inputs(place, set);
         let bytes = files::read(&self.path(&name))?;
-        let digest = Digest::of(&bytes);
-        let genuine = oracle.inputs.iter().any(|(known, expected)| *known == name && *expected == digest);
-        Ok((bytes, genuine))
+        let mut untouched = genuine(&name, &bytes);
+        if gradient {
+            let name = cotangents(place, set);
+            untouched &= genuine(&name, &files::read(&self.path(&name))?);
+        }
+        Ok((bytes, untouched))
     }
 
-    /// The exact results of one set.
-    pub(crate) fn expected(&self, place: usize, set: usize) -> Result<Vec<f64>, VerifyError> {
-        let bytes = files::read(&self.path(&format!("expected/{place}-{set}.bin")))?;
-        Ok(compare::doubles(&bytes))
+    /// The exact results of one set, or its exact gradients.
+    pub(crate) fn expected(&self, place: usize, set: usize, gradient: bool) -> Result<Vec<f64>, VerifyError> {
+        let kind = if gradient { ".gradient" } else { "" };
+        let bytes = files::read(&self.path(&format!("expected/{place}-{set}{kind}.bin")))?;
+        Ok(decode::doubles(&bytes))
     }
 
     /// The bounds of a case's outputs.
@@ -231,20 +255,39 @@ impl<'a> Stage<'a> {
             .collect()
     }
 
+    /// The bounds of a case's gradients.
+    pub(crate) fn gradient_bounds(&self, case: &Case, scheduled: &ScheduledCase) -> Vec<Bound> {
+        let tolerance = &self.op.tolerance;
+        let elements = |tensor: &TensorSpec| tensor.elements() as u64;
+        let largest = scheduled.outputs.iter().map(elements).max().unwrap_or(1);
+        scheduled
+            .gradients
+            .iter()
+            .map(|GradientSpec { tensor, .. }| {
+                let broadcast = largest.div_ceil(elements(tensor).max(1));
+                let terms = case.accumulated.saturating_add(broadcast);
+                let (accumulate, roundings) = (tolerance.accumulate.value, tolerance.roundings.value);
+                Bound::of_gradient(tensor.dtype, accumulate, roundings, terms)
+            })
+            .collect()
+    }
+
     /// Inputs, dumps and float64 results of a schedule must fit beside each other.
     fn check_space(&self, cases: &[ScheduledCase]) -> Result<(), VerifyError> {
-        let bytes = |tensors: &[super::schedule::TensorSpec]| -> usize {
-            tensors.iter().map(super::schedule::TensorSpec::bytes).sum()
-        };
+        let bytes = |tensors: &[TensorSpec]| -> usize { tensors.iter().map(TensorSpec::bytes).sum() };
         let guards = 3 * super::schedule::GUARD;
         let needed: usize = cases
             .iter()
             .map(|case| {
+                // Inputs with strides are up to about three times as long; most trials have none.
+                let strided = case.trials.iter().filter(|trial| !trial.strides.is_empty()).count();
                 let dump = bytes(&case.inputs)
                     + bytes(&case.outputs)
                     + guards * (case.inputs.len() + case.outputs.len());
-                let expected: usize = case.outputs.iter().map(|output| output.elements() * 8).sum();
-                case.trials.len() * dump + case.sets.len() * (bytes(&case.inputs) + expected)
+                let outputs: usize = case.outputs.iter().map(TensorSpec::elements).sum();
+                let gradients: usize = case.gradients.iter().map(|one| one.tensor.elements()).sum();
+                let set = bytes(&case.inputs) + bytes(&case.outputs) + 8 * (outputs + gradients);
+                (case.trials.len() + 2 * strided) * dump + case.sets.len() * set
             })
             .sum();
         match files::free_space(self.folder.path()) {
@@ -256,4 +299,14 @@ impl<'a> Stage<'a> {
             _ => Ok(()),
         }
     }
+}
+
+/// The file of a set's inputs.
+fn inputs(place: usize, set: usize) -> String {
+    format!("inputs/{place}-{set}.bin")
+}
+
+/// The file of what a set's gradients are weighed with.
+fn cotangents(place: usize, set: usize) -> String {
+    format!("inputs/{place}-{set}.cotangents.bin")
 }

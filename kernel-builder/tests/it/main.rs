@@ -12,6 +12,7 @@ mod exchange;
 mod fixtures;
 mod new;
 mod official;
+mod operands;
 mod publish;
 mod sandbox;
 mod schema;

@@ -3,6 +3,7 @@
 //! Owns: the run of the candidate beside the oracle. Never: names a fault; `findings` does.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device, Purpose};
@@ -10,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::super::bound::Bound;
 use super::super::channel::Ended;
-use super::super::compare::{self, Agreement, Dump, Fault};
+use super::super::compare::{self, Agreement, Fault};
+use super::super::dump::Dump;
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::{self, Finding, Summary};
 use super::super::schedule::{self, Form, ScheduledCase, Trial};
@@ -69,7 +71,7 @@ fn run(
 ) -> Result<Vec<CheckResult>, VerifyError> {
     let options = subject.options;
     let stage = Stage::new(python, op, subject.project, device, options.threads, options.seed)?;
-    let schedule = schedule::schedule(cases, !op.call.out.is_empty());
+    let schedule = schedule::schedule(op, cases);
     let calls: usize = schedule.iter().flat_map(|case| &case.trials).map(|trial| trial.calls as usize).sum();
     let progress = subject.session.report.progress(
         "calling the kernel",
@@ -78,7 +80,14 @@ fn run(
     );
     let call = |cases: &[ScheduledCase]| candidate(subject, &stage, cases, &|| progress.add(1));
     let (run, oracle) = stage.beside_oracle(&schedule, || call(&schedule))?;
-    let mut summary = Summary { cases: schedule.len(), calls, seed: stage.seed, ..Summary::default() };
+    let mut summary = Summary {
+        cases: schedule.len(),
+        calls,
+        held_out: schedule.iter().filter(|case| case.held_out).count(),
+        no_eager: oracle.no_baseline.clone(),
+        seed: stage.seed,
+        ..Summary::default()
+    };
     let mut found = Vec::new();
     let mut examiner = Examiner { stage: &stage, oracle: &oracle, run: &run, summary: &mut summary };
     for (case, spec) in schedule.iter().zip(cases) {
@@ -105,7 +114,11 @@ fn run(
         let complete = again.ended.done;
         first.depends_on_history(complete && repeated.is_empty());
     }
-    Ok(findings::results(&schedule, &run, found, &summary))
+    let mut results = findings::results(&schedule, &run, found, &summary);
+    if let Some(reason) = schedule::gradient_unjudged(op) {
+        results.push(CheckResult::new("gradient", "verify::gradient", Outcome::Skipped, reason, json!({})));
+    }
+    Ok(results)
 }
 
 fn candidate(
@@ -154,6 +167,9 @@ fn hide(job: &mut Value) {
     }
 }
 
+/// Values of a case: the place of the set, and whether they are gradients.
+type Values = (usize, bool);
+
 /// Compares dumps with what the oracle left.
 struct Examiner<'a> {
     stage: &'a Stage<'a>,
@@ -170,11 +186,12 @@ impl Examiner<'_> {
         found: &mut Vec<Finding>,
     ) -> Result<(), VerifyError> {
         let bounds = self.stage.bounds(spec);
-        let mut inputs: BTreeMap<usize, (Vec<u8>, bool)> = BTreeMap::new();
-        let mut expected: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-        // The outputs of earlier trials, by set, to tell a replay from an error.
+        let gradient_bounds = self.stage.gradient_bounds(spec, case);
+        let mut inputs: BTreeMap<Values, (Vec<u8>, bool)> = BTreeMap::new();
+        let mut expected: BTreeMap<Values, Vec<f64>> = BTreeMap::new();
+        // What earlier trials left, to tell a replay from an error.
         let mut earlier: Vec<(usize, Form, Vec<u8>)> = Vec::new();
-        let mut agreed_sets: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut agreed_sets: BTreeMap<Values, usize> = BTreeMap::new();
         for trial in &case.trials {
             if let Some((code, text)) = self.run.complaints.get(&trial.id) {
                 found.push(Finding::complaint(case, trial, code, text));
@@ -185,13 +202,15 @@ impl Examiner<'_> {
                 // The process ended before; its ending is the finding.
                 break;
             }
-            if let std::collections::btree_map::Entry::Vacant(entry) = inputs.entry(trial.set) {
-                entry.insert(self.stage.inputs(self.oracle, case.place, trial.set)?);
+            let gradient = trial.form == Form::Gradient;
+            let of = (trial.set, gradient);
+            if let Entry::Vacant(entry) = inputs.entry(of) {
+                entry.insert(self.stage.inputs(self.oracle, case.place, trial.set, gradient)?);
             }
-            if let std::collections::btree_map::Entry::Vacant(entry) = expected.entry(trial.set) {
-                entry.insert(self.stage.expected(case.place, trial.set)?);
+            if let Entry::Vacant(entry) = expected.entry(of) {
+                entry.insert(self.stage.expected(case.place, trial.set, gradient)?);
             }
-            let (bytes, genuine) = &inputs[&trial.set];
+            let (bytes, genuine) = &inputs[&of];
             if !genuine {
                 found.push(Finding::tampered(case, trial));
                 continue;
@@ -199,17 +218,19 @@ impl Examiner<'_> {
             let dumped = files::read(&path)?;
             files::remove_file(&path)?;
             // A set's outputs are compared once; later trials with the same bits need no second look at the values.
-            let agreed = agreed_sets.get(&trial.set).map(|place: &usize| earlier[*place].2.as_slice());
-            match examine(&dumped, case, trial, bytes, &expected[&trial.set], &bounds, agreed) {
+            let agreed = agreed_sets.get(&of).map(|place: &usize| earlier[*place].2.as_slice());
+            let bounds = if gradient { &gradient_bounds } else { &bounds };
+            match examine(&dumped, case, trial, bytes, &expected[&of], bounds, agreed) {
                 Ok(agreement) => {
                     self.note(case, trial, &agreement, &earlier);
-                    agreed_sets.entry(trial.set).or_insert(earlier.len());
+                    agreed_sets.entry(of).or_insert(earlier.len());
                     earlier.push((trial.set, trial.form, agreement.outputs));
                 }
                 Err((fault, outputs)) => {
-                    let same = earlier
-                        .iter()
-                        .find(|(set, _, kept)| *set != trial.set && !outputs.is_empty() && *kept == outputs);
+                    let same = earlier.iter().find(|(set, form, kept)| {
+                        let comparable = (*form == Form::Gradient) == gradient && *set != trial.set;
+                        comparable && !outputs.is_empty() && *kept == outputs
+                    });
                     found.push(Finding::fault(case, trial, &fault, same.map(|(set, ..)| *set), spec));
                     earlier.push((trial.set, trial.form, outputs));
                 }
@@ -225,7 +246,7 @@ impl Examiner<'_> {
         agreement: &Agreement,
         earlier: &[(usize, Form, Vec<u8>)],
     ) {
-        self.summary.note_error(&case.id, agreement);
+        self.summary.note_error(&case.id, trial.form, agreement);
         let aligned = trial.shift == 0;
         let same = |(set, form, _): &&(usize, Form, Vec<u8>)| *set == trial.set && *form == trial.form;
         if aligned && earlier.iter().find(same).is_some_and(|(.., kept)| *kept != agreement.outputs) {
@@ -237,14 +258,15 @@ impl Examiner<'_> {
     fn baseline(
         &mut self,
         case: &ScheduledCase,
-        expected: &BTreeMap<usize, Vec<f64>>,
+        expected: &BTreeMap<Values, Vec<f64>>,
         bounds: &[Bound],
     ) -> Result<(), VerifyError> {
         for (_, set) in self.oracle.baselines.iter().filter(|(place, _)| *place == case.place) {
-            let Some(exact) = expected.get(set) else { continue };
+            let Some(exact) = expected.get(&(*set, false)) else { continue };
             let eager = files::read(&self.stage.path(&format!("expected/{}-{set}.eager.bin", case.place)))?;
             let share = compare::share_of_bound(case, &eager, exact, bounds);
-            self.summary.eager_of_bound = self.summary.eager_of_bound.max(share);
+            let largest = self.summary.eager_of_bound.get_or_insert(0.0);
+            *largest = largest.max(share);
         }
         Ok(())
     }
@@ -261,5 +283,5 @@ fn examine(
 ) -> Result<Agreement, (Fault, Vec<u8>)> {
     let dump = Dump::cut(dumped, case, trial).map_err(|fault| (fault, vec![]))?;
     compare::examine(&dump, case, trial, inputs, expected, bounds, agreed)
-        .map_err(|fault| (fault, dump.outputs()))
+        .map_err(|fault| (fault, dump.result_bytes()))
 }

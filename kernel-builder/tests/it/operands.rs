@@ -1,0 +1,76 @@
+//! What timed calls are made with (`harness/operands.py`), with stand-ins for tensors: no torch is needed.
+
+use std::process::Command;
+
+use super::sandbox::finish;
+
+/// A tensor that can be cloned and copied into, and an operation whose second input is overwritten.
+const STAND_INS: &str = r#"
+import sys, types
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from operands import Case
+
+class Tensor:
+    def __init__(self, value):
+        self.value = value
+    def clone(self):
+        return Tensor(self.value)
+    def copy_(self, other):
+        self.value = other.value
+
+torch = types.SimpleNamespace(float32=types.SimpleNamespace(itemsize=4, is_floating_point=True))
+request = {"dtypes": {"f32": "float32"}, "device": "cpu"}
+def tensor(name, **more):
+    return {"name": name, "shape": [2], "dtype": "f32", **more}
+case = Case(torch, request, {
+    "id": "case", "accumulated": 1, "scalars": [],
+    "inputs": [tensor("x"), tensor("residual"), tensor("bias", omitted=True)],
+    "outputs": [tensor("total", inplace="residual"), tensor("scaled")],
+})
+sets = [[Tensor(10 * number), Tensor(10 * number + 1), None] for number in range(2)]
+"#;
+
+fn run(script: &str) {
+    let harness = concat!(env!("CARGO_MANIFEST_DIR"), "/harness");
+    let mut command = Command::new("python3");
+    if command.arg("--version").output().is_err() {
+        eprintln!("skipped: no python3");
+        return;
+    }
+    let mut command = Command::new("python3");
+    let finished = finish(command.args(["-c", &format!("{STAND_INS}{script}"), harness]));
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+}
+
+#[test]
+fn an_absent_input_has_no_bytes() {
+    run("assert (case.input_bytes, case.overwritten_bytes, case.bytes) == (16, 8, 32)");
+}
+
+#[test]
+fn every_call_finds_what_the_one_before_overwrote() {
+    run(r"
+rotation = case.rotation(sets)
+rotation.reserve(5)
+calls = rotation.fresh(4, 5)
+# Every call has memory of its own for what it overwrites, and shares what it reads.
+assert len({id(call[1]) for call in calls}) == 5 and calls[0][0] is sets[0][0]
+for call in calls:
+    call[1].value = -1
+assert [call[1].value for call in rotation.fresh(3, 4)] == [11, 1, 1, 11]
+assert (sets[0][1].value, sets[1][1].value) == (1, 11)
+");
+}
+
+#[test]
+fn results_are_returned_or_copies_of_what_was_overwritten() {
+    run(r"
+(inputs,) = case.rotation(sets).fresh(1, 1)
+total, scaled = case.results(Tensor(5), inputs)
+inputs[1].value = -1
+assert (total.value, scaled.value) == (11, 5)
+# Too few and too many values stay visible to the comparison.
+assert len(case.results(None, inputs)) == 1 and len(case.results((Tensor(1), Tensor(2)), inputs)) == 3
+");
+}
