@@ -15,7 +15,7 @@ use super::project::{self, ProjectDir, Reading};
 ///
 /// Nothing is built or fetched. Exit code 10 when there is an error; warnings and notes alone are no failure. Sources
 /// of more than 8 MiB are not looked into. `--message-format short` writes one line a problem, as editors read them:
-/// path:line:column: severity[code]: message (help). `--message-format github` writes annotations for GitHub Actions.
+/// `path:line:column: severity[code]: message (help)`. `--message-format github` writes annotations for GitHub Actions.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(flatten)]

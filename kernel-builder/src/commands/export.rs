@@ -20,8 +20,8 @@ use super::import::{rows, tell};
 
 /// Make flashinfer-bench definitions and workloads of op.toml
 ///
-/// One definition for each choice of dtypes, in the folders of a flashinfer-bench data set: definitions/<op type>/ and
-/// workloads/<op type>/. What has no place there is said. Files that are there are never overwritten.
+/// One definition for each choice of dtypes, in the folders of a flashinfer-bench data set: definitions/OP_TYPE/ and
+/// workloads/OP_TYPE/. What has no place there is said. Files that are there are never overwritten.
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "Example:\n  kernelwright export examples/rms-norm --dtype T=bf16 --to flashinfer-trace"

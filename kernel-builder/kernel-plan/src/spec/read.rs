@@ -71,6 +71,16 @@ impl Sink {
         self.problems.borrow_mut().push(problem);
     }
 
+    /// Forgets a problem that another one explains.
+    fn take_back(&self, code: &str, message: &str, place: &Range<usize>) {
+        let same = |problem: &Problem| {
+            problem.code == code
+                && problem.message == message
+                && problem.labels.first().is_some_and(|(span, _)| span == place)
+        };
+        self.problems.borrow_mut().retain(|problem| !same(problem));
+    }
+
     fn into_sorted(self) -> Vec<Problem> {
         let mut problems = self.problems.into_inner();
         problems.sort_by_key(Problem::offset);
@@ -180,7 +190,11 @@ impl<'a> Table<'a> {
         let unknown = self.entries.keys().filter(|key| !self.known.contains(&key.get_ref().as_ref()));
         for key in unknown {
             let label = match closest(key.get_ref(), self.known.iter().copied()) {
-                Some(known) => format!("did you mean `{known}`?"),
+                Some(known) => {
+                    // The slip is the reason why that key is missing; one mistake is told once.
+                    self.sink.take_back(codes::MISSING_KEY, &self.missing(known), &self.place);
+                    format!("did you mean `{known}`?")
+                }
                 None => format!("{place} has no such key"),
             };
             let problem = Problem::error(codes::UNKNOWN_KEY, format!("unknown key `{key}` in {place}"))
@@ -193,12 +207,16 @@ impl<'a> Table<'a> {
     pub(crate) fn require_node(&mut self, key: &'static str, example: &str) -> Option<Node<'a>> {
         let node = self.node(key);
         if node.is_none() {
-            let place = if self.path.is_empty() { "the file".to_owned() } else { format!("`{}`", self.path) };
-            let problem = Problem::error(codes::MISSING_KEY, format!("{place} has no `{key}`"))
-                .help(format!("for example: {example}"));
+            let problem =
+                Problem::error(codes::MISSING_KEY, self.missing(key)).help(format!("for example: {example}"));
             self.report(problem, &self.place, format!("`{key}` is missing"));
         }
         node
+    }
+
+    fn missing(&self, key: &str) -> String {
+        let place = if self.path.is_empty() { "the file".to_owned() } else { format!("`{}`", self.path) };
+        format!("{place} has no `{key}`")
     }
 
     fn path_of(&self, key: &str) -> String {
