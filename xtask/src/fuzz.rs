@@ -10,6 +10,7 @@ use crate::repo;
 /// Where a target starts from, beside `fuzz/seeds/<target>`: folders of texts that the tests keep anyway.
 const SEEDS: &[(&str, &[&str])] = &[
     ("build_toml", &["tests/spec"]),
+    ("definition", &["kernel-builder/kernel-plan/tests/exchange"]),
     ("op_toml", &["tests/spec/err", "templates", "tests/cheats"]),
     ("update", &["tests/spec"]),
 ];
