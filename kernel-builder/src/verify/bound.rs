@@ -18,15 +18,17 @@
 //!   pass as one in float32 from about 8192 terms on.
 //! - `C * u_a`: the elementwise operations around the sum (a division, a root, an exponential, two products).
 //! - `s`: where terms cancel, the error is that of the terms, not of the small result; a row's root mean square is that
-//!   size for inner products of data of mean zero.
+//!   size for inner products of data of mean zero. A row of fewer than 32 elements may be small by chance; there `s` is
+//!   what the oracle found the reference to lose in float32 at values near by, in units of float32's roundoff, if that is
+//!   larger.
 //!
 //! The inputs of the checks are random, so that the independence that the square root stands on holds.
 //!
 //! A gradient is explained with three changes. It is made of values of the forward pass that were rounded themselves, and
 //! its terms cancel after that, so one more rounding counts, and all of them against `max(|y|, s)`. It is summed over what
 //! the input was broadcast to as well, so those terms are added to `n`. And where its terms cancel, as those of a
-//! normalisation do, no row shows their size; in the second part of the formula, `s` is what the oracle found the
-//! reference to lose in float32 in that row, in units of float32's roundoff, if that is larger.
+//! normalisation do, no row shows their size, however long; in the second part of the formula, `s` is found as in short
+//! rows.
 //!
 //! What lies beyond the finite range of an 8-bit format is the largest value or not a number in `f8e4m3`, which has no
 //! infinity, and the largest value or an infinity in `f8e5m2`: conversions in CUDA saturate, those in PyTorch do not.

@@ -48,8 +48,8 @@ pub(crate) struct Agreement {
 /// The first fault of a dump, the gravest kind first: guards, inputs, then values.
 ///
 /// `inputs` are the bytes that were passed, `expected` the exact results, one after the other: outputs, or gradients in a
-/// trial of those, and after all gradients the size of the terms of each. Results that equal `agreed`, which was examined before with the same expectation, are not examined
-/// again.
+/// trial of those; and after all of them, where rows do not show it, the size of the terms of each. Results that equal
+/// `agreed`, which was examined before with the same expectation, are not examined again.
 pub(crate) fn examine(
     dump: &Dump<'_>,
     case: &ScheduledCase,
@@ -100,18 +100,21 @@ pub(crate) fn share_of_bound(
     expected: &[f64],
     bounds: &[Bound],
 ) -> f64 {
-    let (mut bytes, mut exact, mut largest) = (computed, expected, 0f64);
+    let (mut bytes, mut largest) = (computed, 0f64);
+    let elements = case.outputs.iter().map(TensorSpec::elements).sum();
+    let (mut exact, mut terms) = expected.split_at(elements);
     for (tensor, bound) in case.outputs.iter().zip(bounds) {
         let row_length = row_length(tensor);
-        for (row, values) in exact[..tensor.elements()].chunks(row_length).enumerate() {
-            let size = root_mean_square(values);
+        for (number, values) in exact[..tensor.elements()].chunks(row_length).enumerate() {
+            let row = row_of(values, terms, number * row_length);
             for (column, exact) in values.iter().enumerate() {
-                let computed = decode(tensor.dtype, bytes, row * row_length + column);
-                largest = largest.max(share(computed, *exact, bound, size).unwrap_or(0.0));
+                let computed = decode(tensor.dtype, bytes, number * row_length + column);
+                largest = largest.max(share(computed, *exact, bound, row).unwrap_or(0.0));
             }
         }
         bytes = &bytes[tensor.bytes()..];
         exact = &exact[tensor.elements()..];
+        terms = &terms[tensor.elements().min(terms.len())..];
     }
     largest
 }
@@ -175,16 +178,14 @@ fn values(
     let row_length = row_length(tensor);
     let (mut wrong, mut unwritten) = ((0, None), (0, None));
     for (number, values) in exact.chunks(row_length).enumerate() {
-        let size = root_mean_square(values);
-        let terms = terms.iter().skip(number * row_length).take(values.len());
-        let row = Row { size, terms: terms.copied().fold(size, f64::max) };
+        let row = row_of(values, terms, number * row_length);
         for (column, exact) in values.iter().enumerate() {
             let place = number * row_length + column;
             let computed = decode(tensor.dtype, payload, place);
             if bound.admits(computed, *exact, row) {
                 if let Some(share) = share(computed, *exact, bound, row) {
                     agreement.of_bound = agreement.of_bound.max(share);
-                    let scale = exact.abs().max(size);
+                    let scale = exact.abs().max(row.size);
                     if scale > 0.0 {
                         agreement.relative = agreement.relative.max((computed - exact).abs() / scale);
                     }
@@ -219,8 +220,7 @@ fn values(
 }
 
 /// An error as a share of the bound; `None` for what is not finite, or stands for a value beyond its format's range.
-fn share(computed: f64, exact: f64, bound: &Bound, row: impl Into<Row>) -> Option<f64> {
-    let row = row.into();
+fn share(computed: f64, exact: f64, bound: &Bound, row: Row) -> Option<f64> {
     let (error, allowed) = ((computed - exact).abs(), bound.at(exact, row));
     let comparable = error.is_finite() && (error <= allowed || !bound.admits(computed, exact, row));
     comparable.then_some(if error == 0.0 { 0.0 } else { error / allowed })
@@ -229,6 +229,13 @@ fn share(computed: f64, exact: f64, bound: &Bound, row: impl Into<Row>) -> Optio
 /// The length of the last dimension; everything is one row where there is none.
 fn row_length(tensor: &TensorSpec) -> usize {
     tensor.shape.last().map_or(1, |length| *length as usize).max(1)
+}
+
+/// A row of exact values; `terms` has the sizes of the terms of the whole tensor from its first element on, or nothing.
+fn row_of(values: &[f64], terms: &[f64], first: usize) -> Row {
+    let size = root_mean_square(values);
+    let terms = terms.iter().skip(first).take(values.len());
+    Row { size, terms: terms.copied().fold(size, f64::max) }
 }
 
 fn root_mean_square(values: &[f64]) -> f64 {
@@ -300,14 +307,32 @@ mod tests {
 
     /// The verdict over a dump of the identity function, after `change`.
     fn check(change: impl Fn(&mut Vec<u8>)) -> Result<Agreement, Fault> {
+        check_terms(&[], change)
+    }
+
+    /// The same where the terms of the outputs have these sizes.
+    fn check_terms(terms: &[f64], change: impl Fn(&mut Vec<u8>)) -> Result<Agreement, Fault> {
         let guarded = |values: &[f32]| [vec![0xff; GUARD + 4], bytes(values), vec![0xff; GUARD]].concat();
         let mut dumped = [guarded(&INPUT), guarded(&INPUT)].concat();
         change(&mut dumped);
         let (case, trial) = (case(), trial());
         let dump = Dump::cut(&dumped, &case, &trial)?;
-        let exact: Vec<f64> = INPUT.iter().map(|value| f64::from(*value)).collect();
+        let exact: Vec<f64> =
+            INPUT.iter().map(|value| f64::from(*value)).chain(terms.iter().copied()).collect();
         let bound = [Bound::new(Dtype::F32, Dtype::F32, 1, 2)];
         examine(&dump, &case, &trial, &bytes(&INPUT), &exact, &bound, None)
+    }
+
+    #[test]
+    fn a_small_result_of_large_terms_may_be_off_by_what_those_explain() {
+        let off = |dumped: &mut Vec<u8>| {
+            dumped[STARTS[1]..STARTS[1] + 4].copy_from_slice(&1.0001f32.to_le_bytes());
+        };
+        assert!(matches!(check(off), Err(Fault::Wrong { .. })));
+        assert!(matches!(check_terms(&[1.0; 4], off), Err(Fault::Wrong { .. })));
+        assert!(check_terms(&[1e3, 0.0, 0.0, 0.0], off).is_ok());
+        // Terms explain the row that they belong to, and no other.
+        assert!(matches!(check_terms(&[0.0, 0.0, 1e3, 0.0], off), Err(Fault::Wrong { .. })));
     }
 
     #[test]
@@ -385,10 +410,10 @@ mod tests {
     #[test]
     fn what_is_beyond_the_range_has_no_error() {
         let bound = Bound::new(Dtype::F8e4m3, Dtype::F32, 1, 1);
-        assert_eq!(share(448.0, 1000.0, &bound, 1000.0), None);
-        assert_eq!(share(f64::NAN, 1000.0, &bound, 1000.0), None);
-        let wrong = share(300.0, 1000.0, &bound, 1000.0).unwrap();
-        assert!(wrong > 1.0 && share(1.0, 1.0, &bound, 1.0) == Some(0.0), "{wrong}");
+        assert_eq!(share(448.0, 1000.0, &bound, Row::from(1000.0)), None);
+        assert_eq!(share(f64::NAN, 1000.0, &bound, Row::from(1000.0)), None);
+        let wrong = share(300.0, 1000.0, &bound, Row::from(1000.0)).unwrap();
+        assert!(wrong > 1.0 && share(1.0, 1.0, &bound, Row::from(1.0)) == Some(0.0), "{wrong}");
     }
 
     #[test]
