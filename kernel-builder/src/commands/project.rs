@@ -194,7 +194,7 @@ fn specification(path: &Path) -> Result<String, ProjectError> {
     Err(ProjectError::Unreadable { path: path.to_owned(), why })
 }
 
-/// Tells problems: errors and warnings to people with the source line, everything to programs. Fails when one is an error.
+/// Tells warnings, one line each, and fails with the errors. Notes are for `check`.
 pub fn tell(problems: &[Problem], session: &Session) -> Result<(), Failure> {
     for problem in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
         let place = problem.place().map(|place| format!("{}:{}: ", place.file, place.start.line));
