@@ -3,6 +3,7 @@
 //! Owns: the numbers (documented in docs/formats.md) and the meeting of every stage's error in one type.
 //! Never: prints.
 
+use kernel_plan::diagnostic::{Problem, Severity};
 use miette::Diagnostic;
 
 use crate::base::files::FileError;
@@ -71,6 +72,18 @@ impl Failure {
     /// A failure whose reasons have been told already.
     pub fn told(exit: u8) -> Self {
         Self { exit, reports: Vec::new() }
+    }
+
+    /// A failure whose reasons are in files.
+    pub fn of(exit: u8, problems: impl IntoIterator<Item = Problem>) -> Self {
+        Self { exit, reports: problems.into_iter().map(miette::Report::new).collect() }
+    }
+
+    /// Fails with the errors among `problems`, which make a specification unusable; the rest has been told.
+    pub fn of_errors(problems: &[Problem]) -> Result<(), Self> {
+        let errors: Vec<_> =
+            problems.iter().filter(|problem| problem.severity == Severity::Error).cloned().collect();
+        if errors.is_empty() { Ok(()) } else { Err(Self::of(SPEC, errors)) }
     }
 }
 

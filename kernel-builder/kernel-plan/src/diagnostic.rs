@@ -185,19 +185,23 @@ pub fn has_errors(problems: &[Problem]) -> bool {
 
 /// How many of what there are, in a line for people.
 pub fn summary(problems: &[Problem]) -> String {
-    let counted = [(Severity::Error, "error"), (Severity::Warning, "warning"), (Severity::Note, "note")];
-    let parts: Vec<_> = counted
-        .iter()
-        .filter_map(|(severity, word)| {
-            match problems.iter().filter(|problem| problem.severity == *severity).count() {
+    let parts: Vec<_> = [Severity::Error, Severity::Warning, Severity::Note]
+        .into_iter()
+        .filter_map(|severity| {
+            let word = severity.as_str();
+            match problems.iter().filter(|problem| problem.severity == severity).count() {
                 0 => None,
                 1 => Some(format!("1 {word}")),
                 count => Some(format!("{count} {word}s")),
             }
         })
         .collect();
-    match parts.as_slice() {
-        [] => "no problems".to_owned(),
+    if parts.is_empty() { "no problems".to_owned() } else { in_words(&parts) }
+}
+
+/// Several things in one line: `12.6, 12.8 and 13.0`.
+pub(crate) fn in_words(parts: &[String]) -> String {
+    match parts {
         [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
         _ => parts.concat(),
     }
@@ -260,6 +264,15 @@ macro_rules! codes {
 }
 
 pub(crate) use codes;
+
+/// What stands beside a name that means nothing: the candidate that is close to it, or else `otherwise`.
+pub(crate) fn did_you_mean<'a>(
+    text: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+    otherwise: &str,
+) -> String {
+    closest(text, candidates).map_or_else(|| otherwise.to_owned(), |close| format!("did you mean `{close}`?"))
+}
 
 /// The candidate that `text` was probably meant to be, if any is close.
 pub(crate) fn closest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -354,7 +354,7 @@ impl FromStr for Capability {
 
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}{}", self.major, self.minor, self.suffix.as_str())?;
+        f.write_str(&self.number())?;
         f.write_str(if self.ptx { "+PTX" } else { "" })
     }
 }

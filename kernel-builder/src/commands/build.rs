@@ -234,7 +234,7 @@ fn select(project: &Project, selection: &Selection) -> Result<Chosen, Failure> {
     let matrix = project::matrix()?;
     let selector = selection.selector.as_deref().map(variants::selector).transpose()?;
     let provision = variants::provision(selection.toolchain);
-    let told = |problem| Failure { exit: exit::PLAN, reports: vec![miette::Report::new(problem)] };
+    let told = |problem| Failure::of(exit::PLAN, [problem]);
     let mut chosen = variant::select(&project.build, &matrix, &provision).map_err(told)?;
     let offered: Vec<String> = chosen.variants.iter().map(ToString::to_string).collect();
     let named: BTreeSet<&str> = selection.variants.iter().map(String::as_str).collect();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use kernel_plan::diagnostic::{Problem, Severity, SourceFile, has_errors};
+use kernel_plan::diagnostic::{Problem, Severity, SourceFile};
 use kernel_plan::exchange;
 use serde_json::{Value, json};
 
@@ -76,24 +76,13 @@ pub(super) fn tell(problems: &[Problem], session: &Session) -> Result<(), Failur
             Severity::Error => {}
         }
     }
-    if !has_errors(problems) {
-        return Ok(());
-    }
-    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
-    Err(Failure {
-        exit: exit::SPEC,
-        reports: errors.map(|problem| miette::Report::new(problem.clone())).collect(),
-    })
+    Failure::of_errors(problems)
 }
 
 /// Notes and warnings for programs.
 pub(super) fn rows(problems: &[Problem]) -> Vec<Value> {
     let row = |problem: &Problem| {
-        let severity = match problem.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        };
+        let severity = problem.severity.as_str();
         json!({ "code": problem.code, "severity": severity, "message": problem.message, "help": problem.help })
     };
     problems.iter().map(row).collect()

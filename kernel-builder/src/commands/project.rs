@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use kernel_plan::diagnostic::{Problem, Severity, SourceFile, has_errors};
+use kernel_plan::diagnostic::{Problem, Severity, SourceFile};
 use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::{self, BuildSpec, OpSpec, Sources, Unread};
 use kernel_plan::units::RelPath;
@@ -194,28 +194,18 @@ fn specification(path: &Path) -> Result<String, ProjectError> {
     Err(ProjectError::Unreadable { path: path.to_owned(), why })
 }
 
-/// Tells problems: errors and warnings to people with the source line, everything to programs. Fails when one is an error.
+/// Tells warnings, one line each, and fails with the errors. Notes are for `check`.
 pub fn tell(problems: &[Problem], session: &Session) -> Result<(), Failure> {
     for problem in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
         let place = problem.place().map(|place| format!("{}:{}: ", place.file, place.start.line));
         session.report.warn(format!("{}{}: {}", place.unwrap_or_default(), problem.code, problem.message));
     }
-    if !has_errors(problems) {
-        return Ok(());
-    }
-    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
-    Err(Failure {
-        exit: exit::SPEC,
-        reports: errors.map(|problem| miette::Report::new(problem.clone())).collect(),
-    })
+    Failure::of_errors(problems)
 }
 
 /// The matrix of variants. It is part of the program, so an error in it is a defect that the tests find.
 pub fn matrix() -> Result<Matrix, Failure> {
-    Matrix::parse(MATRIX).map_err(|problems| Failure {
-        exit: exit::PLAN,
-        reports: problems.into_iter().map(miette::Report::new).collect(),
-    })
+    Matrix::parse(MATRIX).map_err(|problems| Failure::of(exit::PLAN, problems))
 }
 
 /// The torch release that the project's variants are built against, the newest of them: the one that judges.

@@ -115,8 +115,7 @@ pub fn provision(provider: Provider) -> Provision {
 
 /// Reads a selector of the command line.
 pub fn selector(text: &str) -> Result<Selector, Failure> {
-    Selector::parse(text)
-        .map_err(|problem| Failure { exit: exit::PLAN, reports: vec![miette::Report::new(problem)] })
+    Selector::parse(text).map_err(|problem| Failure::of(exit::PLAN, [problem]))
 }
 
 /// A condition that no row of the matrix meets is a slip of the pen more often than not.

@@ -133,6 +133,8 @@ pub(crate) fn play(
 
 #[cfg(test)]
 mod tests {
+    use kernel_plan::units::Dtype;
+
     use super::*;
 
     #[test]
@@ -162,6 +164,15 @@ mod tests {
             "",
         ] {
             assert_eq!(parse(forged, "right"), None, "{forged}");
+        }
+    }
+
+    #[test]
+    fn the_harness_has_every_dtype_under_the_name_that_torch_has() {
+        let (_, text) = HARNESS.iter().find(|(name, _)| *name == "tensors.py").unwrap();
+        for dtype in Dtype::ALL {
+            let entry = format!("\"{dtype}\": torch.{},", dtype.torch_name());
+            assert!(text.contains(&entry), "{entry}");
         }
     }
 

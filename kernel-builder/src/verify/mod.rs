@@ -173,7 +173,7 @@ fn tell(session: &Session, check: &str, found: &[CheckResult], seconds: f64) {
 }
 
 /// The processor's name, as the kernel has it.
-pub(crate) fn cpu_model() -> Option<String> {
+fn cpu_model() -> Option<String> {
     let text = files::read_text(Path::new("/proc/cpuinfo")).ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())

@@ -203,20 +203,11 @@ fn difference(official: &mut Official, text: &str, named: &[&str]) -> Option<Str
 fn the_official_parser_accepts_every_template() {
     let Some(mut official) = Official::start() else { return };
     let sandbox = Sandbox::new();
-    let listed = sandbox.run(&["templates", "--message-format", "json"]).event("result");
-    for template in listed["templates"].as_array().expect("a list") {
-        let template = template["name"].as_str().expect("a name");
-        for backends in ["cpu", "cuda", "cpu,cuda"] {
-            let name = format!("k-{template}-{}", backends.replace(',', "-"));
-            let full = format!("me/{name}");
-            let made =
-                sandbox.run(&["new", &full, "--template", template, "--backends", backends, "--no-git"]);
-            assert_eq!(made.code, 0, "{}", made.stderr);
-            let meaning = official.read(&sandbox.read(&format!("work/{name}/build.toml")));
-            let mut found = meaning.unwrap_or_else(|error| panic!("{name}: {error}")).backends;
-            found.sort();
-            assert_eq!(found.join(","), backends, "{name}");
-        }
+    for (name, backends) in sandbox.projects_of_every_template() {
+        let meaning = official.read(&sandbox.read(&format!("work/{name}/build.toml")));
+        let mut found = meaning.unwrap_or_else(|error| panic!("{name}: {error}")).backends;
+        found.sort();
+        assert_eq!(found.join(","), backends, "{name}");
     }
 }
 

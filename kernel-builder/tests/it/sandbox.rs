@@ -90,10 +90,32 @@ impl Sandbox {
 
     /// A project made by the program from a template, in `work/<name>`.
     pub(crate) fn project(&self, name: &str, backends: &str) -> PathBuf {
-        let full = format!("me/{name}");
-        let made = self.run(&["new", &full, "--template", "rms-norm", "--backends", backends, "--no-git"]);
-        assert_eq!(made.code, 0, "{}", made.stderr);
+        self.project_of("rms-norm", name, backends);
         self.work().join(name)
+    }
+
+    /// A project of every template for every choice of backends, in `work/<name>`: the names, and the backends as they
+    /// were given.
+    pub(crate) fn projects_of_every_template(&self) -> Vec<(String, &'static str)> {
+        let listed = self.run(&["templates", "--message-format", "json"]).event("result");
+        let templates = listed["templates"].as_array().expect("a list");
+        assert!(!templates.is_empty());
+        let mut made = Vec::new();
+        for template in templates {
+            let template = template["name"].as_str().expect("a name");
+            for backends in ["cpu", "cuda", "cpu,cuda"] {
+                let name = format!("k-{template}-{}", backends.replace(',', "-"));
+                self.project_of(template, &name, backends);
+                made.push((name, backends));
+            }
+        }
+        made
+    }
+
+    fn project_of(&self, template: &str, name: &str, backends: &str) {
+        let full = format!("me/{name}");
+        let made = self.run(&["new", &full, "--template", template, "--backends", backends, "--no-git"]);
+        assert_eq!(made.code, 0, "{}", made.stderr);
     }
 }
 

@@ -13,8 +13,8 @@ use crate::spec::build::Kernel;
 use crate::units::{BackendId, RelPath, Version};
 use crate::variant::{Abi, Toolkit, Torch, Variant, compiled_with};
 
-pub mod cpu;
-pub mod cuda;
+mod cpu;
+mod cuda;
 
 pub use cpu::Cpu;
 pub use cuda::Cuda;
@@ -169,7 +169,7 @@ pub fn plan(
 }
 
 /// The backend of a toolkit; `None`: nothing here compiles with it.
-pub fn backend_of(toolkit: Toolkit) -> Option<&'static dyn Backend> {
+pub(crate) fn backend_of(toolkit: Toolkit) -> Option<&'static dyn Backend> {
     BACKENDS.iter().copied().find(|backend| backend.id() == toolkit.id())
 }
 

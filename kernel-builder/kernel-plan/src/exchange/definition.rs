@@ -6,7 +6,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::diagnostic::{Problem, SourceFile, closest};
+use crate::diagnostic::{Problem, SourceFile, did_you_mean};
 use crate::spec::Spanned;
 use crate::units::{Dtype, PythonName, UnitError};
 
@@ -237,8 +237,7 @@ fn axis_name(node: Node<'_>, axes: Option<&[&str]>) -> Option<PythonName> {
     let text = node.text("\"M\"")?;
     let axes = axes?;
     if !axes.contains(&text.value.as_str()) {
-        let label = closest(&text.value, axes.iter().copied())
-            .map_or_else(|| "not defined".to_owned(), |axis| format!("did you mean `{axis}`?"));
+        let label = did_you_mean(&text.value, axes.iter().copied(), "not defined");
         let problem = Problem::error(codes::UNKNOWN_AXIS, format!("`axes` does not define `{}`", text.value))
             .help(format!("the axes are {}", axes.join(", ")));
         node.report(problem, label);
@@ -267,8 +266,7 @@ fn dtype(node: Node<'_>) -> Option<Dtype> {
         node.report(problem.help(help), "no counterpart");
         return None;
     }
-    let label = closest(&text.value, known.iter().copied())
-        .map_or_else(|| "here".to_owned(), |name| format!("did you mean `{name}`?"));
+    let label = did_you_mean(&text.value, known.iter().copied(), "here");
     let problem = Problem::error(codes::BAD_VALUE, format!("`{}` is not a dtype", text.value)).help(help);
     node.report(problem, label);
     None

@@ -255,7 +255,7 @@ impl<'d> Object<'d> {
     }
 
     /// The value of a key that may be absent or `null`.
-    pub(super) fn nullable(&self, key: &str) -> Option<Node<'d>> {
+    fn nullable(&self, key: &str) -> Option<Node<'d>> {
         let entry = self.entries.iter().find(|entry| entry.key.value == key)?;
         entry.used.set(true);
         Some(entry.value)

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::diagnostic::{Problem, SourceFile};
+use crate::spec::dialect::quoted;
 use crate::spec::op::ScalarValue;
 use crate::units::{Dtype, PythonName, WorkloadName};
 
@@ -419,9 +420,4 @@ fn table<'t>(name: &str, entries: impl Iterator<Item = (&'t str, &'t str)>) -> V
 /// A key, quoted where a dot would split it.
 fn key(name: &str) -> String {
     if name.contains('.') { quoted(name) } else { name.to_owned() }
-}
-
-/// A basic string of TOML. Its escapes are those of JSON, and it has one more character that must be escaped.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

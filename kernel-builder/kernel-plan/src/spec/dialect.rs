@@ -1,9 +1,15 @@
-//! Finds what is TOML 1.1 and not TOML 1.0: the official parser of build.toml, Python and Nix read 1.0.
+//! Keeps to TOML 1.0, which the official parser of build.toml, Python and Nix read: finds what is 1.1, writes strings.
 //!
-//! Owns: line breaks and last commas in inline tables, and the escapes `\e` and `\x` (toml.io, 1.1.0, changes).
+//! Owns: line breaks and last commas in inline tables, and the escapes `\e` and `\x` (toml.io, 1.1.0, changes); which
+//! characters of a basic string are escaped.
 //! Never: judges a text that is no TOML at all; the parser has refused that before.
 
 use std::ops::Range;
+
+/// A basic string of TOML 1.0. Its escapes are those of JSON, and it has one more character that must be escaped.
+pub(crate) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
 
 /// One use of TOML 1.1.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -27,7 +27,7 @@ pub enum Edition {
 
 impl Edition {
     /// The edition with this number; nothing has number 0.
-    pub const fn from_number(number: u64) -> Option<Self> {
+    const fn from_number(number: u64) -> Option<Self> {
         match number {
             0 => None,
             1 => Some(Self::One),

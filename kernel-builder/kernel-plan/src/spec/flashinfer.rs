@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::diagnostic::{Problem, closest};
+use crate::diagnostic::{Problem, did_you_mean};
 use crate::units::{PythonName, WorkloadName};
 
 use super::read::{Node, Table};
@@ -54,7 +54,7 @@ pub struct StoredInput {
 
 impl Flashinfer {
     /// Whether a constraint names an axis.
-    pub fn constrains(&self, axis: &PythonName) -> bool {
+    pub(crate) fn constrains(&self, axis: &PythonName) -> bool {
         let words = |text: &str| {
             text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
                 .any(|word| word == axis.as_str())
@@ -152,8 +152,7 @@ pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
         if names.contains(&name) {
             return;
         }
-        let label = closest(name, names.iter().copied())
-            .map_or_else(|| "unknown here".to_owned(), |close| format!("did you mean `{close}`?"));
+        let label = did_you_mean(name, names.iter().copied(), "unknown here");
         let help = match names {
             [] => format!("the file has no {what}"),
             names => format!("the choice is {}", names.join(", ")),

@@ -87,7 +87,7 @@ crate::units::named_values!(
 
 impl Swizzle {
     /// The most bytes that the innermost dimension of a box may have; absent where there is no such limit.
-    pub const fn inner_bytes(self) -> Option<u64> {
+    pub(crate) const fn inner_bytes(self) -> Option<u64> {
         match self {
             Self::None => None,
             Self::B32 => Some(32),
@@ -158,7 +158,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// Every expression in it.
-    pub fn expressions(&self) -> Vec<&Expr> {
+    pub(crate) fn expressions(&self) -> Vec<&Expr> {
         let template = self.template.iter().filter_map(|argument| match argument {
             TemplateArgument::Type(_) => None,
             TemplateArgument::Value(value) => Some(value.tree()),

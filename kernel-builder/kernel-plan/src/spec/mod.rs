@@ -11,7 +11,7 @@ mod across_op;
 pub mod build;
 mod cases;
 pub mod codes;
-mod dialect;
+pub(crate) mod dialect;
 mod edition;
 mod evaluate_launch;
 pub mod expr;

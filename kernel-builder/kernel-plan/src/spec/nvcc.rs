@@ -115,12 +115,7 @@ pub(crate) fn compiles(capability: Capability, cuda: Version) -> bool {
     matches!(releases(capability), Known::In(releases) if releases.contain(cuda))
 }
 
-/// Every number of the table, as build.toml writes it.
-pub(crate) fn numbers() -> impl Iterator<Item = String> {
-    ARCHS.iter().map(|arch| format!("{}.{}", arch.number.0, arch.number.1))
-}
-
-/// The numbers that exist with `suffix`, as build.toml writes them.
+/// The numbers that exist with `suffix` (with none: all of the table), as build.toml writes them.
 pub(crate) fn with_suffix(suffix: CapabilitySuffix) -> impl Iterator<Item = String> {
     let has = move |arch: &&Arch| match suffix {
         CapabilitySuffix::None => true,

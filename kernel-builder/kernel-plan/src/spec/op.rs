@@ -167,7 +167,7 @@ pub enum ScalarValue {
 
 impl ScalarValue {
     /// What it is in an expression; floats have no place there.
-    pub fn as_expression_value(self) -> Option<Value> {
+    pub(crate) fn as_expression_value(self) -> Option<Value> {
         match self {
             Self::Float(_) => None,
             Self::Int(value) => Some(Value::Integer(value)),
@@ -321,7 +321,7 @@ pub struct Case {
 
 impl Case {
     /// The tensor whose memory it is: for an output in place its input, else the tensor itself.
-    pub fn memory_of<'a>(&'a self, tensor: &'a CaseTensor) -> &'a CaseTensor {
+    pub(crate) fn memory_of<'a>(&'a self, tensor: &'a CaseTensor) -> &'a CaseTensor {
         let input = tensor.inplace.as_ref();
         input.and_then(|name| self.inputs.iter().find(|input| input.name == *name)).unwrap_or(tensor)
     }
@@ -374,7 +374,7 @@ impl CaseTensor {
     }
 
     /// Whether the elements lie side by side in row-major order.
-    pub fn is_dense(&self) -> bool {
+    pub(crate) fn is_dense(&self) -> bool {
         self.strides.as_ref().is_none_or(|strides| *strides == row_major(&self.shape))
     }
 

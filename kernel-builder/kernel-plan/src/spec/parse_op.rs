@@ -44,7 +44,7 @@ pub(crate) struct Defined<'a> {
 
 impl Defined<'_> {
     /// Axes and type variables, for what must not depend on anything else.
-    pub(crate) fn axes_scope(&self) -> Scope {
+    fn axes_scope(&self) -> Scope {
         let axes = self.axis_names.iter().map(|name| (name.clone(), Kind::Value(Type::Integer)));
         Scope {
             only_axes: true,

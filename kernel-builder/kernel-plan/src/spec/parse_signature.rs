@@ -3,7 +3,7 @@
 //! Owns: what an argument may be, which names must differ, which output overwrites which input.
 //! Never: gives a tensor a length; workloads do.
 
-use crate::diagnostic::{Problem, closest};
+use crate::diagnostic::{Problem, did_you_mean};
 use crate::units::{Dtype, PythonName};
 
 use super::op::{Call, Input, Output, Scalar, ScalarValue, Tensor, TensorDtype};
@@ -79,8 +79,7 @@ fn axis_name(table: &Table<'_>, text: Spanned<String>, defined: &Defined<'_>) ->
 /// Reports an axis that `[axes]` does not define.
 pub(crate) fn unknown_axis(table: &Table<'_>, text: &Spanned<String>, defined: &Defined<'_>) {
     let names = defined.axis_names.iter().map(String::as_str);
-    let label = closest(&text.value, names)
-        .map_or_else(|| "not defined".to_owned(), |axis| format!("did you mean `{axis}`?"));
+    let label = did_you_mean(&text.value, names, "not defined");
     let known = defined.axis_names.join(", ");
     let problem = Problem::error(codes::UNKNOWN_AXIS, format!("`[axes]` does not define `{}`", text.value))
         .help(format!("the axes are {known}"));
@@ -102,8 +101,7 @@ pub(crate) fn dtype(
     }
     let variables = defined.dtype_names.iter().map(String::as_str);
     let choices: Vec<_> = variables.chain(Dtype::ALL.iter().map(|dtype| dtype.as_str())).collect();
-    let label = closest(&text.value, choices.iter().copied())
-        .map_or_else(|| "not defined".to_owned(), |choice| format!("did you mean `{choice}`?"));
+    let label = did_you_mean(&text.value, choices.iter().copied(), "not defined");
     let message = format!("`{}` is neither a type variable nor a dtype", text.value);
     let problem =
         Problem::error(codes::UNKNOWN_DTYPE, message).help(format!("the choice is {}", choices.join(", ")));
@@ -117,8 +115,7 @@ pub(crate) fn known_input(table: &Table<'_>, text: &Spanned<String>, defined: &D
         return Some(());
     }
     let names = defined.input_names.iter().map(String::as_str);
-    let label = closest(&text.value, names)
-        .map_or_else(|| "not an input".to_owned(), |known| format!("did you mean `{known}`?"));
+    let label = did_you_mean(&text.value, names, "not an input");
     let message = format!("`[inputs]` does not define `{}`", text.value);
     let problem = Problem::error(codes::UNKNOWN_TENSOR, message)
         .help(format!("the inputs are {}", defined.input_names.join(", ")));

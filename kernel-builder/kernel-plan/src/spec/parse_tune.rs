@@ -5,7 +5,7 @@
 
 use toml::de::DeValue;
 
-use crate::diagnostic::{Problem, closest};
+use crate::diagnostic::{Problem, did_you_mean};
 use crate::units::PythonName;
 
 use super::expr::{self, BoolExpr, Type, Value};
@@ -53,8 +53,7 @@ pub(crate) fn tunables(table: &Table<'_>, defined: &Defined<'_>) -> Vec<Tunable>
                 node.report(problem, &key.span, format!("{what} already"));
             }
             if !node.value().is_table() {
-                let label = closest(&key.value, [CONSTRAINTS])
-                    .map_or_else(|| "no such key".to_owned(), |known| format!("did you mean `{known}`?"));
+                let label = did_you_mean(&key.value, [CONSTRAINTS], "no such key");
                 let message = format!("`{}` is neither `constraints` nor a tunable", key.value);
                 let problem = Problem::error(codes::UNKNOWN_KEY, message)
                     .help(format!("a tunable is a table: [tune.{}] with values and default", key.value));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-use crate::diagnostic::{Problem, closest};
+use crate::diagnostic::{Problem, did_you_mean};
 use crate::units::{Dtype, PythonName, WorkloadName};
 
 use super::op::{Axis, AxisKind, Device, Purpose, ScalarValue, TypeVariable, Workload};
@@ -110,8 +110,7 @@ fn scalars(table: &Table<'_>, defined: &Defined<'_>) -> BTreeMap<PythonName, Sca
         let Some(scalar) = defined.scalars.iter().find(|scalar| scalar.name.as_str() == key.value) else {
             if !defined.scalar_names.contains(&key.value) {
                 let known = defined.scalar_names.iter().map(String::as_str);
-                let label = closest(&key.value, known)
-                    .map_or_else(|| "not a scalar".to_owned(), |known| format!("did you mean `{known}`?"));
+                let label = did_you_mean(&key.value, known, "not a scalar");
                 let help = match defined.scalar_names.as_slice() {
                     [] => "define it first: [scalars] with eps = { type = \"float\", default = 1e-6 }"
                         .to_owned(),

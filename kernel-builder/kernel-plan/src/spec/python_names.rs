@@ -1,9 +1,9 @@
 //! Which Python modules are there when a kernel is loaded.
 //!
-//! Owns: the names of the standard library, of what torch brings, and of the dependencies that build.toml may name.
-//! Never: decides whether a dependency may be named; a rule does.
+//! Owns: the names of the standard library and of what torch brings; which dependency brings a module.
+//! Never: lists the dependencies that build.toml may name; `units` does.
 
-use crate::units::BackendId;
+use crate::units::{BackendId, PythonDependency};
 
 /// The standard library, without names that begin with `_`: `sys.stdlib_module_names` of Python 3.9 to 3.14.
 const STANDARD: &[&str] = &[
@@ -241,17 +241,6 @@ const WITH_BACKEND: &[(&str, &[BackendId])] = &[
     ("triton", &[BackendId::Cuda, BackendId::Rocm, BackendId::Xpu]),
 ];
 
-/// The dependencies of `python-depends` by the modules that they are imported as: the backend that may name them, or
-/// every one. Source: python_depends.json of the `kernels` client 0.17.2.
-const DEPENDENCIES: &[(&str, &[&str], Option<BackendId>)] = &[
-    ("einops", &["einops"], None),
-    ("helion", &["helion"], None),
-    ("tvm-ffi", &["tvm_ffi"], None),
-    // CuTe DSL is built on NVIDIA's Python bindings and installs them.
-    ("nvidia-cutlass-dsl", &["cutlass", "cuda"], Some(BackendId::Cuda)),
-    ("nki", &["nki"], Some(BackendId::Neuron)),
-];
-
 /// Whether every Python that loads a kernel of these backends has the module (its first part).
 pub(crate) fn is_always_there(module: &str, declares: impl Fn(BackendId) -> bool) -> bool {
     module.starts_with('_')
@@ -262,10 +251,9 @@ pub(crate) fn is_always_there(module: &str, declares: impl Fn(BackendId) -> bool
             .any(|(name, on)| *name == module && on.iter().any(|backend| declares(*backend)))
 }
 
-/// The dependency that brings a module, and the backend whose section names it.
-pub(crate) fn dependency_of(module: &str) -> Option<(&'static str, Option<BackendId>)> {
-    let found = DEPENDENCIES.iter().find(|(_, modules, _)| modules.contains(&module));
-    found.map(|(name, _, backend)| (*name, *backend))
+/// The dependency of `python-depends` that brings a module.
+pub(crate) fn dependency_of(module: &str) -> Option<PythonDependency> {
+    PythonDependency::ALL.iter().copied().find(|depend| depend.modules().contains(&module))
 }
 
 #[cfg(test)]
@@ -281,7 +269,7 @@ mod tests {
         }
         assert!(there("triton", BackendId::Rocm) && !there("triton", BackendId::Cpu));
         assert!(!there("numpy", BackendId::Cuda) && !there("einops", BackendId::Cuda));
-        assert_eq!(dependency_of("cutlass"), Some(("nvidia-cutlass-dsl", Some(BackendId::Cuda))));
+        assert_eq!(dependency_of("cutlass"), Some(PythonDependency::NvidiaCutlassDsl));
         assert_eq!(dependency_of("numpy"), None);
     }
 }

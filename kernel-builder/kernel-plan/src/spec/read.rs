@@ -28,7 +28,7 @@ pub(crate) fn document<T>(
         let mut lines = BTreeSet::new();
         for error in errors {
             let span = error.span().unwrap_or(0..0);
-            if lines.insert(line_of(file, span.start)) {
+            if lines.insert(file.position(span.start).line) {
                 let help = match error.message() {
                     "duplicate key" => "this key or section is in the file already; keep one of the two",
                     _ => "a quote, bracket or comma is often missing on this line or the one above",
@@ -55,13 +55,8 @@ pub(crate) fn document<T>(
     (value, sink.into_sorted())
 }
 
-/// The line that a byte is on, from 0.
-fn line_of(file: &SourceFile, offset: usize) -> usize {
-    file.text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
-}
-
 /// Where problems are collected.
-pub(crate) struct Sink {
+struct Sink {
     file: Arc<SourceFile>,
     problems: RefCell<Vec<Problem>>,
 }

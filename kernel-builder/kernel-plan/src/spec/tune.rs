@@ -102,7 +102,7 @@ impl Tune {
     }
 
     /// Whether a constraint names nothing but tunables and what is known.
-    pub fn is_decided(&self, constraint: &BoolExpr, known: &Bindings) -> bool {
+    pub(crate) fn is_decided(&self, constraint: &BoolExpr, known: &Bindings) -> bool {
         let is_known = |name: &PythonName| {
             self.tunables.iter().any(|tunable| tunable.name.value == *name)
                 || known.names.contains_key(name)

@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use crate::diagnostic::{Problem, closest};
+use crate::diagnostic::{Problem, did_you_mean};
 use crate::units::{
     BackendId, Capability, Dtype, FileExtension, GitRef, GitUrl, KernelName, License, PythonDependency,
     PythonName, RelPath, RepoId, RocmArch, UnitError, VariantId, Version, WorkloadName,
@@ -38,8 +38,7 @@ fn parse_or<T: FromStr<Err = UnitError>>(
     match text.parse() {
         Ok(value) => Some(value),
         Err(error) => {
-            let label = closest(&text, choices.iter().copied())
-                .map_or_else(|| "here".to_owned(), |choice| format!("did you mean `{choice}`?"));
+            let label = did_you_mean(&text, choices.iter().copied(), "here");
             let message = format!("`{}` is not {}", error.text, error.kind);
             node.report(Problem::error(code, message).help(help(error)), &node.span(), label);
             None

@@ -102,7 +102,7 @@ pub struct GitUrl(String);
 
 impl GitUrl {
     /// The schemes that a URL may have.
-    pub const SCHEMES: &[&str] = &["https", "http", "git", "ssh", "git+ssh", "git+https", "git+http"];
+    pub(crate) const SCHEMES: &[&str] = &["https", "http", "git", "ssh", "git+ssh", "git+https", "git+http"];
 
     /// The text as it was written.
     pub fn as_str(&self) -> &str {
@@ -215,8 +215,22 @@ impl PythonDependency {
         }
     }
 
+    /// The modules that come with it, by their first part; empty where it brings none.
+    pub(crate) const fn modules(self) -> &'static [&'static str] {
+        match self {
+            Self::Einops => &["einops"],
+            Self::Helion => &["helion"],
+            Self::TvmFfi => &["tvm_ffi"],
+            // CuTe DSL is built on NVIDIA's Python bindings and installs them.
+            Self::NvidiaCutlassDsl => &["cutlass", "cuda"],
+            Self::Nki => &["nki"],
+            // A library for C++; nothing says that Python can import it.
+            Self::Onednn => &[],
+        }
+    }
+
     /// Where each may be listed, for people: `[general]: einops, ..; [general.cuda]: ..`.
-    pub fn homes() -> String {
+    pub(crate) fn homes() -> String {
         let backends = BackendId::ALL.iter().copied().map(Some);
         let home = |backend: Option<BackendId>| {
             let names: Vec<_> = Self::allowed(backend).map(Self::as_str).collect();

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::diagnostic::closest;
+use crate::diagnostic::did_you_mean;
 
 use super::{BinaryOp, Expr, ExprKind, Function, UnaryOp};
 
@@ -294,8 +294,7 @@ fn too_deep(span: Range<usize>) -> SyntaxError {
 
 fn unknown_function(word: &str, span: &Range<usize>) -> SyntaxError {
     let known: Vec<_> = Function::ALL.iter().map(|function| function.as_str()).collect();
-    let label = closest(word, known.iter().copied())
-        .map_or_else(|| "no such function".to_owned(), |function| format!("did you mean `{function}`?"));
+    let label = did_you_mean(word, known.iter().copied(), "no such function");
     SyntaxError {
         span: span.clone(),
         message: format!("`{word}` is not a function of the expression language"),

@@ -1,4 +1,6 @@
 //! Prints a tree as text that reads as the same tree, with no parenthesis that it does not need.
+//!
+//! Owns: where parentheses stand. Never: keeps the white space of the text that was read.
 
 use std::fmt::{self, Display, Formatter};
 

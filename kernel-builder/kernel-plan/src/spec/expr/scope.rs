@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::diagnostic::{Problem, closest};
+use crate::diagnostic::{Problem, did_you_mean};
 use crate::spec::codes;
 use crate::units::{Dtype, PythonName};
 
@@ -119,8 +119,7 @@ impl Scope {
             let help = "an expression has axes, not tensors; stride(x, 0) and given(x) tell of a tensor x";
             ("this is a tensor".to_owned(), help.to_owned())
         } else {
-            let label = closest(name.as_str(), known.iter().copied())
-                .map_or_else(|| "not defined".to_owned(), |known| format!("did you mean `{known}`?"));
+            let label = did_you_mean(name.as_str(), known.iter().copied(), "not defined");
             (label, listed(what, &known))
         };
         (Problem::error(code, message).help(help), span.clone(), label)
@@ -211,8 +210,7 @@ impl Scope {
         };
         if found.is_none() {
             let text = argument.to_string();
-            let label = closest(&text, known.iter().copied())
-                .map_or_else(|| "not a tensor".to_owned(), |known| format!("did you mean `{known}`?"));
+            let label = did_you_mean(&text, known.iter().copied(), "not a tensor");
             let help = match known.as_slice() {
                 [] => "tensors have no place in this expression".to_owned(),
                 known => listed("the tensors", known),

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use toml::de::DeValue;
 
-use crate::diagnostic::{Problem, closest};
+use crate::diagnostic::{Problem, did_you_mean};
 use crate::spec::expr::{self, Kind, Scope};
 use crate::spec::launch::KernelArgument;
 use crate::spec::op::{Output, ScalarValue};
@@ -189,8 +189,7 @@ impl<'a> Memory<'a> {
                     .filter(|scalar| matches!(scalar.default.value, ScalarValue::Float(_)))
                     .map(|scalar| scalar.name.as_str())
                     .collect();
-                let label = closest(&text.value, known.iter().copied())
-                    .map_or_else(|| "no float".to_owned(), |known| format!("did you mean `{known}`?"));
+                let label = did_you_mean(&text.value, known.iter().copied(), "no float");
                 let help = match known.as_slice() {
                     [] => {
                         "a floating-point argument is a scalar of [scalars] with type = \"float\"".to_owned()
@@ -207,8 +206,7 @@ impl<'a> Memory<'a> {
 
 /// What to say of a name that is none of `known`.
 fn unknown(name: &str, what: &str, known: &[&str]) -> (Problem, String) {
-    let label = closest(name, known.iter().copied())
-        .map_or_else(|| "not defined".to_owned(), |known| format!("did you mean `{known}`?"));
+    let label = did_you_mean(name, known.iter().copied(), "not defined");
     let problem = Problem::error(codes::UNKNOWN_TENSOR, format!("`{name}` is no {what}"))
         .help(format!("the choice is {}", known.join(", ")));
     (problem, label)

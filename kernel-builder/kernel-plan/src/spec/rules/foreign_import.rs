@@ -10,16 +10,18 @@ use crate::diagnostic::Problem;
 use crate::spec::codes;
 use crate::spec::python_names::{dependency_of, is_always_there};
 use crate::spec::scan::python::Place;
+use crate::units::PythonDependency;
 
+use super::python_depends::section;
 use super::{Project, once};
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let general = &project.build.general;
-    let named: BTreeSet<String> = general
+    let named: Vec<PythonDependency> = general
         .python_depends
         .iter()
         .chain(general.backend_depends.iter().flat_map(|depends| &depends.python))
-        .map(|name| name.value.to_string())
+        .map(|name| name.value)
         .collect();
     let own = general.name.module();
     let mut problems = Vec::new();
@@ -34,15 +36,14 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
             if module == own
                 || for_tvm
                 || is_always_there(module, |backend| project.build.declares(backend))
-                || dependency.is_some_and(|(name, _)| named.contains(name))
+                || dependency.is_some_and(|depend| named.contains(&depend))
                 || !told.insert(module)
             {
                 continue;
             }
             let help = match dependency {
-                Some((name, None)) => format!("add \"{name}\" to `python-depends` under [general]"),
-                Some((name, Some(backend))) => {
-                    format!("add \"{name}\" to `python-depends` under [general.{backend}]")
+                Some(depend) => {
+                    format!("add \"{depend}\" to `python-depends` under {}", section(depend.backend()))
                 }
                 None => {
                     "a kernel imports the standard library, torch and what `python-depends` names; do without it, or \

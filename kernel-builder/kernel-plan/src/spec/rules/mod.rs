@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::diagnostic::{Problem, SourceFile};
+use crate::diagnostic::{Problem, SourceFile, in_words};
 use crate::units::{BackendId, Capability, RelPath, Version};
 use crate::variant::Matrix;
 
@@ -216,11 +216,7 @@ fn once(mut problems: Vec<Problem>) -> Vec<Problem> {
 
 /// Versions in one line: `12.6, 12.8 and 13.0`.
 fn list(versions: &[Version]) -> String {
-    let texts: Vec<_> = versions.iter().map(ToString::to_string).collect();
-    match texts.as_slice() {
-        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
-        _ => texts.concat(),
-    }
+    in_words(&versions.iter().map(ToString::to_string).collect::<Vec<_>>())
 }
 
 /// An error for a range that no version of `what` lies in; `None` where the range has no bound or excludes itself.

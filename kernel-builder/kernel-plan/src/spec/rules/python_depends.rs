@@ -45,6 +45,7 @@ fn misplaced(
         .help(help)
 }
 
-fn section(backend: Option<BackendId>) -> String {
+/// The section of a backend, or of all.
+pub(super) fn section(backend: Option<BackendId>) -> String {
     backend.map_or_else(|| "[general]".to_owned(), |backend| format!("[general.{backend}]"))
 }

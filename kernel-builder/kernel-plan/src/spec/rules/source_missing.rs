@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::diagnostic::{Problem, SourceFile, closest};
+use crate::diagnostic::{Problem, SourceFile, did_you_mean};
 use crate::spec::{Spanned, codes};
 use crate::units::RelPath;
 
@@ -32,8 +32,7 @@ fn missing_file(project: &Project<'_>, file: &Arc<SourceFile>, path: &Spanned<Re
         let problem = Problem::error(codes::SOURCE_MISSING, message).help(help);
         return Some(problem.at(file, &path.span, "a folder"));
     }
-    let label = closest(path.as_str(), same_extension(project, path))
-        .map_or_else(|| "no such file".to_owned(), |known| format!("did you mean `{known}`?"));
+    let label = did_you_mean(path.as_str(), same_extension(project, path), "no such file");
     let message = format!("the project has no file `{}`", path.value);
     let help = "paths start at the project's folder; add the file, or take it out of the list";
     Some(Problem::error(codes::SOURCE_MISSING, message).at(file, &path.span, label).help(help))
@@ -55,8 +54,7 @@ fn missing_folder(project: &Project<'_>, path: &Spanned<RelPath>) -> Option<Prob
         return Some(problem.at(&project.build.file, &path.span, "a file"));
     }
     let parents = project.files.iter().filter_map(|known| known.as_str().rsplit_once('/'));
-    let label = closest(path.as_str(), parents.map(|(folder, _)| folder))
-        .map_or_else(|| "no such folder".to_owned(), |known| format!("did you mean `{known}`?"));
+    let label = did_you_mean(path.as_str(), parents.map(|(folder, _)| folder), "no such folder");
     let message = format!("the project has no folder `{}`", path.value);
     let help = "include folders start at the project's folder and hold at least one file";
     Some(Problem::error(codes::SOURCE_MISSING, message).at(&project.build.file, &path.span, label).help(help))

@@ -5,7 +5,7 @@
 use crate::diagnostic::Problem;
 use crate::spec::nvcc::{self, Known};
 use crate::spec::{Spanned, codes};
-use crate::units::Capability;
+use crate::units::{Capability, CapabilitySuffix};
 
 use super::Project;
 
@@ -19,7 +19,10 @@ fn refuse(project: &Project<'_>, capability: &Spanned<Capability>) -> Option<Pro
         Known::In(_) => return None,
         Known::Nowhere => (
             format!("no CUDA toolkit compiles for capability {major}.{minor}"),
-            format!("the known ones are {}", nvcc::numbers().collect::<Vec<_>>().join(", ")),
+            format!(
+                "the known ones are {}",
+                nvcc::with_suffix(CapabilitySuffix::None).collect::<Vec<_>>().join(", ")
+            ),
         ),
         Known::NoSuffix => (
             format!("{major}.{minor} has no form with `{}`", suffix.as_str()),

@@ -13,7 +13,7 @@ use super::condition::Condition;
 pub(crate) struct Cpp {
     /// Every `#include` with a name, in file order.
     pub(crate) includes: Vec<Include>,
-    /// Every use of a macro of [`REGISTRATIONS`], in file order.
+    /// Every use of a macro of `REGISTRATIONS`, in file order.
     pub(crate) registrations: Vec<Registration>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Registration {
 }
 
 /// The macros that make a namespace of operators or a Python module.
-pub(crate) const REGISTRATIONS: &[&str] = &[
+const REGISTRATIONS: &[&str] = &[
     "TORCH_LIBRARY",
     "TORCH_LIBRARY_FRAGMENT",
     "TORCH_LIBRARY_IMPL",

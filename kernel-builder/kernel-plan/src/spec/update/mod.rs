@@ -11,6 +11,7 @@ use toml::de::DeTable;
 use crate::diagnostic::{Problem, SourceFile, has_errors};
 use crate::units::License;
 
+use super::dialect::quoted;
 use super::read::{self, Table};
 use super::{Edition, codes, edition};
 use layout::{Draft, entry};
@@ -139,9 +140,4 @@ fn rewrite(
         draft.add_section("torch-noarch", &[]);
     }
     Some(draft.finish())
-}
-
-/// A text as a TOML string.
-fn quoted(text: &str) -> String {
-    toml::Value::from(text).to_string()
 }

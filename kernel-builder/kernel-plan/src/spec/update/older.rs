@@ -13,7 +13,7 @@ use crate::spec::read::Table;
 use crate::units::{BackendId, SectionName};
 
 use super::layout::{Draft, entry};
-use super::quoted;
+use crate::spec::dialect::quoted;
 
 /// What `universal = true` stood for: every backend of its time.
 const UNIVERSAL: [BackendId; 7] = [

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::diagnostic::{Problem, SourceFile, closest};
+use crate::diagnostic::{Problem, SourceFile, did_you_mean};
 use crate::units::{BackendId, UnitError, Version, plain_number};
 
 use super::super::codes;
@@ -293,8 +293,7 @@ impl Parser {
     fn unknown(&self, name: &str, span: &Range<usize>) -> Problem {
         let known: Vec<&str> =
             NAMES.iter().copied().chain(BackendId::ALL.iter().map(|backend| backend.as_str())).collect();
-        let label = closest(name, known.iter().copied())
-            .map_or_else(|| "here".to_owned(), |known| format!("did you mean `{known}`?"));
+        let label = did_you_mean(name, known.iter().copied(), "here");
         let help = format!("the names are {}; an id is written `id:{name}`", known.join(", "));
         Problem::error(codes::SELECTOR_NAME, format!("a selector knows nothing called `{name}`"))
             .help(help)
