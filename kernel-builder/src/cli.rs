@@ -18,12 +18,12 @@ use crate::exit::{self, Failure};
 #[derive(Debug, Parser)]
 #[command(name = "kernelwright", version, propagate_version = true, max_term_width = 110)]
 #[command(after_help = "Start here:
-  kernelwright doctor                                      what this machine has and lacks
-  kernelwright new me/fast-norm --template rms-norm        a complete project in ./fast-norm
-  kernelwright make fast-norm                              check, build, verify, bench, package, publish, load
+  kernelwright doctor                                  what this machine has and lacks
+  kernelwright new me/fast-norm --template rms-norm    a complete project in ./fast-norm
+  kernelwright make fast-norm                          all stages, from check to load
 
-Exit codes: 2 usage, 10 spec, 11 plan, 12 scaffold, 13 toolchain, 14 compile, 15 verify, 16 bench, 17 package,
-18 publish, 20 archive, 21 load, 130 interrupted. In docs/formats.md with the JSON messages.")]
+Exit codes: 2 usage, 10 spec, 11 plan, 12 scaffold, 13 toolchain, 14 compile, 15 verify, 16 bench,
+17 package, 18 publish, 20 archive, 21 load, 130 interrupted. In docs/formats.md with the JSON messages.")]
 pub struct Cli {
     #[command(flatten)]
     global: Global,

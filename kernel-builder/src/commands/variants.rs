@@ -25,10 +25,10 @@ use super::project::{self, ProjectDir};
 /// missing, then why the others are out. In a folder without build.toml, and with --matrix, all variants there are.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "A selector joins conditions with and, or, not and parentheses:
-  torch>=2.11  torch:2.*  tvm-ffi:0.1  noarch        what the code plugs into; versions with : >= <= > <
-  cuda  cuda:13.*  rocm:7.1  cpu  metal              the backend, and its toolkit's version
-  arch:aarch64  os:linux  abi:stable                 the machine, and torch's interface
-  provider:wheels  id:torch-*                        where a toolchain can come from; a pattern for the id")]
+  torch>=2.11  torch:2.*  tvm-ffi:0.1  noarch    what it plugs into; versions with : >= <= > <
+  cuda  cuda:13.*  rocm:7.1  cpu  metal          the backend, and its toolkit's version
+  arch:aarch64  os:linux  abi:stable             the machine, and torch's interface
+  provider:wheels  id:torch-*                    where a toolchain comes from; a pattern for the id")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,

@@ -160,6 +160,9 @@ impl<'d> Node<'d> {
 
     /// A length: an integer that is zero or more.
     pub(super) fn length(&self) -> Option<u64> {
+        if self.raw.starts_with(['"', '[', '{', 'n']) {
+            return self.wrong_type("an integer", "128");
+        }
         match self.literal()? {
             Literal::Integer(value) => {
                 u64::try_from(value).ok().or_else(|| self.out_of_range("a length, zero or more"))

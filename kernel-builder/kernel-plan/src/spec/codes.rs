@@ -138,4 +138,6 @@ crate::diagnostic::codes! {
     SELF_IMPORT = "spec::self_import",
     /// Python that imports what need not be installed.
     FOREIGN_IMPORT = "spec::foreign_import",
+    /// No Python package of the name that follows from the kernel's.
+    MISSING_PACKAGE = "spec::missing_package",
 }

@@ -59,13 +59,27 @@ fn tensors<'t>(table: &Table<'t>) -> Vec<(Spanned<String>, Node<'t>)> {
 }
 
 fn tensor(name: Option<Spanned<PythonName>>, table: &mut Table<'_>, defined: &Defined<'_>) -> Option<Tensor> {
-    let shape = table.require::<Vec<Spanned<String>>>("shape", "shape = [\"rows\", \"hidden\"]");
+    let shape = table.require_node("shape", "shape = [\"rows\", \"hidden\"]").and_then(|node| node.items());
     let dtype =
         table.require::<String>("dtype", "dtype = \"T\"").and_then(|text| dtype(table, text, defined));
     let shape = shape.map(|list| {
-        list.value.into_iter().filter_map(|text| axis_name(table, text, defined)).collect::<Vec<_>>()
+        list.iter().filter_map(|node| axis_name(table, axis_text(node)?, defined)).collect::<Vec<_>>()
     });
     Some(Tensor { name: name?, shape: shape?, dtype: dtype? })
+}
+
+/// A name; a length in its place becomes an axis, not a name in quotes.
+fn axis_text(node: &Node<'_>) -> Option<Spanned<String>> {
+    if node.value().as_integer().is_none() {
+        return node.read();
+    }
+    let message = format!("`{}` lists axes, and here is a length", node.path());
+    let problem = Problem::error(codes::WRONG_TYPE, message).help(format!(
+        "define an axis in [axes], as in n = {{ type = \"const\", value = {} }}, and write \"n\" here",
+        &node.file().text[node.span()]
+    ));
+    node.report(problem, &node.span(), "this is an integer");
+    None
 }
 
 /// The name of a defined axis.
@@ -101,7 +115,10 @@ pub(crate) fn dtype(
     }
     let variables = defined.dtype_names.iter().map(String::as_str);
     let choices: Vec<_> = variables.chain(Dtype::ALL.iter().map(|dtype| dtype.as_str())).collect();
-    let label = did_you_mean(&text.value, choices.iter().copied(), "not defined");
+    let label = match Dtype::named_elsewhere(&text.value) {
+        Some(dtype) => format!("did you mean `{dtype}`?"),
+        None => did_you_mean(&text.value, choices.iter().copied(), "not defined"),
+    };
     let message = format!("`{}` is neither a type variable nor a dtype", text.value);
     let problem =
         Problem::error(codes::UNKNOWN_DTYPE, message).help(format!("the choice is {}", choices.join(", ")));

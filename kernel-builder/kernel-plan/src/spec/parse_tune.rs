@@ -49,7 +49,7 @@ pub(crate) fn tunables(table: &Table<'_>, defined: &Defined<'_>) -> Vec<Tunable>
             if let Some((_, what)) = taken.iter().find(|(names, _)| names.contains(&key.value)) {
                 let message = format!("the tunable `{}` has the name of {what}", key.value);
                 let problem = Problem::error(codes::DUPLICATE_NAME, message)
-                    .help("expressions need to tell them apart");
+                    .help("give it another name: expressions need to tell them apart");
                 node.report(problem, &key.span, format!("{what} already"));
             }
             if !node.value().is_table() {
@@ -71,6 +71,9 @@ fn tunable(name: Option<Spanned<PythonName>>, mut table: Table<'_>) -> Option<Tu
     let default = table.require_node("default", "default = 256");
     table.finish();
     let (list, default) = (list?, default?);
+    if !list.value().is_array() {
+        return list.wrong_type("a list", "[128, 256, 512]");
+    }
     let items = list.items()?;
     let Some(first) = items.first() else {
         let problem = Problem::error(codes::EMPTY_LIST, format!("`{}` is empty", list.path()))

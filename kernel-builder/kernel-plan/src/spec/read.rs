@@ -29,7 +29,11 @@ pub(crate) fn document<T>(
         for error in errors {
             let span = error.span().unwrap_or(0..0);
             if lines.insert(file.position(span.start).line) {
+                let before = file.text.get(..span.start);
                 let help = match error.message() {
+                    "duplicate key" if before.is_some_and(|before| before.ends_with("[[")) => {
+                        "the file has `[NAME]` or `[NAME.x]` of the same name: write this one with single brackets too"
+                    }
                     "duplicate key" => "this key or section is in the file already; keep one of the two",
                     _ => "a quote, bracket or comma is often missing on this line or the one above",
                 };

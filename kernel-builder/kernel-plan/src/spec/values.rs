@@ -112,7 +112,20 @@ read_named! {
     Cpu => BAD_VALUE,
     Os => BAD_VALUE,
     Provider => BAD_VALUE,
-    Dtype => UNKNOWN_DTYPE,
+}
+
+impl Read for Dtype {
+    fn read(node: &Node<'_>) -> Option<Self> {
+        let choices: Vec<_> = Self::ALL.iter().map(|choice| choice.as_str()).collect();
+        let text = node.value().as_str().filter(|text| !choices.contains(text));
+        if let Some((text, dtype)) = text.and_then(|text| Some((text, Self::named_elsewhere(text)?))) {
+            let problem = Problem::error(codes::UNKNOWN_DTYPE, format!("`{text}` is not a dtype"))
+                .help(format!("the choice is {}", choices.join(", ")));
+            node.report(problem, &node.span(), format!("did you mean `{dtype}`?"));
+            return None;
+        }
+        parse(node, codes::UNKNOWN_DTYPE, &choices)
+    }
 }
 
 impl Read for PythonDependency {

@@ -42,6 +42,21 @@ impl Dtype {
         }
     }
 
+    /// What a name of torch, NumPy, C or Triton says: `bfloat16`, `fp32` and `half` are dtypes under other names.
+    #[must_use]
+    pub fn named_elsewhere(text: &str) -> Option<Self> {
+        match text.strip_prefix("torch.").unwrap_or(text) {
+            "fp16" | "half" => Some(Self::F16),
+            "fp32" | "float" => Some(Self::F32),
+            "fp64" | "double" => Some(Self::F64),
+            "fp8" | "f8" | "fp8e4m3" | "float8_e4m3" => Some(Self::F8e4m3),
+            "fp8e5m2" => Some(Self::F8e5m2),
+            "int" => Some(Self::I32),
+            "long" => Some(Self::I64),
+            name => Self::ALL.iter().copied().find(|dtype| dtype.torch_name() == name),
+        }
+    }
+
     /// The attribute of the `torch` module: `torch.bfloat16` is `bfloat16` here.
     pub const fn torch_name(self) -> &'static str {
         match self {

@@ -185,10 +185,21 @@ impl FromStr for Environment {
             macos: None,
             free_threaded: false,
         };
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let mut seen = Vec::new();
+        for part in text.split(',').map(str::trim) {
             let (name, value) =
                 part.split_once('=').map_or((part, None), |(name, value)| (name, Some(value)));
             let known = environment.set(name.trim(), value.map(str::trim))?;
+            // A process has one backend, so any two of them are the same part.
+            let key = name.trim().parse::<BackendId>().map_or(name.trim(), |_| "backend");
+            if seen.contains(&key) {
+                return Err(UnitError {
+                    text: text.to_owned(),
+                    kind: "one environment",
+                    want: format!("it has more than one {key}; keep one of them"),
+                });
+            }
+            seen.push(key);
             known.ok_or_else(|| UnitError {
                 text: part.to_owned(),
                 kind: "a part of an environment",

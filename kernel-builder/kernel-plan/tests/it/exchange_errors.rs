@@ -19,6 +19,7 @@ const OF_DEFINITIONS: &[Edit] = &[
     ("syntax", "surrogate", "\"status:draft\"", "\"\\ud800\""),
     ("missing_key", "", "  \"op_type\": \"rmsnorm\",\n", ""),
     ("wrong_type", "", "\"batch_size\",", "17,"),
+    ("wrong_type", "length", "\"value\": 4096", "\"value\": \"4096\""),
     ("bad_value", "dtype", "\"bfloat16\"", "\"bfloat\""),
     ("bad_value", "name", "\"weight\"", "\"lambda\""),
     ("bad_value", "length", "\"value\": 4096", "\"value\": -1"),

@@ -150,6 +150,28 @@ fn what_is_no_expression_says_where() {
 }
 
 #[test]
+fn what_other_languages_have_is_told_with_what_stands_for_it() {
+    let table = [
+        ("rows ** 2", "there is no power; multiply"),
+        ("rows // 2", "write `/`: it rounds down"),
+        ("rows << 2", "there is no shift; multiply or divide by a power of two"),
+        ("a > 1 AND b > 1", "write `and`"),
+        ("True", "write `true`"),
+        ("x.shape", "a length has the name of its axis, and a stride is written `stride(input, 0)`"),
+        ("x1[0]", "a length has the name of its axis, and a stride is written `stride(input, 0)`"),
+        ("rows * 1.5", "expressions have whole numbers only"),
+        ("rows * .5", "expressions have whole numbers only"),
+        ("2 if a else 1", "there is no choice between two values"),
+        ("a ? 2 : 1", "there is no choice between two values"),
+        ("T == 'bf16'", "there are no texts; of a dtype, `sizeof(T)` is known"),
+    ];
+    for (text, help) in table {
+        let error = parse_expression(text).expect_err(text);
+        assert!(error.help.starts_with(help), "{text}: {}", error.help);
+    }
+}
+
+#[test]
 fn depth_has_a_limit_and_what_is_below_it_works() {
     let nested = |count: usize| format!("{}1{}", "(".repeat(count), ")".repeat(count));
     let minuses = |count: usize| format!("{}1", "-".repeat(count));

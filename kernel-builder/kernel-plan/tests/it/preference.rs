@@ -76,8 +76,19 @@ fn python_alone_ties_with_tvm_ffi_and_the_folder_decides() {
 
 #[test]
 fn what_is_no_environment() {
-    for text in ["torch", "torch=2", "cpu=3", "cuda", "arch=sparc", "windows", "free-threaded=no"] {
+    for text in ["torch", "torch=2", "cpu=3", "cuda", "arch=sparc", "windows", "free-threaded=no", "", "cpu,"]
+    {
         assert!(text.parse::<Environment>().is_err(), "`{text}` was accepted");
+    }
+}
+
+#[test]
+fn a_process_has_one_of_everything() {
+    for text in
+        ["torch=2.11,torch=2.12", "cpu,cuda=13.0", "torch=2.12,rocm=7.1,cuda=13.0", "os=linux,os=darwin"]
+    {
+        let error = text.parse::<Environment>().expect_err(text);
+        assert!(error.want.contains("keep one of them"), "{text}: {error:?}");
     }
 }
 

@@ -78,8 +78,8 @@ fn with_sources(cpp: &str, python: &str) -> String {
     format!(
         "# --- build.toml ---\n[general]\nname = \"norm\"\nversion = 1\nedition = 5\nlicense = \"MIT\"\n\
          backends = [\"cpu\"]\n[torch]\nsrc = [\"a.cpp\"]\nstable-abi = \"2.11\"\n[kernel.norm]\nbackend = \"cpu\"\n\
-         depends = []\nsrc = [\"a.cpp\"]\n# --- files ---\n# a.cpp\n# torch-ext/norm/a.py\n# --- a.cpp ---\n{cpp}\n\
-         # --- torch-ext/norm/a.py ---\n{python}\n"
+         depends = []\nsrc = [\"a.cpp\"]\n# --- files ---\n# a.cpp\n# torch-ext/norm/__init__.py\n# --- a.cpp ---\n{cpp}\n\
+         # --- torch-ext/norm/__init__.py ---\n{python}\n"
     )
 }
 

@@ -128,6 +128,42 @@ fn same(left: &Selector, right: &Selector) -> bool {
     MATRIX.rows.iter().all(|row| left.matches(row) == right.matches(row))
 }
 
+#[test]
+fn a_wrong_guess_is_told_with_what_it_meant() {
+    let table = [
+        ("x86_64", "did you mean `arch:x86_64`?"),
+        ("aarch64", "did you mean `arch:aarch64`?"),
+        ("linux", "did you mean `os:linux`?"),
+        ("stable", "did you mean `abi:stable`?"),
+        ("wheels", "did you mean `provider:wheels`?"),
+        ("CUDA", "did you mean `cuda`?"),
+        ("cu130", "did you mean `cuda:13.0`?"),
+        ("cuda12.6", "did you mean `cuda:12.6`?"),
+        ("torch211", "did you mean `torch:2.11`?"),
+        ("torch2.11", "did you mean `torch:2.11`?"),
+        ("torch-cuda", "did you mean `id:torch-cuda`?"),
+        ("torch211-cxx11-cpu-x86_64-linux", "did you mean `id:torch211-cxx11-cpu-x86_64-linux`?"),
+        ("torch211-*", "did you mean `id:torch211-*`?"),
+        ("gpu2", "here"),
+    ];
+    for (text, label) in table {
+        let problem = Selector::parse(text).expect_err(text);
+        assert_eq!(problem.labels[0].1, label, "{text}");
+        if let Some(meant) = label.split('`').nth(1) {
+            parsed(meant);
+        }
+    }
+    for (text, help) in [
+        ("torch==2.11", "equality is written `:`, as in `torch:2.11`"),
+        ("torch=2.11", "equality is written `:`, as in `torch:2.11`"),
+        ("cpu && cuda", "write `and`"),
+        ("cpu || cuda", "write `or`"),
+        ("!cpu", "write `not` before a condition, as in `not torch:2.11`"),
+    ] {
+        assert_eq!(Selector::parse(text).expect_err(text).help.as_deref(), Some(help), "{text}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

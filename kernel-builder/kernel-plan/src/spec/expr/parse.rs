@@ -94,7 +94,7 @@ impl<'t> Parser<'t> {
         }
         match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
             Some(symbol) => lexeme(Token::Symbol(symbol), symbol.len()),
-            None => Err(stray(first, start)),
+            None => Err(stray(first, start, &self.text[..start])),
         }
     }
 
@@ -214,8 +214,29 @@ impl<'t> Parser<'t> {
             let text = &self.text[found.span.clone()];
             (format!("`{text}` does not belong here in an expression"), found.span.clone())
         };
-        let help = "for example: \"ceil_div(rows, 4)\" or \"rows > 1 and hidden % 8 == 0\"".to_owned();
+        let help = self.instead(found).unwrap_or_else(|| {
+            "for example: \"ceil_div(rows, 4)\" or \"rows > 1 and hidden % 8 == 0\"".to_owned()
+        });
         SyntaxError { span, message, label: format!("expected {want}"), help }
+    }
+
+    /// What to write in place of something that other languages have.
+    fn instead(&self, found: &Lexeme<'_>) -> Option<String> {
+        let doubled = |symbol| self.text[..found.span.start].ends_with(symbol);
+        match found.token {
+            Token::Symbol("*") if doubled("*") => Some("there is no power; multiply".to_owned()),
+            Token::Symbol("/") if doubled("/") => Some("write `/`: it rounds down".to_owned()),
+            Token::Symbol(symbol @ ("<" | ">")) if doubled(symbol) => {
+                Some("there is no shift; multiply or divide by a power of two".to_owned())
+            }
+            Token::Word("if" | "else") => Some(NO_CHOICE.to_owned()),
+            Token::Word(word) => {
+                let lower = word.to_ascii_lowercase();
+                let known = matches!(lower.as_str(), "and" | "or" | "not" | "true" | "false");
+                (known && lower != word).then(|| format!("write `{lower}`"))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -253,13 +274,25 @@ fn number(word: &str, span: Range<usize>) -> Result<i64, SyntaxError> {
     }
 }
 
-fn stray(found: char, start: usize) -> SyntaxError {
+const NO_CHOICE: &str =
+    "there is no choice between two values; write two kernels with `when`, or use min and max";
+
+/// A character of no token; `before` is the text up to it.
+fn stray(found: char, start: usize, before: &str) -> SyntaxError {
+    let word = before.rsplit(|last: char| !last.is_ascii_alphanumeric() && last != '_').next();
+    let follows_name = word.is_some_and(|word| word.starts_with(|first: char| !first.is_ascii_digit()));
     let help = match found {
         '=' => "equality is written `==`",
         '&' => "write `and`",
         '|' => "write `or`",
         '!' => "write `not`, or `!=`",
+        '.' | '[' if follows_name => {
+            "a length has the name of its axis, and a stride is written `stride(input, 0)`; there is nothing else \
+              in a name to look up"
+        }
         '.' => "expressions have whole numbers only",
+        '?' => NO_CHOICE,
+        '\'' | '"' => "there are no texts; of a dtype, `sizeof(T)` is known",
         '^' => "there is no power; multiply",
         _ => {
             "an expression has numbers, names, + - * / %, comparisons, and, or, not, and calls such as \

@@ -24,6 +24,7 @@ mod fixed_namespace;
 mod foreign_dependency;
 mod foreign_import;
 mod missing_dependency;
+mod missing_package;
 mod pybind;
 mod python_depends;
 mod repeated_source;
@@ -75,6 +76,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "foreign_dependency", check: foreign_dependency::check },
     Rule { name: "foreign_import", check: foreign_import::check },
     Rule { name: "missing_dependency", check: missing_dependency::check },
+    Rule { name: "missing_package", check: missing_package::check },
     Rule { name: "pybind", check: pybind::check },
     Rule { name: "python_depends", check: python_depends::check },
     Rule { name: "repeated_source", check: repeated_source::check },

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::diagnostic::{Problem, SourceFile, did_you_mean};
 use crate::units::{BackendId, UnitError, Version, plain_number};
 
-use super::super::codes;
+use super::super::{AbiName, Cpu, Os, Provider, Variant, codes};
 use super::{Atom, FrameworkName, Glob, Selector, Test, VersionTest};
 
 /// How deep parentheses and `not` may be nested: more is a mistake, and the stack is finite.
@@ -83,9 +83,16 @@ fn tokens(file: &Arc<SourceFile>) -> Result<Vec<Token>, Problem> {
         } else if matches!(first, '(' | ')' | ':' | '>' | '<') {
             1
         } else {
+            let help = match first {
+                '=' => "equality is written `:`, as in `torch:2.11`",
+                '&' => "write `and`",
+                '|' | ',' => "write `or`",
+                '!' => "write `not` before a condition, as in `not torch:2.11`",
+                _ => "conditions are written as in `torch>=2.11 and not cuda:12.*`",
+            };
             let problem =
                 Problem::error(codes::SELECTOR_SYNTAX, format!("`{first}` is not part of a selector"))
-                    .help("conditions are written as in `torch>=2.11 and not cuda:12.*`");
+                    .help(help);
             return Err(problem.at(file, &(at..at + first.len_utf8()), "here"));
         };
         tokens.push(Token { text: rest[..length].to_owned(), span: at..at + length });
@@ -293,8 +300,11 @@ impl Parser {
     fn unknown(&self, name: &str, span: &Range<usize>) -> Problem {
         let known: Vec<&str> =
             NAMES.iter().copied().chain(BackendId::ALL.iter().map(|backend| backend.as_str())).collect();
-        let label = did_you_mean(name, known.iter().copied(), "here");
-        let help = format!("the names are {}; an id is written `id:{name}`", known.join(", "));
+        let label = match meant(name) {
+            Some(known) => format!("did you mean `{known}`?"),
+            None => did_you_mean(name, known.iter().copied(), "here"),
+        };
+        let help = format!("the names are {}; an id is written as in `id:torch-*`", known.join(", "));
         Problem::error(codes::SELECTOR_NAME, format!("a selector knows nothing called `{name}`"))
             .help(help)
             .at(&self.file, span, label)
@@ -316,6 +326,43 @@ impl Parser {
         let end = self.file.text.len();
         self.peek().map_or(end..end, |token| token.span.clone())
     }
+}
+
+/// The condition that someone has in mind who writes a value, a part of an id, or a whole id.
+fn meant(name: &str) -> Option<String> {
+    if name.contains(['*', '?']) || name.parse::<Variant>().is_ok() {
+        return Some(format!("id:{name}"));
+    }
+    if let Ok(cpu) = name.parse::<Cpu>() {
+        return Some(format!("arch:{cpu}"));
+    }
+    if let Ok(os) = name.parse::<Os>() {
+        return Some(format!("os:{os}"));
+    }
+    if let Ok(abi) = name.parse::<AbiName>() {
+        return Some(format!("abi:{abi}"));
+    }
+    if let Ok(provider) = name.parse::<Provider>() {
+        return Some(format!("provider:{provider}"));
+    }
+    if let Ok(backend) = name.to_ascii_lowercase().parse::<BackendId>() {
+        return Some(backend.to_string());
+    }
+    let start = name.find(|next: char| next.is_ascii_digit())?;
+    let (word, digits) = name.split_at(start);
+    let word = if word == "cu" { "cuda" } else { word };
+    if word != "torch" && word.parse::<BackendId>().is_err() {
+        return None;
+    }
+    if digits.parse::<Version>().is_ok() {
+        return Some(format!("{word}:{digits}"));
+    }
+    // As in ids: 211 is torch 2.11, 130 is CUDA 13.0.
+    if digits.len() != 3 || plain_number(digits).is_none() {
+        return None;
+    }
+    let (major, minor) = digits.split_at(if word == "torch" { 1 } else { 2 });
+    Some(format!("{word}:{major}.{minor}"))
 }
 
 fn example(name: &str) -> &'static str {
