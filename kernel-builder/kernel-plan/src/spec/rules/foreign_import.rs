@@ -10,6 +10,7 @@ use crate::diagnostic::Problem;
 use crate::spec::codes;
 use crate::spec::python_names::{dependency_of, is_always_there};
 use crate::spec::scan::python::Place;
+use crate::units::RelPath;
 
 use super::{Project, once};
 
@@ -44,6 +45,9 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
                 Some((name, Some(backend))) => {
                     format!("add \"{name}\" to `python-depends` under [general.{backend}]")
                 }
+                None if is_beside(project, path, module) => {
+                    format!("`{module}` is a module of this kernel: write `from . import {module}`, with a dot")
+                }
                 None => {
                     "a kernel imports the standard library, torch and what `python-depends` names; do without it, or \
                      import it inside `try`"
@@ -60,4 +64,13 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
         }
     }
     once(problems)
+}
+
+/// Whether `module` lies in the folder of the Python file at `path`.
+fn is_beside(project: &Project<'_>, path: &RelPath, module: &str) -> bool {
+    let Some((folder, _)) = path.as_str().rsplit_once('/') else { return false };
+    let candidates = [format!("{folder}/{module}.py"), format!("{folder}/{module}/__init__.py")];
+    candidates
+        .iter()
+        .any(|candidate| candidate.parse().is_ok_and(|file: RelPath| project.files.contains(&file)))
 }
