@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use miette::{
     Diagnostic, LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents,
@@ -14,20 +14,44 @@ use miette::{
 mod window;
 
 /// A text with the name to show for it; shared by everything that points into it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct SourceFile {
     /// As the reader knows it, for example `build.toml`.
     pub name: String,
     /// The whole text, UTF-8.
     pub text: String,
+    /// Where each line starts, once somebody asked: thousands of problems may point into one file.
+    lines: OnceLock<Vec<usize>>,
 }
 
 impl SourceFile {
     /// A shared file.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Arc<Self> {
-        Arc::new(Self { name: name.into(), text: text.into() })
+        Arc::new(Self { name: name.into(), text: text.into(), lines: OnceLock::new() })
+    }
+
+    /// Where each line starts, in bytes.
+    fn lines(&self) -> &[usize] {
+        self.lines.get_or_init(|| {
+            let newlines = self.text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+            std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect()
+        })
+    }
+
+    /// The line that a byte is on, from 0; past the end is the last line.
+    fn line(&self, offset: usize) -> usize {
+        self.lines().partition_point(|start| *start <= offset).saturating_sub(1)
     }
 }
+
+/// Two files are the same by what is in them; which lines were looked up is no part of it.
+impl PartialEq for SourceFile {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, &self.text) == (&other.name, &other.text)
+    }
+}
+
+impl Eq for SourceFile {}
 
 /// A place for people: both numbers begin at one, and columns are characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +76,10 @@ pub struct Place<'a> {
 impl SourceFile {
     /// Where the byte at `offset` stands; past the end is the end.
     pub fn position(&self, offset: usize) -> Position {
-        let before = self.text.get(..offset).unwrap_or(&self.text);
-        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Position { line: before.matches('\n').count() + 1, column: before[start..].chars().count() + 1 }
+        let offset = if self.text.is_char_boundary(offset) { offset } else { self.text.len() };
+        let line = self.line(offset);
+        let before = &self.text[self.lines()[line]..offset];
+        Position { line: line + 1, column: before.chars().count() + 1 }
     }
 }
 
@@ -65,7 +90,14 @@ impl SourceCode for SourceFile {
         lines_before: usize,
         lines_after: usize,
     ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
-        let found = self.text.read_span(span, lines_before, lines_after)?;
+        // Only the lines around are searched: miette begins at the first one, for every problem again.
+        let first = self.line(span.offset()).saturating_sub(lines_before);
+        let last = self.line(span.offset() + span.len()) + lines_after + 1;
+        let start = self.lines()[first];
+        let end = self.lines().get(last).copied().unwrap_or(self.text.len());
+        let inner = SourceSpan::from((span.offset() - start, span.len()));
+        let found = self.text.as_bytes()[start..end].read_span(&inner, lines_before, lines_after)?;
+        let range = SourceSpan::from((found.span().offset() + start, found.span().len()));
         if lines_before + lines_after > 0 && std::str::from_utf8(found.data()).is_ok_and(window::is_long) {
             let wanted = span.offset()..span.offset() + span.len();
             // Labels that are far apart are then shown one by one.
@@ -84,10 +116,11 @@ impl SourceCode for SourceFile {
         Ok(Box::new(MietteSpanContents::new_named(
             self.name.clone(),
             found.data(),
-            *found.span(),
-            found.line(),
+            range,
+            found.line() + first,
             found.column(),
-            found.line_count(),
+            // As miette counts: all lines up to the last one that is shown, by which it joins labels that are close.
+            found.line_count() + first,
         )))
     }
 }

@@ -138,7 +138,7 @@ checked_text!(
     /// A single `.` is the project's folder itself.
     RelPath,
     "a path inside the project",
-    "write it from the project's folder, with `/`, without `..` and without a leading `/`",
+    "write it from the project's folder, with `/` between the parts alone: none first, last or doubled, and no `.`, `..` or `\\`",
     |text| {
         !text.is_empty()
             && !text.contains(['\\', ':', '\0'])

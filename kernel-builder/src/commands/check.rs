@@ -47,11 +47,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     match session.report.format() {
         MessageFormat::Human | MessageFormat::Json => {
             let rows: Vec<Value> = problems.iter().map(row).collect();
-            session.report.result(
-                "check",
-                &json!({ "problems": rows, "ok": !failed }),
-                &human(&problems, denied),
-            );
+            let shown = if session.report.is_json() { String::new() } else { human(&problems, denied) };
+            session.report.result("check", &json!({ "problems": rows, "ok": !failed }), &shown);
         }
         MessageFormat::Short => problems.iter().for_each(|problem| session.report.raw(&short(problem))),
         MessageFormat::Github => problems.iter().for_each(|problem| session.report.raw(&github(problem))),

@@ -137,8 +137,7 @@ pub struct Reading {
 /// # Errors
 /// A file cannot be read, or the folder cannot be listed.
 pub fn read(dir: &Path) -> Result<Reading, Failure> {
-    let is_build = dir.file_name().is_some_and(|name| name == "build.toml") && !files::is_dir(dir);
-    let dir = if is_build { dir.parent().unwrap_or(Path::new("")) } else { dir };
+    let dir = folder(dir);
     let shown = |name: &str| dir.join(name).display().to_string().trim_start_matches("./").to_owned();
     let (build_name, op_name) = (shown("build.toml"), shown("op.toml"));
     let absolute = env::absolute(dir);
@@ -184,7 +183,14 @@ pub fn read(dir: &Path) -> Result<Reading, Failure> {
 }
 
 /// The text of build.toml or op.toml.
-fn specification(path: &Path) -> Result<String, ProjectError> {
+/// The folder of a project that was named by it or by its build.toml.
+pub fn folder(dir: &Path) -> &Path {
+    let is_build = dir.file_name().is_some_and(|name| name == "build.toml") && !files::is_dir(dir);
+    if is_build { dir.parent().unwrap_or(Path::new("")) } else { dir }
+}
+
+/// The text of build.toml or op.toml.
+pub fn specification(path: &Path) -> Result<String, ProjectError> {
     let why = match files::read_text_up_to(path, SPECIFICATION_LIMIT) {
         Ok(text) => return Ok(text),
         Err(NoText::TooLong) => format!("it is longer than {SPECIFICATION_LIMIT} bytes"),

@@ -33,12 +33,13 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let path = args.project.dir.join("build.toml");
+    let dir = project::folder(&args.project.dir);
+    let path = dir.join("build.toml");
     if !files::exists(&path) {
-        return Err(ProjectError::NoProject { dir: args.project.dir.clone() }.into());
+        return Err(ProjectError::NoProject { dir: dir.to_owned() }.into());
     }
     let name = path.display().to_string().trim_start_matches("./").to_owned();
-    let file = SourceFile::new(&name, files::read_text(&path)?);
+    let file = SourceFile::new(&name, project::specification(&path)?);
     let update = match spec::update(&file, args.license.as_ref()) {
         Ok(update) => update,
         Err(problems) => {

@@ -36,6 +36,16 @@ fn writes_once_and_tells_each_line() {
 }
 
 #[test]
+fn takes_the_file_itself_and_says_why_it_cannot_be_read() {
+    let sandbox = with(EDITION_3);
+    let updated = sandbox.run(&["update", "fast-norm/build.toml", "--license", "MIT"]);
+    assert_eq!(updated.code, 0, "{}", updated.stderr);
+    assert_eq!(sandbox.read("work/fast-norm/build.toml"), EDITION_5);
+    sandbox.write("work/folder/build.toml/file", "");
+    sandbox.run(&["update", "folder"]).refused(10, &["spec::unreadable"]);
+}
+
+#[test]
 fn check_changes_nothing_and_fails() {
     let sandbox = with(EDITION_3);
     let checked =

@@ -34,8 +34,11 @@ fn build(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<BuildSpec> {
         check_edition(general, &root)?;
     }
     let framework = framework(&mut root);
-    let general = general.and_then(self::general);
-    let kernels: Vec<Option<Kernel>> = root.table("kernel").map(kernels).unwrap_or_default();
+    let kernels: Vec<Option<Kernel>> = match root.node("kernel") {
+        Some(node) => node.table().map_or_else(|| vec![None], self::kernels),
+        None => Vec::new(),
+    };
+    let general = general.and_then(|general| self::general(general, &kernels));
     root.finish();
     Some(BuildSpec {
         file: Arc::clone(file),
@@ -61,7 +64,8 @@ fn check_edition(general: &mut Table<'_>, root: &Table<'_>) -> Option<()> {
         (Edition::Five, _) => Some(()),
         (Edition::Newer(number), _) => {
             let message = format!("build.toml is of edition {number}, and this version reads edition 5");
-            let problem = Problem::error(codes::EDITION, message).help("use a newer kernelwright");
+            let problem = Problem::error(codes::EDITION, message)
+                .help("use a newer kernelwright, or write `edition = 5` where that is what the file is");
             general.report(problem, &found.place, "a newer edition");
             None
         }
@@ -116,7 +120,9 @@ fn edition_missing(general: &Table<'_>, root: &Table<'_>, place: &Range<usize>) 
     general.push(problem);
 }
 
-fn general(mut table: Table<'_>) -> Option<General> {
+/// `[general]`. What it has to say and does not gets a value that breaks no rule, so that the rest is judged as well.
+fn general(mut table: Table<'_>, kernels: &[Option<Kernel>]) -> Option<General> {
+    let place = table.place();
     let name = table.require("name", "name = \"fast-norm\"");
     let version = table.require("version", "version = 1");
     let license = table.require("license", "license = \"Apache-2.0\"");
@@ -145,10 +151,16 @@ fn general(mut table: Table<'_>) -> Option<General> {
     }
     table.finish();
     Some(General {
-        name: name?,
-        version: version?,
-        license: license?,
-        backends: backends?,
+        name: match name {
+            Some(name) => name,
+            None => Spanned::new("unnamed".parse().ok()?, place.clone()),
+        },
+        version: version.unwrap_or_else(|| Spanned::new(0, place.clone())),
+        license: match license {
+            Some(license) => license,
+            None => Spanned::new("unknown".parse().ok()?, place.clone()),
+        },
+        backends: backends.unwrap_or_else(|| Spanned::new(backends_of(kernels), place)),
         upstream,
         source,
         python_depends,
@@ -157,6 +169,17 @@ fn general(mut table: Table<'_>) -> Option<General> {
         cuda,
         backend_depends,
     })
+}
+
+/// The backends of the kernels, each once.
+fn backends_of(kernels: &[Option<Kernel>]) -> Vec<Spanned<BackendId>> {
+    let mut backends: Vec<Spanned<BackendId>> = Vec::new();
+    for kernel in kernels.iter().flatten() {
+        if backends.iter().all(|known| known.value != kernel.backend.value) {
+            backends.push(kernel.backend.clone());
+        }
+    }
+    backends
 }
 
 fn hub(mut table: Table<'_>) -> Hub {
@@ -209,14 +232,17 @@ fn version_range(table: &mut Table<'_>) -> VersionRange {
 
 /// The one section that says what the kernel plugs into.
 fn framework(root: &mut Table<'_>) -> Option<Framework> {
-    let torch = root.table("torch");
-    let noarch = root.table("torch-noarch");
-    let tvm_ffi = root.table("tvm-ffi");
+    let nodes = [root.node("torch"), root.node("torch-noarch"), root.node("tvm-ffi")];
+    let is_there =
+        nodes.iter().any(Option::is_some) || root.has_slip_of(&["torch-noarch", "tvm-ffi", "torch"]);
+    let [torch, noarch, tvm_ffi] = nodes.map(|node| node.and_then(|node| node.table()));
     let places: Vec<_> = [("[torch]", &torch), ("[torch-noarch]", &noarch), ("[tvm-ffi]", &tvm_ffi)]
         .into_iter()
         .filter_map(|(name, table)| Some((name, table.as_ref()?.place())))
         .collect();
     match places.as_slice() {
+        // A section that is misspelled or no table has been told, or will be.
+        [] if is_there => {}
         [] => {
             let problem = Problem::error(codes::NO_FRAMEWORK, "the file says nothing about the framework")
                 .help("add [torch] for compiled code, [torch-noarch] for a kernel that is Python alone, or [tvm-ffi]");
@@ -305,6 +331,17 @@ fn stable_abi(node: &Node<'_>) -> Option<StableAbi> {
 /// Every `[kernel.NAME]`, `None` for those that could not be read.
 fn kernels(table: Table<'_>) -> Vec<Option<Kernel>> {
     let sections = table.entries();
+    // `[kernel]` for `[kernel.NAME]`: one mistake, however many keys there are.
+    if let Some((key, _)) = sections.iter().find(|(key, node)| {
+        matches!(key.value.as_str(), "backend" | "depends" | "src")
+            && !matches!(node.value(), DeValue::Table(_))
+    }) {
+        let message = format!("`[kernel]` has a `{}`, and needs a name of its own for that", key.value);
+        let problem = Problem::error(codes::WRONG_TYPE, message)
+            .help("write [kernel.NAME] with a name that you choose, as in [kernel.norm_cuda]");
+        table.report(problem, &table.place(), "a kernel without a name");
+        return vec![None];
+    }
     sections
         .into_iter()
         .map(|(key, node)| {
@@ -317,6 +354,7 @@ fn kernels(table: Table<'_>) -> Vec<Option<Kernel>> {
 /// One `[kernel.NAME]`. The keys of one backend are unknown keys for the others.
 fn kernel(name: Option<Spanned<SectionName>>, mut table: Table<'_>) -> Option<Kernel> {
     let backend = table.require::<BackendId>("backend", "backend = \"cuda\"");
+    let mut compiled = true;
     if let Some(backend) = &backend
         && matches!(backend.value, BackendId::Cann | BackendId::Neuron | BackendId::Tpu)
     {
@@ -324,6 +362,7 @@ fn kernel(name: Option<Spanned<SectionName>>, mut table: Table<'_>) -> Option<Ke
         let problem = Problem::error(codes::BAD_VALUE, message)
             .help("a kernel section is for cpu, cuda, metal, rocm or xpu; other backends are Python alone");
         table.report(problem, &backend.span, "no compiled code for this backend");
+        compiled = false;
     }
     let depends = table.require("depends", "depends = [\"torch\"]");
     let src = table.require_list("src", "src = [\"norm_cuda/norm.cu\"]");
@@ -346,7 +385,7 @@ fn kernel(name: Option<Spanned<SectionName>>, mut table: Table<'_>) -> Option<Ke
     table.finish();
     Some(Kernel {
         name: name?,
-        backend: backend?,
+        backend: backend.filter(|_| compiled)?,
         depends: depends?.value,
         src: src?.value,
         include,

@@ -26,17 +26,17 @@ pub(crate) fn document<T>(
     if !errors.is_empty() {
         // What follows on the same line is nearly always an echo of the first.
         let mut lines = BTreeSet::new();
-        for error in errors {
+        let mut last = None;
+        for error in &errors {
             let span = error.span().unwrap_or(0..0);
             if lines.insert(file.position(span.start).line) {
-                let before = file.text.get(..span.start);
-                let help = match error.message() {
-                    "duplicate key" if before.is_some_and(|before| before.ends_with("[[")) => {
-                        "the file has `[NAME]` or `[NAME.x]` of the same name: write this one with single brackets too"
-                    }
-                    "duplicate key" => "this key or section is in the file already; keep one of the two",
-                    _ => "a quote, bracket or comma is often missing on this line or the one above",
-                };
+                // One bracket that is not closed makes every line below an echo.
+                let message = error.message();
+                if message.starts_with("missing comma") && last == Some(message) {
+                    continue;
+                }
+                last = Some(message);
+                let help = syntax_help(message, file.text.get(..span.start).unwrap_or_default());
                 let problem =
                     Problem::error(codes::SYNTAX, format!("not TOML: {}", error.message())).help(help);
                 sink.push(problem.at(file, &span, "here"));
@@ -57,6 +57,21 @@ pub(crate) fn document<T>(
         known: Vec::new(),
     });
     (value, sink.into_sorted())
+}
+
+/// What to do about a syntax error of the TOML parser; `before` is the text in front of it.
+fn syntax_help(message: &str, before: &str) -> &'static str {
+    if message == "duplicate key" && before.ends_with("[[") {
+        "the file has `[NAME]` or `[NAME.x]` of the same name: write this one with single brackets too"
+    } else if message == "duplicate key" {
+        "this key or section is in the file already; keep one of the two"
+    } else if message.starts_with("invalid boolean") || message.starts_with("string values must be quoted") {
+        "a text stands in straight quotes, as in \"MIT\"; true and false are lower-case; a comment begins with `#`"
+    } else if message.starts_with("key with no value") {
+        "a key is followed by `=` and its value, as in name = \"fast-norm\""
+    } else {
+        "a quote, bracket or comma is often missing on this line or one above"
+    }
 }
 
 /// Where problems are collected.
@@ -163,6 +178,12 @@ impl<'a> Table<'a> {
         self.entries
     }
 
+    /// Whether the table has a key that is nearly one of `keys`, which `finish` will tell.
+    pub(crate) fn has_slip_of(&self, keys: &[&str]) -> bool {
+        let slip = |key: &str| !self.known.contains(&key) && closest(key, keys.iter().copied()).is_some();
+        self.entries.keys().any(|key| slip(key.get_ref()))
+    }
+
     /// The key that names this table.
     pub(crate) fn place(&self) -> Range<usize> {
         self.place.clone()
@@ -247,8 +268,22 @@ impl<'a> Node<'a> {
                 place: self.key.clone(),
                 known: Vec::new(),
             }),
+            DeValue::Array(_) if self.is_section() => {
+                let path = &self.path;
+                let message = format!("`[[{path}]]` is a list of sections, and one section is wanted");
+                let name = if path == "kernel" { "kernel.NAME" } else { path };
+                let problem = Problem::error(codes::WRONG_TYPE, message)
+                    .help(format!("write it in single brackets, once for each name: [{name}]"));
+                self.report(problem, &self.key, "double brackets make a list");
+                None
+            }
             _ => self.wrong_type("a table", "{ key = \"value\" }"),
         }
+    }
+
+    /// Whether the value is written as `[[section]]`.
+    fn is_section(&self) -> bool {
+        self.sink.file.text[..self.key.start].ends_with("[[")
     }
 
     /// Reads the value as a list.
@@ -289,7 +324,7 @@ impl<'a> Node<'a> {
         let span = if self.value.get_ref().is_table() { self.key.clone() } else { self.span() };
         let written = &self.sink.file.text[span.clone()];
         let help = match (want, is_plain) {
-            ("a list", true) => format!("put it in brackets: [{written}]"),
+            ("a list", true) => format!("put it in brackets: [{}]", separated(written)),
             ("a string", true) => format!("put it in quotes: \"{written}\""),
             ("an integer", true) if written.trim_matches('"').parse::<i64>().is_ok() => {
                 format!("without quotes: {}", written.trim_matches('"'))
@@ -329,6 +364,18 @@ impl<'a> Node<'a> {
     /// Dotted, for messages.
     pub(crate) fn path(&self) -> &str {
         &self.path
+    }
+}
+
+/// A value that stands for a list, as its entries: `"8.0;9.0"` as in CMake, `"a, b"`.
+fn separated(written: &str) -> String {
+    let inner = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match inner.filter(|inner| inner.contains([';', ','])) {
+        Some(inner) => {
+            let entries = inner.split([';', ',']).map(str::trim).filter(|entry| !entry.is_empty());
+            entries.map(|entry| format!("\"{entry}\"")).collect::<Vec<_>>().join(", ")
+        }
+        None => written.to_owned(),
     }
 }
 

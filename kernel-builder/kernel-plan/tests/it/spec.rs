@@ -87,7 +87,8 @@ fn several_type_variables_multiply_and_const_axes_are_filled_in() {
 fn problems_come_in_file_order_and_all_at_once() {
     let text = "[general]\nnme = \"x\"\nversion = -1\nedition = 5\n[torch]\nsrc = 1\n[kernel.a]\nbackend = \"cudaa\"\n";
     let (build, problems) = spec::parse_build(kernel_plan::diagnostic::SourceFile::new("build.toml", text));
-    assert!(build.is_none());
+    // What [general] lacks keeps nobody from judging the rest; a kernel without a backend is left out.
+    assert!(build.is_some_and(|build| build.kernels.is_empty() && build.unread_kernels == 1));
     let offsets: Vec<_> = problems.iter().map(|problem| problem.offset()).collect();
     assert!(offsets.is_sorted());
     // `nme` stands for `name`, which is not missing as well.

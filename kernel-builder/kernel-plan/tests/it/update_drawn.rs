@@ -200,7 +200,10 @@ fn expected(text: &str) -> Table {
 
 /// What is read of a text, without the places.
 fn meaning(text: &str) -> Option<String> {
-    let (mut build, _) = spec::parse_build(SourceFile::new("build.toml", text));
+    let (mut build, problems) = spec::parse_build(SourceFile::new("build.toml", text));
+    if problems.iter().any(|problem| problem.code == spec::codes::MISSING_KEY) {
+        return None;
+    }
     if let Some(build) = &mut build {
         build.file = SourceFile::new("build.toml", "");
     }

@@ -10,7 +10,7 @@ use crate::diagnostic::Problem;
 use crate::spec::codes;
 use crate::spec::python_names::{dependency_of, is_always_there};
 use crate::spec::scan::python::Place;
-use crate::units::PythonDependency;
+use crate::units::{PythonDependency, RelPath};
 
 use super::python_depends::section;
 use super::{Project, once};
@@ -45,6 +45,9 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
                 Some(depend) => {
                     format!("add \"{depend}\" to `python-depends` under {}", section(depend.backend()))
                 }
+                None if is_beside(project, path, module) => {
+                    format!("`{module}` is a module of this kernel: write `from . import {module}`, with a dot")
+                }
                 None => {
                     "a kernel imports the standard library, torch and what `python-depends` names; do without it, or \
                      import it inside `try`"
@@ -61,4 +64,13 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
         }
     }
     once(problems)
+}
+
+/// Whether `module` lies in the folder of the Python file at `path`.
+fn is_beside(project: &Project<'_>, path: &RelPath, module: &str) -> bool {
+    let Some((folder, _)) = path.as_str().rsplit_once('/') else { return false };
+    let candidates = [format!("{folder}/{module}.py"), format!("{folder}/{module}/__init__.py")];
+    candidates
+        .iter()
+        .any(|candidate| candidate.parse().is_ok_and(|file: RelPath| project.files.contains(&file)))
 }

@@ -8,21 +8,28 @@ use crate::diagnostic::{Problem, SourceFile, did_you_mean};
 use crate::spec::{Spanned, codes};
 use crate::units::RelPath;
 
-use super::Project;
+use super::{MOST_OF_A_KIND, Project};
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let files = project.named_files().into_iter();
-    let mut problems: Vec<_> = files
-        .filter(|(_, path)| project.other_case(path).is_none())
-        .filter_map(|(file, path)| missing_file(project, file, path))
-        .collect();
+    let mut problems = Vec::new();
+    for (file, path) in files.filter(|(_, path)| project.other_case(path).is_none()) {
+        // To compare with every file takes time; a list that is wrong as a whole needs no more suggestions.
+        let suggest = problems.len() < MOST_OF_A_KIND;
+        problems.extend(missing_file(project, file, path, suggest));
+    }
     let folders = project.named_folders().into_iter();
     let folders = folders.filter(|path| project.other_case_of_folder(path).is_none());
     problems.extend(folders.filter_map(|path| missing_folder(project, path)));
     problems
 }
 
-fn missing_file(project: &Project<'_>, file: &Arc<SourceFile>, path: &Spanned<RelPath>) -> Option<Problem> {
+fn missing_file(
+    project: &Project<'_>,
+    file: &Arc<SourceFile>,
+    path: &Spanned<RelPath>,
+    suggest: bool,
+) -> Option<Problem> {
     if project.files.contains(&path.value) {
         return None;
     }
@@ -32,9 +39,16 @@ fn missing_file(project: &Project<'_>, file: &Arc<SourceFile>, path: &Spanned<Re
         let problem = Problem::error(codes::SOURCE_MISSING, message).help(help);
         return Some(problem.at(file, &path.span, "a folder"));
     }
-    let label = did_you_mean(path.as_str(), same_extension(project, path), "no such file");
-    let message = format!("the project has no file `{}`", path.value);
-    let help = "paths start at the project's folder; add the file, or take it out of the list";
+    let candidates = if suggest { same_extension(project, path) } else { Vec::new() };
+    let label = did_you_mean(path.as_str(), candidates, "no such file");
+    let message = format!("the project has no file `{}`", path.value.as_str().escape_debug());
+    let help = if path.as_str().contains(char::is_control) {
+        "between double quotes `\\` begins an escape, as `\\n` for a new line; write paths with `/`"
+    } else if path.as_str().contains(['*', '?', '[']) {
+        "patterns are not expanded: name the files one by one"
+    } else {
+        "paths start at the project's folder; add the file, or take it out of the list"
+    };
     Some(Problem::error(codes::SOURCE_MISSING, message).at(file, &path.span, label).help(help))
 }
 

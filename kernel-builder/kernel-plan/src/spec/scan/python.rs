@@ -36,7 +36,7 @@ pub(crate) enum Place {
     Function,
     /// An `if`, `elif` or `else`.
     Conditional,
-    /// It may fail (`try`, `except`), or never runs (`if TYPE_CHECKING`).
+    /// It may fail (`try`, `except`, `suppress`), or never runs (`if TYPE_CHECKING`, `if False`).
     Guarded,
 }
 
@@ -228,6 +228,8 @@ impl<'a> Reader<'a> {
         match self.word(0) {
             "try" | "except" => Place::Guarded,
             "if" if (0..colon).any(|index| self.word(index) == "TYPE_CHECKING") => Place::Guarded,
+            "if" if colon == 2 && matches!(self.word(1), "False" | "0") => Place::Guarded,
+            "with" if (1..colon).any(|index| self.word(index) == "suppress") => Place::Guarded,
             "if" | "elif" | "else" => Place::Conditional,
             "def" | "async" => Place::Function,
             _ => Place::Plain,
@@ -397,6 +399,8 @@ mod tests {
             &["!a", "!b", "?c", "d"],
         );
         check("if TYPE_CHECKING:\n    import a\nelse:\n    import b\n", &["!a", "?b"]);
+        check("if False:\n    import a\nif 0: import b\n", &["!a", "!b"]);
+        check("with contextlib.suppress(ImportError):\n    import a\nwith x:\n    import b\n", &["!a", "b"]);
         check("if typing.TYPE_CHECKING: import a\nif x: import b\n", &["!a", "?b"]);
         check("if x:\n    def f(y: int = {1: 2}[1]) -> z:\n        import a\nimport b\n", &["?a", "b"]);
         check("try:\n  if x:\n    import a\nfinally: import b\n", &["!a", "b"]);

@@ -1,0 +1,2 @@
+import layers
+from . import layers as own
