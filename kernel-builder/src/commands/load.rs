@@ -14,7 +14,8 @@ use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::exit::{self, Failure, StageError};
-use crate::toolchain::{Extras, PythonRuntime, python};
+use crate::toolchain::python::{self, Torch};
+use crate::toolchain::{Extras, PythonRuntime};
 
 /// Load a published folder with Hugging Face's own client, and run example.py
 ///
@@ -103,7 +104,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if let Some(example) = &args.example {
         files::stamp(example)?;
     }
-    let python = python::runtime(session, super::project::TORCH, Extras { client: true })?;
+    let python = python::runtime(session, Torch::AtLeast(super::project::TORCH), Extras { client: true })?;
     let loaded = load(&dir, &python, session)?;
     let mut human = loaded.iter().map(line).collect::<String>();
     if let Some(example) = &args.example {

@@ -12,7 +12,7 @@ use std::sync::Once;
 use std::time::Instant;
 
 use super::error::ToolchainError;
-use super::index::{self, Located};
+use super::index::{self, Located, Target};
 use super::interpreter::Interpreter;
 use super::pins::Part;
 use super::store::{Entry, Stored, digest_of};
@@ -43,10 +43,11 @@ pub(super) struct Request {
 pub(super) fn obtain(
     session: &Session,
     python: &Interpreter,
+    target: Target,
     requests: &[Request],
 ) -> Result<Vec<Stored>, ToolchainError> {
     let held = |request: &Request| {
-        let release = index::known(session, python, &request.part)?;
+        let release = index::known(session, python, target, &request.part)?;
         Entry::new(session, &release.sha256).complete(&request.part)
     };
     let mut found: Vec<Option<Stored>> = requests.iter().map(held).collect();
@@ -60,13 +61,14 @@ pub(super) fn obtain(
             return Err(ToolchainError::Offline { missing: names.collect::<Vec<_>>().join(", ") });
         }
         let parts: Vec<&Part> = wanted.iter().map(|request| &request.part).collect();
-        let located = index::locate(session, python, &parts)?;
+        let located = index::locate(session, python, target, &parts)?;
         let client = Client::new(Patience::default());
         let waits = Once::new();
         let fetch = |at: usize| {
             let job = Job {
                 session,
                 python,
+                target,
                 client: &client,
                 located: &located[at],
                 request: wanted[at],
@@ -85,6 +87,7 @@ pub(super) fn obtain(
 struct Job<'a> {
     session: &'a Session,
     python: &'a Interpreter,
+    target: Target,
     client: &'a Client,
     located: &'a Located,
     request: &'a Request,
@@ -265,7 +268,7 @@ impl Job<'_> {
     /// A wheel that the index hands to pip but not to us: pip knows the credentials.
     fn through_pip(&self, entry: &Entry) -> Result<(Stored, String), ToolchainError> {
         let folder = files::staging_beside(&entry.parts())?;
-        index::download(self.session, self.python, &self.request.part, folder.path())?;
+        index::download(self.session, self.python, self.target, &self.request.part, folder.path())?;
         self.take_whole(entry, &folder.path().join(self.wheel()))
     }
 

@@ -76,7 +76,8 @@ impl Bench {
         let located = Located { release, url: url.to_owned() };
         let Self { session, python, client, request, .. } = self;
         let waits = Once::new();
-        Job { session, python, client, located: &located, request, waits: &waits }.run()
+        Job { session, python, target: Target::Machine, client, located: &located, request, waits: &waits }
+            .run()
     }
 }
 

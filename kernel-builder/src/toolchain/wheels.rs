@@ -9,6 +9,7 @@ use kernel_plan::kit::{CudaKit, TorchKit};
 use super::Want;
 use super::error::ToolchainError;
 use super::fetch::{self, Request};
+use super::index::Target;
 use super::interpreter::{self, Question};
 use super::pins::{self, CudaPins};
 use super::store::Stored;
@@ -26,13 +27,13 @@ pub(super) fn resolve(
     let torch = pins.torch(&want.torch)?;
     let cuda = want.cuda.as_deref().map(|version| pins.cuda(version)).transpose()?;
     let python = interpreter::active(session, Question::Identity)?;
-    let mut requests = vec![Request { part: torch.header_part(), why: "headers to compile against" }];
+    let mut requests = vec![Request { part: pins.headers(torch), why: "headers to compile against" }];
     for part in cuda.iter().flat_map(|cuda| &cuda.wheels) {
         let compiles = part.take.iter().any(|take| !take.ends_with("include/"));
         let why = if compiles { "parts of the CUDA compiler" } else { "CUDA headers" };
         requests.push(Request { part: part.clone(), why });
     }
-    let mut stored = fetch::obtain(session, &python, &requests)?.into_iter();
+    let mut stored = fetch::obtain(session, &python, Target::Machine, &requests)?.into_iter();
     let headers = stored.next().map(|stored| (stored.files, stored.id)).unwrap_or_default();
     let root = headers.0.join("torch/include");
     let torch = TorchKit {
