@@ -47,7 +47,7 @@ pub enum Provider {
     System,
 }
 
-/// What a provider has in this version: the releases of pins.toml. `System` uses no others either: a build against an
+/// What a provider has in this version: the releases of `pins/`. `System` uses no others either: a build against an
 /// installed torch or CUDA is made only where the same build is tested with wheels.
 pub fn offer(provider: Provider) -> Offer {
     let pins = pins::load();
@@ -127,7 +127,7 @@ fn find(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
 fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
     let mut builder = DigestBuilder::new("toolchain")
         .field("want", format!("{want:?}"))
-        .field("pins", include_str!("pins.toml"))
+        .field("pins", pins::TEXTS.concat())
         .field("registration", include_str!("../../resources/registration.h"))
         .field("compiler", compiler.as_os_str().as_encoded_bytes());
     if want.provider == Provider::System {
