@@ -7,7 +7,9 @@
 //! Owns: `<cache>/objects` (blobs by digest) and `<cache>/units` (outcomes by key).
 //! Never: runs a compiler.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -46,15 +48,18 @@ pub struct Hit {
 }
 
 /// The cache below one folder.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Cache {
     root: PathBuf,
+    /// Keys that a thread of this run is making something for.
+    making: Mutex<BTreeSet<String>>,
+    made: Condvar,
 }
 
 impl Cache {
     /// The compile cache inside the program's cache folder.
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+        Self { root: root.to_owned(), making: Mutex::default(), made: Condvar::new() }
     }
 
     fn object_path(&self, digest: &Digest) -> PathBuf {
@@ -65,6 +70,51 @@ impl Cache {
     fn unit_path(&self, key: &Digest) -> PathBuf {
         let name = key.to_string();
         self.root.join("units").join(&name[..2]).join(format!("{name}.json"))
+    }
+
+    /// What `make` gives for this key, from the cache where an earlier call made it. The key names everything that the
+    /// result follows from. Of several threads that ask at once, one makes it and the others wait.
+    ///
+    /// # Errors
+    /// What `make` says, or the cache cannot be written.
+    pub fn once<E: From<FileError>>(
+        &self,
+        key: &Digest,
+        make: impl FnOnce() -> Result<Vec<u8>, E>,
+    ) -> Result<Vec<u8>, E> {
+        let name = key.to_string();
+        let _turn = self.turn(&name);
+        let place = self.root.join("steps").join(&name[..2]).join(&name);
+        if let Some(bytes) = self.recall(&place) {
+            return Ok(bytes);
+        }
+        let bytes = make()?;
+        let digest = Digest::of(&bytes);
+        let blob = self.object_path(&digest);
+        if !files::exists(&blob) {
+            files::write(&blob, &bytes)?;
+        }
+        files::write(&place, digest.to_string())?;
+        Ok(bytes)
+    }
+
+    /// The bytes that a step's file points at; nothing when either is missing or damaged.
+    fn recall(&self, place: &Path) -> Option<Vec<u8>> {
+        let named = files::read_text(place).ok()?;
+        let blob = self.root.join("objects").join(named.get(..2)?).join(&named);
+        let bytes = files::read(&blob).ok()?;
+        (Digest::of(&bytes).to_string() == named).then_some(bytes)
+    }
+
+    /// Waits until no other thread makes this key.
+    fn turn(&self, name: &str) -> Turn<'_> {
+        let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut making = self
+            .made
+            .wait_while(making, |making| making.contains(name))
+            .unwrap_or_else(PoisonError::into_inner);
+        making.insert(name.to_owned());
+        Turn { cache: self, name: name.to_owned() }
     }
 
     /// An earlier outcome whose inputs are all as they were. Relative dependencies are looked up below `project`.
@@ -136,6 +186,20 @@ impl Cache {
     }
 }
 
+/// The right to make one key; over when dropped.
+struct Turn<'a> {
+    cache: &'a Cache,
+    name: String,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut making = self.cache.making.lock().unwrap_or_else(PoisonError::into_inner);
+        making.remove(&self.name);
+        self.cache.made.notify_all();
+    }
+}
+
 fn unchanged(dependency: &Dependency, project: &Path) -> bool {
     let place = project.join(&dependency.path);
     match files::stamp(&place) {
@@ -185,6 +249,25 @@ mod tests {
         let text = "out/a.o : src/a.cu \\\n /inc/b\\ c.h \\\n  /inc/d.h /inc/d.h\n";
         assert_eq!(parse_depfile(text), ["/inc/b c.h", "/inc/d.h", "src/a.cu"].map(PathBuf::from));
         assert!(parse_depfile("nonsense").is_empty());
+    }
+
+    #[test]
+    fn of_many_threads_one_makes() {
+        let root = files::scratch().unwrap();
+        let cache = Cache::new(root.path());
+        let made = std::sync::atomic::AtomicUsize::new(0);
+        let ask = || {
+            cache.once::<FileError>(&Digest::of(b"k"), || {
+                made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                Ok(b"made".to_vec())
+            })
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| assert_eq!(ask().unwrap(), b"made"));
+            }
+        });
+        assert_eq!(made.into_inner(), 1);
     }
 
     #[test]

@@ -1,0 +1,56 @@
+//! Why a variant could not be built.
+//!
+//! Owns: the errors of this stage. Never: reads a log; `complaint` does.
+
+use miette::Diagnostic;
+use thiserror::Error;
+
+use super::complaint::Complaint;
+use crate::base::files::FileError;
+use crate::base::process::ProcessError;
+use crate::exit::{self, StageError};
+use crate::toolchain::portable::PortableError;
+
+/// Why a variant could not be built.
+#[derive(Debug, Error, Diagnostic)]
+pub enum CompileError {
+    /// The compiler or linker said no.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Refused(#[from] Box<Complaint>),
+    /// The library would not load on systems that kernels must load on.
+    #[error("{variant} uses what systems of the manylinux_2_28 age do not have: {}", needs.join(", "))]
+    #[diagnostic(
+        code(compile::too_new),
+        help(
+            "replace these calls by ones that glibc 2.28 and libstdc++ of GCC 8 have; the kernel would not load elsewhere"
+        )
+    )]
+    TooNew {
+        /// The variant.
+        variant: String,
+        /// The names, with the version that has them.
+        needs: Vec<String>,
+    },
+    /// The library could not be examined.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Portable(#[from] PortableError),
+    /// A file could not be read or written.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    File(#[from] FileError),
+    /// The compiler could not be started, or the user stopped.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Process(#[from] ProcessError),
+}
+
+impl StageError for CompileError {
+    fn exit(&self) -> u8 {
+        match self {
+            Self::Refused(_) | Self::TooNew { .. } | Self::Portable(_) | Self::File(_) => exit::COMPILE,
+            Self::Process(error) => error.exit(),
+        }
+    }
+}

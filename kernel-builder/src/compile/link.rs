@@ -1,0 +1,83 @@
+//! Links a variant and assembles its package.
+//!
+//! Owns: what a library depends on; the extension's name in the objects. Never: decides a flag.
+
+use std::path::Path;
+
+use kernel_plan::kit::Toolchain;
+use kernel_plan::plan::{Unit, VariantPlan};
+
+use super::artifact::{self, Artifact};
+use super::log::run_logged;
+use super::slots::Label;
+use super::unit::command_fields;
+use super::{CompileError, Job, Shop, naming};
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files;
+use crate::toolchain::portable;
+
+/// Links a variant whose units are all there, and assembles its package.
+pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileError> {
+    let Shop { project, cache, .. } = *shop;
+    let Job { plan, kit, .. } = job;
+    let library = if let (Some(kit), Some(link)) = (kit, &plan.link) {
+        let place = format!(".kernelwright/objects/{}/{}", plan.id, plan.library);
+        let mut key = command_fields(DigestBuilder::new("link-1"), link)
+            .field("cxx", &kit.cxx.id)
+            .field("framework", kit.framework.id())
+            .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()));
+        for unit in &plan.units {
+            name_object(shop, unit, plan)?;
+            key = key.field("object", Digest::of(&files::read(&project.join(unit.linked()))?).to_string());
+        }
+        let key = key.finish();
+        let hit = cache.look_up(&key, project);
+        let restored = match hit {
+            Some(hit) => cache.restore(&hit.object, &project.join(&place))?,
+            None => false,
+        };
+        if !restored {
+            let log =
+                run_logged(shop, Label { variant: &plan.id, unit: "link", step: "link" }, link, &place)?;
+            refuse_newer(&project.join(&place), plan, kit)?;
+            cache.store(&key, project, &project.join(&place), &[], &log.text)?;
+            super::done(shop.report, "linked", &plan.id, &plan.library, log.took, false);
+        }
+        Some(project.join(place))
+    } else {
+        None
+    };
+    artifact::assemble(plan, project, library, job.commit.clone()).map_err(Into::into)
+}
+
+/// Refuses a library that asks for names which systems of the manylinux_2_28 age do not have. The linker cannot: torch's
+/// names are undefined as well.
+fn refuse_newer(library: &Path, plan: &VariantPlan, kit: &Toolchain) -> Result<(), CompileError> {
+    let Some(portable) = &kit.portable else { return Ok(()) };
+    let needs: Vec<String> = portable::beyond(library, portable)?.iter().map(ToString::to_string).collect();
+    if needs.is_empty() { Ok(()) } else { Err(CompileError::TooNew { variant: plan.id.clone(), needs }) }
+}
+
+/// Puts the extension's name into the object of a unit that carries it. Where the compiler has taken the name apart, so
+/// that it cannot be replaced, the unit is compiled with the real name instead.
+fn name_object(shop: &Shop<'_>, unit: &Unit, plan: &VariantPlan) -> Result<(), CompileError> {
+    let Shop { project, cache, .. } = *shop;
+    let Some(named) = &unit.named else { return Ok(()) };
+    let bytes = files::read(&project.join(&unit.object))?;
+    if let Some(bytes) = naming::rename(&bytes, &plan.extension) {
+        files::write_if_changed(&project.join(named), bytes)?;
+        return Ok(());
+    }
+    let command = naming::with_real_name(&unit.command, &plan.extension, &unit.object, named);
+    // The object that could not be renamed stands for the sources: the same one gives the same result.
+    let key = command_fields(DigestBuilder::new("named-unit-1"), &command).field("object", bytes).finish();
+    if let Some(hit) = cache.look_up(&key, project)
+        && cache.restore(&hit.object, &project.join(named))?
+    {
+        return Ok(());
+    }
+    let label = Label { variant: &plan.id, unit: &unit.name, step: "compile" };
+    let log = run_logged(shop, label, &command, named)?;
+    cache.store(&key, project, &project.join(named), &[], &log.text)?;
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Runs one compiler or linker and keeps what it said.
+//!
+//! Owns: the logs in `.kernelwright/logs`, the form of a command that a person can paste.
+//! Never: decides what to run.
+
+use std::time::Duration;
+
+use kernel_plan::plan::CommandLine;
+
+use super::complaint;
+use super::slots::Label;
+use super::{CompileError, Shop};
+use crate::base::files;
+
+/// What a command printed and how long it took.
+pub(super) struct Log {
+    /// Standard output, then standard error.
+    pub(super) text: String,
+    /// Wall-clock time.
+    pub(super) took: Duration,
+}
+
+/// Runs a compiler or linker in the project's folder, keeps its log, and reads its complaint when it fails.
+///
+/// The output is removed first: a command that dies half-way must not leave an old object in its place.
+pub(super) fn run_logged(
+    shop: &Shop<'_>,
+    label: Label<'_>,
+    command: &CommandLine,
+    output: &str,
+) -> Result<Log, CompileError> {
+    let Label { variant, unit, .. } = label;
+    let project = shop.project;
+    let output = project.join(output);
+    files::remove_file(&output)?;
+    if let Some(folder) = output.parent() {
+        files::create_dirs(folder)?;
+    }
+    let finished = match shop.slots.run(label, &command.clone().cwd(project)) {
+        Ok(finished) => finished,
+        // Stopped by the user: what was written so far is no object either.
+        Err(error) => {
+            files::remove_file(&output)?;
+            return Err(error.into());
+        }
+    };
+    let text = format!("{}{}", finished.stdout_text(), finished.stderr_text());
+    let log = project.join(format!(".kernelwright/logs/{variant}/{}.log", unit.replace('/', "__")));
+    let shown = format!("{}\n{text}", shell_line(command));
+    files::write(&log, shown)?;
+    if finished.ending.success() {
+        return Ok(Log { text, took: finished.wall });
+    }
+    files::remove_file(&output)?;
+    Err(Box::new(complaint::read(unit, variant, &text, finished.ending, &log, project)).into())
+}
+
+/// The command as one line that a person can paste into a shell.
+pub fn shell_line(command: &CommandLine) -> String {
+    let mut words: Vec<String> =
+        command.env.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect();
+    words.push(quote(&command.program.display().to_string()));
+    words.extend(command.args.iter().map(|arg| quote(arg)));
+    words.join(" ")
+}
+
+fn quote(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=+,./:@%".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
