@@ -184,6 +184,8 @@ impl Job<'_> {
         };
         let members = zip::members(&directory, place.start).map_err(not_a_zip)?;
         let wanted = self.wanted(&members)?;
+        // First, since it may be wanted itself, and nothing promises its own digest.
+        let promised = self.record(entry, url, &members)?;
         // Another part of this wheel, or an earlier run that was stopped, may have brought some of them.
         let lines = entry.lines();
         let is_here = |member: &Member| lines.get(&member.name).is_some_and(|line| entry.unchanged(line));
@@ -192,7 +194,6 @@ impl Job<'_> {
         if packed > length / 5 * 4 {
             return self.whole(entry, url, subject, Some(length));
         }
-        let promised = self.record(entry, url, &members)?;
         let spans = spans(&lacking);
         let total: u64 = spans.iter().map(|span| span.end - span.start).sum();
         let bar = self.bar(subject, Some(total));

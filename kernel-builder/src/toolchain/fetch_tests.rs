@@ -158,6 +158,14 @@ fn without_ranges_the_whole_wheel_is_checked() {
 }
 
 #[test]
+fn the_record_itself_may_be_wanted() {
+    let (mut bench, wheel) = (Bench::new(), wheel());
+    bench.request.part.take.push("part-".to_owned());
+    let stored = bench.fetch(&Server::start(wheel.clone(), []).url(), &sha256(&wheel)).unwrap();
+    assert!(files::exists(&stored.files.join("part-1.0.dist-info/RECORD")));
+}
+
+#[test]
 fn a_stopped_download_continues() {
     let (bench, wheel) = (Bench::new(), wheel());
     let cut = [0, 0, 0, 600, 600].map(Fault::CutAfter);
