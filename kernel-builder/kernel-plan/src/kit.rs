@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::Capability;
+
 /// Everything that the compiler lines of one project need.
 ///
 /// Every part carries an `id`: it changes when the part's content changes and is the same in every run, so it belongs
@@ -52,8 +54,47 @@ pub struct CudaKit {
     pub include: Vec<PathBuf>,
     /// The CUDA runtime to link with: a full path such as `.../libcudart.so.13`.
     pub cudart: PathBuf,
+    /// Another release's compiler, where this toolkit came without one.
+    pub front: Option<FrontEnd>,
+    /// Whether the compiler was installed on this system, not fetched.
+    pub installed: bool,
     /// Identity of the toolkit, hexadecimal.
     pub id: String,
+}
+
+/// The compiler of a newer CUDA that works with the headers and the assembler of an older one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrontEnd {
+    /// Its version, `MAJOR.MINOR`, e.g. `13.0`.
+    pub version: String,
+    /// The folder above its `bin`.
+    pub root: PathBuf,
+    /// The version of PTX that the older assembler knows, e.g. `8.5`.
+    pub ptx: String,
+    /// The build number that the older compiler would report in `__CUDACC_VER_BUILD__`.
+    pub build: u32,
+}
+
+/// The oldest capability that the compiler of CUDA 13 generates code for.
+const OLDEST_OF_CUDA_13: (u32, u32) = (7, 5);
+
+impl CudaKit {
+    /// Where the compiler of this toolkit comes from, as a sentence without a full stop.
+    pub fn route(&self) -> String {
+        let Self { version, nvcc, .. } = self;
+        match &self.front {
+            Some(front) => {
+                format!("front end of nvcc {} with the headers and the assembler of {version}", front.version)
+            }
+            None if self.installed => format!("nvcc {version} installed at {}", nvcc.display()),
+            None => format!("nvcc {version} from wheels"),
+        }
+    }
+
+    /// Whether this toolkit's compiler generates code for a capability that its release has.
+    pub fn reaches(&self, capability: Capability) -> bool {
+        self.front.is_none() || (capability.major, capability.minor) >= OLDEST_OF_CUDA_13
+    }
 }
 
 /// What the code plugs into.

@@ -142,6 +142,11 @@ fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
         builder = builder
             .field("python", interpreter::find()?.as_os_str().as_encoded_bytes())
             .field("nvcc", nvcc.as_os_str().as_encoded_bytes());
+    } else {
+        let installed = want.cuda.iter().flat_map(|version| system::nvcc_beside_wheels(version));
+        builder = installed.fold(builder, |builder, nvcc| {
+            builder.field("nvcc", format!("{nvcc:?} {:?}", state::stamp_of(&nvcc)))
+        });
     }
     Ok(builder.finish().short(16))
 }
