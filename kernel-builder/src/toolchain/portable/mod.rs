@@ -45,8 +45,9 @@ const SHIM: &[(&str, &str)] = &[
     ("waits", include_str!("../../../resources/portable/waits.cpp")),
 ];
 
-/// What a kernel library exports: the entry point for Python's import.
-const EXPORTS: &str = "{\n  global: PyInit_*;\n  local: *;\n};\n";
+/// What a kernel library exports: the entry point for Python's import, or the functions that tvm_ffi looks up by name
+/// (tvm/ffi/extra/module.h).
+const EXPORTS: &str = "{\n  global: PyInit_*; __tvm_ffi_*;\n  local: *;\n};\n";
 
 /// What was made for a compiler, and the stamps of the files that it was made from.
 #[derive(Debug, Serialize, Deserialize)]
