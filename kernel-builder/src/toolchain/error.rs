@@ -140,6 +140,27 @@ pub enum ToolchainError {
         /// Where it is published.
         from: String,
     },
+    /// A Python that PyTorch has no wheels for.
+    #[error(
+        "PyTorch {torch} has no wheels for Python {version} (`{}`); it has them for {oldest} to {newest}",
+        python.display()
+    )]
+    #[diagnostic(
+        code(toolchain::python_unserved),
+        help("name another Python in KERNELWRIGHT_PYTHON, e.g. `KERNELWRIGHT_PYTHON=python{newest}`")
+    )]
+    NoTorchForPython {
+        /// The release.
+        torch: String,
+        /// The interpreter.
+        python: PathBuf,
+        /// Its version.
+        version: String,
+        /// The oldest that is served.
+        oldest: String,
+        /// The newest that is served.
+        newest: String,
+    },
     /// The index did not answer, or has no such release.
     #[error("pip cannot find {wanted}: {said}")]
     #[diagnostic(

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::error::ToolchainError;
 use super::fetch::{self, Request};
+use super::index::Target;
 use super::interpreter::{self, Question};
 use super::pins::Part;
 use crate::base::session::Session;
@@ -76,7 +77,7 @@ pub(super) fn obtain(session: &Session, name: &str, line: &str) -> Result<Header
     let pinned = pinned(name, line)?;
     let python = interpreter::active(session, Question::Identity)?;
     let request = Request { part: pinned.wheel, why: "headers to compile against" };
-    let stored = fetch::obtain(session, &python, &[request])?.into_iter().next();
+    let stored = fetch::obtain(session, &python, Target::Machine, &[request])?.into_iter().next();
     let (files, id) = stored.map(|stored| (stored.files, stored.id)).unwrap_or_default();
     let include = pinned.include.iter().map(|folder| files.join(folder)).collect();
     Ok(Headers { version: pinned.version, include, id })

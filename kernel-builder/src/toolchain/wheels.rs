@@ -8,6 +8,7 @@ use kernel_plan::kit::{CudaKit, FrameworkKit, TorchKit, TvmFfiKit};
 
 use super::error::ToolchainError;
 use super::fetch::{self, Request};
+use super::index::Target;
 use super::interpreter::{self, Question};
 use super::pins::{self, CudaPins};
 use super::store::Stored;
@@ -24,7 +25,7 @@ pub(super) fn resolve(
 ) -> Result<(Option<CudaKit>, FrameworkKit), ToolchainError> {
     let pins = pins::load();
     let headers = match &want.framework {
-        Against::Torch(line) => pins.torch(line)?.header_part(),
+        Against::Torch(line) => pins.headers(pins.torch(line)?),
         Against::TvmFfi(version) => parts::pinned(parts::TVM_FFI, version)?.wheel,
     };
     let cuda = want.cuda.as_deref().map(|version| pins.cuda(version)).transpose()?;
@@ -36,7 +37,7 @@ pub(super) fn resolve(
         let why = if compiles { "parts of the CUDA compiler" } else { "CUDA headers" };
         requests.push(Request { part: part.clone(), why });
     }
-    let mut stored = fetch::obtain(session, &python, &requests)?.into_iter();
+    let mut stored = fetch::obtain(session, &python, Target::Machine, &requests)?.into_iter();
     let (files, id) = stored.next().map(|stored| (stored.files, stored.id)).unwrap_or_default();
     let framework = match &want.framework {
         Against::Torch(_) => {

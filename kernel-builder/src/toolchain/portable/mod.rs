@@ -33,7 +33,7 @@ use crate::base::files;
 use crate::base::process::{self, Limits};
 
 /// Changes when the recipe changes, so that what an older program made is not used.
-const RECIPE: &str = "portable-1";
+const RECIPE: &str = "portable-2";
 
 /// The sources of the shim, one archive member each: a library takes only those that it uses.
 const SHIM: &[(&str, &str)] = &[
