@@ -1,18 +1,19 @@
-//! The provider that needs nothing installed: CUDA and PyTorch's headers from wheels.
+//! The provider that needs nothing installed: CUDA and the framework's headers from wheels.
 //!
 //! Owns: which parts of which wheels make a toolkit, and the merged folder. Never: runs what it fetched.
 
 use std::path::{Path, PathBuf};
 
-use kernel_plan::kit::{CudaKit, FrontEnd, TorchKit};
+use kernel_plan::kit::{CudaKit, FrameworkKit, FrontEnd, TorchKit, TvmFfiKit};
 
-use super::Want;
 use super::error::ToolchainError;
 use super::fetch::{self, Request};
+use super::index::Target;
 use super::interpreter::{self, Question};
-use super::pins::{self, CudaPins, FrontPins, TorchPins};
+use super::pins::{self, CudaPins, FrontPins};
 use super::store::Stored;
 use super::system;
+use super::{Against, Want, parts};
 use crate::base::digest::DigestBuilder;
 use crate::base::files::{self, FileError};
 use crate::base::session::Session;
@@ -22,44 +23,51 @@ pub(super) fn resolve(
     session: &Session,
     want: &Want,
     stubs: PathBuf,
-) -> Result<(Option<CudaKit>, TorchKit), ToolchainError> {
+) -> Result<(Option<CudaKit>, FrameworkKit), ToolchainError> {
     let pins = pins::load();
-    let torch = pins.torch(&want.torch)?;
+    let headers = match &want.framework {
+        Against::Torch(line) => pins.headers(pins.torch(line)?),
+        Against::TvmFfi(version) => parts::pinned(parts::TVM_FFI, version)?.wheel,
+    };
     let cuda = want.cuda.as_deref().map(|version| pins.cuda(version)).transpose()?;
-    let python = interpreter::active(session, Question::Identity)?;
-    let mut requests = vec![Request { part: torch.header_part(), why: "headers to compile against" }];
     // A toolkit whose wheels hold no compiler is used with an installed one of its own release, where there is one.
-    if let Some(kit) = cuda.filter(|pins| pins.front.is_some()).and_then(|pins| system::beside_wheels(&pins.version)) {
-        let mut stored = fetch::obtain(session, &python, &requests)?.into_iter();
-        return Ok((Some(kit), headers(torch, stored.next(), stubs)));
-    }
+    let bare = cuda.filter(|cuda| cuda.front.is_some());
+    let installed = bare.and_then(|cuda| system::beside_wheels(&cuda.version));
+    let cuda = cuda.filter(|_| installed.is_none());
     let front = cuda.and_then(|cuda| cuda.front.as_ref());
     let lent = front.map(|front| pins.cuda(&front.version)).transpose()?;
+    let python = interpreter::active(session, Question::Identity)?;
+    let version = headers.version.clone();
+    let mut requests = vec![Request { part: headers, why: "headers to compile against" }];
     for part in cuda.iter().chain(&lent).flat_map(|cuda| &cuda.wheels) {
         let compiles = part.take.iter().any(|take| !take.ends_with("include/"));
         let why = if compiles { "parts of the CUDA compiler" } else { "CUDA headers" };
         requests.push(Request { part: part.clone(), why });
     }
-    let mut stored = fetch::obtain(session, &python, &requests)?.into_iter();
-    let torch = headers(torch, stored.next(), stubs);
-    let Some(pins) = cuda else { return Ok((None, torch)) };
-    let own: Vec<Stored> = stored.by_ref().take(pins.wheels.len()).collect();
-    let lent = lent.map(|pins| toolkit(session, pins, &stored.collect::<Vec<_>>(), None)).transpose()?;
-    let front = front.zip(lent.as_ref());
-    Ok((Some(toolkit(session, pins, &own, front)?), torch))
-}
-
-fn headers(pins: &TorchPins, stored: Option<Stored>, stubs: PathBuf) -> TorchKit {
-    let (files, id) = stored.map(|stored| (stored.files, stored.id)).unwrap_or_default();
-    let root = files.join("torch/include");
-    let include = vec![root.clone(), root.join("torch/csrc/api/include")];
-    TorchKit { version: pins.version.clone(), include, stubs, id }
+    let mut stored = fetch::obtain(session, &python, Target::Machine, &requests)?.into_iter();
+    let (files, id) = stored.next().map(|stored| (stored.files, stored.id)).unwrap_or_default();
+    let framework = match &want.framework {
+        Against::Torch(_) => {
+            let root = files.join("torch/include");
+            let include = vec![root.clone(), root.join("torch/csrc/api/include")];
+            FrameworkKit::Torch(TorchKit { version, include, stubs, id })
+        }
+        Against::TvmFfi(_) => {
+            let include = vec![files.join("tvm_ffi/include")];
+            FrameworkKit::TvmFfi(TvmFfiKit { version, include, stubs, id })
+        }
+    };
+    let Some(cuda) = cuda else { return Ok((installed, framework)) };
+    let own: Vec<Stored> = stored.by_ref().take(cuda.wheels.len()).collect();
+    let lent = lent.map(|lent| toolkit(session, lent, &stored.collect::<Vec<_>>(), None)).transpose()?;
+    Ok((Some(toolkit(session, cuda, &own, front.zip(lent.as_ref()))?), framework))
 }
 
 /// The files whose stamps say that a kit is still there.
-pub(super) fn key_files(cuda: Option<&CudaKit>, torch: &TorchKit) -> Vec<PathBuf> {
+pub(super) fn key_files(cuda: Option<&CudaKit>, framework: &FrameworkKit) -> Vec<PathBuf> {
+    let markers = ["torch/headeronly/version.h", "tvm/ffi/c_api.h"];
     let mut found: Vec<PathBuf> =
-        torch.include.first().map(|include| include.join("torch/headeronly/version.h")).into_iter().collect();
+        framework.include().iter().flat_map(|folder| markers.map(|marker| folder.join(marker))).collect();
     if let Some(cuda) = cuda {
         found.extend([cuda.nvcc.clone(), cuda.cudart.clone()]);
         found.extend(
@@ -71,7 +79,7 @@ pub(super) fn key_files(cuda: Option<&CudaKit>, torch: &TorchKit) -> Vec<PathBuf
         found.extend(front);
     }
     found.retain(|path| files::exists(path));
-    found.push(torch.stubs.clone());
+    found.push(framework.stubs().to_owned());
     found
 }
 
