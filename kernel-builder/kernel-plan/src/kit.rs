@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::spec::nvcc;
 use crate::units::Capability;
 
 /// Everything that the compiler lines of one project need.
@@ -75,9 +76,6 @@ pub struct FrontEnd {
     pub build: u32,
 }
 
-/// The oldest capability that the compiler of CUDA 13 generates code for.
-const OLDEST_OF_CUDA_13: (u32, u32) = (7, 5);
-
 impl CudaKit {
     /// Where the compiler of this toolkit comes from, as a sentence without a full stop.
     pub fn route(&self) -> String {
@@ -91,9 +89,11 @@ impl CudaKit {
         }
     }
 
-    /// Whether this toolkit's compiler generates code for a capability that its release has.
+    /// Whether this toolkit's compiler generates code for a capability that its release has: one that is lent knows
+    /// no architecture that its own release has dropped.
     pub fn reaches(&self, capability: Capability) -> bool {
-        self.front.is_none() || (capability.major, capability.minor) >= OLDEST_OF_CUDA_13
+        let lent = self.front.as_ref().and_then(|front| front.version.parse().ok());
+        lent.is_none_or(|version| nvcc::compiles(capability, version))
     }
 }
 
