@@ -16,8 +16,9 @@ use crate::exit::{self, Failure};
 use crate::toolchain::{Extras, PythonRuntime, python};
 use crate::verify::{self, Evidence, Options, Outcome, Verdict, Verified};
 
-use super::build::{self, Selection};
+use super::build;
 use super::project::{self, Project, ProjectDir};
+use super::selection::Selection;
 
 /// Judge every variant against the fp64 reference, and against cheats
 ///
