@@ -118,8 +118,8 @@ pub struct VariantPlan {
     pub library: String,
     /// The units, in the order of build.toml; empty for a variant of Python only.
     pub units: Vec<Unit>,
-    /// The link, after all units.
-    pub link: CommandLine,
+    /// The link, after all units; absent for a variant of Python only.
+    pub link: Option<CommandLine>,
     /// Files of the Python package, below the project's folder.
     pub python: Vec<RelPath>,
     /// CUDA capabilities that the binary must hold, as written in build.toml.

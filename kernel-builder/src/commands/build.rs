@@ -138,7 +138,7 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
         let extension = extension_name(project, variant, &kit)?;
         let naming = Naming { extension: &extension, users: &users };
         let plan = backend::plan(&project.build, variant, &kit, &naming, project.python_files());
-        jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit, commit: commit.clone() });
+        jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit: Some(kit), commit: commit.clone() });
     }
     Ok(jobs)
 }
@@ -198,7 +198,7 @@ fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Resu
         .field("program", env!("CARGO_PKG_VERSION"))
         .field("variant", variant.id().as_str())
         .field("cxx", &kit.cxx.id)
-        .field("torch", &kit.torch.id)
+        .field("framework", kit.framework.id())
         .field("cuda", kit.cuda.as_ref().map_or("", |cuda| cuda.id.as_str()))
         .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()))
         .field("build.toml", &project.build.file.text);
@@ -222,8 +222,8 @@ fn plan_text(plans: &[&VariantPlan]) -> String {
         for unit in &plan.units {
             text += &format!("{}\n", shell_line(&unit.command));
         }
-        if !plan.units.is_empty() {
-            text += &format!("{}\n", shell_line(&plan.link));
+        if let Some(link) = &plan.link {
+            text += &format!("{}\n", shell_line(link));
         }
     }
     text

@@ -21,7 +21,7 @@ mod zip;
 
 use std::path::{Path, PathBuf};
 
-use kernel_plan::kit::Toolchain;
+use kernel_plan::kit::{FrameworkKit, Toolchain};
 use kernel_plan::plan::CommandLine;
 use kernel_plan::variant::{self, Offer};
 use serde::{Deserialize, Serialize};
@@ -118,7 +118,14 @@ fn find(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
     let mut watched = wheels::key_files(cuda.as_ref(), &torch);
     watched.push(extension_include.join("registration.h"));
     stamps.extend(watched.iter().filter_map(|path| state::stamp_of(path)));
-    let toolchain = Toolchain { cxx, cuda, torch, extension_include, portable: None };
+    let toolchain = Toolchain {
+        cxx,
+        cuda,
+        framework: FrameworkKit::Torch(torch),
+        libraries: Vec::new(),
+        extension_include,
+        portable: None,
+    };
     state::save(&file, &Resolved { toolchain: toolchain.clone(), stamps })?;
     Ok(toolchain)
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::kit::{PortableKit, Toolchain};
+use crate::kit::{FrameworkKit, PortableKit, Toolchain};
 use crate::plan::{CommandLine, Unit, VariantPlan, placeholder_name};
 use crate::spec::BuildSpec;
 use crate::spec::build::Kernel;
@@ -30,8 +30,11 @@ pub trait Backend: Sync + std::fmt::Debug {
     /// Macros that host code sees, e.g. `CPU_KERNEL`.
     fn macros(&self) -> &'static [&'static str];
 
-    /// Torch libraries and toolkit libraries that the extension names as needed, in link order.
-    fn libraries(&self, kit: &Toolchain) -> Vec<String>;
+    /// PyTorch's libraries that an extension names as needed, in link order, e.g. `-lc10`.
+    fn torch_libraries(&self) -> &'static [&'static str];
+
+    /// The toolkit's libraries, linked behind the framework's.
+    fn toolkit_libraries(&self, kit: &Toolchain) -> Vec<String>;
 
     /// Capabilities that a kernel section is compiled for, as written in build.toml; empty where there are none.
     fn capabilities(&self, kernel: &Kernel, toolkit: Toolkit) -> Vec<String>;
@@ -162,7 +165,7 @@ pub fn plan(
         extension: extension.to_owned(),
         library,
         units,
-        link,
+        link: Some(link),
         python,
         capabilities,
     })
@@ -188,7 +191,7 @@ fn common_flags(spec: &BuildSpec, torch: Torch, backend: &dyn Backend, kit: &Too
     }
     let folders = spec.torch().map(|torch| torch.include.as_slice()).unwrap_or_default();
     flags.extend(folders.iter().map(|folder| format!("-I{}", folder.as_str())));
-    for folder in [&kit.extension_include].into_iter().chain(&kit.torch.include) {
+    for folder in [&kit.extension_include].into_iter().chain(kit.framework.include()) {
         flags.extend(["-isystem".to_owned(), folder.display().to_string()]);
     }
     let cuda = kit.cuda.iter().filter(|_| backend.id() == BackendId::Cuda);
@@ -198,19 +201,24 @@ fn common_flags(spec: &BuildSpec, torch: Torch, backend: &dyn Backend, kit: &Too
     flags
 }
 
-/// Links the objects; torch's libraries are named through empty stand-ins that carry nothing but their names.
+/// Links the objects; the framework's libraries are named through empty stand-ins that carry nothing but their names.
 ///
 /// With a portable kit the C and C++ libraries are named by full path as well. Their order is the recipe: what the old
 /// C++ library has is found there first and stays shared, exceptions and locales included; the static one behind it
 /// gives the rest, hidden.
 pub fn link_command(objects: &[String], backend: &dyn Backend, kit: &Toolchain, output: &str) -> CommandLine {
+    let framework = match kit.framework {
+        FrameworkKit::Torch(_) => backend.torch_libraries(),
+        FrameworkKit::TvmFfi(_) => &["-ltvm_ffi"],
+    };
     let (before, after) = kit.portable.as_ref().map(system_libraries).unwrap_or_default();
     CommandLine::new(&kit.cxx.program)
         .args(["-shared", "-o", output])
         .args(before)
         .args(objects.iter().cloned())
-        .args(["-Wl,--no-as-needed".to_owned(), format!("-L{}", kit.torch.stubs.display())])
-        .args(backend.libraries(kit))
+        .args(["-Wl,--no-as-needed".to_owned(), format!("-L{}", kit.framework.stubs().display())])
+        .args(framework.iter().copied())
+        .args(backend.toolkit_libraries(kit))
         .arg("-Wl,--as-needed")
         .args(after)
         .args([
