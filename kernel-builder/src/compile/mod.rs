@@ -21,6 +21,7 @@ mod error;
 mod link;
 mod log;
 mod naming;
+mod nvcc;
 mod ops;
 pub mod slots;
 mod unit;
@@ -63,6 +64,7 @@ pub(crate) struct Shop<'a> {
 struct Task<'a> {
     job: usize,
     unit: &'a Unit,
+    kit: &'a Toolchain,
     key: Digest,
 }
 
@@ -83,7 +85,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session) -> Vec<Outcome> {
             match unit::unit_key(unit, kit, project) {
                 Ok(key) => match unit::reuse(&shop, &key, unit) {
                     Ok(true) => done(shop.report, "compiled", &plan.id, &unit.name, Duration::ZERO, true),
-                    Ok(false) => pending.push(Task { job, unit, key }),
+                    Ok(false) => pending.push(Task { job, unit, kit, key }),
                     Err(error) => failures[job].push(error.into()),
                 },
                 Err(error) => failures[job].push(error.into()),
@@ -117,7 +119,7 @@ fn compile_all(shop: &Shop<'_>, pending: &[Task<'_>], jobs: &[Job], failures: &m
                 while let Some(task) = take() {
                     let Job { plan, .. } = &jobs[task.job];
                     bar.doing(&task.unit.name);
-                    match unit::compile(shop, &plan.id, task.unit, &task.key) {
+                    match unit::compile(shop, &plan.id, task.unit, task.kit, &task.key) {
                         Ok(took) => done(shop.report, "compiled", &plan.id, &task.unit.name, took, false),
                         Err(error) => {
                             if let Ok(mut failed) = failed.lock() {
