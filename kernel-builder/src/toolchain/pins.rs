@@ -88,7 +88,9 @@ pub(super) struct TorchPins {
     /// The oldest and the newest Python that there is a wheel for.
     pub(super) python: (String, String),
     pub(super) megabytes: Megabytes,
-    pub(super) stands_in: Vec<String>,
+    /// Python files that are left empty without a GPU.
+    #[serde(default)]
+    pub(super) blank: Vec<String>,
     pub(super) cudart: Part,
 }
 
