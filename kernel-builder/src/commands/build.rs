@@ -10,10 +10,8 @@ use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::VariantPlan;
 use kernel_plan::spec::build::Kernel;
 use kernel_plan::units::RelPath;
-use kernel_plan::variant::{self, Chosen, Decision, Framework, Variant};
-use miette::Diagnostic;
+use kernel_plan::variant::{Chosen, Framework, Variant};
 use serde_json::json;
-use thiserror::Error;
 
 use crate::base::digest::DigestBuilder;
 use crate::base::report::{Event, duration};
@@ -21,44 +19,17 @@ use crate::base::session::Session;
 use crate::base::{files, interrupt};
 use crate::compile::artifact::{self, Artifact};
 use crate::compile::{self, Job, shell_line};
-use crate::exit::{self, Failure, StageError};
-use crate::toolchain::{self, Against, Provider, Want};
+use crate::exit::{self, Failure};
+use crate::toolchain::{self, Against, Want};
 
-use super::libraries::{self, LibraryDirs};
+use super::libraries;
 use super::project::{self, Project, ProjectDir};
-use super::variants;
+use super::selection::{SelectError, Selection, select};
 
-/// Which variants and with which tools; shared by every verb that builds.
-#[derive(Debug, Clone, ClapArgs)]
-pub struct Selection {
-    /// Build this variant only; may be given several times. `kernelwright variants` lists them
-    #[arg(long = "variant", value_name = "ID")]
-    pub variants: Vec<String>,
-    /// Build for this backend only (cpu, cuda)
-    #[arg(long, value_name = "NAME")]
-    pub backend: Option<String>,
-    /// Build those of them that this expression selects, as in `cuda:13.* and not abi:full`
-    #[arg(long, value_name = "EXPRESSION")]
-    pub selector: Option<String>,
-    /// Where compilers and headers come from
-    #[arg(long, value_enum, default_value_t = Provider::Wheels)]
-    pub toolchain: Provider,
-    /// Where header libraries are.
-    #[command(flatten)]
-    pub libraries: LibraryDirs,
-    /// Build nothing: take what lies in .kernelwright/artifacts, built earlier or on another machine
-    #[arg(long)]
-    pub prebuilt: bool,
-}
-
-impl Selection {
-    /// Whether an option leaves variants out.
-    fn narrows(&self) -> bool {
-        !self.variants.is_empty() || self.backend.is_some() || self.selector.is_some()
-    }
-}
-
-/// Build every variant
+/// Build the variants that a kernel's users need, or every one
+///
+/// With torch's stable ABI one build serves every torch; an older CUDA is built for where a build for a newer one does
+/// not load or lacks code for a GPU. `--all` builds every variant that the sources can serve.
 ///
 /// Compilers and headers come from the package index (`--toolchain wheels`, the default: no CUDA and no PyTorch need
 /// to be installed) or from this machine (`--toolchain system`). Unchanged units are not compiled again. Logs are kept
@@ -72,60 +43,6 @@ pub struct Args {
     /// Print what would be run, and run nothing but the fetching of missing tools
     #[arg(long)]
     plan: bool,
-}
-
-/// Why there is nothing to build.
-#[derive(Debug, Error, Diagnostic)]
-pub enum SelectError {
-    /// A variant was named that does not fit.
-    #[error("the variant `{id}` is not for this project: {why}")]
-    #[diagnostic(code(plan::unknown_variant), help("here it can be built for: {}", offered.join(", ")))]
-    Unknown {
-        /// What was asked for.
-        id: String,
-        /// Why not.
-        why: String,
-        /// What fits.
-        offered: Vec<String>,
-    },
-    /// A variant was named that is right for the project, and something is missing here.
-    #[error("the variant `{id}` cannot be built here: {missing}")]
-    #[diagnostic(code(plan::not_buildable), help("here it can be built for: {}", offered.join(", ")))]
-    Elsewhere {
-        /// What was asked for.
-        id: String,
-        /// What is missing.
-        missing: String,
-        /// What can be built.
-        offered: Vec<String>,
-    },
-    /// No variant is left.
-    #[error("no variant is left: {by} leaves out what can be built here")]
-    #[diagnostic(code(plan::nothing_selected), help("without it: {}", offered.join(", ")))]
-    Nothing {
-        /// The option.
-        by: String,
-        /// What can be built.
-        offered: Vec<String>,
-    },
-    /// `--prebuilt`, and nothing was built.
-    #[error("no build of {} lies in .kernelwright/artifacts", wanted.join(", "))]
-    #[diagnostic(
-        code(plan::not_built),
-        help(
-            "build without --prebuilt, or bring the folder from the machine that built it; a folder that was changed does not count"
-        )
-    )]
-    NotBuilt {
-        /// The variants that were wanted.
-        wanted: Vec<String>,
-    },
-}
-
-impl StageError for SelectError {
-    fn exit(&self) -> u8 {
-        exit::PLAN
-    }
 }
 
 /// Runs the verb.
@@ -242,52 +159,6 @@ fn unplanned(variant: &Variant, variants: &[Variant]) -> Failure {
     let offered = variants.iter().filter(|other| *other != variant).map(ToString::to_string).collect();
     let missing = "this version compiles nothing like it".to_owned();
     SelectError::Elsewhere { id: variant.to_string(), missing, offered }.into()
-}
-
-fn select(project: &Project, selection: &Selection) -> Result<Chosen, Failure> {
-    let matrix = project::matrix()?;
-    let selector = selection.selector.as_deref().map(variants::selector).transpose()?;
-    let provision = variants::provision(selection.toolchain);
-    let told = |problem| Failure::of(exit::PLAN, [problem]);
-    let mut chosen = variant::select(&project.build, &matrix, &provision).map_err(told)?;
-    let offered: Vec<String> = chosen.variants.iter().map(ToString::to_string).collect();
-    let named: BTreeSet<&str> = selection.variants.iter().map(String::as_str).collect();
-    if let Some(id) = named.iter().find(|id| !offered.iter().any(|offered| offered == *id)) {
-        let explained = variant::explain(&project.build, &matrix, &provision);
-        let decision = explained.iter().find(|row| row.row.variant.value.to_string() == *id);
-        let id = (*id).to_owned();
-        return Err(match decision.map(|row| &row.decision) {
-            Some(Decision::Elsewhere(missing)) => {
-                SelectError::Elsewhere { id, missing: missing.to_string(), offered }
-            }
-            Some(Decision::Out(refusal)) => SelectError::Unknown { id, why: refusal.to_string(), offered },
-            Some(Decision::Built(_)) | None => {
-                SelectError::Unknown { id, why: "there is no variant of that name".to_owned(), offered }
-            }
-        }
-        .into());
-    }
-    let mut keep = |by: String, wanted: &dyn Fn(&Variant) -> bool| {
-        chosen.variants.retain(wanted);
-        let left = !chosen.variants.is_empty();
-        left.then_some(()).ok_or_else(|| SelectError::Nothing { by, offered: offered.clone() })
-    };
-    if !named.is_empty() {
-        keep("`--variant`".to_owned(), &|variant| named.contains(variant.id().as_str()))?;
-    }
-    if let Some(backend) = &selection.backend {
-        let of = |variant: &Variant| variant.backend().is_some_and(|found| found.as_str() == backend);
-        keep(format!("`--backend {backend}`"), &of)?;
-    }
-    if let Some(selector) = &selector {
-        let by = format!("`--selector '{selector}'`");
-        keep(by, &|variant| matrix.row(variant).is_some_and(|row| selector.matches(row)))?;
-    }
-    if selection.narrows() {
-        // Who asked for some of them knows that there are others.
-        chosen.elsewhere = 0;
-    }
-    Ok(chosen)
 }
 
 /// Sources that use the extension's name: those that mention it or the registration macros. A header that does makes

@@ -18,8 +18,9 @@ use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::Verified;
 
-use super::build::{self, Selection};
+use super::build;
 use super::project::{self, Project, ProjectDir};
+use super::selection::Selection;
 use super::{bench as bench_verb, load, package, verify};
 
 /// Take a project through every stage: check, build, verify, bench, package, publish to DIR/dist, load

@@ -17,6 +17,7 @@ pub mod package;
 pub mod project;
 pub mod publish;
 pub mod schema;
+pub mod selection;
 pub mod shell;
 pub mod templates;
 pub mod update;

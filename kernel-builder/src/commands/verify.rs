@@ -17,8 +17,9 @@ use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::{self, Evidence, Options, Outcome, Verdict, Verified};
 
-use super::build::{self, Selection};
+use super::build;
 use super::project::{self, Project, ProjectDir};
+use super::selection::Selection;
 
 /// Judge every variant against the fp64 reference, and against cheats
 ///
@@ -55,11 +56,15 @@ pub struct How {
 /// A refusal, as an error with the code of the check that refused.
 #[derive(Debug, Error)]
 #[error("{variant} is refused: {summary}")]
-struct Refusal {
-    variant: String,
-    code: String,
-    summary: String,
-    log: PathBuf,
+pub(super) struct Refusal {
+    /// The variant that was judged.
+    pub(super) variant: String,
+    /// The check's code.
+    pub(super) code: String,
+    /// What it found.
+    pub(super) summary: String,
+    /// Where all that was found is kept.
+    pub(super) log: PathBuf,
 }
 
 impl Diagnostic for Refusal {

@@ -95,6 +95,16 @@ fn record_path(project: &Path, variant: &str) -> PathBuf {
     super::artifact_dir(project, variant).with_extension("json")
 }
 
+/// Takes away the artifact of a variant, so that nothing finds it.
+pub fn discard(project: &Path, variant: &str) -> Result<(), FileError> {
+    let record = record_path(project, variant);
+    if files::exists(&record) {
+        files::remove_file(&record)?;
+    }
+    let dir = super::artifact_dir(project, variant);
+    if files::is_dir(&dir) { files::remove_dir(&dir) } else { Ok(()) }
+}
+
 /// The artifacts that lie in a project, built here or brought from another machine; one whose files are not those
 /// that were built is left out.
 pub fn existing(project: &Path) -> Result<Vec<Artifact>, FileError> {

@@ -18,8 +18,8 @@ fn people_see_first_what_is_built() {
     sandbox.project("fast-norm", "cpu");
     let listed = sandbox.run(&["variants", "fast-norm"]);
     assert_eq!((listed.code, listed.stderr.as_str()), (0, ""));
-    let (right, out) = listed.stdout.split_once("Not for the project").expect("three parts");
-    assert!(out.contains("  one of the above loads there too\n"), "{out}");
+    let (right, out) = listed.stdout.split_once("Not built (").expect("three parts");
+    assert!(out.contains("  one of the above loads there too, with the same code (needs --all)\n"), "{out}");
     assert!(
         out.ends_with("\nvariants: 1 built here, 2 right and not built here, 159 out; 162 in all\n"),
         "{out}"
@@ -46,6 +46,36 @@ fn programs_are_told_every_row() {
     assert_eq!((&built["provider"], &built["why"]), (&Value::from("wheels"), &Value::from("it fits")));
     let all = sandbox.run(&["variants", "fast-norm", "--all"]).stdout;
     assert!(rows.iter().all(|row| all.contains(row["variant"].as_str().expect("a text"))), "{all}");
+}
+
+#[test]
+fn all_are_those_that_the_sources_can_serve() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    let full = "torch211-cxx11-cpu-x86_64-linux";
+    let why = |more: &[&str]| {
+        let listed =
+            rows(&sandbox.run(&[&["variants", "fast-norm", "--message-format", "json"], more].concat()));
+        let row = listed.into_iter().find(|row| row["variant"] == full).expect("the row");
+        (row["selected"].clone(), row["why"].as_str().expect("a text").to_owned())
+    };
+    let (selected, reason) = why(&[]);
+    assert!(selected == false && reason.ends_with("(needs --all)"), "{reason}");
+    assert_eq!(why(&["--all"]), (Value::Bool(true), "it fits".to_owned()));
+    // What a selector shows is few enough for a line each.
+    let shown =
+        sandbox.run(&["variants", "fast-norm", "--selector", "abi:full and torch:2.11 and arch:x86_64"]);
+    assert!(shown.stdout.contains(&format!("  {full} ")), "{}", shown.stdout);
+    // One of all may be named without --all; what no extent has is refused with the reason.
+    let planned = |id: &str| sandbox.run(&["build", "fast-norm", "--plan", "--variant", id]);
+    planned(full).refused(13, &["toolchain::offline"]);
+    let below = "torch210-cxx11-cpu-x86_64-linux";
+    planned(below).refused(11, &["plan::unknown_variant", "`torch.stable-abi` asks for", full]);
+    let none = sandbox.run(&["build", "fast-norm", "--backend", "cuda"]);
+    none.refused(11, &["plan::nothing_selected", "with --all there are more"]);
+    let none = sandbox.run(&["build", "fast-norm", "--all", "--backend", "cuda"]);
+    none.refused(11, &["plan::nothing_selected", full]);
+    assert!(!none.stderr.contains("with --all"), "{}", none.stderr);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use crate::kit::{FrameworkKit, LibraryKit, PortableKit, Toolchain};
 use crate::plan::{CommandLine, Unit, VariantPlan, placeholder_name};
-use crate::spec::build::{self, BuildSpec, Kernel};
 use crate::spec::Spanned;
+use crate::spec::build::{self, BuildSpec, Kernel};
 use crate::units::{BackendId, RelPath, Version};
 use crate::variant::{Abi, Framework, Noarch, Toolkit, Variant, compiled_with};
 
@@ -119,7 +119,8 @@ pub fn plan(
     let common = common_flags(spec, framework, backend, kit);
     let mut units = Vec::new();
     let binding = spec.framework.src().iter().map(|path| (&path.value, None));
-    let sources = kernels.iter().flat_map(|kernel| kernel.src.iter().map(move |path| (&path.value, Some(*kernel))));
+    let sources =
+        kernels.iter().flat_map(|kernel| kernel.src.iter().map(move |path| (&path.value, Some(*kernel))));
     for (path, kernel) in binding.chain(sources) {
         if !is_source(path) {
             continue;
