@@ -21,6 +21,8 @@ pub(super) struct Pins {
     pub(super) pip: Installer,
     /// The client alone, for a Python that has torch.
     pub(super) client: Vec<String>,
+    /// tvm_ffi alone.
+    pub(super) tvm_ffi: Vec<String>,
     cuda: Vec<CudaPins>,
     pub(super) common: CommonPins,
     torch: Vec<TorchPins>,
@@ -31,6 +33,8 @@ pub(super) struct Pins {
 struct ToolTable {
     pip: Installer,
     client: Vec<String>,
+    #[serde(rename = "tvm-ffi")]
+    tvm_ffi: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -168,7 +172,14 @@ pub(super) fn load() -> Pins {
     let tools: ToolTable = table(TOOLS);
     let cuda: CudaTable = table(CUDA);
     let torch: TorchTable = table(TORCH);
-    Pins { pip: tools.pip, client: tools.client, cuda: cuda.cuda, common: torch.common, torch: torch.torch }
+    Pins {
+        pip: tools.pip,
+        client: tools.client,
+        tvm_ffi: tools.tvm_ffi,
+        cuda: cuda.cuda,
+        common: torch.common,
+        torch: torch.torch,
+    }
 }
 
 fn table<T: DeserializeOwned>(text: &str) -> T {
