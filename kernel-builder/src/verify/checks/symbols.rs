@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn an_entry_point_alone_passes() {
-        let good = Interface { exported: of(&["PyInit__norm_cpu_0", "_init", "_end"]), ..Interface::default() };
+        let good =
+            Interface { exported: of(&["PyInit__norm_cpu_0", "_init", "_end"]), ..Interface::default() };
         check(&good, true, Outcome::Passed, "`PyInit__norm_cpu_0` alone");
         let other = Interface { exported: of(&["PyInit__norm_cpu_1"]), ..Interface::default() };
         check(&other, false, Outcome::Refused, "exports `PyInit__norm_cpu_1`");
