@@ -10,7 +10,7 @@ use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::VariantPlan;
 use kernel_plan::spec::build::Kernel;
 use kernel_plan::units::RelPath;
-use kernel_plan::variant::{Abi, Chosen, Variant};
+use kernel_plan::variant::{Abi, Chosen, Framework, Variant};
 use serde_json::{Value, json};
 
 use crate::base::digest::DigestBuilder;
@@ -20,13 +20,13 @@ use crate::base::{files, interrupt};
 use crate::compile::artifact::{self, Artifact};
 use crate::compile::{self, Job, shell_line};
 use crate::exit::{self, Failure};
-use crate::toolchain::{self, Want};
+use crate::toolchain::{self, Against, Want};
 use crate::verify::{Gated, Options};
 
 use super::project::{self, Project, ProjectDir};
 use super::selection::{SelectError, Selection, select};
 use super::variants::provision;
-use super::{full_abi, gates};
+use super::{full_abi, gates, libraries};
 
 /// Build the variants that a kernel's users need, or every one
 ///
@@ -189,9 +189,19 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
     let mut jobs = Vec::new();
     for variant in &variants {
         let unplanned = || unplanned(variant, &variants);
-        let torch = variant.torch().ok_or_else(unplanned)?.version.to_string();
+        let Some(compiled) = variant.compiled() else {
+            let extension = python_name(project, variant)?;
+            let plan = backend::plan_python(&project.build, variant, &extension, project.python_files());
+            jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit: None, commit: commit.clone() });
+            continue;
+        };
+        let framework = match compiled.framework {
+            Framework::Torch(torch) => Against::Torch(torch.version.to_string()),
+            Framework::TvmFfi(version) => Against::TvmFfi(version.to_string()),
+        };
         let cuda = variant.cuda().map(|version| version.to_string());
-        let kit = toolchain::resolve(session, &Want { provider: selection.toolchain, torch, cuda })?;
+        let mut kit = toolchain::resolve(session, &Want { provider: selection.toolchain, framework, cuda })?;
+        kit.libraries = libraries::of(project, compiled.toolkit, &selection.libraries, session)?;
         let extension = extension_name(project, variant, &kit)?;
         let naming = Naming { extension: &extension, users: &users };
         let plan = backend::plan(&project.build, variant, &kit, &naming, project.python_files());
@@ -210,7 +220,8 @@ fn unplanned(variant: &Variant, variants: &[Variant]) -> Failure {
 /// Sources that use the extension's name: those that mention it or the registration macros. A header that does makes
 /// every source a user, since any may include it.
 fn name_users(project: &Project) -> Result<BTreeSet<RelPath>, Failure> {
-    const MARKS: &[&str] = &["TORCH_EXTENSION_NAME", "registration.h", "REGISTER_EXTENSION"];
+    const MARKS: &[&str] =
+        &["TORCH_EXTENSION_NAME", "TVM_FFI_EXTENSION_NAME", "registration.h", "REGISTER_EXTENSION"];
     let (mut users, mut all) = (BTreeSet::new(), BTreeSet::new());
     let mut in_header = false;
     for path in &project.files {
@@ -237,14 +248,10 @@ fn name_users(project: &Project) -> Result<BTreeSet<RelPath>, Failure> {
 /// program's version, so two builds share a name only when they are the same.
 fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Result<String, Failure> {
     let Some(backend) = variant.backend() else { return Err(unplanned(variant, &[])) };
-    let torch = project.build.torch();
+    let framework = &project.build.framework;
     let kernels: Vec<&Kernel> = project.build.kernels_of(backend).collect();
-    let sources =
-        torch.iter().flat_map(|torch| &torch.src).chain(kernels.iter().flat_map(|kernel| &kernel.src));
-    let includes = torch
-        .iter()
-        .flat_map(|torch| &torch.include)
-        .chain(kernels.iter().flat_map(|kernel| &kernel.include));
+    let sources = framework.src().iter().chain(kernels.iter().flat_map(|kernel| &kernel.src));
+    let includes = framework.include().iter().chain(kernels.iter().flat_map(|kernel| &kernel.include));
     let folder = |path: &str| Path::new(path).parent().map(Path::to_owned).unwrap_or_default();
     let mut folders: BTreeSet<_> = sources.clone().map(|path| folder(path.as_str())).collect();
     folders.extend(includes.map(|path| Path::new(path.as_str()).to_owned()));
@@ -259,15 +266,29 @@ fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Resu
         .field("cuda", kit.cuda.as_ref().map_or("", |cuda| cuda.id.as_str()))
         .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()))
         .field("build.toml", &project.build.file.text);
+    digest = kit.libraries.iter().fold(digest, |digest, library| digest.field(&library.name, &library.id));
     for path in &project.files {
         let place = Path::new(path.as_str());
-        // The project's root and torch-ext hold other things than sources; there, only listed files count.
+        // The project's root and the framework's folder hold other things than sources; there, only listed files count.
         let nested = place.parent().is_some_and(|parent| {
-            parent != Path::new("") && parent != Path::new("torch-ext") && folders.contains(parent)
+            parent != Path::new("") && parent != Path::new(framework.folder()) && folders.contains(parent)
         });
         if nested || listed.contains(path.as_str()) || python.contains(path.as_str()) {
             digest = digest.field(path.as_str(), files::read(&project.dir.join(place))?);
         }
+    }
+    Ok(format!("_{}_{backend}_{}", project.build.general.name.module(), digest.finish().short(10)))
+}
+
+/// The name of a variant of Python only: its digest covers what is shipped, and not the backend, so that `_ops.py` is the
+/// same for all of them.
+fn python_name(project: &Project, variant: &Variant) -> Result<String, Failure> {
+    let Some(backend) = variant.backend() else { return Err(unplanned(variant, &[])) };
+    let mut digest = DigestBuilder::new("python-1")
+        .field("program", env!("CARGO_PKG_VERSION"))
+        .field("build.toml", &project.build.file.text);
+    for path in project.python_files() {
+        digest = digest.field(path.as_str(), files::read(&project.dir.join(path.as_str()))?);
     }
     Ok(format!("_{}_{backend}_{}", project.build.general.name.module(), digest.finish().short(10)))
 }

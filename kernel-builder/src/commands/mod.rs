@@ -11,6 +11,7 @@ pub mod export;
 pub mod full_abi;
 pub mod gates;
 pub mod import;
+pub mod libraries;
 pub mod load;
 pub mod make;
 pub mod new;

@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::Provider;
 
+use super::libraries::LibraryDirs;
 use super::project::{self, Project};
 use super::variants;
 
@@ -34,6 +35,9 @@ pub struct Selection {
     /// Where compilers and headers come from
     #[arg(long, value_enum, default_value_t = Provider::Wheels)]
     pub toolchain: Provider,
+    /// Where header libraries are.
+    #[command(flatten)]
+    pub libraries: LibraryDirs,
     /// Build nothing: take what lies in .kernelwright/artifacts, built earlier or on another machine
     #[arg(long)]
     pub prebuilt: bool,

@@ -21,6 +21,7 @@ mod error;
 mod link;
 mod log;
 mod naming;
+mod ops;
 pub mod slots;
 mod unit;
 

@@ -187,16 +187,25 @@ mod tests {
         });
         let found = findings(&build, BackendId::Cuda, &files, &sources);
         let reasons: Vec<_> = found.reasons.iter().map(ToString::to_string).collect();
-        assert_eq!((reasons, found.doubtful), (want.iter().map(|text| (*text).to_owned()).collect(), doubtful));
+        assert_eq!(
+            (reasons, found.doubtful),
+            (want.iter().map(|text| (*text).to_owned()).collect(), doubtful)
+        );
     }
 
     #[test]
     fn includes_come_first_each_with_its_first_place() {
         check(
             &[
-                ("ext/b.cpp", "#include \"b.h\"\n#include <torch/library.h>\nTORCH_LIBRARY_EXPAND(A, m) {}\n"),
+                (
+                    "ext/b.cpp",
+                    "#include \"b.h\"\n#include <torch/library.h>\nTORCH_LIBRARY_EXPAND(A, m) {}\n",
+                ),
                 ("ext/b.h", "#pragma once\n#include <torch/all.h>\nat::Tensor f(at::Tensor x);\n"),
-                ("a.cu", "// torch/x.h\n#include <torch/all.h>\nvoid f() { TORCH_LIBRARY(x, m) {} c10::f(); }\n"),
+                (
+                    "a.cu",
+                    "// torch/x.h\n#include <torch/all.h>\nvoid f() { TORCH_LIBRARY(x, m) {} c10::f(); }\n",
+                ),
             ],
             &[
                 "ext/b.cpp:2 includes torch/library.h",
@@ -216,8 +225,11 @@ mod tests {
             torch::stable::Tensor f(c10::Half x);\nSTABLE_TORCH_LIBRARY_EXPAND(A, m) {}\n";
         let of_cpu = "#ifdef CPU_KERNEL\n#include <ATen/ATen.h>\nat::Tensor g();\n#endif\n";
         check(&[("ext/b.cpp", stable), ("a.cpp", "#include <torch/all.h>"), ("a.cu", of_cpu)], &[], false);
-        check(&[("a.cu", "using torch::stable_sort;\n#include <ATen/Dispatch.h>\n")],
-            &["a.cu:2 includes ATen/Dispatch.h", "a.cu:1 uses torch::stable_sort"], false);
+        check(
+            &[("a.cu", "using torch::stable_sort;\n#include <ATen/Dispatch.h>\n")],
+            &["a.cu:2 includes ATen/Dispatch.h", "a.cu:1 uses torch::stable_sort"],
+            false,
+        );
     }
 
     #[test]

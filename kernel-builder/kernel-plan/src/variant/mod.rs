@@ -21,8 +21,7 @@ pub use matrix::{Matrix, Row};
 pub use provision::{Missing, Offer, Provision};
 pub use refusal::Refusal;
 pub use saving::{Saving, saving};
-pub(crate) use select::compiled_with;
-pub use select::{Chosen, Decision, Explained, Extent, explain, reasons, select};
+pub use select::{Chosen, Decision, Explained, Extent, compiled_with, explain, reasons, select};
 pub use selector::Selector;
 pub use toolkit::Toolkit;
 

@@ -43,7 +43,10 @@ impl fmt::Display for Refusal {
             }
             Self::HasKernel(backend) => write!(f, "a [kernel.NAME] is compiled for {backend}"),
             Self::WantsStable(backend) => {
-                write!(f, "`torch.stable-abi` covers {backend}: its stable builds serve every torch (needs --all)")
+                write!(
+                    f,
+                    "`torch.stable-abi` covers {backend}: its stable builds serve every torch (needs --all)"
+                )
             }
             Self::WantsFull(backend) => write!(f, "`torch.stable-abi` does not cover {backend}"),
             Self::BelowFloor(floor) => write!(f, "`torch.stable-abi` asks for torch {floor} or later"),

@@ -205,7 +205,7 @@ fn work(spec: &BuildSpec, toolkit: Toolkit) -> Work {
 }
 
 /// `cuda-minver`: below it a section is left out, as the format defines.
-pub(crate) fn compiled_with(kernel: &Kernel, toolkit: Toolkit) -> bool {
+pub fn compiled_with(kernel: &Kernel, toolkit: Toolkit) -> bool {
     match (toolkit, &kernel.cuda_minver) {
         (Toolkit::Cuda(version), Some(least)) => version >= least.value,
         _ => true,
@@ -243,12 +243,7 @@ fn refuse_alone(spec: &BuildSpec, variant: &Variant, extent: Extent) -> Option<R
 }
 
 /// What `[torch]` says about a row.
-fn refuse_torch(
-    section: &build::Torch,
-    torch: Torch,
-    backend: BackendId,
-    extent: Extent,
-) -> Option<Refusal> {
+fn refuse_torch(section: &build::Torch, torch: Torch, backend: BackendId, extent: Extent) -> Option<Refusal> {
     match (torch.abi, section.stable_abi.as_ref().and_then(|abi| abi.floor(backend))) {
         (Abi::Full(_), Some(_)) if extent == Extent::Needed => return Some(Refusal::WantsStable(backend)),
         (Abi::Stable, None) => return Some(Refusal::WantsFull(backend)),

@@ -194,7 +194,10 @@ fn a_backend_without_a_kernel_is_python_alone() {
 fn everything() -> Provision {
     let (torch, cuda) = (matrix().torch_versions(), matrix().cuda_versions());
     let (torch, cuda) = (torch.into_iter().collect(), cuda.into_iter().collect());
-    Provision { offers: vec![Offer { provider: Provider::System, torch, cuda }], ..provision() }
+    Provision {
+        offers: vec![Offer { provider: Provider::System, tvm_ffi: vec![], torch, cuda }],
+        ..provision()
+    }
 }
 
 /// Blackwell is none of CUDA 12.6, as in the example rms-norm.
@@ -399,9 +402,8 @@ fn what_is_left_out_loses_no_client() {
 fn a_row_that_another_provider_has_is_not_built() {
     let text = VARIANTS.replace("[\"wheels\", \"system\", \"nix\"]", "[\"nix\"]");
     let matrix = Matrix::parse(&text).expect("the rows");
-    let problem =
-        select(&project("\"cpu\"", "[torch]", &["cpu"]), &matrix, &provision(), Extent::Needed)
-            .expect_err("nothing");
+    let problem = select(&project("\"cpu\"", "[torch]", &["cpu"]), &matrix, &provision(), Extent::Needed)
+        .expect_err("nothing");
     assert_eq!(problem.code, "variant::not_buildable");
     assert!(problem.help.expect("help").contains("another provider: nix"));
     assert!(!provision().offers.iter().any(|offer| offer.provider == Provider::Nix));

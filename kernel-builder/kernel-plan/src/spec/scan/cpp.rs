@@ -219,13 +219,13 @@ impl Scanner<'_> {
     fn qualified(&mut self, start: usize) {
         let nested = self.text[..start].strip_suffix("::");
         let nested = nested.is_some_and(|before| before.ends_with(is_word));
-        while let Some(length) = self.rest().strip_prefix("::").map(name_length).filter(|length| *length > 0) {
+        while let Some(length) = self.rest().strip_prefix("::").map(name_length).filter(|length| *length > 0)
+        {
             self.at += 2 + length;
         }
         let path = &self.text[start..self.at];
         if !nested && path.contains("::") {
-            let name =
-                Qualified { path: path.to_owned(), span: start..self.at, condition: self.condition() };
+            let name = Qualified { path: path.to_owned(), span: start..self.at, condition: self.condition() };
             self.found.names.push(name);
         }
     }
