@@ -20,7 +20,7 @@ use crate::base::report::{Event, duration};
 use crate::base::session::Session;
 use crate::base::{files, interrupt};
 use crate::compile::artifact::{self, Artifact};
-use crate::compile::{self, Job, shell_line};
+use crate::compile::{self, Conduct, Job, shell_line};
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::{self, Provider, Want};
 
@@ -154,7 +154,7 @@ pub fn build(project: &Project, selection: &Selection, session: &Session) -> Res
     }
     let jobs = jobs(project, selection, session)?;
     let started = Instant::now();
-    let outcomes = compile::build(&jobs, &project.dir, session);
+    let outcomes = compile::build(&jobs, &project.dir, session, &Conduct::default());
     let mut artifacts = Vec::new();
     let mut failure = Failure::told(exit::SUCCESS);
     for outcome in outcomes {

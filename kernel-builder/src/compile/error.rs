@@ -32,6 +32,13 @@ pub enum CompileError {
         /// The names, with the version that has them.
         needs: Vec<String>,
     },
+    /// Another variant failed first.
+    #[error("{variant} was not built: another one failed")]
+    #[diagnostic(code(compile::skipped), help("without --fail-fast all others are built"))]
+    Skipped {
+        /// The variant.
+        variant: String,
+    },
     /// The library could not be examined.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -46,10 +53,21 @@ pub enum CompileError {
     Process(#[from] ProcessError),
 }
 
+impl CompileError {
+    /// Whether it says only that something was not begun.
+    pub fn is_stop(&self) -> bool {
+        matches!(self, Self::Skipped { .. } | Self::Process(ProcessError::Interrupted))
+    }
+}
+
 impl StageError for CompileError {
     fn exit(&self) -> u8 {
         match self {
-            Self::Refused(_) | Self::TooNew { .. } | Self::Portable(_) | Self::File(_) => exit::COMPILE,
+            Self::Refused(_)
+            | Self::TooNew { .. }
+            | Self::Portable(_)
+            | Self::File(_)
+            | Self::Skipped { .. } => exit::COMPILE,
             Self::Process(error) => error.exit(),
         }
     }
