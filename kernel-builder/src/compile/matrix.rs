@@ -6,6 +6,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::Unit;
 
 use super::kind::Cost;
@@ -54,20 +55,21 @@ enum Task<'a> {
 
 impl<'a> Matrix<'a> {
     pub(super) fn new(shop: &'a Shop<'a>, jobs: &'a [Job], board: &'a Board, conduct: &'a Conduct) -> Self {
-        let state = |job: &Job| State { left: job.plan.units.len(), errors: Vec::new(), outcome: None };
+        let units = |job: &Job| job.kit.as_ref().map_or(0, |_| job.plan.units.len());
+        let state = |job: &Job| State { left: units(job), errors: Vec::new(), outcome: None };
         Self { shop, jobs, board, conduct, states: jobs.iter().map(|job| Mutex::new(state(job))).collect() }
     }
 
     /// Builds every variant; what came of each, in their order.
     pub(super) fn run(self) -> Vec<Outcome> {
         self.board.variants(self.jobs.len());
-        let all: Vec<(usize, &Unit)> = self.units().collect();
-        for (job, unit) in &all {
+        let all: Vec<(usize, &Toolchain, &Unit)> = self.units().collect();
+        for (job, _, unit) in &all {
             self.board.expect(&self.jobs[*job].plan.id, &unit.name, self.open(*job, unit));
         }
         let pending = Mutex::new(Vec::new());
-        each(all, 2 * env::processors(), |(job, unit)| {
-            if let Some(task) = self.look_up(job, unit) {
+        each(all, 2 * env::processors(), |(job, kit, unit)| {
+            if let Some(task) = self.look_up(job, kit, unit) {
                 lock(&pending).push(task);
             }
         });
@@ -95,9 +97,12 @@ impl<'a> Matrix<'a> {
         self.states.into_iter().map(outcome).collect()
     }
 
-    fn units(&self) -> impl Iterator<Item = (usize, &'a Unit)> {
+    /// What has to be compiled; a variant of Python only has no tools.
+    fn units(&self) -> impl Iterator<Item = (usize, &'a Toolchain, &'a Unit)> {
         let jobs = self.jobs;
-        jobs.iter().enumerate().flat_map(|(job, it)| it.plan.units.iter().map(move |unit| (job, unit)))
+        let with_kit =
+            jobs.iter().enumerate().filter_map(|(job, it)| Some((job, &it.plan, it.kit.as_ref()?)));
+        with_kit.flat_map(|(job, plan, kit)| plan.units.iter().map(move |unit| (job, kit, unit)))
     }
 
     fn open(&self, job: usize, unit: &Unit) -> Open {
@@ -107,8 +112,7 @@ impl<'a> Matrix<'a> {
     }
 
     /// Takes a unit from the cache; what has to be done where it is not there.
-    fn look_up(&self, job: usize, unit: &'a Unit) -> Option<Pending<'a>> {
-        let Job { kit, .. } = &self.jobs[job];
+    fn look_up(&self, job: usize, kit: &Toolchain, unit: &'a Unit) -> Option<Pending<'a>> {
         let found = unit::unit_key(unit, kit, self.shop.project)
             .and_then(|key| Ok((unit::reuse(self.shop, &key, unit)?, key)));
         match found {

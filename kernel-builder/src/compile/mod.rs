@@ -24,6 +24,7 @@ mod link;
 mod log;
 mod matrix;
 mod naming;
+mod ops;
 mod progress;
 pub mod slots;
 pub mod timeline;
@@ -44,8 +45,8 @@ pub use log::shell_line;
 pub struct Job {
     /// What to run.
     pub plan: VariantPlan,
-    /// With what; its identities go into the cache keys.
-    pub kit: Toolchain,
+    /// With what; its identities go into the cache keys. Absent where nothing is compiled.
+    pub kit: Option<Toolchain>,
     /// The commit of the sources, for the artifact's description.
     pub commit: Option<String>,
 }
