@@ -89,7 +89,8 @@ pub struct Conduct {
 pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct) -> Vec<Outcome> {
     let report = &session.report;
     let cache = Cache::new(&session.cache.join("compile"));
-    let name = jobs.first().map_or("none", |job| job.plan.module.as_str());
+    // The package's name is that of the project.
+    let name = jobs.first().and_then(|job| job.plan.package.rsplit('/').next()).unwrap_or("none");
     let history = session.cache.join("state/compile").join(format!("{name}.json"));
     let slots = Slots::with_history(session.jobs, History::load(&history));
     let board = Board::default();
