@@ -32,6 +32,13 @@ pub enum CompileError {
         /// The names, with the version that has them.
         needs: Vec<String>,
     },
+    /// Another variant failed first.
+    #[error("{variant} was not built: another one failed")]
+    #[diagnostic(code(compile::skipped), help("without --fail-fast all others are built"))]
+    Skipped {
+        /// The variant.
+        variant: String,
+    },
     /// The library could not be examined.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -40,7 +47,9 @@ pub enum CompileError {
     #[error("{unit} cannot be compiled for {variant}: {why}, and the wheels of CUDA {version} hold no nvcc")]
     #[diagnostic(
         code(compile::no_nvcc),
-        help("install the CUDA {version} toolkit and set CUDA_HOME to it, or leave the flag out of build.toml")
+        help(
+            "install the CUDA {version} toolkit and set CUDA_HOME to it, or leave the flag out of build.toml"
+        )
     )]
     NotBySteps {
         /// The source.
@@ -66,6 +75,13 @@ pub enum CompileError {
     Process(#[from] ProcessError),
 }
 
+impl CompileError {
+    /// Whether it says only that something was not begun.
+    pub fn is_stop(&self) -> bool {
+        matches!(self, Self::Skipped { .. } | Self::Process(ProcessError::Interrupted))
+    }
+}
+
 impl StageError for CompileError {
     fn exit(&self) -> u8 {
         match self {
@@ -73,7 +89,9 @@ impl StageError for CompileError {
             | Self::TooNew { .. }
             | Self::NotBySteps { .. }
             | Self::Stopped
-            | Self::Portable(_) | Self::File(_) => exit::COMPILE,
+            | Self::Portable(_)
+            | Self::File(_)
+            | Self::Skipped { .. } => exit::COMPILE,
             Self::Process(error) => error.exit(),
         }
     }

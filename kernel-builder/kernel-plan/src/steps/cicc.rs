@@ -33,7 +33,8 @@ pub fn phases_question(cicc: &CommandLine) -> CommandLine {
 /// Reads the answer; nothing when it has another shape.
 pub fn read_phases(said: &str, cicc: &CommandLine) -> Option<Phases> {
     let command = |phase: &str| {
-        let line = said.lines().map(words::split).find(|line| line.get(1).is_some_and(|word| word == phase))?;
+        let line =
+            said.lines().map(words::split).find(|line| line.get(1).is_some_and(|word| word == phase))?;
         let args = line.into_iter().skip(1).filter(|word| !SHOW.contains(&word.as_str()));
         Some(CommandLine { args: args.collect(), ..cicc.clone() })
     };

@@ -96,7 +96,8 @@ impl Found {
         };
         let named = |flag, what| after(&cudafe, flag).ok_or(Unclear::Lacks(what));
         let fat = equals(&fatbinary, "--create=").ok_or(Unclear::Lacks("the file of fatbinary"))?;
-        let embed = equals(&fatbinary, "--embedded-fatbin=").ok_or(Unclear::Lacks("the text of fatbinary"))?;
+        let embed =
+            equals(&fatbinary, "--embedded-fatbin=").ok_or(Unclear::Lacks("the text of fatbinary"))?;
         let module_id = named("--module_id_file_name", "the name of the module")?;
         let host = Host {
             preprocess,

@@ -66,7 +66,8 @@ pub fn question(command: &CommandLine) -> Result<CommandLine, Unclear> {
     let mut asked = CommandLine { args: Vec::new(), ..command.clone() }.arg("--dryrun").arg("-objtemp");
     let mut given = command.args.iter();
     while let Some(arg) = given.next() {
-        let (name, value) = arg.split_once('=').map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
+        let (name, value) =
+            arg.split_once('=').map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
         let off = matches!(value, Some("false"));
         if OF_NVCC.contains(&name) && !off {
             return Err(Unclear::Flag(arg.clone()));

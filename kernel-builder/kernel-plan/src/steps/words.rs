@@ -30,7 +30,10 @@ mod tests {
 
     #[test]
     fn words_are_what_a_shell_makes_of_them() {
-        assert_eq!(split(r#"  "/a b/cicc" -D "X=\"q\"" '' x"y"z "#), ["/a b/cicc", "-D", "X=\"q\"", "", "xyz"]);
+        assert_eq!(
+            split(r#"  "/a b/cicc" -D "X=\"q\"" '' x"y"z "#),
+            ["/a b/cicc", "-D", "X=\"q\"", "", "xyz"]
+        );
         assert!(split("  ").is_empty());
     }
 }

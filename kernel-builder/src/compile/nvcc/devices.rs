@@ -83,11 +83,7 @@ pub(super) fn preprocess(
 }
 
 /// cicc's phases for one architecture; nothing when it does not tell.
-fn phases(
-    workshop: &Workshop<'_>,
-    device: &Device,
-    module: &str,
-) -> Result<Option<Phases>, CompileError> {
+fn phases(workshop: &Workshop<'_>, device: &Device, module: &str) -> Result<Option<Phases>, CompileError> {
     let question = steps::phases_question(&device.cicc);
     let key = workshop.key("phases", &question).field("module", module).finish();
     let answer = workshop.shop.cache.once(&key, || -> Result<Vec<u8>, CompileError> {

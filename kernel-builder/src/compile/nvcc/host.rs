@@ -34,7 +34,8 @@ impl<'a> Host<'a> {
         let Self { workshop, steps, module } = *self;
         let host = &steps.host;
         let (text, files) = preprocess(workshop, &host.preprocess, &host.text, "host")?;
-        let key = workshop.key("cudafe++", &host.cudafe).field("text", text.to_string()).field("module", module);
+        let key =
+            workshop.key("cudafe++", &host.cudafe).field("text", text.to_string()).field("module", module);
         workshop.remember(key, "cudafe++", &host.cudafe, &[&host.source])?;
         // Gone without a word: a device step failed, and its error is the one to show.
         launches.recv().map_err(|_| CompileError::Stopped)?;

@@ -103,7 +103,8 @@ fn by_steps(
 
 /// Runs the steps; gives back the files that preprocessing read.
 fn run(workshop: &Workshop<'_>, steps: &Steps) -> Result<Vec<String>, CompileError> {
-    let macros = workshop.unit.command.args.iter().filter(|arg| arg.starts_with("-D") || arg.starts_with("-U"));
+    let macros =
+        workshop.unit.command.args.iter().filter(|arg| arg.starts_with("-D") || arg.starts_with("-U"));
     let digest = macros.fold(DigestBuilder::new("module"), |id, arg| id.field("macro", arg));
     let digest = digest.field("source", &workshop.unit.name).finish();
     let module = steps::module_id(&workshop.unit.name, &digest.to_string());

@@ -86,9 +86,8 @@ fn file(quoted: &[u8]) -> Option<String> {
 
 /// The list of files in the form of `make`, as compilers write it.
 pub(super) fn depfile(object: &str, files: &[String]) -> String {
-    let escape = |path: &str| {
-        path.replace('\\', "\\\\").replace(' ', "\\ ").replace('#', "\\#").replace('$', "$$")
-    };
+    let escape =
+        |path: &str| path.replace('\\', "\\\\").replace(' ', "\\ ").replace('#', "\\#").replace('$', "$$");
     let rest = files.iter().map(|path| format!(" \\\n  {}", escape(path)));
     format!("{}:{}\n", escape(object), rest.collect::<String>())
 }

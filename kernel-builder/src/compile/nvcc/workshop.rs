@@ -68,7 +68,8 @@ impl<'a> Workshop<'a> {
     /// What nvcc or cicc answers to a question; remembered, since it follows from the question.
     pub(super) fn ask(&self, question: &CommandLine) -> Result<String, CompileError> {
         // Where the project lies is in the answer.
-        let key = self.key("ask", question).field("project", self.shop.project.display().to_string()).finish();
+        let key =
+            self.key("ask", question).field("project", self.shop.project.display().to_string()).finish();
         let answer = self.shop.cache.once(&key, || -> Result<Vec<u8>, CompileError> {
             Ok(self.start("plan", &question.clone().cwd(self.shop.project))?.into_bytes())
         })?;
@@ -89,9 +90,14 @@ impl<'a> Workshop<'a> {
             return Ok(text);
         }
         let text = self.names.undone(&text);
-        let log = self.keep_log(&format!("{}\n# {step}\n{}\n{text}", shell_line(&self.unit.command), shell_line(command)))?;
+        let log = self.keep_log(&format!(
+            "{}\n# {step}\n{}\n{text}",
+            shell_line(&self.unit.command),
+            shell_line(command)
+        ))?;
         let Unit { name, .. } = self.unit;
-        Err(Box::new(complaint::read(name, self.variant, &text, finished.ending, &log, self.shop.project)).into())
+        Err(Box::new(complaint::read(name, self.variant, &text, finished.ending, &log, self.shop.project))
+            .into())
     }
 
     /// Runs a step that makes the files `made`, or puts those of an earlier run in their place.
@@ -155,7 +161,8 @@ fn named_places(project: &Path, kit: &Toolchain, cuda: &CudaKit) -> Vec<(String,
         pairs.push((text(&front.root), format!("/usr/local/cuda-{}", front.version)));
     }
     pairs.push((text(&kit.extension_include), "/registration".to_owned()));
-    let headers = kit.framework.include().first().map(|folder| (text(folder), "/framework/include".to_owned()));
+    let headers =
+        kit.framework.include().first().map(|folder| (text(folder), "/framework/include".to_owned()));
     pairs.extend(headers);
     pairs
 }
