@@ -17,7 +17,9 @@ use crate::base::session::Session;
 pub mod artifact;
 pub mod cache;
 pub mod complaint;
+mod content;
 mod error;
+mod flags;
 mod link;
 mod log;
 mod naming;
@@ -27,6 +29,7 @@ mod unit;
 use artifact::Artifact;
 use cache::Cache;
 use slots::Slots;
+use unit::Compiled;
 
 pub use error::CompileError;
 pub use log::shell_line;
@@ -71,7 +74,7 @@ const WAITING: usize = 64;
 /// Builds every job: units of all variants share one pool of `session.jobs` processes, a variant is linked when its
 /// last unit is done, and the failure of one variant does not stop the others.
 pub fn build(jobs: &[Job], project: &Path, session: &Session) -> Vec<Outcome> {
-    let cache = Cache::new(&session.cache.join("compile"));
+    let cache = Cache::open(session);
     let slots = Slots::new(session.jobs);
     let shop = Shop { project, cache: &cache, slots: &slots, report: &session.report };
     let mut failures: Vec<Vec<CompileError>> = jobs.iter().map(|_| Vec::new()).collect();
@@ -79,7 +82,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session) -> Vec<Outcome> {
     for (job, Job { plan, kit, .. }) in jobs.iter().enumerate() {
         for unit in &plan.units {
             match unit::unit_key(unit, kit, project) {
-                Ok(key) => match unit::reuse(&shop, &key, unit) {
+                Ok(key) => match unit::reuse(&shop, &plan.id, &key, unit) {
                     Ok(true) => done(shop.report, "compiled", &plan.id, &unit.name, Duration::ZERO, true),
                     Ok(false) => pending.push(Task { job, unit, key }),
                     Err(error) => failures[job].push(error.into()),
@@ -89,7 +92,8 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session) -> Vec<Outcome> {
         }
     }
     compile_all(&shop, &pending, jobs, &mut failures);
-    jobs.iter()
+    let outcomes = jobs
+        .iter()
         .zip(failures)
         .map(|(job, failed)| {
             if failed.is_empty() {
@@ -98,7 +102,9 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session) -> Vec<Outcome> {
                 Err(failed)
             }
         })
-        .collect()
+        .collect();
+    cache.close(&session.report);
+    outcomes
 }
 
 fn compile_all(shop: &Shop<'_>, pending: &[Task<'_>], jobs: &[Job], failures: &mut [Vec<CompileError>]) {
@@ -113,10 +119,12 @@ fn compile_all(shop: &Shop<'_>, pending: &[Task<'_>], jobs: &[Job], failures: &m
         for _ in 0..WAITING.min(pending.len()) {
             scope.spawn(|| {
                 while let Some(task) = take() {
-                    let Job { plan, .. } = &jobs[task.job];
+                    let Job { plan, kit, .. } = &jobs[task.job];
                     bar.doing(&task.unit.name);
-                    match unit::compile(shop, &plan.id, task.unit, &task.key) {
-                        Ok(took) => done(shop.report, "compiled", &plan.id, &task.unit.name, took, false),
+                    match unit::compile(shop, &plan.id, task.unit, kit, &task.key) {
+                        Ok(Compiled { took, cached }) => {
+                            done(shop.report, "compiled", &plan.id, &task.unit.name, took, cached);
+                        }
                         Err(error) => {
                             if let Ok(mut failed) = failed.lock() {
                                 failed.push((task.job, error));

@@ -37,14 +37,15 @@ fn compiler(sandbox: &Sandbox, kernel: &str) {
     let script = format!(
         r#"case " $* " in
   *" --version "*) echo "g++ (Fake) 1.0"; exit 0 ;;
-  *" -print-prog-name=cc1plus "*) echo cc1plus; exit 0 ;;
+  *" -print-prog-name="*) echo none; exit 0 ;;
 esac
-out= dep= source= last=
+out= dep= source= last= text=
 for word; do
-  case "$last" in -o) out=$word ;; -MF) dep=$word ;; -c) source=$word ;; esac
+  case "$last" in -o) out=$word ;; -MF) dep=$word ;; -c) source=$word ;; -E) text=$word ;; esac
   last=$word
 done
 make_object() {{ echo "object: $*" > "$out"; echo "$out: $source" > "$dep"; }}
+if [ -n "$text" ]; then cat "$text" > "$out"; echo "$out: $text" > "$dep"; exit 0; fi
 if [ -z "$source" ]; then echo library > "$out"; exit 0; fi
 echo "$source" >> "{log}"
 case "$source" in

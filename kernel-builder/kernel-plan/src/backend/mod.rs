@@ -77,15 +77,39 @@ pub struct Naming<'a> {
 pub(crate) const HOST_FLAGS: &[&str] =
     &["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-fno-gnu-unique"];
 
+/// What `__DATE__` and `__TIME__` are made from, by every compiler that a build can be repeated with (the specification
+/// of SOURCE_DATE_EPOCH, reproducible-builds.org): a build says nothing about when it was made.
+pub(crate) const SOURCE_DATE: (&str, &str) = ("SOURCE_DATE_EPOCH", "0");
+
+/// [`HOST_FLAGS`] and what keeps the place of tools out of the object: folders of headers have names of their own in it
+/// (`__FILE__`, debugging information), and names that the compiler draws follow from the source's.
+pub(crate) fn host_flags(source: &Source<'_>) -> Vec<String> {
+    let kit = source.kit;
+    let cuda = kit.cuda.iter().map(|cuda| (&cuda.root, "/cuda"));
+    let torch = kit.torch.include.first().map(|folder| (folder, "/torch/include"));
+    let registration = (&kit.extension_include, "/kernelwright/include");
+    let mut flags: Vec<String> = HOST_FLAGS.iter().map(|flag| (*flag).to_owned()).collect();
+    for (folder, name) in std::iter::once(registration).chain(torch).chain(cuda) {
+        let folder = folder.display().to_string();
+        // Neither sign can stand in the compilers' form of a map.
+        if !folder.contains(['=', ',']) {
+            flags.push(format!("-ffile-prefix-map={folder}={name}"));
+        }
+    }
+    flags.push(format!("-frandom-seed={}", source.path.as_str()));
+    flags
+}
+
 /// The host compiler's command for a C++ source, of the binding or of a kernel.
 pub(crate) fn host_command(source: &Source<'_>, extra: impl IntoIterator<Item = String>) -> CommandLine {
     CommandLine::new(&source.kit.cxx.program)
         .arg(format!("-std={}", source.standard))
         .args(["-O3"])
-        .args(HOST_FLAGS.iter().copied())
+        .args(host_flags(source))
         .args(source.common.iter().cloned())
         .args(extra)
         .args(["-MD", "-MF", source.depfile, "-c", source.path.as_str(), "-o", source.object])
+        .env(SOURCE_DATE.0, SOURCE_DATE.1)
 }
 
 /// Plans one variant: every unit and the link, in the order of build.toml. `None`: nothing here compiles it.
