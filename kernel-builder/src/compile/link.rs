@@ -21,13 +21,11 @@ use crate::toolchain::portable;
 pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileError> {
     let Shop { project, cache, .. } = *shop;
     let Job { plan, kit, .. } = job;
-    let library = if plan.units.is_empty() {
-        None
-    } else {
+    let library = if let (Some(kit), Some(link)) = (kit, &plan.link) {
         let place = format!(".kernelwright/objects/{}/{}", plan.id, plan.library);
-        let mut key = command_fields(DigestBuilder::new("link-1"), &plan.link)
+        let mut key = command_fields(DigestBuilder::new("link-1"), link)
             .field("cxx", &kit.cxx.id)
-            .field("torch", &kit.torch.id)
+            .field("framework", kit.framework.id())
             .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()));
         for unit in &plan.units {
             name_object(shop, unit, plan)?;
@@ -36,7 +34,7 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileErro
         let mut took = None;
         let (made, fresh) = cache.once_told::<CompileError>(&key.finish(), || {
             let label = Label { variant: &plan.id, unit: "link", step: "link" };
-            let log = run_logged(shop, label, &plan.link, &place)?;
+            let log = run_logged(shop, label, link, &place)?;
             refuse_newer(&project.join(&place), plan, kit)?;
             took = Some(log.took);
             Ok(Made { bytes: files::read(&project.join(&place))?, log: log.text, lasting: true })
@@ -48,6 +46,8 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileErro
             super::done(shop.report, "linked", &plan.id, &plan.library, took, false);
         }
         Some(project.join(place))
+    } else {
+        None
     };
     artifact::assemble(plan, project, library, job.commit.clone()).map_err(Into::into)
 }

@@ -23,6 +23,7 @@ mod flags;
 mod link;
 mod log;
 mod naming;
+mod ops;
 pub mod slots;
 mod unit;
 
@@ -39,8 +40,8 @@ pub use log::shell_line;
 pub struct Job {
     /// What to run.
     pub plan: VariantPlan,
-    /// With what; its identities go into the cache keys.
-    pub kit: Toolchain,
+    /// With what; its identities go into the cache keys. Absent where nothing is compiled.
+    pub kit: Option<Toolchain>,
     /// The commit of the sources, for the artifact's description.
     pub commit: Option<String>,
 }
@@ -65,6 +66,7 @@ pub(crate) struct Shop<'a> {
 struct Task<'a> {
     job: usize,
     unit: &'a Unit,
+    kit: &'a Toolchain,
     key: Digest,
 }
 
@@ -80,11 +82,12 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session) -> Vec<Outcome> {
     let mut failures: Vec<Vec<CompileError>> = jobs.iter().map(|_| Vec::new()).collect();
     let mut pending = Vec::new();
     for (job, Job { plan, kit, .. }) in jobs.iter().enumerate() {
+        let Some(kit) = kit else { continue };
         for unit in &plan.units {
             match unit::unit_key(unit, kit, project) {
                 Ok(key) => match unit::reuse(&shop, &plan.id, &key, unit) {
                     Ok(true) => done(shop.report, "compiled", &plan.id, &unit.name, Duration::ZERO, true),
-                    Ok(false) => pending.push(Task { job, unit, key }),
+                    Ok(false) => pending.push(Task { job, unit, kit, key }),
                     Err(error) => failures[job].push(error.into()),
                 },
                 Err(error) => failures[job].push(error.into()),
@@ -119,9 +122,9 @@ fn compile_all(shop: &Shop<'_>, pending: &[Task<'_>], jobs: &[Job], failures: &m
         for _ in 0..WAITING.min(pending.len()) {
             scope.spawn(|| {
                 while let Some(task) = take() {
-                    let Job { plan, kit, .. } = &jobs[task.job];
+                    let Job { plan, .. } = &jobs[task.job];
                     bar.doing(&task.unit.name);
-                    match unit::compile(shop, &plan.id, task.unit, kit, &task.key) {
+                    match unit::compile(shop, &plan.id, task.unit, task.kit, &task.key) {
                         Ok(Compiled { took, cached }) => {
                             done(shop.report, "compiled", &plan.id, &task.unit.name, took, cached);
                         }

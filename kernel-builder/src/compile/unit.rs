@@ -45,7 +45,7 @@ pub(super) fn unit_key(unit: &Unit, kit: &Toolchain, project: &Path) -> Result<D
     let mut builder = command_fields(DigestBuilder::new("compile-unit-2"), &unit.command)
         .field("cxx", &kit.cxx.id)
         .field("cuda", cuda)
-        .field("torch", &kit.torch.id)
+        .field("framework", kit.framework.id())
         .field("source", source);
     if flags::asks_the_machine(args) {
         builder = builder.field("machine", machine());

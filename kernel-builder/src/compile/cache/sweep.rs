@@ -123,7 +123,11 @@ mod tests {
         }
         clean(root.path(), 400, 300, AT_MOST).unwrap();
         let left = files::walk(&root.path().join("objects"), |_| true).unwrap();
-        assert_eq!(left, ["00/b", "00/d"].map(std::path::PathBuf::from), "80 per cent of 300 bytes are two files");
+        assert_eq!(
+            left,
+            ["00/b", "00/d"].map(std::path::PathBuf::from),
+            "80 per cent of 300 bytes are two files"
+        );
         let size: Size = entry::read(&root.path().join("size.json")).unwrap();
         assert_eq!(size.bytes, 200);
     }
