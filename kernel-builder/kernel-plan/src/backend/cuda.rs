@@ -12,7 +12,7 @@ use crate::spec::nvcc;
 use crate::units::{BackendId, Capability, Version};
 use crate::variant::Toolkit;
 
-use super::{Backend, HOST_FLAGS, Source, host_command};
+use super::{Backend, SOURCE_DATE, Source, host_command, host_flags};
 
 /// NVIDIA's compiler.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Backend for Cuda {
         let mut capabilities: Vec<Capability> =
             source.kernel.map(|kernel| capabilities_of(kernel, source.toolkit)).unwrap_or_default();
         capabilities.retain(|capability| source.kit.cuda.iter().all(|cuda| cuda.reaches(*capability)));
-        let host = HOST_FLAGS.iter().map(|flag| (*flag).to_owned()).chain(cxx_flags);
+        let host = host_flags(source).into_iter().chain(cxx_flags);
         CommandLine::new(nvcc)
             .args(["-ccbin".to_owned(), source.kit.cxx.program.display().to_string()])
             .args([format!("-std={}", source.standard).as_str(), "-O3", "--expt-relaxed-constexpr"])
@@ -57,6 +57,7 @@ impl Backend for Cuda {
             // Temporary names follow from the object's name, not from the process id, which would end up in symbols.
             .arg("-objtemp")
             .args(["-MD", "-MF", source.depfile, "-c", source.path.as_str(), "-o", source.object])
+            .env(SOURCE_DATE.0, SOURCE_DATE.1)
     }
 
     fn macros(&self) -> &'static [&'static str] {

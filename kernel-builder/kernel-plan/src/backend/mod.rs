@@ -4,7 +4,7 @@
 //! Never: runs a command, looks whether a file exists.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::kit::{FrameworkKit, LibraryKit, PortableKit, Toolchain};
 use crate::plan::{CommandLine, Unit, VariantPlan, placeholder_name};
@@ -80,15 +80,52 @@ pub struct Naming<'a> {
 pub(crate) const HOST_FLAGS: &[&str] =
     &["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-fno-gnu-unique"];
 
+/// What `__DATE__` and `__TIME__` are made from, by every compiler that a build can be repeated with (the specification
+/// of SOURCE_DATE_EPOCH, reproducible-builds.org): a build says nothing about when it was made.
+pub(crate) const SOURCE_DATE: (&str, &str) = ("SOURCE_DATE_EPOCH", "0");
+
+/// [`HOST_FLAGS`] and what keeps the place of tools out of the object: folders of headers have names of their own in it
+/// (`__FILE__`, debugging information), and names that the compiler draws follow from the source's.
+pub(crate) fn host_flags(source: &Source<'_>) -> Vec<String> {
+    let kit = source.kit;
+    let framework = match kit.framework {
+        FrameworkKit::Torch(_) => "torch",
+        FrameworkKit::TvmFfi(_) => "tvm-ffi",
+    };
+    let mut folders = vec![(&kit.extension_include, "/kernelwright/include".to_owned())];
+    let libraries = kit.libraries.iter().map(|library| (library.name.as_str(), library.include.as_slice()));
+    for (name, include) in std::iter::once((framework, kit.framework.include())).chain(libraries) {
+        // A folder below another one is mapped with it.
+        let below =
+            |folder: &PathBuf| include.iter().any(|other| other != folder && folder.starts_with(other));
+        for (count, folder) in include.iter().filter(|folder| !below(folder)).enumerate() {
+            let number = if count == 0 { String::new() } else { count.to_string() };
+            folders.push((folder, format!("/{name}/include{number}")));
+        }
+    }
+    folders.extend(kit.cuda.iter().map(|cuda| (&cuda.root, "/cuda".to_owned())));
+    let mut flags: Vec<String> = HOST_FLAGS.iter().map(|flag| (*flag).to_owned()).collect();
+    for (folder, name) in folders {
+        let folder = folder.display().to_string();
+        // Neither sign can stand in the compilers' form of a map.
+        if !folder.contains(['=', ',']) {
+            flags.push(format!("-ffile-prefix-map={folder}={name}"));
+        }
+    }
+    flags.push(format!("-frandom-seed={}", source.path.as_str()));
+    flags
+}
+
 /// The host compiler's command for a C++ source, of the binding or of a kernel.
 pub(crate) fn host_command(source: &Source<'_>, extra: impl IntoIterator<Item = String>) -> CommandLine {
     CommandLine::new(&source.kit.cxx.program)
         .arg(format!("-std={}", source.standard))
         .args(["-O3"])
-        .args(HOST_FLAGS.iter().copied())
+        .args(host_flags(source))
         .args(source.common.iter().cloned())
         .args(extra)
         .args(["-MD", "-MF", source.depfile, "-c", source.path.as_str(), "-o", source.object])
+        .env(SOURCE_DATE.0, SOURCE_DATE.1)
 }
 
 /// Plans one variant: every unit and the link, in the order of build.toml. `None`: nothing here compiles it.
