@@ -1,16 +1,12 @@
 #include "registration.h"
 
-#include <torch/csrc/stable/library.h>
+#include <torch/library.h>
 
 int64_t number();
 
-STABLE_TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
-    ops.def("number() -> int");
+TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
+    ops.def("number() -> int", &number);
     ops.def("number(int times) -> int");
-}
-
-STABLE_TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CompositeExplicitAutograd, ops) {
-    ops.impl("number", TORCH_BOX(&number));
 }
 
 REGISTER_EXTENSION(TORCH_EXTENSION_NAME)
