@@ -3,7 +3,7 @@
 //! Owns: the vocabulary between the toolchain stage (which finds and fetches) and the backends (which plan with it).
 //! Never: looks whether any of the paths exist.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +17,10 @@ pub struct Toolchain {
     pub cxx: Compiler,
     /// CUDA; absent when only CPU variants are wanted.
     pub cuda: Option<CudaKit>,
-    /// PyTorch's headers and the libraries to link with.
-    pub torch: TorchKit,
+    /// Headers of what the code plugs into, and the libraries to link with.
+    pub framework: FrameworkKit,
+    /// Header libraries that kernels list under `depends`; a unit sees those of its own kernel alone.
+    pub libraries: Vec<LibraryKit>,
     /// The folder of our `registration.h`; its name holds a digest of the header.
     pub extension_include: PathBuf,
     /// What a library that loads on systems of the manylinux_2_28 age is linked with; absent when it is only for
@@ -54,6 +56,49 @@ pub struct CudaKit {
     pub id: String,
 }
 
+/// What the code plugs into.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FrameworkKit {
+    /// PyTorch.
+    Torch(TorchKit),
+    /// Apache TVM's foreign function interface.
+    TvmFfi(TvmFfiKit),
+}
+
+impl FrameworkKit {
+    /// PyTorch's kit, for code that plugs into it.
+    pub const fn torch(&self) -> Option<&TorchKit> {
+        match self {
+            Self::Torch(torch) => Some(torch),
+            Self::TvmFfi(_) => None,
+        }
+    }
+
+    /// Folders to search for headers, in order.
+    pub fn include(&self) -> &[PathBuf] {
+        match self {
+            Self::Torch(torch) => &torch.include,
+            Self::TvmFfi(tvm_ffi) => &tvm_ffi.include,
+        }
+    }
+
+    /// A folder of empty libraries with the framework's SONAMEs, to link with.
+    pub fn stubs(&self) -> &Path {
+        match self {
+            Self::Torch(torch) => &torch.stubs,
+            Self::TvmFfi(tvm_ffi) => &tvm_ffi.stubs,
+        }
+    }
+
+    /// Identity of the headers, hexadecimal.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Torch(torch) => &torch.id,
+            Self::TvmFfi(tvm_ffi) => &tvm_ffi.id,
+        }
+    }
+}
+
 /// What a PyTorch extension compiles and links against.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TorchKit {
@@ -65,6 +110,32 @@ pub struct TorchKit {
     /// libtorch_cuda.so, libc10_cuda.so). Linking with them under `--no-as-needed` records the dependency, which the
     /// real libraries satisfy when the extension is loaded.
     pub stubs: PathBuf,
+    /// Identity of the headers, hexadecimal.
+    pub id: String,
+}
+
+/// What a library for Apache TVM's foreign function interface compiles and links against.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TvmFfiKit {
+    /// The release of apache-tvm-ffi, e.g. `0.1.15`.
+    pub version: String,
+    /// Folders to search for headers, in order.
+    pub include: Vec<PathBuf>,
+    /// A folder that holds an empty `libtvm_ffi.so`; linking with it records the dependency, as with PyTorch's.
+    pub stubs: PathBuf,
+    /// Identity of the headers, hexadecimal.
+    pub id: String,
+}
+
+/// A library of headers, such as CUTLASS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LibraryKit {
+    /// As build.toml writes it under `depends`, e.g. `cutlass_3_8`.
+    pub name: String,
+    /// Its release, e.g. `3.8.0`.
+    pub version: String,
+    /// Folders to search for headers, in order.
+    pub include: Vec<PathBuf>,
     /// Identity of the headers, hexadecimal.
     pub id: String,
 }

@@ -110,16 +110,16 @@ pub struct VariantPlan {
     pub backend: BackendId,
     /// The variant's name.
     pub id: String,
-    /// The Python package's name.
-    pub module: String,
+    /// The folder that becomes the Python package, below the project's folder: `torch-ext/rms_norm`.
+    pub package: String,
     /// The unique name of the extension module, `_<module>_<backend>_<digest>`.
     pub extension: String,
-    /// File name of the shared library.
+    /// File name of the shared library; empty for a variant of Python only.
     pub library: String,
     /// The units, in the order of build.toml; empty for a variant of Python only.
     pub units: Vec<Unit>,
-    /// The link, after all units.
-    pub link: CommandLine,
+    /// The link, after all units; absent for a variant of Python only.
+    pub link: Option<CommandLine>,
     /// Files of the Python package, below the project's folder.
     pub python: Vec<RelPath>,
     /// CUDA capabilities that the binary must hold, as written in build.toml.

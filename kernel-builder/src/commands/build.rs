@@ -10,7 +10,7 @@ use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::VariantPlan;
 use kernel_plan::spec::build::Kernel;
 use kernel_plan::units::RelPath;
-use kernel_plan::variant::{self, Chosen, Decision, Variant};
+use kernel_plan::variant::{self, Chosen, Decision, Framework, Variant};
 use miette::Diagnostic;
 use serde_json::json;
 use thiserror::Error;
@@ -22,8 +22,9 @@ use crate::base::{files, interrupt};
 use crate::compile::artifact::{self, Artifact};
 use crate::compile::{self, Job, shell_line};
 use crate::exit::{self, Failure, StageError};
-use crate::toolchain::{self, Provider, Want};
+use crate::toolchain::{self, Against, Provider, Want};
 
+use super::libraries::{self, LibraryDirs};
 use super::project::{self, Project, ProjectDir};
 use super::variants;
 
@@ -42,6 +43,9 @@ pub struct Selection {
     /// Where compilers and headers come from
     #[arg(long, value_enum, default_value_t = Provider::Wheels)]
     pub toolchain: Provider,
+    /// Where header libraries are.
+    #[command(flatten)]
+    pub libraries: LibraryDirs,
     /// Build nothing: take what lies in .kernelwright/artifacts, built earlier or on another machine
     #[arg(long)]
     pub prebuilt: bool,
@@ -212,13 +216,23 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
     let mut jobs = Vec::new();
     for variant in &variants {
         let unplanned = || unplanned(variant, &variants);
-        let torch = variant.torch().ok_or_else(unplanned)?.version.to_string();
+        let Some(compiled) = variant.compiled() else {
+            let extension = python_name(project, variant)?;
+            let plan = backend::plan_python(&project.build, variant, &extension, project.python_files());
+            jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit: None, commit: commit.clone() });
+            continue;
+        };
+        let framework = match compiled.framework {
+            Framework::Torch(torch) => Against::Torch(torch.version.to_string()),
+            Framework::TvmFfi(version) => Against::TvmFfi(version.to_string()),
+        };
         let cuda = variant.cuda().map(|version| version.to_string());
-        let kit = toolchain::resolve(session, &Want { provider: selection.toolchain, torch, cuda })?;
+        let mut kit = toolchain::resolve(session, &Want { provider: selection.toolchain, framework, cuda })?;
+        kit.libraries = libraries::of(project, compiled.toolkit, &selection.libraries, session)?;
         let extension = extension_name(project, variant, &kit)?;
         let naming = Naming { extension: &extension, users: &users };
         let plan = backend::plan(&project.build, variant, &kit, &naming, project.python_files());
-        jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit, commit: commit.clone() });
+        jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit: Some(kit), commit: commit.clone() });
     }
     Ok(jobs)
 }
@@ -279,7 +293,8 @@ fn select(project: &Project, selection: &Selection) -> Result<Chosen, Failure> {
 /// Sources that use the extension's name: those that mention it or the registration macros. A header that does makes
 /// every source a user, since any may include it.
 fn name_users(project: &Project) -> Result<BTreeSet<RelPath>, Failure> {
-    const MARKS: &[&str] = &["TORCH_EXTENSION_NAME", "registration.h", "REGISTER_EXTENSION"];
+    const MARKS: &[&str] =
+        &["TORCH_EXTENSION_NAME", "TVM_FFI_EXTENSION_NAME", "registration.h", "REGISTER_EXTENSION"];
     let (mut users, mut all) = (BTreeSet::new(), BTreeSet::new());
     let mut in_header = false;
     for path in &project.files {
@@ -306,14 +321,10 @@ fn name_users(project: &Project) -> Result<BTreeSet<RelPath>, Failure> {
 /// program's version, so two builds share a name only when they are the same.
 fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Result<String, Failure> {
     let Some(backend) = variant.backend() else { return Err(unplanned(variant, &[])) };
-    let torch = project.build.torch();
+    let framework = &project.build.framework;
     let kernels: Vec<&Kernel> = project.build.kernels_of(backend).collect();
-    let sources =
-        torch.iter().flat_map(|torch| &torch.src).chain(kernels.iter().flat_map(|kernel| &kernel.src));
-    let includes = torch
-        .iter()
-        .flat_map(|torch| &torch.include)
-        .chain(kernels.iter().flat_map(|kernel| &kernel.include));
+    let sources = framework.src().iter().chain(kernels.iter().flat_map(|kernel| &kernel.src));
+    let includes = framework.include().iter().chain(kernels.iter().flat_map(|kernel| &kernel.include));
     let folder = |path: &str| Path::new(path).parent().map(Path::to_owned).unwrap_or_default();
     let mut folders: BTreeSet<_> = sources.clone().map(|path| folder(path.as_str())).collect();
     folders.extend(includes.map(|path| Path::new(path.as_str()).to_owned()));
@@ -324,19 +335,33 @@ fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Resu
         .field("program", env!("CARGO_PKG_VERSION"))
         .field("variant", variant.id().as_str())
         .field("cxx", &kit.cxx.id)
-        .field("torch", &kit.torch.id)
+        .field("framework", kit.framework.id())
         .field("cuda", kit.cuda.as_ref().map_or("", |cuda| cuda.id.as_str()))
         .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()))
         .field("build.toml", &project.build.file.text);
+    digest = kit.libraries.iter().fold(digest, |digest, library| digest.field(&library.name, &library.id));
     for path in &project.files {
         let place = Path::new(path.as_str());
-        // The project's root and torch-ext hold other things than sources; there, only listed files count.
+        // The project's root and the framework's folder hold other things than sources; there, only listed files count.
         let nested = place.parent().is_some_and(|parent| {
-            parent != Path::new("") && parent != Path::new("torch-ext") && folders.contains(parent)
+            parent != Path::new("") && parent != Path::new(framework.folder()) && folders.contains(parent)
         });
         if nested || listed.contains(path.as_str()) || python.contains(path.as_str()) {
             digest = digest.field(path.as_str(), files::read(&project.dir.join(place))?);
         }
+    }
+    Ok(format!("_{}_{backend}_{}", project.build.general.name.module(), digest.finish().short(10)))
+}
+
+/// The name of a variant of Python only: its digest covers what is shipped, and not the backend, so that `_ops.py` is the
+/// same for all of them.
+fn python_name(project: &Project, variant: &Variant) -> Result<String, Failure> {
+    let Some(backend) = variant.backend() else { return Err(unplanned(variant, &[])) };
+    let mut digest = DigestBuilder::new("python-1")
+        .field("program", env!("CARGO_PKG_VERSION"))
+        .field("build.toml", &project.build.file.text);
+    for path in project.python_files() {
+        digest = digest.field(path.as_str(), files::read(&project.dir.join(path.as_str()))?);
     }
     Ok(format!("_{}_{backend}_{}", project.build.general.name.module(), digest.finish().short(10)))
 }
@@ -348,8 +373,8 @@ fn plan_text(plans: &[&VariantPlan]) -> String {
         for unit in &plan.units {
             text += &format!("{}\n", shell_line(&unit.command));
         }
-        if !plan.units.is_empty() {
-            text += &format!("{}\n", shell_line(&plan.link));
+        if let Some(link) = &plan.link {
+            text += &format!("{}\n", shell_line(link));
         }
     }
     text

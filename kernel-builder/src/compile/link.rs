@@ -20,13 +20,11 @@ use crate::toolchain::portable;
 pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileError> {
     let Shop { project, cache, .. } = *shop;
     let Job { plan, kit, .. } = job;
-    let library = if plan.units.is_empty() {
-        None
-    } else {
+    let library = if let (Some(kit), Some(link)) = (kit, &plan.link) {
         let place = format!(".kernelwright/objects/{}/{}", plan.id, plan.library);
-        let mut key = command_fields(DigestBuilder::new("link-1"), &plan.link)
+        let mut key = command_fields(DigestBuilder::new("link-1"), link)
             .field("cxx", &kit.cxx.id)
-            .field("torch", &kit.torch.id)
+            .field("framework", kit.framework.id())
             .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()));
         for unit in &plan.units {
             name_object(shop, unit, plan)?;
@@ -39,17 +37,15 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileErro
             None => false,
         };
         if !restored {
-            let log = run_logged(
-                shop,
-                Label { variant: &plan.id, unit: "link", step: "link" },
-                &plan.link,
-                &place,
-            )?;
+            let log =
+                run_logged(shop, Label { variant: &plan.id, unit: "link", step: "link" }, link, &place)?;
             refuse_newer(&project.join(&place), plan, kit)?;
             cache.store(&key, project, &project.join(&place), &[], &log.text)?;
             super::done(shop.report, "linked", &plan.id, &plan.library, log.took, false);
         }
         Some(project.join(place))
+    } else {
+        None
     };
     artifact::assemble(plan, project, library, job.commit.clone()).map_err(Into::into)
 }

@@ -21,6 +21,7 @@ mod error;
 mod link;
 mod log;
 mod naming;
+mod ops;
 pub mod slots;
 mod unit;
 
@@ -36,8 +37,8 @@ pub use log::shell_line;
 pub struct Job {
     /// What to run.
     pub plan: VariantPlan,
-    /// With what; its identities go into the cache keys.
-    pub kit: Toolchain,
+    /// With what; its identities go into the cache keys. Absent where nothing is compiled.
+    pub kit: Option<Toolchain>,
     /// The commit of the sources, for the artifact's description.
     pub commit: Option<String>,
 }
@@ -77,6 +78,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session) -> Vec<Outcome> {
     let mut failures: Vec<Vec<CompileError>> = jobs.iter().map(|_| Vec::new()).collect();
     let mut pending = Vec::new();
     for (job, Job { plan, kit, .. }) in jobs.iter().enumerate() {
+        let Some(kit) = kit else { continue };
         for unit in &plan.units {
             match unit::unit_key(unit, kit, project) {
                 Ok(key) => match unit::reuse(&shop, &key, unit) {

@@ -30,7 +30,7 @@ pub(super) fn unit_key(unit: &Unit, kit: &Toolchain, project: &Path) -> Result<D
     Ok(command_fields(DigestBuilder::new("compile-unit-1"), &unit.command)
         .field("cxx", &kit.cxx.id)
         .field("cuda", cuda)
-        .field("torch", &kit.torch.id)
+        .field("framework", kit.framework.id())
         .field("source", source)
         .finish())
 }

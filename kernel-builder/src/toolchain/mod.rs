@@ -8,6 +8,8 @@ mod error;
 mod fetch;
 mod index;
 mod interpreter;
+pub mod libraries;
+mod parts;
 mod pins;
 pub mod portable;
 pub mod python;
@@ -47,7 +49,7 @@ pub enum Provider {
     System,
 }
 
-/// What a provider has in this version: the releases of pins.toml. `System` uses no others either: a build against an
+/// What a provider has in this version: the releases of `pins/`. `System` uses no others either: a build against an
 /// installed torch or CUDA is made only where the same build is tested with wheels.
 pub fn offer(provider: Provider) -> Offer {
     let pins = pins::load();
@@ -55,7 +57,8 @@ pub fn offer(provider: Provider) -> Offer {
         Provider::Wheels => variant::Provider::Wheels,
         Provider::System => variant::Provider::System,
     };
-    Offer { provider, torch: pins.torch_versions(), cuda: pins.cuda_versions() }
+    let tvm_ffi = parts::versions(parts::TVM_FFI).iter().filter_map(|version| version.parse().ok()).collect();
+    Offer { provider, torch: pins.torch_versions(), tvm_ffi, cuda: pins.cuda_versions() }
 }
 
 /// What a build needs.
@@ -63,10 +66,19 @@ pub fn offer(provider: Provider) -> Offer {
 pub struct Want {
     /// Where from.
     pub provider: Provider,
-    /// The PyTorch release line, `MAJOR.MINOR`, e.g. `2.11`.
-    pub torch: String,
+    /// What the code plugs into.
+    pub framework: Against,
     /// The CUDA version, `MAJOR.MINOR`, e.g. `13.0`; absent when no CUDA variant is built.
     pub cuda: Option<String>,
+}
+
+/// What code plugs into, with its release line, `MAJOR.MINOR`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Against {
+    /// PyTorch, e.g. `2.11`.
+    Torch(String),
+    /// Apache TVM's foreign function interface, e.g. `0.1`.
+    TvmFfi(String),
 }
 
 /// What the Python runtime must import beside torch and numpy.
@@ -110,15 +122,16 @@ fn find(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
     }
     let (cxx, mut stamps) = compiler::describe(&program)?;
     let stubs = compiler::stubs(session, &cxx)?;
-    let (cuda, torch) = match want.provider {
+    let (cuda, framework) = match want.provider {
         Provider::Wheels => wheels::resolve(session, want, stubs)?,
         Provider::System => system::resolve(session, want, stubs)?,
     };
     let extension_include = compiler::extension_include(session)?;
-    let mut watched = wheels::key_files(cuda.as_ref(), &torch);
+    let mut watched = wheels::key_files(cuda.as_ref(), &framework);
     watched.push(extension_include.join("registration.h"));
     stamps.extend(watched.iter().filter_map(|path| state::stamp_of(path)));
-    let toolchain = Toolchain { cxx, cuda, torch, extension_include, portable: None };
+    let toolchain =
+        Toolchain { cxx, cuda, framework, libraries: Vec::new(), extension_include, portable: None };
     state::save(&file, &Resolved { toolchain: toolchain.clone(), stamps })?;
     Ok(toolchain)
 }
@@ -127,7 +140,8 @@ fn find(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
 fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
     let mut builder = DigestBuilder::new("toolchain")
         .field("want", format!("{want:?}"))
-        .field("pins", include_str!("pins.toml"))
+        .field("pins", pins::TEXTS.concat())
+        .field("parts", parts::TEXT)
         .field("registration", include_str!("../../resources/registration.h"))
         .field("compiler", compiler.as_os_str().as_encoded_bytes());
     if want.provider == Provider::System {

@@ -29,8 +29,12 @@ impl Backend for Cpu {
         &["CPU_KERNEL"]
     }
 
-    fn libraries(&self, _kit: &Toolchain) -> Vec<String> {
-        ["-lc10", "-ltorch_cpu", "-ltorch"].map(str::to_owned).to_vec()
+    fn torch_libraries(&self) -> &'static [&'static str] {
+        &["-lc10", "-ltorch_cpu", "-ltorch"]
+    }
+
+    fn toolkit_libraries(&self, _kit: &Toolchain) -> Vec<String> {
+        Vec::new()
     }
 
     fn capabilities(&self, _kernel: &Kernel, _toolkit: Toolkit) -> Vec<String> {

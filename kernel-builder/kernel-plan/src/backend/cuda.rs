@@ -62,10 +62,12 @@ impl Backend for Cuda {
         &["CUDA_KERNEL", "USE_CUDA=1"]
     }
 
-    fn libraries(&self, kit: &Toolchain) -> Vec<String> {
-        let torch = ["-lc10", "-ltorch_cpu", "-ltorch", "-lc10_cuda", "-ltorch_cuda"].map(str::to_owned);
-        let runtime = kit.cuda.iter().map(|cuda| cuda.cudart.display().to_string());
-        torch.into_iter().chain(runtime).collect()
+    fn torch_libraries(&self) -> &'static [&'static str] {
+        &["-lc10", "-ltorch_cpu", "-ltorch", "-lc10_cuda", "-ltorch_cuda"]
+    }
+
+    fn toolkit_libraries(&self, kit: &Toolchain) -> Vec<String> {
+        kit.cuda.iter().map(|cuda| cuda.cudart.display().to_string()).collect()
     }
 
     fn capabilities(&self, kernel: &Kernel, toolkit: Toolkit) -> Vec<String> {

@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::kit::{PortableKit, Toolchain};
+use crate::kit::{FrameworkKit, LibraryKit, PortableKit, Toolchain};
 use crate::plan::{CommandLine, Unit, VariantPlan, placeholder_name};
-use crate::spec::BuildSpec;
-use crate::spec::build::Kernel;
+use crate::spec::build::{self, BuildSpec, Kernel};
+use crate::spec::Spanned;
 use crate::units::{BackendId, RelPath, Version};
-use crate::variant::{Abi, Toolkit, Torch, Variant, compiled_with};
+use crate::variant::{Abi, Framework, Noarch, Toolkit, Variant, compiled_with};
 
 mod cpu;
 mod cuda;
@@ -30,8 +30,11 @@ pub trait Backend: Sync + std::fmt::Debug {
     /// Macros that host code sees, e.g. `CPU_KERNEL`.
     fn macros(&self) -> &'static [&'static str];
 
-    /// Torch libraries and toolkit libraries that the extension names as needed, in link order.
-    fn libraries(&self, kit: &Toolchain) -> Vec<String>;
+    /// PyTorch's libraries that an extension names as needed, in link order, e.g. `-lc10`.
+    fn torch_libraries(&self) -> &'static [&'static str];
+
+    /// The toolkit's libraries, linked behind the framework's.
+    fn toolkit_libraries(&self, kit: &Toolchain) -> Vec<String>;
 
     /// Capabilities that a kernel section is compiled for, as written in build.toml; empty where there are none.
     fn capabilities(&self, kernel: &Kernel, toolkit: Toolkit) -> Vec<String>;
@@ -100,20 +103,23 @@ pub fn plan(
     python: Vec<RelPath>,
 ) -> Option<VariantPlan> {
     let extension = naming.extension;
-    let (release, toolkit) = (variant.torch()?, variant.toolkit()?);
+    let compiled = variant.compiled()?;
+    let (framework, toolkit) = (compiled.framework, compiled.toolkit);
     let backend = backend_of(toolkit)?;
     let id = variant.id();
     let place = |source: &RelPath, ending: &str| {
         format!(".kernelwright/objects/{id}/{}.{ending}", source.as_str().replace('/', "__"))
     };
-    let torch = spec.torch();
     let kernels: Vec<&Kernel> =
         spec.kernels_of(backend.id()).filter(|kernel| compiled_with(kernel, toolkit)).collect();
-    let standard = if release.version >= Version::new(2, 12) { "c++20" } else { "c++17" };
-    let common = common_flags(spec, release, backend, kit);
+    let standard = match framework {
+        Framework::Torch(torch) if torch.version >= Version::new(2, 12) => "c++20",
+        Framework::Torch(_) | Framework::TvmFfi(_) => "c++17",
+    };
+    let common = common_flags(spec, framework, backend, kit);
     let mut units = Vec::new();
-    let binding = torch.iter().flat_map(|torch| torch.src.iter()).map(|path| (path, None));
-    let sources = kernels.iter().flat_map(|kernel| kernel.src.iter().map(move |path| (path, Some(*kernel))));
+    let binding = spec.framework.src().iter().map(|path| (&path.value, None));
+    let sources = kernels.iter().flat_map(|kernel| kernel.src.iter().map(move |path| (&path.value, Some(*kernel))));
     for (path, kernel) in binding.chain(sources) {
         if !is_source(path) {
             continue;
@@ -122,9 +128,10 @@ pub fn plan(
         let mut flags = common.clone();
         let named = naming.users.contains(path);
         if named {
-            flags.push(format!("-DTORCH_EXTENSION_NAME={}", placeholder_name(extension)));
+            flags.push(format!("-D{}={}", name_macro(framework), placeholder_name(extension)));
         }
         flags.extend(includes.iter().map(|folder| format!("-I{}", folder.as_str())));
+        flags.extend(kernel.iter().flat_map(|kernel| library_flags(kernel, kit)));
         let (object, depfile) = (place(path, "o"), place(path, "d"));
         let source = Source {
             path,
@@ -139,8 +146,7 @@ pub fn plan(
         let command = match kernel {
             Some(_) => backend.compile(&source),
             None => {
-                let extra =
-                    torch.iter().flat_map(|torch| torch.cxx_flags.iter().map(|flag| flag.value.clone()));
+                let extra = spec.framework.cxx_flags().iter().map(|flag| flag.value.clone());
                 host_command(&source, extra)
             }
         };
@@ -151,21 +157,65 @@ pub fn plan(
         kernels.iter().flat_map(|kernel| backend.capabilities(kernel, toolkit)).collect();
     capabilities.sort();
     capabilities.dedup();
-    let library = format!("{extension}.abi3.so");
+    let library = match framework {
+        Framework::Torch(_) => format!("{extension}.abi3.so"),
+        // Opened by tvm_ffi, and no module of Python.
+        Framework::TvmFfi(_) => format!("{extension}.so"),
+    };
     let objects: Vec<String> = units.iter().map(|unit| unit.linked().to_owned()).collect();
     let link = link_command(&objects, backend, kit, &format!(".kernelwright/objects/{id}/{library}"));
     Some(VariantPlan {
         variant: *variant,
         backend: backend.id(),
         id: id.to_string(),
-        module: spec.general.name.module(),
+        package: package(spec),
         extension: extension.to_owned(),
         library,
         units,
-        link,
+        link: Some(link),
         python,
         capabilities,
     })
+}
+
+/// Plans a variant of Python only: nothing is run, and its files are the package. `None`: the variant is compiled.
+///
+/// The `extension` is the name under which such a variant registers operators, where it does.
+pub fn plan_python(
+    spec: &BuildSpec,
+    variant: &Variant,
+    extension: &str,
+    python: Vec<RelPath>,
+) -> Option<VariantPlan> {
+    let Variant::Noarch(Noarch::For(backend)) = *variant else { return None };
+    let mut capabilities = match (&spec.framework, backend) {
+        (build::Framework::TorchNoarch(noarch), BackendId::Cuda) => texts(&noarch.cuda_capabilities),
+        (build::Framework::TorchNoarch(noarch), BackendId::Rocm) => texts(&noarch.rocm_archs),
+        _ => Vec::new(),
+    };
+    capabilities.sort();
+    capabilities.dedup();
+    Some(VariantPlan {
+        variant: *variant,
+        backend,
+        id: variant.id().to_string(),
+        package: package(spec),
+        extension: extension.to_owned(),
+        library: String::new(),
+        units: Vec::new(),
+        link: None,
+        python,
+        capabilities,
+    })
+}
+
+fn texts<T: ToString>(values: &[Spanned<T>]) -> Vec<String> {
+    values.iter().map(|value| value.value.to_string()).collect()
+}
+
+/// The folder of the project that becomes the Python package.
+fn package(spec: &BuildSpec) -> String {
+    format!("{}/{}", spec.framework.folder(), spec.general.name.module())
 }
 
 /// The backend of a toolkit; `None`: nothing here compiles with it.
@@ -178,17 +228,46 @@ fn is_source(path: &RelPath) -> bool {
     matches!(path.extension(), Some("cpp" | "cc" | "cxx" | "c" | "cu"))
 }
 
-fn common_flags(spec: &BuildSpec, torch: Torch, backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
-    let mut flags = vec!["-DNDEBUG".to_owned(), "-DPy_LIMITED_API=0x03090000".to_owned()];
+/// The macro that holds the extension's name.
+const fn name_macro(framework: Framework) -> &'static str {
+    match framework {
+        Framework::Torch(_) => "TORCH_EXTENSION_NAME",
+        Framework::TvmFfi(_) => "TVM_FFI_EXTENSION_NAME",
+    }
+}
+
+/// The include folders of the header libraries that a kernel depends on.
+fn library_flags(kernel: &Kernel, kit: &Toolchain) -> Vec<String> {
+    let listed = |library: &&LibraryKit| {
+        kernel.depends.iter().any(|dependency| dependency.value.as_str() == library.name)
+    };
+    let folders = kit.libraries.iter().filter(listed).flat_map(|library| &library.include);
+    folders.flat_map(|folder| ["-isystem".to_owned(), folder.display().to_string()]).collect()
+}
+
+fn common_flags(
+    spec: &BuildSpec,
+    framework: Framework,
+    backend: &dyn Backend,
+    kit: &Toolchain,
+) -> Vec<String> {
+    let mut flags = vec!["-DNDEBUG".to_owned()];
+    // A library for tvm_ffi is no module of Python: neither its limits nor our registration.h are for it.
+    let registration = match framework {
+        Framework::Torch(_) => Some(&kit.extension_include),
+        Framework::TvmFfi(_) => None,
+    };
+    flags.extend(registration.map(|_| "-DPy_LIMITED_API=0x03090000".to_owned()));
     flags.extend(backend.macros().iter().map(|name| format!("-D{name}")));
-    if torch.abi == Abi::Stable {
+    if let Framework::Torch(torch) = framework
+        && torch.abi == Abi::Stable
+    {
         let Version { major, minor } = torch.version;
         // torch/csrc/stable/version.h: one byte each for major and minor at the top of 64 bits.
         flags.push(format!("-DTORCH_TARGET_VERSION=0x{major:02x}{minor:02x}000000000000"));
     }
-    let folders = spec.torch().map(|torch| torch.include.as_slice()).unwrap_or_default();
-    flags.extend(folders.iter().map(|folder| format!("-I{}", folder.as_str())));
-    for folder in [&kit.extension_include].into_iter().chain(&kit.torch.include) {
+    flags.extend(spec.framework.include().iter().map(|folder| format!("-I{}", folder.as_str())));
+    for folder in registration.into_iter().chain(kit.framework.include()) {
         flags.extend(["-isystem".to_owned(), folder.display().to_string()]);
     }
     let cuda = kit.cuda.iter().filter(|_| backend.id() == BackendId::Cuda);
@@ -198,19 +277,24 @@ fn common_flags(spec: &BuildSpec, torch: Torch, backend: &dyn Backend, kit: &Too
     flags
 }
 
-/// Links the objects; torch's libraries are named through empty stand-ins that carry nothing but their names.
+/// Links the objects; the framework's libraries are named through empty stand-ins that carry nothing but their names.
 ///
 /// With a portable kit the C and C++ libraries are named by full path as well. Their order is the recipe: what the old
 /// C++ library has is found there first and stays shared, exceptions and locales included; the static one behind it
 /// gives the rest, hidden.
 pub fn link_command(objects: &[String], backend: &dyn Backend, kit: &Toolchain, output: &str) -> CommandLine {
+    let framework = match kit.framework {
+        FrameworkKit::Torch(_) => backend.torch_libraries(),
+        FrameworkKit::TvmFfi(_) => &["-ltvm_ffi"],
+    };
     let (before, after) = kit.portable.as_ref().map(system_libraries).unwrap_or_default();
     CommandLine::new(&kit.cxx.program)
         .args(["-shared", "-o", output])
         .args(before)
         .args(objects.iter().cloned())
-        .args(["-Wl,--no-as-needed".to_owned(), format!("-L{}", kit.torch.stubs.display())])
-        .args(backend.libraries(kit))
+        .args(["-Wl,--no-as-needed".to_owned(), format!("-L{}", kit.framework.stubs().display())])
+        .args(framework.iter().copied())
+        .args(backend.toolkit_libraries(kit))
         .arg("-Wl,--as-needed")
         .args(after)
         .args([

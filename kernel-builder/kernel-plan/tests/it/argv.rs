@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use kernel_plan::backend::{Naming, plan};
-use kernel_plan::kit::{Compiler, CudaKit, PortableKit, Toolchain, TorchKit};
+use kernel_plan::kit::{Compiler, CudaKit, FrameworkKit, PortableKit, Toolchain, TorchKit};
 use kernel_plan::variant::Variant;
 
 use crate::project;
@@ -20,13 +20,21 @@ fn toolchain(portable: Option<PortableKit>) -> Toolchain {
         cudart: "/cuda/lib/libcudart.so.13".into(),
         id: "c1".to_owned(),
     };
-    let torch = TorchKit {
+    let framework = FrameworkKit::Torch(TorchKit {
         version: "2.11.0".to_owned(),
         include: vec!["/torch/include".into()],
         stubs: "/torch/stubs".into(),
         id: "c2".to_owned(),
-    };
-    Toolchain { cxx, cuda: Some(cuda), torch, extension_include: "/registration".into(), portable }
+    });
+    let libraries = Vec::new();
+    Toolchain {
+        cxx,
+        cuda: Some(cuda),
+        framework,
+        libraries,
+        extension_include: "/registration".into(),
+        portable,
+    }
 }
 
 fn portable() -> PortableKit {
@@ -55,7 +63,7 @@ fn link(variant: &str, portable: Option<PortableKit>) -> String {
     let variant: Variant = variant.parse().expect("an id");
     let naming = Naming { extension: "_rms_norm_0123", users: &BTreeSet::new() };
     let planned = plan(&build, &variant, &toolchain(portable), &naming, Vec::new());
-    let link = planned.expect("a backend that compiles it").link;
+    let link = planned.and_then(|plan| plan.link).expect("a backend that compiles it");
     assert!(link.env.is_empty() && link.cwd.is_none());
     format!("{}\n{}", link.program.display(), link.args.join("\n"))
 }

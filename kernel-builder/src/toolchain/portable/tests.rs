@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kernel_plan::backend::{Cpu, link_command};
-use kernel_plan::kit::{Toolchain, TorchKit};
+use kernel_plan::kit::{FrameworkKit, Toolchain, TorchKit};
 
 use super::*;
 
@@ -101,14 +101,15 @@ fn toolchain(cxx: &Compiler, folder: &Path, portable: Option<PortableKit>) -> To
     for name in ["libc10.so", "libtorch_cpu.so", "libtorch.so"] {
         link_stub(folder, name, &stub::render(&[]), cxx).unwrap();
     }
-    let torch = TorchKit {
+    let framework = FrameworkKit::Torch(TorchKit {
         version: "2.11.0".to_owned(),
         include: Vec::new(),
         stubs: folder.join("stubs"),
         id: "0".to_owned(),
-    };
+    });
     let extension_include = folder.to_owned();
-    Toolchain { cxx: cxx.clone(), cuda: None, torch, extension_include, portable }
+    let libraries = Vec::new();
+    Toolchain { cxx: cxx.clone(), cuda: None, framework, libraries, extension_include, portable }
 }
 
 fn link(kit: &Toolchain, object: &Path, output: &Path) {
@@ -139,7 +140,7 @@ fn a_portable_library_wants_nothing_new_and_loads() {
         .unwrap();
     let line = CommandLine::new(&loader)
         .path(&library)
-        .env("LD_LIBRARY_PATH", kit.torch.stubs.display().to_string());
+        .env("LD_LIBRARY_PATH", kit.framework.stubs().display().to_string());
     let done = process::run(&line, Limits::wall(Duration::from_secs(30))).unwrap();
     assert_eq!(done.stdout_text(), "13.046 shared 7 thrown stoi 42 1\n", "{}", done.stderr_text());
     assert!(done.ending.success());
