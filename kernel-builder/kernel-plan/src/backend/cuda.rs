@@ -38,14 +38,18 @@ impl Backend for Cuda {
         let kernel_flags = |flags: &[crate::spec::Spanned<String>]| {
             flags.iter().map(|flag| flag.value.clone()).collect::<Vec<_>>()
         };
-        let cxx_flags = source.kernel.map(|kernel| kernel_flags(&kernel.cxx_flags)).unwrap_or_default();
         if source.path.extension() != Some("cu") {
-            return host_command(source, cxx_flags);
+            return host_command(
+                source,
+                source.kernel.map(|kernel| kernel_flags(&kernel.cxx_flags)).unwrap_or_default(),
+            );
         }
         let nvcc = source.kit.cuda.as_ref().map(|cuda| cuda.nvcc.clone()).unwrap_or_else(|| "nvcc".into());
         let capabilities: Vec<Capability> =
             source.kernel.map(|kernel| capabilities_of(kernel, source.toolkit)).unwrap_or_default();
-        let host = HOST_FLAGS.iter().map(|flag| (*flag).to_owned()).chain(cxx_flags);
+        // Not the section's cxx-flags: they are for C++ sources, as in the format's own builder, and what one of nvcc's
+        // passes alone sees would make it disagree with the others.
+        let host = HOST_FLAGS.iter();
         CommandLine::new(nvcc)
             .args(["-ccbin".to_owned(), source.kit.cxx.program.display().to_string()])
             .args([format!("-std={}", source.standard).as_str(), "-O3", "--expt-relaxed-constexpr"])
