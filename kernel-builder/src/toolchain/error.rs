@@ -100,6 +100,46 @@ pub enum ToolchainError {
         /// What there is.
         known: String,
     },
+    /// A header library without pins.
+    #[error("no wheel is known that holds {name} {version}; known: {known}")]
+    #[diagnostic(
+        code(toolchain::unknown_part),
+        help("ask for one of the known versions, or name a folder that has this one: `--cutlass-dir DIR`")
+    )]
+    UnknownPart {
+        /// Which library.
+        name: String,
+        /// What was asked.
+        version: String,
+        /// What there is.
+        known: String,
+    },
+    /// A folder was named for a library, and it does not hold what is wanted.
+    #[error("`{}` is not {wanted}: {why}", folder.display())]
+    #[diagnostic(
+        code(toolchain::wrong_library),
+        help("name the folder above `include`, of the release that `depends` asks for")
+    )]
+    WrongLibrary {
+        /// The folder.
+        folder: PathBuf,
+        /// What it should be.
+        wanted: String,
+        /// What it is instead.
+        why: String,
+    },
+    /// A library that no wheel holds.
+    #[error("no wheel holds {name}, on which a kernel depends")]
+    #[diagnostic(
+        code(toolchain::library_missing),
+        help("get it from {from} and name its folder: `--dependency-dir {name}=DIR`")
+    )]
+    NoLibrary {
+        /// As build.toml writes it.
+        name: String,
+        /// Where it is published.
+        from: String,
+    },
     /// A Python that PyTorch has no wheels for.
     #[error(
         "PyTorch {torch} has no wheels for Python {version} (`{}`); it has them for {oldest} to {newest}",

@@ -8,6 +8,8 @@ mod error;
 mod fetch;
 mod index;
 mod interpreter;
+pub mod libraries;
+mod parts;
 mod pins;
 pub mod portable;
 pub mod python;
@@ -21,7 +23,7 @@ mod zip;
 
 use std::path::{Path, PathBuf};
 
-use kernel_plan::kit::{FrameworkKit, Toolchain};
+use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::CommandLine;
 use kernel_plan::variant::{self, Offer};
 use serde::{Deserialize, Serialize};
@@ -55,7 +57,8 @@ pub fn offer(provider: Provider) -> Offer {
         Provider::Wheels => variant::Provider::Wheels,
         Provider::System => variant::Provider::System,
     };
-    Offer { provider, torch: pins.torch_versions(), cuda: pins.cuda_versions() }
+    let tvm_ffi = parts::versions(parts::TVM_FFI).iter().filter_map(|version| version.parse().ok()).collect();
+    Offer { provider, torch: pins.torch_versions(), tvm_ffi, cuda: pins.cuda_versions() }
 }
 
 /// What a build needs.
@@ -63,10 +66,19 @@ pub fn offer(provider: Provider) -> Offer {
 pub struct Want {
     /// Where from.
     pub provider: Provider,
-    /// The PyTorch release line, `MAJOR.MINOR`, e.g. `2.11`.
-    pub torch: String,
+    /// What the code plugs into.
+    pub framework: Against,
     /// The CUDA version, `MAJOR.MINOR`, e.g. `13.0`; absent when no CUDA variant is built.
     pub cuda: Option<String>,
+}
+
+/// What code plugs into, with its release line, `MAJOR.MINOR`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Against {
+    /// PyTorch, e.g. `2.11`.
+    Torch(String),
+    /// Apache TVM's foreign function interface, e.g. `0.1`.
+    TvmFfi(String),
 }
 
 /// What the Python runtime must import beside torch and numpy.
@@ -74,6 +86,8 @@ pub struct Want {
 pub struct Extras {
     /// The `kernels` client.
     pub client: bool,
+    /// Apache TVM's foreign function interface.
+    pub tvm_ffi: bool,
 }
 
 /// A toolchain that was found, and what says that it is still there.
@@ -108,24 +122,18 @@ fn find(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
     {
         return Ok(known.toolchain);
     }
-    let (cxx, mut stamps) = compiler::describe(&program)?;
+    let (cxx, mut stamps) = compiler::describe(session, &program)?;
     let stubs = compiler::stubs(session, &cxx)?;
-    let (cuda, torch) = match want.provider {
+    let (cuda, framework) = match want.provider {
         Provider::Wheels => wheels::resolve(session, want, stubs)?,
         Provider::System => system::resolve(session, want, stubs)?,
     };
     let extension_include = compiler::extension_include(session)?;
-    let mut watched = wheels::key_files(cuda.as_ref(), &torch);
+    let mut watched = wheels::key_files(cuda.as_ref(), &framework);
     watched.push(extension_include.join("registration.h"));
     stamps.extend(watched.iter().filter_map(|path| state::stamp_of(path)));
-    let toolchain = Toolchain {
-        cxx,
-        cuda,
-        framework: FrameworkKit::Torch(torch),
-        libraries: Vec::new(),
-        extension_include,
-        portable: None,
-    };
+    let toolchain =
+        Toolchain { cxx, cuda, framework, libraries: Vec::new(), extension_include, portable: None };
     state::save(&file, &Resolved { toolchain: toolchain.clone(), stamps })?;
     Ok(toolchain)
 }
@@ -135,6 +143,7 @@ fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
     let mut builder = DigestBuilder::new("toolchain")
         .field("want", format!("{want:?}"))
         .field("pins", pins::TEXTS.concat())
+        .field("parts", parts::TEXT)
         .field("registration", include_str!("../../resources/registration.h"))
         .field("compiler", compiler.as_os_str().as_encoded_bytes());
     if want.provider == Provider::System {
@@ -142,6 +151,11 @@ fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
         builder = builder
             .field("python", interpreter::find()?.as_os_str().as_encoded_bytes())
             .field("nvcc", nvcc.as_os_str().as_encoded_bytes());
+    } else {
+        let installed = want.cuda.iter().flat_map(|version| system::nvcc_beside_wheels(version));
+        builder = installed.fold(builder, |builder, nvcc| {
+            builder.field("nvcc", format!("{nvcc:?} {:?}", state::stamp_of(&nvcc)))
+        });
     }
     Ok(builder.finish().short(16))
 }
@@ -159,22 +173,20 @@ pub struct PythonRuntime {
     pub program: PathBuf,
     /// The managed site-packages folder; absent when the interpreter's own packages are used.
     pub site: Option<PathBuf>,
-    /// A managed folder with the `kernels` client alone, for an interpreter that has torch and no client.
-    pub beside: Option<PathBuf>,
+    /// Managed folders with what is lacking beside torch: the `kernels` client, tvm_ffi.
+    pub beside: Vec<PathBuf>,
     /// `torch.__version__`, e.g. `2.11.0+cu130`.
     pub torch: String,
 }
 
 impl PythonRuntime {
     /// A command line `python -I [-S]`, to which the caller adds a script and its arguments. With a managed site the
-    /// script must call `site.addsitedir(os.environ["KERNELWRIGHT_SITE"])` before it imports torch; one that uses the
-    /// client must put the folder in `KERNELWRIGHT_CLIENT`, where there is one, in front of `sys.path`.
+    /// script must call `site.addsitedir(os.environ["KERNELWRIGHT_SITE"])` before it imports torch; it must put the
+    /// folders in `KERNELWRIGHT_BESIDE`, with `:` between them, in front of `sys.path`.
     pub fn command(&self) -> CommandLine {
         let line = CommandLine::new(&self.program).arg("-I");
-        let line = match &self.beside {
-            Some(folder) => line.env("KERNELWRIGHT_CLIENT", folder.display().to_string()),
-            None => line,
-        };
+        let beside: Vec<String> = self.beside.iter().map(|folder| folder.display().to_string()).collect();
+        let line = if beside.is_empty() { line } else { line.env("KERNELWRIGHT_BESIDE", beside.join(":")) };
         match &self.site {
             Some(site) => line
                 .arg("-S")

@@ -5,13 +5,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kernel_plan::kit::{CudaKit, TorchKit};
+use kernel_plan::kit::{CudaKit, FrameworkKit, TorchKit, TvmFfiKit};
 use kernel_plan::plan::CommandLine;
 
-use super::Want;
 use super::error::ToolchainError;
 use super::interpreter::{self, Question};
 use super::state;
+use super::{Against, Want, parts};
 use crate::base::digest::DigestBuilder;
 use crate::base::process::{self, Limits};
 use crate::base::session::Session;
@@ -22,9 +22,18 @@ pub(super) fn resolve(
     session: &Session,
     want: &Want,
     stubs: PathBuf,
-) -> Result<(Option<CudaKit>, TorchKit), ToolchainError> {
+) -> Result<(Option<CudaKit>, FrameworkKit), ToolchainError> {
     let cuda = want.cuda.as_deref().map(toolkit).transpose()?;
-    Ok((cuda, headers(session, &want.torch, stubs)?))
+    let framework = match &want.framework {
+        Against::Torch(line) => FrameworkKit::Torch(headers(session, line, stubs)?),
+        // Headers alone, which no system installs: they come from the wheel here too.
+        Against::TvmFfi(line) => {
+            let headers = parts::obtain(session, parts::TVM_FFI, line)?;
+            let parts::Headers { version, include, id } = headers;
+            FrameworkKit::TvmFfi(TvmFfiKit { version, include, stubs, id })
+        }
+    };
+    Ok((cuda, framework))
 }
 
 /// Where nvcc is: CUDA_HOME, else PATH, else the folder that NVIDIA's installer uses.
@@ -43,8 +52,23 @@ pub(super) fn nvcc_version(said: &str) -> Option<String> {
     Some(release.split([',', ' ', '\n']).next()?.to_owned())
 }
 
+/// Where an nvcc may be that a build for `version` uses beside wheels: as [`find_nvcc`], then the folder of just that
+/// version.
+pub(super) fn nvcc_beside_wheels(version: &str) -> Vec<PathBuf> {
+    let versioned = PathBuf::from(format!("/usr/local/cuda-{version}/bin/nvcc"));
+    find_nvcc().into_iter().chain([versioned].into_iter().filter(|nvcc| files::exists(nvcc))).collect()
+}
+
+/// The installed toolkit of exactly this version; nothing where there is none or it is incomplete.
+pub(super) fn beside_wheels(version: &str) -> Option<CudaKit> {
+    nvcc_beside_wheels(version).into_iter().find_map(|nvcc| toolkit_of(nvcc, version).ok())
+}
+
 fn toolkit(wanted: &str) -> Result<CudaKit, ToolchainError> {
-    let nvcc = find_nvcc().ok_or(ToolchainError::NoSystemCuda)?;
+    toolkit_of(find_nvcc().ok_or(ToolchainError::NoSystemCuda)?, wanted)
+}
+
+fn toolkit_of(nvcc: PathBuf, wanted: &str) -> Result<CudaKit, ToolchainError> {
     let done =
         process::run(&CommandLine::new(&nvcc).arg("--version"), Limits::wall(Duration::from_secs(30)))?;
     let said = done.stdout_text();
@@ -74,7 +98,7 @@ fn toolkit(wanted: &str) -> Result<CudaKit, ToolchainError> {
         .field("cudart", stamp(&cudart))
         .finish()
         .to_string();
-    Ok(CudaKit { version: found, nvcc, include, cudart, id, root })
+    Ok(CudaKit { version: found, nvcc, include, cudart, front: None, installed: true, id, root })
 }
 
 fn real(path: &Path) -> PathBuf {

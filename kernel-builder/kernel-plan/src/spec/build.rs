@@ -46,6 +46,14 @@ impl BuildSpec {
             Framework::TorchNoarch(_) | Framework::TvmFfi(_) => None,
         }
     }
+
+    /// `[tvm-ffi]`, where the project has compiled code behind the interface of TVM.
+    pub fn tvm_ffi(&self) -> Option<&TvmFfi> {
+        match &self.framework {
+            Framework::TvmFfi(tvm_ffi) => Some(tvm_ffi),
+            Framework::Torch(_) | Framework::TorchNoarch(_) => None,
+        }
+    }
 }
 
 /// `[general]`.
@@ -174,6 +182,15 @@ impl Framework {
             Self::Torch(torch) => &torch.include,
             Self::TorchNoarch(_) => &[],
             Self::TvmFfi(tvm_ffi) => &tvm_ffi.include,
+        }
+    }
+
+    /// Extra flags for the C++ compiler, for the binding.
+    pub fn cxx_flags(&self) -> &[Spanned<String>] {
+        match self {
+            Self::Torch(torch) => &torch.cxx_flags,
+            Self::TorchNoarch(_) => &[],
+            Self::TvmFfi(tvm_ffi) => &tvm_ffi.cxx_flags,
         }
     }
 
@@ -309,6 +326,12 @@ impl Dependency {
     /// As build.toml writes it.
     pub const fn as_str(self) -> &'static str {
         self.0
+    }
+
+    /// The release line of CUTLASS, for the entries that name one: `cutlass_3_8` is 3.8.
+    pub fn cutlass(self) -> Option<Version> {
+        let (major, minor) = self.0.strip_prefix("cutlass_")?.split_once('_')?;
+        Some(Version::new(major.parse().ok()?, minor.parse().ok()?))
     }
 }
 

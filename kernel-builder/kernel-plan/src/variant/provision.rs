@@ -26,6 +26,8 @@ pub struct Offer {
     pub provider: Provider,
     /// The torch releases that it has headers of.
     pub torch: Vec<Version>,
+    /// The releases of tvm-ffi that it has headers of.
+    pub tvm_ffi: Vec<Version>,
     /// The CUDA toolkits that it has.
     pub cuda: Vec<Version>,
 }
@@ -35,14 +37,12 @@ pub struct Offer {
 pub enum Missing {
     /// It is for another machine.
     Machine(Cpu, Os),
-    /// Python-only variants are not made yet.
-    Noarch,
-    /// tvm-ffi is not built for yet.
-    TvmFfi,
     /// The backend is not compiled for yet.
     Backend(BackendId),
     /// No provider has this torch; what there is, in words.
     Torch(Version, String),
+    /// No provider has this tvm-ffi; what there is, in words.
+    TvmFfi(Version, String),
     /// No provider has this CUDA; what there is, in words.
     Cuda(Version, String),
     /// The row names other providers.
@@ -53,11 +53,12 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Machine(cpu, os) => write!(f, "it needs a machine with {cpu} and {os}"),
-            Self::Noarch => f.write_str("this version makes no Python-only variants"),
-            Self::TvmFfi => f.write_str("this version builds nothing for tvm-ffi"),
             Self::Backend(backend) => write!(f, "this version compiles nothing for {backend}"),
             Self::Torch(version, known) => {
                 write!(f, "this version has no toolchain for torch {version} ({known})")
+            }
+            Self::TvmFfi(version, known) => {
+                write!(f, "this version has no headers of tvm-ffi {version} ({known})")
             }
             Self::Cuda(version, known) => {
                 write!(f, "this version has no toolchain for CUDA {version} ({known})")
@@ -77,11 +78,13 @@ impl Provision {
     /// # Errors
     /// What is missing.
     pub fn judge(&self, row: &Row) -> Result<Provider, Missing> {
-        let Variant::Compiled(compiled) = row.variant.value else { return Err(Missing::Noarch) };
+        let Variant::Compiled(compiled) = row.variant.value else {
+            // Files are put together: that takes no tools, and no machine of its own.
+            return named(&self.offers.iter().collect::<Vec<_>>(), row);
+        };
         if (compiled.cpu, compiled.os) != (self.cpu, self.os) {
             return Err(Missing::Machine(compiled.cpu, compiled.os));
         }
-        let Framework::Torch(torch) = compiled.framework else { return Err(Missing::TvmFfi) };
         let cuda = match compiled.toolkit {
             Toolkit::Cpu => None,
             Toolkit::Cuda(version) => Some(version),
@@ -94,12 +97,17 @@ impl Provision {
                 return Err(Missing::Cuda(cuda, self.known(|offer| &offer.cuda)));
             }
         }
-        offers.retain(|offer| offer.torch.contains(&torch.version));
-        if offers.is_empty() {
-            return Err(Missing::Torch(torch.version, self.known(|offer| &offer.torch)));
-        }
-        let named = offers.iter().map(|offer| offer.provider).find(|found| row.providers.contains(found));
-        named.ok_or_else(|| Missing::Provider(row.providers.clone()))
+        let missing = match compiled.framework {
+            Framework::Torch(torch) => {
+                offers.retain(|offer| offer.torch.contains(&torch.version));
+                Missing::Torch(torch.version, self.known(|offer| &offer.torch))
+            }
+            Framework::TvmFfi(version) => {
+                offers.retain(|offer| offer.tvm_ffi.contains(&version));
+                Missing::TvmFfi(version, self.known(|offer| &offer.tvm_ffi))
+            }
+        };
+        if offers.is_empty() { Err(missing) } else { named(&offers, row) }
     }
 
     /// `wheels: 13.0; system: 13.0`.
@@ -110,4 +118,10 @@ impl Provision {
         });
         offers.collect::<Vec<_>>().join("; ")
     }
+}
+
+/// The best of `offers` that the row names.
+fn named(offers: &[&Offer], row: &Row) -> Result<Provider, Missing> {
+    let named = offers.iter().map(|offer| offer.provider).find(|found| row.providers.contains(found));
+    named.ok_or_else(|| Missing::Provider(row.providers.clone()))
 }
