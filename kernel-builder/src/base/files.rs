@@ -379,10 +379,22 @@ pub struct FileLock(#[expect(dead_code, reason = "held for its Drop")] File);
 
 /// Takes the lock at `path`; `waiting` is called once when somebody else holds it.
 pub fn lock(path: &Path, waiting: impl FnOnce()) -> Result<FileLock, FileError> {
-    use rustix::fs::{FlockOperation, flock};
+    lock_as(path, rustix::fs::FlockOperation::NonBlockingLockExclusive, waiting)
+}
+
+/// Takes a share in the lock at `path`: many hold it at a time, and none while somebody has it alone.
+pub fn lock_shared(path: &Path, waiting: impl FnOnce()) -> Result<FileLock, FileError> {
+    lock_as(path, rustix::fs::FlockOperation::NonBlockingLockShared, waiting)
+}
+
+fn lock_as(
+    path: &Path,
+    kind: rustix::fs::FlockOperation,
+    waiting: impl FnOnce(),
+) -> Result<FileLock, FileError> {
     let file = open_for_resume(path)?;
     // Never the waiting kind of lock: it would not notice ctrl-C.
-    let attempt = || flock(&file, FlockOperation::NonBlockingLockExclusive);
+    let attempt = || rustix::fs::flock(&file, kind);
     let mut held = attempt();
     if held == Err(rustix::io::Errno::WOULDBLOCK) {
         waiting();

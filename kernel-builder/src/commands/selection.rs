@@ -35,6 +35,9 @@ pub struct Selection {
     /// Where compilers and headers come from
     #[arg(long, value_enum, default_value_t = Provider::Wheels)]
     pub toolchain: Provider,
+    /// Take no wheel that kernelwright.lock does not have; without it, new ones are added
+    #[arg(long)]
+    pub locked: bool,
     /// Where header libraries are.
     #[command(flatten)]
     pub libraries: LibraryDirs,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use kernel_plan::plan::CommandLine;
 use serde::{Deserialize, Serialize};
 
-use super::error::ToolchainError;
+use super::error::{Missing, ToolchainError};
 use super::interpreter::Interpreter;
 use super::pins::{self, Part};
 use super::state;
@@ -204,7 +204,7 @@ fn fetch_pip(
 ) -> Result<(), ToolchainError> {
     let wanted = format!("pip=={version}");
     if session.offline {
-        return Err(ToolchainError::Offline { missing: format!("{wanted} (2 MB)") });
+        return Err(ToolchainError::Offline { missing: vec![Missing::new(wanted, 2)] });
     }
     let started = Instant::now();
     let staging = files::staging_beside(folder)?;

@@ -11,7 +11,7 @@ use super::fetch::{self, Request};
 use super::index::Target;
 use super::interpreter::{self, Question};
 use super::pins::Part;
-use crate::base::session::Session;
+use super::supply::Taking;
 
 /// The table of header libraries.
 pub(super) const TEXT: &str = include_str!("pins/parts.toml");
@@ -73,7 +73,7 @@ pub(super) fn pinned(name: &str, line: &str) -> Result<Pinned, ToolchainError> {
 }
 
 /// Fetches one library, or finds it in the cache.
-pub(super) fn obtain(session: &Session, name: &str, line: &str) -> Result<Headers, ToolchainError> {
+pub(super) fn obtain(session: &Taking<'_>, name: &str, line: &str) -> Result<Headers, ToolchainError> {
     let pinned = pinned(name, line)?;
     let python = interpreter::active(session, Question::Identity)?;
     let request = Request { part: pinned.wheel, why: "headers to compile against" };
