@@ -19,6 +19,7 @@ use super::pins::Part;
 use super::store::{Entry, Stored, digest_of};
 use super::supply::Taking;
 use super::unpack::{Promised, Slice, promised};
+use super::used;
 use super::zip::{self, Member};
 use crate::base::files::{self, FileError};
 use crate::base::http::{Client, HttpError, Patience, Span};
@@ -48,18 +49,14 @@ pub(super) fn obtain(
     target: Target,
     requests: &[Request],
 ) -> Result<Vec<Stored>, ToolchainError> {
-    // What is locked comes before what the index said last.
     let locked = |part: &Part| {
         let locked = session.lock()?.wanted(part)?;
         Some(Release { file: locked.file, sha256: locked.sha256 })
     };
     let held = |Request { part, .. }: &Request| {
-        [locked(part), index::known(session, python, target, part)].into_iter().flatten().find_map(
-            |release| {
-                let stored = Entry::new(session, &release.sha256).complete(part)?;
-                Some((stored, release.file))
-            },
-        )
+        // What is locked, whatever the index said last.
+        let release = locked(part).or_else(|| index::known(session, python, target, part))?;
+        Some((Entry::new(session, &release.sha256).complete(part)?, release.file))
     };
     let mut found: Vec<Option<(Stored, String)>> = requests.iter().map(held).collect();
     let lacking: Vec<usize> = (0..requests.len()).filter(|at| found[*at].is_none()).collect();
@@ -99,6 +96,7 @@ pub(super) fn obtain(
         }
     }
     let found: Vec<(Stored, String)> = found.into_iter().flatten().collect();
+    found.iter().for_each(|(stored, _)| used::now(session, &stored.sha256));
     session.note(requests.iter().zip(&found).map(|(Request { part, .. }, (stored, file))| Locked {
         name: part.name.clone(),
         version: part.version.clone(),

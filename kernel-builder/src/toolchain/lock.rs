@@ -100,17 +100,23 @@ impl Lock {
         self.refuse(unlocked)
     }
 
+    /// Whether nothing of what was taken is locked otherwise.
+    pub(super) fn agrees(&self, taken: &[Locked]) -> bool {
+        taken.iter().all(|wheel| self.about(wheel).is_none_or(|locked| locked == *wheel))
+    }
+
+    /// What is locked in the place of what was taken.
+    fn about(&self, wheel: &Locked) -> Option<Locked> {
+        let wheels = held(&self.wheels);
+        wheels.iter().find(|locked| locked.speaks_of(&wheel.name, &wheel.version, &wheel.part)).cloned()
+    }
+
     /// Compares what was taken with what is locked, and remembers what is new.
     pub(super) fn agree(&self, taken: &[Locked]) -> Result<(), ToolchainError> {
         let Some(_) = &self.path else { return Ok(()) };
         let mut unlocked = Vec::new();
         for wheel in taken {
-            let known = {
-                let wheels = held(&self.wheels);
-                let mut same = wheels.iter();
-                same.find(|locked| locked.speaks_of(&wheel.name, &wheel.version, &wheel.part)).cloned()
-            };
-            match known {
+            match self.about(wheel) {
                 Some(locked) if locked == *wheel => {}
                 Some(locked) => {
                     let describe = |wheel: &Locked| {
@@ -222,7 +228,26 @@ mod tests {
             lock.write(&session).unwrap();
         }
         let text = files::read_text(&folder.path().join(NAME)).unwrap().replace(ARCH, "CPU");
-        insta::assert_snapshot!(text);
+        let entries = text.strip_prefix(HEAD).unwrap();
+        insta::assert_snapshot!(entries, @r#"
+        format = 1
+
+        [[wheel]]
+        name = "a"
+        version = "1.0"
+        file = "a-1.0-py3-none-any.whl"
+        part = "0d614455528be1aa"
+        sha256 = "aa"
+        members = "bb"
+
+        [[wheel]]
+        name = "b"
+        version = "1.0"
+        file = "b-1.0-py3-none-manylinux_2_28_CPU.whl"
+        part = "0d614455528be1aa"
+        sha256 = "aa"
+        members = "bb"
+        "#);
         Lock::of(folder.path(), true).unwrap().agree(&taken).unwrap();
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Owns: finding, fetching and checking them. Never: compiles a kernel, changes a Python of the user's.
 
+mod cache;
 mod compiler;
 mod doctor;
 mod error;
@@ -31,6 +32,7 @@ use kernel_plan::plan::CommandLine;
 use kernel_plan::variant::{self, Offer};
 use serde::{Deserialize, Serialize};
 
+pub use cache::{Damage, Item, Kind, idle, list, remove, total, verify};
 pub use doctor::{Finding, Health, examine, table};
 pub use error::ToolchainError;
 pub use supply::Supply;
@@ -128,6 +130,7 @@ fn find(session: &Taking<'_>, want: &Want) -> Result<Resolved, ToolchainError> {
     let file = session.cache.join("state").join(format!("toolchain-{}.json", key(want, &program)?));
     if let Some(known) = state::load::<Resolved>(&file)
         && known.stamps.iter().all(|stamp| state::stamp_of(&stamp.0).as_ref() == Some(stamp))
+        && session.lock().is_none_or(|lock| lock.agrees(&known.wheels))
     {
         return Ok(known);
     }

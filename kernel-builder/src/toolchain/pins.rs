@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::error::ToolchainError;
+use super::index::Target;
 use crate::base::digest::DigestBuilder;
 
 const TOOLS: &str = include_str!("pins/tools.toml");
@@ -205,6 +206,15 @@ fn table<T: DeserializeOwned>(text: &str) -> T {
 }
 
 impl Pins {
+    /// Every part of a wheel that is ever fetched.
+    pub(super) fn parts(&self) -> Vec<(Target, Part)> {
+        let cuda = self.cuda.iter().flat_map(|cuda| &cuda.wheels).cloned();
+        let headers = self.torch.iter().map(|torch| self.headers(torch));
+        let runs = self.torch.iter().flat_map(|torch| [self.runtime(torch), torch.cudart.clone()]);
+        let all = cuda.chain(headers).map(|part| (Target::Machine, part));
+        all.chain(runs.map(|part| (Target::Interpreter, part))).collect()
+    }
+
     /// The CUDA versions of the table.
     pub(super) fn cuda_versions(&self) -> Vec<Version> {
         self.cuda.iter().filter_map(|pins| pins.version.parse().ok()).collect()

@@ -114,6 +114,12 @@ impl Entry {
             .is_some_and(|(_, size, time)| (size, time) == (line.size, line.time))
     }
 
+    /// Whether some choice of members was fetched to its end, and all that was checked is there.
+    pub(super) fn is_whole(&self) -> bool {
+        let begun = files::is_dir(&self.root.join("taken")) && !files::is_dir(&self.parts());
+        begun && self.lines().values().all(|line| self.unchanged(line))
+    }
+
     /// The members whose content is no longer what was checked; reads every byte.
     pub(super) fn damaged(&self) -> Vec<String> {
         let lines = self.lines().into_values();

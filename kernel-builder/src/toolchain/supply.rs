@@ -11,7 +11,7 @@ use kernel_plan::kit::Toolchain;
 
 use super::error::{Missing, ToolchainError};
 use super::lock::{Lock, Locked};
-use super::{Want, used};
+use super::{Want, parts, used};
 use crate::base::files::FileLock;
 use crate::base::session::Session;
 
@@ -73,6 +73,17 @@ impl<'a> Supply<'a> {
         all.sort();
         all.dedup();
         if all.is_empty() { Ok(()) } else { Err(ToolchainError::Offline { missing: all }) }
+    }
+
+    /// Fetches every header library that is known; gives their names.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn header_libraries(&self) -> Result<Vec<String>, ToolchainError> {
+        let taking = self.taking();
+        let names = parts::obtain_all(&taking)?;
+        self.settle(&taking.taken())?;
+        Ok(names)
     }
 
     /// Writes the lock.
