@@ -14,7 +14,7 @@ use super::interpreter::{self, Question};
 use super::store::Entry;
 use super::supply::Taking;
 use super::{index, parts, pins, used};
-use crate::base::files;
+use crate::base::files::{self, OnDisk};
 use crate::base::session::Session;
 
 /// What something of the cache is for.
@@ -50,6 +50,8 @@ pub struct Item {
     pub complete: bool,
     /// Its folder.
     pub dir: PathBuf,
+    #[serde(skip)]
+    content: Vec<OnDisk>,
 }
 
 /// Everything, by kind and name.
@@ -82,26 +84,26 @@ pub fn list(session: &Session) -> Result<Vec<Item>, ToolchainError> {
             };
             let complete = !unfinished && (folder != "wheels" || Entry::new(session, &place).is_whole());
             let used = used::last(session, &place);
-            items.push(Item { kind, name, bytes, own, used, complete, dir });
+            items.push(Item { kind, name, bytes, own, used, complete, dir, content });
         }
     }
     items.sort_by(|a, b| (a.kind, &a.name, &a.dir).cmp(&(b.kind, &b.name, &b.dir)));
     Ok(items)
 }
 
-/// `torch 2.11.0 for cp311-x86_64` from `cp311-x86_64-torch2.11.0-0123456789ab`.
+/// `Python cp311-x86_64 with torch 2.11.0` from `cp311-x86_64-torch2.11.0-0123456789ab`.
 fn readable(place: &str) -> String {
     let mut parts = place.rsplitn(3, '-');
     let (_digest, what, tag) = (parts.next(), parts.next(), parts.next());
     match (what, tag) {
-        (Some(what), Some(tag)) => format!("{} for {tag}", what.replacen("torch", "torch ", 1)),
+        (Some(what), Some(tag)) => format!("Python {tag} with {}", what.replacen("torch", "torch ", 1)),
         _ => place.to_owned(),
     }
 }
 
 /// Bytes on disk of all of them, shared files counted once.
 pub fn total(items: &[Item]) -> u64 {
-    let all = items.iter().flat_map(|item| files::on_disk(&item.dir));
+    let all = items.iter().flat_map(|item| &item.content);
     let once: BTreeMap<_, u64> = all.map(|file| (file.identity, file.bytes)).collect();
     once.values().sum()
 }
@@ -182,4 +184,74 @@ fn refetch(session: &Session, damaged: &[Damage]) -> Result<(), ToolchainError> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::report::{MessageFormat, Report};
+
+    fn session(cache: &std::path::Path) -> Session {
+        let report = Report::new(MessageFormat::Human, true);
+        Session { report, cache: cache.to_owned(), offline: true, jobs: 1 }
+    }
+
+    /// A cache with a toolkit that shares its file with a wheel, and a Python.
+    fn cache() -> (tempfile::TempDir, Session) {
+        let folder = files::scratch().unwrap();
+        let session = session(folder.path());
+        let place = |name: &str| folder.path().join(name);
+        files::write(&place("wheels/aabb/files/bin/nvcc"), vec![1; 100_000]).unwrap();
+        files::write(&place("wheels/aabb/taken/1.json"), "[]").unwrap();
+        files::link_or_copy(&place("wheels/aabb/files/bin/nvcc"), &place("cuda/13.0-0123/bin/nvcc")).unwrap();
+        files::write(&place("python/cp311-x86_64-torch2.11.0-ab12/torch/a.py"), vec![2; 50_000]).unwrap();
+        files::write(
+            &place("index/any-x86_64/nvidia-nvcc-1.json"),
+            r#"{"file":"nvidia_nvcc-1-py3-none-any.whl","sha256":"aabb"}"#,
+        )
+        .unwrap();
+        (folder, session)
+    }
+
+    #[test]
+    fn things_have_names_and_shared_files_count_once() {
+        let (_folder, session) = cache();
+        let items = list(&session).unwrap();
+        let names: Vec<&str> = items.iter().map(|item| item.name.as_str()).collect();
+        assert_eq!(names, ["CUDA 13.0", "Python cp311-x86_64 with torch 2.11.0", "nvidia-nvcc 1"]);
+        assert!(items.iter().all(|item| item.complete && item.used.is_none()));
+        assert!(items[0].bytes >= 100_000 && items[0].own < 100_000);
+        let all: u64 = items.iter().map(|item| item.bytes).sum();
+        assert!(total(&items) >= 150_000 && total(&items) + 100_000 <= all);
+    }
+
+    #[test]
+    fn what_is_used_stays_and_nothing_goes_while_a_run_lasts() {
+        let (folder, session) = cache();
+        used::now(&session, "aabb");
+        used::folder(&session, &folder.path().join("cuda/13.0-0123"));
+        let left = |session: &Session| list(session).unwrap().len();
+        let old = idle(list(&session).unwrap(), Some(60));
+        assert_eq!(old.iter().map(|item| item.kind).collect::<Vec<_>>(), [Kind::Python]);
+        let running = used::hold(&session).unwrap();
+        assert!(matches!(remove(&old, &session), Err(ToolchainError::InUse { .. })));
+        assert_eq!(left(&session), 3);
+        drop(running);
+        remove(&old, &session).unwrap();
+        assert_eq!(left(&session), 2);
+        remove(&idle(list(&session).unwrap(), None), &session).unwrap();
+        assert_eq!((left(&session), used::last(&session, "aabb")), (0, None));
+    }
+
+    #[test]
+    fn what_was_not_finished_is_said_and_goes_first() {
+        let (folder, session) = cache();
+        files::write(&folder.path().join("wheels/aabb/parts/0-9"), "x").unwrap();
+        files::write(&folder.path().join("cuda/.staging-x/bin/nvcc"), "x").unwrap();
+        ["aabb", "13.0-0123", "cp311-x86_64-torch2.11.0-ab12"]
+            .iter()
+            .for_each(|name| used::now(&session, name));
+        let unfinished = idle(list(&session).unwrap(), Some(60));
+        assert_eq!(unfinished.iter().map(|item| item.kind).collect::<Vec<_>>(), [Kind::Cuda, Kind::Wheel]);
+    }
 }

@@ -98,7 +98,9 @@ pub(super) fn names(session: &Session) -> BTreeMap<String, String> {
         // NAME-VERSION-PYTHON-ABI-PLATFORM.whl, or with a build number before the last three.
         let mut parts = release.file.splitn(3, '-');
         let (name, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        names.insert(release.sha256, format!("{} {version}", name.replace('_', "-")));
+        let tag = file.parent().and_then(Path::to_str).filter(|tag| !tag.starts_with("any-"));
+        let whose = tag.map(|tag| format!(", what runs on {tag}")).unwrap_or_default();
+        names.insert(release.sha256, format!("{} {version}{whose}", name.replace('_', "-")));
     }
     names
 }
