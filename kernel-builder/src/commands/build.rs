@@ -10,21 +10,23 @@ use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::VariantPlan;
 use kernel_plan::spec::build::Kernel;
 use kernel_plan::units::RelPath;
-use kernel_plan::variant::{Chosen, Framework, Variant};
-use serde_json::json;
+use kernel_plan::variant::{Abi, Chosen, Framework, Variant};
+use serde_json::{Value, json};
 
 use crate::base::digest::DigestBuilder;
 use crate::base::report::{Event, duration};
 use crate::base::session::Session;
 use crate::base::{files, interrupt};
 use crate::compile::artifact::{self, Artifact};
-use crate::compile::{self, Job, shell_line};
+use crate::compile::{self, Conduct, Job, shell_line};
 use crate::exit::{self, Failure};
 use crate::toolchain::{self, Against, Want};
+use crate::verify::{Gated, Options};
 
-use super::libraries;
 use super::project::{self, Project, ProjectDir};
 use super::selection::{SelectError, Selection, select};
+use super::variants::provision;
+use super::{full_abi, gates, libraries};
 
 /// Build the variants that a kernel's users need, or every one
 ///
@@ -55,47 +57,65 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         return Ok(());
     }
     let started = Instant::now();
-    let artifacts = build(&project, &args.selection, session)?;
-    let mut human = String::new();
-    for artifact in &artifacts {
-        human += &format!("{}  {}\n", artifact.variant, artifact.dir.display());
-    }
-    session.report.result(
-        "build",
-        &json!({ "artifacts": artifacts, "seconds": started.elapsed().as_secs_f64() }),
-        &human,
-    );
+    let built = gated(&project, &args.selection, &Options::standard(), session)?;
+    let artifacts: Vec<&Artifact> = built.iter().map(|built| &built.artifact).collect();
+    let data = json!({
+        "artifacts": artifacts, "variants": rows(&built), "seconds": started.elapsed().as_secs_f64(),
+    });
+    session.report.result("build", &data, &table(&built));
     Ok(())
+}
+
+/// One variant that was built.
+#[derive(Debug)]
+pub struct Built {
+    /// What was made.
+    pub artifact: Artifact,
+    /// What the gates say of it; none of them refuses it.
+    pub gates: Gated,
+    /// Bytes of its library; absent for Python alone.
+    pub size: Option<u64>,
 }
 
 /// Builds the selected variants; every failure is told, then the whole fails once.
 pub fn build(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Artifact>, Failure> {
-    if selection.prebuilt {
-        return prebuilt(project, selection);
-    }
-    let jobs = jobs(project, selection, session)?;
+    let built = gated(project, selection, &Options::standard(), session)?;
+    Ok(built.into_iter().map(|built| built.artifact).collect())
+}
+
+/// Builds the selected variants and judges each by what can be read from it. What is refused is taken away, so that
+/// nothing packages it.
+fn gated(
+    project: &Project,
+    selection: &Selection,
+    options: &Options,
+    session: &Session,
+) -> Result<Vec<Built>, Failure> {
     let started = Instant::now();
-    let outcomes = compile::build(&jobs, &project.dir, session);
-    let mut artifacts = Vec::new();
-    let mut failure = Failure::told(exit::SUCCESS);
-    for outcome in outcomes {
-        match outcome {
-            Ok(artifact) => artifacts.push(artifact),
-            Err(errors) => {
-                for error in errors {
-                    let failed = Failure::from(error);
-                    failure.exit = failure.exit.max(failed.exit);
-                    failure.reports.extend(failed.reports);
+    let (artifacts, mut failure) = if selection.prebuilt {
+        (prebuilt(project, selection)?, Failure::told(exit::SUCCESS))
+    } else {
+        compiled(&jobs(project, selection, session)?, project, session)?
+    };
+    let mut built = Vec::new();
+    for artifact in artifacts {
+        match gates::judge(project, &artifact, options, session) {
+            Ok(gates) => {
+                let size = artifact.library.as_ref().map(|library| files::stamp(library)).transpose()?;
+                built.push(Built { artifact, gates, size: size.map(|(bytes, _)| bytes) });
+            }
+            Err(refused) => {
+                failure.join(refused);
+                if !selection.prebuilt {
+                    artifact::discard(&project.dir, &artifact.variant)?;
                 }
             }
         }
     }
-    // Each unit that ran reports an interruption; a person pressed ctrl-C once.
-    interrupt::check()?;
     if failure.exit != exit::SUCCESS {
         return Err(failure);
     }
-    for artifact in &artifacts {
+    for Built { artifact, .. } in &built {
         session.report.emit(&Event::Done {
             action: "built",
             subject: &artifact.variant,
@@ -104,7 +124,39 @@ pub fn build(project: &Project, selection: &Selection, session: &Session) -> Res
             cached: started.elapsed() < Duration::from_millis(200),
         });
     }
-    Ok(artifacts)
+    Ok(built)
+}
+
+/// What could be compiled, and why the rest could not.
+fn compiled(jobs: &[Job], project: &Project, session: &Session) -> Result<(Vec<Artifact>, Failure), Failure> {
+    let mut artifacts = Vec::new();
+    let mut failure = Failure::told(exit::SUCCESS);
+    for outcome in compile::build(jobs, &project.dir, session, &Conduct::default()) {
+        match outcome {
+            Ok(artifact) => artifacts.push(artifact),
+            Err(errors) => errors.into_iter().for_each(|error| failure.join(error.into())),
+        }
+    }
+    // Each unit that ran reports an interruption; a person pressed ctrl-C once.
+    interrupt::check()?;
+    Ok((artifacts, failure))
+}
+
+/// What a program is told of each variant.
+fn rows(built: &[Built]) -> Vec<Value> {
+    let row = |built: &Built| json!({ "variant": built.artifact.variant, "size": built.size, "gates": built.gates.checks });
+    built.iter().map(row).collect()
+}
+
+/// A line a variant.
+fn table(built: &[Built]) -> String {
+    let mut text = String::new();
+    let width = built.iter().map(|built| built.artifact.variant.len()).max().unwrap_or_default();
+    for Built { artifact, gates, size } in built {
+        let size = size.map_or_else(|| "Python".to_owned(), |bytes| format!("{:.1} kB", bytes as f64 / 1e3));
+        text += &format!("{:<width$}  {size:>10}  gates: {}\n", artifact.variant, gates::line(gates));
+    }
+    text
 }
 
 /// The selected variants among those that lie in the project.
@@ -127,6 +179,10 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
         session.report.note(format!(
             "{elsewhere} more {are} right for this project and cannot be built here; `kernelwright variants` says why"
         ));
+    }
+    if variants.iter().filter_map(Variant::torch).any(|torch| torch.abi != Abi::Stable) {
+        let full = full_abi::of(project, &project::matrix()?, &provision(selection.toolchain));
+        full_abi::sentences(&full).iter().for_each(|sentence| session.report.note(sentence));
     }
     let users = name_users(project)?;
     let commit = project.provenance().described();

@@ -1,14 +1,13 @@
 //! The gates of `build`: every binary is read before anything may package it.
 //!
-//! Owns: where their verdicts are remembered; that a refused build lies nowhere.
-//! Never: runs what was built.
+//! Owns: where their verdicts are remembered, and how they are told. Never: runs what was built.
 
 use std::path::{Path, PathBuf};
 
 use crate::base::session::Session;
-use crate::compile::artifact::{self, Artifact};
+use crate::compile::artifact::Artifact;
 use crate::exit::{self, Failure};
-use crate::verify::{self, Gated, Outcome};
+use crate::verify::{self, Gated, Options, Outcome};
 
 use super::project::Project;
 use super::verify::Refusal;
@@ -18,19 +17,19 @@ fn memory(project: &Path, variant: &str) -> PathBuf {
     project.join(".kernelwright/gates").join(format!("{variant}.json"))
 }
 
-/// Judges what was built just now. A build that is refused is taken away: only its verdict is kept.
+/// What the gates say of an artifact that no gate refuses.
 ///
 /// # Errors
 /// Every refusal, with the code of its check; or the artifact could not be read.
-pub fn pass(
+pub fn judge(
     project: &Project,
     artifact: &Artifact,
-    strict: bool,
+    options: &Options,
     session: &Session,
 ) -> Result<Gated, Failure> {
     let variant = &artifact.variant;
     let log = memory(&project.dir, variant);
-    let gated = verify::gate(artifact, strict, &log, session)?;
+    let gated = verify::gate(artifact, options, &log, session)?;
     let refusals = gated.ended(Outcome::Refused).map(|check| {
         miette::Report::new(Refusal {
             variant: variant.clone(),
@@ -40,11 +39,7 @@ pub fn pass(
         })
     });
     let reports: Vec<_> = refusals.collect();
-    if reports.is_empty() {
-        return Ok(gated);
-    }
-    artifact::discard(&project.dir, variant)?;
-    Err(Failure { exit: exit::VERIFY, reports })
+    if reports.is_empty() { Ok(gated) } else { Err(Failure { exit: exit::VERIFY, reports }) }
 }
 
 /// What a table says: `4 passed`, `3 passed, 1 warned`.

@@ -8,6 +8,8 @@ pub mod build;
 pub mod check;
 pub mod doctor;
 pub mod export;
+pub mod full_abi;
+pub mod gates;
 pub mod import;
 pub mod libraries;
 pub mod load;

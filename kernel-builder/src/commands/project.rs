@@ -50,6 +50,8 @@ pub struct Project {
     pub op: Option<OpSpec>,
     /// Every file, without what is generated.
     pub files: BTreeSet<RelPath>,
+    /// What is in the sources.
+    pub sources: Sources,
 }
 
 /// What is no project, or what a project lacks for a step.
@@ -179,7 +181,8 @@ pub fn read(dir: &Path) -> Result<Reading, Failure> {
         matrix: &matrix()?,
     }));
     spec::rules::in_order(&mut problems, &build_name, &op_name);
-    Ok(Reading { project: Some(Project { dir: absolute, build, op, files }), problems, missing: None })
+    let project = Project { dir: absolute, build, op, files, sources };
+    Ok(Reading { project: Some(project), problems, missing: None })
 }
 
 /// The text of build.toml or op.toml.

@@ -17,6 +17,7 @@ use crate::base::{env, files};
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::{self, Provider};
 
+use super::full_abi;
 use super::project::{self, ProjectDir};
 
 /// List the variants of a project and why each is in or out
@@ -90,7 +91,14 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         explained.retain(|row| selected(row.row));
         let right = explained.iter().filter(|row| !matches!(row.decision, Decision::Out(_)));
         let right = right.map(|row| row.row.variant.value).collect();
-        (rows_of(&explained), for_project(&explained, args.all || selector.is_some()), right)
+        let full = full_abi::of(&project, &matrix, &provision);
+        let mut data = rows_of(&explained);
+        data["full_abi"] = json!(full);
+        let mut human = for_project(&explained, args.all || selector.is_some());
+        for sentence in full_abi::sentences(&full) {
+            human += &format!("{sentence}\n");
+        }
+        (data, human, right)
     };
     if let Some(environment) = client {
         let ranking = preference::rank(&offered, &environment);

@@ -122,7 +122,7 @@ fn find(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
     {
         return Ok(known.toolchain);
     }
-    let (cxx, mut stamps) = compiler::describe(&program)?;
+    let (cxx, mut stamps) = compiler::describe(session, &program)?;
     let stubs = compiler::stubs(session, &cxx)?;
     let (cuda, framework) = match want.provider {
         Provider::Wheels => wheels::resolve(session, want, stubs)?,
@@ -151,6 +151,11 @@ fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
         builder = builder
             .field("python", interpreter::find()?.as_os_str().as_encoded_bytes())
             .field("nvcc", nvcc.as_os_str().as_encoded_bytes());
+    } else {
+        let installed = want.cuda.iter().flat_map(|version| system::nvcc_beside_wheels(version));
+        builder = installed.fold(builder, |builder, nvcc| {
+            builder.field("nvcc", format!("{nvcc:?} {:?}", state::stamp_of(&nvcc)))
+        });
     }
     Ok(builder.finish().short(16))
 }

@@ -271,7 +271,10 @@ fn reduced(
         let libraries = stored.names.iter().filter(|name| name.contains(".so") && !name.contains("/bin/"));
         real.extend(libraries.map(|name| site.join(name)));
     }
-    stand_in::build(&site.join("torch/lib"), &torch.stands_in, &real, &site.join("torch/include"))
+    for name in &torch.blank {
+        files::write(&site.join(name), "")?;
+    }
+    stand_in::build(&site.join("torch/lib"), &real, &site.join("torch/include"))
 }
 
 fn packages(

@@ -34,27 +34,26 @@ impl Gated {
     }
 }
 
-/// What the gates say of an artifact, remembered in the file `memory`. With `strict`, a library that needs a newer
-/// system than manylinux_2_28 is refused; else it is warned of.
+/// What the gates say of an artifact, remembered in the file `memory`. Of the options they heed `require_portable`.
 ///
 /// # Errors
 /// A file cannot be read or written.
 pub fn gate(
     artifact: &Artifact,
-    strict: bool,
+    options: &Options,
     memory: &Path,
     session: &Session,
 ) -> Result<Gated, VerifyError> {
+    let strict = options.require_portable;
     if let Some(known) = recall(artifact, strict, memory) {
         return Ok(known);
     }
-    let options = Options { require_portable: strict, ..Options::standard() };
     let mut subject = Subject {
         artifact,
         op: None,
         project: &artifact.dir,
         python: None,
-        options: &options,
+        options,
         session,
         environment: Environment::default(),
         loaded: None,

@@ -79,6 +79,55 @@ fn all_are_those_that_the_sources_can_serve() {
 }
 
 #[test]
+fn the_full_abi_has_reasons_or_none() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu,cuda");
+    let build = sandbox.read("work/fast-norm/build.toml");
+    let full: String = build
+        .lines()
+        .filter(|line| !line.starts_with("stable-abi"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_ne!(full, build);
+    let told = |json: bool| {
+        let format: &[&str] = if json { &["--message-format", "json"] } else { &[] };
+        sandbox.run(&[&["variants", "fast-norm"], format].concat())
+    };
+    assert_eq!(told(true).event("result")["full_abi"], serde_json::json!([]));
+    // The template's sources do without, so the promise is all that is missing.
+    sandbox.write("work/fast-norm/build.toml", &full);
+    let listed = told(false).stdout;
+    assert!(listed.ends_with("would replace 21 builds by 5\n"), "{listed}");
+    assert!(
+        listed.contains("nothing in the sources for cpu and cuda needs torch's full ABI: `stable-abi ="),
+        "{listed}"
+    );
+    // One include of the binding forces it for both.
+    let binding = "work/fast-norm/torch-ext/torch_binding.cpp";
+    let text = sandbox.read(binding);
+    sandbox.write(binding, &format!("#include <torch/all.h>\n{text}\nat::Tensor unused();\n"));
+    let listed = told(false).stdout;
+    assert!(
+        listed.contains("\ncpu and cuda need torch's full ABI, 21 builds for every torch in place of 5: \
+            fast-norm/torch-ext/torch_binding.cpp:1 includes torch/all.h; fast-norm/torch-ext/torch_binding.cpp:"),
+        "{listed}"
+    );
+    let result = told(true).event("result");
+    let reason = &result["full_abi"][1];
+    assert_eq!(
+        (&reason["backend"], &reason["builds"], &reason["stable"]),
+        (&Value::from("cuda"), &Value::from(15), &Value::from(4))
+    );
+    assert_eq!(
+        (&reason["reasons"][0]["name"], &reason["reasons"][0]["line"]),
+        (&Value::from("torch/all.h"), &Value::from(1))
+    );
+    // `build` says it once, before it compiles.
+    let built = sandbox.run(&["build", "fast-norm", "--plan"]);
+    assert_eq!(built.stderr.matches("need torch's full ABI").count(), 1, "{}", built.stderr);
+}
+
+#[test]
 fn without_a_project_it_is_the_matrix() {
     let sandbox = Sandbox::new();
     sandbox.project("fast-norm", "cpu");

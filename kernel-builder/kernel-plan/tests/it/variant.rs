@@ -194,7 +194,10 @@ fn a_backend_without_a_kernel_is_python_alone() {
 fn everything() -> Provision {
     let (torch, cuda) = (matrix().torch_versions(), matrix().cuda_versions());
     let (torch, cuda) = (torch.into_iter().collect(), cuda.into_iter().collect());
-    Provision { offers: vec![Offer { provider: Provider::System, tvm_ffi: vec![], torch, cuda }], ..provision() }
+    Provision {
+        offers: vec![Offer { provider: Provider::System, tvm_ffi: vec![], torch, cuda }],
+        ..provision()
+    }
 }
 
 /// Blackwell is none of CUDA 12.6, as in the example rms-norm.
