@@ -10,6 +10,7 @@ use kernel_plan::plan::{CommandLine, Unit};
 
 use super::cache::parse_depfile;
 use super::log::{self, run_logged};
+use super::nvcc;
 use super::slots::Label;
 use super::{CompileError, Shop, content, flags};
 use crate::base::digest::{Digest, DigestBuilder};
@@ -45,6 +46,7 @@ pub(super) fn unit_key(unit: &Unit, kit: &Toolchain, project: &Path) -> Result<D
     let mut builder = command_fields(DigestBuilder::new("compile-unit-2"), &unit.command)
         .field("cxx", &kit.cxx.id)
         .field("cuda", cuda)
+        .field("nvcc", nvcc::manner())
         .field("framework", kit.framework.id())
         .field("source", source);
     if flags::asks_the_machine(args) {
@@ -132,7 +134,11 @@ pub(super) fn compile(
     // Written by this file system's clock, which the time of change of every file is compared with.
     files::write(&depfile, "")?;
     let (_, since) = files::stamp(&depfile)?;
-    let log = run_logged(shop, label, &unit.command, &unit.object)?;
+    let log = if nvcc::drives(unit, kit) {
+        nvcc::compile(shop, variant, unit, kit)?
+    } else {
+        run_logged(shop, label, &unit.command, &unit.object)?
+    };
     let read = parse_depfile(&files::read_text(&depfile)?);
     if let Some(observed) = shop.cache.observe(shop.project, &read, since) {
         let object = files::read(&shop.project.join(&unit.object))?;

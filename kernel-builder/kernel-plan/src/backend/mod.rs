@@ -15,6 +15,7 @@ use crate::variant::{Abi, Framework, Noarch, Toolkit, Variant, compiled_with};
 
 mod cpu;
 mod cuda;
+mod sections;
 
 pub use cpu::Cpu;
 pub use cuda::Cuda;
@@ -116,12 +117,17 @@ pub(crate) fn host_flags(source: &Source<'_>) -> Vec<String> {
     flags
 }
 
-/// The host compiler's command for a C++ source, of the binding or of a kernel.
+/// The host compiler's command for a C or C++ source, of the binding or of a kernel.
 pub(crate) fn host_command(source: &Source<'_>, extra: impl IntoIterator<Item = String>) -> CommandLine {
+    // A C++ compiler takes C for C++ otherwise.
+    let is_c = source.path.extension() == Some("c");
+    let language =
+        if is_c { vec!["-x".to_owned(), "c".to_owned()] } else { vec![format!("-std={}", source.standard)] };
+    let flags = host_flags(source).into_iter().filter(|flag| !(is_c && flag.contains("inlines")));
     CommandLine::new(&source.kit.cxx.program)
-        .arg(format!("-std={}", source.standard))
+        .args(language)
         .args(["-O3"])
-        .args(host_flags(source))
+        .args(flags)
         .args(source.common.iter().cloned())
         .args(extra)
         .args(["-MD", "-MF", source.depfile, "-c", source.path.as_str(), "-o", source.object])
@@ -144,25 +150,28 @@ pub fn plan(
     let (framework, toolkit) = (compiled.framework, compiled.toolkit);
     let backend = backend_of(toolkit)?;
     let id = variant.id();
-    let place = |source: &RelPath, ending: &str| {
-        format!(".kernelwright/objects/{id}/{}.{ending}", source.as_str().replace('/', "__"))
-    };
     let kernels: Vec<&Kernel> =
         spec.kernels_of(backend.id()).filter(|kernel| compiled_with(kernel, toolkit)).collect();
     let standard = match framework {
         Framework::Torch(torch) if torch.version >= Version::new(2, 12) => "c++20",
         Framework::Torch(_) | Framework::TvmFfi(_) => "c++17",
     };
-    let common = common_flags(spec, framework, backend, kit);
+    let common = common_flags(framework, backend, kit);
     let mut units = Vec::new();
     let binding = spec.framework.src().iter().map(|path| (&path.value, None));
-    let sources =
-        kernels.iter().flat_map(|kernel| kernel.src.iter().map(move |path| (&path.value, Some(*kernel))));
-    for (path, kernel) in binding.chain(sources) {
+    let kernel_sources = sections::sources(&kernels);
+    let sources: Vec<(&RelPath, Option<&Kernel>)> =
+        binding.chain(kernel_sources.iter().map(|(path, kernel)| (path, Some(kernel)))).collect();
+    let stems = sections::stems(sources.iter().map(|(path, _)| *path));
+    let place = |source: &RelPath, ending: &str| {
+        format!(".kernelwright/objects/{id}/{}.{ending}", stems.get(source).map_or("", String::as_str))
+    };
+    for (path, kernel) in sources {
         if !is_source(path) {
             continue;
         }
-        let includes = kernel.map(|kernel| kernel.include.as_slice()).unwrap_or_default();
+        // The binding's folders are its own: a section may have headers of the same names.
+        let includes = kernel.map_or(spec.framework.include(), |kernel| kernel.include.as_slice());
         let mut flags = common.clone();
         let named = naming.users.contains(path);
         if named {
@@ -193,6 +202,10 @@ pub fn plan(
     }
     let mut capabilities: Vec<String> =
         kernels.iter().flat_map(|kernel| backend.capabilities(kernel, toolkit)).collect();
+    if let Some(cuda) = kit.cuda.as_ref().filter(|_| backend.id() == BackendId::Cuda) {
+        let reached = |text: &String| text.parse().is_ok_and(|capability| cuda.reaches(capability));
+        capabilities.retain(reached);
+    }
     capabilities.sort();
     capabilities.dedup();
     let library = match framework {
@@ -283,12 +296,7 @@ fn library_flags(kernel: &Kernel, kit: &Toolchain) -> Vec<String> {
     folders.flat_map(|folder| ["-isystem".to_owned(), folder.display().to_string()]).collect()
 }
 
-fn common_flags(
-    spec: &BuildSpec,
-    framework: Framework,
-    backend: &dyn Backend,
-    kit: &Toolchain,
-) -> Vec<String> {
+fn common_flags(framework: Framework, backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
     let mut flags = vec!["-DNDEBUG".to_owned()];
     // A library for tvm_ffi is no module of Python: neither its limits nor our registration.h are for it.
     let registration = match framework {
@@ -304,7 +312,6 @@ fn common_flags(
         // torch/csrc/stable/version.h: one byte each for major and minor at the top of 64 bits.
         flags.push(format!("-DTORCH_TARGET_VERSION=0x{major:02x}{minor:02x}000000000000"));
     }
-    flags.extend(spec.framework.include().iter().map(|folder| format!("-I{}", folder.as_str())));
     for folder in registration.into_iter().chain(kit.framework.include()) {
         flags.extend(["-isystem".to_owned(), folder.display().to_string()]);
     }
