@@ -334,3 +334,26 @@ fn debugging_information_keeps_the_folder_of_its_project() {
     assert_eq!(compiled(&sandbox), ["plain/other.cpp", "plain/plain.cpp"], "the binding has no -g");
     assert!(packages(&sandbox, "one") == packages(&sandbox, "two"), "a library is stripped");
 }
+
+#[test]
+fn a_build_is_repeated_and_compared() {
+    let sandbox = shared("one", "");
+    let check = || finish(command(&sandbox, "one").args(["--check-reproducible"]));
+    let same = check();
+    assert_eq!(same.code, 0, "{}", same.stderr);
+    assert!(same.stdout.contains("the same in both"), "{}", same.stdout);
+    assert_eq!(compiled(&sandbox).len(), 6, "twice, with nothing from a cache");
+    assert!(!sandbox.path("work/one/.kernelwright/artifacts").exists(), "the project is left alone");
+    // A compiler that says where it was started.
+    compiler(&sandbox, "set -- \"$@\" \"-DPLACE=\\\"$PWD\\\"\"");
+    sandbox.write(
+        "work/one/plain/other.cpp",
+        "extern \"C\" int puts(const char*);\nstatic int told = puts(\"it was made in \" PLACE);\n",
+    );
+    let differs = check();
+    differs.refused(
+        14,
+        &["compile::not_reproducible", "section .rodata", "it was made in /", "a path of the folder"],
+    );
+    assert!(differs.stderr.contains(".kernelwright/reproducible"), "{}", differs.stderr);
+}
