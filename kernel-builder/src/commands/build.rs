@@ -26,7 +26,7 @@ use crate::verify::{Gated, Options};
 use super::project::{self, Project, ProjectDir};
 use super::selection::{SelectError, Selection, select};
 use super::variants::provision;
-use super::{full_abi, gates, libraries};
+use super::{full_abi, gates, libraries, reproducible};
 
 /// Build the variants that a kernel's users need, or every one
 ///
@@ -45,6 +45,9 @@ pub struct Args {
     /// Print what would be run, and run nothing but the fetching of missing tools
     #[arg(long)]
     plan: bool,
+    /// Build everything twice, in two copies of the project with nothing from the cache, and compare the bytes
+    #[arg(long, conflicts_with_all = ["plan", "prebuilt"])]
+    check_reproducible: bool,
 }
 
 /// Runs the verb.
@@ -55,6 +58,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         let plans: Vec<&VariantPlan> = jobs.iter().map(|job| &job.plan).collect();
         session.report.result("build", &json!({ "plan": plans }), &plan_text(&plans));
         return Ok(());
+    }
+    if args.check_reproducible {
+        return reproducible::check(&project, &args.selection, session);
     }
     let started = Instant::now();
     let built = gated(&project, &args.selection, &Options::standard(), session)?;

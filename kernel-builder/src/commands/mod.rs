@@ -18,6 +18,7 @@ pub mod new;
 pub mod package;
 pub mod project;
 pub mod publish;
+pub mod reproducible;
 pub mod schema;
 pub mod selection;
 pub mod shell;

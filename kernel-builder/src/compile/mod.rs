@@ -18,6 +18,7 @@ pub mod artifact;
 pub mod cache;
 pub mod complaint;
 mod content;
+pub mod difference;
 mod error;
 mod flags;
 mod history;
