@@ -16,14 +16,15 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::base::digest::DigestBuilder;
-use crate::base::report::{Event, duration};
+use crate::base::files;
+use crate::base::report::duration;
 use crate::base::session::Session;
-use crate::base::{files, interrupt};
 use crate::compile::artifact::{self, Artifact};
-use crate::compile::{self, Conduct, Job, shell_line};
+use crate::compile::{self, Job, shell_line};
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::{self, Against, Provider, Want};
 
+use super::build_summary::{self, Built};
 use super::libraries::{self, LibraryDirs};
 use super::project::{self, Project, ProjectDir};
 use super::variants;
@@ -43,6 +44,9 @@ pub struct Selection {
     /// Where compilers and headers come from
     #[arg(long, value_enum, default_value_t = Provider::Wheels)]
     pub toolchain: Provider,
+    /// What happens when a variant fails.
+    #[command(flatten)]
+    pub how: build_summary::How,
     /// Where header libraries are.
     #[command(flatten)]
     pub libraries: LibraryDirs,
@@ -137,18 +141,14 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         session.report.result("build", &json!({ "plan": plans }), &plan_text(&plans));
         return Ok(());
     }
-    let started = Instant::now();
-    let artifacts = build(&project, &args.selection, session)?;
-    let mut human = String::new();
-    for artifact in &artifacts {
-        human += &format!("{}  {}\n", artifact.variant, artifact.dir.display());
+    if args.selection.prebuilt {
+        let artifacts = prebuilt(&project, &args.selection)?;
+        Built::found(artifacts).tell(&session.report);
+        return Ok(());
     }
-    session.report.result(
-        "build",
-        &json!({ "artifacts": artifacts, "seconds": started.elapsed().as_secs_f64() }),
-        &human,
-    );
-    Ok(())
+    let built = attempt(&project, &args.selection, session)?;
+    built.tell(&session.report);
+    built.complete().map(|_| ())
 }
 
 /// Builds the selected variants; every failure is told, then the whole fails once.
@@ -156,38 +156,17 @@ pub fn build(project: &Project, selection: &Selection, session: &Session) -> Res
     if selection.prebuilt {
         return prebuilt(project, selection);
     }
+    attempt(project, selection, session)?.complete()
+}
+
+/// Builds what can be built of the selected variants.
+fn attempt(project: &Project, selection: &Selection, session: &Session) -> Result<Built, Failure> {
     let jobs = jobs(project, selection, session)?;
     let started = Instant::now();
-    let outcomes = compile::build(&jobs, &project.dir, session, &Conduct::default());
-    let mut artifacts = Vec::new();
-    let mut failure = Failure::told(exit::SUCCESS);
-    for outcome in outcomes {
-        match outcome {
-            Ok(artifact) => artifacts.push(artifact),
-            Err(errors) => {
-                for error in errors {
-                    let failed = Failure::from(error);
-                    failure.exit = failure.exit.max(failed.exit);
-                    failure.reports.extend(failed.reports);
-                }
-            }
-        }
-    }
-    // Each unit that ran reports an interruption; a person pressed ctrl-C once.
-    interrupt::check()?;
-    if failure.exit != exit::SUCCESS {
-        return Err(failure);
-    }
-    for artifact in &artifacts {
-        session.report.emit(&Event::Done {
-            action: "built",
-            subject: &artifact.variant,
-            detail: &artifact.id,
-            seconds: started.elapsed().as_secs_f64(),
-            cached: started.elapsed() < Duration::from_millis(200),
-        });
-    }
-    Ok(artifacts)
+    let outcomes = compile::build(&jobs, &project.dir, session, &selection.how.conduct());
+    let built = Built::of(&jobs, outcomes, started.elapsed())?;
+    built.announce(&session.report);
+    Ok(built)
 }
 
 /// The selected variants among those that lie in the project.
