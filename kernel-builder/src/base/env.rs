@@ -20,6 +20,8 @@ pub const CXX: &str = "CXX";
 pub const CUDA_HOME: &str = "CUDA_HOME";
 /// Folders with CUTLASS, one for each release, in place of those in wheels; `:` between them.
 pub const CUTLASS_DIR: &str = "KERNELWRIGHT_CUTLASS_DIR";
+/// `whole`: nvcc compiles a CUDA source in one process instead of being driven step by step.
+pub const NVCC: &str = "KERNELWRIGHT_NVCC";
 /// Files with certificate authorities that package index clients are told to trust; downloads trust them as well.
 pub const CERTIFICATES: &[&str] = &["PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
 /// Set in continuous integration; prompts and bars are off there.

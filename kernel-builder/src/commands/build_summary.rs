@@ -3,7 +3,6 @@
 //! Owns: the grouping of failures, the options that say what is done when one happens. Never: builds anything.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,14 +39,12 @@ impl How {
     }
 }
 
-/// What came of all variants.
+/// What failed of a build.
 #[derive(Debug)]
-pub struct Built {
-    /// Those that are there.
-    pub artifacts: Vec<Artifact>,
+pub struct Summary {
     failed: Vec<Group>,
+    refused: Vec<(String, Failure)>,
     of: usize,
-    took: Duration,
 }
 
 /// Variants that failed for one reason.
@@ -84,25 +81,30 @@ struct Incomplete {
     failed: Vec<String>,
 }
 
-impl Built {
-    /// Sorts what came of the jobs.
+impl Summary {
+    /// Of so many variants, none of which has failed.
+    pub fn new(of: usize) -> Self {
+        Self { failed: Vec::new(), refused: Vec::new(), of }
+    }
+
+    /// Sorts what came of the jobs into what was made and what failed.
     ///
     /// # Errors
     /// The user stopped it.
-    pub fn of(jobs: &[Job], outcomes: Vec<Outcome>, took: Duration) -> Result<Self, Failure> {
+    pub fn sort(jobs: &[Job], outcomes: Vec<Outcome>) -> Result<(Vec<Artifact>, Self), Failure> {
         // Each unit that ran reports an interruption; a person pressed ctrl-C once.
         interrupt::check()?;
-        let mut built = Self { artifacts: Vec::new(), failed: Vec::new(), of: jobs.len(), took };
+        let (mut artifacts, mut summary) = (Vec::new(), Self::new(jobs.len()));
         for (job, outcome) in jobs.iter().zip(outcomes) {
             match outcome {
-                Ok(artifact) => built.artifacts.push(artifact),
-                Err(errors) => errors.into_iter().for_each(|error| built.add(&job.plan.id, error)),
+                Ok(artifact) => artifacts.push(artifact),
+                Err(errors) => errors.into_iter().for_each(|error| summary.fail(&job.plan.id, error)),
             }
         }
-        Ok(built)
+        Ok((artifacts, summary))
     }
 
-    fn add(&mut self, variant: &str, error: CompileError) {
+    fn fail(&mut self, variant: &str, error: CompileError) {
         let reason = error.reason(variant);
         let same = |group: &&mut Group| group.error.reason(&group.variants[0]) == reason;
         match self.failed.iter_mut().find(same) {
@@ -113,43 +115,37 @@ impl Built {
         }
     }
 
-    /// What lay there already.
-    pub fn found(artifacts: Vec<Artifact>) -> Self {
-        Self { of: artifacts.len(), artifacts, failed: Vec::new(), took: Duration::ZERO }
+    /// A variant was compiled, and a gate refuses it.
+    pub fn refuse(&mut self, variant: &str, failure: Failure) {
+        self.refused.push((variant.to_owned(), failure));
     }
 
     /// Says that each variant is built; for people one line is enough where there are many.
-    pub fn announce(&self, report: &Report) {
-        let seconds = self.took.as_secs_f64();
-        let cached = self.took < Duration::from_millis(200);
-        if self.artifacts.len() <= LISTED || report.is_json() {
-            for artifact in &self.artifacts {
-                let (subject, detail) = (artifact.variant.as_str(), artifact.id.as_str());
-                report.emit(&Event::Done { action: "built", subject, detail, seconds, cached });
-            }
-        } else {
-            let subject = &format!("{} of {} variants", self.artifacts.len(), self.of);
-            report.emit(&Event::Done { action: "built", subject, detail: "", seconds, cached });
+    pub fn announce(&self, artifacts: &[&Artifact], took: Duration, report: &Report) {
+        let seconds = took.as_secs_f64();
+        let cached = took < Duration::from_millis(200);
+        let tell = |subject: &str, detail: &str| {
+            report.emit(&Event::Done { action: "built", subject, detail, seconds, cached });
+        };
+        if artifacts.len() > LISTED && !report.is_json() {
+            return tell(&format!("{} of {} variants", artifacts.len(), self.of), "");
         }
+        artifacts.iter().for_each(|artifact| tell(&artifact.variant, &artifact.id));
     }
 
-    /// Tells what is there, and what is not.
-    pub fn tell(&self, report: &Report) {
-        let mut human = String::new();
-        for artifact in &self.artifacts {
-            let _infallible = writeln!(human, "{}  {}", artifact.variant, artifact.dir.display());
-        }
-        let failed: Vec<Value> = self.failed.iter().map(Group::json).collect();
-        let seconds = self.took.as_secs_f64();
-        let data = json!({ "artifacts": self.artifacts, "failed": failed, "seconds": seconds });
-        report.result("build", &data, &human);
+    /// Each reason with the variants that it holds for, for programs.
+    pub fn groups(&self) -> Vec<Value> {
+        let refused = self.refused.iter().flat_map(|(variant, failure)| {
+            let one = |error| of_diagnostic(std::slice::from_ref(variant), None, error);
+            failure.reports.iter().map(move |report| one(report.as_ref()))
+        });
+        let failed = self.failed.iter();
+        let failed = failed.map(|group| of_diagnostic(&group.variants, group.error.unit(), &group.error));
+        failed.chain(refused).collect()
     }
 
-    /// The artifacts, if all of them are there; else each reason once, and what is missing.
-    pub fn complete(self) -> Result<Vec<Artifact>, Failure> {
-        if self.failed.is_empty() {
-            return Ok(self.artifacts);
-        }
+    /// Succeeds if every variant is there; else each reason once, and what is missing.
+    pub fn verdict(self) -> Result<(), Failure> {
         let mut failure = Failure::told(exit::SUCCESS);
         let mut missing = BTreeSet::new();
         for Group { variants, error } in self.failed {
@@ -158,23 +154,29 @@ impl Built {
             let also = variants.into_iter().skip(1).collect();
             failure.reports.push(miette::Report::new(Reason { error, also }));
         }
+        for (variant, refused) in self.refused {
+            missing.insert(variant);
+            failure.join(refused);
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
         if self.of > 1 {
-            let failed = missing.into_iter().collect();
-            let incomplete = Incomplete { built: self.artifacts.len(), of: self.of, failed };
+            let built = self.of - missing.len();
+            let incomplete = Incomplete { built, of: self.of, failed: missing.into_iter().collect() };
             failure.reports.push(miette::Report::new(incomplete));
         }
         Err(failure)
     }
 }
 
-impl Group {
-    fn json(&self) -> Value {
-        let text = |part: Option<Box<dyn std::fmt::Display + '_>>| part.map(|part| part.to_string());
-        json!({
-            "variants": self.variants, "unit": self.error.unit(), "code": text(self.error.code()),
-            "message": self.error.to_string(), "help": text(self.error.help()),
-        })
-    }
+/// One reason for programs.
+fn of_diagnostic(variants: &[String], unit: Option<&str>, error: &dyn Diagnostic) -> Value {
+    let text = |part: Option<Box<dyn std::fmt::Display + '_>>| part.map(|part| part.to_string());
+    json!({
+        "variants": variants, "unit": unit, "code": text(error.code()), "message": error.to_string(),
+        "help": text(error.help()),
+    })
 }
 
 impl Diagnostic for Reason {
@@ -223,32 +225,44 @@ mod tests {
         CompileError::TooNew { variant: variant.to_owned(), needs: vec![need.to_owned()] }
     }
 
-    fn built(failed: &[(&str, &str)]) -> Built {
-        let of = failed.len() + 1;
-        let mut built = Built { artifacts: Vec::new(), failed: Vec::new(), of, took: Duration::ZERO };
+    fn summary(failed: &[(&str, &str)]) -> Summary {
+        let mut summary = Summary::new(4);
         for (variant, need) in failed {
-            built.add(variant, too_new(variant, need));
+            summary.fail(variant, too_new(variant, need));
         }
-        built
+        summary
     }
 
     #[test]
     fn the_same_reason_is_told_once_with_all_its_variants() {
         let failure =
-            built(&[("a", "x@9"), ("b", "x@9"), ("c", "y@9")]).complete().expect_err("three failed");
+            summary(&[("a", "x@9"), ("b", "x@9"), ("c", "y@9")]).verdict().expect_err("three failed");
         assert_eq!(failure.exit, exit::COMPILE);
         let texts: Vec<String> = failure.reports.iter().map(ToString::to_string).collect();
         assert_eq!(texts.len(), 3, "{texts:?}");
         assert!(texts[0].starts_with("a uses") && texts[1].starts_with("c uses"), "{texts:?}");
-        assert_eq!(texts[2], "0 of 4 variants were built; failed: a, b, c");
+        assert_eq!(texts[2], "1 of 4 variants were built; failed: a, b, c");
         let help = failure.reports[0].help().map(|help| help.to_string()).unwrap_or_default();
         assert!(help.ends_with("\nthe same for b"), "{help}");
+        assert!(summary(&[]).verdict().is_ok());
+    }
+
+    #[test]
+    fn what_a_gate_refuses_counts_as_missing_and_has_the_higher_code() {
+        let mut summary = summary(&[("a", "x@9")]);
+        summary.refuse("b", Failure::from(too_new("b", "x@9")));
+        summary.refused[0].1.exit = exit::VERIFY;
+        let groups = summary.groups();
+        assert_eq!(groups.len(), 2, "{groups:?}");
+        assert_eq!(groups[1]["variants"], json!(["b"]));
+        let failure = summary.verdict().expect_err("two are missing");
+        assert_eq!(failure.exit, exit::VERIFY);
+        assert_eq!(failure.reports[2].to_string(), "2 of 4 variants were built; failed: a, b");
     }
 
     #[test]
     fn programs_get_the_groups() {
-        let groups: Vec<Value> =
-            built(&[("a", "x@9"), ("b", "x@9")]).failed.iter().map(Group::json).collect();
+        let groups = summary(&[("a", "x@9"), ("b", "x@9")]).groups();
         assert_eq!(groups.len(), 1);
         assert_eq!(groups[0]["variants"], json!(["a", "b"]));
         assert_eq!(groups[0]["code"], "compile::too_new");

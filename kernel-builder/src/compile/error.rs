@@ -43,6 +43,28 @@ pub enum CompileError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Portable(#[from] PortableError),
+    /// A CUDA source asks for something that only an nvcc of its own release does.
+    #[error("{unit} cannot be compiled for {variant}: {why}, and the wheels of CUDA {version} hold no nvcc")]
+    #[diagnostic(
+        code(compile::no_nvcc),
+        help(
+            "install the CUDA {version} toolkit and set CUDA_HOME to it, or leave the flag out of build.toml"
+        )
+    )]
+    NotBySteps {
+        /// The source.
+        unit: String,
+        /// The variant.
+        variant: String,
+        /// What nvcc alone does.
+        why: String,
+        /// The CUDA release.
+        version: String,
+    },
+    /// Another step of the same unit failed, and says why.
+    #[error("stopped, because another step of this unit failed")]
+    #[diagnostic(code(compile::step_stopped))]
+    Stopped,
     /// A file could not be read or written.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -82,6 +104,8 @@ impl StageError for CompileError {
         match self {
             Self::Refused(_)
             | Self::TooNew { .. }
+            | Self::NotBySteps { .. }
+            | Self::Stopped
             | Self::Portable(_)
             | Self::File(_)
             | Self::Skipped { .. } => exit::COMPILE,

@@ -45,6 +45,7 @@ struct State {
 struct Pending<'a> {
     job: usize,
     unit: &'a Unit,
+    kit: &'a Toolchain,
     key: Digest,
 }
 
@@ -112,11 +113,11 @@ impl<'a> Matrix<'a> {
     }
 
     /// Takes a unit from the cache; what has to be done where it is not there.
-    fn look_up(&self, job: usize, kit: &Toolchain, unit: &'a Unit) -> Option<Pending<'a>> {
+    fn look_up(&self, job: usize, kit: &'a Toolchain, unit: &'a Unit) -> Option<Pending<'a>> {
         let found = unit::unit_key(unit, kit, self.shop.project)
             .and_then(|key| Ok((unit::reuse(self.shop, &key, unit)?, key)));
         match found {
-            Ok((false, key)) => return Some(Pending { job, unit, key }),
+            Ok((false, key)) => return Some(Pending { job, unit, kit, key }),
             Ok((true, _)) => self.settle(job, unit, Fate::Cached, None),
             Err(error) => self.settle(job, unit, Fate::Failed, Some(error.into())),
         };
@@ -124,13 +125,13 @@ impl<'a> Matrix<'a> {
     }
 
     fn compile(&self, task: &Pending<'_>) {
-        let Pending { job, unit, key } = task;
+        let Pending { job, unit, kit, key } = task;
         let variant = &self.jobs[*job].plan.id;
         let stopped = interrupt::requested() || self.shop.slots.stopped();
         let made = if stopped {
             Err(ProcessError::Interrupted.into())
         } else {
-            unit::compile(self.shop, variant, unit, key).map(|_| ())
+            unit::compile(self.shop, variant, unit, kit, key).map(|_| ())
         };
         let (fate, error) = match made {
             Ok(()) => (self.fate(variant, unit), None),

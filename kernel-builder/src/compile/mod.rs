@@ -24,6 +24,7 @@ mod link;
 mod log;
 mod matrix;
 mod naming;
+mod nvcc;
 mod ops;
 mod progress;
 pub mod slots;

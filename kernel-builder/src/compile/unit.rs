@@ -10,6 +10,7 @@ use kernel_plan::plan::{CommandLine, Unit};
 
 use super::cache;
 use super::log::run_logged;
+use super::nvcc;
 use super::slots::Label;
 use super::{CompileError, Shop};
 use crate::base::digest::{Digest, DigestBuilder};
@@ -30,6 +31,7 @@ pub(super) fn unit_key(unit: &Unit, kit: &Toolchain, project: &Path) -> Result<D
     Ok(command_fields(DigestBuilder::new("compile-unit-1"), &unit.command)
         .field("cxx", &kit.cxx.id)
         .field("cuda", cuda)
+        .field("nvcc", nvcc::manner())
         .field("framework", kit.framework.id())
         .field("source", source)
         .finish())
@@ -47,10 +49,15 @@ pub(super) fn compile(
     shop: &Shop<'_>,
     variant: &str,
     unit: &Unit,
+    kit: &Toolchain,
     key: &Digest,
 ) -> Result<Duration, CompileError> {
-    let label = Label { variant, unit: &unit.name, step: "compile" };
-    let log = run_logged(shop, label, &unit.command, &unit.object)?;
+    let log = if nvcc::drives(unit, kit) {
+        nvcc::compile(shop, variant, unit, kit)?
+    } else {
+        let label = Label { variant, unit: &unit.name, step: "compile" };
+        run_logged(shop, label, &unit.command, &unit.object)?
+    };
     let depfile = files::read_text(&shop.project.join(&unit.depfile))?;
     let dependencies = cache::parse_depfile(&depfile);
     shop.cache.store(key, shop.project, &shop.project.join(&unit.object), &dependencies, &log.text)?;

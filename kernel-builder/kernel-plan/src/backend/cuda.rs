@@ -43,8 +43,9 @@ impl Backend for Cuda {
             return host_command(source, cxx_flags);
         }
         let nvcc = source.kit.cuda.as_ref().map(|cuda| cuda.nvcc.clone()).unwrap_or_else(|| "nvcc".into());
-        let capabilities: Vec<Capability> =
+        let mut capabilities: Vec<Capability> =
             source.kernel.map(|kernel| capabilities_of(kernel, source.toolkit)).unwrap_or_default();
+        capabilities.retain(|capability| source.kit.cuda.iter().all(|cuda| cuda.reaches(*capability)));
         let host = HOST_FLAGS.iter().map(|flag| (*flag).to_owned()).chain(cxx_flags);
         CommandLine::new(nvcc)
             .args(["-ccbin".to_owned(), source.kit.cxx.program.display().to_string()])

@@ -156,6 +156,10 @@ pub fn plan(
     }
     let mut capabilities: Vec<String> =
         kernels.iter().flat_map(|kernel| backend.capabilities(kernel, toolkit)).collect();
+    if let Some(cuda) = kit.cuda.as_ref().filter(|_| backend.id() == BackendId::Cuda) {
+        let reached = |text: &String| text.parse().is_ok_and(|capability| cuda.reaches(capability));
+        capabilities.retain(reached);
+    }
     capabilities.sort();
     capabilities.dedup();
     let library = match framework {

@@ -18,6 +18,8 @@ fn toolchain(portable: Option<PortableKit>) -> Toolchain {
         root: "/cuda".into(),
         include: vec!["/cuda/include".into()],
         cudart: "/cuda/lib/libcudart.so.13".into(),
+        front: None,
+        installed: false,
         id: "c1".to_owned(),
     };
     let framework = FrameworkKit::Torch(TorchKit {
