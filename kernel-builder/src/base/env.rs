@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 
 /// Where downloads, toolchains and compiled objects are kept.
 pub const CACHE: &str = "KERNELWRIGHT_CACHE";
+/// What the compile cache may hold, e.g. `10G`.
+pub const CACHE_LIMIT: &str = "KERNELWRIGHT_CACHE_LIMIT";
+/// A folder of compiled objects that several machines share.
+pub const REMOTE_CACHE: &str = "KERNELWRIGHT_REMOTE_CACHE";
 /// Set to refuse every download.
 pub const OFFLINE: &str = "KERNELWRIGHT_OFFLINE";
 /// The Python that runs the harness, pip and the client; the active one when unset.

@@ -17,7 +17,9 @@ mod admission;
 pub mod artifact;
 pub mod cache;
 pub mod complaint;
+mod content;
 mod error;
+mod flags;
 mod history;
 pub mod kind;
 mod link;
@@ -91,7 +93,7 @@ pub struct Conduct {
 /// is linked when its last unit is done.
 pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct) -> Vec<Outcome> {
     let report = &session.report;
-    let cache = Cache::new(&session.cache.join("compile"));
+    let cache = Cache::open(session);
     // The package's name is that of the project.
     let name = jobs.first().and_then(|job| job.plan.package.rsplit('/').next()).unwrap_or("none");
     let history = session.cache.join("state/compile").join(format!("{name}.json"));
@@ -110,6 +112,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
     if let Err(error) = slots.remember() {
         report.warn(format!("what the build took could not be kept for the next one: {error}"));
     }
+    cache.close(report);
     tell_shared(&slots, report);
     outcomes
 }

@@ -122,7 +122,7 @@ fn find(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
     {
         return Ok(known.toolchain);
     }
-    let (cxx, mut stamps) = compiler::describe(&program)?;
+    let (cxx, mut stamps) = compiler::describe(session, &program)?;
     let stubs = compiler::stubs(session, &cxx)?;
     let (cuda, framework) = match want.provider {
         Provider::Wheels => wheels::resolve(session, want, stubs)?,
