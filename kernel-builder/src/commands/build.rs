@@ -14,15 +14,16 @@ use kernel_plan::variant::{Abi, Chosen, Framework, Variant};
 use serde_json::{Value, json};
 
 use crate::base::digest::DigestBuilder;
-use crate::base::report::{Event, duration};
+use crate::base::files;
+use crate::base::report::duration;
 use crate::base::session::Session;
-use crate::base::{files, interrupt};
 use crate::compile::artifact::{self, Artifact};
-use crate::compile::{self, Conduct, Job, shell_line};
-use crate::exit::{self, Failure};
+use crate::compile::{self, Job, shell_line};
+use crate::exit::Failure;
 use crate::toolchain::{self, Against, Want};
 use crate::verify::{Gated, Options};
 
+use super::build_summary::Summary;
 use super::project::{self, Project, ProjectDir};
 use super::selection::{SelectError, Selection, select};
 use super::variants::provision;
@@ -63,13 +64,14 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         return reproducible::check(&project, &args.selection, session);
     }
     let started = Instant::now();
-    let built = gated(&project, &args.selection, &Options::standard(), session)?;
+    let (built, summary) = gated(&project, &args.selection, &Options::standard(), session)?;
     let artifacts: Vec<&Artifact> = built.iter().map(|built| &built.artifact).collect();
     let data = json!({
-        "artifacts": artifacts, "variants": rows(&built), "seconds": started.elapsed().as_secs_f64(),
+        "artifacts": artifacts, "variants": rows(&built), "failed": summary.groups(),
+        "seconds": started.elapsed().as_secs_f64(),
     });
     session.report.result("build", &data, &table(&built));
-    Ok(())
+    summary.verdict()
 }
 
 /// One variant that was built.
@@ -85,23 +87,27 @@ pub struct Built {
 
 /// Builds the selected variants; every failure is told, then the whole fails once.
 pub fn build(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Artifact>, Failure> {
-    let built = gated(project, selection, &Options::standard(), session)?;
+    let (built, summary) = gated(project, selection, &Options::standard(), session)?;
+    summary.verdict()?;
     Ok(built.into_iter().map(|built| built.artifact).collect())
 }
 
 /// Builds the selected variants and judges each by what can be read from it. What is refused is taken away, so that
-/// nothing packages it.
+/// nothing packages it. What failed is in the summary.
 fn gated(
     project: &Project,
     selection: &Selection,
     options: &Options,
     session: &Session,
-) -> Result<Vec<Built>, Failure> {
+) -> Result<(Vec<Built>, Summary), Failure> {
     let started = Instant::now();
-    let (artifacts, mut failure) = if selection.prebuilt {
-        (prebuilt(project, selection)?, Failure::told(exit::SUCCESS))
+    let (artifacts, mut summary) = if selection.prebuilt {
+        let found = prebuilt(project, selection)?;
+        let summary = Summary::new(found.len());
+        (found, summary)
     } else {
-        compiled(&jobs(project, selection, session)?, project, session)?
+        let jobs = jobs(project, selection, session)?;
+        Summary::sort(&jobs, compile::build(&jobs, &project.dir, session, &selection.how.conduct()))?
     };
     let mut built = Vec::new();
     for artifact in artifacts {
@@ -111,41 +117,16 @@ fn gated(
                 built.push(Built { artifact, gates, size: size.map(|(bytes, _)| bytes) });
             }
             Err(refused) => {
-                failure.join(refused);
+                summary.refuse(&artifact.variant, refused);
                 if !selection.prebuilt {
                     artifact::discard(&project.dir, &artifact.variant)?;
                 }
             }
         }
     }
-    if failure.exit != exit::SUCCESS {
-        return Err(failure);
-    }
-    for Built { artifact, .. } in &built {
-        session.report.emit(&Event::Done {
-            action: "built",
-            subject: &artifact.variant,
-            detail: &artifact.id,
-            seconds: started.elapsed().as_secs_f64(),
-            cached: started.elapsed() < Duration::from_millis(200),
-        });
-    }
-    Ok(built)
-}
-
-/// What could be compiled, and why the rest could not.
-fn compiled(jobs: &[Job], project: &Project, session: &Session) -> Result<(Vec<Artifact>, Failure), Failure> {
-    let mut artifacts = Vec::new();
-    let mut failure = Failure::told(exit::SUCCESS);
-    for outcome in compile::build(jobs, &project.dir, session, &Conduct::default()) {
-        match outcome {
-            Ok(artifact) => artifacts.push(artifact),
-            Err(errors) => errors.into_iter().for_each(|error| failure.join(error.into())),
-        }
-    }
-    // Each unit that ran reports an interruption; a person pressed ctrl-C once.
-    interrupt::check()?;
-    Ok((artifacts, failure))
+    let artifacts: Vec<&Artifact> = built.iter().map(|built| &built.artifact).collect();
+    summary.announce(&artifacts, started.elapsed(), &session.report);
+    Ok((built, summary))
 }
 
 /// What a program is told of each variant.

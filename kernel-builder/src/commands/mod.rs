@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod build;
+pub mod build_summary;
 pub mod check;
 pub mod doctor;
 pub mod export;
