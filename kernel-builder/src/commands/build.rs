@@ -18,7 +18,7 @@ use crate::base::report::{Event, duration};
 use crate::base::session::Session;
 use crate::base::{files, interrupt};
 use crate::compile::artifact::{self, Artifact};
-use crate::compile::{self, Job, shell_line};
+use crate::compile::{self, Conduct, Job, shell_line};
 use crate::exit::{self, Failure};
 use crate::toolchain::{self, Against, Want};
 use crate::verify::{Gated, Options};
@@ -131,7 +131,7 @@ fn gated(
 fn compiled(jobs: &[Job], project: &Project, session: &Session) -> Result<(Vec<Artifact>, Failure), Failure> {
     let mut artifacts = Vec::new();
     let mut failure = Failure::told(exit::SUCCESS);
-    for outcome in compile::build(jobs, &project.dir, session) {
+    for outcome in compile::build(jobs, &project.dir, session, &Conduct::default()) {
         match outcome {
             Ok(artifact) => artifacts.push(artifact),
             Err(errors) => errors.into_iter().for_each(|error| failure.join(error.into())),

@@ -67,8 +67,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let artifacts = build::build(&project, &args.selection, session)?;
     let built_in = build_started.elapsed();
     stage("verify", "against the reference in float64");
-    let python =
-        python::runtime(session, Torch::AtLeast(&project::torch_of(&project)?), Extras { client: true })?;
+    let extras = Extras { client: true, tvm_ffi: project.build.tvm_ffi().is_some() };
+    let python = python::runtime(session, Torch::AtLeast(&project::torch_of(&project)?), extras)?;
     let verdicts = verify::verify(&project, artifacts, &args.judge, &python, session)?;
     let verified = verify::accept(verdicts, &project)?;
     let measured = if args.no_bench || project.op.is_none() {

@@ -97,7 +97,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 
 /// The Python that judges.
 pub fn runtime(project: &Project, session: &Session) -> Result<PythonRuntime, Failure> {
-    Ok(python::runtime(session, Torch::AtLeast(&project::torch_of(project)?), Extras { client: false })?)
+    let extras = Extras { client: false, tvm_ffi: project.build.tvm_ffi().is_some() };
+    Ok(python::runtime(session, Torch::AtLeast(&project::torch_of(project)?), extras)?)
 }
 
 /// The verdict on one variant.

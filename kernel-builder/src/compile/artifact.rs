@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use kernel_plan::plan::VariantPlan;
+use kernel_plan::variant::{Compiled, Framework, Variant};
 use serde::{Deserialize, Serialize};
 
 use crate::base::digest::{Digest, DigestBuilder};
@@ -33,6 +34,16 @@ pub struct Artifact {
     /// The commit that the sources were at, with `-dirty` when they differed from it; absent outside of git.
     #[serde(default)]
     pub commit: Option<String>,
+}
+
+impl Artifact {
+    /// Whether its functions are called through tvm_ffi, and not through PyTorch's registry.
+    pub fn is_tvm_ffi(&self) -> bool {
+        matches!(
+            self.variant.parse(),
+            Ok(Variant::Compiled(Compiled { framework: Framework::TvmFfi(_), .. }))
+        )
+    }
 }
 
 /// Puts the library, the Python files and the generated `_ops.py` into the variant's folder, as a whole.

@@ -41,11 +41,11 @@ fn compiler(sandbox: &Sandbox, kernel: &str, library: &str) {
     let script = format!(
         r#"case " $* " in
   *" --version "*) echo "g++ (Fake) 1.0"; exit 0 ;;
-  *" -print-prog-name=cc1plus "*) echo cc1plus; exit 0 ;;
+  *" -print-prog-name="*) echo none; exit 0 ;;
 esac
-out= dep= source= last=
+out= dep= source= last= text=
 for word; do
-  case "$last" in -o) out=$word ;; -MF) dep=$word ;; -c) source=$word ;; esac
+  case "$last" in -o) out=$word ;; -MF) dep=$word ;; -c) source=$word ;; -E) text=$word ;; esac
   last=$word
 done
 make_object() {{ echo "object: $*" > "$out"; echo "$out: $source" > "$dep"; }}
@@ -53,6 +53,7 @@ make_library() {{
   printf '%s\n' "$1" ".globl PyInit_$(basename "$out" .abi3.so)" "PyInit_$(basename "$out" .abi3.so): ret" |
     cc -shared -nostdlib -Wl,--hash-style=gnu $2 -x assembler - -o "$out"
 }}
+if [ -n "$text" ]; then cat "$text" > "$out"; echo "$out: $text" > "$dep"; exit 0; fi
 if [ -z "$source" ]; then {library}; exit 0; fi
 echo "$source" >> "{log}"
 case "$source" in

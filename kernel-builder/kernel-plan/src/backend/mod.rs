@@ -4,7 +4,7 @@
 //! Never: runs a command, looks whether a file exists.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::kit::{FrameworkKit, LibraryKit, PortableKit, Toolchain};
 use crate::plan::{CommandLine, Unit, VariantPlan, placeholder_name};
@@ -15,6 +15,7 @@ use crate::variant::{Abi, Framework, Noarch, Toolkit, Variant, compiled_with};
 
 mod cpu;
 mod cuda;
+mod sections;
 
 pub use cpu::Cpu;
 pub use cuda::Cuda;
@@ -80,15 +81,57 @@ pub struct Naming<'a> {
 pub(crate) const HOST_FLAGS: &[&str] =
     &["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-fno-gnu-unique"];
 
-/// The host compiler's command for a C++ source, of the binding or of a kernel.
+/// What `__DATE__` and `__TIME__` are made from, by every compiler that a build can be repeated with (the specification
+/// of SOURCE_DATE_EPOCH, reproducible-builds.org): a build says nothing about when it was made.
+pub(crate) const SOURCE_DATE: (&str, &str) = ("SOURCE_DATE_EPOCH", "0");
+
+/// [`HOST_FLAGS`] and what keeps the place of tools out of the object: folders of headers have names of their own in it
+/// (`__FILE__`, debugging information), and names that the compiler draws follow from the source's.
+pub(crate) fn host_flags(source: &Source<'_>) -> Vec<String> {
+    let kit = source.kit;
+    let framework = match kit.framework {
+        FrameworkKit::Torch(_) => "torch",
+        FrameworkKit::TvmFfi(_) => "tvm-ffi",
+    };
+    let mut folders = vec![(&kit.extension_include, "/kernelwright/include".to_owned())];
+    let libraries = kit.libraries.iter().map(|library| (library.name.as_str(), library.include.as_slice()));
+    for (name, include) in std::iter::once((framework, kit.framework.include())).chain(libraries) {
+        // A folder below another one is mapped with it.
+        let below =
+            |folder: &PathBuf| include.iter().any(|other| other != folder && folder.starts_with(other));
+        for (count, folder) in include.iter().filter(|folder| !below(folder)).enumerate() {
+            let number = if count == 0 { String::new() } else { count.to_string() };
+            folders.push((folder, format!("/{name}/include{number}")));
+        }
+    }
+    folders.extend(kit.cuda.iter().map(|cuda| (&cuda.root, "/cuda".to_owned())));
+    let mut flags: Vec<String> = HOST_FLAGS.iter().map(|flag| (*flag).to_owned()).collect();
+    for (folder, name) in folders {
+        let folder = folder.display().to_string();
+        // Neither sign can stand in the compilers' form of a map.
+        if !folder.contains(['=', ',']) {
+            flags.push(format!("-ffile-prefix-map={folder}={name}"));
+        }
+    }
+    flags.push(format!("-frandom-seed={}", source.path.as_str()));
+    flags
+}
+
+/// The host compiler's command for a C or C++ source, of the binding or of a kernel.
 pub(crate) fn host_command(source: &Source<'_>, extra: impl IntoIterator<Item = String>) -> CommandLine {
+    // A C++ compiler takes C for C++ otherwise.
+    let is_c = source.path.extension() == Some("c");
+    let language =
+        if is_c { vec!["-x".to_owned(), "c".to_owned()] } else { vec![format!("-std={}", source.standard)] };
+    let flags = host_flags(source).into_iter().filter(|flag| !(is_c && flag.contains("inlines")));
     CommandLine::new(&source.kit.cxx.program)
-        .arg(format!("-std={}", source.standard))
+        .args(language)
         .args(["-O3"])
-        .args(HOST_FLAGS.iter().copied())
+        .args(flags)
         .args(source.common.iter().cloned())
         .args(extra)
         .args(["-MD", "-MF", source.depfile, "-c", source.path.as_str(), "-o", source.object])
+        .env(SOURCE_DATE.0, SOURCE_DATE.1)
 }
 
 /// Plans one variant: every unit and the link, in the order of build.toml. `None`: nothing here compiles it.
@@ -107,25 +150,28 @@ pub fn plan(
     let (framework, toolkit) = (compiled.framework, compiled.toolkit);
     let backend = backend_of(toolkit)?;
     let id = variant.id();
-    let place = |source: &RelPath, ending: &str| {
-        format!(".kernelwright/objects/{id}/{}.{ending}", source.as_str().replace('/', "__"))
-    };
     let kernels: Vec<&Kernel> =
         spec.kernels_of(backend.id()).filter(|kernel| compiled_with(kernel, toolkit)).collect();
     let standard = match framework {
         Framework::Torch(torch) if torch.version >= Version::new(2, 12) => "c++20",
         Framework::Torch(_) | Framework::TvmFfi(_) => "c++17",
     };
-    let common = common_flags(spec, framework, backend, kit);
+    let common = common_flags(framework, backend, kit);
     let mut units = Vec::new();
     let binding = spec.framework.src().iter().map(|path| (&path.value, None));
-    let sources =
-        kernels.iter().flat_map(|kernel| kernel.src.iter().map(move |path| (&path.value, Some(*kernel))));
-    for (path, kernel) in binding.chain(sources) {
+    let kernel_sources = sections::sources(&kernels);
+    let sources: Vec<(&RelPath, Option<&Kernel>)> =
+        binding.chain(kernel_sources.iter().map(|(path, kernel)| (path, Some(kernel)))).collect();
+    let stems = sections::stems(sources.iter().map(|(path, _)| *path));
+    let place = |source: &RelPath, ending: &str| {
+        format!(".kernelwright/objects/{id}/{}.{ending}", stems.get(source).map_or("", String::as_str))
+    };
+    for (path, kernel) in sources {
         if !is_source(path) {
             continue;
         }
-        let includes = kernel.map(|kernel| kernel.include.as_slice()).unwrap_or_default();
+        // The binding's folders are its own: a section may have headers of the same names.
+        let includes = kernel.map_or(spec.framework.include(), |kernel| kernel.include.as_slice());
         let mut flags = common.clone();
         let named = naming.users.contains(path);
         if named {
@@ -156,6 +202,10 @@ pub fn plan(
     }
     let mut capabilities: Vec<String> =
         kernels.iter().flat_map(|kernel| backend.capabilities(kernel, toolkit)).collect();
+    if let Some(cuda) = kit.cuda.as_ref().filter(|_| backend.id() == BackendId::Cuda) {
+        let reached = |text: &String| text.parse().is_ok_and(|capability| cuda.reaches(capability));
+        capabilities.retain(reached);
+    }
     capabilities.sort();
     capabilities.dedup();
     let library = match framework {
@@ -246,12 +296,7 @@ fn library_flags(kernel: &Kernel, kit: &Toolchain) -> Vec<String> {
     folders.flat_map(|folder| ["-isystem".to_owned(), folder.display().to_string()]).collect()
 }
 
-fn common_flags(
-    spec: &BuildSpec,
-    framework: Framework,
-    backend: &dyn Backend,
-    kit: &Toolchain,
-) -> Vec<String> {
+fn common_flags(framework: Framework, backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
     let mut flags = vec!["-DNDEBUG".to_owned()];
     // A library for tvm_ffi is no module of Python: neither its limits nor our registration.h are for it.
     let registration = match framework {
@@ -267,7 +312,6 @@ fn common_flags(
         // torch/csrc/stable/version.h: one byte each for major and minor at the top of 64 bits.
         flags.push(format!("-DTORCH_TARGET_VERSION=0x{major:02x}{minor:02x}000000000000"));
     }
-    flags.extend(spec.framework.include().iter().map(|folder| format!("-I{}", folder.as_str())));
     for folder in registration.into_iter().chain(kit.framework.include()) {
         flags.extend(["-isystem".to_owned(), folder.display().to_string()]);
     }
