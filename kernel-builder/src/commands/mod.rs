@@ -17,6 +17,7 @@ pub mod make;
 pub mod new;
 pub mod package;
 pub mod project;
+pub mod prove;
 pub mod publish;
 pub mod schema;
 pub mod selection;
