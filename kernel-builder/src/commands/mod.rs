@@ -18,6 +18,7 @@ pub mod make;
 pub mod new;
 pub mod package;
 pub mod project;
+pub mod prove;
 pub mod publish;
 pub mod reproducible;
 pub mod schema;
