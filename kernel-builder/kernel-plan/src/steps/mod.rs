@@ -14,11 +14,13 @@ use thiserror::Error;
 use crate::kit::CudaKit;
 use crate::plan::CommandLine;
 
+mod alike;
 mod cicc;
 mod dryrun;
 mod flags;
 mod words;
 
+pub use alike::alike;
 pub use cicc::{Phases, phases_question, read_phases};
 pub use dryrun::read;
 pub use flags::question;
