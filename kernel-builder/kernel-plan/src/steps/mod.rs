@@ -102,6 +102,9 @@ pub enum Unclear {
     /// A line of the answer that no step has.
     #[error("nvcc --dryrun printed a line of a new kind: {0}")]
     Line(String),
+    /// None of the architectures is known to the compiler, which would take its default.
+    #[error("nvcc {0} knows none of its architectures")]
+    Archs(String),
     /// A step is missing, or there is one too many.
     #[error("nvcc --dryrun did not print {0}")]
     Lacks(&'static str),
