@@ -234,7 +234,21 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
         let plan = backend::plan(&project.build, variant, &kit, &naming, project.python_files());
         jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit: Some(kit), commit: commit.clone() });
     }
+    tell_routes(&jobs, session);
     Ok(jobs)
+}
+
+/// Tells once where a compiler comes from, where that is not the obvious place.
+fn tell_routes(jobs: &[Job], session: &Session) {
+    let odd = |job: &&Job| {
+        job.kit
+            .as_ref()
+            .and_then(|kit| kit.cuda.as_ref())
+            .is_some_and(|cuda| cuda.front.is_some() || cuda.installed)
+    };
+    let routes: BTreeSet<&String> =
+        jobs.iter().filter(odd).filter_map(|job| job.plan.route.as_ref()).collect();
+    routes.into_iter().for_each(|route| session.report.note(route));
 }
 
 /// The provision and the plan agree on what is compiled; a variant that only one of them knows cannot be built.
@@ -324,6 +338,7 @@ fn plan_text(plans: &[&VariantPlan]) -> String {
     let mut text = String::new();
     for plan in plans {
         text += &format!("# {}\n", plan.id);
+        text += &plan.route.iter().map(|route| format!("# {route}\n")).collect::<String>();
         for unit in &plan.units {
             text += &format!("{}\n", shell_line(&unit.command));
         }
