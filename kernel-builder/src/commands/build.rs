@@ -25,9 +25,10 @@ use crate::verify::{Gated, Options};
 
 use super::build_summary::Summary;
 use super::project::{self, Project, ProjectDir};
+use super::prove::{self, Depth, Proof};
 use super::selection::{SelectError, Selection, select};
 use super::variants::provision;
-use super::{full_abi, gates, libraries};
+use super::{full_abi, gates, libraries, reproducible};
 
 /// Build the variants that a kernel's users need, or every one
 ///
@@ -46,6 +47,24 @@ pub struct Args {
     /// Print what would be run, and run nothing but the fetching of missing tools
     #[arg(long)]
     plan: bool,
+    /// Build everything twice, in two copies of the project with nothing from the cache, and compare the bytes
+    #[arg(long, conflicts_with_all = ["plan", "prebuilt", "load", "prove"])]
+    check_reproducible: bool,
+    /// Then load every variant with Hugging Face's client, each with a torch that it is for, and all of them together
+    #[arg(long, conflicts_with = "plan")]
+    load: bool,
+    /// Prove that the variants can be published: --load, nothing that needs a newer system than manylinux_2_28, and
+    /// those for cpu verified, each with its own torch
+    #[arg(long, conflicts_with = "plan")]
+    prove: bool,
+}
+
+impl Args {
+    /// What is asked of the variants beyond what can be read from them.
+    fn depth(&self) -> Option<Depth> {
+        let verified = self.prove.then_some(Depth::Verified);
+        verified.or_else(|| self.load.then_some(Depth::Loaded))
+    }
 }
 
 /// Runs the verb.
@@ -57,14 +76,23 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         session.report.result("build", &json!({ "plan": plans }), &plan_text(&plans));
         return Ok(());
     }
+    if args.check_reproducible {
+        return reproducible::check(&project, &args.selection, session);
+    }
     let started = Instant::now();
-    let (built, summary) = gated(&project, &args.selection, &Options::standard(), session)?;
-    let artifacts: Vec<&Artifact> = built.iter().map(|built| &built.artifact).collect();
+    let options = Options { require_portable: args.prove, ..Options::standard() };
+    let (built, summary) = gated(&project, &args.selection, &options, session)?;
+    let artifacts: Vec<Artifact> = built.iter().map(|built| built.artifact.clone()).collect();
+    let depth = args.depth();
+    let proof = depth.map(|depth| prove::prove(&project, &artifacts, depth, session)).transpose()?;
     let data = json!({
-        "artifacts": artifacts, "variants": rows(&built), "failed": summary.groups(),
+        "artifacts": artifacts,
+        "variants": rows(&built, proof.as_ref()),
+        "together": proof.as_ref().map(|proof| &proof.together),
+        "failed": summary.groups(),
         "seconds": started.elapsed().as_secs_f64(),
     });
-    session.report.result("build", &data, &table(&built));
+    session.report.result("build", &data, &table(&built, proof.as_ref()));
     summary.verdict()
 }
 
@@ -124,18 +152,36 @@ fn gated(
 }
 
 /// What a program is told of each variant.
-fn rows(built: &[Built]) -> Vec<Value> {
-    let row = |built: &Built| json!({ "variant": built.artifact.variant, "size": built.size, "gates": built.gates.checks });
-    built.iter().map(row).collect()
+fn rows(built: &[Built], proof: Option<&Proof>) -> Vec<Value> {
+    let row = |(place, built): (usize, &Built)| {
+        let mut row =
+            json!({ "variant": built.artifact.variant, "size": built.size, "gates": built.gates.checks });
+        if let Some(tried) = proof.and_then(|proof| proof.variants.get(place)) {
+            row["loaded_with"] = json!(tried.loaded_with);
+            row["not_loaded"] = json!(tried.not_loaded);
+            row["verified"] = json!(tried.verified);
+        }
+        row
+    };
+    built.iter().enumerate().map(row).collect()
 }
 
-/// A line a variant.
-fn table(built: &[Built]) -> String {
+/// A line a variant: its size, what the gates say, which torch loaded it or why none did. Then what the client takes of
+/// all of them.
+fn table(built: &[Built], proof: Option<&Proof>) -> String {
     let mut text = String::new();
     let width = built.iter().map(|built| built.artifact.variant.len()).max().unwrap_or_default();
-    for Built { artifact, gates, size } in built {
+    for (place, Built { artifact, gates, size }) in built.iter().enumerate() {
         let size = size.map_or_else(|| "Python".to_owned(), |bytes| format!("{:.1} kB", bytes as f64 / 1e3));
-        text += &format!("{:<width$}  {size:>10}  gates: {}\n", artifact.variant, gates::line(gates));
+        text += &format!("{:<width$}  {size:>10}  gates: {}", artifact.variant, gates::line(gates));
+        if let Some(tried) = proof.and_then(|proof| proof.variants.get(place)) {
+            text += &format!("  {tried}");
+        }
+        text.push('\n');
+    }
+    for taken in proof.into_iter().flat_map(|proof| &proof.together) {
+        let variant = taken.variant.as_deref().unwrap_or("none of them");
+        text += &format!("under torch {} the client takes for {}: {variant}\n", taken.torch, taken.backend);
     }
     text
 }

@@ -20,6 +20,7 @@ mod build_report;
 pub mod cache;
 pub mod complaint;
 mod content;
+pub mod difference;
 mod error;
 mod flags;
 mod history;
