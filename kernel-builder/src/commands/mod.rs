@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod build;
+pub mod build_summary;
 pub mod check;
 pub mod doctor;
 pub mod export;
@@ -17,6 +18,7 @@ pub mod make;
 pub mod new;
 pub mod package;
 pub mod project;
+pub mod prove;
 pub mod publish;
 pub mod reproducible;
 pub mod schema;

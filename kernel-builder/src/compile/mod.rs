@@ -86,6 +86,8 @@ pub enum OnFailure {
 pub struct Conduct {
     /// What is done when a variant fails.
     pub on_failure: OnFailure,
+    /// Where the report is written too, beside the project's own.
+    pub report: Option<PathBuf>,
 }
 
 /// Builds every job: units of all variants share one pool, bounded by `session.jobs` processes and by memory; a variant
