@@ -75,11 +75,11 @@ impl Kind {
         let (seconds, mebibytes) = match self {
             Self::Preprocess => (3.0, 256),
             Self::Compile => (30.0, 1536),
-            Self::Front => (8.0, 1024),
-            Self::Device => (15.0, 1024),
+            Self::Front => (8.0, 2048),
+            Self::Device => (15.0, 2816),
             Self::Assemble => (5.0, 512),
-            Self::Whole => (60.0, 2048),
-            Self::Link => (1.0, 512),
+            Self::Whole => (60.0, 2816),
+            Self::Link => (1.0, 256),
             Self::Pack => (0.2, 128),
         };
         Cost { seconds, memory: mebibytes << 20 }

@@ -18,6 +18,7 @@ pub mod artifact;
 pub mod cache;
 pub mod complaint;
 mod content;
+pub mod difference;
 mod error;
 mod flags;
 mod history;
@@ -85,6 +86,8 @@ pub enum OnFailure {
 pub struct Conduct {
     /// What is done when a variant fails.
     pub on_failure: OnFailure,
+    /// Where the report is written too, beside the project's own.
+    pub report: Option<PathBuf>,
 }
 
 /// Builds every job: units of all variants share one pool, bounded by `session.jobs` processes and by memory; a variant
