@@ -10,6 +10,7 @@ mod cli;
 mod client;
 mod exchange;
 mod fixtures;
+mod frameworks;
 mod new;
 mod official;
 mod operands;
