@@ -120,7 +120,7 @@ fn the_full_abi_has_reasons_or_none() {
     let reason = &result["full_abi"][1];
     assert_eq!(
         (&reason["backend"], &reason["builds"], &reason["stable"]),
-        (&Value::from("cuda"), &Value::from(15), &Value::from(4))
+        (&Value::from("cuda"), &Value::from(17), &Value::from(4))
     );
     assert_eq!(
         (&reason["reasons"][0]["name"], &reason["reasons"][0]["line"]),
