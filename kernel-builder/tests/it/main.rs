@@ -5,11 +5,13 @@
 #![expect(clippy::disallowed_macros, reason = "a skipped test says why")]
 
 mod build_fakes;
+mod build_shared;
 mod check;
 mod cli;
 mod client;
 mod exchange;
 mod fixtures;
+mod frameworks;
 mod new;
 mod official;
 mod operands;
