@@ -37,7 +37,8 @@ use super::{full_abi, gates, libraries, reproducible};
 ///
 /// Compilers and headers come from the package index (`--toolchain wheels`, the default: no CUDA and no PyTorch need
 /// to be installed) or from this machine (`--toolchain system`). Unchanged units are not compiled again. Logs are kept
-/// in .kernelwright/logs of the project.
+/// in .kernelwright/logs of the project. Every library is judged by what can be read from it; what is refused is not
+/// left behind.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(flatten)]
