@@ -1,6 +1,6 @@
 // The torch operators of rms-norm. Owns: argument checks, the output's allocation, the hand-over to the kernel on
 // the caller's device and stream. Never: computes, synchronises, keeps state. Only torch's stable ABI is used, so one
-// binary serves torch 2.11 and later. The build defines CUDA_KERNEL or CPU_KERNEL.
+// binary serves torch 2.10 and later. The build defines CUDA_KERNEL or CPU_KERNEL.
 
 #if defined(CUDA_KERNEL) && !defined(USE_CUDA)
 // torch declares the CUDA part of its stable interface only under this name.

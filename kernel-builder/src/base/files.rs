@@ -308,6 +308,19 @@ pub fn link_or_copy(from: &Path, to: &Path) -> Result<(), FileError> {
     }
 }
 
+/// Fills the folder `to` with links to what lies in `from`, those names excepted.
+pub fn link_entries(from: &Path, to: &Path, except: &[&str]) -> Result<(), FileError> {
+    create_dirs(to)?;
+    for entry in fs::read_dir(from).map_err(failed("list", from))? {
+        let entry = entry.map_err(failed("list", from))?;
+        if !except.iter().any(|name| entry.file_name() == *name) {
+            let link = to.join(entry.file_name());
+            std::os::unix::fs::symlink(entry.path(), &link).map_err(failed("link", &link))?;
+        }
+    }
+    Ok(())
+}
+
 /// Marks a file as executable.
 pub fn make_executable(path: &Path) -> Result<(), FileError> {
     fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755))

@@ -14,19 +14,21 @@ use kernel_plan::variant::{Abi, Chosen, Framework, Variant};
 use serde_json::{Value, json};
 
 use crate::base::digest::DigestBuilder;
-use crate::base::report::{Event, duration};
+use crate::base::files;
+use crate::base::report::duration;
 use crate::base::session::Session;
-use crate::base::{files, interrupt};
 use crate::compile::artifact::{self, Artifact};
-use crate::compile::{self, Conduct, Job, shell_line};
-use crate::exit::{self, Failure};
+use crate::compile::{self, Job, shell_line};
+use crate::exit::Failure;
 use crate::toolchain::{self, Against, Want};
 use crate::verify::{Gated, Options};
 
+use super::build_summary::Summary;
 use super::project::{self, Project, ProjectDir};
+use super::prove::{self, Depth, Proof};
 use super::selection::{SelectError, Selection, select};
 use super::variants::provision;
-use super::{full_abi, gates, libraries};
+use super::{full_abi, gates, libraries, reproducible};
 
 /// Build the variants that a kernel's users need, or every one
 ///
@@ -45,6 +47,24 @@ pub struct Args {
     /// Print what would be run, and run nothing but the fetching of missing tools
     #[arg(long)]
     plan: bool,
+    /// Build everything twice, in two copies of the project with nothing from the cache, and compare the bytes
+    #[arg(long, conflicts_with_all = ["plan", "prebuilt", "load", "prove"])]
+    check_reproducible: bool,
+    /// Then load every variant with Hugging Face's client, each with a torch that it is for, and all of them together
+    #[arg(long, conflicts_with = "plan")]
+    load: bool,
+    /// Prove that the variants can be published: --load, nothing that needs a newer system than manylinux_2_28, and
+    /// those for cpu verified, each with its own torch
+    #[arg(long, conflicts_with = "plan")]
+    prove: bool,
+}
+
+impl Args {
+    /// What is asked of the variants beyond what can be read from them.
+    fn depth(&self) -> Option<Depth> {
+        let verified = self.prove.then_some(Depth::Verified);
+        verified.or_else(|| self.load.then_some(Depth::Loaded))
+    }
 }
 
 /// Runs the verb.
@@ -56,14 +76,24 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         session.report.result("build", &json!({ "plan": plans }), &plan_text(&plans));
         return Ok(());
     }
+    if args.check_reproducible {
+        return reproducible::check(&project, &args.selection, session);
+    }
     let started = Instant::now();
-    let built = gated(&project, &args.selection, &Options::standard(), session)?;
-    let artifacts: Vec<&Artifact> = built.iter().map(|built| &built.artifact).collect();
+    let options = Options { require_portable: args.prove, ..Options::standard() };
+    let (built, summary) = gated(&project, &args.selection, &options, session)?;
+    let artifacts: Vec<Artifact> = built.iter().map(|built| built.artifact.clone()).collect();
+    let depth = args.depth();
+    let proof = depth.map(|depth| prove::prove(&project, &artifacts, depth, session)).transpose()?;
     let data = json!({
-        "artifacts": artifacts, "variants": rows(&built), "seconds": started.elapsed().as_secs_f64(),
+        "artifacts": artifacts,
+        "variants": rows(&built, proof.as_ref()),
+        "together": proof.as_ref().map(|proof| &proof.together),
+        "failed": summary.groups(),
+        "seconds": started.elapsed().as_secs_f64(),
     });
-    session.report.result("build", &data, &table(&built));
-    Ok(())
+    session.report.result("build", &data, &table(&built, proof.as_ref()));
+    summary.verdict()
 }
 
 /// One variant that was built.
@@ -79,23 +109,27 @@ pub struct Built {
 
 /// Builds the selected variants; every failure is told, then the whole fails once.
 pub fn build(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Artifact>, Failure> {
-    let built = gated(project, selection, &Options::standard(), session)?;
+    let (built, summary) = gated(project, selection, &Options::standard(), session)?;
+    summary.verdict()?;
     Ok(built.into_iter().map(|built| built.artifact).collect())
 }
 
 /// Builds the selected variants and judges each by what can be read from it. What is refused is taken away, so that
-/// nothing packages it.
+/// nothing packages it. What failed is in the summary.
 fn gated(
     project: &Project,
     selection: &Selection,
     options: &Options,
     session: &Session,
-) -> Result<Vec<Built>, Failure> {
+) -> Result<(Vec<Built>, Summary), Failure> {
     let started = Instant::now();
-    let (artifacts, mut failure) = if selection.prebuilt {
-        (prebuilt(project, selection)?, Failure::told(exit::SUCCESS))
+    let (artifacts, mut summary) = if selection.prebuilt {
+        let found = prebuilt(project, selection)?;
+        let summary = Summary::new(found.len());
+        (found, summary)
     } else {
-        compiled(&jobs(project, selection, session)?, project, session)?
+        let jobs = jobs(project, selection, session)?;
+        Summary::sort(&jobs, compile::build(&jobs, &project.dir, session, &selection.how.conduct()))?
     };
     let mut built = Vec::new();
     for artifact in artifacts {
@@ -105,56 +139,49 @@ fn gated(
                 built.push(Built { artifact, gates, size: size.map(|(bytes, _)| bytes) });
             }
             Err(refused) => {
-                failure.join(refused);
+                summary.refuse(&artifact.variant, refused);
                 if !selection.prebuilt {
                     artifact::discard(&project.dir, &artifact.variant)?;
                 }
             }
         }
     }
-    if failure.exit != exit::SUCCESS {
-        return Err(failure);
-    }
-    for Built { artifact, .. } in &built {
-        session.report.emit(&Event::Done {
-            action: "built",
-            subject: &artifact.variant,
-            detail: &artifact.id,
-            seconds: started.elapsed().as_secs_f64(),
-            cached: started.elapsed() < Duration::from_millis(200),
-        });
-    }
-    Ok(built)
-}
-
-/// What could be compiled, and why the rest could not.
-fn compiled(jobs: &[Job], project: &Project, session: &Session) -> Result<(Vec<Artifact>, Failure), Failure> {
-    let mut artifacts = Vec::new();
-    let mut failure = Failure::told(exit::SUCCESS);
-    for outcome in compile::build(jobs, &project.dir, session, &Conduct::default()) {
-        match outcome {
-            Ok(artifact) => artifacts.push(artifact),
-            Err(errors) => errors.into_iter().for_each(|error| failure.join(error.into())),
-        }
-    }
-    // Each unit that ran reports an interruption; a person pressed ctrl-C once.
-    interrupt::check()?;
-    Ok((artifacts, failure))
+    let artifacts: Vec<&Artifact> = built.iter().map(|built| &built.artifact).collect();
+    summary.announce(&artifacts, started.elapsed(), &session.report);
+    Ok((built, summary))
 }
 
 /// What a program is told of each variant.
-fn rows(built: &[Built]) -> Vec<Value> {
-    let row = |built: &Built| json!({ "variant": built.artifact.variant, "size": built.size, "gates": built.gates.checks });
-    built.iter().map(row).collect()
+fn rows(built: &[Built], proof: Option<&Proof>) -> Vec<Value> {
+    let row = |(place, built): (usize, &Built)| {
+        let mut row =
+            json!({ "variant": built.artifact.variant, "size": built.size, "gates": built.gates.checks });
+        if let Some(tried) = proof.and_then(|proof| proof.variants.get(place)) {
+            row["loaded_with"] = json!(tried.loaded_with);
+            row["not_loaded"] = json!(tried.not_loaded);
+            row["verified"] = json!(tried.verified);
+        }
+        row
+    };
+    built.iter().enumerate().map(row).collect()
 }
 
-/// A line a variant.
-fn table(built: &[Built]) -> String {
+/// A line a variant: its size, what the gates say, which torch loaded it or why none did. Then what the client takes of
+/// all of them.
+fn table(built: &[Built], proof: Option<&Proof>) -> String {
     let mut text = String::new();
     let width = built.iter().map(|built| built.artifact.variant.len()).max().unwrap_or_default();
-    for Built { artifact, gates, size } in built {
+    for (place, Built { artifact, gates, size }) in built.iter().enumerate() {
         let size = size.map_or_else(|| "Python".to_owned(), |bytes| format!("{:.1} kB", bytes as f64 / 1e3));
-        text += &format!("{:<width$}  {size:>10}  gates: {}\n", artifact.variant, gates::line(gates));
+        text += &format!("{:<width$}  {size:>10}  gates: {}", artifact.variant, gates::line(gates));
+        if let Some(tried) = proof.and_then(|proof| proof.variants.get(place)) {
+            text += &format!("  {tried}");
+        }
+        text.push('\n');
+    }
+    for taken in proof.into_iter().flat_map(|proof| &proof.together) {
+        let variant = taken.variant.as_deref().unwrap_or("none of them");
+        text += &format!("under torch {} the client takes for {}: {variant}\n", taken.torch, taken.backend);
     }
     text
 }
@@ -207,7 +234,21 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
         let plan = backend::plan(&project.build, variant, &kit, &naming, project.python_files());
         jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit: Some(kit), commit: commit.clone() });
     }
+    tell_routes(&jobs, session);
     Ok(jobs)
+}
+
+/// Tells once where a compiler comes from, where that is not the obvious place.
+fn tell_routes(jobs: &[Job], session: &Session) {
+    let odd = |job: &&Job| {
+        job.kit
+            .as_ref()
+            .and_then(|kit| kit.cuda.as_ref())
+            .is_some_and(|cuda| cuda.front.is_some() || cuda.installed)
+    };
+    let routes: BTreeSet<&String> =
+        jobs.iter().filter(odd).filter_map(|job| job.plan.route.as_ref()).collect();
+    routes.into_iter().for_each(|route| session.report.note(route));
 }
 
 /// The provision and the plan agree on what is compiled; a variant that only one of them knows cannot be built.
@@ -297,6 +338,7 @@ fn plan_text(plans: &[&VariantPlan]) -> String {
     let mut text = String::new();
     for plan in plans {
         text += &format!("# {}\n", plan.id);
+        text += &plan.route.iter().map(|route| format!("# {route}\n")).collect::<String>();
         for unit in &plan.units {
             text += &format!("{}\n", shell_line(&unit.command));
         }

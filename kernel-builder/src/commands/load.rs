@@ -62,6 +62,31 @@ pub enum LoadError {
         /// The client's exception.
         reason: String,
     },
+    /// The client took another variant than the one that it should.
+    #[error(
+        "under torch {torch} the client takes {} for {backend}, not {}{}",
+        of(taken),
+        of(predicted),
+        because(reason)
+    )]
+    #[diagnostic(
+        code(load::preference),
+        help(
+            "`kernelwright variants --client` shows the order; users with this torch would get another build"
+        )
+    )]
+    Preference {
+        /// `torch.__version__`.
+        torch: String,
+        /// The backend asked for.
+        backend: String,
+        /// What was taken.
+        taken: Option<String>,
+        /// What is best of what fits.
+        predicted: Option<String>,
+        /// What the client said, where it took none.
+        reason: String,
+    },
     /// The example failed.
     #[error("`{}` {ending}:\n{output}", example.display())]
     #[diagnostic(code(load::example), help("run it by hand to see more: python {}", example.display()))]
@@ -73,6 +98,14 @@ pub enum LoadError {
         /// What it printed last.
         output: String,
     },
+}
+
+fn of(variant: &Option<String>) -> String {
+    variant.as_ref().map_or_else(|| "nothing".to_owned(), |variant| format!("`{variant}`"))
+}
+
+fn because(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(": {reason}") }
 }
 
 impl StageError for LoadError {
@@ -148,10 +181,9 @@ fn sentence(loaded: &Loaded) -> String {
     }
 }
 
-/// Loads every backend of a published folder, each with `kernels.get_local_kernel` in one clean process.
-pub fn load(dir: &Path, python: &PythonRuntime, session: &Session) -> Result<Vec<Loaded>, Failure> {
+/// What the client does with every backend of a published folder, by `kernels.get_local_kernel` in one clean process.
+pub fn ask(dir: &Path, python: &PythonRuntime) -> Result<Vec<Loaded>, Failure> {
     refuse_empty(dir)?;
-    let started = Instant::now();
     let line = python.command().arg("-c").arg(LOADER).path(dir).cwd(env::temp_dir());
     let mut loaded: Vec<Loaded> = Vec::new();
     let finished = process::converse(&line, Limits::wall(LIMIT), b"\n", &mut |text| {
@@ -164,6 +196,16 @@ pub fn load(dir: &Path, python: &PythonRuntime, session: &Session) -> Result<Vec
             LoadError::Client { dir: dir.to_owned(), backend: "any backend".to_owned(), reason }.into()
         );
     }
+    Ok(loaded)
+}
+
+/// Loads every backend of a published folder. What the torch at hand does not take is said.
+///
+/// # Errors
+/// A variant that is for this torch is not loaded, or none is for it.
+pub fn load(dir: &Path, python: &PythonRuntime, session: &Session) -> Result<Vec<Loaded>, Failure> {
+    let started = Instant::now();
+    let loaded = ask(dir, python)?;
     let any = loaded.iter().any(|one| one.variant.is_some());
     for one in &loaded {
         match (&one.variant, &one.reason) {

@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod build;
+pub mod build_summary;
 pub mod check;
 pub mod doctor;
 pub mod export;
@@ -17,7 +18,9 @@ pub mod make;
 pub mod new;
 pub mod package;
 pub mod project;
+pub mod prove;
 pub mod publish;
+pub mod reproducible;
 pub mod schema;
 pub mod selection;
 pub mod shell;

@@ -12,7 +12,7 @@ use clap::Args;
 use kernel_plan::diagnostic::{Problem, Severity, SourceFile};
 use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::{self, BuildSpec, OpSpec, Sources, Unread};
-use kernel_plan::units::RelPath;
+use kernel_plan::units::{BackendId, RelPath};
 use kernel_plan::variant::{Extent, Matrix, Variant};
 use miette::Diagnostic;
 use thiserror::Error;
@@ -217,13 +217,18 @@ pub fn matrix() -> Result<Matrix, Failure> {
     Matrix::parse(MATRIX).map_err(|problems| Failure::of(exit::PLAN, problems))
 }
 
-/// The torch release that the project's variants are built against, the newest of them: the one that judges.
+/// The torch release that judges: the newest that a needed variant for cpu is built against, since those can be run
+/// everywhere; without any, the newest of all.
 pub fn torch_of(project: &Project) -> Result<String, Failure> {
     let provision = super::variants::provision(Provider::Wheels);
     let chosen = kernel_plan::variant::select(&project.build, &matrix()?, &provision, Extent::Needed);
     let built = chosen.map(|chosen| chosen.variants).unwrap_or_default();
-    let newest = built.iter().filter_map(Variant::torch).map(|torch| torch.version).max();
-    Ok(newest.map_or_else(|| TORCH.to_owned(), |version| version.to_string()))
+    let newest = |wanted: &dyn Fn(&Variant) -> bool| {
+        let torch = built.iter().filter(|variant| wanted(variant)).filter_map(Variant::torch);
+        torch.map(|torch| torch.version).max()
+    };
+    let judge = newest(&|variant| variant.backend() == Some(BackendId::Cpu)).or_else(|| newest(&|_| true));
+    Ok(judge.map_or_else(|| TORCH.to_owned(), |version| version.to_string()))
 }
 
 impl Project {

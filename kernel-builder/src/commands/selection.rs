@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::Provider;
 
+use super::build_summary::How;
 use super::libraries::LibraryDirs;
 use super::project::{self, Project};
 use super::variants;
@@ -35,6 +36,9 @@ pub struct Selection {
     /// Where compilers and headers come from
     #[arg(long, value_enum, default_value_t = Provider::Wheels)]
     pub toolchain: Provider,
+    /// What happens when a variant fails.
+    #[command(flatten)]
+    pub how: How,
     /// Where header libraries are.
     #[command(flatten)]
     pub libraries: LibraryDirs,

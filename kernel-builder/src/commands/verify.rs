@@ -53,6 +53,13 @@ pub struct How {
     pub require_portable: bool,
 }
 
+impl How {
+    /// As without any option, but for portability: what needs a newer system is refused.
+    pub fn strict() -> Self {
+        Self { fresh: false, seed: None, deadline: 180, require_portable: true }
+    }
+}
+
 /// A refusal, as an error with the code of the check that refused.
 #[derive(Debug, Error)]
 #[error("{variant} is refused: {summary}")]
@@ -136,6 +143,11 @@ pub fn verify(
         let path = evidence_path(&project.dir, &variant);
         let started = Instant::now();
         let earlier = if how.fresh { None } else { verify::recall(&artifact, &path, meaning) };
+        // What another torch left open is judged now, where this is the right one.
+        let earlier = earlier.filter(|earlier| {
+            let open = earlier.evidence().skipped().any(|check| check.code == verify::OTHER_TORCH);
+            !(open && verify::suits(&variant, &python.torch))
+        });
         let cached = earlier.is_some();
         let verdict = match earlier {
             Some(verified) => Verdict::Verified(verified),

@@ -7,17 +7,16 @@
 //! Owns: that key. Never: decides a flag, starts a compiler while another thread makes the same object.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::{CommandLine, Unit};
 
-use super::cache::{Made, parse_depfile};
+use super::cache::{Dependency, Made, parse_depfile};
 use super::flags::{self, PathMaps};
 use super::log::{self, run_logged};
 use super::naming::position;
 use super::slots::Label;
-use super::unit::{Compiled, machine};
+use super::unit::{Origin, machine};
 use super::{CompileError, Shop};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
@@ -35,20 +34,18 @@ pub(super) fn compile(
     unit: &Unit,
     kit: &Toolchain,
     key: &Digest,
-) -> Result<Compiled, CompileError> {
+) -> Result<Origin, CompileError> {
     let Shop { project, cache, .. } = *shop;
     let object = project.join(&unit.object);
     let preprocessed = preprocess(shop, label, unit)?;
-    let mut took = preprocessed.took;
     let Some(observed) = preprocessed.observed.filter(|_| whole(&preprocessed.text)) else {
-        let log = run_logged(shop, label, &unit.command, &unit.object)?;
-        return Ok(Compiled { took: took + log.took, cached: false });
+        run_logged(shop, label, &unit.command, &unit.object)?;
+        return Ok(Origin::Compiled);
     };
     let content = content_key(unit, kit, &preprocessed.text);
     drop(preprocessed.text);
     let (made, fresh) = cache.once_told::<CompileError>(&content, || {
         let log = run_logged(shop, label, &unit.command, &unit.object)?;
-        took += log.took;
         let lasting = cache.still(project, &observed);
         Ok(Made { bytes: files::read(&object)?, log: log.text, lasting })
     })?;
@@ -59,7 +56,7 @@ pub(super) fn compile(
     if made.lasting && !mentions(project, &preprocessed.files, TIME_OF_FILE) {
         cache.remember(key, &made.bytes, observed, &made.log)?;
     }
-    Ok(Compiled { took, cached: !fresh })
+    Ok(if fresh { Origin::Compiled } else { Origin::Known })
 }
 
 /// A unit's text.
@@ -67,8 +64,7 @@ struct Preprocessed {
     text: Vec<u8>,
     files: Vec<PathBuf>,
     /// The files as they were; absent where one was written while the preprocessor read.
-    observed: Option<Vec<super::cache::Dependency>>,
-    took: Duration,
+    observed: Option<Vec<Dependency>>,
 }
 
 fn preprocess(shop: &Shop<'_>, label: Label<'_>, unit: &Unit) -> Result<Preprocessed, CompileError> {
@@ -80,12 +76,12 @@ fn preprocess(shop: &Shop<'_>, label: Label<'_>, unit: &Unit) -> Result<Preproce
     let (_, since) = files::stamp(&depfile)?;
     let command =
         CommandLine { args: flags::preprocessing(&unit.command.args, &place), ..unit.command.clone() };
-    let log = run_logged(shop, Label { step: "preprocess", ..label }, &command, &place)?;
+    run_logged(shop, Label { step: "preprocess", ..label }, &command, &place)?;
     let text = files::read(&project.join(&place))?;
     files::remove_file(&project.join(&place))?;
     let files = parse_depfile(&files::read_text(&depfile)?);
     let observed = cache.observe(project, &files, since);
-    Ok(Preprocessed { text, files, observed, took: log.took })
+    Ok(Preprocessed { text, files, observed })
 }
 
 /// Whether the object follows from the text alone.

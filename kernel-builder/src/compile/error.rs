@@ -76,6 +76,23 @@ pub enum CompileError {
 }
 
 impl CompileError {
+    /// The source that failed, or `link`; nothing where it is about no single one.
+    pub fn unit(&self) -> Option<&str> {
+        match self {
+            Self::Refused(complaint) => Some(complaint.unit()),
+            Self::TooNew { .. } => Some("link"),
+            _ => None,
+        }
+    }
+
+    /// What it says of `variant`, in words that are the same for every variant in which the same thing is wrong.
+    pub fn reason(&self, variant: &str) -> String {
+        match self {
+            Self::Refused(complaint) => format!("{}\0{}", complaint.unit(), complaint.said()),
+            other => other.to_string().replace(variant, ""),
+        }
+    }
+
     /// Whether it says only that something was not begun.
     pub fn is_stop(&self) -> bool {
         matches!(self, Self::Skipped { .. } | Self::Process(ProcessError::Interrupted))

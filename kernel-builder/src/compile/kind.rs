@@ -68,6 +68,20 @@ impl Kind {
         }
     }
 
+    /// What it is, for people.
+    pub(super) fn means(self) -> &'static str {
+        match self {
+            Self::Preprocess => "headers into one text",
+            Self::Compile => "C++ of the host",
+            Self::Front => "CUDA split into host and device (cudafe++)",
+            Self::Device => "device code to PTX (cicc)",
+            Self::Assemble => "PTX to machine code (ptxas)",
+            Self::Whole => "a device compiler with all its parts",
+            Self::Link => "shared libraries",
+            Self::Pack => "packing",
+        }
+    }
+
     /// What such a process takes where nothing is known of it. Measured with torch 2.11 and CUDA 13.0; the figures are in
     /// docs/testing.md. For memory it is the upper end of what was seen: too much delays a compiler by seconds, too
     /// little makes the machine swap.
@@ -75,11 +89,11 @@ impl Kind {
         let (seconds, mebibytes) = match self {
             Self::Preprocess => (3.0, 256),
             Self::Compile => (30.0, 1536),
-            Self::Front => (8.0, 1024),
-            Self::Device => (15.0, 1024),
+            Self::Front => (8.0, 2048),
+            Self::Device => (15.0, 2816),
             Self::Assemble => (5.0, 512),
-            Self::Whole => (60.0, 2048),
-            Self::Link => (1.0, 512),
+            Self::Whole => (60.0, 2816),
+            Self::Link => (1.0, 256),
             Self::Pack => (0.2, 128),
         };
         Cost { seconds, memory: mebibytes << 20 }

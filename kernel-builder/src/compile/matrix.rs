@@ -13,6 +13,7 @@ use super::kind::Cost;
 use super::progress::{Board, Open};
 use super::slots::Label;
 use super::timeline::{Fate, News, UnitEnd};
+use super::unit::Origin;
 use super::{CompileError, Conduct, Job, OnFailure, Outcome, Shop, link, unit};
 use crate::base::digest::Digest;
 use crate::base::process::ProcessError;
@@ -131,10 +132,10 @@ impl<'a> Matrix<'a> {
         let made = if stopped {
             Err(ProcessError::Interrupted.into())
         } else {
-            unit::compile(self.shop, variant, unit, kit, key).map(|_| ())
+            unit::compile(self.shop, variant, unit, kit, key)
         };
         let (fate, error) = match made {
-            Ok(()) => (self.fate(variant, unit), None),
+            Ok(origin) => (self.fate(variant, unit, origin), None),
             Err(error) => self.refused(variant, error),
         };
         if self.settle(*job, unit, fate, error) {
@@ -143,9 +144,9 @@ impl<'a> Matrix<'a> {
     }
 
     /// Where the object of a unit came from.
-    fn fate(&self, variant: &str, unit: &Unit) -> Fate {
+    fn fate(&self, variant: &str, unit: &Unit, origin: Origin) -> Fate {
         let timeline = self.shop.slots.timeline();
-        if timeline.took(variant, &unit.name).is_some() {
+        if origin == Origin::Compiled && timeline.took(variant, &unit.name).is_some() {
             Fate::Compiled
         } else if timeline.compiled(&unit.name) {
             Fate::Shared

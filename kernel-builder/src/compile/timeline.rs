@@ -224,9 +224,11 @@ impl Timeline {
         of.map(|step| (step.seconds(), step.peak_memory)).reduce(|one, two| (one.0 + two.0, one.1.max(two.1)))
     }
 
-    /// Whether a unit of this name has been compiled in this run, for whichever variant.
+    /// Whether a unit of this name has been compiled in this run, for whichever variant. One that was only preprocessed
+    /// was found in the cache.
     pub(super) fn compiled(&self, unit: &str) -> bool {
-        self.kept().steps.iter().any(|step| step.unit == unit && step.ended_how == Ended::Well)
+        let compiles = |step: &Step| step.kind != Kind::Preprocess && step.ended_how == Ended::Well;
+        self.kept().steps.iter().any(|step| step.unit == unit && compiles(step))
     }
 
     /// How often each source was compiled, and for how many variants that serves, for sources with more than one.

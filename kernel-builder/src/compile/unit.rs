@@ -3,7 +3,6 @@
 //! Owns: what an object depends on. Never: decides a flag.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::{CommandLine, Unit};
@@ -16,13 +15,13 @@ use super::{CompileError, Shop, content, flags};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
 
-/// What compiling a unit came to.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Compiled {
-    /// Wall-clock time of the processes.
-    pub(super) took: Duration,
-    /// Whether the object is another variant's, another project's or another machine's.
-    pub(super) cached: bool,
+/// Where the object of a unit came from that was not found by its files alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A process of this unit.
+    Compiled,
+    /// Another variant, project or machine, which compiled the same text.
+    Known,
 }
 
 /// Whether nothing has to be started: the unit is in the cache, and is put in its place with what the compiler said.
@@ -121,11 +120,11 @@ pub(super) fn compile(
     unit: &Unit,
     kit: &Toolchain,
     key: &Digest,
-) -> Result<Compiled, CompileError> {
+) -> Result<Origin, CompileError> {
     let label = Label { variant, unit: &unit.name, step: "compile" };
     if flags::beyond_the_object(&unit.command.args).is_some() {
-        let log = run_logged(shop, label, &unit.command, &unit.object)?;
-        return Ok(Compiled { took: log.took, cached: false });
+        run_logged(shop, label, &unit.command, &unit.object)?;
+        return Ok(Origin::Compiled);
     }
     if unit.command.program == kit.cxx.program {
         return content::compile(shop, label, unit, kit, key);
@@ -144,5 +143,5 @@ pub(super) fn compile(
         let object = files::read(&shop.project.join(&unit.object))?;
         shop.cache.remember(key, &object, observed, &log.text)?;
     }
-    Ok(Compiled { took: log.took, cached: false })
+    Ok(Origin::Compiled)
 }

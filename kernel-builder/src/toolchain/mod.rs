@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 
 use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::CommandLine;
+use kernel_plan::units::Version;
 use kernel_plan::variant::{self, Offer};
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +60,14 @@ pub fn offer(provider: Provider) -> Offer {
     };
     let tvm_ffi = parts::versions(parts::TVM_FFI).iter().filter_map(|version| version.parse().ok()).collect();
     Offer { provider, torch: pins.torch_versions(), tvm_ffi, cuda: pins.cuda_versions() }
+}
+
+/// The torch releases that a managed Python can be made of, oldest first, each with the CUDA that it is built for on the
+/// package index.
+pub fn torch_builds() -> Vec<(Version, Version)> {
+    let mut builds: Vec<_> = pins::load().torch.iter().filter_map(pins::TorchPins::build).collect();
+    builds.sort();
+    builds
 }
 
 /// What a build needs.

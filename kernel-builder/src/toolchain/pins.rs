@@ -25,7 +25,7 @@ pub(super) struct Pins {
     pub(super) tvm_ffi: Vec<String>,
     cuda: Vec<CudaPins>,
     pub(super) common: CommonPins,
-    torch: Vec<TorchPins>,
+    pub(super) torch: Vec<TorchPins>,
 }
 
 #[derive(Deserialize)]
@@ -96,6 +96,14 @@ pub(super) struct TorchPins {
     #[serde(default)]
     pub(super) blank: Vec<String>,
     pub(super) cudart: Part,
+}
+
+impl TorchPins {
+    /// The release line, and the CUDA that its wheel is built for: that of the runtime library beside it.
+    pub(super) fn build(&self) -> Option<(Version, Version)> {
+        let (cuda, _) = self.cudart.version.rsplit_once('.')?;
+        Some((self.line.parse().ok()?, cuda.parse().ok()?))
+    }
 }
 
 /// About how much there is to fetch.

@@ -96,7 +96,7 @@ fn variants_says_why_a_row_is_out() {
     let rows = result["variants"].as_array().expect("a list");
     let selected: Vec<_> =
         rows.iter().filter(|row| row["selected"] == true).map(|row| &row["variant"]).collect();
-    assert_eq!(selected, [&"torch-stable-abi211-cpu-x86_64-linux"]);
+    assert_eq!(selected, [&"torch-stable-abi210-cpu-x86_64-linux"]);
     assert!(rows.iter().all(|row| row["why"].as_str().is_some_and(|why| !why.is_empty())), "{rows:?}");
 }
 
@@ -104,8 +104,8 @@ fn variants_says_why_a_row_is_out() {
 fn a_variant_that_does_not_fit_is_a_plan_error() {
     let sandbox = Sandbox::new();
     sandbox.project("fast-norm", "cpu");
-    let built = sandbox.run(&["build", "fast-norm", "--variant", "torch-stable-abi211-cu130-x86_64-linux"]);
-    built.refused(11, &["plan::unknown_variant", "torch-stable-abi211-cpu-x86_64-linux"]);
+    let built = sandbox.run(&["build", "fast-norm", "--variant", "torch-stable-abi210-cu130-x86_64-linux"]);
+    built.refused(11, &["plan::unknown_variant", "torch-stable-abi210-cpu-x86_64-linux"]);
     sandbox.run(&["build", "fast-norm", "--backend", "cuda"]).refused(11, &["plan::nothing_selected"]);
 }
 

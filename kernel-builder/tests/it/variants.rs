@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::sandbox::{Ended, Sandbox};
 
-const CPU: &str = "torch-stable-abi211-cpu-x86_64-linux";
+const CPU: &str = "torch-stable-abi210-cpu-x86_64-linux";
 
 /// The rows of the result.
 fn rows(ended: &Ended) -> Vec<Value> {
@@ -26,11 +26,11 @@ fn people_see_first_what_is_built() {
     );
     insta::assert_snapshot!(right, @r"
     Built here
-      torch-stable-abi211-cpu-x86_64-linux  with wheels
+      torch-stable-abi210-cpu-x86_64-linux  with wheels
 
     Right for the project, and not built here
-      torch-stable-abi211-cpu-aarch64-linux   it needs a machine with aarch64 and linux
-      torch-stable-abi211-cpu-aarch64-darwin  it needs a machine with aarch64 and darwin
+      torch-stable-abi210-cpu-aarch64-linux   it needs a machine with aarch64 and linux
+      torch-stable-abi210-cpu-aarch64-darwin  it needs a machine with aarch64 and darwin
     ");
 }
 
@@ -69,8 +69,12 @@ fn all_are_those_that_the_sources_can_serve() {
     // One of all may be named without --all; what no extent has is refused with the reason.
     let planned = |id: &str| sandbox.run(&["build", "fast-norm", "--plan", "--variant", id]);
     planned(full).refused(13, &["toolchain::offline"]);
-    let below = "torch210-cxx11-cpu-x86_64-linux";
-    planned(below).refused(11, &["plan::unknown_variant", "`torch.stable-abi` asks for", full]);
+    let text = sandbox.read("work/fast-norm/build.toml");
+    sandbox
+        .write("work/fast-norm/build.toml", &text.replace("stable-abi = \"2.10\"", "stable-abi = \"2.12\""));
+    let later = "torch212-cxx11-cpu-x86_64-linux";
+    planned(full).refused(11, &["plan::unknown_variant", "`torch.stable-abi` asks for torch 2.12", later]);
+    sandbox.write("work/fast-norm/build.toml", &text);
     let none = sandbox.run(&["build", "fast-norm", "--backend", "cuda"]);
     none.refused(11, &["plan::nothing_selected", "with --all there are more"]);
     let none = sandbox.run(&["build", "fast-norm", "--all", "--backend", "cuda"]);
@@ -97,7 +101,7 @@ fn the_full_abi_has_reasons_or_none() {
     // The template's sources do without, so the promise is all that is missing.
     sandbox.write("work/fast-norm/build.toml", &full);
     let listed = told(false).stdout;
-    assert!(listed.ends_with("would replace 21 builds by 5\n"), "{listed}");
+    assert!(listed.ends_with("would replace 23 builds by 5\n"), "{listed}");
     assert!(
         listed.contains("nothing in the sources for cpu and cuda needs torch's full ABI: `stable-abi ="),
         "{listed}"
@@ -108,7 +112,7 @@ fn the_full_abi_has_reasons_or_none() {
     sandbox.write(binding, &format!("#include <torch/all.h>\n{text}\nat::Tensor unused();\n"));
     let listed = told(false).stdout;
     assert!(
-        listed.contains("\ncpu and cuda need torch's full ABI, 21 builds for every torch in place of 5: \
+        listed.contains("\ncpu and cuda need torch's full ABI, 23 builds for every torch in place of 5: \
             fast-norm/torch-ext/torch_binding.cpp:1 includes torch/all.h; fast-norm/torch-ext/torch_binding.cpp:"),
         "{listed}"
     );
@@ -116,7 +120,7 @@ fn the_full_abi_has_reasons_or_none() {
     let reason = &result["full_abi"][1];
     assert_eq!(
         (&reason["backend"], &reason["builds"], &reason["stable"]),
-        (&Value::from("cuda"), &Value::from(15), &Value::from(4))
+        (&Value::from("cuda"), &Value::from(17), &Value::from(4))
     );
     assert_eq!(
         (&reason["reasons"][0]["name"], &reason["reasons"][0]["line"]),
@@ -152,7 +156,7 @@ fn a_selector_selects() {
         listed.iter().map(|row| row["variant"].as_str().expect("a text").to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(selected(&["--selector", "tvm-ffi and cpu and os:darwin"]), ["tvm-ffi01-cpu-aarch64-darwin"]);
-    assert_eq!(selected(&["fast-norm", "--selector", "id:*abi211-cpu-x86*"]), [CPU]);
+    assert_eq!(selected(&["fast-norm", "--selector", "id:*abi210-cpu-x86*"]), [CPU]);
     let slip = sandbox.run(&["variants", "--selector", "cuda:12.9 or noarch"]);
     assert!(
         slip.code == 0 && slip.stderr.contains("no variant for which `cuda:12.9` holds"),
@@ -194,13 +198,13 @@ fn a_client_takes_what_it_prefers() {
 fn what_cannot_be_built_here_says_what_is_missing() {
     let sandbox = Sandbox::new();
     sandbox.project("fast-norm", "cpu");
-    let elsewhere = "torch-stable-abi211-cpu-aarch64-linux";
+    let elsewhere = "torch-stable-abi210-cpu-aarch64-linux";
     let named = sandbox.run(&["build", "fast-norm", "--variant", elsewhere]);
     named.refused(11, &["plan::not_buildable", "a machine with aarch64", CPU]);
     let text = sandbox.read("work/fast-norm/build.toml");
-    sandbox
-        .write("work/fast-norm/build.toml", &text.replace("stable-abi = \"2.11\"", "stable-abi = \"2.12\""));
-    assert_ne!(text, sandbox.read("work/fast-norm/build.toml"));
+    let metal = text.replace("backends = [\"cpu\"]", "backends = [\"metal\"]");
+    let metal = metal.replace("backend = \"cpu\"", "backend = \"metal\"");
+    sandbox.write("work/fast-norm/build.toml", &metal);
     let built = sandbox.run(&["build", "fast-norm"]);
-    built.refused(11, &["variant::not_buildable", "no toolchain for torch 2.12 (wheels: 2.11)"]);
+    built.refused(11, &["variant::not_buildable", "it needs a machine with aarch64 and darwin"]);
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::super::channel::{self, Ended, Message};
 use super::super::evidence::{CheckResult, Outcome};
-use super::super::{Loaded, Subject, VerifyError, gpu_present};
+use super::super::{Loaded, OTHER_TORCH, Subject, VerifyError, gpu_present, suits};
 use crate::base::process::{Ending, Limits};
 use crate::base::{env, files};
 
@@ -21,6 +21,13 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         let summary = "no Python with torch here: the package was not imported".to_owned();
         return Ok(result(Outcome::Skipped, summary, json!({})));
     };
+    if !suits(&subject.artifact.variant, &python.torch) {
+        let summary = format!(
+            "the judge has torch {}, which this build is not for; `kernelwright build --prove` judges with its own",
+            python.torch
+        );
+        return Ok(vec![CheckResult::new("load", OTHER_TORCH, Outcome::Skipped, summary, json!({}))]);
+    }
     let folder = files::scratch()?;
     let harness = channel::unpack(folder.path())?;
     let job = json!({

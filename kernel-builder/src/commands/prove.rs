@@ -1,0 +1,342 @@
+//! Tries out what was built: every variant in a process of its own with a torch that it is for, then all in one folder.
+//!
+//! Owns: which torch a variant is tried with; that the client takes what the preference predicts.
+//! Never: publishes anything; what was tried lies in a temporary folder.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Mutex;
+
+use kernel_plan::units::{BackendId, Version};
+use kernel_plan::variant::preference::{self, Environment};
+use kernel_plan::variant::{Abi, Framework, Noarch, Toolkit, Variant};
+use serde::Serialize;
+
+use crate::base::report::Event;
+use crate::base::session::Session;
+use crate::base::{files, interrupt};
+use crate::compile::artifact::Artifact;
+use crate::exit::{self, Failure};
+use crate::package::{Provenance, is_shipped, metadata};
+use crate::toolchain::python::{self, Torch};
+use crate::toolchain::{self, Extras, PythonRuntime};
+
+use super::load::{self, LoadError, Loaded};
+use super::project::Project;
+use super::{variants, verify};
+
+/// How many processes import torch at once, at most: each takes half a gigabyte.
+const AT_ONCE: usize = 4;
+
+/// What is asked of every variant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// The stock client loads it.
+    Loaded,
+    /// It is loaded, and those for cpu are verified.
+    Verified,
+}
+
+/// What came of trying a folder of variants.
+#[derive(Debug, Default, Serialize)]
+pub struct Proof {
+    /// Every variant, in the order in which they were built.
+    pub variants: Vec<Tried>,
+    /// What the client took of all of them, by torch and backend.
+    pub together: Vec<Taken>,
+}
+
+/// What came of trying one variant.
+#[derive(Debug, Default, Serialize)]
+pub struct Tried {
+    /// The variant.
+    pub variant: String,
+    /// `torch.__version__` of the process that loaded it.
+    pub loaded_with: Option<String>,
+    /// Why it was not loaded here.
+    pub not_loaded: Option<String>,
+    /// How many checks ended how, where it was verified.
+    pub verified: Option<String>,
+}
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.loaded_with, &self.not_loaded) {
+            (Some(torch), _) => write!(f, "loaded with torch {torch}")?,
+            (None, reason) => {
+                write!(f, "not loaded here: {}", reason.as_deref().unwrap_or("no reason given"))?
+            }
+        }
+        self.verified.iter().try_for_each(|verified| write!(f, "  verified: {verified}"))
+    }
+}
+
+/// What the client took.
+#[derive(Debug, Serialize)]
+pub struct Taken {
+    /// `torch.__version__`.
+    pub torch: String,
+    /// The backend that was asked for.
+    pub backend: String,
+    /// The variant; absent where none fits.
+    pub variant: Option<String>,
+}
+
+/// Tries every variant.
+///
+/// # Errors
+/// A variant that fits a torch here and is not loaded by it, is not taken where it should be, or is refused by the
+/// judge. All of it is told.
+pub fn prove(
+    project: &Project,
+    artifacts: &[Artifact],
+    depth: Depth,
+    session: &Session,
+) -> Result<Proof, Failure> {
+    let folder = files::scratch()?;
+    let trial = Trial { project, artifacts, provenance: project.provenance(), folder: folder.path() };
+    let plans: Vec<Result<Version, String>> = artifacts.iter().map(torch_for).collect();
+    let pythons = pythons(project, &plans, session)?;
+    let mut proof = Proof::default();
+    let mut failure = Failure::told(exit::SUCCESS);
+    for (artifact, result) in artifacts.iter().zip(alone(&trial, &plans, &pythons, session)?) {
+        let mut tried = Tried { variant: artifact.variant.clone(), ..Tried::default() };
+        match result {
+            Ok(torch) => tried.loaded_with = Some(torch),
+            Err(Untried::Elsewhere(reason)) => tried.not_loaded = Some(reason),
+            Err(Untried::Failed(failed)) => failure.join(failed),
+        }
+        proof.variants.push(tried);
+    }
+    for python in pythons.values().flatten() {
+        match together(&trial, python) {
+            Ok(taken) => proof.together.extend(taken),
+            Err(failed) => failure.join(failed),
+        }
+    }
+    if depth == Depth::Verified {
+        for ((artifact, tried), plan) in artifacts.iter().zip(&mut proof.variants).zip(&plans) {
+            let python = plan.as_ref().ok().and_then(|line| pythons.get(line)?.as_ref().ok());
+            let Some(python) = python.filter(|_| tried.loaded_with.is_some() && artifact.backend == "cpu")
+            else {
+                continue;
+            };
+            let judged =
+                verify::verify(project, vec![artifact.clone()], &verify::How::strict(), python, session)?;
+            tried.verified = judged.first().map(|judged| verify::line(judged.verdict.evidence()));
+            if let Err(refused) = verify::accept(judged, project) {
+                failure.join(refused);
+            }
+        }
+    }
+    if failure.exit == exit::SUCCESS { Ok(proof) } else { Err(failure) }
+}
+
+/// What is tried, and where.
+struct Trial<'a> {
+    project: &'a Project,
+    artifacts: &'a [Artifact],
+    provenance: Provenance,
+    folder: &'a Path,
+}
+
+/// The oldest torch of the package index that a variant is for and whose CUDA the client takes it for; or why none is.
+fn torch_for(artifact: &Artifact) -> Result<Version, String> {
+    let variant: Variant = artifact.variant.parse().map_err(|_| "its name says nothing".to_owned())?;
+    let lines = toolchain::torch_builds();
+    let mut fitting: Vec<(Version, Version)> = match variant.compiled().map(|compiled| compiled.framework) {
+        Some(Framework::Torch(torch)) => {
+            let right = |line: &Version| match torch.abi {
+                Abi::Stable => *line >= torch.version,
+                Abi::Full(_) => *line == torch.version,
+            };
+            lines.into_iter().filter(|(line, _)| right(line)).collect()
+        }
+        Some(Framework::TvmFfi(_)) | None => lines,
+    };
+    let on_index = fitting.clone();
+    match (variant, variant.toolkit()) {
+        (_, Some(Toolkit::Cuda(own))) => {
+            fitting.retain(|(_, cuda)| cuda.major == own.major && cuda.minor >= own.minor)
+        }
+        (_, Some(Toolkit::Cpu)) | (Variant::Noarch(Noarch::For(BackendId::Cpu | BackendId::Cuda)), _) => {}
+        _ => return Err(format!("the package index has no torch for {}", artifact.backend)),
+    }
+    let toolkit = variant.toolkit().map_or_else(|| artifact.backend.clone(), |toolkit| toolkit.to_string());
+    fitting.first().map(|(line, _)| *line).ok_or_else(|| match on_index.as_slice() {
+        [] => "the package index has no such torch that this version knows".to_owned(),
+        [(line, cuda)] => {
+            format!("torch {line} of the package index is built for CUDA {cuda}, which takes no {toolkit}")
+        }
+        _ => format!(
+            "no torch of the package index from {} on is built for what takes {toolkit}",
+            on_index[0].0
+        ),
+    })
+}
+
+/// The Pythons that the plans ask for, or why one cannot be had.
+type Pythons = BTreeMap<Version, Result<PythonRuntime, String>>;
+
+fn pythons(
+    project: &Project,
+    plans: &[Result<Version, String>],
+    session: &Session,
+) -> Result<Pythons, Failure> {
+    let mut pythons = Pythons::new();
+    let extras = Extras { client: true, tvm_ffi: project.build.tvm_ffi().is_some() };
+    for line in plans.iter().flatten() {
+        if pythons.contains_key(line) {
+            continue;
+        }
+        let text = line.to_string();
+        let python = python::runtime(session, Torch::Exactly(&text), extras);
+        interrupt::check()?;
+        pythons.insert(*line, python.map_err(|error| format!("torch {line} cannot be had here: {error}")));
+    }
+    Ok(pythons)
+}
+
+/// Why a variant was not loaded.
+enum Untried {
+    /// It is for what is not here.
+    Elsewhere(String),
+    /// It should have been.
+    Failed(Failure),
+}
+
+/// Loads every variant from a folder where it is alone; a clean process each, some at once.
+fn alone(
+    trial: &Trial<'_>,
+    plans: &[Result<Version, String>],
+    pythons: &Pythons,
+    session: &Session,
+) -> Result<Vec<Result<String, Untried>>, Failure> {
+    let Trial { artifacts, folder, .. } = trial;
+    for artifact in *artifacts {
+        lay_out(trial, artifact, &folder.join("alone").join(&artifact.variant))?;
+    }
+    let one = |place: usize| -> Result<String, Untried> {
+        let elsewhere = |reason: &String| Untried::Elsewhere(reason.clone());
+        let line = plans[place].as_ref().map_err(elsewhere)?;
+        let python = pythons[line].as_ref().map_err(elsewhere)?;
+        let artifact = &artifacts[place];
+        let dir = folder.join("alone").join(&artifact.variant);
+        let loaded = load::ask(&dir, python).map_err(Untried::Failed)?;
+        let loaded = loaded.into_iter().find(|loaded| loaded.backend == artifact.backend);
+        judge(&artifact.variant, loaded, &dir, python)
+    };
+    let next = Mutex::new(0..artifacts.len());
+    let results = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..session.jobs.clamp(1, AT_ONCE).min(artifacts.len()) {
+            scope.spawn(|| {
+                while let Some(place) = next.lock().ok().and_then(|mut next| next.next()) {
+                    let result = one(place);
+                    if let Ok(torch) = &result {
+                        session.report.emit(&Event::Done {
+                            action: "loaded",
+                            subject: &artifacts[place].variant,
+                            detail: &format!("with torch {torch}"),
+                            seconds: 0.0,
+                            cached: false,
+                        });
+                    }
+                    if let Ok(mut results) = results.lock() {
+                        results.insert(place, result);
+                    }
+                }
+            });
+        }
+    });
+    interrupt::check()?;
+    Ok(results.into_inner().unwrap_or_default().into_values().collect())
+}
+
+/// What the client did with the only variant of a folder.
+fn judge(
+    variant: &str,
+    loaded: Option<Loaded>,
+    dir: &Path,
+    python: &PythonRuntime,
+) -> Result<String, Untried> {
+    let Some(loaded) = loaded else {
+        return Err(Untried::Elsewhere("the client knows no such backend".to_owned()));
+    };
+    let reason = match (loaded.variant, loaded.reason) {
+        (Some(taken), _) if taken == variant => return Ok(python.torch.clone()),
+        (_, reason) => reason.unwrap_or_else(|| "the client loaded another one".to_owned()),
+    };
+    // The managed torch has stand-ins for its GPU libraries, with the names of the stable interface only.
+    let stands_in = python.site.is_some() && loaded.backend == "cuda" && reason.contains("undefined symbol");
+    if loaded.skipped || stands_in {
+        return Err(Untried::Elsewhere(reason));
+    }
+    let error = LoadError::Client {
+        dir: dir.to_owned(),
+        backend: loaded.backend,
+        reason: format!("{variant}: {reason}"),
+    };
+    Err(Untried::Failed(error.into()))
+}
+
+/// Loads from a folder with all variants: the client must take the one that is predicted.
+fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Failure> {
+    let Trial { project, artifacts, folder, .. } = trial;
+    let dir = folder.join("together");
+    if !files::is_dir(&dir) {
+        artifacts.iter().try_for_each(|artifact| lay_out(trial, artifact, &dir))?;
+    }
+    let offered: Vec<Variant> =
+        artifacts.iter().filter_map(|artifact| artifact.variant.parse().ok()).collect();
+    let own = environment(python, project);
+    let mut all = Vec::new();
+    for loaded in load::ask(&dir, python)? {
+        let toolkit = if loaded.backend == "cpu" { Toolkit::Cpu } else { own.toolkit };
+        let fits = toolkit.id().as_str() == loaded.backend;
+        let ranking = preference::rank(&offered, &Environment { toolkit, ..own });
+        let predicted = ranking.accepted.first().filter(|_| fits).map(ToString::to_string);
+        let stands_in = python.site.is_some()
+            && loaded.reason.as_ref().is_some_and(|reason| reason.contains("undefined symbol"));
+        if loaded.variant != predicted && !stands_in {
+            let (torch, backend) = (python.torch.clone(), loaded.backend);
+            let reason = loaded.reason.unwrap_or_default();
+            return Err(
+                LoadError::Preference { torch, backend, taken: loaded.variant, predicted, reason }.into()
+            );
+        }
+        all.push(Taken { torch: python.torch.clone(), backend: loaded.backend, variant: loaded.variant });
+    }
+    Ok(all)
+}
+
+/// What the client sees in a Python of this machine.
+fn environment(python: &PythonRuntime, project: &Project) -> Environment {
+    let (release, build) = python.torch.split_once('+').unwrap_or((&python.torch, ""));
+    let torch = release.rsplit_once('.').and_then(|(line, _)| line.parse().ok());
+    let cuda =
+        build.strip_prefix("cu").and_then(|digits| digits.split_at_checked(digits.len().checked_sub(1)?));
+    let cuda = cuda.and_then(|(major, minor)| format!("{major}.{minor}").parse().ok());
+    let provision = variants::provision(toolchain::Provider::Wheels);
+    Environment {
+        torch,
+        tvm_ffi: project.build.tvm_ffi().map(|_| Version::new(0, 1)),
+        toolkit: cuda.map_or(Toolkit::Cpu, Toolkit::Cuda),
+        cpu: provision.cpu,
+        os: provision.os,
+        macos: None,
+        free_threaded: false,
+    }
+}
+
+/// Puts a variant below `dir` as a publication has it.
+fn lay_out(trial: &Trial<'_>, artifact: &Artifact, dir: &Path) -> Result<(), Failure> {
+    let folder = dir.join("build").join(&artifact.variant);
+    for name in files::walk(&artifact.dir, is_shipped)? {
+        files::copy(&artifact.dir.join(&name), &folder.join(&name))?;
+    }
+    let shipped = metadata::digests(&folder)?;
+    let text = metadata::render(&trial.project.build, artifact, &trial.provenance, &shipped);
+    Ok(files::write(&folder.join("metadata.json"), text)?)
+}
