@@ -4,20 +4,27 @@
 //! Never: runs a command, looks whether a file exists.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::kit::{FrameworkKit, PortableKit, Toolchain};
-use crate::plan::{CommandLine, Unit, VariantPlan, placeholder_name};
-use crate::spec::BuildSpec;
+use crate::kit::{DeviceKit, FrameworkKit, PortableKit, Toolchain};
+use crate::plan::{CommandLine, Step, Unit, VariantPlan, placeholder_name};
 use crate::spec::build::Kernel;
+use crate::spec::{BuildSpec, Spanned};
 use crate::units::{BackendId, RelPath, Version};
-use crate::variant::{Abi, Toolkit, Torch, Variant, compiled_with};
+use crate::variant::{Abi, Os, Toolkit, Torch, Variant, compiled_with};
 
 mod cpu;
 mod cuda;
+mod darwin;
+mod metal;
+mod rocm;
+mod xpu;
 
 pub use cpu::Cpu;
 pub use cuda::Cuda;
+pub use metal::Metal;
+pub use rocm::Rocm;
+pub use xpu::Xpu;
 
 /// One backend. Adding one is one file here and one line in [`BACKENDS`].
 pub trait Backend: Sync + std::fmt::Debug {
@@ -38,16 +45,85 @@ pub trait Backend: Sync + std::fmt::Debug {
 
     /// Capabilities that a kernel section is compiled for, as written in build.toml; empty where there are none.
     fn capabilities(&self, kernel: &Kernel, toolkit: Toolkit) -> Vec<String>;
+
+    /// Endings of the sources that it compiles beside C and C++, e.g. `cu`.
+    fn endings(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// What the object of a source ends in, which is `o` for what is linked.
+    fn object(&self, _path: &RelPath) -> &'static str {
+        "o"
+    }
+
+    /// The command that compiles one source of the binding.
+    fn bind(&self, source: &Source<'_>, flags: Vec<String>) -> CommandLine {
+        host_command(source, flags)
+    }
+
+    /// Folders of the toolkit that every source may include from.
+    fn include<'k>(&self, kit: &'k Toolchain) -> &'k [PathBuf] {
+        kit.device.as_ref().map(DeviceKit::include).unwrap_or_default()
+    }
+
+    /// What is compiled in the place of a source: a file that [`Backend::prepare`] writes. `None`: the source itself.
+    fn translated(&self, _path: &RelPath, _kit: &Toolchain) -> Option<Translated> {
+        None
+    }
+
+    /// The command that writes what [`Backend::translated`] names. `sources` are those that have to be translated, at
+    /// least one; `include` the project's folders that they include from.
+    fn prepare(&self, _sources: &[&RelPath], _include: &[RelPath], _kit: &Toolchain) -> Option<CommandLine> {
+        None
+    }
+
+    /// Flags that the binding and every kernel see where one of `sources` is device code that is embedded.
+    fn embedding(&self, _sources: &[&RelPath]) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What is made of those units that are not linked themselves; the last step makes an object that is. `stem` is the
+    /// beginning of the paths.
+    fn before_link(&self, _units: &[Unit], _stem: &str, _kit: &Toolchain) -> Vec<Step> {
+        Vec::new()
+    }
+
+    /// The link.
+    fn link(&self, link: &Link<'_>) -> CommandLine;
 }
 
 /// Every backend that can be built, in the order in which build.toml's documentation lists them.
-pub const BACKENDS: &[&dyn Backend] = &[&Cpu, &Cuda];
+pub const BACKENDS: &[&dyn Backend] = &[&Cpu, &Cuda, &Metal, &Rocm, &Xpu];
+
+/// A source that another one is translated to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Translated {
+    /// The folder that holds a copy of the project, relative to the project.
+    pub root: String,
+    /// The file that is compiled, relative to the project.
+    pub file: String,
+}
+
+/// What a library is linked of.
+#[derive(Debug, Clone, Copy)]
+pub struct Link<'a> {
+    /// The objects, relative to the project.
+    pub objects: &'a [String],
+    /// The library to be made, relative to the project.
+    pub output: &'a str,
+    /// The compilers and libraries.
+    pub kit: &'a Toolchain,
+    /// Where the library is loaded.
+    pub os: Os,
+}
 
 /// One source with all that decides its command.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
-    /// The file, below the project's folder.
+    /// The file of build.toml, below the project's folder.
     pub path: &'a RelPath,
+    /// The file that is compiled, relative to the project: the same one, or what it was translated to.
+    pub file: &'a str,
     /// The kernel section that it belongs to; absent for a source of the binding.
     pub kernel: Option<&'a Kernel>,
     /// Flags that every C++ command of the variant shares: macros, include folders.
@@ -62,6 +138,8 @@ pub struct Source<'a> {
     pub kit: &'a Toolchain,
     /// The toolkit of the variant.
     pub toolkit: Toolkit,
+    /// Where the object runs.
+    pub os: Os,
 }
 
 /// The unique name of an extension module and who needs to know it.
@@ -80,15 +158,37 @@ pub struct Naming<'a> {
 pub(crate) const HOST_FLAGS: &[&str] =
     &["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-fno-gnu-unique"];
 
+/// The same without what Clang does not know; its symbols are never unique.
+pub(crate) const CLANG_FLAGS: &[&str] = &["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"];
+
 /// The host compiler's command for a C++ source, of the binding or of a kernel.
 pub(crate) fn host_command(source: &Source<'_>, extra: impl IntoIterator<Item = String>) -> CommandLine {
-    CommandLine::new(&source.kit.cxx.program)
+    let cxx = &source.kit.cxx;
+    let flags = if cxx.is_clang() { CLANG_FLAGS } else { HOST_FLAGS };
+    clang_command(&cxx.program, source, flags, extra)
+}
+
+/// The command of a compiler that takes Clang's arguments, or GCC's: they are the same here.
+fn clang_command(
+    program: &Path,
+    source: &Source<'_>,
+    flags: &[&str],
+    extra: impl IntoIterator<Item = String>,
+) -> CommandLine {
+    let macos = (source.os == Os::Darwin).then(|| darwin::oldest_flag(source.toolkit));
+    CommandLine::new(program)
         .arg(format!("-std={}", source.standard))
         .args(["-O3"])
-        .args(HOST_FLAGS.iter().copied())
+        .args(flags.iter().copied())
+        .args(macos)
         .args(source.common.iter().cloned())
         .args(extra)
-        .args(["-MD", "-MF", source.depfile, "-c", source.path.as_str(), "-o", source.object])
+        .args(["-MD", "-MF", source.depfile, "-c", source.file, "-o", source.object])
+}
+
+/// Flags of a list in build.toml.
+fn values(flags: &[Spanned<String>]) -> impl Iterator<Item = String> {
+    flags.iter().map(|flag| flag.value.clone())
 }
 
 /// Plans one variant: every unit and the link, in the order of build.toml. `None`: nothing here compiles it.
@@ -103,34 +203,55 @@ pub fn plan(
     python: Vec<RelPath>,
 ) -> Option<VariantPlan> {
     let extension = naming.extension;
-    let (release, toolkit) = (variant.torch()?, variant.toolkit()?);
+    let (release, toolkit, os) = (variant.torch()?, variant.toolkit()?, variant.compiled()?.os);
     let backend = backend_of(toolkit)?;
     let id = variant.id();
-    let place = |source: &RelPath, ending: &str| {
-        format!(".kernelwright/objects/{id}/{}.{ending}", source.as_str().replace('/', "__"))
-    };
+    let folder = format!(".kernelwright/objects/{id}");
+    let place =
+        |source: &RelPath, ending: &str| format!("{folder}/{}.{ending}", source.as_str().replace('/', "__"));
     let torch = spec.torch();
     let kernels: Vec<&Kernel> =
         spec.kernels_of(backend.id()).filter(|kernel| compiled_with(kernel, toolkit)).collect();
     let standard = if release.version >= Version::new(2, 12) { "c++20" } else { "c++17" };
-    let common = common_flags(spec, release, backend, kit);
+    let binding = torch.iter().flat_map(|torch| torch.src.iter()).map(|path| (&path.value, None));
+    let kernel_sources =
+        kernels.iter().flat_map(|kernel| kernel.src.iter().map(move |path| (&path.value, Some(*kernel))));
+    let mut sources: Vec<(&RelPath, Option<&Kernel>)> = binding.chain(kernel_sources).collect();
+    let own = |path: &RelPath| path.extension().is_some_and(|ending| backend.endings().contains(&ending));
+    let host = |path: &RelPath| path.extension().is_some_and(|ending| HOST_ENDINGS.contains(&ending));
+    sources.retain(|(path, _)| host(path) || own(path));
+    let paths: Vec<&RelPath> = sources.iter().map(|(path, _)| *path).collect();
+    let mut common = common_flags(release, backend, kit);
+    common.extend(backend.embedding(&paths));
+    let torch_include = torch.map(|torch| torch.include.as_slice()).unwrap_or_default();
+    let include_of = |kernel: Option<&'_ Kernel>| -> Vec<RelPath> {
+        let own = kernel.map(|kernel| kernel.include.clone()).unwrap_or_default();
+        torch_include.iter().chain(&own).map(|folder| folder.value.clone()).collect()
+    };
     let mut units = Vec::new();
-    let binding = torch.iter().flat_map(|torch| torch.src.iter()).map(|path| (path, None));
-    let sources = kernels.iter().flat_map(|kernel| kernel.src.iter().map(move |path| (path, Some(*kernel))));
-    for (path, kernel) in binding.chain(sources) {
-        if !is_source(path) {
-            continue;
-        }
-        let includes = kernel.map(|kernel| kernel.include.as_slice()).unwrap_or_default();
+    let (mut translated, mut translated_include) = (Vec::new(), Vec::new());
+    for (path, kernel) in sources {
+        let translation = backend.translated(path, kit);
+        let include = include_of(kernel);
         let mut flags = common.clone();
         let named = naming.users.contains(path);
         if named {
             flags.push(format!("-DTORCH_EXTENSION_NAME={}", placeholder_name(extension)));
         }
-        flags.extend(includes.iter().map(|folder| format!("-I{}", folder.as_str())));
-        let (object, depfile) = (place(path, "o"), place(path, "d"));
+        match &translation {
+            Some(copy) => {
+                flags.extend(include.iter().map(|folder| format!("-I{}/{}", copy.root, folder.as_str())))
+            }
+            None => flags.extend(include.iter().map(|folder| format!("-I{}", folder.as_str()))),
+        }
+        if translation.is_some() {
+            translated.push(path);
+            translated_include.extend(include);
+        }
+        let (object, depfile) = (place(path, backend.object(path)), place(path, "d"));
         let source = Source {
             path,
+            file: translation.as_ref().map_or(path.as_str(), |copy| copy.file.as_str()),
             kernel,
             common: &flags,
             standard,
@@ -138,25 +259,33 @@ pub fn plan(
             depfile: &depfile,
             kit,
             toolkit,
+            os,
         };
-        let command = match kernel {
-            Some(_) => backend.compile(&source),
-            None => {
-                let extra =
-                    torch.iter().flat_map(|torch| torch.cxx_flags.iter().map(|flag| flag.value.clone()));
-                host_command(&source, extra)
-            }
+        let command = if kernel.is_some() || own(path) {
+            backend.compile(&source)
+        } else {
+            backend.bind(&source, torch.iter().flat_map(|torch| values(&torch.cxx_flags)).collect())
         };
         let named = named.then(|| place(path, "named.o"));
         units.push(Unit { name: path.as_str().to_owned(), command, object, depfile, named });
     }
+    translated_include.sort();
+    translated_include.dedup();
+    let prepare = backend.prepare(&translated, &translated_include, kit).into_iter().collect();
     let mut capabilities: Vec<String> =
         kernels.iter().flat_map(|kernel| backend.capabilities(kernel, toolkit)).collect();
     capabilities.sort();
     capabilities.dedup();
     let library = format!("{extension}.abi3.so");
-    let objects: Vec<String> = units.iter().map(|unit| unit.linked().to_owned()).collect();
-    let link = link_command(&objects, backend, kit, &format!(".kernelwright/objects/{id}/{library}"));
+    let before_link = backend.before_link(&units, &format!("{folder}/device"), kit);
+    let made = before_link.last().map(|step| step.output.clone());
+    let objects: Vec<String> = units
+        .iter()
+        .map(|unit| unit.linked().to_owned())
+        .filter(|object| object.ends_with(".o"))
+        .chain(made)
+        .collect();
+    let link = backend.link(&Link { objects: &objects, output: &format!("{folder}/{library}"), kit, os });
     Some(VariantPlan {
         variant: *variant,
         backend: backend.id(),
@@ -164,7 +293,9 @@ pub fn plan(
         module: spec.general.name.module(),
         extension: extension.to_owned(),
         library,
+        prepare,
         units,
+        before_link,
         link: Some(link),
         python,
         capabilities,
@@ -176,12 +307,11 @@ pub(crate) fn backend_of(toolkit: Toolkit) -> Option<&'static dyn Backend> {
     BACKENDS.iter().copied().find(|backend| backend.id() == toolkit.id())
 }
 
-/// Whether a file in `src` is compiled; headers are listed there so that they travel with the project.
-fn is_source(path: &RelPath) -> bool {
-    matches!(path.extension(), Some("cpp" | "cc" | "cxx" | "c" | "cu"))
-}
+/// Endings of the sources that every backend compiles; headers are listed in `src` so that they travel with the
+/// project.
+const HOST_ENDINGS: &[&str] = &["cpp", "cc", "cxx", "c"];
 
-fn common_flags(spec: &BuildSpec, torch: Torch, backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
+fn common_flags(torch: Torch, backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
     let mut flags = vec!["-DNDEBUG".to_owned(), "-DPy_LIMITED_API=0x03090000".to_owned()];
     flags.extend(backend.macros().iter().map(|name| format!("-D{name}")));
     if torch.abi == Abi::Stable {
@@ -189,16 +319,21 @@ fn common_flags(spec: &BuildSpec, torch: Torch, backend: &dyn Backend, kit: &Too
         // torch/csrc/stable/version.h: one byte each for major and minor at the top of 64 bits.
         flags.push(format!("-DTORCH_TARGET_VERSION=0x{major:02x}{minor:02x}000000000000"));
     }
-    let folders = spec.torch().map(|torch| torch.include.as_slice()).unwrap_or_default();
-    flags.extend(folders.iter().map(|folder| format!("-I{}", folder.as_str())));
-    for folder in [&kit.extension_include].into_iter().chain(kit.framework.include()) {
-        flags.extend(["-isystem".to_owned(), folder.display().to_string()]);
-    }
-    let cuda = kit.cuda.iter().filter(|_| backend.id() == BackendId::Cuda);
-    for folder in cuda.flat_map(|cuda| &cuda.include) {
+    let framework = [&kit.extension_include].into_iter().chain(kit.framework.include());
+    for folder in framework.chain(backend.include(kit)) {
         flags.extend(["-isystem".to_owned(), folder.display().to_string()]);
     }
     flags
+}
+
+/// The framework's libraries as a linker is told of them: the folder, then their names.
+fn framework_libraries(backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
+    let names = match kit.framework {
+        FrameworkKit::Torch(_) => backend.torch_libraries(),
+        FrameworkKit::TvmFfi(_) => &["-ltvm_ffi"],
+    };
+    let names = names.iter().map(|name| (*name).to_owned());
+    std::iter::once(format!("-L{}", kit.framework.stubs().display())).chain(names).collect()
 }
 
 /// Links the objects; the framework's libraries are named through empty stand-ins that carry nothing but their names.
@@ -206,18 +341,15 @@ fn common_flags(spec: &BuildSpec, torch: Torch, backend: &dyn Backend, kit: &Too
 /// With a portable kit the C and C++ libraries are named by full path as well. Their order is the recipe: what the old
 /// C++ library has is found there first and stays shared, exceptions and locales included; the static one behind it
 /// gives the rest, hidden.
-pub fn link_command(objects: &[String], backend: &dyn Backend, kit: &Toolchain, output: &str) -> CommandLine {
-    let framework = match kit.framework {
-        FrameworkKit::Torch(_) => backend.torch_libraries(),
-        FrameworkKit::TvmFfi(_) => &["-ltvm_ffi"],
-    };
+pub(crate) fn link_command(backend: &dyn Backend, link: &Link<'_>) -> CommandLine {
+    let kit = link.kit;
     let (before, after) = kit.portable.as_ref().map(system_libraries).unwrap_or_default();
     CommandLine::new(&kit.cxx.program)
-        .args(["-shared", "-o", output])
+        .args(["-shared", "-o", link.output])
         .args(before)
-        .args(objects.iter().cloned())
-        .args(["-Wl,--no-as-needed".to_owned(), format!("-L{}", kit.framework.stubs().display())])
-        .args(framework.iter().copied())
+        .args(link.objects.iter().cloned())
+        .arg("-Wl,--no-as-needed")
+        .args(framework_libraries(backend, kit))
         .args(backend.toolkit_libraries(kit))
         .arg("-Wl,--as-needed")
         .args(after)
@@ -269,6 +401,6 @@ mod tests {
     #[test]
     fn the_slice_has_every_file() {
         let names: Vec<&str> = BACKENDS.iter().map(|backend| backend.id().as_str()).collect();
-        assert_eq!(names, ["cpu", "cuda"]);
+        assert_eq!(names, ["cpu", "cuda", "metal", "rocm", "xpu"]);
     }
 }

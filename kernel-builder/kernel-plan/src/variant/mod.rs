@@ -17,7 +17,7 @@ pub mod selector;
 mod toolkit;
 
 pub use matrix::{Matrix, Row};
-pub use provision::{Missing, Offer, Provision};
+pub use provision::{Missing, Offer, Provision, Tool};
 pub use refusal::Refusal;
 pub(crate) use select::compiled_with;
 pub use select::{Chosen, Decision, Explained, explain, reasons, select};

@@ -27,7 +27,15 @@ fn toolchain(portable: Option<PortableKit>) -> Toolchain {
         id: "c2".to_owned(),
     });
     let libraries = Vec::new();
-    Toolchain { cxx, cuda: Some(cuda), framework, libraries, extension_include: "/registration".into(), portable }
+    Toolchain {
+        cxx,
+        cuda: Some(cuda),
+        device: None,
+        framework,
+        libraries,
+        extension_include: "/registration".into(),
+        portable,
+    }
 }
 
 fn portable() -> PortableKit {

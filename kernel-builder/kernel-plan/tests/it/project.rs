@@ -110,7 +110,7 @@ pub(crate) fn provision() -> Provision {
         torch: torch.clone(),
         cuda: cuda.clone(),
     });
-    Provision { cpu: Cpu::X86_64, os: Os::Linux, offers: offers.to_vec() }
+    Provision { cpu: Cpu::X86_64, os: Os::Linux, offers: offers.to_vec(), tools: Vec::new() }
 }
 
 /// The lines after `# --- NAME ---`, up to the next such line.
