@@ -21,6 +21,18 @@ def backend_of(variant: str) -> str | None:
     return None
 
 
+def nothing_fits(folder: Path, backend: str) -> str | None:
+    """Why the client takes none of the folder's variants; nothing when it takes one, or does not say."""
+    try:
+        from kernels.variants import get_variants_local, resolve_variants
+
+        taken, decisions = resolve_variants(get_variants_local(folder / "build"), backend)
+        reasons = [decision.reason for decision in decisions if backend_of(decision.variant.variant_str) == backend]
+        return None if taken else "; ".join(sorted(set(reasons))) or "no variant"
+    except Exception:
+        return None
+
+
 def main(folder: Path) -> None:
     managed = os.environ.get("KERNELWRIGHT_SITE")
     if managed:
@@ -45,7 +57,9 @@ def main(folder: Path) -> None:
                 result["variant"] = next(part.name for part in place.parents if part.name in variants)
                 result["names"] = sorted(getattr(kernel, "__all__", None) or [n for n in dir(kernel) if n[0] != "_"])
             except Exception as error:
-                result["reason"] = f"{type(error).__name__}: {error}"
+                unfit = nothing_fits(folder, backend)
+                words = f"this torch ({torch.__version__}) takes none of them: {unfit}"
+                result |= {"skipped": True, "reason": words} if unfit else {"reason": f"{type(error).__name__}: {error}"}
         print(json.dumps(result), flush=True)
 
 

@@ -91,7 +91,7 @@ impl DeviceKit {
         match self {
             Self::Rocm(rocm) => &rocm.include,
             Self::Xpu(xpu) => &xpu.include,
-            Self::Metal(_) => &[],
+            Self::Metal(metal) => &metal.include,
         }
     }
 }
@@ -155,8 +155,10 @@ pub struct MetalKit {
     pub version: String,
     /// The program that finds the others, absolute.
     pub xcrun: PathBuf,
-    /// The folder of the SDK.
-    pub sdk: PathBuf,
+    /// Folders to search for headers: the one of our `kernelwright_metallib.h`.
+    pub include: Vec<PathBuf>,
+    /// Our assembler source that puts the shaders into an object.
+    pub embedder: PathBuf,
     /// Identity of the tools, hexadecimal.
     pub id: String,
 }

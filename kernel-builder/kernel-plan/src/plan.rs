@@ -121,11 +121,11 @@ pub struct VariantPlan {
     pub backend: BackendId,
     /// The variant's name.
     pub id: String,
-    /// The Python package's name.
-    pub module: String,
+    /// The folder that becomes the Python package, below the project's folder: `torch-ext/rms_norm`.
+    pub package: String,
     /// The unique name of the extension module, `_<module>_<backend>_<digest>`.
     pub extension: String,
-    /// File name of the shared library.
+    /// File name of the shared library; empty for a variant of Python only.
     pub library: String,
     /// What is run before any unit is looked at, in order: it writes the sources that some units compile, below
     /// `.kernelwright`. The same command in several variants is run once.

@@ -18,6 +18,12 @@ pub const PYTHON: &str = "KERNELWRIGHT_PYTHON";
 pub const CXX: &str = "CXX";
 /// The CUDA toolkit of the system provider, as everywhere.
 pub const CUDA_HOME: &str = "CUDA_HOME";
+/// Folders with CUTLASS, one for each release, in place of those in wheels; `:` between them.
+pub const CUTLASS_DIR: &str = "KERNELWRIGHT_CUTLASS_DIR";
+/// ROCm's folder, as everywhere; the first that is set.
+pub const ROCM_HOMES: &[&str] = &["ROCM_PATH", "HIP_PATH"];
+/// The folder of Intel's oneAPI, as its own scripts set it.
+pub const ONEAPI_ROOT: &str = "ONEAPI_ROOT";
 /// Files with certificate authorities that package index clients are told to trust; downloads trust them as well.
 pub const CERTIFICATES: &[&str] = &["PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
 /// Set in continuous integration; prompts and bars are off there.

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use kernel_plan::backend::{self, Naming};
-use kernel_plan::kit::Toolchain;
+use kernel_plan::kit::{DeviceKit, Toolchain};
 use kernel_plan::plan::VariantPlan;
 use kernel_plan::spec::build::Kernel;
 use kernel_plan::units::RelPath;
-use kernel_plan::variant::{self, Chosen, Decision, Variant};
+use kernel_plan::variant::{self, Chosen, Decision, Framework, Toolkit, Torch, Variant};
 use miette::Diagnostic;
 use serde_json::json;
 use thiserror::Error;
@@ -22,8 +22,9 @@ use crate::base::{files, interrupt};
 use crate::compile::artifact::{self, Artifact};
 use crate::compile::{self, Job, shell_line};
 use crate::exit::{self, Failure, StageError};
-use crate::toolchain::{self, Provider, Want};
+use crate::toolchain::{self, Against, Provider, Want};
 
+use super::libraries::{self, LibraryDirs};
 use super::project::{self, Project, ProjectDir};
 use super::variants;
 
@@ -42,6 +43,9 @@ pub struct Selection {
     /// Where compilers and headers come from
     #[arg(long, value_enum, default_value_t = Provider::Wheels)]
     pub toolchain: Provider,
+    /// Where header libraries are.
+    #[command(flatten)]
+    pub libraries: LibraryDirs,
     /// Build nothing: take what lies in .kernelwright/artifacts, built earlier or on another machine
     #[arg(long)]
     pub prebuilt: bool,
@@ -150,7 +154,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 /// Builds the selected variants; every failure is told, then the whole fails once.
 pub fn build(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Artifact>, Failure> {
     if selection.prebuilt {
-        return prebuilt(project, selection);
+        return prebuilt(project, selection, session);
     }
     let jobs = jobs(project, selection, session)?;
     let started = Instant::now();
@@ -187,9 +191,12 @@ pub fn build(project: &Project, selection: &Selection, session: &Session) -> Res
 }
 
 /// The selected variants among those that lie in the project.
-fn prebuilt(project: &Project, selection: &Selection) -> Result<Vec<Artifact>, Failure> {
-    let wanted: BTreeSet<String> =
-        select(project, selection)?.variants.iter().map(|variant| variant.id().to_string()).collect();
+fn prebuilt(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Artifact>, Failure> {
+    let wanted: BTreeSet<String> = select(project, selection, session)?
+        .variants
+        .iter()
+        .map(|variant| variant.id().to_string())
+        .collect();
     let mut found = artifact::existing(&project.dir)?;
     found.retain(|artifact| wanted.contains(&artifact.variant));
     if found.is_empty() {
@@ -200,7 +207,7 @@ fn prebuilt(project: &Project, selection: &Selection) -> Result<Vec<Artifact>, F
 
 /// The selected variants, each with its tools and its plan.
 pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Job>, Failure> {
-    let Chosen { variants, elsewhere } = select(project, selection)?;
+    let Chosen { variants, elsewhere } = select(project, selection, session)?;
     if elsewhere > 0 {
         let are = if elsewhere == 1 { "variant is" } else { "variants are" };
         session.report.note(format!(
@@ -212,9 +219,25 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
     let mut jobs = Vec::new();
     for variant in &variants {
         let unplanned = || unplanned(variant, &variants);
-        let torch = variant.torch().ok_or_else(unplanned)?.version.to_string();
+        let Some(compiled) = variant.compiled() else {
+            let extension = python_name(project, variant)?;
+            let plan = backend::plan_python(&project.build, variant, &extension, project.python_files());
+            jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit: None, commit: commit.clone() });
+            continue;
+        };
+        let framework = match compiled.framework {
+            Framework::Torch(torch) => Against::Torch(torch.version.to_string()),
+            Framework::TvmFfi(version) => Against::TvmFfi(version.to_string()),
+        };
         let cuda = variant.cuda().map(|version| version.to_string());
-        let kit = toolchain::resolve(session, &Want { provider: selection.toolchain, torch, cuda })?;
+        let device = Some(compiled.toolkit)
+            .filter(|toolkit| matches!(toolkit, Toolkit::Rocm(_) | Toolkit::Xpu(_) | Toolkit::Metal));
+        // The headers of the full ABI for such a device are in no wheel of the index.
+        let full =
+            matches!(compiled.framework, Framework::Torch(Torch { abi, .. }) if abi != variant::Abi::Stable);
+        let provider = if device.is_some() && full { Provider::System } else { selection.toolchain };
+        let mut kit = toolchain::resolve(session, &Want { provider, framework, cuda, device })?;
+        kit.libraries = libraries::of(project, compiled.toolkit, &selection.libraries, session)?;
         let extension = extension_name(project, variant, &kit)?;
         let naming = Naming { extension: &extension, users: &users };
         let plan = backend::plan(&project.build, variant, &kit, &naming, project.python_files());
@@ -230,10 +253,10 @@ fn unplanned(variant: &Variant, variants: &[Variant]) -> Failure {
     SelectError::Elsewhere { id: variant.to_string(), missing, offered }.into()
 }
 
-fn select(project: &Project, selection: &Selection) -> Result<Chosen, Failure> {
+fn select(project: &Project, selection: &Selection, session: &Session) -> Result<Chosen, Failure> {
     let matrix = project::matrix()?;
     let selector = selection.selector.as_deref().map(variants::selector).transpose()?;
-    let provision = variants::provision(selection.toolchain);
+    let provision = variants::provision(selection.toolchain, toolchain::tools(session));
     let told = |problem| Failure::of(exit::PLAN, [problem]);
     let mut chosen = variant::select(&project.build, &matrix, &provision).map_err(told)?;
     let offered: Vec<String> = chosen.variants.iter().map(ToString::to_string).collect();
@@ -279,12 +302,13 @@ fn select(project: &Project, selection: &Selection) -> Result<Chosen, Failure> {
 /// Sources that use the extension's name: those that mention it or the registration macros. A header that does makes
 /// every source a user, since any may include it.
 fn name_users(project: &Project) -> Result<BTreeSet<RelPath>, Failure> {
-    const MARKS: &[&str] = &["TORCH_EXTENSION_NAME", "registration.h", "REGISTER_EXTENSION"];
+    const MARKS: &[&str] =
+        &["TORCH_EXTENSION_NAME", "TVM_FFI_EXTENSION_NAME", "registration.h", "REGISTER_EXTENSION"];
     let (mut users, mut all) = (BTreeSet::new(), BTreeSet::new());
     let mut in_header = false;
     for path in &project.files {
         let header = matches!(path.extension(), Some("h" | "hpp" | "cuh" | "inc"));
-        let source = matches!(path.extension(), Some("cpp" | "cc" | "cxx" | "c" | "cu"));
+        let source = matches!(path.extension(), Some("cpp" | "cc" | "cxx" | "c" | "cu" | "hip" | "mm" | "m"));
         if !header && !source {
             continue;
         }
@@ -306,14 +330,10 @@ fn name_users(project: &Project) -> Result<BTreeSet<RelPath>, Failure> {
 /// program's version, so two builds share a name only when they are the same.
 fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Result<String, Failure> {
     let Some(backend) = variant.backend() else { return Err(unplanned(variant, &[])) };
-    let torch = project.build.torch();
+    let framework = &project.build.framework;
     let kernels: Vec<&Kernel> = project.build.kernels_of(backend).collect();
-    let sources =
-        torch.iter().flat_map(|torch| &torch.src).chain(kernels.iter().flat_map(|kernel| &kernel.src));
-    let includes = torch
-        .iter()
-        .flat_map(|torch| &torch.include)
-        .chain(kernels.iter().flat_map(|kernel| &kernel.include));
+    let sources = framework.src().iter().chain(kernels.iter().flat_map(|kernel| &kernel.src));
+    let includes = framework.include().iter().chain(kernels.iter().flat_map(|kernel| &kernel.include));
     let folder = |path: &str| Path::new(path).parent().map(Path::to_owned).unwrap_or_default();
     let mut folders: BTreeSet<_> = sources.clone().map(|path| folder(path.as_str())).collect();
     folders.extend(includes.map(|path| Path::new(path.as_str()).to_owned()));
@@ -326,13 +346,15 @@ fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Resu
         .field("cxx", &kit.cxx.id)
         .field("framework", kit.framework.id())
         .field("cuda", kit.cuda.as_ref().map_or("", |cuda| cuda.id.as_str()))
+        .field("device", kit.device.as_ref().map_or("", DeviceKit::id))
         .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()))
         .field("build.toml", &project.build.file.text);
+    digest = kit.libraries.iter().fold(digest, |digest, library| digest.field(&library.name, &library.id));
     for path in &project.files {
         let place = Path::new(path.as_str());
-        // The project's root and torch-ext hold other things than sources; there, only listed files count.
+        // The project's root and the framework's folder hold other things than sources; there, only listed files count.
         let nested = place.parent().is_some_and(|parent| {
-            parent != Path::new("") && parent != Path::new("torch-ext") && folders.contains(parent)
+            parent != Path::new("") && parent != Path::new(framework.folder()) && folders.contains(parent)
         });
         if nested || listed.contains(path.as_str()) || python.contains(path.as_str()) {
             digest = digest.field(path.as_str(), files::read(&project.dir.join(place))?);
@@ -341,12 +363,27 @@ fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Resu
     Ok(format!("_{}_{backend}_{}", project.build.general.name.module(), digest.finish().short(10)))
 }
 
+/// The name of a variant of Python only: its digest covers what is shipped, and not the backend, so that `_ops.py` is the
+/// same for all of them.
+fn python_name(project: &Project, variant: &Variant) -> Result<String, Failure> {
+    let Some(backend) = variant.backend() else { return Err(unplanned(variant, &[])) };
+    let mut digest = DigestBuilder::new("python-1")
+        .field("program", env!("CARGO_PKG_VERSION"))
+        .field("build.toml", &project.build.file.text);
+    for path in project.python_files() {
+        digest = digest.field(path.as_str(), files::read(&project.dir.join(path.as_str()))?);
+    }
+    Ok(format!("_{}_{backend}_{}", project.build.general.name.module(), digest.finish().short(10)))
+}
+
 fn plan_text(plans: &[&VariantPlan]) -> String {
     let mut text = String::new();
     for plan in plans {
         text += &format!("# {}\n", plan.id);
-        for unit in &plan.units {
-            text += &format!("{}\n", shell_line(&unit.command));
+        let units = plan.units.iter().map(|unit| &unit.command);
+        let steps = plan.before_link.iter().map(|step| &step.command);
+        for command in plan.prepare.iter().chain(units).chain(steps) {
+            text += &format!("{}\n", shell_line(command));
         }
         if let Some(link) = &plan.link {
             text += &format!("{}\n", shell_line(link));

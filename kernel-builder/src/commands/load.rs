@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
+use kernel_plan::units::Version;
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -14,11 +15,13 @@ use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::exit::{self, Failure, StageError};
-use crate::toolchain::{Extras, PythonRuntime, python};
+use crate::toolchain::python::{self, Torch};
+use crate::toolchain::{Extras, PythonRuntime};
 
 /// Load a published folder with Hugging Face's own client, and run example.py
 ///
-/// `kernels.get_local_kernel` picks the variant, in a process of its own; then the example computes with it.
+/// `kernels.get_local_kernel` picks the variant, in a process of its own; then the example computes with it. What
+/// the torch at hand does not take is said; when it takes nothing, that is an error.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     /// The published folder
@@ -27,6 +30,9 @@ pub struct Args {
     /// A Python file that takes the folder as its argument and returns 0 when the kernel is right
     #[arg(long, value_name = "FILE")]
     example: Option<PathBuf>,
+    /// Load with this torch, fetched into the cache where the active Python has another one
+    #[arg(long, value_name = "MAJOR.MINOR")]
+    torch: Option<Version>,
 }
 
 /// Why a published kernel is not usable.
@@ -88,7 +94,8 @@ pub struct Loaded {
     /// Why it was not loaded.
     #[serde(default)]
     pub reason: Option<String>,
-    /// Whether the reason is this machine, not the package: its torch is built for another backend.
+    /// Whether the reason is this torch, not the package: it is built for another backend, or none of the backend's
+    /// variants is for it.
     #[serde(default)]
     pub skipped: bool,
 }
@@ -103,13 +110,16 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if let Some(example) = &args.example {
         files::stamp(example)?;
     }
-    let python = python::runtime(session, super::project::TORCH, Extras { client: true })?;
+    let line = args.torch.map(|line| line.to_string());
+    let torch = line.as_deref().map_or(Torch::AtLeast(super::project::TORCH), Torch::Exactly);
+    let python = python::runtime(session, torch, Extras { client: true })?;
     let loaded = load(&dir, &python, session)?;
-    let mut human = loaded.iter().map(line).collect::<String>();
+    let mut human = format!("with torch {}\n", python.torch);
+    human.extend(loaded.iter().map(sentence));
     if let Some(example) = &args.example {
         human += &run_example(example, &dir, &python, session)?;
     }
-    session.report.result("load", &json!({ "dir": dir, "loaded": loaded }), &human);
+    session.report.result("load", &json!({ "dir": dir, "torch": python.torch, "loaded": loaded }), &human);
     Ok(())
 }
 
@@ -123,7 +133,7 @@ fn refuse_empty(dir: &Path) -> Result<(), Failure> {
     Err(LoadError::Nothing { dir: dir.to_owned() }.into())
 }
 
-fn line(loaded: &Loaded) -> String {
+fn sentence(loaded: &Loaded) -> String {
     match (&loaded.variant, &loaded.reason) {
         (Some(variant), _) => format!("{}: {variant} ({})\n", loaded.backend, loaded.names.join(", ")),
         (None, reason) => {
@@ -148,6 +158,7 @@ pub fn load(dir: &Path, python: &PythonRuntime, session: &Session) -> Result<Vec
             LoadError::Client { dir: dir.to_owned(), backend: "any backend".to_owned(), reason }.into()
         );
     }
+    let any = loaded.iter().any(|one| one.variant.is_some());
     for one in &loaded {
         match (&one.variant, &one.reason) {
             (Some(variant), _) => session.report.emit(&Event::Done {
@@ -157,7 +168,7 @@ pub fn load(dir: &Path, python: &PythonRuntime, session: &Session) -> Result<Vec
                 seconds: started.elapsed().as_secs_f64(),
                 cached: false,
             }),
-            (None, reason) if one.skipped => session.report.note(format!(
+            (None, reason) if one.skipped && any => session.report.note(format!(
                 "the {} variant was not loaded here: {}",
                 one.backend,
                 reason.as_deref().unwrap_or("no reason given")

@@ -14,7 +14,8 @@ use crate::bench::{self, Measurement};
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
 use crate::publish::{Receipt, folder};
-use crate::toolchain::{Extras, PythonRuntime, python};
+use crate::toolchain::python::{self, Torch};
+use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::Verified;
 
 use super::build::{self, Selection};
@@ -65,7 +66,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let artifacts = build::build(&project, &args.selection, session)?;
     let built_in = build_started.elapsed();
     stage("verify", "against the reference in float64");
-    let python = python::runtime(session, &project::torch_of(&project)?, Extras { client: true })?;
+    let python =
+        python::runtime(session, Torch::AtLeast(&project::torch_of(&project)?), Extras { client: true })?;
     let verdicts = verify::verify(&project, artifacts, &args.judge, &python, session)?;
     let verified = verify::accept(verdicts, &project)?;
     let measured = if args.no_bench || project.op.is_none() {

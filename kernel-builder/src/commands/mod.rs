@@ -9,6 +9,7 @@ pub mod check;
 pub mod doctor;
 pub mod export;
 pub mod import;
+pub mod libraries;
 pub mod load;
 pub mod make;
 pub mod new;

@@ -216,7 +216,7 @@ pub fn matrix() -> Result<Matrix, Failure> {
 
 /// The torch release that the project's variants are built against, the newest of them: the one that judges.
 pub fn torch_of(project: &Project) -> Result<String, Failure> {
-    let provision = super::variants::provision(Provider::Wheels);
+    let provision = super::variants::provision(Provider::Wheels, Vec::new());
     let chosen = kernel_plan::variant::select(&project.build, &matrix()?, &provision);
     let built = chosen.map(|chosen| chosen.variants).unwrap_or_default();
     let newest = built.iter().filter_map(Variant::torch).map(|torch| torch.version).max();

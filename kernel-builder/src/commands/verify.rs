@@ -13,7 +13,8 @@ use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
 use crate::exit::{self, Failure};
-use crate::toolchain::{Extras, PythonRuntime, python};
+use crate::toolchain::python::{self, Torch};
+use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::{self, Evidence, Options, Outcome, Verdict, Verified};
 
 use super::build::{self, Selection};
@@ -91,7 +92,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 
 /// The Python that judges.
 pub fn runtime(project: &Project, session: &Session) -> Result<PythonRuntime, Failure> {
-    Ok(python::runtime(session, &project::torch_of(project)?, Extras { client: false })?)
+    Ok(python::runtime(session, Torch::AtLeast(&project::torch_of(project)?), Extras { client: false })?)
 }
 
 /// The verdict on one variant.

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
 
+use super::ops;
+
 /// One built variant: a folder that Python can import as a package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
@@ -20,11 +22,11 @@ pub struct Artifact {
     pub backend: String,
     /// Where the package lies: `.kernelwright/artifacts/<variant>` of the project.
     pub dir: PathBuf,
-    /// The unique name of the extension module and operator namespace, `_<module>_<backend>_<digest>`.
+    /// The unique name of the extension module or of the operator namespace, `_<module>_<backend>_<digest>`.
     pub id: String,
     /// The shared library inside `dir`; absent for a variant of Python only.
     pub library: Option<PathBuf>,
-    /// CUDA capabilities that build.toml declares, as written (`9.0a`, `12.0+PTX`); empty for cpu.
+    /// Architectures that build.toml declares, as written (`9.0a`, `12.0+PTX`, `gfx942`); empty for cpu.
     pub capabilities: Vec<String>,
     /// Digest over the names and bytes of every file in `dir`.
     pub digest: Digest,
@@ -41,14 +43,15 @@ pub fn assemble(
     commit: Option<String>,
 ) -> Result<Artifact, FileError> {
     let dir = super::artifact_dir(project, &plan.id);
-    let package = Path::new("torch-ext").join(&plan.module);
+    let package = Path::new(&plan.package);
     let mut contents: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     for file in &plan.python {
         let path = Path::new(file.as_str());
-        let name = path.strip_prefix(&package).unwrap_or(path).to_owned();
+        let name = path.strip_prefix(package).unwrap_or(path).to_owned();
         contents.push((name, files::read(&project.join(path))?));
     }
-    contents.push((PathBuf::from("_ops.py"), ops_module(&plan.extension, library.is_some()).into_bytes()));
+    contents.retain(|(name, _)| name != Path::new("_ops.py"));
+    contents.push((PathBuf::from("_ops.py"), ops::module(plan).into_bytes()));
     if let Some(library) = &library {
         contents.push((PathBuf::from(&plan.library), files::read(library)?));
     }
@@ -117,35 +120,4 @@ fn digest_of(contents: &[(PathBuf, Vec<u8>)]) -> Digest {
         .iter()
         .fold(builder, |builder, (name, bytes)| builder.field(&name.display().to_string(), bytes))
         .finish()
-}
-
-/// `_ops.py`: imports the extension module under its unique name and gives its operators and their namespace
-/// (the names that the hub's kernels use: `ops`, `add_op_namespace_prefix`).
-fn ops_module(extension: &str, compiled: bool) -> String {
-    let import = if compiled { format!("from . import {extension}\n") } else { String::new() };
-    format!(
-        r#"import torch
-
-{import}
-ops = torch.ops.{extension}
-
-
-def add_op_namespace_prefix(op_name: str) -> str:
-    """The full name of one of this build's operators, for torch.library."""
-    return f"{extension}::{{op_name}}"
-"#
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_operators_module_is_python() {
-        let text = ops_module("_k_cpu_ab", true);
-        assert!(text.contains("from . import _k_cpu_ab\n"), "{text}");
-        assert!(text.contains("return f\"_k_cpu_ab::{op_name}\""), "{text}");
-        assert!(!ops_module("_k_cpu_ab", false).contains("from ."));
-    }
 }

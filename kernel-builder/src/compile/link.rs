@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use kernel_plan::kit::Toolchain;
-use kernel_plan::plan::{Unit, VariantPlan};
+use kernel_plan::plan::{Step, Unit, VariantPlan};
 
 use super::artifact::{self, Artifact};
 use super::log::run_logged;
@@ -26,6 +26,9 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileErro
             .field("cxx", &kit.cxx.id)
             .field("framework", kit.framework.id())
             .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()));
+        for step in &plan.before_link {
+            key = command_fields(key, &step.command);
+        }
         for unit in &plan.units {
             name_object(shop, unit, plan)?;
             key = key.field("object", Digest::of(&files::read(&project.join(unit.linked()))?).to_string());
@@ -37,6 +40,10 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileErro
             None => false,
         };
         if !restored {
+            for Step { name, command, output } in &plan.before_link {
+                let label = Label { variant: &plan.id, unit: name, step: "link" };
+                run_logged(shop, label, command, output)?;
+            }
             let log =
                 run_logged(shop, Label { variant: &plan.id, unit: "link", step: "link" }, link, &place)?;
             refuse_newer(&project.join(&place), plan, kit)?;

@@ -21,6 +21,8 @@ mod error;
 mod link;
 mod log;
 mod naming;
+mod ops;
+mod prepare;
 pub mod slots;
 mod unit;
 
@@ -74,10 +76,13 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session) -> Vec<Outcome> {
     let cache = Cache::new(&session.cache.join("compile"));
     let slots = Slots::new(session.jobs);
     let shop = Shop { project, cache: &cache, slots: &slots, report: &session.report };
-    let mut failures: Vec<Vec<CompileError>> = jobs.iter().map(|_| Vec::new()).collect();
+    let mut failures = prepare::prepare(&shop, jobs);
     let mut pending = Vec::new();
     for (job, Job { plan, kit, .. }) in jobs.iter().enumerate() {
         let Some(kit) = kit else { continue };
+        if !failures[job].is_empty() {
+            continue;
+        }
         for unit in &plan.units {
             match unit::unit_key(unit, kit, project) {
                 Ok(key) => match unit::reuse(&shop, &key, unit) {

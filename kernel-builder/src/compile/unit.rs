@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use kernel_plan::kit::Toolchain;
+use kernel_plan::kit::{DeviceKit, Toolchain};
 use kernel_plan::plan::{CommandLine, Unit};
 
 use super::cache;
@@ -30,6 +30,7 @@ pub(super) fn unit_key(unit: &Unit, kit: &Toolchain, project: &Path) -> Result<D
     Ok(command_fields(DigestBuilder::new("compile-unit-1"), &unit.command)
         .field("cxx", &kit.cxx.id)
         .field("cuda", cuda)
+        .field("device", kit.device.as_ref().map_or("", DeviceKit::id))
         .field("framework", kit.framework.id())
         .field("source", source)
         .finish())

@@ -1,6 +1,6 @@
 //! The C++ compiler of the machine, and the small libraries that are made with it.
 //!
-//! Owns: finding the compiler; the empty libraries with PyTorch's names. Never: compiles a kernel.
+//! Owns: finding the compiler; the empty libraries with the frameworks' names. Never: compiles a kernel.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,9 +15,19 @@ use crate::base::process::{self, Limits};
 use crate::base::session::Session;
 use crate::base::{env, files};
 
-/// PyTorch's libraries that an extension depends on.
-const SONAMES: &[&str] =
-    &["libc10.so", "libtorch.so", "libtorch_cpu.so", "libtorch_cuda.so", "libc10_cuda.so"];
+/// Libraries of PyTorch and of tvm-ffi that an extension depends on.
+const SONAMES: &[&str] = &[
+    "libc10.so",
+    "libtorch.so",
+    "libtorch_cpu.so",
+    "libtorch_cuda.so",
+    "libc10_cuda.so",
+    "libtorch_hip.so",
+    "libc10_hip.so",
+    "libtorch_xpu.so",
+    "libc10_xpu.so",
+    "libtvm_ffi.so",
+];
 
 /// Where the compiler is: CXX, else the first of the usual names. Starts nothing.
 pub(super) fn find() -> Result<PathBuf, ToolchainError> {
@@ -56,8 +66,8 @@ fn said(program: &Path, args: &[&str]) -> Result<String, ToolchainError> {
     Err(ToolchainError::BrokenCompiler { program: program.to_owned(), said: state::last_words(&done) })
 }
 
-/// The folder of empty libraries to link an extension with. An extension must name PyTorch's libraries as needed, or
-/// it cannot be loaded; empty ones of the same name serve to link, and are made in a fraction of a second.
+/// The folder of empty libraries to link an extension with. An extension must name its framework's libraries as needed,
+/// or it cannot be loaded; empty ones of the same name serve to link, and are made in a fraction of a second.
 pub(super) fn stubs(session: &Session, compiler: &Compiler) -> Result<PathBuf, ToolchainError> {
     let id = SONAMES
         .iter()

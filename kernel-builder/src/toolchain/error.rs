@@ -100,6 +100,67 @@ pub enum ToolchainError {
         /// What there is.
         known: String,
     },
+    /// A header library without pins.
+    #[error("no wheel is known that holds {name} {version}; known: {known}")]
+    #[diagnostic(
+        code(toolchain::unknown_part),
+        help("ask for one of the known versions, or name a folder that has this one: `--cutlass-dir DIR`")
+    )]
+    UnknownPart {
+        /// Which library.
+        name: String,
+        /// What was asked.
+        version: String,
+        /// What there is.
+        known: String,
+    },
+    /// A folder was named for a library, and it does not hold what is wanted.
+    #[error("`{}` is not {wanted}: {why}", folder.display())]
+    #[diagnostic(
+        code(toolchain::wrong_library),
+        help("name the folder above `include`, of the release that `depends` asks for")
+    )]
+    WrongLibrary {
+        /// The folder.
+        folder: PathBuf,
+        /// What it should be.
+        wanted: String,
+        /// What it is instead.
+        why: String,
+    },
+    /// A library that no wheel holds.
+    #[error("no wheel holds {name}, on which a kernel depends")]
+    #[diagnostic(
+        code(toolchain::library_missing),
+        help("get it from {from} and name its folder: `--dependency-dir {name}=DIR`")
+    )]
+    NoLibrary {
+        /// As build.toml writes it.
+        name: String,
+        /// Where it is published.
+        from: String,
+    },
+    /// A Python that PyTorch has no wheels for.
+    #[error(
+        "PyTorch {torch} has no wheels for Python {version} (`{}`); it has them for {oldest} to {newest}",
+        python.display()
+    )]
+    #[diagnostic(
+        code(toolchain::python_unserved),
+        help("name another Python in KERNELWRIGHT_PYTHON, e.g. `KERNELWRIGHT_PYTHON=python{newest}`")
+    )]
+    NoTorchForPython {
+        /// The release.
+        torch: String,
+        /// The interpreter.
+        python: PathBuf,
+        /// Its version.
+        version: String,
+        /// The oldest that is served.
+        oldest: String,
+        /// The newest that is served.
+        newest: String,
+    },
     /// The index did not answer, or has no such release.
     #[error("pip cannot find {wanted}: {said}")]
     #[diagnostic(
@@ -208,6 +269,26 @@ pub enum ToolchainError {
         root: PathBuf,
         /// What is not there.
         lacks: String,
+    },
+    /// No compiler for a device, or one of another version.
+    #[error("{why}")]
+    #[diagnostic(code(toolchain::device_missing), help("{help}"))]
+    NoDevice {
+        /// What was looked for, and where.
+        why: String,
+        /// What to do.
+        help: &'static str,
+    },
+    /// The device's toolkit does not work, or lacks a file.
+    #[error("`{}` cannot be used: {why}", program.display())]
+    #[diagnostic(code(toolchain::device_broken), help("install the whole of {name} again"))]
+    BrokenDevice {
+        /// What people call it.
+        name: &'static str,
+        /// The compiler or folder.
+        program: PathBuf,
+        /// What it said, or what it lacks.
+        why: String,
     },
     /// No torch in the active Python.
     #[error("`{}` has no torch {wanted}: {found}", python.display())]

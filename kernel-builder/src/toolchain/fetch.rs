@@ -12,7 +12,7 @@ use std::sync::Once;
 use std::time::Instant;
 
 use super::error::ToolchainError;
-use super::index::{self, Located};
+use super::index::{self, Located, Target};
 use super::interpreter::Interpreter;
 use super::pins::Part;
 use super::store::{Entry, Stored, digest_of};
@@ -43,10 +43,11 @@ pub(super) struct Request {
 pub(super) fn obtain(
     session: &Session,
     python: &Interpreter,
+    target: Target,
     requests: &[Request],
 ) -> Result<Vec<Stored>, ToolchainError> {
     let held = |request: &Request| {
-        let release = index::known(session, python, &request.part)?;
+        let release = index::known(session, python, target, &request.part)?;
         Entry::new(session, &release.sha256).complete(&request.part)
     };
     let mut found: Vec<Option<Stored>> = requests.iter().map(held).collect();
@@ -60,13 +61,14 @@ pub(super) fn obtain(
             return Err(ToolchainError::Offline { missing: names.collect::<Vec<_>>().join(", ") });
         }
         let parts: Vec<&Part> = wanted.iter().map(|request| &request.part).collect();
-        let located = index::locate(session, python, &parts)?;
+        let located = index::locate(session, python, target, &parts)?;
         let client = Client::new(Patience::default());
         let waits = Once::new();
         let fetch = |at: usize| {
             let job = Job {
                 session,
                 python,
+                target,
                 client: &client,
                 located: &located[at],
                 request: wanted[at],
@@ -85,6 +87,7 @@ pub(super) fn obtain(
 struct Job<'a> {
     session: &'a Session,
     python: &'a Interpreter,
+    target: Target,
     client: &'a Client,
     located: &'a Located,
     request: &'a Request,
@@ -181,6 +184,8 @@ impl Job<'_> {
         };
         let members = zip::members(&directory, place.start).map_err(not_a_zip)?;
         let wanted = self.wanted(&members)?;
+        // First, since it may be wanted itself, and nothing promises its own digest.
+        let promised = self.record(entry, url, &members)?;
         // Another part of this wheel, or an earlier run that was stopped, may have brought some of them.
         let lines = entry.lines();
         let is_here = |member: &Member| lines.get(&member.name).is_some_and(|line| entry.unchanged(line));
@@ -189,7 +194,6 @@ impl Job<'_> {
         if packed > length / 5 * 4 {
             return self.whole(entry, url, subject, Some(length));
         }
-        let promised = self.record(entry, url, &members)?;
         let spans = spans(&lacking);
         let total: u64 = spans.iter().map(|span| span.end - span.start).sum();
         let bar = self.bar(subject, Some(total));
@@ -265,7 +269,7 @@ impl Job<'_> {
     /// A wheel that the index hands to pip but not to us: pip knows the credentials.
     fn through_pip(&self, entry: &Entry) -> Result<(Stored, String), ToolchainError> {
         let folder = files::staging_beside(&entry.parts())?;
-        index::download(self.session, self.python, &self.request.part, folder.path())?;
+        index::download(self.session, self.python, self.target, &self.request.part, folder.path())?;
         self.take_whole(entry, &folder.path().join(self.wheel()))
     }
 

@@ -76,7 +76,8 @@ impl Bench {
         let located = Located { release, url: url.to_owned() };
         let Self { session, python, client, request, .. } = self;
         let waits = Once::new();
-        Job { session, python, client, located: &located, request, waits: &waits }.run()
+        Job { session, python, target: Target::Machine, client, located: &located, request, waits: &waits }
+            .run()
     }
 }
 
@@ -154,6 +155,14 @@ fn without_ranges_the_whole_wheel_is_checked() {
     assert!(error.to_string().ends_with("it does not have the sha256 that the index gives"), "{error}");
     let stored = bench.fetch(&server.url(), &sha256(&wheel)).unwrap();
     assert_eq!(files::read(&stored.files.join("kit/bin/tool")).unwrap(), noise(5_000));
+}
+
+#[test]
+fn the_record_itself_may_be_wanted() {
+    let (mut bench, wheel) = (Bench::new(), wheel());
+    bench.request.part.take.push("part-".to_owned());
+    let stored = bench.fetch(&Server::start(wheel.clone(), []).url(), &sha256(&wheel)).unwrap();
+    assert!(files::exists(&stored.files.join("part-1.0.dist-info/RECORD")));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Owns: a private pip of a known version, pip's command lines and reports.
 //! Never: contains the address of an index, or writes one into the cache; pip's own settings decide.
 
+use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -34,19 +35,64 @@ pub(super) struct Located {
     pub(super) url: String,
 }
 
-/// What is known from earlier runs about the wheel of a release for this interpreter.
-pub(super) fn known(session: &Session, python: &Interpreter, part: &Part) -> Option<Release> {
-    state::load(&record(session, python, part))
+/// Which of a release's wheels is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// One of which nothing is run or imported: the same file on every machine with this processor, whatever Python asks.
+    Machine,
+    /// One for the interpreter that asks.
+    Interpreter,
 }
 
-fn record(session: &Session, python: &Interpreter, part: &Part) -> PathBuf {
-    session.cache.join("index").join(&python.tag).join(format!("{}-{}.json", part.name, part.version))
+impl Target {
+    /// The interpreter that `Machine` stands for; PyTorch's headers are the same for all.
+    const PYTHON: &str = "312";
+    /// Platforms of `Machine`, the best first: glibc versions of PEP 600, and the older name that stands for 2.17.
+    const PLATFORMS: &[&str] = &[
+        "manylinux_2_28",
+        "manylinux_2_27",
+        "manylinux_2_26",
+        "manylinux_2_24",
+        "manylinux_2_17",
+        "manylinux2014",
+    ];
+
+    fn tag(self, python: &Interpreter) -> String {
+        match self {
+            Self::Machine => format!("any-{ARCH}"),
+            Self::Interpreter => python.tag.clone(),
+        }
+    }
+
+    fn arguments(self) -> Vec<String> {
+        match self {
+            Self::Machine => {
+                let python = Self::PYTHON;
+                let mut all = vec![format!("--python-version={python}"), "--implementation=cp".to_owned()];
+                all.push(format!("--abi=cp{python}"));
+                all.extend(Self::PLATFORMS.iter().map(|platform| format!("--platform={platform}_{ARCH}")));
+                all
+            }
+            Self::Interpreter => Vec::new(),
+        }
+    }
+}
+
+/// What is known from earlier runs about the wheel of a release.
+pub(super) fn known(session: &Session, python: &Interpreter, target: Target, part: &Part) -> Option<Release> {
+    state::load(&record(session, python, target, part))
+}
+
+fn record(session: &Session, python: &Interpreter, target: Target, part: &Part) -> PathBuf {
+    let file = format!("{}-{}.json", part.name, part.version);
+    session.cache.join("index").join(target.tag(python)).join(file)
 }
 
 /// Asks pip for all of `parts` at once.
 pub(super) fn locate(
     session: &Session,
     python: &Interpreter,
+    target: Target,
     parts: &[&Part],
 ) -> Result<Vec<Located>, ToolchainError> {
     let scratch = files::scratch()?;
@@ -57,6 +103,7 @@ pub(super) fn locate(
         // Metadata by range: without it pip fetches each wheel to look into it.
         .args(["--use-feature=fast-deps", "--quiet", "--report"])
         .path(&report)
+        .args(target.arguments())
         .args(&wanted);
     let done = process::run(&line, Limits::wall(Duration::from_secs(900)))?;
     let failed = |said| ToolchainError::Index { wanted: wanted.join(", "), said };
@@ -65,7 +112,7 @@ pub(super) fn locate(
     }
     let located = read_report(&files::read_text(&report)?, parts).map_err(failed)?;
     for (part, located) in parts.iter().zip(&located) {
-        state::save(&record(session, python, part), &located.release)?;
+        state::save(&record(session, python, target, part), &located.release)?;
     }
     Ok(located)
 }
@@ -101,6 +148,7 @@ pub(super) fn install(
 pub(super) fn download(
     session: &Session,
     python: &Interpreter,
+    target: Target,
     part: &Part,
     folder: &Path,
 ) -> Result<(), ToolchainError> {
@@ -108,6 +156,7 @@ pub(super) fn download(
     let line = pip(session, python, folder)?
         .args(["download", "--no-deps", "--only-binary=:all:", "--quiet", "--dest"])
         .path(folder)
+        .args(target.arguments())
         .arg(&wanted);
     let done = process::run(&line, Limits::wall(Duration::from_secs(7200)))?;
     if done.ending.success() {

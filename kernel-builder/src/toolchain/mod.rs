@@ -3,29 +3,36 @@
 //! Owns: finding, fetching and checking them. Never: compiles a kernel, changes a Python of the user's.
 
 mod compiler;
+mod device;
 mod doctor;
 mod error;
 mod fetch;
 mod index;
 mod interpreter;
+pub mod libraries;
+mod metal;
+mod parts;
 mod pins;
 pub mod portable;
 pub mod python;
+mod rocm;
 mod stand_in;
 mod state;
 mod store;
 mod system;
 mod unpack;
 mod wheels;
+mod xpu;
 mod zip;
 
 use std::path::{Path, PathBuf};
 
-use kernel_plan::kit::{FrameworkKit, Toolchain};
+use kernel_plan::kit::{DeviceKit, Toolchain};
 use kernel_plan::plan::CommandLine;
-use kernel_plan::variant::{self, Offer};
+use kernel_plan::variant::{self, Offer, Toolkit};
 use serde::{Deserialize, Serialize};
 
+pub use device::tools;
 pub use doctor::{Finding, Health, examine, table};
 pub use error::ToolchainError;
 pub use zip::ZipError;
@@ -55,7 +62,8 @@ pub fn offer(provider: Provider) -> Offer {
         Provider::Wheels => variant::Provider::Wheels,
         Provider::System => variant::Provider::System,
     };
-    Offer { provider, torch: pins.torch_versions(), cuda: pins.cuda_versions() }
+    let tvm_ffi = parts::versions(parts::TVM_FFI).iter().filter_map(|version| version.parse().ok()).collect();
+    Offer { provider, torch: pins.torch_versions(), tvm_ffi, cuda: pins.cuda_versions() }
 }
 
 /// What a build needs.
@@ -63,10 +71,21 @@ pub fn offer(provider: Provider) -> Offer {
 pub struct Want {
     /// Where from.
     pub provider: Provider,
-    /// The PyTorch release line, `MAJOR.MINOR`, e.g. `2.11`.
-    pub torch: String,
+    /// What the code plugs into.
+    pub framework: Against,
     /// The CUDA version, `MAJOR.MINOR`, e.g. `13.0`; absent when no CUDA variant is built.
     pub cuda: Option<String>,
+    /// The toolkit of a variant for rocm, xpu or metal, which is always an installed one.
+    pub device: Option<Toolkit>,
+}
+
+/// What code plugs into, with its release line, `MAJOR.MINOR`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Against {
+    /// PyTorch, e.g. `2.11`.
+    Torch(String),
+    /// Apache TVM's foreign function interface, e.g. `0.1`.
+    TvmFfi(String),
 }
 
 /// What the Python runtime must import beside torch and numpy.
@@ -90,6 +109,14 @@ struct Resolved {
 /// What is missing, with the command that helps; see [`ToolchainError`].
 pub fn resolve(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
     let mut toolchain = find(session, want)?;
+    match toolchain.device {
+        // Apple's linker takes none of it, and Intel's compiler adds libraries of its own.
+        Some(DeviceKit::Metal(_) | DeviceKit::Xpu(_)) => return Ok(toolchain),
+        Some(DeviceKit::Rocm(_)) | None => {}
+    }
+    if cfg!(target_os = "macos") {
+        return Ok(toolchain);
+    }
     match portable::provide(&session.cache, &toolchain.cxx) {
         Ok(kit) => toolchain.portable = Some(kit),
         Err(_) if interrupt::requested() => return Err(ProcessError::Interrupted.into()),
@@ -110,22 +137,19 @@ fn find(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
     }
     let (cxx, mut stamps) = compiler::describe(&program)?;
     let stubs = compiler::stubs(session, &cxx)?;
-    let (cuda, torch) = match want.provider {
+    let (cuda, framework) = match want.provider {
         Provider::Wheels => wheels::resolve(session, want, stubs)?,
         Provider::System => system::resolve(session, want, stubs)?,
     };
+    let device =
+        want.device.map(|toolkit| device::resolve(session, want, toolkit, &framework)).transpose()?;
     let extension_include = compiler::extension_include(session)?;
-    let mut watched = wheels::key_files(cuda.as_ref(), &torch);
+    let mut watched = wheels::key_files(cuda.as_ref(), &framework);
     watched.push(extension_include.join("registration.h"));
+    watched.extend(device.iter().flat_map(device::key_files));
     stamps.extend(watched.iter().filter_map(|path| state::stamp_of(path)));
-    let toolchain = Toolchain {
-        cxx,
-        cuda,
-        framework: FrameworkKit::Torch(torch),
-        libraries: Vec::new(),
-        extension_include,
-        portable: None,
-    };
+    let toolchain =
+        Toolchain { cxx, cuda, device, framework, libraries: Vec::new(), extension_include, portable: None };
     state::save(&file, &Resolved { toolchain: toolchain.clone(), stamps })?;
     Ok(toolchain)
 }
@@ -135,8 +159,12 @@ fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
     let mut builder = DigestBuilder::new("toolchain")
         .field("want", format!("{want:?}"))
         .field("pins", pins::TEXTS.concat())
+        .field("parts", parts::TEXT)
         .field("registration", include_str!("../../resources/registration.h"))
         .field("compiler", compiler.as_os_str().as_encoded_bytes());
+    if let Some(toolkit) = want.device {
+        builder = builder.field("device", device::place(toolkit).as_os_str().as_encoded_bytes());
+    }
     if want.provider == Provider::System {
         let nvcc = want.cuda.as_ref().and_then(|_| system::find_nvcc()).unwrap_or_default();
         builder = builder

@@ -22,6 +22,7 @@ pub(super) struct Pins {
     /// The client alone, for a Python that has torch.
     pub(super) client: Vec<String>,
     cuda: Vec<CudaPins>,
+    pub(super) common: CommonPins,
     torch: Vec<TorchPins>,
 }
 
@@ -41,6 +42,7 @@ struct CudaTable {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TorchTable {
+    common: CommonPins,
     torch: Vec<TorchPins>,
 }
 
@@ -65,50 +67,74 @@ pub(super) struct CudaPins {
 
 /// One PyTorch release line.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct TorchPins {
     pub(super) line: String,
     pub(super) version: String,
-    headers: HeaderPins,
-    pub(super) runtime: RuntimePins,
-}
-
-impl TorchPins {
-    /// The headers of this release, as a part of its wheel.
-    pub(super) fn header_part(&self) -> Part {
-        self.part(self.headers.megabytes, self.headers.take.clone(), Vec::new())
-    }
-
-    /// What running without a GPU needs of the wheel.
-    pub(super) fn runtime_part(&self) -> Part {
-        self.part(self.runtime.megabytes, self.runtime.take.clone(), self.runtime.skip.clone())
-    }
-
-    fn part(&self, megabytes: u32, take: Vec<String>, skip: Vec<String>) -> Part {
-        Part { name: "torch".to_owned(), version: self.version.clone(), megabytes, take, skip }
-    }
-}
-
-/// The headers of one release line.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HeaderPins {
-    megabytes: u32,
-    take: Vec<String>,
-}
-
-/// The managed Python of one release line.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RuntimePins {
-    megabytes: u32,
-    take: Vec<String>,
-    skip: Vec<String>,
+    /// The oldest and the newest Python that there is a wheel for.
+    pub(super) python: (String, String),
+    pub(super) megabytes: Megabytes,
     pub(super) stands_in: Vec<String>,
-    pub(super) beside: Vec<Part>,
+    pub(super) cudart: Part,
+}
+
+/// About how much there is to fetch.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Megabytes {
+    headers: u32,
+    runtime: u32,
+    /// With everything that only a GPU needs.
+    pub(super) complete: u64,
+}
+
+/// What every release of PyTorch has alike.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CommonPins {
+    headers: Choice,
+    runtime: Choice,
+    /// Beside torch, without a GPU: requirements.
     pub(super) packages: Vec<String>,
-    pub(super) complete: Vec<String>,
-    pub(super) complete_megabytes: u64,
+    /// Beside torch, with a GPU: requirements.
+    pub(super) beside: Vec<String>,
+}
+
+/// Which members of a wheel are taken.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Choice {
+    take: Vec<String>,
+    #[serde(default)]
+    skip: Vec<String>,
+}
+
+impl Pins {
+    /// The headers of this release, as a part of its wheel.
+    pub(super) fn headers(&self, torch: &TorchPins) -> Part {
+        torch_part(torch, torch.megabytes.headers, &self.common.headers)
+    }
+
+    /// What running without a GPU needs of the wheel, beside the headers.
+    pub(super) fn runtime(&self, torch: &TorchPins) -> Part {
+        torch_part(torch, torch.megabytes.runtime, &self.common.runtime)
+    }
+
+    /// The translator from CUDA to HIP of the newest release, or of `line`.
+    pub(super) fn hipify(&self, line: Option<&str>) -> Result<Part, ToolchainError> {
+        let newest = self.torch.iter().max_by_key(|pins| pins.line.parse::<Version>().ok());
+        let line = line.or_else(|| newest.map(|pins| pins.line.as_str())).unwrap_or_default();
+        let choice = Choice { take: vec![format!("{HIPIFY}/")], skip: Vec::new() };
+        Ok(torch_part(self.torch(line)?, 1, &choice))
+    }
+}
+
+/// The package inside torch's wheel that translates CUDA to HIP.
+pub(super) const HIPIFY: &str = "torch/utils/hipify";
+
+fn torch_part(torch: &TorchPins, megabytes: u32, choice: &Choice) -> Part {
+    let Choice { take, skip } = choice.clone();
+    Part { name: "torch".to_owned(), version: torch.version.clone(), megabytes, take, skip }
 }
 
 /// A part of a wheel.
@@ -137,7 +163,7 @@ pub(super) fn load() -> Pins {
     let tools: ToolTable = table(TOOLS);
     let cuda: CudaTable = table(CUDA);
     let torch: TorchTable = table(TORCH);
-    Pins { pip: tools.pip, client: tools.client, cuda: cuda.cuda, torch: torch.torch }
+    Pins { pip: tools.pip, client: tools.client, cuda: cuda.cuda, common: torch.common, torch: torch.torch }
 }
 
 fn table<T: DeserializeOwned>(text: &str) -> T {
@@ -181,7 +207,7 @@ mod tests {
     #[test]
     fn the_tables_parse_and_parts_choose() {
         let pins = load();
-        let part = pins.torch("2.11").unwrap().runtime_part();
+        let part = pins.runtime(pins.torch("2.11").unwrap());
         assert!(part.holds("torch/lib/libtorch_cpu.so"));
         assert!(!part.holds("torch/lib/libtorch_cuda_linalg.so"));
         assert!(pins.cuda("13.0").is_ok());

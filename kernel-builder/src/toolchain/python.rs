@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ToolchainError;
 use super::fetch::{self, Request};
+use super::index::Target;
 use super::interpreter::{self, Interpreter, Question};
-use super::pins::{self, TorchPins};
+use super::pins::{self, Pins, TorchPins};
 use super::store::Stored;
 use super::{Extras, PythonRuntime, index, stand_in, state, wheels};
 use crate::base::digest::DigestBuilder;
@@ -31,11 +32,36 @@ struct Made {
     torch: String,
 }
 
-/// A Python that imports torch of at least the release line `torch` (`2.11`), numpy, and what `extras` asks for.
+/// Which torch a Python must import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Torch<'a> {
+    /// This release line (`2.11`) or a later one.
+    AtLeast(&'a str),
+    /// A release of this line.
+    Exactly(&'a str),
+}
+
+impl Torch<'_> {
+    fn line(&self) -> &str {
+        let (Self::AtLeast(line) | Self::Exactly(line)) = self;
+        line
+    }
+
+    fn takes(&self, version: &str) -> bool {
+        match self {
+            Self::AtLeast(line) => release(version) >= release(line),
+            Self::Exactly(line) => release(version) == release(line),
+        }
+    }
+}
+
+/// A Python that imports `torch`, numpy, and what `extras` asks for: the active one where it does, else a managed
+/// folder of packages for it.
 ///
 /// # Errors
-/// No Python, no pip, no network, or a package that does not install; see [`ToolchainError`].
-pub fn runtime(session: &Session, torch: &str, extras: Extras) -> Result<PythonRuntime, ToolchainError> {
+/// No Python, no pip, no network, no such torch for this Python, or a package that does not install; see
+/// [`ToolchainError`].
+pub fn runtime(session: &Session, torch: Torch<'_>, extras: Extras) -> Result<PythonRuntime, ToolchainError> {
     let python = interpreter::active(session, Question::Packages)?;
     let lacks = lacking(&python, torch, extras);
     if let (None, Some(version)) = (&lacks, &python.torch) {
@@ -52,8 +78,9 @@ pub fn runtime(session: &Session, torch: &str, extras: Extras) -> Result<PythonR
         return Ok(PythonRuntime { torch: version.clone(), program: python.program, site: None, beside });
     }
     let pins = pins::load();
-    let pins = pins.torch(torch)?;
-    let folder = folder(session, &python, pins);
+    let torch = pins.torch(torch.line())?;
+    served(&python, torch)?;
+    let folder = folder(session, &python, &pins, torch);
     if let Some(made) = state::load::<Made>(&folder.join(MARKER)) {
         return Ok(PythonRuntime {
             program: python.program,
@@ -68,15 +95,31 @@ pub fn runtime(session: &Session, torch: &str, extras: Extras) -> Result<PythonR
     .map_err(fetch::interrupted_or)?;
     if state::load::<Made>(&folder.join(MARKER)).is_none() {
         session.report.note(format!(
-            "`{}` cannot be the judge ({}), so packages are fetched into the cache; that Python is not changed",
+            "`{}` does not serve ({}), so packages are fetched into the cache; that Python is not changed",
             python.program.display(),
             lacks.unwrap_or_default(),
         ));
-        make(session, &python, pins, &folder)?;
+        make(session, &python, &pins, torch, &folder)?;
     }
     let made: Option<Made> = state::load(&folder.join(MARKER));
     let torch = made.map(|made| made.torch).unwrap_or_default();
     Ok(PythonRuntime { program: python.program, site: Some(folder), beside: None, torch })
+}
+
+/// PyTorch's wheels are for some Pythons: better said here than by pip, which finds nothing.
+fn served(python: &Interpreter, torch: &TorchPins) -> Result<(), ToolchainError> {
+    let (oldest, newest) = &torch.python;
+    let version = release(&python.version);
+    if version >= release(oldest) && version <= release(newest) {
+        return Ok(());
+    }
+    Err(ToolchainError::NoTorchForPython {
+        torch: torch.version.clone(),
+        python: python.program.clone(),
+        version: python.version.clone(),
+        oldest: oldest.clone(),
+        newest: newest.clone(),
+    })
 }
 
 /// The managed folder with the client and what it imports, for an interpreter that has torch of its own.
@@ -107,10 +150,13 @@ fn client_folder(session: &Session, python: &Interpreter) -> Result<PathBuf, Too
 }
 
 /// Why the active Python does not do; nothing when it does.
-fn lacking(python: &Interpreter, line: &str, extras: Extras) -> Option<String> {
+fn lacking(python: &Interpreter, wanted: Torch<'_>, extras: Extras) -> Option<String> {
     let Some(torch) = &python.torch else { return Some(python.why.clone()) };
-    if release(torch) < release(line) {
-        return Some(format!("it has torch {torch}, and {line} or later is wanted"));
+    if !wanted.takes(torch) {
+        return Some(match wanted {
+            Torch::AtLeast(line) => format!("it has torch {torch}, and {line} or later is wanted"),
+            Torch::Exactly(line) => format!("it has torch {torch}, and {line} is wanted"),
+        });
     }
     if !python.numpy {
         return Some("it has torch, but no numpy".to_owned());
@@ -137,28 +183,29 @@ pub(super) fn has_nvidia_driver() -> bool {
         .any(|path| files::exists(Path::new(path)))
 }
 
-fn folder(session: &Session, python: &Interpreter, pins: &TorchPins) -> PathBuf {
+fn folder(session: &Session, python: &Interpreter, pins: &Pins, torch: &TorchPins) -> PathBuf {
     let id = DigestBuilder::new("managed-python")
         .field("interpreter", python.program.as_os_str().as_encoded_bytes())
         .field("tag", &python.tag)
-        .field("pins", format!("{pins:?}"))
+        .field("pins", format!("{torch:?} {:?}", pins.common))
         .field("stand-ins", stand_in::VERSION)
         .field("driver", if has_nvidia_driver() { "yes" } else { "no" })
         .finish();
-    session.cache.join("python").join(format!("{}-torch{}-{}", python.tag, pins.version, id.short(12)))
+    session.cache.join("python").join(format!("{}-torch{}-{}", python.tag, torch.version, id.short(12)))
 }
 
 fn make(
     session: &Session,
     python: &Interpreter,
-    pins: &TorchPins,
+    pins: &Pins,
+    torch: &TorchPins,
     folder: &Path,
 ) -> Result<(), ToolchainError> {
     let staging = files::staging_beside(folder)?;
     if has_nvidia_driver() {
-        complete(session, python, pins, staging.path())?;
+        complete(session, python, pins, torch, staging.path())?;
     } else {
-        reduced(session, python, pins, staging.path())?;
+        reduced(session, python, pins, torch, staging.path())?;
     }
     let torch = try_out(python, staging.path())?;
     state::save(&staging.path().join(MARKER), &Made { torch })?;
@@ -169,38 +216,44 @@ fn make(
 fn complete(
     session: &Session,
     python: &Interpreter,
-    pins: &TorchPins,
+    pins: &Pins,
+    torch: &TorchPins,
     site: &Path,
 ) -> Result<(), ToolchainError> {
     let why = format!(
         "torch {} with its CUDA libraries, to run kernels on the GPU, about {} MB",
-        pins.version, pins.runtime.complete_megabytes
+        torch.version, torch.megabytes.complete
     );
-    packages(session, python, &pins.runtime.complete, &why, site)
+    let mut requirements = vec![format!("torch=={}", torch.version)];
+    requirements.extend(pins.common.beside.iter().cloned());
+    packages(session, python, &requirements, &why, site)
 }
 
 /// Without a GPU: a part of torch, and stand-ins for what only a GPU would use.
 fn reduced(
     session: &Session,
     python: &Interpreter,
-    pins: &TorchPins,
+    pins: &Pins,
+    torch: &TorchPins,
     site: &Path,
 ) -> Result<(), ToolchainError> {
     let why = "to compute reference results on the CPU; nothing for GPUs is taken";
-    let mut requests = vec![Request { part: pins.runtime_part(), why }];
-    for part in &pins.runtime.beside {
-        requests.push(Request {
-            part: part.clone(),
-            why: "the CUDA runtime, which torch loads even without a GPU",
-        });
-    }
+    let headers = [Request { part: pins.headers(torch), why: "headers to compile against" }];
+    let code = [
+        Request { part: pins.runtime(torch), why },
+        Request { part: torch.cudart.clone(), why: "the CUDA runtime, which torch loads even without a GPU" },
+    ];
     let small = "what torch imports, numpy, and the client that loads kernels, 50 MB";
     // Two downloads at once: the index is asked by two programs that do not know of each other.
     let stored: Vec<Stored> = std::thread::scope(|scope| {
-        let installing = scope.spawn(|| packages(session, python, &pins.runtime.packages, small, site));
-        let stored = fetch::obtain(session, python, &requests);
+        let installing = scope.spawn(|| packages(session, python, &pins.common.packages, small, site));
+        let headers = fetch::obtain(session, python, Target::Machine, &headers);
+        let code = headers.and_then(|mut stored| {
+            stored.extend(fetch::obtain(session, python, Target::Interpreter, &code)?);
+            Ok(stored)
+        });
         let installed = installing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        installed.and(stored)
+        installed.and(code)
     })?;
     let mut real = Vec::new();
     for stored in &stored {
@@ -208,7 +261,7 @@ fn reduced(
         let libraries = stored.names.iter().filter(|name| name.contains(".so") && !name.contains("/bin/"));
         real.extend(libraries.map(|name| site.join(name)));
     }
-    stand_in::build(&site.join("torch/lib"), &pins.runtime.stands_in, &real, &site.join("torch/include"))
+    stand_in::build(&site.join("torch/lib"), &torch.stands_in, &real, &site.join("torch/include"))
 }
 
 fn packages(
@@ -265,5 +318,33 @@ mod tests {
         assert!(release("2.11.0+cu130") > release("2.9"));
         assert_eq!(release("2.11"), Some((2, 11)));
         assert_eq!(release("main"), None);
+    }
+
+    #[test]
+    fn a_line_is_asked_for_exactly_or_as_a_floor() {
+        assert!(Torch::AtLeast("2.9").takes("2.11.0+cu130"));
+        assert!(!Torch::AtLeast("2.12").takes("2.11.0"));
+        assert!(Torch::Exactly("2.11").takes("2.11.3+cpu"));
+        assert!(!Torch::Exactly("2.9").takes("2.11.0"));
+    }
+
+    #[test]
+    fn a_python_without_wheels_is_told_which_ones_have_them() {
+        let python = |version: &str| -> Interpreter {
+            serde_json::from_value(serde_json::json!({
+                "program": "/opt/python", "version": version, "tag": "", "headers": "", "sites": [], "torch": null,
+                "torch_dir": null, "numpy": false, "client": null, "why": "",
+            }))
+            .unwrap()
+        };
+        let pins = pins::load();
+        let torch = pins.torch("2.15").unwrap();
+        assert!(served(&python("3.11.7"), torch).is_ok());
+        assert!(served(&python("3.15.0rc1"), torch).is_ok());
+        let error = served(&python("3.10.2"), torch).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "PyTorch 2.15.0 has no wheels for Python 3.10.2 (`/opt/python`); it has them for 3.11 to 3.15"
+        );
     }
 }

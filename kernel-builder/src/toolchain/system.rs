@@ -5,13 +5,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kernel_plan::kit::{CudaKit, TorchKit};
+use kernel_plan::kit::{CudaKit, FrameworkKit, TorchKit, TvmFfiKit};
 use kernel_plan::plan::CommandLine;
 
-use super::Want;
 use super::error::ToolchainError;
 use super::interpreter::{self, Question};
 use super::state;
+use super::{Against, Want, parts};
 use crate::base::digest::DigestBuilder;
 use crate::base::process::{self, Limits};
 use crate::base::session::Session;
@@ -22,9 +22,18 @@ pub(super) fn resolve(
     session: &Session,
     want: &Want,
     stubs: PathBuf,
-) -> Result<(Option<CudaKit>, TorchKit), ToolchainError> {
+) -> Result<(Option<CudaKit>, FrameworkKit), ToolchainError> {
     let cuda = want.cuda.as_deref().map(toolkit).transpose()?;
-    Ok((cuda, headers(session, &want.torch, stubs)?))
+    let framework = match &want.framework {
+        Against::Torch(line) => FrameworkKit::Torch(headers(session, line, stubs)?),
+        // Headers alone, which no system installs: they come from the wheel here too.
+        Against::TvmFfi(line) => {
+            let headers = parts::obtain(session, parts::TVM_FFI, line)?;
+            let parts::Headers { version, include, id } = headers;
+            FrameworkKit::TvmFfi(TvmFfiKit { version, include, stubs, id })
+        }
+    };
+    Ok((cuda, framework))
 }
 
 /// Where nvcc is: CUDA_HOME, else PATH, else the folder that NVIDIA's installer uses.

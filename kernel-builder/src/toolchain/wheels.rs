@@ -1,17 +1,18 @@
-//! The provider that needs nothing installed: CUDA and PyTorch's headers from wheels.
+//! The provider that needs nothing installed: CUDA and the framework's headers from wheels.
 //!
 //! Owns: which parts of which wheels make a toolkit, and the merged folder. Never: runs what it fetched.
 
 use std::path::{Path, PathBuf};
 
-use kernel_plan::kit::{CudaKit, TorchKit};
+use kernel_plan::kit::{CudaKit, FrameworkKit, TorchKit, TvmFfiKit};
 
-use super::Want;
 use super::error::ToolchainError;
 use super::fetch::{self, Request};
+use super::index::Target;
 use super::interpreter::{self, Question};
 use super::pins::{self, CudaPins};
 use super::store::Stored;
+use super::{Against, Want, parts};
 use crate::base::digest::DigestBuilder;
 use crate::base::files::{self, FileError};
 use crate::base::session::Session;
@@ -21,34 +22,43 @@ pub(super) fn resolve(
     session: &Session,
     want: &Want,
     stubs: PathBuf,
-) -> Result<(Option<CudaKit>, TorchKit), ToolchainError> {
+) -> Result<(Option<CudaKit>, FrameworkKit), ToolchainError> {
     let pins = pins::load();
-    let torch = pins.torch(&want.torch)?;
+    let headers = match &want.framework {
+        Against::Torch(line) => pins.headers(pins.torch(line)?),
+        Against::TvmFfi(version) => parts::pinned(parts::TVM_FFI, version)?.wheel,
+    };
     let cuda = want.cuda.as_deref().map(|version| pins.cuda(version)).transpose()?;
     let python = interpreter::active(session, Question::Identity)?;
-    let mut requests = vec![Request { part: torch.header_part(), why: "headers to compile against" }];
+    let version = headers.version.clone();
+    let mut requests = vec![Request { part: headers, why: "headers to compile against" }];
     for part in cuda.iter().flat_map(|cuda| &cuda.wheels) {
         let compiles = part.take.iter().any(|take| !take.ends_with("include/"));
         let why = if compiles { "parts of the CUDA compiler" } else { "CUDA headers" };
         requests.push(Request { part: part.clone(), why });
     }
-    let mut stored = fetch::obtain(session, &python, &requests)?.into_iter();
-    let headers = stored.next().map(|stored| (stored.files, stored.id)).unwrap_or_default();
-    let root = headers.0.join("torch/include");
-    let torch = TorchKit {
-        version: torch.version.clone(),
-        include: vec![root.clone(), root.join("torch/csrc/api/include")],
-        stubs,
-        id: headers.1,
+    let mut stored = fetch::obtain(session, &python, Target::Machine, &requests)?.into_iter();
+    let (files, id) = stored.next().map(|stored| (stored.files, stored.id)).unwrap_or_default();
+    let framework = match &want.framework {
+        Against::Torch(_) => {
+            let root = files.join("torch/include");
+            let include = vec![root.clone(), root.join("torch/csrc/api/include")];
+            FrameworkKit::Torch(TorchKit { version, include, stubs, id })
+        }
+        Against::TvmFfi(_) => {
+            let include = vec![files.join("tvm_ffi/include")];
+            FrameworkKit::TvmFfi(TvmFfiKit { version, include, stubs, id })
+        }
     };
     let cuda = cuda.map(|pins| toolkit(session, pins, &stored.collect::<Vec<_>>())).transpose()?;
-    Ok((cuda, torch))
+    Ok((cuda, framework))
 }
 
 /// The files whose stamps say that a kit is still there.
-pub(super) fn key_files(cuda: Option<&CudaKit>, torch: &TorchKit) -> Vec<PathBuf> {
+pub(super) fn key_files(cuda: Option<&CudaKit>, framework: &FrameworkKit) -> Vec<PathBuf> {
+    let markers = ["torch/headeronly/version.h", "tvm/ffi/c_api.h"];
     let mut found: Vec<PathBuf> =
-        torch.include.first().map(|include| include.join("torch/headeronly/version.h")).into_iter().collect();
+        framework.include().iter().flat_map(|folder| markers.map(|marker| folder.join(marker))).collect();
     if let Some(cuda) = cuda {
         found.extend([cuda.nvcc.clone(), cuda.cudart.clone()]);
         found.extend(
@@ -56,7 +66,7 @@ pub(super) fn key_files(cuda: Option<&CudaKit>, torch: &TorchKit) -> Vec<PathBuf
         );
     }
     found.retain(|path| files::exists(path));
-    found.push(torch.stubs.clone());
+    found.push(framework.stubs().to_owned());
     found
 }
 

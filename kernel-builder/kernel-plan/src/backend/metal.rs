@@ -9,7 +9,7 @@
 
 use std::path::Path;
 
-use crate::kit::{DeviceKit, Toolchain};
+use crate::kit::{DeviceKit, MetalKit, Toolchain};
 use crate::plan::{CommandLine, Step, Unit};
 use crate::spec::build::Kernel;
 use crate::units::{BackendId, RelPath};
@@ -25,7 +25,7 @@ pub struct Metal;
 const SHADER: &str = "metal";
 /// The ending of a compiled shader.
 const AIR: &str = "air";
-/// The namespace of `metallib.h` in the folder of our headers, and the file itself.
+/// Our header that gives a kernel its shaders, and the namespace in it, under the names that kernels know.
 const EMBEDDED: [&str; 2] = [
     "-DEMBEDDED_METALLIB_HEADER=\"kernelwright_metallib.h\"",
     "-DEMBEDDED_METALLIB_NAMESPACE=kernelwright_metallib",
@@ -84,16 +84,15 @@ impl Backend for Metal {
             .map(|unit| unit.object.as_str())
             .filter(|object| Path::new(object).extension().is_some_and(|ending| ending == AIR))
             .collect();
-        if compiled.is_empty() {
-            return Vec::new();
-        }
+        let embedder = kit_of(kit).map(|metal| &metal.embedder);
+        let (Some(embedder), false) = (embedder, compiled.is_empty()) else { return Vec::new() };
         let (library, object) = (format!("{stem}.metallib"), format!("{stem}.o"));
         let put_together = tool(kit, "metallib").args(compiled).args(["-o", &library]);
         let embed = CommandLine::new(&kit.cxx.program)
             .arg(darwin::oldest_flag(Toolkit::Metal))
             .args(["-x", "assembler-with-cpp", &format!("-DKERNELWRIGHT_METALLIB=\"{library}\"")])
             .arg("-c")
-            .path(&kit.extension_include.join("kernelwright_metallib.S"))
+            .path(embedder)
             .args(["-o", &object]);
         vec![
             Step { name: "metallib".to_owned(), command: put_together, output: library },
@@ -108,9 +107,13 @@ impl Backend for Metal {
 
 /// A program of the Metal toolchain, which Xcode finds.
 fn tool(kit: &Toolchain, name: &str) -> CommandLine {
-    let metal = match &kit.device {
-        Some(DeviceKit::Metal(metal)) => metal.xcrun.clone(),
-        _ => "xcrun".into(),
-    };
-    CommandLine::new(metal).args(["-sdk", "macosx", name])
+    let xcrun = kit_of(kit).map_or_else(|| "xcrun".into(), |metal| metal.xcrun.clone());
+    CommandLine::new(xcrun).args(["-sdk", "macosx", name])
+}
+
+fn kit_of(kit: &Toolchain) -> Option<&MetalKit> {
+    match &kit.device {
+        Some(DeviceKit::Metal(metal)) => Some(metal),
+        _ => None,
+    }
 }

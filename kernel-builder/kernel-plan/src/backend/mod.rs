@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::kit::{DeviceKit, FrameworkKit, PortableKit, Toolchain};
+use crate::kit::{DeviceKit, FrameworkKit, LibraryKit, PortableKit, Toolchain};
 use crate::plan::{CommandLine, Step, Unit, VariantPlan, placeholder_name};
-use crate::spec::build::Kernel;
-use crate::spec::{BuildSpec, Spanned};
+use crate::spec::Spanned;
+use crate::spec::build::{self, BuildSpec, Kernel};
 use crate::units::{BackendId, RelPath, Version};
-use crate::variant::{Abi, Os, Toolkit, Torch, Variant, compiled_with};
+use crate::variant::{Abi, Framework, Noarch, Os, Toolkit, Variant, compiled_with};
 
 mod cpu;
 mod cuda;
@@ -203,17 +203,20 @@ pub fn plan(
     python: Vec<RelPath>,
 ) -> Option<VariantPlan> {
     let extension = naming.extension;
-    let (release, toolkit, os) = (variant.torch()?, variant.toolkit()?, variant.compiled()?.os);
+    let compiled = variant.compiled()?;
+    let (framework, toolkit, os) = (compiled.framework, compiled.toolkit, compiled.os);
     let backend = backend_of(toolkit)?;
     let id = variant.id();
     let folder = format!(".kernelwright/objects/{id}");
     let place =
         |source: &RelPath, ending: &str| format!("{folder}/{}.{ending}", source.as_str().replace('/', "__"));
-    let torch = spec.torch();
     let kernels: Vec<&Kernel> =
         spec.kernels_of(backend.id()).filter(|kernel| compiled_with(kernel, toolkit)).collect();
-    let standard = if release.version >= Version::new(2, 12) { "c++20" } else { "c++17" };
-    let binding = torch.iter().flat_map(|torch| torch.src.iter()).map(|path| (&path.value, None));
+    let standard = match framework {
+        Framework::Torch(torch) if torch.version >= Version::new(2, 12) => "c++20",
+        Framework::Torch(_) | Framework::TvmFfi(_) => "c++17",
+    };
+    let binding = spec.framework.src().iter().map(|path| (&path.value, None));
     let kernel_sources =
         kernels.iter().flat_map(|kernel| kernel.src.iter().map(move |path| (&path.value, Some(*kernel))));
     let mut sources: Vec<(&RelPath, Option<&Kernel>)> = binding.chain(kernel_sources).collect();
@@ -221,12 +224,11 @@ pub fn plan(
     let host = |path: &RelPath| path.extension().is_some_and(|ending| HOST_ENDINGS.contains(&ending));
     sources.retain(|(path, _)| host(path) || own(path));
     let paths: Vec<&RelPath> = sources.iter().map(|(path, _)| *path).collect();
-    let mut common = common_flags(release, backend, kit);
+    let mut common = common_flags(framework, backend, kit);
     common.extend(backend.embedding(&paths));
-    let torch_include = torch.map(|torch| torch.include.as_slice()).unwrap_or_default();
     let include_of = |kernel: Option<&'_ Kernel>| -> Vec<RelPath> {
         let own = kernel.map(|kernel| kernel.include.clone()).unwrap_or_default();
-        torch_include.iter().chain(&own).map(|folder| folder.value.clone()).collect()
+        spec.framework.include().iter().chain(&own).map(|folder| folder.value.clone()).collect()
     };
     let mut units = Vec::new();
     let (mut translated, mut translated_include) = (Vec::new(), Vec::new());
@@ -236,7 +238,7 @@ pub fn plan(
         let mut flags = common.clone();
         let named = naming.users.contains(path);
         if named {
-            flags.push(format!("-DTORCH_EXTENSION_NAME={}", placeholder_name(extension)));
+            flags.push(format!("-D{}={}", name_macro(framework), placeholder_name(extension)));
         }
         match &translation {
             Some(copy) => {
@@ -248,6 +250,7 @@ pub fn plan(
             translated.push(path);
             translated_include.extend(include);
         }
+        flags.extend(kernel.iter().flat_map(|kernel| library_flags(kernel, kit)));
         let (object, depfile) = (place(path, backend.object(path)), place(path, "d"));
         let source = Source {
             path,
@@ -264,7 +267,7 @@ pub fn plan(
         let command = if kernel.is_some() || own(path) {
             backend.compile(&source)
         } else {
-            backend.bind(&source, torch.iter().flat_map(|torch| values(&torch.cxx_flags)).collect())
+            backend.bind(&source, values(spec.framework.cxx_flags()).collect())
         };
         let named = named.then(|| place(path, "named.o"));
         units.push(Unit { name: path.as_str().to_owned(), command, object, depfile, named });
@@ -276,7 +279,11 @@ pub fn plan(
         kernels.iter().flat_map(|kernel| backend.capabilities(kernel, toolkit)).collect();
     capabilities.sort();
     capabilities.dedup();
-    let library = format!("{extension}.abi3.so");
+    let library = match framework {
+        Framework::Torch(_) => format!("{extension}.abi3.so"),
+        // Opened by tvm_ffi, and no module of Python.
+        Framework::TvmFfi(_) => format!("{extension}.so"),
+    };
     let before_link = backend.before_link(&units, &format!("{folder}/device"), kit);
     let made = before_link.last().map(|step| step.output.clone());
     let objects: Vec<String> = units
@@ -290,7 +297,7 @@ pub fn plan(
         variant: *variant,
         backend: backend.id(),
         id: id.to_string(),
-        module: spec.general.name.module(),
+        package: package(spec),
         extension: extension.to_owned(),
         library,
         prepare,
@@ -302,6 +309,48 @@ pub fn plan(
     })
 }
 
+/// Plans a variant of Python only: nothing is run, and its files are the package. `None`: the variant is compiled.
+///
+/// The `extension` is the name under which such a variant registers operators, where it does.
+pub fn plan_python(
+    spec: &BuildSpec,
+    variant: &Variant,
+    extension: &str,
+    python: Vec<RelPath>,
+) -> Option<VariantPlan> {
+    let Variant::Noarch(Noarch::For(backend)) = *variant else { return None };
+    let mut capabilities = match (&spec.framework, backend) {
+        (build::Framework::TorchNoarch(noarch), BackendId::Cuda) => texts(&noarch.cuda_capabilities),
+        (build::Framework::TorchNoarch(noarch), BackendId::Rocm) => texts(&noarch.rocm_archs),
+        _ => Vec::new(),
+    };
+    capabilities.sort();
+    capabilities.dedup();
+    Some(VariantPlan {
+        variant: *variant,
+        backend,
+        id: variant.id().to_string(),
+        package: package(spec),
+        extension: extension.to_owned(),
+        library: String::new(),
+        prepare: Vec::new(),
+        units: Vec::new(),
+        before_link: Vec::new(),
+        link: None,
+        python,
+        capabilities,
+    })
+}
+
+fn texts<T: ToString>(values: &[Spanned<T>]) -> Vec<String> {
+    values.iter().map(|value| value.value.to_string()).collect()
+}
+
+/// The folder of the project that becomes the Python package.
+fn package(spec: &BuildSpec) -> String {
+    format!("{}/{}", spec.framework.folder(), spec.general.name.module())
+}
+
 /// The backend of a toolkit; `None`: nothing here compiles with it.
 pub(crate) fn backend_of(toolkit: Toolkit) -> Option<&'static dyn Backend> {
     BACKENDS.iter().copied().find(|backend| backend.id() == toolkit.id())
@@ -311,15 +360,40 @@ pub(crate) fn backend_of(toolkit: Toolkit) -> Option<&'static dyn Backend> {
 /// project.
 const HOST_ENDINGS: &[&str] = &["cpp", "cc", "cxx", "c"];
 
-fn common_flags(torch: Torch, backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
-    let mut flags = vec!["-DNDEBUG".to_owned(), "-DPy_LIMITED_API=0x03090000".to_owned()];
+/// The macro that holds the extension's name.
+const fn name_macro(framework: Framework) -> &'static str {
+    match framework {
+        Framework::Torch(_) => "TORCH_EXTENSION_NAME",
+        Framework::TvmFfi(_) => "TVM_FFI_EXTENSION_NAME",
+    }
+}
+
+/// The include folders of the header libraries that a kernel depends on.
+fn library_flags(kernel: &Kernel, kit: &Toolchain) -> Vec<String> {
+    let listed = |library: &&LibraryKit| {
+        kernel.depends.iter().any(|dependency| dependency.value.as_str() == library.name)
+    };
+    let folders = kit.libraries.iter().filter(listed).flat_map(|library| &library.include);
+    folders.flat_map(|folder| ["-isystem".to_owned(), folder.display().to_string()]).collect()
+}
+
+fn common_flags(framework: Framework, backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
+    let mut flags = vec!["-DNDEBUG".to_owned()];
+    // A library for tvm_ffi is no module of Python: neither its limits nor our registration.h are for it.
+    let registration = match framework {
+        Framework::Torch(_) => Some(&kit.extension_include),
+        Framework::TvmFfi(_) => None,
+    };
+    flags.extend(registration.map(|_| "-DPy_LIMITED_API=0x03090000".to_owned()));
     flags.extend(backend.macros().iter().map(|name| format!("-D{name}")));
-    if torch.abi == Abi::Stable {
+    if let Framework::Torch(torch) = framework
+        && torch.abi == Abi::Stable
+    {
         let Version { major, minor } = torch.version;
         // torch/csrc/stable/version.h: one byte each for major and minor at the top of 64 bits.
         flags.push(format!("-DTORCH_TARGET_VERSION=0x{major:02x}{minor:02x}000000000000"));
     }
-    let framework = [&kit.extension_include].into_iter().chain(kit.framework.include());
+    let framework = registration.into_iter().chain(kit.framework.include());
     for folder in framework.chain(backend.include(kit)) {
         flags.extend(["-isystem".to_owned(), folder.display().to_string()]);
     }

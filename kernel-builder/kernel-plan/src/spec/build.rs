@@ -177,6 +177,15 @@ impl Framework {
         }
     }
 
+    /// Extra flags for the C++ compiler, for the binding.
+    pub fn cxx_flags(&self) -> &[Spanned<String>] {
+        match self {
+            Self::Torch(torch) => &torch.cxx_flags,
+            Self::TorchNoarch(_) => &[],
+            Self::TvmFfi(tvm_ffi) => &tvm_ffi.cxx_flags,
+        }
+    }
+
     /// What the names of shipped files end in.
     pub fn pyext(&self) -> &[FileExtension] {
         match self {
@@ -309,6 +318,12 @@ impl Dependency {
     /// As build.toml writes it.
     pub const fn as_str(self) -> &'static str {
         self.0
+    }
+
+    /// The release line of CUTLASS, for the entries that name one: `cutlass_3_8` is 3.8.
+    pub fn cutlass(self) -> Option<Version> {
+        let (major, minor) = self.0.strip_prefix("cutlass_")?.split_once('_')?;
+        Some(Version::new(major.parse().ok()?, minor.parse().ok()?))
     }
 }
 

@@ -19,8 +19,7 @@ mod toolkit;
 pub use matrix::{Matrix, Row};
 pub use provision::{Missing, Offer, Provision, Tool};
 pub use refusal::Refusal;
-pub(crate) use select::compiled_with;
-pub use select::{Chosen, Decision, Explained, explain, reasons, select};
+pub use select::{Chosen, Decision, Explained, compiled_with, explain, reasons, select};
 pub use selector::Selector;
 pub use toolkit::Toolkit;
 

@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::units::{BackendId, Version};
 
-use super::{Abi, Cpu, Framework, Os, Provider, Row, Toolkit, Torch, Variant};
+use super::{Abi, Compiled, Cpu, Framework, Os, Provider, Row, Toolkit, Variant};
 
 /// A machine with what its toolchain providers have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +26,10 @@ pub struct Provision {
 pub struct Tool {
     /// Which backend.
     pub backend: BackendId,
-    /// The version of its toolkit, where it has one; else why it cannot be used, in words.
-    pub found: Result<Option<Version>, String>,
+    /// The version of its toolkit; else why it cannot be used, in words.
+    pub found: Result<Version, String>,
+    /// Where it is and how to name another one, in words; read after a version.
+    pub place: String,
     /// The torch that the active Python has and that was built for this backend; else what it has, in words.
     pub torch: Result<Version, String>,
 }
@@ -39,6 +41,8 @@ pub struct Offer {
     pub provider: Provider,
     /// The torch releases that it has headers of.
     pub torch: Vec<Version>,
+    /// The releases of tvm-ffi that it has headers of.
+    pub tvm_ffi: Vec<Version>,
     /// The CUDA toolkits that it has.
     pub cuda: Vec<Version>,
 }
@@ -48,14 +52,12 @@ pub struct Offer {
 pub enum Missing {
     /// It is for another machine.
     Machine(Cpu, Os),
-    /// Python-only variants are not made yet.
-    Noarch,
-    /// tvm-ffi is not built for yet.
-    TvmFfi,
     /// The backend is not compiled for yet.
     Backend(BackendId),
     /// No provider has this torch; what there is, in words.
     Torch(Version, String),
+    /// No provider has this tvm-ffi; what there is, in words.
+    TvmFfi(Version, String),
     /// No provider has this CUDA; what there is, in words.
     Cuda(Version, String),
     /// The compiler of the backend is not there, or of another version; why, in words.
@@ -70,11 +72,12 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Machine(cpu, os) => write!(f, "it needs a machine with {cpu} and {os}"),
-            Self::Noarch => f.write_str("this version makes no Python-only variants"),
-            Self::TvmFfi => f.write_str("this version builds nothing for tvm-ffi"),
             Self::Backend(backend) => write!(f, "this version compiles nothing for {backend}"),
             Self::Torch(version, known) => {
                 write!(f, "this version has no toolchain for torch {version} ({known})")
+            }
+            Self::TvmFfi(version, known) => {
+                write!(f, "this version has no headers of tvm-ffi {version} ({known})")
             }
             Self::Cuda(version, known) => {
                 write!(f, "this version has no toolchain for CUDA {version} ({known})")
@@ -100,16 +103,18 @@ impl Provision {
     /// # Errors
     /// What is missing.
     pub fn judge(&self, row: &Row) -> Result<Provider, Missing> {
-        let Variant::Compiled(compiled) = row.variant.value else { return Err(Missing::Noarch) };
+        let Variant::Compiled(compiled) = row.variant.value else {
+            // Files are put together: that takes no tools, and no machine of its own.
+            return named(&self.offers.iter().collect::<Vec<_>>(), row);
+        };
         if (compiled.cpu, compiled.os) != (self.cpu, self.os) {
             return Err(Missing::Machine(compiled.cpu, compiled.os));
         }
-        let Framework::Torch(torch) = compiled.framework else { return Err(Missing::TvmFfi) };
         let cuda = match compiled.toolkit {
             Toolkit::Cpu => None,
             Toolkit::Cuda(version) => Some(version),
             Toolkit::Rocm(_) | Toolkit::Xpu(_) | Toolkit::Metal => {
-                return self.judge_device(row, compiled.toolkit, torch);
+                return self.judge_device(row, compiled);
             }
             other => return Err(Missing::Backend(other.id())),
         };
@@ -120,35 +125,51 @@ impl Provision {
                 return Err(Missing::Cuda(cuda, self.known(|offer| &offer.cuda)));
             }
         }
-        offers.retain(|offer| offer.torch.contains(&torch.version));
-        if offers.is_empty() {
-            return Err(Missing::Torch(torch.version, self.known(|offer| &offer.torch)));
-        }
-        let named = offers.iter().map(|offer| offer.provider).find(|found| row.providers.contains(found));
-        named.ok_or_else(|| Missing::Provider(row.providers.clone()))
+        let missing = match compiled.framework {
+            Framework::Torch(torch) => {
+                offers.retain(|offer| offer.torch.contains(&torch.version));
+                Missing::Torch(torch.version, self.known(|offer| &offer.torch))
+            }
+            Framework::TvmFfi(version) => {
+                offers.retain(|offer| offer.tvm_ffi.contains(&version));
+                Missing::TvmFfi(version, self.known(|offer| &offer.tvm_ffi))
+            }
+        };
+        if offers.is_empty() { Err(missing) } else { named(&offers, row) }
     }
 
-    /// The same for a backend whose compiler is in no wheel: it has to be installed, whoever has torch's headers.
-    fn judge_device(&self, row: &Row, toolkit: Toolkit, torch: Torch) -> Result<Provider, Missing> {
-        let backend = toolkit.id();
+    /// The same for a backend whose compiler is in no wheel: it has to be installed, whoever has the headers.
+    fn judge_device(&self, row: &Row, compiled: Compiled) -> Result<Provider, Missing> {
+        let backend = compiled.toolkit.id();
         let tool = self.tools.iter().find(|tool| tool.backend == backend);
         let tool = tool.ok_or(Missing::Backend(backend))?;
         let found = tool.found.clone().map_err(Missing::Tool)?;
-        if let (Some(wanted), Some(found)) = (toolkit.version(), found)
+        if let Some(wanted) = compiled.toolkit.version()
             && found != wanted
         {
-            return Err(Missing::Tool(format!("the installed {} is {found}, not {wanted}", name(backend))));
+            let (name, place) = (name(backend), &tool.place);
+            return Err(Missing::Tool(format!("the installed {name} is {found}, not {wanted} ({place})")));
         }
-        let headers = match &tool.torch {
-            // One set of headers has all that the stable ABI needs, whatever torch was built for.
-            _ if torch.abi == Abi::Stable => Ok(()),
-            Ok(found) if *found == torch.version => Ok(()),
-            Ok(found) => Err(format!("it has {found}")),
-            Err(why) => Err(why.clone()),
-        };
-        headers.map_err(|found| Missing::DeviceTorch(torch.version, backend, found))?;
-        if !self.offers.iter().any(|offer| offer.torch.contains(&torch.version)) {
-            return Err(Missing::Torch(torch.version, self.known(|offer| &offer.torch)));
+        let offered = |has: &dyn Fn(&Offer) -> bool| self.offers.iter().any(has);
+        match compiled.framework {
+            Framework::Torch(torch) => {
+                let headers = match &tool.torch {
+                    // One set of headers has all that the stable ABI needs, whatever torch was built for.
+                    _ if torch.abi == Abi::Stable => Ok(()),
+                    Ok(found) if *found == torch.version => Ok(()),
+                    Ok(found) => Err(format!("it has {found}")),
+                    Err(why) => Err(why.clone()),
+                };
+                headers.map_err(|found| Missing::DeviceTorch(torch.version, backend, found))?;
+                if !offered(&|offer| offer.torch.contains(&torch.version)) {
+                    return Err(Missing::Torch(torch.version, self.known(|offer| &offer.torch)));
+                }
+            }
+            Framework::TvmFfi(version) => {
+                if !offered(&|offer| offer.tvm_ffi.contains(&version)) {
+                    return Err(Missing::TvmFfi(version, self.known(|offer| &offer.tvm_ffi)));
+                }
+            }
         }
         let named = row.providers.contains(&Provider::System);
         named.then_some(Provider::System).ok_or_else(|| Missing::Provider(row.providers.clone()))
@@ -171,4 +192,10 @@ const fn name(backend: BackendId) -> &'static str {
         BackendId::Xpu => "oneAPI compiler",
         other => other.as_str(),
     }
+}
+
+/// The best of `offers` that the row names.
+fn named(offers: &[&Offer], row: &Row) -> Result<Provider, Missing> {
+    let named = offers.iter().map(|offer| offer.provider).find(|found| row.providers.contains(found));
+    named.ok_or_else(|| Missing::Provider(row.providers.clone()))
 }

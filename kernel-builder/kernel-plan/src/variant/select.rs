@@ -169,7 +169,7 @@ fn work(spec: &BuildSpec, toolkit: Toolkit) -> Work {
 }
 
 /// `cuda-minver`: below it a section is left out, as the format defines.
-pub(crate) fn compiled_with(kernel: &Kernel, toolkit: Toolkit) -> bool {
+pub fn compiled_with(kernel: &Kernel, toolkit: Toolkit) -> bool {
     match (toolkit, &kernel.cuda_minver) {
         (Toolkit::Cuda(version), Some(least)) => version >= least.value,
         _ => true,

@@ -61,7 +61,8 @@ fn metal() -> DeviceKit {
     DeviceKit::Metal(MetalKit {
         version: "26.1".to_owned(),
         xcrun: "/usr/bin/xcrun".into(),
-        sdk: "/sdk".into(),
+        include: vec!["/metallib".into()],
+        embedder: "/metallib/kernelwright_metallib.S".into(),
         id: "c6".to_owned(),
     })
 }

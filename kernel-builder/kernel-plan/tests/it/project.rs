@@ -102,12 +102,14 @@ fn judge(files: &BTreeSet<RelPath>, text: impl Fn(&str) -> Result<Arc<SourceFile
     read
 }
 
-/// What this version can build on a PC with Linux: torch 2.11, CUDA 13.0.
+/// What this version can build on a PC with Linux: torch 2.11, tvm-ffi 0.1, CUDA 13.0.
 pub(crate) fn provision() -> Provision {
-    let (torch, cuda) = (vec![Version::new(2, 11)], vec![Version::new(13, 0)]);
+    let (torch, tvm_ffi, cuda) =
+        (vec![Version::new(2, 11)], vec![Version::new(0, 1)], vec![Version::new(13, 0)]);
     let offers = [Provider::Wheels, Provider::System].map(|provider| Offer {
         provider,
         torch: torch.clone(),
+        tvm_ffi: tvm_ffi.clone(),
         cuda: cuda.clone(),
     });
     Provision { cpu: Cpu::X86_64, os: Os::Linux, offers: offers.to_vec(), tools: Vec::new() }

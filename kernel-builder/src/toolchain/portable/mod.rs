@@ -33,7 +33,7 @@ use crate::base::files;
 use crate::base::process::{self, Limits};
 
 /// Changes when the recipe changes, so that what an older program made is not used.
-const RECIPE: &str = "portable-1";
+const RECIPE: &str = "portable-2";
 
 /// The sources of the shim, one archive member each: a library takes only those that it uses.
 const SHIM: &[(&str, &str)] = &[
@@ -45,8 +45,9 @@ const SHIM: &[(&str, &str)] = &[
     ("waits", include_str!("../../../resources/portable/waits.cpp")),
 ];
 
-/// What a kernel library exports: the entry point for Python's import.
-const EXPORTS: &str = "{\n  global: PyInit_*;\n  local: *;\n};\n";
+/// What a kernel library exports: the entry point for Python's import, or the functions that tvm_ffi looks up by name
+/// (tvm/ffi/extra/module.h).
+const EXPORTS: &str = "{\n  global: PyInit_*; __tvm_ffi_*;\n  local: *;\n};\n";
 
 /// What was made for a compiler, and the stamps of the files that it was made from.
 #[derive(Debug, Serialize, Deserialize)]
