@@ -51,7 +51,8 @@ def copy(project: Path, to: Path) -> None:
 
 
 def follow(to: Path) -> None:
-    """A header in a folder `x_cuda` goes to `x_hip`. What it includes and what was not translated has to lie there too."""
+    """A header in a folder `x_cuda` goes to `x_hip`. What it includes and what was not translated has to lie there too:
+    as the same file, or `#pragma once` would not see that it is."""
     for folder in sorted(path for path in to.rglob("*") if path.is_dir()):
         here = folder.relative_to(to).as_posix()
         moved = to / here.replace("cuda", "hip").replace("CUDA", "HIP")
@@ -59,7 +60,7 @@ def follow(to: Path) -> None:
             continue
         for path in folder.iterdir():
             if path.is_file() and not (moved / path.name).exists():
-                shutil.copyfile(path, moved / path.name)
+                os.link(path, moved / path.name)
 
 
 def main() -> None:
@@ -78,8 +79,8 @@ def main() -> None:
         copy(project, staging)
         module = translator(args.package)
         includes = [folder for folder in args.include if (staging / folder).is_dir()]
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
+        talk = io.StringIO()
+        with contextlib.redirect_stdout(talk), contextlib.redirect_stderr(talk):
             results = module.hipify(
                 project_directory=str(staging),
                 output_directory=str(staging),

@@ -40,8 +40,11 @@ impl Backend for Rocm {
         let archs = source.kernel.map(|kernel| self.capabilities(kernel, source.toolkit)).unwrap_or_default();
         let archs = archs.iter().map(|arch| format!("--offload-arch={arch}"));
         let flags = source.kernel.iter().flat_map(|kernel| values(&kernel.hip_flags));
-        // Device code of an object is complete: nothing is left for a device linker.
-        let extra = ["-x", "hip", "-fno-gpu-rdc"].map(str::to_owned).into_iter().chain(archs).chain(flags);
+        // Device code of an object is complete: nothing is left for a device linker. The compiler's own name for a unit
+        // follows from its absolute path and would differ from folder to folder.
+        let fixed = ["-x".to_owned(), "hip".to_owned(), "-fno-gpu-rdc".to_owned()];
+        let name = format!("-cuid={:016x}", fingerprint(source.path.as_str()));
+        let extra = fixed.into_iter().chain([name]).chain(archs).chain(flags);
         clang_command(&hipcc, source, CLANG_FLAGS, extra)
     }
 
@@ -105,6 +108,13 @@ fn kit_of(kit: &Toolchain) -> Option<&RocmKit> {
     }
 }
 
+/// 64 bits of a path (Fowler, Noll and Vo's hash 1a): a name that differs between the units of a library.
+fn fingerprint(path: &str) -> u64 {
+    path.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
 /// Where the translated copy of the project lies: one for every release of PyTorch, whose translator it is.
 fn copy_of(kit: &Toolchain) -> Option<String> {
     kit_of(kit).map(|rocm| format!(".kernelwright/hipify/torch-{}", rocm.hipify.torch))
@@ -114,6 +124,13 @@ fn copy_of(kit: &Toolchain) -> Option<String> {
 mod tests {
     use super::*;
     use crate::units::RocmArch;
+
+    #[test]
+    fn units_have_names_of_their_own() {
+        // The hash's published test vector.
+        assert_eq!(fingerprint("foobar"), 0x8594_4171_f739_67e8);
+        assert_ne!(fingerprint("a/norm.cu"), fingerprint("b/norm.cu"));
+    }
 
     #[test]
     fn every_default_is_an_architecture() {
