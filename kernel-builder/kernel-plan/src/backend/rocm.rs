@@ -6,6 +6,7 @@
 use crate::kit::{DeviceKit, RocmKit, Toolchain};
 use crate::plan::CommandLine;
 use crate::spec::build::Kernel;
+use crate::spec::hipcc;
 use crate::units::{BackendId, RelPath, Version};
 use crate::variant::Toolkit;
 
@@ -69,7 +70,9 @@ impl Backend for Rocm {
     fn capabilities(&self, kernel: &Kernel, toolkit: Toolkit) -> Vec<String> {
         let Toolkit::Rocm(version) = toolkit else { return Vec::new() };
         if !kernel.rocm_archs.is_empty() {
-            return kernel.rocm_archs.iter().map(|arch| arch.value.to_string()).collect();
+            // What the compiler has lost is left out; a rule tells so, and refuses a kernel of which nothing is left.
+            let listed = kernel.rocm_archs.iter().filter(|arch| hipcc::compiles(&arch.value));
+            return listed.map(|arch| arch.value.to_string()).collect();
         }
         let row = DEFAULTS.iter().find(|(since, _)| version >= *since);
         row.iter().flat_map(|(_, names)| names.iter().map(|name| (*name).to_owned())).collect()

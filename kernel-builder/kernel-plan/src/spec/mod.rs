@@ -17,6 +17,7 @@ mod evaluate_launch;
 pub mod expr;
 pub mod flashinfer;
 mod headers;
+pub(crate) mod hipcc;
 pub mod launch;
 pub(crate) mod nvcc;
 pub mod op;
