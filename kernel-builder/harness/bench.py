@@ -437,6 +437,7 @@ def main():
     managed = os.environ.get("KERNELWRIGHT_SITE")
     if managed:
         site.addsitedir(managed)
+    sys.path[:0] = filter(None, os.environ.get("KERNELWRIGHT_BESIDE", "").split(":"))
     import torch
     import torch._dynamo
 

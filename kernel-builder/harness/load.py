@@ -37,9 +37,7 @@ def main(folder: Path) -> None:
     managed = os.environ.get("KERNELWRIGHT_SITE")
     if managed:
         site.addsitedir(managed)
-    client = os.environ.get("KERNELWRIGHT_CLIENT")
-    if client:
-        sys.path.insert(0, client)
+    sys.path[:0] = filter(None, os.environ.get("KERNELWRIGHT_BESIDE", "").split(":"))
     import torch
     from kernels import get_local_kernel
 

@@ -31,6 +31,7 @@ def main() -> None:
     managed = os.environ.pop("KERNELWRIGHT_SITE", None)
     if managed:
         site.addsitedir(managed)
+    sys.path[:0] = filter(None, os.environ.pop("KERNELWRIGHT_BESIDE", "").split(":"))
     channel = importlib.import_module("channel").Channel.take_over(job.pop("nonce"))
     role = job.pop("role")
     if role not in ROLES:

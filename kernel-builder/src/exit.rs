@@ -74,6 +74,12 @@ impl Failure {
         Self { exit, reports: Vec::new() }
     }
 
+    /// Fails for the reasons of another failure as well, with the higher exit code.
+    pub fn join(&mut self, other: Self) {
+        self.exit = self.exit.max(other.exit);
+        self.reports.extend(other.reports);
+    }
+
     /// A failure whose reasons are in files.
     pub fn of(exit: u8, problems: impl IntoIterator<Item = Problem>) -> Self {
         Self { exit, reports: problems.into_iter().map(miette::Report::new).collect() }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use crate::repo;
+use crate::{copy, repo};
 
 /// One folder of tests/cheats.
 struct Cheat {
@@ -76,7 +76,7 @@ fn judge(cheat: &Cheat, root: &Path) -> Result<Vec<String>, String> {
     if project.exists() {
         fs::remove_dir_all(&project).map_err(failed)?;
     }
-    copy_sources(&root.join(&cheat.project), &project).map_err(failed)?;
+    copy::sources(&root.join(&cheat.project), &project).map_err(failed)?;
     for place in cheat.replaces.iter().map(Path::new) {
         let file = place.file_name().ok_or_else(|| format!("{}: `replaces` names no file", cheat.name))?;
         fs::copy(cheat.folder.join(file), project.join(place)).map_err(failed)?;
@@ -147,24 +147,6 @@ fn read(folder: PathBuf, text: &str) -> Result<Cheat, String> {
         deadline: value("deadline"),
         folder,
     })
-}
-
-/// Copies a project without what was built in it.
-fn copy_sources(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if [".kernelwright", "build", "dist", "__pycache__"].iter().any(|generated| name == *generated) {
-            continue;
-        }
-        if entry.file_type()?.is_dir() {
-            copy_sources(&entry.path(), &to.join(&name))?;
-        } else {
-            fs::copy(entry.path(), to.join(&name))?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

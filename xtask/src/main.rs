@@ -11,8 +11,11 @@ use std::process::ExitCode;
 
 mod cheats;
 mod codegen;
+mod copy;
+mod expected;
 mod forward;
 mod fuzz;
+mod projects;
 mod repo;
 mod test;
 mod tidy;
@@ -25,6 +28,7 @@ Usage: cargo xtask <TASK>
   kernel <ARGS>...     run `kernelwright <ARGS>...` from this checkout; compiles it first where needed
   test                 everything that must pass: format, clippy, tidy, tests, doc tests, documentation
   cheats [NAME]...     kernels that must be refused, and honest ones that must pass (fetches what `kernel make` does)
+  projects [NAME]...   other people's forms of a kernel project, and what must come of each (fetches likewise)
   fuzz [SECONDS] [TARGET]...
                        fuzz the languages, each target for so long (60); needs cargo-fuzz
   tidy                 the repository's own rules (docs/style.md) alone
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
         ["kernel", rest @ ..] => forward::kernel(rest),
         ["test"] => test::run(),
         ["cheats", names @ ..] => cheats::run(names),
+        ["projects", names @ ..] => projects::run(names),
         ["fuzz"] => fuzz::run("60", &[]),
         ["fuzz", seconds, targets @ ..] => fuzz::run(seconds, targets),
         ["tidy"] => tidy::run(),

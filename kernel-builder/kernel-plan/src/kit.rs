@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::spec::nvcc;
+use crate::units::Capability;
+
 /// Everything that the compiler lines of one project need.
 ///
 /// Every part carries an `id`: it changes when the part's content changes and is the same in every run, so it belongs
@@ -61,6 +64,10 @@ pub struct CudaKit {
     pub include: Vec<PathBuf>,
     /// The CUDA runtime to link with: a full path such as `.../libcudart.so.13`.
     pub cudart: PathBuf,
+    /// Another release's compiler, where this toolkit came without one.
+    pub front: Option<FrontEnd>,
+    /// Whether the compiler was installed on this system, not fetched.
+    pub installed: bool,
     /// Identity of the toolkit, hexadecimal.
     pub id: String,
 }
@@ -161,6 +168,40 @@ pub struct MetalKit {
     pub embedder: PathBuf,
     /// Identity of the tools, hexadecimal.
     pub id: String,
+}
+
+/// The compiler of a newer CUDA that works with the headers and the assembler of an older one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrontEnd {
+    /// Its version, `MAJOR.MINOR`, e.g. `13.0`.
+    pub version: String,
+    /// The folder above its `bin`.
+    pub root: PathBuf,
+    /// The version of PTX that the older assembler knows, e.g. `8.5`.
+    pub ptx: String,
+    /// The build number that the older compiler would report in `__CUDACC_VER_BUILD__`.
+    pub build: u32,
+}
+
+impl CudaKit {
+    /// Where the compiler of this toolkit comes from, as a sentence without a full stop.
+    pub fn route(&self) -> String {
+        let Self { version, nvcc, .. } = self;
+        match &self.front {
+            Some(front) => {
+                format!("front end of nvcc {} with the headers and the assembler of {version}", front.version)
+            }
+            None if self.installed => format!("nvcc {version} installed at {}", nvcc.display()),
+            None => format!("nvcc {version} from wheels"),
+        }
+    }
+
+    /// Whether this toolkit's compiler generates code for a capability that its release has: one that is lent knows
+    /// no architecture that its own release has dropped.
+    pub fn reaches(&self, capability: Capability) -> bool {
+        let lent = self.front.as_ref().and_then(|front| front.version.parse().ok());
+        lent.is_none_or(|version| nvcc::compiles(capability, version))
+    }
 }
 
 /// What the code plugs into.

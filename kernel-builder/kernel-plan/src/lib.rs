@@ -9,5 +9,6 @@ pub mod exchange;
 pub mod kit;
 pub mod plan;
 pub mod spec;
+pub mod steps;
 pub mod units;
 pub mod variant;

@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 
 /// Where downloads, toolchains and compiled objects are kept.
 pub const CACHE: &str = "KERNELWRIGHT_CACHE";
+/// What the compile cache may hold, e.g. `10G`.
+pub const CACHE_LIMIT: &str = "KERNELWRIGHT_CACHE_LIMIT";
+/// A folder of compiled objects that several machines share.
+pub const REMOTE_CACHE: &str = "KERNELWRIGHT_REMOTE_CACHE";
 /// Set to refuse every download.
 pub const OFFLINE: &str = "KERNELWRIGHT_OFFLINE";
 /// The Python that runs the harness, pip and the client; the active one when unset.
@@ -24,6 +28,8 @@ pub const CUTLASS_DIR: &str = "KERNELWRIGHT_CUTLASS_DIR";
 pub const ROCM_HOMES: &[&str] = &["ROCM_PATH", "HIP_PATH"];
 /// The folder of Intel's oneAPI, as its own scripts set it.
 pub const ONEAPI_ROOT: &str = "ONEAPI_ROOT";
+/// `whole`: nvcc compiles a CUDA source in one process instead of being driven step by step.
+pub const NVCC: &str = "KERNELWRIGHT_NVCC";
 /// Files with certificate authorities that package index clients are told to trust; downloads trust them as well.
 pub const CERTIFICATES: &[&str] = &["PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
 /// Set in continuous integration; prompts and bars are off there.

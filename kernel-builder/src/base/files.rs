@@ -185,6 +185,69 @@ pub fn stamp(path: &Path) -> Result<(u64, i128), FileError> {
     Ok((meta.len(), i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec())))
 }
 
+/// The time, in seconds since 1970, as file systems count it.
+pub fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// A use within this time of the last one is not written down.
+const USE_COUNTS_AFTER: u64 = 3600;
+
+/// Notes that a cached file was used, in its time of change. A file that cannot be marked is only removed earlier.
+pub fn used(path: &Path) {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
+    let Ok((_, changed)) = stamp(path) else { return };
+    if i128::from(now()) - changed / 1_000_000_000 < i128::from(USE_COUNTS_AFTER) {
+        return;
+    }
+    let at = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let _unmarked =
+        utimensat(CWD, path, &Timestamps { last_access: at, last_modification: at }, AtFlags::empty());
+}
+
+/// Makes a file look as if it had been written earlier.
+#[cfg(test)]
+pub(crate) fn backdate(path: &Path, by: std::time::Duration) {
+    let file = File::options().append(true).open(path).unwrap();
+    file.set_modified(std::time::SystemTime::now() - by).unwrap();
+}
+
+/// A file of a cache.
+#[derive(Debug)]
+pub struct Aged {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// When it was written or [`used`], in nanoseconds since 1970.
+    pub used: i128,
+}
+
+/// The files below a folder of a cache, as far as they are listed before `end`. What another process removes meanwhile,
+/// or what cannot be looked at, is left out.
+pub fn aged(root: &Path, end: std::time::Instant) -> Vec<Aged> {
+    let (mut found, mut pending) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if std::time::Instant::now() > end {
+                return found;
+            }
+            let path = entry.path();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => pending.push(path),
+                Ok(kind) if kind.is_file() => {
+                    if let Ok((size, used)) = stamp(&path) {
+                        found.push(Aged { path, size, used });
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
 /// The most files that [`walk`] lists: a folder with more is something else than a project.
 const MOST_FILES: usize = 100_000;
 
@@ -333,6 +396,17 @@ pub fn lock(path: &Path, waiting: impl FnOnce()) -> Result<FileLock, FileError> 
     }
     held.map_err(|error| failed("lock", path)(error.into()))?;
     Ok(FileLock(file))
+}
+
+/// Takes the lock at `path`, unless somebody else holds it.
+pub fn try_lock(path: &Path) -> Result<Option<FileLock>, FileError> {
+    use rustix::fs::{FlockOperation, flock};
+    let file = open_for_resume(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(FileLock(file))),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(failed("lock", path)(error.into())),
+    }
 }
 
 /// Free bytes on the file system that holds `path` (or its nearest existing folder).

@@ -7,10 +7,12 @@ pub mod annotation;
 pub mod digest;
 pub mod env;
 pub mod files;
+mod guard;
 pub mod http;
 pub mod interrupt;
 #[cfg(test)]
 pub(crate) mod loopback;
+pub mod memory;
 pub mod process;
 pub mod report;
 pub mod session;

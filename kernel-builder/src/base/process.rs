@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use miette::Diagnostic;
 use rustix::process::{Pid, Signal, kill_process_group};
 use thiserror::Error;
 
-use super::{env, interrupt};
+use super::{env, guard, interrupt, memory};
 
 /// What a child may use before it is killed.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +26,8 @@ pub struct Limits {
     pub wall: Duration,
     /// Bytes of standard output and standard error together.
     pub output: usize,
-    /// Bytes of memory resident in the child itself (its own children are not counted); unlimited when absent.
+    /// Bytes of memory resident in the child itself (its own children are not counted: what a process shares with those
+    /// that it forked would count for each of them); unlimited when absent.
     pub resident: Option<u64>,
 }
 
@@ -97,8 +99,35 @@ pub struct Finished {
     pub stderr: Vec<u8>,
     /// Wall-clock time from start to end.
     pub wall: Duration,
-    /// Largest resident memory seen in the child itself, bytes (sampled).
+    /// Largest resident memory seen, bytes (sampled): in the child itself, and of a gauged one with all that it started.
     pub peak_resident: u64,
+}
+
+/// What others see of a child while it runs.
+#[derive(Debug, Default)]
+pub struct Gauge {
+    resident: AtomicU64,
+}
+
+impl Gauge {
+    /// Bytes that the child and its descendants held when they were last looked at.
+    pub fn resident(&self) -> u64 {
+        self.resident.load(Ordering::Relaxed)
+    }
+
+    /// What a look found, for who decides with it and has no process.
+    #[cfg(test)]
+    pub(crate) fn set(&self, resident: u64) {
+        self.resident.store(resident, Ordering::Relaxed);
+    }
+
+    /// Looks at them again; the most that they are known to have held at a time.
+    fn read(&self, id: u32) -> u64 {
+        let tree = memory::tree(id);
+        self.resident.store(tree.resident, Ordering::Relaxed);
+        // Between two looks a process may have held more than its present share; the kernel remembers its own peak.
+        tree.resident.max(tree.largest)
+    }
 }
 
 impl Finished {
@@ -144,7 +173,13 @@ pub enum ProcessError {
 
 /// Runs a command to its end and keeps what it printed.
 pub fn run(line: &CommandLine, limits: Limits) -> Result<Finished, ProcessError> {
-    drive(line, limits, &[], None)
+    drive(line, limits, &[], None, None)
+}
+
+/// Runs a command to its end, as [`run`], and counts the memory of all that it starts: a compiler's driver is small, and
+/// what it calls is not.
+pub fn run_gauged(line: &CommandLine, limits: Limits, gauge: &Gauge) -> Result<Finished, ProcessError> {
+    drive(line, limits, &[], None, Some(gauge))
 }
 
 /// Runs a command, feeds it `input`, and hands every line of its standard output to `on_line` as it comes.
@@ -154,7 +189,7 @@ pub fn converse(
     input: &[u8],
     on_line: &mut dyn FnMut(&str),
 ) -> Result<Finished, ProcessError> {
-    drive(line, limits, input, Some(on_line))
+    drive(line, limits, input, Some(on_line), None)
 }
 
 /// Where an executable is, by `PATH` when it is a bare name.
@@ -171,6 +206,7 @@ enum Piece {
 struct Group {
     child: Child,
     id: Pid,
+    _guarded: guard::Guarded,
 }
 
 impl Group {
@@ -228,6 +264,7 @@ fn drive(
     limits: Limits,
     input: &[u8],
     on_line: Option<&mut dyn FnMut(&str)>,
+    gauge: Option<&Gauge>,
 ) -> Result<Finished, ProcessError> {
     if interrupt::requested() {
         return Err(ProcessError::Interrupted);
@@ -236,7 +273,7 @@ fn drive(
     let mut group = spawn(line, !input.is_empty())?;
     let pieces = readers(&mut group.child, input);
     let mut sink = Sink { stdout: vec![], stderr: vec![], partial: vec![], printed: 0, on_line };
-    let (mut peak_resident, mut next_sample, mut open) = (0, started, true);
+    let (mut peak_resident, mut own, mut next_sample, mut open) = (0, 0, started, true);
     let ending = loop {
         match pieces.recv_timeout(Duration::from_millis(10)) {
             Ok(piece) => sink.take(piece),
@@ -258,12 +295,14 @@ fn drive(
         }
         if Instant::now() >= next_sample {
             next_sample = Instant::now() + Duration::from_millis(50);
-            peak_resident = peak_resident.max(resident(group.id));
+            let id = group.child.id();
+            own = own.max(memory::resident(id));
+            peak_resident = peak_resident.max(gauge.map_or(own, |gauge| gauge.read(id)));
         }
         let over = [
             (started.elapsed() > limits.wall, Ending::Deadline),
             (sink.printed > limits.output, Ending::OutputLimit),
-            (limits.resident.is_some_and(|cap| peak_resident > cap), Ending::MemoryLimit),
+            (limits.resident.is_some_and(|cap| own > cap), Ending::MemoryLimit),
         ];
         if let Some((_, ending)) = over.into_iter().find(|(is_over, _)| *is_over) {
             break ending;
@@ -316,7 +355,7 @@ fn spawn(line: &CommandLine, wants_input: bool) -> Result<Group, ProcessError> {
         _ => ProcessError::Start { program: program.clone(), cause },
     })?;
     let id = Pid::from_child(&child);
-    Ok(Group { child, id })
+    Ok(Group { child, id, _guarded: guard::watch(id) })
 }
 
 fn readers(child: &mut Child, input: &[u8]) -> Receiver<Piece> {
@@ -346,16 +385,6 @@ fn read_into(mut from: impl Read + Send + 'static, send: Sender<Piece>, kind: fn
     });
 }
 
-/// Resident bytes of one process, from the kernel's own table; zero once it is gone.
-fn resident(id: Pid) -> u64 {
-    let path = format!("/proc/{}/statm", id.as_raw_nonzero());
-    let pages = std::fs::read_to_string(path)
-        .ok()
-        .and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok())
-        .unwrap_or(0);
-    pages * rustix::param::page_size() as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -380,6 +409,16 @@ mod tests {
     fn kills_the_whole_group_at_the_deadline() {
         let done = run(&shell("sleep 600 & sleep 600"), Limits::wall(Duration::from_millis(200))).unwrap();
         assert_eq!(done.ending, Ending::Deadline);
+    }
+
+    #[test]
+    fn memory_of_what_a_child_starts_is_counted() {
+        // Two grandchildren at a time, each with some 30 MB in a variable, below a shell that holds next to nothing.
+        let script = "held() { a=$(yes x | head -c 30000000); sleep 0.3; echo ${#a}; }; held & held & wait";
+        let gauge = Gauge::default();
+        let done = run_gauged(&shell(script), within(60), &gauge).unwrap();
+        assert_eq!(done.stdout_text(), "29999999\n29999999\n", "{}", done.stderr_text());
+        assert!(done.peak_resident > 60_000_000, "{}", done.peak_resident);
     }
 
     #[test]

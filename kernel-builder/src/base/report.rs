@@ -55,6 +55,35 @@ pub enum Event<'a> {
         /// Whether an earlier result was used instead.
         cached: bool,
     },
+    /// A process of a build begins or ends, or a unit needs none. For programs; a person sees the bar.
+    Unit {
+        /// `started` or `finished`.
+        state: &'a str,
+        /// The variant that it runs for.
+        variants: &'a [&'a str],
+        /// The source, or `link`.
+        unit: &'a str,
+        /// The part of the work; nothing for a unit that needs no process.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        step: Option<&'a str>,
+        /// `compile`, `device`, `link`, ...
+        #[serde(skip_serializing_if = "Option::is_none")]
+        kind: Option<&'a str>,
+        /// Seconds it took.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        seconds: Option<f64>,
+        /// Whether an earlier result, or another variant's, was used instead.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cached: Option<bool>,
+        /// Bytes that it held at its peak, with all that it started.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        peak_memory: Option<u64>,
+        /// `well`, `failed`, `starved`, `interrupted`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ended: Option<&'a str>,
+    },
+    /// How far a build is.
+    Progress(&'a Standing),
     /// Something that a person should know; the run goes on.
     Note {
         /// A sentence.
@@ -65,6 +94,51 @@ pub enum Event<'a> {
         /// A sentence.
         text: &'a str,
     },
+}
+
+/// How far a build is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Standing {
+    /// Units that are done, whatever came of them; a source counts for each variant.
+    pub done: usize,
+    /// All units.
+    pub total: usize,
+    /// Those that an earlier run had made.
+    pub cached: usize,
+    /// Those that another variant of this run had made.
+    pub shared: usize,
+    /// Those that failed.
+    pub failed: usize,
+    /// Variants that are linked.
+    pub variants_done: usize,
+    /// All variants.
+    pub variants: usize,
+    /// What runs: the unit and its step.
+    pub running: Vec<String>,
+    /// Seconds since the build began.
+    pub seconds: f64,
+    /// Seconds that are left, where they can be guessed.
+    pub left: Option<f64>,
+}
+
+impl std::fmt::Display for Standing {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let counted = [(self.cached, "cached"), (self.shared, "shared"), (self.failed, "failed")];
+        for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {
+            write!(out, "{count} {what}, ")?;
+        }
+        write!(out, "{}/{} variants", self.variants_done, self.variants)?;
+        if let Some(left) = self.left {
+            write!(out, ", about {} left", duration(Duration::from_secs_f64(left.round())))?;
+        }
+        if let [first, more @ ..] = self.running.as_slice() {
+            write!(out, "  {first}")?;
+            if !more.is_empty() {
+                write!(out, " +{}", more.len())?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Whom to tell. Shared by all threads.
@@ -94,6 +168,11 @@ impl Report {
         self.format == MessageFormat::Json
     }
 
+    /// Whether a bar shows how far it is, so that nobody needs lines that say so.
+    pub fn draws(&self) -> bool {
+        self.draws
+    }
+
     /// Tells one event.
     pub fn emit(&self, event: &Event<'_>) {
         if self.is_json() {
@@ -106,6 +185,10 @@ impl Report {
                     if *cached { "cached".to_owned() } else { duration(Duration::from_secs_f64(*seconds)) };
                 let detail = if detail.is_empty() { String::new() } else { format!("  {detail}") };
                 format!("  {action:<9} {subject}{detail}  ({took})")
+            }
+            Event::Unit { .. } => return,
+            Event::Progress(standing) => {
+                format!("  {}/{} units, {standing}", standing.done, standing.total)
             }
             Event::Note { text } => format!("  note: {text}"),
             Event::Warning { text } => format!("  warning: {text}"),
@@ -219,6 +302,8 @@ pub enum ProgressKind {
     Bytes,
     /// Things, with a count.
     Count,
+    /// Units of a build; the message says the rest.
+    Units,
 }
 
 impl ProgressKind {
@@ -228,6 +313,7 @@ impl ProgressKind {
                 "  {msg:32!} {bar:28} {decimal_bytes:>10}/{decimal_total_bytes:10} {decimal_bytes_per_sec} {eta}"
             }
             Self::Count => "  {msg:32!} {bar:28} {pos}/{len} {elapsed}",
+            Self::Units => "  {bar:24} {pos}/{len} units, {wide_msg}",
         };
         ProgressStyle::with_template(template)
             .unwrap_or_else(|_| ProgressStyle::default_bar())
@@ -250,6 +336,11 @@ impl Progress {
     /// Counts `amount` more.
     pub fn add(&self, amount: u64) {
         self.bar.inc(amount);
+    }
+
+    /// Counts from the start again, to `count`.
+    pub fn set(&self, count: u64) {
+        self.bar.set_position(count);
     }
 
     /// Sets the total once it is known.
@@ -292,6 +383,19 @@ pub fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_standing_says_what_matters() {
+        let mut standing = Standing { done: 3, total: 9, variants: 4, ..Standing::default() };
+        assert_eq!(standing.to_string(), "0/4 variants");
+        standing.cached = 2;
+        standing.left = Some(65.2);
+        standing.running = vec!["a.cu (cicc sm_90a)".to_owned(), "b.cu".to_owned()];
+        assert_eq!(
+            standing.to_string(),
+            "2 cached, 0/4 variants, about 1 min 05 s left  a.cu (cicc sm_90a) +1"
+        );
+    }
 
     #[test]
     fn sizes_and_durations_read_well() {

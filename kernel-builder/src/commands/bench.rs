@@ -11,8 +11,9 @@ use crate::exit::Failure;
 use crate::toolchain::PythonRuntime;
 use crate::verify::Verified;
 
-use super::build::{self, Selection};
+use super::build;
 use super::project::{self, Project, ProjectDir};
+use super::selection::Selection;
 use super::verify;
 
 /// Measure every verified variant against PyTorch eager, its fused operator and torch.compile

@@ -10,55 +10,28 @@ use kernel_plan::kit::{DeviceKit, Toolchain};
 use kernel_plan::plan::VariantPlan;
 use kernel_plan::spec::build::Kernel;
 use kernel_plan::units::RelPath;
-use kernel_plan::variant::{self, Chosen, Decision, Framework, Toolkit, Torch, Variant};
-use miette::Diagnostic;
-use serde_json::json;
-use thiserror::Error;
+use kernel_plan::variant::{Abi, Chosen, Framework, Toolkit, Torch, Variant};
+use serde_json::{Value, json};
 
 use crate::base::digest::DigestBuilder;
 use crate::base::report::{Event, duration};
 use crate::base::session::Session;
 use crate::base::{files, interrupt};
 use crate::compile::artifact::{self, Artifact};
-use crate::compile::{self, Job, shell_line};
-use crate::exit::{self, Failure, StageError};
+use crate::compile::{self, Conduct, Job, shell_line};
+use crate::exit::{self, Failure};
 use crate::toolchain::{self, Against, Provider, Want};
+use crate::verify::{Gated, Options};
 
-use super::libraries::{self, LibraryDirs};
 use super::project::{self, Project, ProjectDir};
-use super::variants;
+use super::selection::{SelectError, Selection, select};
+use super::variants::provision;
+use super::{full_abi, gates, libraries};
 
-/// Which variants and with which tools; shared by every verb that builds.
-#[derive(Debug, Clone, ClapArgs)]
-pub struct Selection {
-    /// Build this variant only; may be given several times. `kernelwright variants` lists them
-    #[arg(long = "variant", value_name = "ID")]
-    pub variants: Vec<String>,
-    /// Build for this backend only (cpu, cuda)
-    #[arg(long, value_name = "NAME")]
-    pub backend: Option<String>,
-    /// Build those of them that this expression selects, as in `cuda:13.* and not abi:full`
-    #[arg(long, value_name = "EXPRESSION")]
-    pub selector: Option<String>,
-    /// Where compilers and headers come from
-    #[arg(long, value_enum, default_value_t = Provider::Wheels)]
-    pub toolchain: Provider,
-    /// Where header libraries are.
-    #[command(flatten)]
-    pub libraries: LibraryDirs,
-    /// Build nothing: take what lies in .kernelwright/artifacts, built earlier or on another machine
-    #[arg(long)]
-    pub prebuilt: bool,
-}
-
-impl Selection {
-    /// Whether an option leaves variants out.
-    fn narrows(&self) -> bool {
-        !self.variants.is_empty() || self.backend.is_some() || self.selector.is_some()
-    }
-}
-
-/// Build every variant
+/// Build the variants that a kernel's users need, or every one
+///
+/// With torch's stable ABI one build serves every torch; an older CUDA is built for where a build for a newer one does
+/// not load or lacks code for a GPU. `--all` builds every variant that the sources can serve.
 ///
 /// Compilers and headers come from the package index (`--toolchain wheels`, the default: no CUDA and no PyTorch need
 /// to be installed) or from this machine (`--toolchain system`). Unchanged units are not compiled again. Logs are kept
@@ -74,60 +47,6 @@ pub struct Args {
     plan: bool,
 }
 
-/// Why there is nothing to build.
-#[derive(Debug, Error, Diagnostic)]
-pub enum SelectError {
-    /// A variant was named that does not fit.
-    #[error("the variant `{id}` is not for this project: {why}")]
-    #[diagnostic(code(plan::unknown_variant), help("here it can be built for: {}", offered.join(", ")))]
-    Unknown {
-        /// What was asked for.
-        id: String,
-        /// Why not.
-        why: String,
-        /// What fits.
-        offered: Vec<String>,
-    },
-    /// A variant was named that is right for the project, and something is missing here.
-    #[error("the variant `{id}` cannot be built here: {missing}")]
-    #[diagnostic(code(plan::not_buildable), help("here it can be built for: {}", offered.join(", ")))]
-    Elsewhere {
-        /// What was asked for.
-        id: String,
-        /// What is missing.
-        missing: String,
-        /// What can be built.
-        offered: Vec<String>,
-    },
-    /// No variant is left.
-    #[error("no variant is left: {by} leaves out what can be built here")]
-    #[diagnostic(code(plan::nothing_selected), help("without it: {}", offered.join(", ")))]
-    Nothing {
-        /// The option.
-        by: String,
-        /// What can be built.
-        offered: Vec<String>,
-    },
-    /// `--prebuilt`, and nothing was built.
-    #[error("no build of {} lies in .kernelwright/artifacts", wanted.join(", "))]
-    #[diagnostic(
-        code(plan::not_built),
-        help(
-            "build without --prebuilt, or bring the folder from the machine that built it; a folder that was changed does not count"
-        )
-    )]
-    NotBuilt {
-        /// The variants that were wanted.
-        wanted: Vec<String>,
-    },
-}
-
-impl StageError for SelectError {
-    fn exit(&self) -> u8 {
-        exit::PLAN
-    }
-}
-
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
@@ -138,47 +57,65 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         return Ok(());
     }
     let started = Instant::now();
-    let artifacts = build(&project, &args.selection, session)?;
-    let mut human = String::new();
-    for artifact in &artifacts {
-        human += &format!("{}  {}\n", artifact.variant, artifact.dir.display());
-    }
-    session.report.result(
-        "build",
-        &json!({ "artifacts": artifacts, "seconds": started.elapsed().as_secs_f64() }),
-        &human,
-    );
+    let built = gated(&project, &args.selection, &Options::standard(), session)?;
+    let artifacts: Vec<&Artifact> = built.iter().map(|built| &built.artifact).collect();
+    let data = json!({
+        "artifacts": artifacts, "variants": rows(&built), "seconds": started.elapsed().as_secs_f64(),
+    });
+    session.report.result("build", &data, &table(&built));
     Ok(())
+}
+
+/// One variant that was built.
+#[derive(Debug)]
+pub struct Built {
+    /// What was made.
+    pub artifact: Artifact,
+    /// What the gates say of it; none of them refuses it.
+    pub gates: Gated,
+    /// Bytes of its library; absent for Python alone.
+    pub size: Option<u64>,
 }
 
 /// Builds the selected variants; every failure is told, then the whole fails once.
 pub fn build(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Artifact>, Failure> {
-    if selection.prebuilt {
-        return prebuilt(project, selection, session);
-    }
-    let jobs = jobs(project, selection, session)?;
+    let built = gated(project, selection, &Options::standard(), session)?;
+    Ok(built.into_iter().map(|built| built.artifact).collect())
+}
+
+/// Builds the selected variants and judges each by what can be read from it. What is refused is taken away, so that
+/// nothing packages it.
+fn gated(
+    project: &Project,
+    selection: &Selection,
+    options: &Options,
+    session: &Session,
+) -> Result<Vec<Built>, Failure> {
     let started = Instant::now();
-    let outcomes = compile::build(&jobs, &project.dir, session);
-    let mut artifacts = Vec::new();
-    let mut failure = Failure::told(exit::SUCCESS);
-    for outcome in outcomes {
-        match outcome {
-            Ok(artifact) => artifacts.push(artifact),
-            Err(errors) => {
-                for error in errors {
-                    let failed = Failure::from(error);
-                    failure.exit = failure.exit.max(failed.exit);
-                    failure.reports.extend(failed.reports);
+    let (artifacts, mut failure) = if selection.prebuilt {
+        (prebuilt(project, selection, session)?, Failure::told(exit::SUCCESS))
+    } else {
+        compiled(&jobs(project, selection, session)?, project, session)?
+    };
+    let mut built = Vec::new();
+    for artifact in artifacts {
+        match gates::judge(project, &artifact, options, session) {
+            Ok(gates) => {
+                let size = artifact.library.as_ref().map(|library| files::stamp(library)).transpose()?;
+                built.push(Built { artifact, gates, size: size.map(|(bytes, _)| bytes) });
+            }
+            Err(refused) => {
+                failure.join(refused);
+                if !selection.prebuilt {
+                    artifact::discard(&project.dir, &artifact.variant)?;
                 }
             }
         }
     }
-    // Each unit that ran reports an interruption; a person pressed ctrl-C once.
-    interrupt::check()?;
     if failure.exit != exit::SUCCESS {
         return Err(failure);
     }
-    for artifact in &artifacts {
+    for Built { artifact, .. } in &built {
         session.report.emit(&Event::Done {
             action: "built",
             subject: &artifact.variant,
@@ -187,7 +124,39 @@ pub fn build(project: &Project, selection: &Selection, session: &Session) -> Res
             cached: started.elapsed() < Duration::from_millis(200),
         });
     }
-    Ok(artifacts)
+    Ok(built)
+}
+
+/// What could be compiled, and why the rest could not.
+fn compiled(jobs: &[Job], project: &Project, session: &Session) -> Result<(Vec<Artifact>, Failure), Failure> {
+    let mut artifacts = Vec::new();
+    let mut failure = Failure::told(exit::SUCCESS);
+    for outcome in compile::build(jobs, &project.dir, session, &Conduct::default()) {
+        match outcome {
+            Ok(artifact) => artifacts.push(artifact),
+            Err(errors) => errors.into_iter().for_each(|error| failure.join(error.into())),
+        }
+    }
+    // Each unit that ran reports an interruption; a person pressed ctrl-C once.
+    interrupt::check()?;
+    Ok((artifacts, failure))
+}
+
+/// What a program is told of each variant.
+fn rows(built: &[Built]) -> Vec<Value> {
+    let row = |built: &Built| json!({ "variant": built.artifact.variant, "size": built.size, "gates": built.gates.checks });
+    built.iter().map(row).collect()
+}
+
+/// A line a variant.
+fn table(built: &[Built]) -> String {
+    let mut text = String::new();
+    let width = built.iter().map(|built| built.artifact.variant.len()).max().unwrap_or_default();
+    for Built { artifact, gates, size } in built {
+        let size = size.map_or_else(|| "Python".to_owned(), |bytes| format!("{:.1} kB", bytes as f64 / 1e3));
+        text += &format!("{:<width$}  {size:>10}  gates: {}\n", artifact.variant, gates::line(gates));
+    }
+    text
 }
 
 /// The selected variants among those that lie in the project.
@@ -214,6 +183,14 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
             "{elsewhere} more {are} right for this project and cannot be built here; `kernelwright variants` says why"
         ));
     }
+    if variants.iter().filter_map(Variant::torch).any(|torch| torch.abi != Abi::Stable) {
+        let full = full_abi::of(
+            project,
+            &project::matrix()?,
+            &provision(selection.toolchain, toolchain::tools(session)),
+        );
+        full_abi::sentences(&full).iter().for_each(|sentence| session.report.note(sentence));
+    }
     let users = name_users(project)?;
     let commit = project.provenance().described();
     let mut jobs = Vec::new();
@@ -233,8 +210,7 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
         let device = Some(compiled.toolkit)
             .filter(|toolkit| matches!(toolkit, Toolkit::Rocm(_) | Toolkit::Xpu(_) | Toolkit::Metal));
         // The headers of the full ABI for such a device are in no wheel of the index.
-        let full =
-            matches!(compiled.framework, Framework::Torch(Torch { abi, .. }) if abi != variant::Abi::Stable);
+        let full = matches!(compiled.framework, Framework::Torch(Torch { abi, .. }) if abi != Abi::Stable);
         let provider = if device.is_some() && full { Provider::System } else { selection.toolchain };
         let mut kit = toolchain::resolve(session, &Want { provider, framework, cuda, device })?;
         kit.libraries = libraries::of(project, compiled.toolkit, &selection.libraries, session)?;
@@ -251,52 +227,6 @@ fn unplanned(variant: &Variant, variants: &[Variant]) -> Failure {
     let offered = variants.iter().filter(|other| *other != variant).map(ToString::to_string).collect();
     let missing = "this version compiles nothing like it".to_owned();
     SelectError::Elsewhere { id: variant.to_string(), missing, offered }.into()
-}
-
-fn select(project: &Project, selection: &Selection, session: &Session) -> Result<Chosen, Failure> {
-    let matrix = project::matrix()?;
-    let selector = selection.selector.as_deref().map(variants::selector).transpose()?;
-    let provision = variants::provision(selection.toolchain, toolchain::tools(session));
-    let told = |problem| Failure::of(exit::PLAN, [problem]);
-    let mut chosen = variant::select(&project.build, &matrix, &provision).map_err(told)?;
-    let offered: Vec<String> = chosen.variants.iter().map(ToString::to_string).collect();
-    let named: BTreeSet<&str> = selection.variants.iter().map(String::as_str).collect();
-    if let Some(id) = named.iter().find(|id| !offered.iter().any(|offered| offered == *id)) {
-        let explained = variant::explain(&project.build, &matrix, &provision);
-        let decision = explained.iter().find(|row| row.row.variant.value.to_string() == *id);
-        let id = (*id).to_owned();
-        return Err(match decision.map(|row| &row.decision) {
-            Some(Decision::Elsewhere(missing)) => {
-                SelectError::Elsewhere { id, missing: missing.to_string(), offered }
-            }
-            Some(Decision::Out(refusal)) => SelectError::Unknown { id, why: refusal.to_string(), offered },
-            Some(Decision::Built(_)) | None => {
-                SelectError::Unknown { id, why: "there is no variant of that name".to_owned(), offered }
-            }
-        }
-        .into());
-    }
-    let mut keep = |by: String, wanted: &dyn Fn(&Variant) -> bool| {
-        chosen.variants.retain(wanted);
-        let left = !chosen.variants.is_empty();
-        left.then_some(()).ok_or_else(|| SelectError::Nothing { by, offered: offered.clone() })
-    };
-    if !named.is_empty() {
-        keep("`--variant`".to_owned(), &|variant| named.contains(variant.id().as_str()))?;
-    }
-    if let Some(backend) = &selection.backend {
-        let of = |variant: &Variant| variant.backend().is_some_and(|found| found.as_str() == backend);
-        keep(format!("`--backend {backend}`"), &of)?;
-    }
-    if let Some(selector) = &selector {
-        let by = format!("`--selector '{selector}'`");
-        keep(by, &|variant| matrix.row(variant).is_some_and(|row| selector.matches(row)))?;
-    }
-    if selection.narrows() {
-        // Who asked for some of them knows that there are others.
-        chosen.elsewhere = 0;
-    }
-    Ok(chosen)
 }
 
 /// Sources that use the extension's name: those that mention it or the registration macros. A header that does makes

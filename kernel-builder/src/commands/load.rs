@@ -112,7 +112,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     }
     let line = args.torch.map(|line| line.to_string());
     let torch = line.as_deref().map_or(Torch::AtLeast(super::project::TORCH), Torch::Exactly);
-    let python = python::runtime(session, torch, Extras { client: true })?;
+    let python = python::runtime(session, torch, Extras { client: true, tvm_ffi: has_tvm_ffi(&dir)? })?;
     let loaded = load(&dir, &python, session)?;
     let mut human = format!("with torch {}\n", python.torch);
     human.extend(loaded.iter().map(sentence));
@@ -121,6 +121,12 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     }
     session.report.result("load", &json!({ "dir": dir, "torch": python.torch, "loaded": loaded }), &human);
     Ok(())
+}
+
+/// Whether one of the variants is called through tvm_ffi.
+fn has_tvm_ffi(dir: &Path) -> Result<bool, Failure> {
+    let names = files::walk(&dir.join("build"), |folder| folder.components().count() == 1)?;
+    Ok(names.iter().any(|name| name.to_string_lossy().starts_with("tvm-ffi")))
 }
 
 /// A folder without a kernel is an error, not a success with nothing in it.
@@ -194,8 +200,7 @@ pub fn run_example(
     const RUN: &str = "import os, runpy, site, sys\n\
         folder = os.environ.get('KERNELWRIGHT_SITE')\n\
         if folder: site.addsitedir(folder)\n\
-        client = os.environ.get('KERNELWRIGHT_CLIENT')\n\
-        if client: sys.path.insert(0, client)\n\
+        sys.path[:0] = filter(None, os.environ.get('KERNELWRIGHT_BESIDE', '').split(':'))\n\
         sys.argv = sys.argv[1:]\n\
         runpy.run_path(sys.argv[0], run_name='__main__')\n";
     let example = env::absolute(example);

@@ -18,8 +18,9 @@ use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::Verified;
 
-use super::build::{self, Selection};
+use super::build;
 use super::project::{self, Project, ProjectDir};
+use super::selection::Selection;
 use super::{bench as bench_verb, load, package, verify};
 
 /// Take a project through every stage: check, build, verify, bench, package, publish to DIR/dist, load
@@ -66,8 +67,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let artifacts = build::build(&project, &args.selection, session)?;
     let built_in = build_started.elapsed();
     stage("verify", "against the reference in float64");
-    let python =
-        python::runtime(session, Torch::AtLeast(&project::torch_of(&project)?), Extras { client: true })?;
+    let extras = Extras { client: true, tvm_ffi: project.build.tvm_ffi().is_some() };
+    let python = python::runtime(session, Torch::AtLeast(&project::torch_of(&project)?), extras)?;
     let verdicts = verify::verify(&project, artifacts, &args.judge, &python, session)?;
     let verified = verify::accept(verdicts, &project)?;
     let measured = if args.no_bench || project.op.is_none() {

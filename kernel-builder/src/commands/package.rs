@@ -10,8 +10,9 @@ use crate::exit::Failure;
 use crate::package::{self, Bundle, Contents};
 use crate::verify::Verified;
 
-use super::build::{self, Selection};
+use super::build;
 use super::project::{self, Project, ProjectDir};
+use super::selection::Selection;
 use super::verify;
 
 /// Put verified variants into the hub's layout: `build/<variant>/` with metadata.json

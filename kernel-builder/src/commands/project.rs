@@ -13,7 +13,7 @@ use kernel_plan::diagnostic::{Problem, Severity, SourceFile};
 use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::{self, BuildSpec, OpSpec, Sources, Unread};
 use kernel_plan::units::RelPath;
-use kernel_plan::variant::{Matrix, Variant};
+use kernel_plan::variant::{Extent, Matrix, Variant};
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -50,6 +50,8 @@ pub struct Project {
     pub op: Option<OpSpec>,
     /// Every file, without what is generated.
     pub files: BTreeSet<RelPath>,
+    /// What is in the sources.
+    pub sources: Sources,
 }
 
 /// What is no project, or what a project lacks for a step.
@@ -179,7 +181,8 @@ pub fn read(dir: &Path) -> Result<Reading, Failure> {
         matrix: &matrix()?,
     }));
     spec::rules::in_order(&mut problems, &build_name, &op_name);
-    Ok(Reading { project: Some(Project { dir: absolute, build, op, files }), problems, missing: None })
+    let project = Project { dir: absolute, build, op, files, sources };
+    Ok(Reading { project: Some(project), problems, missing: None })
 }
 
 /// The text of build.toml or op.toml.
@@ -217,7 +220,7 @@ pub fn matrix() -> Result<Matrix, Failure> {
 /// The torch release that the project's variants are built against, the newest of them: the one that judges.
 pub fn torch_of(project: &Project) -> Result<String, Failure> {
     let provision = super::variants::provision(Provider::Wheels, Vec::new());
-    let chosen = kernel_plan::variant::select(&project.build, &matrix()?, &provision);
+    let chosen = kernel_plan::variant::select(&project.build, &matrix()?, &provision, Extent::Needed);
     let built = chosen.map(|chosen| chosen.variants).unwrap_or_default();
     let newest = built.iter().filter_map(Variant::torch).map(|torch| torch.version).max();
     Ok(newest.map_or_else(|| TORCH.to_owned(), |version| version.to_string()))

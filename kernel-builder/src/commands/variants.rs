@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 use kernel_plan::units::UnitError;
 use kernel_plan::variant::preference::{self, Environment, Ranking};
 use kernel_plan::variant::{
-    self, Cpu, Decision, Explained, Matrix, Os, Provision, Refusal, Row, Selector, Tool, Variant,
+    self, Cpu, Decision, Explained, Extent, Matrix, Os, Provision, Refusal, Row, Selector, Tool, Variant,
 };
 use miette::Diagnostic;
 use serde_json::{Value, json};
@@ -17,12 +17,14 @@ use crate::base::{env, files};
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::{self, Provider};
 
+use super::full_abi;
 use super::project::{self, ProjectDir};
 
 /// List the variants of a project and why each is in or out
 ///
-/// First those that are built here, then those that are right for the project and cannot be built here, with what is
-/// missing, then why the others are out. In a folder without build.toml, and with --matrix, all variants there are.
+/// First those that `build` makes here, then those that it would and cannot, with what is missing, then why the others
+/// are out. With --all it is what `build --all` makes. In a folder without build.toml, and with --matrix, it is the list
+/// of all variants there are.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "A selector joins conditions with and, or, not and parentheses:
   torch>=2.11  torch:2.*  tvm-ffi:0.1  noarch    what it plugs into; versions with : >= <= > <
@@ -35,7 +37,7 @@ pub struct Args {
     /// Show those only that this expression selects, as in `torch>=2.11 and cuda:13.*`
     #[arg(long, value_name = "EXPRESSION")]
     selector: Option<String>,
-    /// Show every variant that is out on a line of its own
+    /// Every variant that the sources can serve, as `build --all` makes them; what is out has a line of its own
     #[arg(long)]
     all: bool,
     /// Show all variants there are, without a project
@@ -84,11 +86,19 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         (data, human, rows.iter().map(|row| row.variant.value).collect::<Vec<_>>())
     } else {
         let project = project::load(&args.project.dir, session)?;
-        let mut explained = variant::explain(&project.build, &matrix, &provision);
+        let extent = if args.all { Extent::Everything } else { Extent::Needed };
+        let mut explained = variant::explain(&project.build, &matrix, &provision, extent);
         explained.retain(|row| selected(row.row));
         let right = explained.iter().filter(|row| !matches!(row.decision, Decision::Out(_)));
         let right = right.map(|row| row.row.variant.value).collect();
-        (rows_of(&explained), for_project(&explained, args.all), right)
+        let full = full_abi::of(&project, &matrix, &provision);
+        let mut data = rows_of(&explained);
+        data["full_abi"] = json!(full);
+        let mut human = for_project(&explained, args.all || selector.is_some());
+        for sentence in full_abi::sentences(&full) {
+            human += &format!("{sentence}\n");
+        }
+        (data, human, right)
     };
     if let Some(environment) = client {
         let ranking = preference::rank(&offered, &environment);
@@ -148,10 +158,11 @@ fn rows_of(explained: &[Explained<'_>]) -> Value {
 }
 
 /// What is said of rows that another one serves, when they are not told one by one.
-const COVERED: &str = "one of the above loads there too";
+const COVERED: &str = "one of the above loads there too, with the same code (needs --all)";
 
-/// What is in first, then what would be, then what is not; reasons that many rows share are told once.
-fn for_project(explained: &[Explained<'_>], all: bool) -> String {
+/// What is in first, then what would be, then what is not; reasons that many rows share are told once, unless `each` row
+/// is to have its own.
+fn for_project(explained: &[Explained<'_>], each: bool) -> String {
     let mut here = Vec::new();
     let mut elsewhere = Vec::new();
     let mut out: Vec<(Variant, String)> = Vec::new();
@@ -160,15 +171,15 @@ fn for_project(explained: &[Explained<'_>], all: bool) -> String {
         match &row.decision {
             Decision::Built(provider) => here.push((variant, format!("with {provider}"))),
             Decision::Elsewhere(missing) => elsewhere.push((variant, missing.to_string())),
-            Decision::Out(Refusal::Covered(_)) if !all => out.push((variant, COVERED.to_owned())),
+            Decision::Out(Refusal::Covered(_)) if !each => out.push((variant, COVERED.to_owned())),
             Decision::Out(refusal) => out.push((variant, refusal.to_string())),
         }
     }
     let mut text = String::new();
     section(&mut text, "Built here", &here);
     section(&mut text, "Right for the project, and not built here", &elsewhere);
-    if all {
-        section(&mut text, "Not for the project", &out);
+    if each {
+        section(&mut text, "Not built", &out);
     } else if !out.is_empty() {
         let mut reasons: Vec<(&str, usize)> = Vec::new();
         for (_, reason) in &out {
@@ -177,7 +188,7 @@ fn for_project(explained: &[Explained<'_>], all: bool) -> String {
                 None => reasons.push((reason, 1)),
             }
         }
-        text += "Not for the project (--all lists them)\n";
+        text += "Not built (a --selector lists them one by one)\n";
         for (reason, count) in reasons {
             let _infallible = writeln!(text, "  {count:>3}  {reason}");
         }

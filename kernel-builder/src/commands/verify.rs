@@ -17,8 +17,9 @@ use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::{self, Evidence, Options, Outcome, Verdict, Verified};
 
-use super::build::{self, Selection};
+use super::build;
 use super::project::{self, Project, ProjectDir};
+use super::selection::Selection;
 
 /// Judge every variant against the fp64 reference, and against cheats
 ///
@@ -55,11 +56,15 @@ pub struct How {
 /// A refusal, as an error with the code of the check that refused.
 #[derive(Debug, Error)]
 #[error("{variant} is refused: {summary}")]
-struct Refusal {
-    variant: String,
-    code: String,
-    summary: String,
-    log: PathBuf,
+pub(super) struct Refusal {
+    /// The variant that was judged.
+    pub(super) variant: String,
+    /// The check's code.
+    pub(super) code: String,
+    /// What it found.
+    pub(super) summary: String,
+    /// Where all that was found is kept.
+    pub(super) log: PathBuf,
 }
 
 impl Diagnostic for Refusal {
@@ -92,7 +97,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 
 /// The Python that judges.
 pub fn runtime(project: &Project, session: &Session) -> Result<PythonRuntime, Failure> {
-    Ok(python::runtime(session, Torch::AtLeast(&project::torch_of(project)?), Extras { client: false })?)
+    let extras = Extras { client: false, tvm_ffi: project.build.tvm_ffi().is_some() };
+    Ok(python::runtime(session, Torch::AtLeast(&project::torch_of(project)?), extras)?)
 }
 
 /// The verdict on one variant.

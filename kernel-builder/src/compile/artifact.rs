@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use kernel_plan::plan::VariantPlan;
+use kernel_plan::variant::{Compiled, Framework, Variant};
 use serde::{Deserialize, Serialize};
 
 use crate::base::digest::{Digest, DigestBuilder};
@@ -33,6 +34,16 @@ pub struct Artifact {
     /// The commit that the sources were at, with `-dirty` when they differed from it; absent outside of git.
     #[serde(default)]
     pub commit: Option<String>,
+}
+
+impl Artifact {
+    /// Whether its functions are called through tvm_ffi, and not through PyTorch's registry.
+    pub fn is_tvm_ffi(&self) -> bool {
+        matches!(
+            self.variant.parse(),
+            Ok(Variant::Compiled(Compiled { framework: Framework::TvmFfi(_), .. }))
+        )
+    }
 }
 
 /// Puts the library, the Python files and the generated `_ops.py` into the variant's folder, as a whole.
@@ -82,6 +93,16 @@ pub fn assemble(
 /// Where an artifact's description is kept, beside its folder.
 fn record_path(project: &Path, variant: &str) -> PathBuf {
     super::artifact_dir(project, variant).with_extension("json")
+}
+
+/// Takes away the artifact of a variant, so that nothing finds it.
+pub fn discard(project: &Path, variant: &str) -> Result<(), FileError> {
+    let record = record_path(project, variant);
+    if files::exists(&record) {
+        files::remove_file(&record)?;
+    }
+    let dir = super::artifact_dir(project, variant);
+    if files::is_dir(&dir) { files::remove_dir(&dir) } else { Ok(()) }
 }
 
 /// The artifacts that lie in a project, built here or brought from another machine; one whose files are not those

@@ -9,7 +9,7 @@ use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
 use thiserror::Error;
 
 use crate::base::files;
-use crate::base::process::Ending;
+use crate::base::process::{Ending, Finished};
 
 /// What a compiler or linker said when it failed.
 #[derive(Debug, Error)]
@@ -20,11 +20,30 @@ pub struct Complaint {
     message: String,
     help: String,
     place: Option<(NamedSource<String>, usize, String)>,
+    starved: bool,
+    /// What the compiler said first; the same for every variant in which the same thing is wrong.
+    said: String,
+}
+
+impl Complaint {
+    /// The source, or `link`.
+    pub fn unit(&self) -> &str {
+        &self.unit
+    }
+
+    /// What tells this complaint from others on the same unit.
+    pub fn said(&self) -> &str {
+        &self.said
+    }
 }
 
 impl Diagnostic for Complaint {
     fn code<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
-        Some(Box::new(if self.unit == "link" { "compile::link" } else { "compile::unit" }))
+        Some(Box::new(match self.unit.as_str() {
+            _ if self.starved => "compile::out_of_memory",
+            "link" => "compile::link",
+            _ => "compile::unit",
+        }))
     }
 
     fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
@@ -62,7 +81,11 @@ pub fn read(unit: &str, variant: &str, text: &str, ending: Ending, log: &Path, p
             pointed.message.to_owned(),
         ))
     });
+    let starved = starved_as(ending, text);
     let message = match &pointed {
+        _ if starved => {
+            "the system killed the compiler for want of memory, and again with nothing beside it".to_owned()
+        }
         Some(pointed) if place.is_some() => {
             format!("the compiler {ending} with an error in {} line {}", pointed.file, pointed.line)
         }
@@ -71,13 +94,38 @@ pub fn read(unit: &str, variant: &str, text: &str, ending: Ending, log: &Path, p
     };
     let errors = text.lines().filter(|line| point(line).is_some()).count();
     let more = if errors > 1 { format!("{errors} errors in all; ") } else { String::new() };
+    let advice = if starved {
+        "end other programs, give the container more memory, or build with `-j 1`; "
+    } else {
+        ""
+    };
     Complaint {
         unit: unit.to_owned(),
         variant: variant.to_owned(),
+        said: pointed
+            .map_or_else(|| message.clone(), |at| format!("{}:{}: {}", at.file, at.line, at.message)),
         message,
-        help: format!("{more}the whole log with the command: {}", log.display()),
+        help: format!("{advice}{more}the whole log with the command: {}", log.display()),
         place,
+        starved,
     }
+}
+
+/// Whether the system killed a compiler for want of memory: the program itself, or one of its parts, of which it tells in
+/// its own words (GCC, nvcc, Clang), or it was refused memory.
+pub(super) fn starved(finished: &Finished) -> bool {
+    starved_as(finished.ending, &finished.stderr_text())
+}
+
+fn starved_as(ending: Ending, text: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "Killed signal terminated program",
+        "died due to signal 9",
+        "unable to execute command: Killed",
+        "virtual memory exhausted",
+        "out of memory allocating",
+    ];
+    ending == Ending::Signal(9) || (!ending.success() && WORDS.iter().any(|words| text.contains(words)))
 }
 
 /// `file:line:column: error: text` (GCC, Clang) or `file(line): error: text` (nvcc's front end).
@@ -136,6 +184,17 @@ mod tests {
         assert_eq!(offset_of("ab\n  cd\n", 2, 1), Some(5));
         assert_eq!(offset_of("ab\n  cd\n", 2, 4), Some(6));
         assert_eq!(offset_of("ab\n", 9, 1), None);
+    }
+
+    #[test]
+    fn a_compiler_without_memory_is_told_from_one_that_is_wrong() {
+        let read = |text, ending| read("a.cu", "v", text, ending, Path::new("log"), Path::new("."));
+        let code = |complaint: &Complaint| complaint.code().map(|code| code.to_string());
+        let nvcc = read("nvcc error   : 'cicc' died due to signal 9 (Kill signal)", Ending::Exit(9));
+        assert_eq!(code(&nvcc).as_deref(), Some("compile::out_of_memory"));
+        assert!(nvcc.help().is_some_and(|help| help.to_string().contains("`-j 1`")));
+        assert_eq!(code(&read("a.cu(1): error: no", Ending::Exit(2))).as_deref(), Some("compile::unit"));
+        assert_eq!(code(&read("", Ending::Signal(9))).as_deref(), Some("compile::out_of_memory"));
     }
 
     #[test]

@@ -32,10 +32,39 @@ pub enum CompileError {
         /// The names, with the version that has them.
         needs: Vec<String>,
     },
+    /// Another variant failed first.
+    #[error("{variant} was not built: another one failed")]
+    #[diagnostic(code(compile::skipped), help("without --fail-fast all others are built"))]
+    Skipped {
+        /// The variant.
+        variant: String,
+    },
     /// The library could not be examined.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Portable(#[from] PortableError),
+    /// A CUDA source asks for something that only an nvcc of its own release does.
+    #[error("{unit} cannot be compiled for {variant}: {why}, and the wheels of CUDA {version} hold no nvcc")]
+    #[diagnostic(
+        code(compile::no_nvcc),
+        help(
+            "install the CUDA {version} toolkit and set CUDA_HOME to it, or leave the flag out of build.toml"
+        )
+    )]
+    NotBySteps {
+        /// The source.
+        unit: String,
+        /// The variant.
+        variant: String,
+        /// What nvcc alone does.
+        why: String,
+        /// The CUDA release.
+        version: String,
+    },
+    /// Another step of the same unit failed, and says why.
+    #[error("stopped, because another step of this unit failed")]
+    #[diagnostic(code(compile::step_stopped))]
+    Stopped,
     /// A file could not be read or written.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -46,10 +75,23 @@ pub enum CompileError {
     Process(#[from] ProcessError),
 }
 
+impl CompileError {
+    /// Whether it says only that something was not begun.
+    pub fn is_stop(&self) -> bool {
+        matches!(self, Self::Skipped { .. } | Self::Process(ProcessError::Interrupted))
+    }
+}
+
 impl StageError for CompileError {
     fn exit(&self) -> u8 {
         match self {
-            Self::Refused(_) | Self::TooNew { .. } | Self::Portable(_) | Self::File(_) => exit::COMPILE,
+            Self::Refused(_)
+            | Self::TooNew { .. }
+            | Self::NotBySteps { .. }
+            | Self::Stopped
+            | Self::Portable(_)
+            | Self::File(_)
+            | Self::Skipped { .. } => exit::COMPILE,
             Self::Process(error) => error.exit(),
         }
     }

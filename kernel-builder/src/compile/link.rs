@@ -8,6 +8,7 @@ use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::{Step, Unit, VariantPlan};
 
 use super::artifact::{self, Artifact};
+use super::cache::Made;
 use super::log::run_logged;
 use super::slots::Label;
 use super::unit::command_fields;
@@ -33,22 +34,23 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileErro
             name_object(shop, unit, plan)?;
             key = key.field("object", Digest::of(&files::read(&project.join(unit.linked()))?).to_string());
         }
-        let key = key.finish();
-        let hit = cache.look_up(&key, project);
-        let restored = match hit {
-            Some(hit) => cache.restore(&hit.object, &project.join(&place))?,
-            None => false,
-        };
-        if !restored {
+        let mut took = None;
+        let (made, fresh) = cache.once_told::<CompileError>(&key.finish(), || {
             for Step { name, command, output } in &plan.before_link {
                 let label = Label { variant: &plan.id, unit: name, step: "link" };
                 run_logged(shop, label, command, output)?;
             }
-            let log =
-                run_logged(shop, Label { variant: &plan.id, unit: "link", step: "link" }, link, &place)?;
+            let label = Label { variant: &plan.id, unit: "link", step: "link" };
+            let log = run_logged(shop, label, link, &place)?;
             refuse_newer(&project.join(&place), plan, kit)?;
-            cache.store(&key, project, &project.join(&place), &[], &log.text)?;
-            super::done(shop.report, "linked", &plan.id, &plan.library, log.took, false);
+            took = Some(log.took);
+            Ok(Made { bytes: files::read(&project.join(&place))?, log: log.text, lasting: true })
+        })?;
+        if !fresh {
+            files::write_if_changed(&project.join(&place), made.bytes)?;
+        }
+        if let Some(took) = took {
+            super::done(shop.report, "linked", &plan.id, &plan.library, took, false);
         }
         Some(project.join(place))
     } else {
@@ -78,13 +80,13 @@ fn name_object(shop: &Shop<'_>, unit: &Unit, plan: &VariantPlan) -> Result<(), C
     let command = naming::with_real_name(&unit.command, &plan.extension, &unit.object, named);
     // The object that could not be renamed stands for the sources: the same one gives the same result.
     let key = command_fields(DigestBuilder::new("named-unit-1"), &command).field("object", bytes).finish();
-    if let Some(hit) = cache.look_up(&key, project)
-        && cache.restore(&hit.object, &project.join(named))?
-    {
-        return Ok(());
+    let (made, fresh) = cache.once_told::<CompileError>(&key, || {
+        let label = Label { variant: &plan.id, unit: &unit.name, step: "compile" };
+        let log = run_logged(shop, label, &command, named)?;
+        Ok(Made { bytes: files::read(&project.join(named))?, log: log.text, lasting: true })
+    })?;
+    if !fresh {
+        files::write_if_changed(&project.join(named), made.bytes)?;
     }
-    let label = Label { variant: &plan.id, unit: &unit.name, step: "compile" };
-    let log = run_logged(shop, label, &command, named)?;
-    cache.store(&key, project, &project.join(named), &[], &log.text)?;
     Ok(())
 }

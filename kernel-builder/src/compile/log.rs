@@ -3,6 +3,7 @@
 //! Owns: the logs in `.kernelwright/logs`, the form of a command that a person can paste.
 //! Never: decides what to run.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use kernel_plan::plan::CommandLine;
@@ -10,7 +11,7 @@ use kernel_plan::plan::CommandLine;
 use super::complaint;
 use super::slots::Label;
 use super::{CompileError, Shop};
-use crate::base::files;
+use crate::base::files::{self, FileError};
 
 /// What a command printed and how long it took.
 pub(super) struct Log {
@@ -48,13 +49,24 @@ pub(super) fn run(shop: &Shop<'_>, label: Label<'_>, command: &CommandLine) -> R
     let project = shop.project;
     let finished = shop.slots.run(label, &command.clone().cwd(project))?;
     let text = format!("{}{}", finished.stdout_text(), finished.stderr_text());
-    let log = project.join(format!(".kernelwright/logs/{variant}/{}.log", unit.replace('/', "__")));
-    let shown = format!("{}\n{text}", shell_line(command));
-    files::write(&log, shown)?;
+    let log = keep(shop, label, command, &text)?;
     if finished.ending.success() {
         return Ok(Log { text, took: finished.wall });
     }
     Err(Box::new(complaint::read(unit, variant, &text, finished.ending, &log, project)).into())
+}
+
+/// Keeps what a command said, now or when it was run for what is taken from the cache; where.
+pub(super) fn keep(
+    shop: &Shop<'_>,
+    label: Label<'_>,
+    command: &CommandLine,
+    text: &str,
+) -> Result<PathBuf, FileError> {
+    let Label { variant, unit, .. } = label;
+    let log = shop.project.join(format!(".kernelwright/logs/{variant}/{}.log", unit.replace('/', "__")));
+    files::write_if_changed(&log, format!("{}\n{text}", shell_line(command)))?;
+    Ok(log)
 }
 
 /// The command as one line that a person can paste into a shell.

@@ -1,33 +1,44 @@
 //! Runs the planned commands in a bounded pool and assembles the importable package of each variant.
 //!
-//! Owns: the pool, the logs, the artifact folder, the meaning of a compiler's complaint.
+//! Owns: the run as a whole, the logs, the artifact folder, the meaning of a compiler's complaint.
 //! Never: decides flags (the backends do), judges the result.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use kernel_plan::kit::Toolchain;
-use kernel_plan::plan::{Unit, VariantPlan};
+use kernel_plan::plan::VariantPlan;
 
-use crate::base::digest::Digest;
-use crate::base::report::{Event, ProgressKind, Report};
+use crate::base::report::{Event, Report};
 use crate::base::session::Session;
 
+mod admission;
 pub mod artifact;
 pub mod cache;
 pub mod complaint;
+mod content;
 mod error;
+mod flags;
+mod history;
+pub mod kind;
 mod link;
 mod log;
+mod matrix;
 mod naming;
+mod nvcc;
 mod ops;
 mod prepare;
+mod progress;
 pub mod slots;
+pub mod timeline;
 mod unit;
 
 use artifact::Artifact;
 use cache::Cache;
+use history::History;
+use matrix::Matrix;
+use progress::Board;
 use slots::Slots;
 
 pub use error::CompileError;
@@ -60,82 +71,69 @@ pub(crate) struct Shop<'a> {
     pub(crate) report: &'a Report,
 }
 
-/// One task of the pool: a unit of a job.
-struct Task<'a> {
-    job: usize,
-    unit: &'a Unit,
-    key: Digest,
+/// What is done when a variant fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// The others are built.
+    #[default]
+    Continue,
+    /// Nothing more is begun; what runs comes to its end.
+    Stop,
 }
 
-/// Threads that wait for slots; more would only wait.
-const WAITING: usize = 64;
-
-/// Builds every job: units of all variants share one pool of `session.jobs` processes, a variant is linked when its
-/// last unit is done, and the failure of one variant does not stop the others.
-pub fn build(jobs: &[Job], project: &Path, session: &Session) -> Vec<Outcome> {
-    let cache = Cache::new(&session.cache.join("compile"));
-    let slots = Slots::new(session.jobs);
-    let shop = Shop { project, cache: &cache, slots: &slots, report: &session.report };
-    let mut failures = prepare::prepare(&shop, jobs);
-    let mut pending = Vec::new();
-    for (job, Job { plan, kit, .. }) in jobs.iter().enumerate() {
-        let Some(kit) = kit else { continue };
-        if !failures[job].is_empty() {
-            continue;
-        }
-        for unit in &plan.units {
-            match unit::unit_key(unit, kit, project) {
-                Ok(key) => match unit::reuse(&shop, &key, unit) {
-                    Ok(true) => done(shop.report, "compiled", &plan.id, &unit.name, Duration::ZERO, true),
-                    Ok(false) => pending.push(Task { job, unit, key }),
-                    Err(error) => failures[job].push(error.into()),
-                },
-                Err(error) => failures[job].push(error.into()),
-            }
-        }
-    }
-    compile_all(&shop, &pending, jobs, &mut failures);
-    jobs.iter()
-        .zip(failures)
-        .map(|(job, failed)| {
-            if failed.is_empty() {
-                link::finish(&shop, job).map_err(|error| vec![error])
-            } else {
-                Err(failed)
-            }
-        })
-        .collect()
+/// How a build is conducted.
+#[derive(Debug, Clone, Default)]
+pub struct Conduct {
+    /// What is done when a variant fails.
+    pub on_failure: OnFailure,
 }
 
-fn compile_all(shop: &Shop<'_>, pending: &[Task<'_>], jobs: &[Job], failures: &mut [Vec<CompileError>]) {
-    if pending.is_empty() {
-        return;
-    }
-    let bar = shop.report.progress("compiling", ProgressKind::Count, Some(pending.len() as u64));
-    let next = Mutex::new(pending.iter());
-    let failed = Mutex::new(Vec::new());
-    let take = || next.lock().ok()?.next();
-    std::thread::scope(|scope| {
-        for _ in 0..WAITING.min(pending.len()) {
-            scope.spawn(|| {
-                while let Some(task) = take() {
-                    let Job { plan, .. } = &jobs[task.job];
-                    bar.doing(&task.unit.name);
-                    match unit::compile(shop, &plan.id, task.unit, &task.key) {
-                        Ok(took) => done(shop.report, "compiled", &plan.id, &task.unit.name, took, false),
-                        Err(error) => {
-                            if let Ok(mut failed) = failed.lock() {
-                                failed.push((task.job, error));
-                            }
-                        }
-                    }
-                    bar.add(1);
-                }
-            });
-        }
+/// Builds every job: units of all variants share one pool, bounded by `session.jobs` processes and by memory; a variant
+/// is linked when its last unit is done.
+pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct) -> Vec<Outcome> {
+    let report = &session.report;
+    let cache = Cache::open(session);
+    // The package's name is that of the project.
+    let name = jobs.first().and_then(|job| job.plan.package.rsplit('/').next()).unwrap_or("none");
+    let history = session.cache.join("state/compile").join(format!("{name}.json"));
+    let slots = Slots::with_history(session.jobs, History::load(&history));
+    let board = Board::default();
+    let (send, news) = mpsc::channel();
+    slots.listen(Some(send));
+    let shop = Shop { project, cache: &cache, slots: &slots, report };
+    let outcomes = std::thread::scope(|scope| {
+        let (board, slots) = (&board, &slots);
+        scope.spawn(move || progress::watch(board, slots, &news, report));
+        // Who watches goes when nobody can tell anything any more.
+        let _hush = Hush(slots);
+        Matrix::new(&shop, jobs, board, conduct).run()
     });
-    for (job, error) in failed.into_inner().unwrap_or_default() {
-        failures[job].push(error);
+    if let Err(error) = slots.remember() {
+        report.warn(format!("what the build took could not be kept for the next one: {error}"));
+    }
+    cache.close(report);
+    tell_shared(&slots, report);
+    outcomes
+}
+
+/// Ends the watching.
+struct Hush<'a>(&'a Slots);
+
+impl Drop for Hush<'_> {
+    fn drop(&mut self) {
+        self.0.listen(None);
+    }
+}
+
+/// Says once what was compiled for several variants.
+fn tell_shared(slots: &Slots, report: &Report) {
+    let shared = slots.timeline().shared();
+    let times = |count: usize| if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    let one = |(unit, compiled, served): &(String, usize, usize)| {
+        format!("{unit} {} for {served} variants", times(*compiled))
+    };
+    if !shared.is_empty() {
+        report.note(format!("compiled {}", shared.iter().map(one).collect::<Vec<_>>().join(", ")));
     }
 }
 

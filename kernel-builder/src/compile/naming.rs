@@ -42,7 +42,8 @@ pub(super) fn with_real_name(
     command
 }
 
-fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+/// Where `wanted` begins in `bytes`.
+pub(super) fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     let first = *wanted.first()?;
     let mut from = 0;
     while let Some(offset) = bytes[from..].iter().position(|byte| *byte == first) {

@@ -2,38 +2,110 @@
 //!
 //! Owns: what an object depends on. Never: decides a flag.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kernel_plan::kit::{DeviceKit, Toolchain};
 use kernel_plan::plan::{CommandLine, Unit};
 
-use super::cache;
-use super::log::run_logged;
+use super::cache::parse_depfile;
+use super::log::{self, run_logged};
+use super::nvcc;
 use super::slots::Label;
-use super::{CompileError, Shop};
+use super::{CompileError, Shop, content, flags};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
 
-/// Whether nothing has to be compiled: the unit is in the cache, and is put in its place.
-pub(super) fn reuse(shop: &Shop<'_>, key: &Digest, unit: &Unit) -> Result<bool, FileError> {
-    match shop.cache.look_up(key, shop.project) {
-        Some(hit) => shop.cache.restore(&hit.object, &shop.project.join(&unit.object)),
-        None => Ok(false),
-    }
+/// What compiling a unit came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Compiled {
+    /// Wall-clock time of the processes.
+    pub(super) took: Duration,
+    /// Whether the object is another variant's, another project's or another machine's.
+    pub(super) cached: bool,
 }
 
-/// Names what a unit's object is made from, but for the headers.
+/// Whether nothing has to be started: the unit is in the cache, and is put in its place with what the compiler said.
+pub(super) fn reuse(shop: &Shop<'_>, variant: &str, key: &Digest, unit: &Unit) -> Result<bool, FileError> {
+    if flags::beyond_the_object(&unit.command.args).is_some() {
+        return Ok(false);
+    }
+    let Some(hit) = shop.cache.look_up(key, shop.project) else { return Ok(false) };
+    if !shop.cache.restore(&hit.object, &shop.project.join(&unit.object))? {
+        return Ok(false);
+    }
+    log::keep(shop, Label { variant, unit: &unit.name, step: "compile" }, &unit.command, &hit.log)?;
+    Ok(true)
+}
+
+/// Names what a unit's object is made from, but for the content of headers.
 pub(super) fn unit_key(unit: &Unit, kit: &Toolchain, project: &Path) -> Result<Digest, FileError> {
     let source = files::read(&project.join(&unit.name))?;
     let cuda = kit.cuda.as_ref().map_or("", |cuda| cuda.id.as_str());
-    Ok(command_fields(DigestBuilder::new("compile-unit-1"), &unit.command)
+    let args = &unit.command.args;
+    let mut builder = command_fields(DigestBuilder::new("compile-unit-2"), &unit.command)
         .field("cxx", &kit.cxx.id)
         .field("cuda", cuda)
         .field("device", kit.device.as_ref().map_or("", DeviceKit::id))
+        .field("nvcc", nvcc::manner())
         .field("framework", kit.framework.id())
-        .field("source", source)
-        .finish())
+        .field("source", source);
+    if flags::asks_the_machine(args) {
+        builder = builder.field("machine", machine());
+    }
+    if flags::has_debug_info(args) {
+        builder = builder.field("folder", project.as_os_str().as_encoded_bytes());
+    }
+    // A new file can hide one that was read before, or be what `__has_include` asks for.
+    for name in names_below(project, &searched(unit)) {
+        builder = builder.field("file", name.as_os_str().as_encoded_bytes());
+    }
+    Ok(builder.finish())
+}
+
+/// Folders of the project in which the compiler looks for what a source includes.
+fn searched(unit: &Unit) -> Vec<PathBuf> {
+    let beside = Path::new(&unit.name).parent().unwrap_or(Path::new("")).to_owned();
+    let mut folders = vec![beside];
+    let args = &unit.command.args;
+    for (at, arg) in args.iter().enumerate() {
+        for flag in ["-I", "-iquote", "-isystem"] {
+            let joined = arg.strip_prefix(flag).filter(|rest| !rest.is_empty());
+            let behind = (arg == flag).then(|| args.get(at + 1).map(String::as_str)).flatten();
+            folders.extend(joined.or(behind).map(PathBuf::from).filter(|folder| folder.is_relative()));
+        }
+    }
+    folders.sort();
+    folders.dedup();
+    folders
+}
+
+/// The files below these folders, hidden ones and what builds leave behind left out. A folder that cannot be listed has
+/// none: what the compiler finds there is a dependency like any other.
+fn names_below(project: &Path, folders: &[PathBuf]) -> Vec<PathBuf> {
+    const RESULTS: &[&str] = &["build", "dist", "__pycache__"];
+    let mut found = Vec::new();
+    for folder in folders {
+        let enter = |below: &Path| {
+            let name = below.file_name().and_then(|name| name.to_str()).unwrap_or(".");
+            !name.starts_with('.') && !RESULTS.contains(&name)
+        };
+        let names = files::walk(&project.join(folder), enter).unwrap_or_default();
+        found.extend(names.into_iter().map(|name| folder.join(name)));
+    }
+    found
+}
+
+/// The processor, as far as compilers look at it for `-march=native`.
+pub(super) fn machine() -> String {
+    const TELLING: &[&str] =
+        &["vendor_id", "cpu family", "model", "stepping", "flags", "CPU implementer", "CPU part", "Features"];
+    let text = files::read_text(Path::new("/proc/cpuinfo")).unwrap_or_default();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let told = first
+        .lines()
+        .filter(|line| line.split_once(':').is_some_and(|(name, _)| TELLING.contains(&name.trim())));
+    told.collect::<Vec<_>>().join("\n")
 }
 
 /// The fields of a command that decide what it makes.
@@ -43,17 +115,35 @@ pub(super) fn command_fields(builder: DigestBuilder, command: &CommandLine) -> D
     command.env.iter().fold(builder, |builder, (name, value)| builder.field(name, value))
 }
 
-/// Compiles the unit and keeps its object; how long it took.
+/// Compiles the unit and keeps its object.
 pub(super) fn compile(
     shop: &Shop<'_>,
     variant: &str,
     unit: &Unit,
+    kit: &Toolchain,
     key: &Digest,
-) -> Result<Duration, CompileError> {
+) -> Result<Compiled, CompileError> {
     let label = Label { variant, unit: &unit.name, step: "compile" };
-    let log = run_logged(shop, label, &unit.command, &unit.object)?;
-    let depfile = files::read_text(&shop.project.join(&unit.depfile))?;
-    let dependencies = cache::parse_depfile(&depfile);
-    shop.cache.store(key, shop.project, &shop.project.join(&unit.object), &dependencies, &log.text)?;
-    Ok(log.took)
+    if flags::beyond_the_object(&unit.command.args).is_some() {
+        let log = run_logged(shop, label, &unit.command, &unit.object)?;
+        return Ok(Compiled { took: log.took, cached: false });
+    }
+    if unit.command.program == kit.cxx.program {
+        return content::compile(shop, label, unit, kit, key);
+    }
+    let depfile = shop.project.join(&unit.depfile);
+    // Written by this file system's clock, which the time of change of every file is compared with.
+    files::write(&depfile, "")?;
+    let (_, since) = files::stamp(&depfile)?;
+    let log = if nvcc::drives(unit, kit) {
+        nvcc::compile(shop, variant, unit, kit)?
+    } else {
+        run_logged(shop, label, &unit.command, &unit.object)?
+    };
+    let read = parse_depfile(&files::read_text(&depfile)?);
+    if let Some(observed) = shop.cache.observe(shop.project, &read, since) {
+        let object = files::read(&shop.project.join(&unit.object))?;
+        shop.cache.remember(key, &object, observed, &log.text)?;
+    }
+    Ok(Compiled { took: log.took, cached: false })
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kernel_plan::kit::Compiler;
 use kernel_plan::plan::CommandLine;
+use serde::{Deserialize, Serialize};
 
 use super::error::ToolchainError;
 use super::state::{self, Stamp};
@@ -41,20 +42,45 @@ pub(super) fn find() -> Result<PathBuf, ToolchainError> {
     })
 }
 
-/// Asks the compiler what it is. The stamps are of the programs that its identity depends on.
-pub(super) fn describe(program: &Path) -> Result<(Compiler, Vec<Stamp>), ToolchainError> {
-    let version = said(program, &["--version"])?.lines().next().unwrap_or_default().trim().to_owned();
-    // The driver is a small program; what compiles is cc1plus, which may be updated on its own.
-    let proper = said(program, &["-print-prog-name=cc1plus"]).unwrap_or_default();
-    let proper = process::find(proper.trim());
-    let stamps: Vec<Stamp> =
-        std::iter::once(program.to_owned()).chain(proper).filter_map(|path| state::stamp_of(&path)).collect();
-    let mut builder = DigestBuilder::new("cxx").field("version", &version);
-    for (path, size, time) in &stamps {
-        builder = builder.field("stamp", format!("{} {size} {time}", path.display()));
+/// What a compiler turned out to be, and the stamps of the programs that say so.
+#[derive(Serialize, Deserialize)]
+struct Described {
+    compiler: Compiler,
+    stamps: Vec<Stamp>,
+}
+
+/// Programs that a driver starts, on which the result depends. Each may be updated on its own.
+const PARTS: &[&str] = &["cc1plus", "as", "ld"];
+
+/// What the compiler is. Its identity follows from the content of its programs: another machine with the same compiler,
+/// or the same compiler in another place, has the same one. The stamps are of these programs.
+pub(super) fn describe(session: &Session, program: &Path) -> Result<(Compiler, Vec<Stamp>), ToolchainError> {
+    let place = Digest::of(program.as_os_str().as_encoded_bytes()).short(16);
+    let file = session.cache.join("state").join(format!("compiler-{place}.json"));
+    if let Some(known) = state::load::<Described>(&file)
+        && !known.stamps.is_empty()
+        && known.stamps.iter().all(|stamp| state::stamp_of(&stamp.0).as_ref() == Some(stamp))
+    {
+        return Ok((known.compiler, known.stamps));
     }
-    let id = builder.finish().to_string();
-    Ok((Compiler { program: program.to_owned(), version, id }, stamps))
+    let version = said(program, &["--version"])?.lines().next().unwrap_or_default().trim().to_owned();
+    let mut programs = vec![program.to_owned()];
+    for part in PARTS {
+        // A compiler that is one program (clang) names what it does not have, or itself.
+        let named = said(program, &[&format!("-print-prog-name={part}")]).unwrap_or_default();
+        programs.extend(process::find(named.trim()));
+    }
+    // The driver's own name is the first word of GCC's version: `g++` and `c++` are the same program.
+    let release = version.split_once(' ').map_or(version.as_str(), |(_, release)| release);
+    let mut builder = DigestBuilder::new("cxx-2").field("version", release);
+    for path in &programs {
+        builder = builder.field("program", Digest::of(&files::read(path)?).to_string());
+    }
+    let compiler = Compiler { program: program.to_owned(), version, id: builder.finish().to_string() };
+    let stamps: Vec<Stamp> = programs.iter().filter_map(|path| state::stamp_of(path)).collect();
+    let described = Described { compiler, stamps };
+    state::save(&file, &described)?;
+    Ok((described.compiler, described.stamps))
 }
 
 fn said(program: &Path, args: &[&str]) -> Result<String, ToolchainError> {

@@ -30,7 +30,8 @@ out = {
     "tag": "cp%d%d-%s" % (sys.version_info[0], sys.version_info[1], platform.machine()),
     "headers": sysconfig.get_path("include"),
     "sites": [entry for entry in sys.path if entry],
-    "torch": None, "torch_dir": None, "numpy": spec("numpy") is not None, "client": None, "why": "",
+    "torch": None, "torch_dir": None, "numpy": spec("numpy") is not None, "client": None, "tvm_ffi": None,
+    "why": "",
 }
 if spec("torch") is None:
     out["why"] = "torch is not installed there"
@@ -41,10 +42,10 @@ elif sys.argv[1] == "full":
         out["torch_dir"] = torch.__path__[0]
     except Exception as error:
         out["why"] = "torch does not import: %s" % error
-    if spec("kernels") is not None:
-        import importlib.metadata
+    import importlib.metadata
+    for key, module, package in (("client", "kernels", "kernels"), ("tvm_ffi", "tvm_ffi", "apache-tvm-ffi")):
         try:
-            out["client"] = importlib.metadata.version("kernels")
+            out[key] = importlib.metadata.version(package) if spec(module) is not None else None
         except Exception:
             pass
 print("\n" + json.dumps(out))
@@ -80,6 +81,9 @@ pub(super) struct Interpreter {
     pub(super) numpy: bool,
     /// The version of the `kernels` client, when it is there.
     pub(super) client: Option<String>,
+    /// The version of tvm_ffi, when it is there.
+    #[serde(default)]
+    pub(super) tvm_ffi: Option<String>,
     /// Why torch does not import.
     pub(super) why: String,
 }

@@ -93,6 +93,8 @@ pub enum Against {
 pub struct Extras {
     /// The `kernels` client.
     pub client: bool,
+    /// Apache TVM's foreign function interface.
+    pub tvm_ffi: bool,
 }
 
 /// A toolchain that was found, and what says that it is still there.
@@ -135,7 +137,7 @@ fn find(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
     {
         return Ok(known.toolchain);
     }
-    let (cxx, mut stamps) = compiler::describe(&program)?;
+    let (cxx, mut stamps) = compiler::describe(session, &program)?;
     let stubs = compiler::stubs(session, &cxx)?;
     let (cuda, framework) = match want.provider {
         Provider::Wheels => wheels::resolve(session, want, stubs)?,
@@ -170,6 +172,11 @@ fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
         builder = builder
             .field("python", interpreter::find()?.as_os_str().as_encoded_bytes())
             .field("nvcc", nvcc.as_os_str().as_encoded_bytes());
+    } else {
+        let installed = want.cuda.iter().flat_map(|version| system::nvcc_beside_wheels(version));
+        builder = installed.fold(builder, |builder, nvcc| {
+            builder.field("nvcc", format!("{nvcc:?} {:?}", state::stamp_of(&nvcc)))
+        });
     }
     Ok(builder.finish().short(16))
 }
@@ -187,22 +194,20 @@ pub struct PythonRuntime {
     pub program: PathBuf,
     /// The managed site-packages folder; absent when the interpreter's own packages are used.
     pub site: Option<PathBuf>,
-    /// A managed folder with the `kernels` client alone, for an interpreter that has torch and no client.
-    pub beside: Option<PathBuf>,
+    /// Managed folders with what is lacking beside torch: the `kernels` client, tvm_ffi.
+    pub beside: Vec<PathBuf>,
     /// `torch.__version__`, e.g. `2.11.0+cu130`.
     pub torch: String,
 }
 
 impl PythonRuntime {
     /// A command line `python -I [-S]`, to which the caller adds a script and its arguments. With a managed site the
-    /// script must call `site.addsitedir(os.environ["KERNELWRIGHT_SITE"])` before it imports torch; one that uses the
-    /// client must put the folder in `KERNELWRIGHT_CLIENT`, where there is one, in front of `sys.path`.
+    /// script must call `site.addsitedir(os.environ["KERNELWRIGHT_SITE"])` before it imports torch; it must put the
+    /// folders in `KERNELWRIGHT_BESIDE`, with `:` between them, in front of `sys.path`.
     pub fn command(&self) -> CommandLine {
         let line = CommandLine::new(&self.program).arg("-I");
-        let line = match &self.beside {
-            Some(folder) => line.env("KERNELWRIGHT_CLIENT", folder.display().to_string()),
-            None => line,
-        };
+        let beside: Vec<String> = self.beside.iter().map(|folder| folder.display().to_string()).collect();
+        let line = if beside.is_empty() { line } else { line.env("KERNELWRIGHT_BESIDE", beside.join(":")) };
         match &self.site {
             Some(site) => line
                 .arg("-S")

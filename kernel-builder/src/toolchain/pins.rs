@@ -21,6 +21,8 @@ pub(super) struct Pins {
     pub(super) pip: Installer,
     /// The client alone, for a Python that has torch.
     pub(super) client: Vec<String>,
+    /// tvm_ffi alone.
+    pub(super) tvm_ffi: Vec<String>,
     cuda: Vec<CudaPins>,
     pub(super) common: CommonPins,
     torch: Vec<TorchPins>,
@@ -31,6 +33,8 @@ pub(super) struct Pins {
 struct ToolTable {
     pip: Installer,
     client: Vec<String>,
+    #[serde(rename = "tvm-ffi")]
+    tvm_ffi: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -59,10 +63,24 @@ pub(super) struct Installer {
 pub(super) struct CudaPins {
     pub(super) version: String,
     pub(super) wheels: Vec<Part>,
-    /// The folder inside the wheels that becomes the toolkit's root.
-    pub(super) root: String,
+    /// The folders inside the wheels that become the toolkit's root.
+    pub(super) roots: Vec<String>,
     /// The runtime library, from the root.
     pub(super) cudart: String,
+    /// The other table's compiler, for wheels that hold none.
+    pub(super) front: Option<FrontPins>,
+}
+
+/// Which compiler works with the wheels of a release that has none in them.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FrontPins {
+    /// The version of the table that holds it.
+    pub(super) version: String,
+    /// The version of PTX that the release's own assembler knows.
+    pub(super) ptx: String,
+    /// The build number of the release's own compiler.
+    pub(super) build: u32,
 }
 
 /// One PyTorch release line.
@@ -74,7 +92,9 @@ pub(super) struct TorchPins {
     /// The oldest and the newest Python that there is a wheel for.
     pub(super) python: (String, String),
     pub(super) megabytes: Megabytes,
-    pub(super) stands_in: Vec<String>,
+    /// Python files that are left empty without a GPU.
+    #[serde(default)]
+    pub(super) blank: Vec<String>,
     pub(super) cudart: Part,
 }
 
@@ -163,7 +183,14 @@ pub(super) fn load() -> Pins {
     let tools: ToolTable = table(TOOLS);
     let cuda: CudaTable = table(CUDA);
     let torch: TorchTable = table(TORCH);
-    Pins { pip: tools.pip, client: tools.client, cuda: cuda.cuda, common: torch.common, torch: torch.torch }
+    Pins {
+        pip: tools.pip,
+        client: tools.client,
+        tvm_ffi: tools.tvm_ffi,
+        cuda: cuda.cuda,
+        common: torch.common,
+        torch: torch.torch,
+    }
 }
 
 fn table<T: DeserializeOwned>(text: &str) -> T {

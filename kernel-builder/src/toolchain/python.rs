@@ -23,6 +23,8 @@ use crate::base::session::Session;
 
 /// The oldest client whose rules our packages follow.
 const CLIENT: (u64, u64) = (0, 17);
+/// The tvm_ffi that our variants are for; the client takes no other.
+const TVM_FFI: (u64, u64) = (0, 1);
 /// Written into the managed folder last.
 const MARKER: &str = "kernelwright.json";
 
@@ -63,31 +65,42 @@ impl Torch<'_> {
 /// [`ToolchainError`].
 pub fn runtime(session: &Session, torch: Torch<'_>, extras: Extras) -> Result<PythonRuntime, ToolchainError> {
     let python = interpreter::active(session, Question::Packages)?;
-    let lacks = lacking(&python, torch, extras);
-    if let (None, Some(version)) = (&lacks, &python.torch) {
-        return Ok(PythonRuntime {
-            program: python.program,
-            site: None,
-            beside: None,
-            torch: version.clone(),
-        });
+    let mut runtime = with_torch(session, &python, torch)?;
+    let tools = pins::load();
+    // A managed torch comes with the client.
+    let client = python.client.as_deref().and_then(release);
+    if extras.client && runtime.site.is_none() && client.is_none_or(|client| client < CLIENT) {
+        let why =
+            "the client that loads kernels, which the active Python lacks; that Python is not changed, 25 MB";
+        runtime.beside.push(beside(session, &python, "client", &tools.client, why)?);
     }
-    // Torch is what is large: where only the client is missing, only the client is fetched.
-    if let (None, Some(version)) = (lacking(&python, torch, Extras { client: false }), &python.torch) {
-        let beside = Some(client_folder(session, &python)?);
-        return Ok(PythonRuntime { torch: version.clone(), program: python.program, site: None, beside });
+    let installed = python.tvm_ffi.as_deref().filter(|_| runtime.site.is_none());
+    if extras.tvm_ffi && installed.and_then(release) != Some(TVM_FFI) {
+        let why = "tvm_ffi, which kernels of [tvm-ffi] are called through; no Python is changed, 4 MB";
+        runtime.beside.push(beside(session, &python, "tvm-ffi", &tools.tvm_ffi, why)?);
+    }
+    Ok(runtime)
+}
+
+/// The active Python where its torch serves, else a managed torch. Torch is what is large: small packages are never a
+/// reason to fetch another one.
+fn with_torch(
+    session: &Session,
+    python: &Interpreter,
+    torch: Torch<'_>,
+) -> Result<PythonRuntime, ToolchainError> {
+    let made =
+        |site, torch| PythonRuntime { program: python.program.clone(), site, beside: Vec::new(), torch };
+    let lacks = lacking(python, torch);
+    if let (None, Some(version)) = (&lacks, &python.torch) {
+        return Ok(made(None, version.clone()));
     }
     let pins = pins::load();
     let torch = pins.torch(torch.line())?;
-    served(&python, torch)?;
-    let folder = folder(session, &python, &pins, torch);
-    if let Some(made) = state::load::<Made>(&folder.join(MARKER)) {
-        return Ok(PythonRuntime {
-            program: python.program,
-            site: Some(folder),
-            beside: None,
-            torch: made.torch,
-        });
+    served(python, torch)?;
+    let folder = folder(session, python, &pins, torch);
+    if let Some(known) = state::load::<Made>(&folder.join(MARKER)) {
+        return Ok(made(Some(folder), known.torch));
     }
     let _lock = files::lock(&folder.with_extension("lock"), || {
         session.report.note("waiting for another run that is making the managed Python packages");
@@ -99,11 +112,11 @@ pub fn runtime(session: &Session, torch: Torch<'_>, extras: Extras) -> Result<Py
             python.program.display(),
             lacks.unwrap_or_default(),
         ));
-        make(session, &python, &pins, torch, &folder)?;
+        make(session, python, &pins, torch, &folder)?;
     }
-    let made: Option<Made> = state::load(&folder.join(MARKER));
-    let torch = made.map(|made| made.torch).unwrap_or_default();
-    Ok(PythonRuntime { program: python.program, site: Some(folder), beside: None, torch })
+    let known: Option<Made> = state::load(&folder.join(MARKER));
+    let torch = known.map(|known| known.torch).unwrap_or_default();
+    Ok(made(Some(folder), torch))
 }
 
 /// PyTorch's wheels are for some Pythons: better said here than by pip, which finds nothing.
@@ -122,27 +135,30 @@ fn served(python: &Interpreter, torch: &TorchPins) -> Result<(), ToolchainError>
     })
 }
 
-/// The managed folder with the client and what it imports, for an interpreter that has torch of its own.
-fn client_folder(session: &Session, python: &Interpreter) -> Result<PathBuf, ToolchainError> {
-    let requirements = pins::load().client;
-    let id = DigestBuilder::new("managed-client")
+/// A managed folder with a small package and what it imports.
+fn beside(
+    session: &Session,
+    python: &Interpreter,
+    name: &str,
+    requirements: &[String],
+    why: &str,
+) -> Result<PathBuf, ToolchainError> {
+    let id = DigestBuilder::new("managed-beside")
         .field("tag", &python.tag)
         .field("requirements", requirements.join(" "))
         .finish();
-    let folder = session.cache.join("python").join(format!("{}-client-{}", python.tag, id.short(12)));
+    let folder = session.cache.join("python").join(format!("{}-{name}-{}", python.tag, id.short(12)));
     let marker = folder.join(MARKER);
     if files::exists(&marker) {
         return Ok(folder);
     }
     let _lock = files::lock(&folder.with_extension("lock"), || {
-        session.report.note("waiting for another run that is fetching the `kernels` client");
+        session.report.note(format!("waiting for another run that is fetching {}", requirements.join(", ")));
     })
     .map_err(fetch::interrupted_or)?;
     if !files::exists(&marker) {
         let staging = files::staging_beside(&folder)?;
-        let why =
-            "the client that loads kernels, which the active Python lacks; that Python is not changed, 25 MB";
-        packages(session, python, &requirements, why, staging.path())?;
+        packages(session, python, requirements, why, staging.path())?;
         state::save(&staging.path().join(MARKER), &Made { torch: String::new() })?;
         files::replace_dir(staging, &folder)?;
     }
@@ -150,7 +166,7 @@ fn client_folder(session: &Session, python: &Interpreter) -> Result<PathBuf, Too
 }
 
 /// Why the active Python does not do; nothing when it does.
-fn lacking(python: &Interpreter, wanted: Torch<'_>, extras: Extras) -> Option<String> {
+fn lacking(python: &Interpreter, wanted: Torch<'_>) -> Option<String> {
     let Some(torch) = &python.torch else { return Some(python.why.clone()) };
     if !wanted.takes(torch) {
         return Some(match wanted {
@@ -161,13 +177,7 @@ fn lacking(python: &Interpreter, wanted: Torch<'_>, extras: Extras) -> Option<St
     if !python.numpy {
         return Some("it has torch, but no numpy".to_owned());
     }
-    match &python.client {
-        Some(client) if extras.client && release(client) < Some(CLIENT) => {
-            Some(format!("it has kernels {client}, and {}.{} or later is wanted", CLIENT.0, CLIENT.1))
-        }
-        None if extras.client => Some("it has torch, but no package `kernels`".to_owned()),
-        _ => None,
-    }
+    None
 }
 
 /// Major and minor version of a release such as `2.11.0+cu130`.
@@ -261,7 +271,10 @@ fn reduced(
         let libraries = stored.names.iter().filter(|name| name.contains(".so") && !name.contains("/bin/"));
         real.extend(libraries.map(|name| site.join(name)));
     }
-    stand_in::build(&site.join("torch/lib"), &torch.stands_in, &real, &site.join("torch/include"))
+    for name in &torch.blank {
+        files::write(&site.join(name), "")?;
+    }
+    stand_in::build(&site.join("torch/lib"), &real, &site.join("torch/include"))
 }
 
 fn packages(
@@ -299,7 +312,7 @@ fn try_out(python: &Interpreter, site: &Path) -> Result<String, ToolchainError> 
     let runtime = PythonRuntime {
         program: python.program.clone(),
         site: Some(site.to_owned()),
-        beside: None,
+        beside: Vec::new(),
         torch: String::new(),
     };
     let done = process::run(&runtime.command().args(["-c", TRIAL]), Limits::wall(Duration::from_secs(300)))?;

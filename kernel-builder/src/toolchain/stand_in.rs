@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kernel_plan::plan::CommandLine;
-use object::{Object, ObjectSymbol};
+use object::read::elf::ElfFile64;
+use object::{LittleEndian, Object, ObjectSymbol};
 
 use super::compiler;
 use super::error::ToolchainError;
@@ -21,23 +22,34 @@ use crate::base::process::{self, Limits};
 use crate::base::{env, files};
 
 /// Changes when the generated source changes, so that older stand-ins are not used.
-pub(super) const VERSION: &str = "1";
+pub(super) const VERSION: &str = "2";
 
-/// What the C++ and C libraries define; a stand-in must not hide it.
-const SYSTEM: &[&str] =
-    &["libstdc++.so.6", "libc.so.6", "libm.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2"];
+/// The C++ and C libraries of every system: never stood in for, and a stand-in must not hide what they define.
+const SYSTEM: &[&str] = &[
+    "libstdc++.so.6",
+    "libc.so.6",
+    "libm.so.6",
+    "libgcc_s.so.1",
+    "libpthread.so.0",
+    "libdl.so.2",
+    "librt.so.1",
+    "ld-linux-x86-64.so.2",
+    "ld-linux-aarch64.so.1",
+];
+
+/// The library that CUDA extensions look for what is PyTorch's own; gets all that is lacking.
+const TORCH_CUDA: &str = "libtorch_cuda.so";
 
 /// Called while PyTorch's Python module is loaded; returns a reference to a hook, which is assigned to.
 const HOOK: &str = "_ZN4c10d15get_gil_checkerEv";
 
-/// Builds `sonames` into `folder` (torch/lib). `real` are the libraries that are there; `headers` is torch/include, whose
-/// C shims say what a CUDA extension may ask of the first of `sonames`.
-pub(super) fn build(
-    folder: &Path,
-    sonames: &[String],
-    real: &[PathBuf],
-    headers: &Path,
-) -> Result<(), ToolchainError> {
+/// A constructor that is called while PyTorch 2.15's Python module is loaded, for the default of an argument. All its
+/// members may be zero, and its class is described in the module itself.
+const OPTIONS: &str = "_ZN4c10d16ProcessGroupNCCL7OptionsC1Eb";
+
+/// Builds stand-ins into `folder` (torch/lib) for every library that those in `real` need and that is not among them.
+/// `headers` is torch/include, whose C shims say what a CUDA extension may ask of PyTorch's CUDA library.
+pub(super) fn build(folder: &Path, real: &[PathBuf], headers: &Path) -> Result<(), ToolchainError> {
     let program = compiler::find()?;
     let mut symbols = Symbols::default();
     for path in real {
@@ -55,9 +67,16 @@ pub(super) fn build(
         // The interpreter's own; it defines them when it loads the module.
         .filter(|name| !name.starts_with("Py") && !name.starts_with("_Py"))
         .collect();
-    let Some((first, others)) = sonames.split_first() else { return Ok(()) };
-    compiler::library(&program, first, &source(&lacking), &folder.join(first))?;
+    compiler::library(&program, TORCH_CUDA, &source(&lacking), &folder.join(TORCH_CUDA))?;
+    let others = stood_in(&symbols.needed, real);
     others.iter().try_for_each(|name| compiler::library(&program, name, "", &folder.join(name)))
+}
+
+/// The libraries that are needed, and neither there nor part of every system.
+fn stood_in<'a>(needed: &'a BTreeSet<String>, real: &[PathBuf]) -> Vec<&'a str> {
+    let here = |name: &str| real.iter().any(|path| path.file_name().is_some_and(|file| file == name));
+    let lacks = |name: &&str| *name != TORCH_CUDA && !SYSTEM.contains(name) && !here(name);
+    needed.iter().map(String::as_str).filter(lacks).collect()
 }
 
 fn system_library(program: &Path, name: &str) -> Result<Option<PathBuf>, ToolchainError> {
@@ -71,10 +90,13 @@ fn system_library(program: &Path, name: &str) -> Result<Option<PathBuf>, Toolcha
 struct Symbols {
     defined: BTreeSet<String>,
     lacking: BTreeSet<String>,
+    /// The libraries that those that were read ask for.
+    needed: BTreeSet<String>,
 }
 
 impl Symbols {
     fn read(&mut self, path: &Path) -> Result<(), ToolchainError> {
+        self.needed.extend(needed(path)?);
         self.scan(path, |symbols, name, defined| {
             let set = if defined { &mut symbols.defined } else { &mut symbols.lacking };
             set.insert(name.to_owned());
@@ -111,6 +133,20 @@ impl Symbols {
     }
 }
 
+/// The libraries that one asks for (DT_NEEDED).
+fn needed(path: &Path) -> Result<Vec<String>, ToolchainError> {
+    let broken =
+        |why: object::Error| ToolchainError::BrokenRuntime { said: format!("{}: {why}", path.display()) };
+    let cache = object::ReadCache::new(files::open(path)?);
+    let read = || -> object::Result<Vec<String>> {
+        let library = ElfFile64::<LittleEndian, _>::parse(&cache)?;
+        let table = library.elf_dynamic_table()?;
+        let asked = table.iter().filter(|entry| entry.tag == object::elf::DT_NEEDED);
+        asked.map(|entry| Ok(String::from_utf8_lossy(table.string(entry)?).into_owned())).collect()
+    };
+    read().map_err(broken)
+}
+
 /// The functions of PyTorch's stable C interface for CUDA, by the headers that declare them.
 fn shims(headers: &Path) -> Result<BTreeSet<String>, ToolchainError> {
     let mut found = BTreeSet::new();
@@ -138,8 +174,10 @@ fn shim_names(text: &str) -> BTreeSet<String> {
 /// register but never call (Itanium C++ ABI, 2.9 and 5.2).
 fn source(names: &[&String]) -> String {
     let mut text = String::from(
-        r#"#include <stdio.h>
+        r#"#include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 extern const void *class_type[] __asm__("_ZTVN10__cxxabiv117__class_type_infoE");
 static void absent(const char *name) {
   fprintf(stderr, "kernelwright: %s was called, but this Python has no CUDA libraries: the machine has no NVIDIA driver\n", name);
@@ -158,6 +196,11 @@ static void absent(const char *name) {
             Some("_ZTV") => format!("const void *d{number}[64] __asm__(\"{name}\");\n"),
             _ if *name == HOOK => format!(
                 "static void *hook[8]; void *f{number}(void) __asm__(\"{name}\"); void *f{number}(void) {{ return hook; }}\n"
+            ),
+            _ if *name == OPTIONS => format!(
+                "extern void *options_table[] __asm__(\"_ZTVN4c10d16ProcessGroupNCCL7OptionsE\") __attribute__((weak));\n\
+                 void f{number}(void **self) __asm__(\"{name}\");\n\
+                 void f{number}(void **self) {{ memset(self, 0, malloc_usable_size(self)); *self = options_table + 2; }}\n"
             ),
             _ => format!(
                 "void f{number}(void) __asm__(\"{name}\"); void f{number}(void) {{ absent(\"{name}\"); }}\n"
@@ -185,11 +228,21 @@ mod tests {
     fn a_stand_in_compiles_and_says_its_name() {
         let folder = files::scratch().unwrap();
         let program = compiler::find().unwrap();
-        let names = ["cudnnGetVersion".to_owned(), "_ZTI3Abc".to_owned(), "_ZTV3Abc".to_owned()];
+        let names =
+            ["cudnnGetVersion".to_owned(), OPTIONS.to_owned(), "_ZTI3Abc".to_owned(), "_ZTV3Abc".to_owned()];
         let to = folder.path().join("libstand.so");
         compiler::library(&program, "libstand.so", &source(&names.iter().collect::<Vec<_>>()), &to).unwrap();
         let mut symbols = Symbols::default();
         symbols.read(&to).unwrap();
         assert!(names.iter().all(|name| symbols.defined.contains(name)));
+        // It was linked with the C library, which every system has.
+        assert!(stood_in(&symbols.needed, &[]).is_empty(), "{:?}", symbols.needed);
+    }
+
+    #[test]
+    fn what_is_needed_and_neither_here_nor_everywhere_is_stood_in() {
+        let needed = ["libc.so.6", "libc10.so", "libnccl.so.2", "libtorch_cuda.so"].map(str::to_owned);
+        let real = [PathBuf::from("/site/torch/lib/libc10.so")];
+        assert_eq!(stood_in(&needed.into_iter().collect(), &real), ["libnccl.so.2"]);
     }
 }

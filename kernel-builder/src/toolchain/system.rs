@@ -52,8 +52,23 @@ pub(super) fn nvcc_version(said: &str) -> Option<String> {
     Some(release.split([',', ' ', '\n']).next()?.to_owned())
 }
 
+/// Where an nvcc may be that a build for `version` uses beside wheels: as [`find_nvcc`], then the folder of just that
+/// version.
+pub(super) fn nvcc_beside_wheels(version: &str) -> Vec<PathBuf> {
+    let versioned = PathBuf::from(format!("/usr/local/cuda-{version}/bin/nvcc"));
+    find_nvcc().into_iter().chain([versioned].into_iter().filter(|nvcc| files::exists(nvcc))).collect()
+}
+
+/// The installed toolkit of exactly this version; nothing where there is none or it is incomplete.
+pub(super) fn beside_wheels(version: &str) -> Option<CudaKit> {
+    nvcc_beside_wheels(version).into_iter().find_map(|nvcc| toolkit_of(nvcc, version).ok())
+}
+
 fn toolkit(wanted: &str) -> Result<CudaKit, ToolchainError> {
-    let nvcc = find_nvcc().ok_or(ToolchainError::NoSystemCuda)?;
+    toolkit_of(find_nvcc().ok_or(ToolchainError::NoSystemCuda)?, wanted)
+}
+
+fn toolkit_of(nvcc: PathBuf, wanted: &str) -> Result<CudaKit, ToolchainError> {
     let done =
         process::run(&CommandLine::new(&nvcc).arg("--version"), Limits::wall(Duration::from_secs(30)))?;
     let said = done.stdout_text();
@@ -83,7 +98,7 @@ fn toolkit(wanted: &str) -> Result<CudaKit, ToolchainError> {
         .field("cudart", stamp(&cudart))
         .finish()
         .to_string();
-    Ok(CudaKit { version: found, nvcc, include, cudart, id, root })
+    Ok(CudaKit { version: found, nvcc, include, cudart, front: None, installed: true, id, root })
 }
 
 fn real(path: &Path) -> PathBuf {

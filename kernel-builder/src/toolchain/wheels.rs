@@ -4,14 +4,15 @@
 
 use std::path::{Path, PathBuf};
 
-use kernel_plan::kit::{CudaKit, FrameworkKit, TorchKit, TvmFfiKit};
+use kernel_plan::kit::{CudaKit, FrameworkKit, FrontEnd, TorchKit, TvmFfiKit};
 
 use super::error::ToolchainError;
 use super::fetch::{self, Request};
 use super::index::Target;
 use super::interpreter::{self, Question};
-use super::pins::{self, CudaPins};
+use super::pins::{self, CudaPins, FrontPins};
 use super::store::Stored;
+use super::system;
 use super::{Against, Want, parts};
 use crate::base::digest::DigestBuilder;
 use crate::base::files::{self, FileError};
@@ -29,10 +30,16 @@ pub(super) fn resolve(
         Against::TvmFfi(version) => parts::pinned(parts::TVM_FFI, version)?.wheel,
     };
     let cuda = want.cuda.as_deref().map(|version| pins.cuda(version)).transpose()?;
+    // A toolkit whose wheels hold no compiler is used with an installed one of its own release, where there is one.
+    let bare = cuda.filter(|cuda| cuda.front.is_some());
+    let installed = bare.and_then(|cuda| system::beside_wheels(&cuda.version));
+    let cuda = cuda.filter(|_| installed.is_none());
+    let front = cuda.and_then(|cuda| cuda.front.as_ref());
+    let lent = front.map(|front| pins.cuda(&front.version)).transpose()?;
     let python = interpreter::active(session, Question::Identity)?;
     let version = headers.version.clone();
     let mut requests = vec![Request { part: headers, why: "headers to compile against" }];
-    for part in cuda.iter().flat_map(|cuda| &cuda.wheels) {
+    for part in cuda.iter().chain(&lent).flat_map(|cuda| &cuda.wheels) {
         let compiles = part.take.iter().any(|take| !take.ends_with("include/"));
         let why = if compiles { "parts of the CUDA compiler" } else { "CUDA headers" };
         requests.push(Request { part: part.clone(), why });
@@ -50,8 +57,10 @@ pub(super) fn resolve(
             FrameworkKit::TvmFfi(TvmFfiKit { version, include, stubs, id })
         }
     };
-    let cuda = cuda.map(|pins| toolkit(session, pins, &stored.collect::<Vec<_>>())).transpose()?;
-    Ok((cuda, framework))
+    let Some(cuda) = cuda else { return Ok((installed, framework)) };
+    let own: Vec<Stored> = stored.by_ref().take(cuda.wheels.len()).collect();
+    let lent = lent.map(|lent| toolkit(session, lent, &stored.collect::<Vec<_>>(), None)).transpose()?;
+    Ok((Some(toolkit(session, cuda, &own, front.zip(lent.as_ref()))?), framework))
 }
 
 /// The files whose stamps say that a kit is still there.
@@ -64,38 +73,67 @@ pub(super) fn key_files(cuda: Option<&CudaKit>, framework: &FrameworkKit) -> Vec
         found.extend(
             ["bin/ptxas", "bin/cudafe++", "bin/fatbinary", "nvvm/bin/cicc"].map(|name| cuda.root.join(name)),
         );
+        let front = cuda.front.iter().flat_map(|front| {
+            ["bin/cudafe++", "bin/fatbinary", "nvvm/bin/cicc"].map(|name| front.root.join(name))
+        });
+        found.extend(front);
     }
     found.retain(|path| files::exists(path));
     found.push(framework.stubs().to_owned());
     found
 }
 
-/// Merges the wheels into one folder: nvcc finds its parts relative to itself.
-fn toolkit(session: &Session, pins: &CudaPins, stored: &[Stored]) -> Result<CudaKit, ToolchainError> {
-    let id = stored
-        .iter()
-        .fold(DigestBuilder::new("cuda-kit"), |id, stored| id.field("part", &stored.id))
-        .finish();
+/// Merges the wheels into one folder: nvcc finds its parts relative to itself. `front` is the compiler of another
+/// toolkit, for wheels that hold none.
+fn toolkit(
+    session: &Session,
+    pins: &CudaPins,
+    stored: &[Stored],
+    front: Option<(&FrontPins, &CudaKit)>,
+) -> Result<CudaKit, ToolchainError> {
+    let id = DigestBuilder::new("cuda-kit").field("front", front.map_or("", |(_, kit)| kit.id.as_str()));
+    let id = stored.iter().fold(id, |id, stored| id.field("part", &stored.id)).finish();
     let root = session.cache.join("cuda").join(format!("{}-{}", pins.version, id.short(16)));
     let cudart = root.join(&pins.cudart);
+    let assembler = root.join("bin/ptxas");
     // Complete, since it appears in one step; made again when a part of it was removed.
-    if !files::exists(&cudart) || !files::exists(&root.join("bin/nvcc")) {
+    if !files::exists(&cudart) || !files::exists(&assembler) {
         let staging = files::staging_beside(&root)?;
         for stored in stored {
-            let inside = |name: &String| name.strip_prefix(&pins.root)?.strip_prefix('/').map(str::to_owned);
+            let inside = |name: &String| {
+                let rest = pins.roots.iter().find_map(|root| name.strip_prefix(root.as_str()))?;
+                rest.strip_prefix('/').map(str::to_owned)
+            };
             link_all(stored, staging.path(), inside)?;
+        }
+        if let Some((_, kit)) = front {
+            // What the lent compiler generates calls the functions of its own version of this header.
+            let place = staging.path().join(LAUNCHES);
+            files::remove_file(&place)?;
+            files::link_or_copy(&kit.root.join(LAUNCHES), &place)?;
         }
         files::replace_dir(staging, &root)?;
     }
+    let include = ["include", "include/cccl"].map(|folder| root.join(folder));
     Ok(CudaKit {
         version: pins.version.clone(),
-        nvcc: root.join("bin/nvcc"),
-        include: vec![root.join("include"), root.join("include/cccl")],
+        nvcc: front.map_or(&root, |(_, kit)| &kit.root).join("bin/nvcc"),
+        include: include.into_iter().filter(|folder| files::is_dir(folder)).collect(),
         cudart,
+        front: front.map(|(pins, kit)| FrontEnd {
+            version: pins.version.clone(),
+            root: kit.root.clone(),
+            ptx: pins.ptx.clone(),
+            build: pins.build,
+        }),
+        installed: false,
         id: id.to_string(),
         root,
     })
 }
+
+/// The header with which compiled host code registers and launches kernels.
+const LAUNCHES: &str = "include/crt/host_runtime.h";
 
 /// Puts the members of a wheel below `folder`, under the names that `rename` gives; without copying where possible.
 pub(super) fn link_all(

@@ -1,6 +1,6 @@
-//! What a shared library asks of the machine that loads it.
+//! What a shared library asks of the process that loads it, and what it shows there.
 //!
-//! Owns: reading the dynamic section, the version requirements and the undefined symbols. Works on stripped files.
+//! Owns: reading the dynamic section, the version requirements and the dynamic symbols. Works on stripped files.
 //! Never: says what is allowed.
 
 use std::collections::BTreeSet;
@@ -20,6 +20,12 @@ pub(crate) struct Interface {
     pub versions: BTreeSet<String>,
     /// Symbols that other libraries must have.
     pub undefined: BTreeSet<String>,
+    /// Symbols that other libraries can use.
+    pub exported: BTreeSet<String>,
+    /// The same, of which the loader takes one of another library instead where there is one: code of headers.
+    pub weak: BTreeSet<String>,
+    /// Symbols of which a process has one for all libraries, however these were loaded (GNU extension).
+    pub unique: BTreeSet<String>,
 }
 
 /// Reads a library's interface; the reason when it is no 64-bit little-endian ELF file.
@@ -42,6 +48,18 @@ pub(crate) fn interface(bytes: &[u8]) -> Result<Interface, String> {
         .filter_map(|symbol| symbol.name().ok().map(str::to_owned))
         .filter(|name| !name.is_empty())
         .collect();
+    for symbol in file.dynamic_symbols().filter(|symbol| !symbol.is_undefined()) {
+        let raw = symbol.elf_symbol();
+        let into = match raw.st_bind() {
+            // The name of a symbol version is a symbol as well, of no address.
+            _ if raw.st_shndx.get(LittleEndian) == elf::SHN_ABS => continue,
+            elf::STB_GLOBAL => &mut found.exported,
+            elf::STB_WEAK => &mut found.weak,
+            elf::STB_GNU_UNIQUE => &mut found.unique,
+            _ => continue,
+        };
+        into.extend(symbol.name().ok().filter(|name| !name.is_empty()).map(str::to_owned));
+    }
     Ok(found)
 }
 

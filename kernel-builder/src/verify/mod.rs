@@ -28,11 +28,13 @@ mod error;
 mod evidence;
 mod fatbin;
 mod findings;
+mod gate;
 mod schedule;
 mod stage;
 
 pub use error::VerifyError;
 pub use evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL, Verdict, Verified, recall};
+pub use gate::{Gated, gate};
 
 /// The code of checks that were skipped because there is no GPU.
 pub const NO_GPU: &str = "verify::no_gpu";
@@ -88,15 +90,26 @@ struct Loaded {
 struct Check {
     name: &'static str,
     run: fn(&mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError>,
+    by: By,
+}
+
+/// How a check comes to know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// It reads the artifact's files: milliseconds.
+    Reading,
+    /// It runs the artifact's code in a process of its own.
+    Running,
 }
 
 /// Every check, in the order in which they are made: cheap ones first.
 const CHECKS: &[Check] = &[
-    Check { name: "archs", run: checks::archs::check },
-    Check { name: "resources", run: checks::resources::check },
-    Check { name: "portability", run: checks::portability::check },
-    Check { name: "load", run: checks::load::check },
-    Check { name: "results", run: checks::results::check },
+    Check { name: "archs", run: checks::archs::check, by: By::Reading },
+    Check { name: "resources", run: checks::resources::check, by: By::Reading },
+    Check { name: "portability", run: checks::portability::check, by: By::Reading },
+    Check { name: "symbols", run: checks::symbols::check, by: By::Reading },
+    Check { name: "load", run: checks::load::check, by: By::Running },
+    Check { name: "results", run: checks::results::check, by: By::Running },
 ];
 
 /// Judges one artifact. Without `op`, results cannot be checked; without `python`, nothing is run; both are said in the

@@ -18,13 +18,26 @@ case " $* " in
   *" -print-prog-name=cc1plus "*) echo cc1plus; exit 0 ;;
   *" --print-libgcc-file-name "*) echo "@BUILTINS@"; exit 0 ;;
 esac
-out= dep= source= last=
+out= dep= source= last= text=
 for word; do
-  case "$last" in -o) out=$word ;; -MF) dep=$word ;; -c) source=$word ;; esac
+  case "$last" in -o) out=$word ;; -MF) dep=$word ;; -c) source=$word ;; -E) text=$word ;; esac
   last=$word
 done
-echo "made by ${0##*/}: $*" > "$out"
-if [ -n "$source" ]; then cat "$source" >> "$out" || exit 1; echo "$out: $source" > "$dep"; fi
+if [ -n "$text" ]; then cat "$text" > "$out"; echo "$out: $text" > "$dep"; exit 0; fi
+if [ -n "$source" ]; then
+  echo "made by ${0##*/}: $*" > "$out"
+  cat "$source" >> "$out" || exit 1
+  echo "$out: $source" > "$dep"
+  exit 0
+fi
+# A library with an entry point, by this machine's own compiler.
+case "$out" in
+  *.abi3.so)
+    entry=PyInit_$(basename "$out" .abi3.so)
+    printf '%s\n' ".globl $entry" "$entry: ret" |
+      cc -shared -nostdlib -Wl,--hash-style=gnu -x assembler - -o "$out" ;;
+  *) echo empty > "$out" ;;
+esac
 "#;
 
 /// What stands for `torch.utils.hipify`: it replaces one word, and says for which package it was asked.

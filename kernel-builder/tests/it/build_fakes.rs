@@ -18,11 +18,14 @@ const LIES: &str = "exit 0";
 
 const VARIANT: &str = "torch-stable-abi211-cpu-x86_64-linux";
 
+/// What a link makes: a library with an entry point, by this machine's own compiler.
+const LIBRARY: &str = "make_library '' ''";
+
 /// A cpu project, a compiler that does `kernel` with kernel sources, and a Python that says that it has torch.
 fn fakes(kernel: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.project("fast-norm", "cpu");
-    compiler(&sandbox, kernel);
+    compiler(&sandbox, kernel, LIBRARY);
     sandbox.write("torch/include/torch/headeronly/version.h", "\n");
     let answer = format!(
         r#"{{"program": "/bin/sh", "version": "3.11.7", "tag": "cp311-x86_64", "headers": "", "sites": [],
@@ -33,19 +36,25 @@ fn fakes(kernel: &str) -> Sandbox {
     sandbox
 }
 
-fn compiler(sandbox: &Sandbox, kernel: &str) {
+/// `kernel` is what it does with a kernel source, `library` what with objects.
+fn compiler(sandbox: &Sandbox, kernel: &str, library: &str) {
     let script = format!(
         r#"case " $* " in
   *" --version "*) echo "g++ (Fake) 1.0"; exit 0 ;;
-  *" -print-prog-name=cc1plus "*) echo cc1plus; exit 0 ;;
+  *" -print-prog-name="*) echo none; exit 0 ;;
 esac
-out= dep= source= last=
+out= dep= source= last= text=
 for word; do
-  case "$last" in -o) out=$word ;; -MF) dep=$word ;; -c) source=$word ;; esac
+  case "$last" in -o) out=$word ;; -MF) dep=$word ;; -c) source=$word ;; -E) text=$word ;; esac
   last=$word
 done
 make_object() {{ echo "object: $*" > "$out"; echo "$out: $source" > "$dep"; }}
-if [ -z "$source" ]; then echo library > "$out"; exit 0; fi
+make_library() {{
+  printf '%s\n' "$1" ".globl PyInit_$(basename "$out" .abi3.so)" "PyInit_$(basename "$out" .abi3.so): ret" |
+    cc -shared -nostdlib -Wl,--hash-style=gnu $2 -x assembler - -o "$out"
+}}
+if [ -n "$text" ]; then cat "$text" > "$out"; echo "$out: $text" > "$dep"; exit 0; fi
+if [ -z "$source" ]; then {library}; exit 0; fi
 echo "$source" >> "{log}"
 case "$source" in
   torch-ext/*) make_object "$@" ;;
@@ -139,7 +148,7 @@ fn a_compiler_that_crashes_leaves_no_object_and_the_next_run_continues() {
     build(&sandbox, &[]).refused(14, &["compile::unit", "SIGSEGV"]);
     assert!(!objects(&sandbox).iter().any(|file| file.contains("rms_norm.cpp")), "{:?}", objects(&sandbox));
     assert!(!sandbox.path("work/fast-norm/.kernelwright/artifacts").exists());
-    compiler(&sandbox, GOOD);
+    compiler(&sandbox, GOOD, LIBRARY);
     assert_eq!(build(&sandbox, &[]).code, 0);
 }
 
@@ -151,6 +160,43 @@ fn a_compiler_that_says_yes_and_makes_nothing_is_not_believed() {
 }
 
 #[test]
+fn what_a_gate_refuses_is_not_left_for_anything_to_package() {
+    let sandbox = fakes(GOOD);
+    assert_eq!(build(&sandbox, &[]).code, 0);
+    let artifacts = sandbox.path("work/fast-norm/.kernelwright/artifacts");
+    assert!(artifacts.join(VARIANT).is_dir());
+    let unique = "make_library '.data\n.globl once\n.type once, @gnu_unique_object\nonce: .quad 1\n.text' ''";
+    let foreign = "cc -shared -nostdlib -x c /dev/null -Wl,-soname,libfancy.so.3 -o \"$out.fancy\"; \
+                   make_library '' \"-Wl,--no-as-needed $out.fancy\"; rm \"$out.fancy\"";
+    for (library, code, words) in [
+        ("echo library > \"$out\"", "verify::portability", "the library cannot be read"),
+        ("make_library '' -Wl,-rpath,/home/me/lib", "verify::portability", "/home/me/lib"),
+        (foreign, "verify::portability", "libfancy.so.3"),
+        (unique, "verify::symbols", "STB_GNU_UNIQUE"),
+        ("make_library '.globl helper; helper: ret' ''", "verify::symbols", "exports `helper`"),
+        ("cc -shared -nostdlib -x c /dev/null -o \"$out\"", "verify::symbols", "REGISTER_EXTENSION"),
+    ] {
+        compiler(&sandbox, GOOD, library);
+        // The compiler says that it is the same one, so what it made before is forgotten.
+        std::fs::remove_dir_all(sandbox.path("cache")).expect("a cache");
+        let refused = build(&sandbox, &[]);
+        refused.refused(15, &[code, words, ".kernelwright/gates"]);
+        assert!(!artifacts.join(VARIANT).exists() && !artifacts.join(format!("{VARIANT}.json")).exists());
+        build(&sandbox, &["--prebuilt"]).refused(11, &["plan::not_built"]);
+        // The verdict is remembered with what it is about: the second run says the same.
+        build(&sandbox, &[]).refused(15, &[code, words]);
+    }
+    compiler(&sandbox, GOOD, LIBRARY);
+    std::fs::remove_dir_all(sandbox.path("cache")).expect("a cache");
+    let built = build(&sandbox, &["--message-format", "json"]).event("result");
+    let gates = built["variants"][0]["gates"].as_array().expect("a list").clone();
+    let names: Vec<_> = gates.iter().map(|gate| gate["name"].as_str().expect("a text")).collect();
+    assert_eq!(names, ["portability", "symbols"], "{built}");
+    assert!(gates.iter().all(|gate| gate["outcome"] == "passed"), "{built}");
+    assert!(artifacts.join(VARIANT).is_dir());
+}
+
+#[test]
 fn ctrl_c_ends_every_compiler_and_leaves_nothing_half_written() {
     let sandbox = fakes("");
     let pipe = sandbox.path("pipe");
@@ -159,6 +205,7 @@ fn ctrl_c_ends_every_compiler_and_leaves_nothing_half_written() {
     compiler(
         &sandbox,
         &format!("exec 3> '{}'; echo half > \"$out\"; echo started >&3; sleep 600; exit 1", pipe.display()),
+        LIBRARY,
     );
     let mut child = sandbox
         .command(&["build", "fast-norm", "--toolchain", "system"])
@@ -184,7 +231,7 @@ fn ctrl_c_ends_every_compiler_and_leaves_nothing_half_written() {
     lines.read_to_string(&mut line).expect("the end of the pipe");
     assert!(!objects(&sandbox).iter().any(|file| file.contains("rms_norm.cpp")), "{:?}", objects(&sandbox));
     assert!(!sandbox.path("work/fast-norm/.kernelwright/artifacts").exists());
-    compiler(&sandbox, GOOD);
+    compiler(&sandbox, GOOD, LIBRARY);
     assert_eq!(build(&sandbox, &[]).code, 0);
 }
 

@@ -18,8 +18,8 @@ fn people_see_first_what_is_built() {
     sandbox.project("fast-norm", "cpu");
     let listed = sandbox.run(&["variants", "fast-norm"]);
     assert_eq!((listed.code, listed.stderr.as_str()), (0, ""));
-    let (right, out) = listed.stdout.split_once("Not for the project").expect("three parts");
-    assert!(out.contains("  one of the above loads there too\n"), "{out}");
+    let (right, out) = listed.stdout.split_once("Not built (").expect("three parts");
+    assert!(out.contains("  one of the above loads there too, with the same code (needs --all)\n"), "{out}");
     assert!(
         out.ends_with("\nvariants: 1 built here, 2 right and not built here, 159 out; 162 in all\n"),
         "{out}"
@@ -46,6 +46,85 @@ fn programs_are_told_every_row() {
     assert_eq!((&built["provider"], &built["why"]), (&Value::from("wheels"), &Value::from("it fits")));
     let all = sandbox.run(&["variants", "fast-norm", "--all"]).stdout;
     assert!(rows.iter().all(|row| all.contains(row["variant"].as_str().expect("a text"))), "{all}");
+}
+
+#[test]
+fn all_are_those_that_the_sources_can_serve() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    let full = "torch211-cxx11-cpu-x86_64-linux";
+    let why = |more: &[&str]| {
+        let listed =
+            rows(&sandbox.run(&[&["variants", "fast-norm", "--message-format", "json"], more].concat()));
+        let row = listed.into_iter().find(|row| row["variant"] == full).expect("the row");
+        (row["selected"].clone(), row["why"].as_str().expect("a text").to_owned())
+    };
+    let (selected, reason) = why(&[]);
+    assert!(selected == false && reason.ends_with("(needs --all)"), "{reason}");
+    assert_eq!(why(&["--all"]), (Value::Bool(true), "it fits".to_owned()));
+    // What a selector shows is few enough for a line each.
+    let shown =
+        sandbox.run(&["variants", "fast-norm", "--selector", "abi:full and torch:2.11 and arch:x86_64"]);
+    assert!(shown.stdout.contains(&format!("  {full} ")), "{}", shown.stdout);
+    // One of all may be named without --all; what no extent has is refused with the reason.
+    let planned = |id: &str| sandbox.run(&["build", "fast-norm", "--plan", "--variant", id]);
+    planned(full).refused(13, &["toolchain::offline"]);
+    let below = "torch210-cxx11-cpu-x86_64-linux";
+    planned(below).refused(11, &["plan::unknown_variant", "`torch.stable-abi` asks for", full]);
+    let none = sandbox.run(&["build", "fast-norm", "--backend", "cuda"]);
+    none.refused(11, &["plan::nothing_selected", "with --all there are more"]);
+    let none = sandbox.run(&["build", "fast-norm", "--all", "--backend", "cuda"]);
+    none.refused(11, &["plan::nothing_selected", full]);
+    assert!(!none.stderr.contains("with --all"), "{}", none.stderr);
+}
+
+#[test]
+fn the_full_abi_has_reasons_or_none() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu,cuda");
+    let build = sandbox.read("work/fast-norm/build.toml");
+    let full: String = build
+        .lines()
+        .filter(|line| !line.starts_with("stable-abi"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_ne!(full, build);
+    let told = |json: bool| {
+        let format: &[&str] = if json { &["--message-format", "json"] } else { &[] };
+        sandbox.run(&[&["variants", "fast-norm"], format].concat())
+    };
+    assert_eq!(told(true).event("result")["full_abi"], serde_json::json!([]));
+    // The template's sources do without, so the promise is all that is missing.
+    sandbox.write("work/fast-norm/build.toml", &full);
+    let listed = told(false).stdout;
+    assert!(listed.ends_with("would replace 21 builds by 5\n"), "{listed}");
+    assert!(
+        listed.contains("nothing in the sources for cpu and cuda needs torch's full ABI: `stable-abi ="),
+        "{listed}"
+    );
+    // One include of the binding forces it for both.
+    let binding = "work/fast-norm/torch-ext/torch_binding.cpp";
+    let text = sandbox.read(binding);
+    sandbox.write(binding, &format!("#include <torch/all.h>\n{text}\nat::Tensor unused();\n"));
+    let listed = told(false).stdout;
+    assert!(
+        listed.contains("\ncpu and cuda need torch's full ABI, 21 builds for every torch in place of 5: \
+            fast-norm/torch-ext/torch_binding.cpp:1 includes torch/all.h; fast-norm/torch-ext/torch_binding.cpp:"),
+        "{listed}"
+    );
+    let result = told(true).event("result");
+    let reason = &result["full_abi"][1];
+    assert_eq!(
+        (&reason["backend"], &reason["builds"], &reason["stable"]),
+        (&Value::from("cuda"), &Value::from(15), &Value::from(4))
+    );
+    assert_eq!(
+        (&reason["reasons"][0]["name"], &reason["reasons"][0]["line"]),
+        (&Value::from("torch/all.h"), &Value::from(1))
+    );
+    // `build` says it once, before it compiles.
+    let built = sandbox.run(&["build", "fast-norm", "--plan"]);
+    assert_eq!(built.stderr.matches("need torch's full ABI").count(), 1, "{}", built.stderr);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use crate::spec::build::Kernel;
 use crate::units::BackendId;
 use crate::variant::{Os, Toolkit};
 
-use super::{Backend, Link, Source, darwin, host_command, link_command};
+use super::link::link_command;
+use super::{Backend, Link, Source, darwin, host_command};
 
 /// The host compiler alone.
 #[derive(Debug)]

@@ -13,7 +13,8 @@ use crate::spec::nvcc;
 use crate::units::{BackendId, Capability, Version};
 use crate::variant::Toolkit;
 
-use super::{Backend, HOST_FLAGS, Link, Source, host_command, link_command};
+use super::link::link_command;
+use super::{Backend, Link, SOURCE_DATE, Source, host_command, host_flags};
 
 /// NVIDIA's compiler.
 #[derive(Debug)]
@@ -39,24 +40,30 @@ impl Backend for Cuda {
         let kernel_flags = |flags: &[crate::spec::Spanned<String>]| {
             flags.iter().map(|flag| flag.value.clone()).collect::<Vec<_>>()
         };
-        let cxx_flags = source.kernel.map(|kernel| kernel_flags(&kernel.cxx_flags)).unwrap_or_default();
         if source.path.extension() != Some("cu") {
-            return host_command(source, cxx_flags);
+            return host_command(
+                source,
+                source.kernel.map(|kernel| kernel_flags(&kernel.cxx_flags)).unwrap_or_default(),
+            );
         }
         let nvcc = source.kit.cuda.as_ref().map(|cuda| cuda.nvcc.clone()).unwrap_or_else(|| "nvcc".into());
-        let capabilities: Vec<Capability> =
+        let mut capabilities: Vec<Capability> =
             source.kernel.map(|kernel| capabilities_of(kernel, source.toolkit)).unwrap_or_default();
-        let host = HOST_FLAGS.iter().map(|flag| (*flag).to_owned()).chain(cxx_flags);
+        capabilities.retain(|capability| source.kit.cuda.iter().all(|cuda| cuda.reaches(*capability)));
+        // Not the section's cxx-flags: they are for C++ sources, as in the format's own builder, and what one of nvcc's
+        // passes alone sees would make it disagree with the others.
+        let host = host_flags(source);
         CommandLine::new(nvcc)
             .args(["-ccbin".to_owned(), source.kit.cxx.program.display().to_string()])
             .args([format!("-std={}", source.standard).as_str(), "-O3", "--expt-relaxed-constexpr"])
-            .args(host.map(|flag| format!("-Xcompiler={flag}")))
+            .args(host.into_iter().map(|flag| format!("-Xcompiler={flag}")))
             .args(source.common.iter().cloned())
             .args(capabilities.iter().flat_map(|capability| ["-gencode".to_owned(), gencode(*capability)]))
             .args(source.kernel.map(|kernel| kernel_flags(&kernel.cuda_flags)).unwrap_or_default())
             // Temporary names follow from the object's name, not from the process id, which would end up in symbols.
             .arg("-objtemp")
             .args(["-MD", "-MF", source.depfile, "-c", source.path.as_str(), "-o", source.object])
+            .env(SOURCE_DATE.0, SOURCE_DATE.1)
     }
 
     fn macros(&self) -> &'static [&'static str] {

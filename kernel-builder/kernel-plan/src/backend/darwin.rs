@@ -5,7 +5,8 @@
 use crate::plan::CommandLine;
 use crate::variant::Toolkit;
 
-use super::{Backend, Link, framework_libraries};
+use super::link::framework_libraries;
+use super::{Backend, Link};
 
 /// The oldest macOS that a library is made for, as the format's own builder has it (huggingface/kernels,
 /// templates/torch/preamble.cmake); the client takes builds for metal on macOS 26 and later alone.

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::kit::{DeviceKit, FrameworkKit, LibraryKit, PortableKit, Toolchain};
+use crate::kit::{DeviceKit, FrameworkKit, LibraryKit, Toolchain};
 use crate::plan::{CommandLine, Step, Unit, VariantPlan, placeholder_name};
 use crate::spec::Spanned;
 use crate::spec::build::{self, BuildSpec, Kernel};
@@ -16,12 +16,15 @@ use crate::variant::{Abi, Framework, Noarch, Os, Toolkit, Variant, compiled_with
 mod cpu;
 mod cuda;
 mod darwin;
+mod link;
 mod metal;
 mod rocm;
+mod sections;
 mod xpu;
 
 pub use cpu::Cpu;
 pub use cuda::Cuda;
+pub use link::Link;
 pub use metal::Metal;
 pub use rocm::Rocm;
 pub use xpu::Xpu;
@@ -104,19 +107,6 @@ pub struct Translated {
     pub file: String,
 }
 
-/// What a library is linked of.
-#[derive(Debug, Clone, Copy)]
-pub struct Link<'a> {
-    /// The objects, relative to the project.
-    pub objects: &'a [String],
-    /// The library to be made, relative to the project.
-    pub output: &'a str,
-    /// The compilers and libraries.
-    pub kit: &'a Toolchain,
-    /// Where the library is loaded.
-    pub os: Os,
-}
-
 /// One source with all that decides its command.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
@@ -161,29 +151,85 @@ pub(crate) const HOST_FLAGS: &[&str] =
 /// The same without what Clang does not know; its symbols are never unique.
 pub(crate) const CLANG_FLAGS: &[&str] = &["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"];
 
-/// The host compiler's command for a C++ source, of the binding or of a kernel.
-pub(crate) fn host_command(source: &Source<'_>, extra: impl IntoIterator<Item = String>) -> CommandLine {
-    let cxx = &source.kit.cxx;
-    let flags = if cxx.is_clang() { CLANG_FLAGS } else { HOST_FLAGS };
-    clang_command(&cxx.program, source, flags, extra)
+/// What `__DATE__` and `__TIME__` are made from, by every compiler that a build can be repeated with (the specification
+/// of SOURCE_DATE_EPOCH, reproducible-builds.org): a build says nothing about when it was made.
+pub(crate) const SOURCE_DATE: (&str, &str) = ("SOURCE_DATE_EPOCH", "0");
+
+/// [`HOST_FLAGS`] and what keeps the place of tools out of the object: folders of headers have names of their own in it
+/// (`__FILE__`, debugging information), and names that the compiler draws follow from the source's.
+pub(crate) fn host_flags(source: &Source<'_>) -> Vec<String> {
+    flags_for(source, source.kit.cxx.is_clang())
 }
 
-/// The command of a compiler that takes Clang's arguments, or GCC's: they are the same here.
+/// The same for GCC, or for a Clang.
+fn flags_for(source: &Source<'_>, clang: bool) -> Vec<String> {
+    let kit = source.kit;
+    let framework = match kit.framework {
+        FrameworkKit::Torch(_) => "torch",
+        FrameworkKit::TvmFfi(_) => "tvm-ffi",
+    };
+    let mut folders = vec![(&kit.extension_include, "/kernelwright/include".to_owned())];
+    let libraries = kit.libraries.iter().map(|library| (library.name.as_str(), library.include.as_slice()));
+    for (name, include) in std::iter::once((framework, kit.framework.include())).chain(libraries) {
+        // A folder below another one is mapped with it.
+        let below =
+            |folder: &PathBuf| include.iter().any(|other| other != folder && folder.starts_with(other));
+        for (count, folder) in include.iter().filter(|folder| !below(folder)).enumerate() {
+            let number = if count == 0 { String::new() } else { count.to_string() };
+            folders.push((folder, format!("/{name}/include{number}")));
+        }
+    }
+    folders.extend(kit.cuda.iter().map(|cuda| (&cuda.root, "/cuda".to_owned())));
+    folders
+        .extend(kit.device.iter().flat_map(DeviceKit::include).map(|folder| (folder, "/device".to_owned())));
+    let known = if clang { CLANG_FLAGS } else { HOST_FLAGS };
+    let mut flags: Vec<String> = known.iter().map(|flag| (*flag).to_owned()).collect();
+    for (folder, name) in folders {
+        let folder = folder.display().to_string();
+        // Neither sign can stand in the compilers' form of a map.
+        if !folder.contains(['=', ',']) {
+            flags.push(format!("-ffile-prefix-map={folder}={name}"));
+        }
+    }
+    if !clang {
+        flags.push(format!("-frandom-seed={}", source.path.as_str()));
+    }
+    flags.extend((source.os == Os::Darwin).then(|| darwin::oldest_flag(source.toolkit)));
+    flags
+}
+
+/// The host compiler's command for a C or C++ source, of the binding or of a kernel.
+pub(crate) fn host_command(source: &Source<'_>, extra: impl IntoIterator<Item = String>) -> CommandLine {
+    command(&source.kit.cxx.program, source, host_flags(source), extra)
+}
+
+/// The same of another compiler, which is a Clang.
 fn clang_command(
     program: &Path,
     source: &Source<'_>,
-    flags: &[&str],
     extra: impl IntoIterator<Item = String>,
 ) -> CommandLine {
-    let macos = (source.os == Os::Darwin).then(|| darwin::oldest_flag(source.toolkit));
+    command(program, source, flags_for(source, true), extra)
+}
+
+fn command(
+    program: &Path,
+    source: &Source<'_>,
+    flags: Vec<String>,
+    extra: impl IntoIterator<Item = String>,
+) -> CommandLine {
+    // A C++ compiler takes C for C++ otherwise.
+    let is_c = source.path.extension() == Some("c");
+    let language =
+        if is_c { vec!["-x".to_owned(), "c".to_owned()] } else { vec![format!("-std={}", source.standard)] };
     CommandLine::new(program)
-        .arg(format!("-std={}", source.standard))
+        .args(language)
         .args(["-O3"])
-        .args(flags.iter().copied())
-        .args(macos)
+        .args(flags.into_iter().filter(|flag| !(is_c && flag.contains("inlines"))))
         .args(source.common.iter().cloned())
         .args(extra)
         .args(["-MD", "-MF", source.depfile, "-c", source.file, "-o", source.object])
+        .env(SOURCE_DATE.0, SOURCE_DATE.1)
 }
 
 /// Flags of a list in build.toml.
@@ -208,8 +254,6 @@ pub fn plan(
     let backend = backend_of(toolkit)?;
     let id = variant.id();
     let folder = format!(".kernelwright/objects/{id}");
-    let place =
-        |source: &RelPath, ending: &str| format!("{folder}/{}.{ending}", source.as_str().replace('/', "__"));
     let kernels: Vec<&Kernel> =
         spec.kernels_of(backend.id()).filter(|kernel| compiled_with(kernel, toolkit)).collect();
     let standard = match framework {
@@ -217,24 +261,25 @@ pub fn plan(
         Framework::Torch(_) | Framework::TvmFfi(_) => "c++17",
     };
     let binding = spec.framework.src().iter().map(|path| (&path.value, None));
-    let kernel_sources =
-        kernels.iter().flat_map(|kernel| kernel.src.iter().map(move |path| (&path.value, Some(*kernel))));
-    let mut sources: Vec<(&RelPath, Option<&Kernel>)> = binding.chain(kernel_sources).collect();
+    let kernel_sources = sections::sources(&kernels);
+    let mut sources: Vec<(&RelPath, Option<&Kernel>)> =
+        binding.chain(kernel_sources.iter().map(|(path, kernel)| (path, Some(kernel)))).collect();
+    let stems = sections::stems(sources.iter().map(|(path, _)| *path));
+    let place = |source: &RelPath, ending: &str| {
+        format!("{folder}/{}.{ending}", stems.get(source).map_or("", String::as_str))
+    };
     let own = |path: &RelPath| path.extension().is_some_and(|ending| backend.endings().contains(&ending));
     let host = |path: &RelPath| path.extension().is_some_and(|ending| HOST_ENDINGS.contains(&ending));
     sources.retain(|(path, _)| host(path) || own(path));
     let paths: Vec<&RelPath> = sources.iter().map(|(path, _)| *path).collect();
     let mut common = common_flags(framework, backend, kit);
     common.extend(backend.embedding(&paths));
-    let include_of = |kernel: Option<&'_ Kernel>| -> Vec<RelPath> {
-        let own = kernel.map(|kernel| kernel.include.clone()).unwrap_or_default();
-        spec.framework.include().iter().chain(&own).map(|folder| folder.value.clone()).collect()
-    };
     let mut units = Vec::new();
     let (mut translated, mut translated_include) = (Vec::new(), Vec::new());
     for (path, kernel) in sources {
         let translation = backend.translated(path, kit);
-        let include = include_of(kernel);
+        // The binding's folders are its own: a section may have headers of the same names.
+        let include = kernel.map_or(spec.framework.include(), |kernel| kernel.include.as_slice());
         let mut flags = common.clone();
         let named = naming.users.contains(path);
         if named {
@@ -248,7 +293,7 @@ pub fn plan(
         }
         if translation.is_some() {
             translated.push(path);
-            translated_include.extend(include);
+            translated_include.extend(include.iter().map(|folder| folder.value.clone()));
         }
         flags.extend(kernel.iter().flat_map(|kernel| library_flags(kernel, kit)));
         let (object, depfile) = (place(path, backend.object(path)), place(path, "d"));
@@ -277,6 +322,10 @@ pub fn plan(
     let prepare = backend.prepare(&translated, &translated_include, kit).into_iter().collect();
     let mut capabilities: Vec<String> =
         kernels.iter().flat_map(|kernel| backend.capabilities(kernel, toolkit)).collect();
+    if let Some(cuda) = kit.cuda.as_ref().filter(|_| backend.id() == BackendId::Cuda) {
+        let reached = |text: &String| text.parse().is_ok_and(|capability| cuda.reaches(capability));
+        capabilities.retain(reached);
+    }
     capabilities.sort();
     capabilities.dedup();
     let library = match framework {
@@ -398,74 +447,6 @@ fn common_flags(framework: Framework, backend: &dyn Backend, kit: &Toolchain) ->
         flags.extend(["-isystem".to_owned(), folder.display().to_string()]);
     }
     flags
-}
-
-/// The framework's libraries as a linker is told of them: the folder, then their names.
-fn framework_libraries(backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
-    let names = match kit.framework {
-        FrameworkKit::Torch(_) => backend.torch_libraries(),
-        FrameworkKit::TvmFfi(_) => &["-ltvm_ffi"],
-    };
-    let names = names.iter().map(|name| (*name).to_owned());
-    std::iter::once(format!("-L{}", kit.framework.stubs().display())).chain(names).collect()
-}
-
-/// Links the objects; the framework's libraries are named through empty stand-ins that carry nothing but their names.
-///
-/// With a portable kit the C and C++ libraries are named by full path as well. Their order is the recipe: what the old
-/// C++ library has is found there first and stays shared, exceptions and locales included; the static one behind it
-/// gives the rest, hidden.
-pub(crate) fn link_command(backend: &dyn Backend, link: &Link<'_>) -> CommandLine {
-    let kit = link.kit;
-    let (before, after) = kit.portable.as_ref().map(system_libraries).unwrap_or_default();
-    CommandLine::new(&kit.cxx.program)
-        .args(["-shared", "-o", link.output])
-        .args(before)
-        .args(link.objects.iter().cloned())
-        .arg("-Wl,--no-as-needed")
-        .args(framework_libraries(backend, kit))
-        .args(backend.toolkit_libraries(kit))
-        .arg("-Wl,--as-needed")
-        .args(after)
-        .args([
-            "-Wl,--exclude-libs,ALL",
-            "-Wl,--gc-sections",
-            "-Wl,--build-id=none",
-            "-Wl,-z,relro",
-            "-Wl,-z,noexecstack",
-            "-s",
-        ])
-}
-
-/// What stands before and after the objects when nothing is taken from the compiler's own defaults.
-fn system_libraries(kit: &PortableKit) -> (Vec<String>, Vec<String>) {
-    let text = |path: &Path| path.display().to_string();
-    let stub = |name: &str| text(&kit.stubs.join(name));
-    let before = vec!["-nostdlib".to_owned(), text(&kit.crti), text(&kit.crtbegin)];
-    let after = vec![
-        // Twice: before the C++ library, whose own way to start std::cout needs a newer one, and behind it.
-        text(&kit.shim),
-        stub("libstdc++.so.6"),
-        text(&kit.libstdcxx),
-        text(&kit.shim),
-        stub("libm.so.6"),
-        stub("libmvec.so.1"),
-        stub("libgcc_s.so.1"),
-        text(&kit.libgcc),
-        stub("libpthread.so.0"),
-        stub("libdl.so.2"),
-        stub("librt.so.1"),
-        stub("libc.so.6"),
-        text(&kit.libc_nonshared),
-        stub(&kit.loader),
-        text(&kit.crtend),
-        text(&kit.crtn),
-        // Nothing but the module's entry point is visible: operators are reached through torch's registry, and a
-        // symbol that two extensions export would be shared between them.
-        format!("-Wl,--version-script={}", text(&kit.exports)),
-        "-Wl,--hash-style=gnu".to_owned(),
-    ];
-    (before, after)
 }
 
 #[cfg(test)]

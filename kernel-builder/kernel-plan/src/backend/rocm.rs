@@ -10,9 +10,8 @@ use crate::spec::hipcc;
 use crate::units::{BackendId, RelPath, Version};
 use crate::variant::Toolkit;
 
-use super::{
-    Backend, CLANG_FLAGS, Link, Source, Translated, clang_command, host_command, link_command, values,
-};
+use super::link::link_command;
+use super::{Backend, Link, Source, Translated, clang_command, host_command, values};
 
 /// AMD's compiler.
 #[derive(Debug)]
@@ -46,7 +45,7 @@ impl Backend for Rocm {
         let fixed = ["-x".to_owned(), "hip".to_owned(), "-fno-gpu-rdc".to_owned()];
         let name = format!("-cuid={:016x}", fingerprint(source.path.as_str()));
         let extra = fixed.into_iter().chain([name]).chain(archs).chain(flags);
-        clang_command(&hipcc, source, CLANG_FLAGS, extra)
+        clang_command(&hipcc, source, extra)
     }
 
     fn macros(&self) -> &'static [&'static str] {

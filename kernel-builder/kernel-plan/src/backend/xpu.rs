@@ -12,7 +12,8 @@ use crate::spec::build::Kernel;
 use crate::units::BackendId;
 use crate::variant::Toolkit;
 
-use super::{Backend, CLANG_FLAGS, Link, Source, clang_command, framework_libraries, values};
+use super::link::framework_libraries;
+use super::{Backend, Link, Source, clang_command, values};
 
 /// Intel's compiler.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl Backend for Xpu {
         }
         let sycl_flags = source.kernel.iter().flat_map(|kernel| values(&kernel.sycl_flags));
         let device = DEVICE_FLAGS.iter().map(|flag| (*flag).to_owned()).chain([targets(source.kit)]);
-        clang_command(&compiler(source.kit), source, CLANG_FLAGS, cxx_flags.chain(device).chain(sycl_flags))
+        clang_command(&compiler(source.kit), source, cxx_flags.chain(device).chain(sycl_flags))
     }
 
     fn macros(&self) -> &'static [&'static str] {
@@ -76,7 +77,7 @@ impl Backend for Xpu {
 
     /// The binding too is compiled by Intel's compiler: torch's headers for XPU include SYCL's.
     fn bind(&self, source: &Source<'_>, flags: Vec<String>) -> CommandLine {
-        clang_command(&compiler(source.kit), source, CLANG_FLAGS, flags)
+        clang_command(&compiler(source.kit), source, flags)
     }
 
     /// The compiler adds the libraries of SYCL itself. There is no portable link: which of its own libraries the compiler

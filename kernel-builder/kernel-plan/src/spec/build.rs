@@ -46,6 +46,14 @@ impl BuildSpec {
             Framework::TorchNoarch(_) | Framework::TvmFfi(_) => None,
         }
     }
+
+    /// `[tvm-ffi]`, where the project has compiled code behind the interface of TVM.
+    pub fn tvm_ffi(&self) -> Option<&TvmFfi> {
+        match &self.framework {
+            Framework::TvmFfi(tvm_ffi) => Some(tvm_ffi),
+            Framework::Torch(_) | Framework::TorchNoarch(_) => None,
+        }
+    }
 }
 
 /// `[general]`.

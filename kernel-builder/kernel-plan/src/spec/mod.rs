@@ -16,6 +16,7 @@ mod edition;
 mod evaluate_launch;
 pub mod expr;
 pub mod flashinfer;
+pub mod full_abi;
 mod headers;
 pub(crate) mod hipcc;
 pub mod launch;

@@ -216,7 +216,7 @@ impl PythonDependency {
     }
 
     /// The modules that come with it, by their first part; empty where it brings none.
-    pub(crate) const fn modules(self) -> &'static [&'static str] {
+    pub const fn modules(self) -> &'static [&'static str] {
         match self {
             Self::Einops => &["einops"],
             Self::Helion => &["helion"],

@@ -12,6 +12,7 @@ mod matrix;
 pub mod preference;
 mod provision;
 mod refusal;
+mod saving;
 mod select;
 pub mod selector;
 mod toolkit;
@@ -19,7 +20,8 @@ mod toolkit;
 pub use matrix::{Matrix, Row};
 pub use provision::{Missing, Offer, Provision, Tool};
 pub use refusal::Refusal;
-pub use select::{Chosen, Decision, Explained, compiled_with, explain, reasons, select};
+pub use saving::{Saving, saving};
+pub use select::{Chosen, Decision, Explained, Extent, compiled_with, explain, reasons, select};
 pub use selector::Selector;
 pub use toolkit::Toolkit;
 

@@ -17,7 +17,7 @@ pub enum Refusal {
     NoKernel(BackendId),
     /// The row is for Python alone, and the project compiles code for its backend.
     HasKernel(BackendId),
-    /// The project uses the stable ABI for this backend.
+    /// The project uses the stable ABI for this backend, whose builds serve the row's users.
     WantsStable(BackendId),
     /// The project does not use the stable ABI for this backend.
     WantsFull(BackendId),
@@ -42,7 +42,12 @@ impl fmt::Display for Refusal {
                 write!(f, "no [kernel.NAME] is for {backend}")
             }
             Self::HasKernel(backend) => write!(f, "a [kernel.NAME] is compiled for {backend}"),
-            Self::WantsStable(backend) => write!(f, "`torch.stable-abi` covers {backend}"),
+            Self::WantsStable(backend) => {
+                write!(
+                    f,
+                    "`torch.stable-abi` covers {backend}: its stable builds serve every torch (needs --all)"
+                )
+            }
             Self::WantsFull(backend) => write!(f, "`torch.stable-abi` does not cover {backend}"),
             Self::BelowFloor(floor) => write!(f, "`torch.stable-abi` asks for torch {floor} or later"),
             Self::TorchRange(version) => {
@@ -52,7 +57,7 @@ impl fmt::Display for Refusal {
             Self::CudaMinver(least) => {
                 write!(f, "`cuda-minver` of every kernel asks for CUDA {least} or later")
             }
-            Self::Covered(id) => write!(f, "{id} loads there too"),
+            Self::Covered(id) => write!(f, "{id} loads there too, with the same code (needs --all)"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Chooses the rows that a project is built for.
 //!
-//! Owns: the choice, and the decision on every row.
+//! Owns: the choice, and the decision on every row: what its users need, or everything that its sources can serve.
 //! Never: looks at what this machine has installed; the provision says.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,12 +9,22 @@ use crate::backend::backend_of;
 use crate::diagnostic::Problem;
 use crate::spec::BuildSpec;
 use crate::spec::build::{self, Kernel};
-use crate::units::BackendId;
+use crate::units::{BackendId, Version};
 
 use super::{
     Abi, Compiled, Framework, Matrix, Missing, Provider, Provision, Refusal, Row, Toolkit, Torch, Variant,
     codes,
 };
+
+/// How many of the rows that the sources can serve are built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// What the users of a kernel need: with the stable ABI one build for all torch releases, each CUDA toolkit of the
+    /// newest torch, and an older toolkit where no build of another one does the same.
+    Needed,
+    /// Every row that the sources can serve, whoever else serves its users.
+    Everything,
+}
 
 /// One row with what was decided about it.
 #[derive(Debug, Clone)]
@@ -49,8 +59,13 @@ pub struct Chosen {
 ///
 /// # Errors
 /// No row is right, or none that is can be built here; the problem lists the reasons.
-pub fn select(spec: &BuildSpec, matrix: &Matrix, provision: &Provision) -> Result<Chosen, Problem> {
-    let explained = explain(spec, matrix, provision);
+pub fn select(
+    spec: &BuildSpec,
+    matrix: &Matrix,
+    provision: &Provision,
+    extent: Extent,
+) -> Result<Chosen, Problem> {
+    let explained = explain(spec, matrix, provision, extent);
     let built = |row: &Explained<'_>| matches!(row.decision, Decision::Built(_));
     let variants: Vec<_> =
         explained.iter().filter(|row| built(row)).map(|row| row.row.variant.value).collect();
@@ -95,33 +110,31 @@ pub fn reasons<'e, 'm: 'e>(explained: impl IntoIterator<Item = &'e Explained<'m>
 }
 
 /// What is decided about every row of `matrix`, in file order.
-pub fn explain<'m>(spec: &BuildSpec, matrix: &'m Matrix, provision: &Provision) -> Vec<Explained<'m>> {
-    let works: BTreeMap<Toolkit, Work> = matrix
-        .rows
-        .iter()
-        .filter_map(|row| row.variant.value.toolkit())
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .map(|toolkit| (toolkit, work(spec, toolkit)))
-        .collect();
+pub fn explain<'m>(
+    spec: &BuildSpec,
+    matrix: &'m Matrix,
+    provision: &Provision,
+    extent: Extent,
+) -> Vec<Explained<'m>> {
     let right: Vec<Option<Refusal>> =
-        matrix.rows.iter().map(|row| refuse_alone(spec, &row.variant.value)).collect();
+        matrix.rows.iter().map(|row| refuse_alone(spec, &row.variant.value, extent)).collect();
     let judged: Vec<_> = matrix.rows.iter().map(|row| provision.judge(row)).collect();
     let candidates: Vec<(&Compiled, bool)> = matrix
         .rows
         .iter()
         .zip(&right)
         .zip(&judged)
-        .filter(|((_, refusal), _)| refusal.is_none())
+        .filter(|((_, refusal), _)| extent == Extent::Needed && refusal.is_none())
         .filter_map(|((row, _), judged)| Some((row.variant.value.compiled()?, judged.is_ok())))
         .collect();
+    let coverage = Coverage::new(spec, matrix);
     let rows = matrix.rows.iter().zip(right).zip(judged);
     rows.map(|((row, refusal), judged)| {
         let covered = || {
             let compiled = row.variant.value.compiled()?;
             // What can be built here is never left out for the sake of what cannot.
             let others = candidates.iter().filter(|(_, here)| *here || judged.is_err());
-            let covers = others.map(|(other, _)| *other).filter(|other| covers(other, compiled, &works));
+            let covers = others.map(|(other, _)| *other).filter(|other| coverage.covers(other, compiled));
             covers.min().map(|other| Refusal::Covered(Variant::Compiled(*other).id()))
         };
         let decision = match (refusal.or_else(covered), judged) {
@@ -134,27 +147,50 @@ pub fn explain<'m>(spec: &BuildSpec, matrix: &'m Matrix, provision: &Provision) 
     .collect()
 }
 
-/// Whether the build of `other` loads wherever the one of `row` would, and holds the same code: the client takes a
-/// stable build for an older torch, and a build for a lower minor version of the same CUDA.
-fn covers(other: &Compiled, row: &Compiled, works: &BTreeMap<Toolkit, Work>) -> bool {
-    if other == row || (other.cpu, other.os) != (row.cpu, row.os) {
-        return false;
+/// What decides whether one build can stand for another.
+struct Coverage {
+    /// What is compiled with each toolkit.
+    works: BTreeMap<Toolkit, Work>,
+    /// The CUDA versions that the newest torch is published for. Each is built itself: who has it gets the code of its
+    /// own compiler.
+    current: BTreeSet<Version>,
+}
+
+impl Coverage {
+    fn new(spec: &BuildSpec, matrix: &Matrix) -> Self {
+        let toolkits: BTreeSet<_> =
+            matrix.rows.iter().filter_map(|row| row.variant.value.toolkit()).collect();
+        let works = toolkits.into_iter().map(|toolkit| (toolkit, work(spec, toolkit))).collect();
+        let newest = matrix.torch_versions().last().copied();
+        let current = matrix.rows.iter().map(|row| row.variant.value);
+        let current = current.filter(|variant| variant.torch().map(|torch| torch.version) == newest);
+        Self { works, current: current.filter_map(|variant| variant.cuda()).collect() }
     }
-    let framework = match (other.framework, row.framework) {
-        (Framework::Torch(left), Framework::Torch(right)) if left.abi == Abi::Stable => {
-            right.abi == Abi::Stable && left.version <= right.version
+
+    /// Whether the build of `other` loads wherever the one of `row` would, and holds the same code: the client takes a
+    /// stable build for an older torch, and a build for a lower minor version of the same CUDA.
+    fn covers(&self, other: &Compiled, row: &Compiled) -> bool {
+        if other == row || (other.cpu, other.os) != (row.cpu, row.os) {
+            return false;
         }
-        (left, right) => left == right,
-    };
-    let toolkit = match (other.toolkit, row.toolkit) {
-        (Toolkit::Cuda(left), Toolkit::Cuda(right)) => {
-            left.major == right.major
-                && left.minor <= right.minor
-                && works.get(&other.toolkit) == works.get(&row.toolkit)
-        }
-        (left, right) => left == right,
-    };
-    framework && toolkit
+        let framework = match (other.framework, row.framework) {
+            (Framework::Torch(left), Framework::Torch(right)) if left.abi == Abi::Stable => {
+                right.abi == Abi::Stable && left.version <= right.version
+            }
+            (left, right) => left == right,
+        };
+        let toolkit = match (other.toolkit, row.toolkit) {
+            (left, right) if left == right => true,
+            (Toolkit::Cuda(left), Toolkit::Cuda(right)) => {
+                left.major == right.major
+                    && left.minor < right.minor
+                    && !self.current.contains(&right)
+                    && self.works.get(&other.toolkit) == self.works.get(&row.toolkit)
+            }
+            _ => false,
+        };
+        framework && toolkit
+    }
 }
 
 /// What is compiled with one toolkit: the kernel sections, each with the capabilities that it gets there.
@@ -177,7 +213,7 @@ pub fn compiled_with(kernel: &Kernel, toolkit: Toolkit) -> bool {
 }
 
 /// Why a row is not for the project, whatever other rows there are.
-fn refuse_alone(spec: &BuildSpec, variant: &Variant) -> Option<Refusal> {
+fn refuse_alone(spec: &BuildSpec, variant: &Variant, extent: Extent) -> Option<Refusal> {
     let backend = variant.backend()?;
     if !spec.declares(backend) {
         return Some(Refusal::Undeclared(backend));
@@ -193,7 +229,9 @@ fn refuse_alone(spec: &BuildSpec, variant: &Variant) -> Option<Refusal> {
         Variant::Noarch(_) => return Some(Refusal::Framework("[tvm-ffi]", "Python alone")),
     };
     let framework = match (spec.torch(), &compiled.framework) {
-        (Some(section), Framework::Torch(torch)) => refuse_torch(section, *torch, compiled.toolkit.id()),
+        (Some(section), Framework::Torch(torch)) => {
+            refuse_torch(section, *torch, compiled.toolkit.id(), extent)
+        }
         (Some(_), Framework::TvmFfi(_)) => Some(Refusal::Framework("[torch]", "tvm-ffi")),
         (None, _) if matches!(spec.framework, build::Framework::TorchNoarch(_)) => {
             Some(Refusal::Framework("[torch-noarch]", "compiled code"))
@@ -205,12 +243,13 @@ fn refuse_alone(spec: &BuildSpec, variant: &Variant) -> Option<Refusal> {
 }
 
 /// What `[torch]` says about a row.
-fn refuse_torch(section: &build::Torch, torch: Torch, backend: BackendId) -> Option<Refusal> {
+fn refuse_torch(section: &build::Torch, torch: Torch, backend: BackendId, extent: Extent) -> Option<Refusal> {
     match (torch.abi, section.stable_abi.as_ref().and_then(|abi| abi.floor(backend))) {
-        (Abi::Full(_), Some(_)) => return Some(Refusal::WantsStable(backend)),
+        (Abi::Full(_), Some(_)) if extent == Extent::Needed => return Some(Refusal::WantsStable(backend)),
         (Abi::Stable, None) => return Some(Refusal::WantsFull(backend)),
-        (Abi::Stable, Some(floor)) if torch.version < floor => return Some(Refusal::BelowFloor(floor)),
-        (Abi::Stable, Some(_)) | (Abi::Full(_), None) => {}
+        // Sources that ask for the stable headers of a release do not compile with those of an older one either.
+        (_, Some(floor)) if torch.version < floor => return Some(Refusal::BelowFloor(floor)),
+        (_, Some(_)) | (Abi::Full(_), None) => {}
     }
     (!section.versions.contains(torch.version)).then_some(Refusal::TorchRange(torch.version))
 }

@@ -1,4 +1,4 @@
-//! The exact link commands of a fixed toolchain.
+//! The exact commands of a fixed toolchain: units and links.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,6 +18,8 @@ fn toolchain(portable: Option<PortableKit>) -> Toolchain {
         root: "/cuda".into(),
         include: vec!["/cuda/include".into()],
         cudart: "/cuda/lib/libcudart.so.13".into(),
+        front: None,
+        installed: false,
         id: "c1".to_owned(),
     };
     let framework = FrameworkKit::Torch(TorchKit {
@@ -82,4 +84,15 @@ fn a_portable_cuda_library() {
 #[test]
 fn a_library_for_systems_like_this_one() {
     insta::assert_snapshot!(link("torch-stable-abi211-cpu-x86_64-linux", None));
+}
+
+#[test]
+fn a_host_unit_names_no_place_of_a_tool() {
+    let build = project::read(include_str!("../spec/ok/rms_norm.toml")).build.expect("a spec");
+    let variant: Variant = "torch-stable-abi211-cpu-x86_64-linux".parse().expect("an id");
+    let naming = Naming { extension: "_rms_norm_0123", users: &BTreeSet::new() };
+    let planned = plan(&build, &variant, &toolchain(None), &naming, Vec::new()).expect("a plan");
+    let command = &planned.units[0].command;
+    assert_eq!(command.env.iter().collect::<Vec<_>>(), [(&"SOURCE_DATE_EPOCH".to_owned(), &"0".to_owned())]);
+    insta::assert_snapshot!(format!("{}\n{}", command.program.display(), command.args.join("\n")));
 }

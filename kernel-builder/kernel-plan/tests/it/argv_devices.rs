@@ -80,9 +80,10 @@ fn commands(variant: &str, toolchain: &Toolchain) -> String {
     let plan = planned(variant, toolchain);
     let mut text = String::new();
     let mut put = |what: &str, command: &CommandLine| {
-        assert!(command.env.is_empty() && command.cwd.is_none());
+        assert!(command.cwd.is_none());
+        let env: String = command.env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
         let (program, args) = (command.program.display(), command.args.join("\n  "));
-        writeln!(text, "# {what}\n{program}\n  {args}").expect("text");
+        writeln!(text, "# {what}\n{env}{program}\n  {args}").expect("text");
     };
     for command in &plan.prepare {
         put("before the units", command);

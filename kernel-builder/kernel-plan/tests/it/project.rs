@@ -10,7 +10,7 @@ use std::sync::Arc;
 use kernel_plan::diagnostic::{Problem, SourceFile, has_errors};
 use kernel_plan::spec::{self, BuildSpec, OpSpec, Project, Sources, Unread};
 use kernel_plan::units::{RelPath, Version};
-use kernel_plan::variant::{Cpu, Matrix, Offer, Os, Provider, Provision, Selector, select};
+use kernel_plan::variant::{Cpu, Extent, Matrix, Offer, Os, Provider, Provision, Selector, select};
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
 /// The repository's own list of variants.
@@ -89,7 +89,7 @@ fn judge(files: &BTreeSet<RelPath>, text: impl Fn(&str) -> Result<Arc<SourceFile
         (Ok(Err(problems)), _) => read.problems.extend(problems),
         // As in the program: what has errors is not selected for.
         (Ok(Ok(matrix)), Some(build)) if !has_errors(&read.problems) => {
-            read.problems.extend(select(build, &matrix, &provision()).err());
+            read.problems.extend(select(build, &matrix, &provision(), Extent::Needed).err());
         }
         _ => {}
     }

@@ -5,8 +5,8 @@ use kernel_plan::spec::{BuildSpec, parse_build};
 use kernel_plan::units::{BackendId, VariantId, Version};
 use kernel_plan::variant::preference::{Environment, rank};
 use kernel_plan::variant::{
-    Abi, Compiled, Cpu, Decision, Framework, Matrix, Noarch, Os, Provider, Provision, Refusal, Tag, Toolkit,
-    Torch, Variant, explain, select,
+    Abi, Compiled, Cpu, Decision, Extent, Framework, Matrix, Noarch, Offer, Os, Provider, Provision, Refusal,
+    Tag, Toolkit, Torch, Variant, explain, select,
 };
 use proptest::prelude::*;
 
@@ -141,7 +141,7 @@ fn project(backends: &str, torch: &str, kernels: &[&str]) -> BuildSpec {
 
 #[track_caller]
 fn check(build: &BuildSpec, want: &[&str]) {
-    let chosen = select(build, &matrix(), &provision()).map_err(|problem| render(&[problem]));
+    let chosen = select(build, &matrix(), &provision(), Extent::Needed).map_err(|problem| render(&[problem]));
     let chosen = chosen.unwrap_or_else(|text| panic!("{text}"));
     let ids: Vec<_> = chosen.variants.iter().map(ToString::to_string).collect();
     assert_eq!(ids, want);
@@ -150,7 +150,7 @@ fn check(build: &BuildSpec, want: &[&str]) {
 /// What is right for a project, built here or not, among the rows for Linux on x86_64 and those without a machine.
 fn right(build: &BuildSpec) -> Vec<String> {
     let matrix = matrix();
-    let explained = explain(build, &matrix, &provision());
+    let explained = explain(build, &matrix, &provision(), Extent::Needed);
     let right = explained.iter().filter(|row| !matches!(row.decision, Decision::Out(_)));
     let here = right.filter(|row| {
         let machine = row.row.variant.compiled().map(|compiled| (compiled.cpu, compiled.os));
@@ -190,8 +190,95 @@ fn a_backend_without_a_kernel_is_python_alone() {
     assert_eq!(right(&build), ["torch-cuda", "torch-rocm"]);
 }
 
+/// A PC with Linux and a toolchain for every torch and every CUDA that has a row.
+fn everything() -> Provision {
+    let (torch, cuda) = (matrix().torch_versions(), matrix().cuda_versions());
+    let (torch, cuda) = (torch.into_iter().collect(), cuda.into_iter().collect());
+    Provision {
+        offers: vec![Offer { provider: Provider::System, tvm_ffi: vec![], torch, cuda }],
+        ..provision()
+    }
+}
+
+/// Blackwell is none of CUDA 12.6, as in the example rms-norm.
+const BLACKWELL: &str = "backend = \"cuda\"\ncuda-capabilities = [\"8.0\", \"9.0a\", \"12.0+PTX\"]";
+
+fn reread(build: &BuildSpec, old: &str, new: &str) -> BuildSpec {
+    let (build, problems) = parse_build(SourceFile::new("build.toml", build.file.text.replace(old, new)));
+    assert!(problems.is_empty(), "{}", render(&problems));
+    build.expect("a spec")
+}
+
+/// What is built where every toolchain is.
+fn built(build: &BuildSpec, extent: Extent) -> Vec<String> {
+    let chosen = select(build, &matrix(), &everything(), extent).map_err(|problem| render(&[problem]));
+    let chosen = chosen.unwrap_or_else(|text| panic!("{text}"));
+    chosen.variants.iter().map(ToString::to_string).collect()
+}
+
 #[test]
-fn a_lower_minor_version_of_cuda_serves_the_higher_ones() {
+fn the_stable_abi_and_one_build_a_toolkit_are_what_users_need() {
+    let stable = project("\"cpu\", \"cuda\"", "[torch]\nstable-abi = \"2.10\"", &["cpu", "cuda"]);
+    let needed = [
+        "torch-stable-abi210-cpu-x86_64-linux",
+        "torch-stable-abi210-cu126-x86_64-linux",
+        "torch-stable-abi210-cu128-x86_64-linux",
+        "torch-stable-abi210-cu130-x86_64-linux",
+        "torch-stable-abi212-cu132-x86_64-linux",
+    ];
+    assert_eq!(built(&reread(&stable, "backend = \"cuda\"", BLACKWELL), Extent::Needed), needed);
+    // Code that CUDA 12.6 compiles as well is not built with 12.8.
+    let hopper = "backend = \"cuda\"\ncuda-capabilities = [\"9.0a\"]";
+    let hopper = reread(&stable, "backend = \"cuda\"", hopper);
+    assert_eq!(built(&hopper, Extent::Needed), [needed[0], needed[1], needed[3], needed[4]]);
+}
+
+#[test]
+fn everything_that_the_sources_can_serve_is_every_torch_with_every_toolkit() {
+    let both = ["cpu", "cuda"];
+    let of = |torch: &str| built(&project("\"cpu\", \"cuda\"", torch, &both), Extent::Everything);
+    // Every row for this machine: 6 torch with 2 or 3 toolkits and cpu, in both ABIs.
+    let all = of("[torch]\nstable-abi = \"2.10\"");
+    assert_eq!(all.len(), 46);
+    let of_abi = |stable: bool| all.iter().filter(|id| id.starts_with("torch-stable") == stable).count();
+    assert_eq!((of_abi(true), of_abi(false)), (23, 23));
+    // What build.toml says of torch holds, and so does the floor, for the full ABI as well.
+    let newer = of("[torch]\nstable-abi = \"2.14\"");
+    assert_eq!(newer.iter().filter(|id| id.contains("cu132")).count(), 4, "{newer:?}");
+    assert!(newer.iter().all(|id| id.contains("214") || id.contains("215")), "{newer:?}");
+    let one = of("[torch]\nminver = \"2.13\"\nmaxver = \"2.13\"\nstable-abi = \"2.10\"");
+    assert!(one.len() == 8 && one.iter().all(|id| id.contains("213")), "{one:?}");
+    // Sources that promise nothing are not built with the stable ABI.
+    let full = of("[torch]");
+    assert!(full.len() == 23 && !full.iter().any(|id| id.contains("stable")), "{full:?}");
+    // One backend with the promise, one without.
+    let mixed = of("[torch]\nstable-abi = { cuda = \"2.10\" }");
+    assert_eq!(mixed.len(), 46 - 6);
+}
+
+/// Who can load anything of `--all` can load something of what is needed, and the other way round.
+#[test]
+fn the_needed_rows_serve_everyone_that_all_rows_serve() {
+    for torch in ["[torch]", "[torch]\nstable-abi = \"2.10\"", "[torch]\nstable-abi = \"2.12\""] {
+        let build = project("\"cpu\", \"cuda\"", torch, &["cpu", "cuda"]);
+        let variants = |extent| -> Vec<Variant> {
+            select(&build, &matrix(), &everything(), extent).expect("some").variants
+        };
+        let (needed, all) = (variants(Extent::Needed), variants(Extent::Everything));
+        assert!(needed.iter().all(|variant| all.contains(variant)), "{torch}");
+        for (minor, toolkit) in (9..17).flat_map(|minor| {
+            let toolkits = ["cpu", "cuda=12.6", "cuda=12.8", "cuda=13.0", "cuda=13.1", "cuda=13.2"];
+            toolkits.into_iter().map(move |toolkit| (minor, toolkit))
+        }) {
+            let environment: Environment = format!("torch=2.{minor},{toolkit}").parse().expect("one");
+            let loads = |variants: &[Variant]| !rank(variants, &environment).accepted.is_empty();
+            assert_eq!(loads(&needed), loads(&all), "{torch}: {minor} {toolkit}");
+        }
+    }
+}
+
+#[test]
+fn an_older_toolkit_serves_what_the_newest_torch_is_not_published_for() {
     // Without a list, CUDA 12.8 compiles for GPUs that 12.6 does not know, so both are wanted.
     let build = project("\"cuda\"", "[torch]\nminver = \"2.11\"\nmaxver = \"2.12\"", &["cuda"]);
     let all = [
@@ -200,28 +287,22 @@ fn a_lower_minor_version_of_cuda_serves_the_higher_ones() {
         "torch211-cxx11-cu130-x86_64-linux",
         "torch212-cxx11-cu126-x86_64-linux",
         "torch212-cxx11-cu130-x86_64-linux",
+        "torch212-cxx11-cu132-x86_64-linux",
     ];
     assert_eq!(right(&build), all);
     let listed = |capabilities: &str| {
-        let text = build
-            .file
-            .text
-            .replace("depends = []", &format!("depends = []\ncuda-capabilities = [{capabilities}]"));
-        let (build, problems) = parse_build(SourceFile::new("build.toml", text));
-        assert!(problems.is_empty(), "{}", render(&problems));
-        right(&build.expect("a spec"))
+        let new = format!("depends = []\ncuda-capabilities = [{capabilities}]");
+        right(&reread(&build, "depends = []", &new))
     };
     assert_eq!(listed("\"8.0\", \"12.0\""), all);
-    assert_eq!(listed("\"8.0\", \"9.0a\""), [all[0], all[2], all[3], all[4]]);
+    assert_eq!(listed("\"8.0\", \"9.0a\""), [all[0], all[2], all[3], all[4], all[5]]);
 }
 
 #[test]
 fn a_kernel_that_needs_a_newer_cuda_is_not_served_by_an_older_one() {
     let build = project("\"cuda\"", "[torch]\nminver = \"2.12\"\nmaxver = \"2.12\"", &["cuda"]);
-    let text = build.file.text.replace("depends = []", "depends = []\ncuda-minver = \"13.1\"");
-    let (build, problems) = parse_build(SourceFile::new("build.toml", text));
-    assert!(problems.is_empty(), "{}", render(&problems));
-    assert_eq!(right(&build.expect("a spec")), ["torch212-cxx11-cu132-x86_64-linux"]);
+    let build = reread(&build, "depends = []", "depends = []\ncuda-minver = \"13.1\"");
+    assert_eq!(right(&build), ["torch212-cxx11-cu132-x86_64-linux"]);
 }
 
 #[test]
@@ -249,7 +330,8 @@ fn every_row_is_explained() {
     for (torch, provision) in table {
         let build = project("\"cuda\"", torch, &["cuda"]);
         text += &format!("{}, {}\n", torch.replace('\n', " "), provision.cpu);
-        for row in explain(&build, &matrix, &provision).iter().filter(|row| shown(&row.row.variant.value)) {
+        let explained = explain(&build, &matrix, &provision, Extent::Needed);
+        for row in explained.iter().filter(|row| shown(&row.row.variant.value)) {
             let why = match &row.decision {
                 Decision::Built(provider) => format!("with {provider}"),
                 Decision::Elsewhere(missing) => format!("elsewhere: {missing}"),
@@ -273,7 +355,7 @@ fn of_several_stable_rows_the_oldest_that_is_allowed_serves_all() {
     let matrix = Matrix::parse(&["2.9", "2.13", "2.12", "2.11", "2.10"].map(row).concat()).expect("the rows");
     let decided = |floor: &str| {
         let build = project("\"cpu\"", &format!("[torch]\nstable-abi = \"{floor}\""), &["cpu"]);
-        let explained = explain(&build, &matrix, &provision());
+        let explained = explain(&build, &matrix, &provision(), Extent::Needed);
         let short = |decision: &Decision| match decision {
             Decision::Built(_) => "built",
             Decision::Elsewhere(_) => "elsewhere",
@@ -295,7 +377,7 @@ fn what_is_left_out_loses_no_client() {
     let mut left_out = 0;
     for torch in ["[torch]", stable, "[general.cuda]\nminver = \"12.8\"\n[torch]"] {
         let build = project("\"cpu\", \"cuda\"", torch, &["cpu", "cuda"]);
-        let explained = explain(&build, &matrix, &provision());
+        let explained = explain(&build, &matrix, &provision(), Extent::Needed);
         let of = |wanted: &dyn Fn(&Decision) -> bool| -> Vec<Variant> {
             let rows = explained.iter().filter(|row| wanted(&row.decision));
             rows.map(|row| row.row.variant.value).collect()
@@ -320,8 +402,8 @@ fn what_is_left_out_loses_no_client() {
 fn a_row_that_another_provider_has_is_not_built() {
     let text = VARIANTS.replace("[\"wheels\", \"system\", \"nix\"]", "[\"nix\"]");
     let matrix = Matrix::parse(&text).expect("the rows");
-    let problem =
-        select(&project("\"cpu\"", "[torch]", &["cpu"]), &matrix, &provision()).expect_err("nothing");
+    let problem = select(&project("\"cpu\"", "[torch]", &["cpu"]), &matrix, &provision(), Extent::Needed)
+        .expect_err("nothing");
     assert_eq!(problem.code, "variant::not_buildable");
     assert!(problem.help.expect("help").contains("another provider: nix"));
     assert!(!provision().offers.iter().any(|offer| offer.provider == Provider::Nix));
@@ -375,9 +457,9 @@ fn a_tvm_ffi_project_gets_the_rows_of_tvm_ffi() {
     let build = project("\"cpu\", \"cuda\", \"rocm\"", framework, &["cpu", "cuda"]);
     assert_eq!(
         right(&build),
-        ["tvm-ffi01-cpu-x86_64-linux", "tvm-ffi01-cu126-x86_64-linux", "tvm-ffi01-cu130-x86_64-linux"]
+        ["cpu", "cu126", "cu130", "cu132"].map(|toolkit| format!("tvm-ffi01-{toolkit}-x86_64-linux"))
     );
-    let problem = select(&build, &matrix(), &provision()).expect_err("nothing");
+    let problem = select(&build, &matrix(), &provision(), Extent::Needed).expect_err("nothing");
     assert_eq!(problem.code, "variant::not_buildable");
     assert!(problem.help.expect("help").contains("this version builds nothing for tvm-ffi"));
 }

@@ -178,6 +178,44 @@ fn what_is_too_new_is_named() {
     }
 }
 
+/// Of each library: a name of a version that old systems lack, with the name and by the version alone.
+#[test]
+fn every_family_of_versions_is_looked_at() {
+    let Some(cxx) = compiler() else { return };
+    let root = files::scratch().unwrap();
+    let folder = root.path();
+    let portable = provide(&folder.join("cache"), &cxx).unwrap();
+    let source = "extern \"C\" int newer(); extern \"C\" int PyInit_new() { return newer(); }\n";
+    let weak = "extern \"C\" __attribute__((weak)) int newer(); \
+                extern \"C\" int PyInit_new() { return newer ? newer() : 0; }\n";
+    for version in ["GLIBC_2.29", "GLIBCXX_3.4.25", "CXXABI_1.3.12", "GCC_8.0.0"] {
+        let symbol = symbols::Symbol {
+            name: "newer".to_owned(),
+            version: Some(version.to_owned()),
+            kind: symbols::Kind::Function,
+            weak: false,
+            defined: true,
+            retired: false,
+            size: 1,
+        };
+        link_stub(folder, "libnewer.so.1", &stub::render(&[symbol]), &cxx).unwrap();
+        let want = |symbol: Option<&str>| {
+            vec![Need { symbol: symbol.map(str::to_owned), version: version.to_owned() }]
+        };
+        for (text, needs) in [(source, want(Some("newer"))), (weak, want(None))] {
+            let object = compile(&cxx, folder, "new", text, &[]);
+            let library = folder.join("new.so");
+            let line = CommandLine::new(&cxx.program)
+                .args(["-shared", "-nostdlib", "-o"])
+                .path(&library)
+                .path(&object)
+                .path(&folder.join("stubs/libnewer.so.1"));
+            run(&line, "the library").unwrap();
+            assert_eq!(beyond(&library, &portable).unwrap(), needs, "{version}");
+        }
+    }
+}
+
 #[test]
 fn a_second_call_makes_nothing() {
     let Some(cxx) = compiler() else { return };

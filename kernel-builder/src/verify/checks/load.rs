@@ -2,6 +2,7 @@
 //!
 //! Owns: the verdict on the import and on the operators that it registers. Never: calls a kernel.
 
+use kernel_plan::units::PythonDependency;
 use serde_json::json;
 
 use super::super::channel::{self, Ended, Message};
@@ -52,6 +53,10 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         );
         return Ok(result(Outcome::Skipped, summary, facts));
     }
+    if let Some(module) = failed.as_deref().and_then(lacking) {
+        let summary = format!("this Python has no `{module}`, so the package was not imported");
+        return Ok(result(Outcome::Skipped, summary, facts));
+    }
     if let Some(error) = failed {
         return Ok(result(Outcome::Refused, format!("the package does not import: {error}"), facts));
     }
@@ -62,6 +67,15 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         return Ok(result(Outcome::Refused, silence(&ended), facts));
     }
     Ok(judge(subject, &message, stands_in))
+}
+
+/// The package of others that an import asks for and this Python lacks: one that `python-depends` may list, or Triton,
+/// which comes with a torch for GPUs.
+fn lacking(error: &str) -> Option<&str> {
+    let name = error.strip_prefix("ModuleNotFoundError: No module named '")?.split('\'').next()?;
+    let module = name.split('.').next()?;
+    let known = PythonDependency::ALL.iter().flat_map(|dependency| dependency.modules());
+    known.chain(&["triton"]).any(|known| *known == module).then_some(module)
 }
 
 fn silence(ended: &Ended) -> String {
@@ -80,8 +94,9 @@ fn judge(subject: &mut Subject<'_>, message: &Message, stands_in: bool) -> Vec<C
     subject.loaded = Some(Loaded { cuda_available: message.flag("cuda_available"), has_function });
     let (id, torch) = (&subject.artifact.id, message.text("torch"));
     let facts = json!({ "operators": message.field("operators"), "torch": torch, "stand-ins": stands_in });
+    let tvm_ffi = subject.artifact.is_tvm_ffi();
     let (outcome, summary) = match subject.op {
-        _ if operators == 0 && subject.artifact.library.is_some() => {
+        _ if operators == 0 && subject.artifact.library.is_some() && !tvm_ffi => {
             (Outcome::Refused, format!("the import registers no operator under `{id}`"))
         }
         Some(op) if !has_function => {
@@ -91,6 +106,7 @@ fn judge(subject: &mut Subject<'_>, message: &Message, stands_in: bool) -> Vec<C
                 format!("the package has no function `{name}`, which `[call]` of op.toml names"),
             )
         }
+        _ if tvm_ffi => (Outcome::Passed, format!("imports beside torch {torch}, through tvm_ffi")),
         _ => {
             let plural = if operators == 1 { "" } else { "s" };
             let caveat = if stands_in { " (its GPU libraries stood in for by name)" } else { "" };
@@ -98,4 +114,17 @@ fn judge(subject: &mut Subject<'_>, message: &Message, stands_in: bool) -> Vec<C
         }
     };
     vec![CheckResult::new("load", CODE, outcome, summary, facts)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_of_others_may_be_lacking_here() {
+        assert_eq!(lacking("ModuleNotFoundError: No module named 'triton.language'"), Some("triton"));
+        assert_eq!(lacking("ModuleNotFoundError: No module named 'einops'"), Some("einops"));
+        assert_eq!(lacking("ModuleNotFoundError: No module named 'kernel_package.left_out'"), None);
+        assert_eq!(lacking("NameError: name 'triton' is not defined"), None);
+    }
 }

@@ -7,3 +7,4 @@ pub(super) mod load;
 pub(super) mod portability;
 pub(super) mod resources;
 pub(super) mod results;
+pub(super) mod symbols;

@@ -38,6 +38,8 @@ const LIBRARIES: &[&str] = &[
     "libtorch_xpu.so",
     "libtorch_python.so",
 ];
+/// What tvm_ffi loads before any of its modules.
+const TVM_FFI: &str = "libtvm_ffi.so";
 /// The runtimes that torch's wheels depend on, of any major version: CUDA's and its driver, SYCL's and what Intel's
 /// compiler adds. HIP's is none of them: its name differs between torch's wheels and ROCm.
 const LIBRARY_PREFIXES: &[&str] = &[
@@ -89,15 +91,21 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
             return Ok(result(Outcome::Refused, summary, json!({})));
         }
     };
-    let (outcome, summary) = judged(&interface, stable, subject.options.require_portable);
+    let brought = if subject.artifact.is_tvm_ffi() { &[TVM_FFI][..] } else { &[] };
+    let (outcome, summary) = judged(&interface, brought, stable, subject.options.require_portable);
     let facts = json!({
         "needed": interface.needed, "search_paths": interface.search_paths, "versions": interface.versions,
     });
     Ok(result(outcome, summary, facts))
 }
 
-fn judged(interface: &Interface, stable: bool, require_portable: bool) -> (Outcome, String) {
-    let wrong = wrong(interface, stable);
+fn judged(
+    interface: &Interface,
+    brought: &[&str],
+    stable: bool,
+    require_portable: bool,
+) -> (Outcome, String) {
+    let wrong = wrong(interface, brought, stable);
     if !wrong.is_empty() {
         return (Outcome::Refused, wrong.join("; "));
     }
@@ -116,8 +124,8 @@ fn judged(interface: &Interface, stable: bool, require_portable: bool) -> (Outco
     (if require_portable { Outcome::Refused } else { Outcome::Warned }, text)
 }
 
-/// What is wrong on every host.
-fn wrong(interface: &Interface, stable: bool) -> Vec<String> {
+/// What is wrong on every host; `brought` are libraries that this kind of package finds loaded.
+fn wrong(interface: &Interface, brought: &[&str], stable: bool) -> Vec<String> {
     let mut wrong = Vec::new();
     if !interface.search_paths.is_empty() {
         wrong.push(format!(
@@ -126,11 +134,14 @@ fn wrong(interface: &Interface, stable: bool) -> Vec<String> {
         ));
     }
     let known = |name: &&String| {
-        LIBRARIES.contains(&name.as_str()) || LIBRARY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        LIBRARIES.contains(&name.as_str())
+            || brought.contains(&name.as_str())
+            || LIBRARY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
     let unknown: Vec<_> = interface.needed.iter().filter(|name| !known(name)).cloned().collect();
     if !unknown.is_empty() {
-        wrong.push(format!("needs {}, which neither the system nor torch brings", unknown.join(", ")));
+        wrong
+            .push(format!("needs {}, which neither the system nor the framework brings", unknown.join(", ")));
     }
     let python = |name: &&String| {
         (name.starts_with("Py") || name.starts_with("_Py")) && !PYTHON.contains(&name.as_str())
@@ -179,12 +190,12 @@ mod tests {
     fn old_symbols_pass_and_new_ones_name_their_hosts() {
         let old =
             interface(&["libc.so.6", "libtorch.so"], &["GLIBC_2.17", "GLIBCXX_3.4.22", "CXXABI_1.3.11"]);
-        assert_eq!(judged(&old, true, true).0, Outcome::Passed);
+        assert_eq!(judged(&old, &[], true, true).0, Outcome::Passed);
         let new = interface(&[], &["GLIBC_2.34", "GLIBCXX_3.4.29"]);
-        let (outcome, text) = judged(&new, true, false);
+        let (outcome, text) = judged(&new, &[], true, false);
         assert_eq!(outcome, Outcome::Warned);
         assert!(text.contains("GLIBCXX_3.4.29, GLIBC_2.34") && text.contains("RHEL 9"), "{text}");
-        assert_eq!(judged(&new, true, true).0, Outcome::Refused);
+        assert_eq!(judged(&new, &[], true, true).0, Outcome::Refused);
     }
 
     #[test]
@@ -199,13 +210,16 @@ mod tests {
     #[test]
     fn foreign_libraries_paths_and_python_are_refused() {
         let foreign = interface(&["libfancy.so.3", "libcudart.so.13"], &[]);
-        assert!(judged(&foreign, false, false).1.contains("libfancy.so.3, which"));
+        assert!(judged(&foreign, &[], false, false).1.contains("libfancy.so.3, which"));
+        let tvm_ffi = interface(&[TVM_FFI], &[]);
+        assert_eq!(judged(&tvm_ffi, &[], false, false).0, Outcome::Refused);
+        assert_eq!(judged(&tvm_ffi, &[TVM_FFI], false, false).0, Outcome::Passed);
         let path = Interface { search_paths: vec!["/home/me/lib".to_owned()], ..Interface::default() };
-        assert_eq!(judged(&path, false, false).0, Outcome::Refused);
+        assert_eq!(judged(&path, &[], false, false).0, Outcome::Refused);
         let undefined = ["PyModule_Create2", "PyFrame_GetBack"].map(str::to_owned).into();
         let python = Interface { undefined, ..Interface::default() };
-        assert_eq!(judged(&python, true, false).0, Outcome::Refused);
-        assert_eq!(judged(&python, false, false).0, Outcome::Passed);
+        assert_eq!(judged(&python, &[], true, false).0, Outcome::Refused);
+        assert_eq!(judged(&python, &[], false, false).0, Outcome::Passed);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Reads C, C++, CUDA, HIP, SYCL and Metal sources as far as rules ask: what is included, which macros register what.
+//! Reads C, C++, CUDA, HIP, SYCL and Metal sources as far as rules ask: what is included, which macros register what,
+//! which of torch's names are used.
 //!
 //! Owns: comments, string literals (raw ones too), preprocessor lines with the condition that they stand under.
 //! Never: expands a macro, and never takes text in a comment or a string for code.
@@ -15,6 +16,19 @@ pub(crate) struct Cpp {
     pub(crate) includes: Vec<Include>,
     /// Every use of a macro of `REGISTRATIONS`, in file order.
     pub(crate) registrations: Vec<Registration>,
+    /// Every qualified name of torch's namespaces, and every macro of `EXPANDED`, in file order.
+    pub(crate) names: Vec<Qualified>,
+}
+
+/// One name of torch's, `at::Tensor`, or a macro for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Qualified {
+    /// With every part, without blanks.
+    pub(crate) path: String,
+    /// From the first part to the end of the last.
+    pub(crate) span: Range<usize>,
+    /// When the line is compiled.
+    pub(crate) condition: Condition,
 }
 
 /// One `#include`.
@@ -53,6 +67,13 @@ const REGISTRATIONS: &[&str] = &[
     "STABLE_TORCH_LIBRARY_IMPL",
     "PYBIND11_MODULE",
 ];
+
+/// The namespaces that torch's headers fill.
+const NAMESPACES: &[&str] = &["at", "c10", "torch"];
+
+/// What registers operators with the full ABI in an extension without a fixed name (the hub's registration.h).
+const EXPANDED: &[&str] =
+    &["TORCH_LIBRARY_EXPAND", "TORCH_LIBRARY_FRAGMENT_EXPAND", "TORCH_LIBRARY_IMPL_EXPAND"];
 
 /// How many conditions around a line are looked at; more would make reading slow, and nobody writes them.
 const DEEPEST: usize = 16;
@@ -171,6 +192,14 @@ impl Scanner<'_> {
         if matches!(name, "R" | "LR" | "uR" | "UR" | "u8R") && self.rest().starts_with('"') {
             return self.raw_string();
         }
+        if NAMESPACES.contains(&name) {
+            return self.qualified(start);
+        }
+        if EXPANDED.contains(&name) {
+            let (path, span) = (name.to_owned(), start..self.at);
+            self.found.names.push(Qualified { path, span, condition: self.condition() });
+            return;
+        }
         if !REGISTRATIONS.contains(&name) {
             return;
         }
@@ -183,6 +212,22 @@ impl Scanner<'_> {
         let registration =
             Registration { name: name.to_owned(), argument, span: start..end, condition: self.condition() };
         self.found.registrations.push(registration);
+    }
+
+    /// Reads the parts of a name behind the namespace that begins at `start` and ends here. A namespace of the same name
+    /// inside of another one is not torch's.
+    fn qualified(&mut self, start: usize) {
+        let nested = self.text[..start].strip_suffix("::");
+        let nested = nested.is_some_and(|before| before.ends_with(is_word));
+        while let Some(length) = self.rest().strip_prefix("::").map(name_length).filter(|length| *length > 0)
+        {
+            self.at += 2 + length;
+        }
+        let path = &self.text[start..self.at];
+        if !nested && path.contains("::") {
+            let name = Qualified { path: path.to_owned(), span: start..self.at, condition: self.condition() };
+            self.found.names.push(name);
+        }
     }
 
     /// Reads a preprocessor line. Its `#` is here.
@@ -374,6 +419,20 @@ mod tests {
         check("TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, m)", &[]);
         check("#define MINE(a) TORCH_LIBRARY(a, m)\n", &[]);
         check("#define MINE(a) \\\n TORCH_LIBRARY(a, m)\nPYBIND11_MODULE(x, m) {}", &["PYBIND11_MODULE(x)"]);
+    }
+
+    #[test]
+    fn names_of_torch_are_qualified() {
+        let names = |text: &str| -> Vec<String> {
+            let found = scan(text).names;
+            found.iter().for_each(|name| assert_eq!(name.path, text[name.span.clone()]));
+            found.into_iter().map(|name| name.path).collect()
+        };
+        let text = "at::Tensor f(const ::torch::stable::Tensor& x) { return x.at(c10::kCUDA); } // at::x\n";
+        assert_eq!(names(text), ["at::Tensor", "torch::stable::Tensor", "c10::kCUDA"]);
+        assert_eq!(names("mine::at::Tensor t; chat::x; at(0); torch :: x; at::; \"at::x\""), [] as [&str; 0]);
+        assert_eq!(names("TORCH_LIBRARY_EXPAND(NAME, m) {}"), ["TORCH_LIBRARY_EXPAND"]);
+        assert_eq!(names("using namespace torch::indexing;\n#define T at::Tensor\n"), ["torch::indexing"]);
     }
 
     #[test]

@@ -1,0 +1,94 @@
+//! Sources of several kernel sections.
+//!
+//! Owns: that a source is compiled once in a variant, and that no two share an object.
+//! Never: decides a flag.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::spec::Spanned;
+use crate::spec::build::Kernel;
+use crate::units::RelPath;
+
+/// Every source once, in the order of build.toml, with the section that it belongs to. One that several sections list is
+/// compiled with the include folders, the flags and the capabilities of all of them, as by the format's own builder
+/// (huggingface/kernels, templates/kernel.cmake); a section without capabilities stands for the toolkit's.
+pub(crate) fn sources(kernels: &[&Kernel]) -> Vec<(RelPath, Kernel)> {
+    let mut sources: Vec<(RelPath, Kernel)> = Vec::new();
+    for kernel in kernels {
+        for path in &kernel.src {
+            match sources.iter_mut().find(|(known, _)| *known == path.value) {
+                Some((_, known)) => join(known, kernel),
+                None => sources.push((path.value.clone(), (*kernel).clone())),
+            }
+        }
+    }
+    sources
+}
+
+fn join(known: &mut Kernel, other: &Kernel) {
+    let unlisted = known.cuda_capabilities.is_empty() || other.cuda_capabilities.is_empty();
+    add(&mut known.cuda_capabilities, &other.cuda_capabilities);
+    if unlisted {
+        known.cuda_capabilities.clear();
+    }
+    let unlisted = known.rocm_archs.is_empty() || other.rocm_archs.is_empty();
+    add(&mut known.rocm_archs, &other.rocm_archs);
+    if unlisted {
+        known.rocm_archs.clear();
+    }
+    add(&mut known.include, &other.include);
+    add(&mut known.depends, &other.depends);
+    let flags = [
+        (&mut known.cxx_flags, &other.cxx_flags),
+        (&mut known.cuda_flags, &other.cuda_flags),
+        (&mut known.hip_flags, &other.hip_flags),
+        (&mut known.sycl_flags, &other.sycl_flags),
+    ];
+    for (known, other) in flags {
+        // The same list is not repeated; of different ones every word counts, for a flag may take the next as its value.
+        if !known.iter().map(|flag| &flag.value).eq(other.iter().map(|flag| &flag.value)) {
+            known.extend(other.iter().cloned());
+        }
+    }
+}
+
+fn add<T: PartialEq + Clone>(known: &mut Vec<Spanned<T>>, others: &[Spanned<T>]) {
+    for other in others {
+        if known.iter().all(|one| one.value != other.value) {
+            known.push(other.clone());
+        }
+    }
+}
+
+/// What a source's object is called, without its ending: the path with `__` for the slashes, and a number behind it
+/// where another source has that name.
+pub(crate) fn stems<'a>(paths: impl IntoIterator<Item = &'a RelPath>) -> BTreeMap<&'a RelPath, String> {
+    let (mut stems, mut taken) = (BTreeMap::new(), BTreeSet::new());
+    for path in paths {
+        if stems.contains_key(path) {
+            continue;
+        }
+        let plain = path.as_str().replace('/', "__");
+        let numbered = (2..).map(|number| format!("{plain}.{number}"));
+        let stem = std::iter::once(plain.clone()).chain(numbered).find(|name| taken.insert(name.clone()));
+        stems.insert(path, stem.unwrap_or(plain));
+    }
+    stems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_have_names_of_their_own() {
+        let paths: Vec<RelPath> = ["a/b__c.cpp", "a__b/c.cpp", "a/b/c.cpp", "a/b__c.cpp"]
+            .iter()
+            .map(|path| path.parse().unwrap())
+            .collect();
+        let stems = stems(&paths);
+        assert_eq!(stems[&paths[0]], "a__b__c.cpp");
+        assert_eq!(stems[&paths[1]], "a__b__c.cpp.2");
+        assert_eq!(stems[&paths[2]], "a__b__c.cpp.3");
+    }
+}

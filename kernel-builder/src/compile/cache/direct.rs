@@ -1,0 +1,165 @@
+//! The direct way: an outcome is used when every file that was read is as it was.
+//!
+//! Owns: `units` of the cache; when a file counts as unchanged. Never: reads a dependency file.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Cache, Hit, entry};
+use crate::base::digest::Digest;
+use crate::base::files::{self, FileError};
+
+/// Size in bytes and time of change in nanoseconds.
+type Stamp = (u64, i128);
+
+/// One file that an outcome depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dependency {
+    /// As the compiler named it: relative to the project, or absolute.
+    path: PathBuf,
+    /// When it was read: equal stamps are trusted.
+    stamp: Stamp,
+    /// The content, compared when the stamp differs.
+    digest: Digest,
+}
+
+/// What a command made from one set of inputs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Outcome {
+    dependencies: Vec<Dependency>,
+    object: Digest,
+    log: String,
+}
+
+/// At most this many outcomes are kept behind one key; the oldest goes first.
+const KEPT_OUTCOMES: usize = 8;
+
+/// Folders beside `compile` whose names follow from what is in them. Every key has them, through the identities of the
+/// tools, so that their files are not looked at one by one: PyTorch's headers are five thousand.
+const NAMED_BY_CONTENT: &[&str] = &["wheels", "cuda", "include"];
+
+/// Stamps and digests of files, asked once a run: many units read the same headers.
+#[derive(Debug)]
+pub(super) struct Seen {
+    named: Vec<PathBuf>,
+    stamps: Mutex<HashMap<PathBuf, Option<Stamp>>>,
+    digests: Mutex<HashMap<PathBuf, Option<Digest>>>,
+}
+
+impl Seen {
+    pub(super) fn new(root: &Path) -> Self {
+        let beside = root.parent().unwrap_or(root);
+        let named = NAMED_BY_CONTENT.iter().map(|name| beside.join(name)).collect();
+        Self { named, stamps: Mutex::default(), digests: Mutex::default() }
+    }
+
+    fn stamp(&self, place: &Path) -> Option<Stamp> {
+        remembered(&self.stamps, place, || files::stamp(place).ok())
+    }
+
+    fn digest(&self, place: &Path) -> Option<Digest> {
+        remembered(&self.digests, place, || Some(Digest::of(&files::read(place).ok()?)))
+    }
+
+    fn unchanged(&self, dependency: &Dependency, project: &Path) -> bool {
+        let place = project.join(&dependency.path);
+        match self.stamp(&place) {
+            Some(stamp) if stamp == dependency.stamp => true,
+            Some((size, _)) if size == dependency.stamp.0 => self.digest(&place) == Some(dependency.digest),
+            _ => false,
+        }
+    }
+}
+
+fn remembered<T: Copy>(
+    known: &Mutex<HashMap<PathBuf, Option<T>>>,
+    place: &Path,
+    look: impl FnOnce() -> Option<T>,
+) -> Option<T> {
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(answer) = known.get(place) {
+        return *answer;
+    }
+    let answer = look();
+    known.insert(place.to_owned(), answer);
+    answer
+}
+
+impl Cache {
+    fn unit_path(&self, key: &Digest) -> PathBuf {
+        let name = key.to_string();
+        self.root.join("units").join(&name[..2]).join(format!("{name}.json"))
+    }
+
+    /// An earlier outcome whose inputs are all as they were. Relative dependencies are looked up below `project`.
+    pub fn look_up(&self, key: &Digest, project: &Path) -> Option<Hit> {
+        let place = self.unit_path(key);
+        let outcomes: Vec<Outcome> = entry::read(&place)?;
+        let hit = outcomes.into_iter().rev().find(|outcome| {
+            outcome.dependencies.iter().all(|dependency| self.seen.unchanged(dependency, project))
+        })?;
+        files::used(&place);
+        Some(Hit { object: hit.object, log: hit.log })
+    }
+
+    /// The files that a command read, as they are now. `None`: one of them is gone, or was written after `since`, the
+    /// time of change of a file that was made before the command started; what the command read is then unknown.
+    pub fn observe(&self, project: &Path, paths: &[PathBuf], since: i128) -> Option<Vec<Dependency>> {
+        let mut found = Vec::new();
+        for path in paths {
+            let place = project.join(path);
+            if self.seen.named.iter().any(|folder| place.starts_with(folder)) {
+                continue;
+            }
+            let stamp = files::stamp(&place).ok()?;
+            if stamp.1 > since {
+                return None;
+            }
+            let digest = Digest::of(&files::read(&place).ok()?);
+            found.push(Dependency { path: path.clone(), stamp, digest });
+        }
+        Some(found)
+    }
+
+    /// Whether none of them was written since they were observed.
+    pub fn still(&self, project: &Path, dependencies: &[Dependency]) -> bool {
+        dependencies.iter().all(|dependency| {
+            files::stamp(&project.join(&dependency.path)).is_ok_and(|stamp| stamp == dependency.stamp)
+        })
+    }
+
+    /// Keeps what a command made of these files.
+    ///
+    /// # Errors
+    /// The cache cannot be written.
+    pub fn remember(
+        &self,
+        key: &Digest,
+        object: &[u8],
+        dependencies: Vec<Dependency>,
+        log: &str,
+    ) -> Result<(), FileError> {
+        let digest = Digest::of(object);
+        self.keep(&digest, object)?;
+        let place = self.unit_path(key);
+        let outcome = Outcome { dependencies, object: digest, log: log.to_owned() };
+        let mut outcomes: Vec<Outcome> = entry::read(&place).unwrap_or_default();
+        outcomes.retain(|other| !same_inputs(&other.dependencies, &outcome.dependencies));
+        outcomes.push(outcome);
+        let surplus = outcomes.len().saturating_sub(KEPT_OUTCOMES);
+        outcomes.drain(..surplus);
+        entry::write(&place, &outcomes)?;
+        Ok(())
+    }
+}
+
+/// The same files with the same content, whenever they were written.
+fn same_inputs(one: &[Dependency], other: &[Dependency]) -> bool {
+    let content = |list: &[Dependency]| -> Vec<(PathBuf, Digest)> {
+        list.iter().map(|dependency| (dependency.path.clone(), dependency.digest)).collect()
+    };
+    content(one) == content(other)
+}

@@ -1,0 +1,130 @@
+//! Host units by content: a source is preprocessed, and compiled only where the same text has not been compiled before.
+//!
+//! The key holds the text with its paths mapped, the flags that the preprocessor leaves, and the compiler. So a source
+//! that includes nothing of torch is compiled once for all torch releases, and a folder, a cache or a machine may be
+//! another one.
+//!
+//! Owns: that key. Never: decides a flag, starts a compiler while another thread makes the same object.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kernel_plan::kit::Toolchain;
+use kernel_plan::plan::{CommandLine, Unit};
+
+use super::cache::{Made, parse_depfile};
+use super::flags::{self, PathMaps};
+use super::log::{self, run_logged};
+use super::naming::position;
+use super::slots::Label;
+use super::unit::{Compiled, machine};
+use super::{CompileError, Shop};
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files;
+
+/// Pulls a file into the object that neither the text nor the dependency file has.
+const PULLED_IN: &[&[u8]] = &[b".incbin", b".include \\\""];
+
+/// Becomes the time of change of a file, which the direct way does not look at when the content is the same.
+const TIME_OF_FILE: &[u8] = b"__TIMESTAMP__";
+
+/// Preprocesses the unit and compiles its text, or finds what that came to. `key` is the direct way to it.
+pub(super) fn compile(
+    shop: &Shop<'_>,
+    label: Label<'_>,
+    unit: &Unit,
+    kit: &Toolchain,
+    key: &Digest,
+) -> Result<Compiled, CompileError> {
+    let Shop { project, cache, .. } = *shop;
+    let object = project.join(&unit.object);
+    let preprocessed = preprocess(shop, label, unit)?;
+    let mut took = preprocessed.took;
+    let Some(observed) = preprocessed.observed.filter(|_| whole(&preprocessed.text)) else {
+        let log = run_logged(shop, label, &unit.command, &unit.object)?;
+        return Ok(Compiled { took: took + log.took, cached: false });
+    };
+    let content = content_key(unit, kit, &preprocessed.text);
+    drop(preprocessed.text);
+    let (made, fresh) = cache.once_told::<CompileError>(&content, || {
+        let log = run_logged(shop, label, &unit.command, &unit.object)?;
+        took += log.took;
+        let lasting = cache.still(project, &observed);
+        Ok(Made { bytes: files::read(&object)?, log: log.text, lasting })
+    })?;
+    if !fresh {
+        files::write(&object, &made.bytes)?;
+        log::keep(shop, label, &unit.command, &made.log)?;
+    }
+    if made.lasting && !mentions(project, &preprocessed.files, TIME_OF_FILE) {
+        cache.remember(key, &made.bytes, observed, &made.log)?;
+    }
+    Ok(Compiled { took, cached: !fresh })
+}
+
+/// A unit's text.
+struct Preprocessed {
+    text: Vec<u8>,
+    files: Vec<PathBuf>,
+    /// The files as they were; absent where one was written while the preprocessor read.
+    observed: Option<Vec<super::cache::Dependency>>,
+    took: Duration,
+}
+
+fn preprocess(shop: &Shop<'_>, label: Label<'_>, unit: &Unit) -> Result<Preprocessed, CompileError> {
+    let Shop { project, cache, .. } = *shop;
+    let place = format!("{}.ii", unit.object);
+    let depfile = project.join(&unit.depfile);
+    // Written by this file system's clock, which the time of change of every file is compared with.
+    files::write(&depfile, "")?;
+    let (_, since) = files::stamp(&depfile)?;
+    let command =
+        CommandLine { args: flags::preprocessing(&unit.command.args, &place), ..unit.command.clone() };
+    let log = run_logged(shop, Label { step: "preprocess", ..label }, &command, &place)?;
+    let text = files::read(&project.join(&place))?;
+    files::remove_file(&project.join(&place))?;
+    let files = parse_depfile(&files::read_text(&depfile)?);
+    let observed = cache.observe(project, &files, since);
+    Ok(Preprocessed { text, files, observed, took: log.took })
+}
+
+/// Whether the object follows from the text alone.
+fn whole(text: &[u8]) -> bool {
+    !PULLED_IN.iter().any(|word| position(text, word).is_some())
+}
+
+/// Whether one of the project's own files has this word.
+fn mentions(project: &Path, files: &[PathBuf], word: &[u8]) -> bool {
+    let own = files.iter().filter(|path| path.is_relative());
+    own.filter_map(|path| files::read(&project.join(path)).ok()).any(|text| position(&text, word).is_some())
+}
+
+fn content_key(unit: &Unit, kit: &Toolchain, text: &[u8]) -> Digest {
+    let args = &unit.command.args;
+    let language = Path::new(&unit.name).extension().map(|ending| ending.as_encoded_bytes());
+    let mut builder = DigestBuilder::new("host-unit-1")
+        .field("cxx", &kit.cxx.id)
+        .field("language", language.unwrap_or_default());
+    for word in flags::left_after_preprocessing(args, &unit.name) {
+        builder = builder.field("arg", word);
+    }
+    for (name, value) in &unit.command.env {
+        builder = builder.field(name, value);
+    }
+    if flags::asks_the_machine(args) {
+        builder = builder.field("machine", machine());
+    }
+    builder.field("text", PathMaps::of(args).apply(text)).finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_assembler_pulls_in_is_seen() {
+        assert!(whole(b"int f() { return set.included_; }"));
+        assert!(!whole(b"asm(\".incbin \\\"data.bin\\\"\");"));
+        assert!(!whole(b"asm(\".include \\\"more.s\\\"\");"));
+    }
+}

@@ -1,0 +1,125 @@
+//! Compiles one CUDA source by the steps that nvcc would run, each remembered by the content of its inputs.
+//!
+//! What is gained over one nvcc process: the host's side is done once, architectures whose preprocessed text is equal
+//! share the C++ front end, all of it fills the pool, a change of the list of architectures or of host code alone
+//! compiles only what it touches, and an older toolkit's headers and assembler can be put in place of nvcc's own
+//! (docs/decisions/0010 and 0011).
+//!
+//! Owns: the order of the steps, and when nvcc is run as it is. Never: decides a flag.
+
+use std::time::Instant;
+
+use kernel_plan::kit::Toolchain;
+use kernel_plan::plan::Unit;
+use kernel_plan::steps::{self, Steps, Unclear};
+
+use super::log::{Log, run_logged, shell_line};
+use super::slots::Label;
+use super::{CompileError, Shop};
+use crate::base::digest::DigestBuilder;
+use crate::base::{env, files};
+
+mod devices;
+mod host;
+mod pack;
+mod texts;
+mod workshop;
+
+use workshop::Workshop;
+
+/// Whether a unit is a CUDA source of this toolchain.
+pub(super) fn drives(unit: &Unit, kit: &Toolchain) -> bool {
+    kit.cuda.as_ref().is_some_and(|cuda| unit.command.program == cuda.nvcc)
+}
+
+/// How CUDA sources are compiled in this run; belongs into the keys of what they become.
+pub(super) fn manner() -> &'static str {
+    if env::text(env::NVCC).as_deref() == Some("whole") { "whole" } else { "steps" }
+}
+
+/// Compiles a CUDA source to its object and writes the list of the files that were read, as nvcc would.
+///
+/// # Errors
+/// A step failed; or nvcc cannot be taken apart and the toolkit has none of its own.
+pub(super) fn compile(
+    shop: &Shop<'_>,
+    variant: &str,
+    unit: &Unit,
+    kit: &Toolchain,
+) -> Result<Log, CompileError> {
+    let lent = kit.cuda.as_ref().is_some_and(|cuda| cuda.front.is_some());
+    if manner() == "whole" && !lent {
+        return whole(shop, variant, unit);
+    }
+    match by_steps(shop, variant, unit, kit)? {
+        Ok(log) => Ok(log),
+        Err(unclear) if lent => Err(CompileError::NotBySteps {
+            unit: unit.name.clone(),
+            variant: variant.to_owned(),
+            why: unclear.to_string(),
+            version: kit.cuda.as_ref().map(|cuda| cuda.version.clone()).unwrap_or_default(),
+        }),
+        Err(unclear) => {
+            shop.report.note(format!("{}: nvcc runs as a whole, because {unclear}", unit.name));
+            whole(shop, variant, unit)
+        }
+    }
+}
+
+fn whole(shop: &Shop<'_>, variant: &str, unit: &Unit) -> Result<Log, CompileError> {
+    let label = Label { variant, unit: &unit.name, step: "nvcc" };
+    run_logged(shop, label, &unit.command, &unit.object)
+}
+
+/// The steps, or why there are none.
+fn by_steps(
+    shop: &Shop<'_>,
+    variant: &str,
+    unit: &Unit,
+    kit: &Toolchain,
+) -> Result<Result<Log, Unclear>, CompileError> {
+    let Some(cuda) = &kit.cuda else { return Ok(Err(Unclear::Lacks("a toolkit"))) };
+    let started = Instant::now();
+    let folder = files::scratch()?;
+    let workshop = Workshop::new(shop, variant, unit, kit, cuda, folder.path());
+    let question = match steps::question(&unit.command) {
+        Ok(question) => question,
+        Err(unclear) => return Ok(Err(unclear)),
+    };
+    let answer = workshop.ask(&question)?;
+    let steps = match steps::read(&answer) {
+        Ok(steps) => workshop.renamed(steps.for_kit(cuda)),
+        Err(unclear) => return Ok(Err(unclear)),
+    };
+    let object = shop.project.join(&unit.object);
+    files::remove_file(&object)?;
+    let dependencies = run(&workshop, &steps)?;
+    files::copy(&folder.path().join(steps::UNIT), &object)?;
+    files::write(&shop.project.join(&unit.depfile), texts::depfile(&unit.object, &dependencies))?;
+    let text = workshop.said();
+    workshop.keep_log(&format!("{}\n{text}", shell_line(&unit.command)))?;
+    Ok(Ok(Log { text, took: started.elapsed() }))
+}
+
+/// Runs the steps; gives back the files that preprocessing read.
+fn run(workshop: &Workshop<'_>, steps: &Steps) -> Result<Vec<String>, CompileError> {
+    let macros =
+        workshop.unit.command.args.iter().filter(|arg| arg.starts_with("-D") || arg.starts_with("-U"));
+    let digest = macros.fold(DigestBuilder::new("module"), |id, arg| id.field("macro", arg));
+    let digest = digest.field("source", &workshop.unit.name).finish();
+    let module = steps::module_id(&workshop.unit.name, &digest.to_string());
+    files::write(&workshop.folder.join(&steps.module_id), &module)?;
+    let host = host::Host::new(workshop, steps, &module);
+    let (stub, launches) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let host = scope.spawn(move || host.to_assembly(&launches));
+        let devices = devices::compile(workshop, steps, &module, stub);
+        let host = host.join().unwrap_or(Err(CompileError::Stopped));
+        // The device's error is the one to show: without it the host's side would have had its launch code.
+        let mut read = devices?;
+        read.extend(host?);
+        workshop.run("fatbinary", &steps.fatbinary)?;
+        host::assemble(workshop, steps)?;
+        Ok(Vec::from_iter(read))
+    })
+}

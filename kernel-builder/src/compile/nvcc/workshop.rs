@@ -1,0 +1,168 @@
+//! Where the steps of one unit run, and how one of them is run or remembered.
+//!
+//! Owns: the folder of the steps, the names of paths in what they make, the log. Never: knows what a step is for.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use kernel_plan::kit::{CudaKit, Toolchain};
+use kernel_plan::plan::{CommandLine, Unit};
+use kernel_plan::steps::Steps;
+
+use super::super::complaint;
+use super::super::log::shell_line;
+use super::super::slots::Label;
+use super::super::{CompileError, Shop};
+use super::pack::{pack, unpack};
+use super::texts::Names;
+use crate::base::digest::DigestBuilder;
+use crate::base::files::{self, FileError};
+
+/// The place of one unit's steps.
+pub(super) struct Workshop<'a> {
+    pub(super) shop: &'a Shop<'a>,
+    pub(super) unit: &'a Unit,
+    pub(super) cuda: &'a CudaKit,
+    /// Where the steps run and leave what they make.
+    pub(super) folder: &'a Path,
+    pub(super) names: Names,
+    variant: &'a str,
+    host_compiler: &'a str,
+    said: Mutex<Vec<String>>,
+}
+
+impl<'a> Workshop<'a> {
+    pub(super) fn new(
+        shop: &'a Shop<'a>,
+        variant: &'a str,
+        unit: &'a Unit,
+        kit: &'a Toolchain,
+        cuda: &'a CudaKit,
+        folder: &'a Path,
+    ) -> Self {
+        let names = Names::new(named_places(shop.project, kit, cuda));
+        let said = Mutex::default();
+        Self { shop, unit, cuda, folder, names, variant, host_compiler: &kit.cxx.id, said }
+    }
+
+    /// The steps with names instead of the project's folder in what ends up in texts.
+    pub(super) fn renamed(&self, mut steps: Steps) -> Steps {
+        let compilers = steps.devices.iter_mut().map(|device| &mut device.cicc);
+        for command in compilers.chain([&mut steps.host.cudafe, &mut steps.fatbinary]) {
+            for arg in &mut command.args {
+                *arg = self.names.name(arg).unwrap_or_else(|| arg.clone());
+            }
+        }
+        steps
+    }
+
+    /// Starts the key of a step: what it is, its command, and the tools.
+    pub(super) fn key(&self, step: &str, command: &CommandLine) -> DigestBuilder {
+        let key = DigestBuilder::new("nvcc-step-1")
+            .field("step", step)
+            .field("cuda", &self.cuda.id)
+            .field("cxx", self.host_compiler);
+        command.args.iter().fold(key, |key, arg| key.field("arg", self.names.all_named(arg)))
+    }
+
+    /// What nvcc or cicc answers to a question; remembered, since it follows from the question.
+    pub(super) fn ask(&self, question: &CommandLine) -> Result<String, CompileError> {
+        // Where the project lies is in the answer.
+        let key =
+            self.key("ask", question).field("project", self.shop.project.display().to_string()).finish();
+        let answer = self.shop.cache.once(&key, || -> Result<Vec<u8>, CompileError> {
+            Ok(self.start("plan", &question.clone().cwd(self.shop.project))?.into_bytes())
+        })?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
+    /// Runs a step in its folder.
+    pub(super) fn run(&self, step: &str, command: &CommandLine) -> Result<String, CompileError> {
+        self.start(step, &command.clone().cwd(self.folder))
+    }
+
+    /// Runs a command in its own folder; what it printed.
+    pub(super) fn start(&self, step: &str, command: &CommandLine) -> Result<String, CompileError> {
+        let label = Label { variant: self.variant, unit: &self.unit.name, step };
+        let finished = self.shop.slots.run(label, command)?;
+        let text = format!("{}{}", finished.stdout_text(), finished.stderr_text());
+        if finished.ending.success() {
+            return Ok(text);
+        }
+        let text = self.names.undone(&text);
+        let log = self.keep_log(&format!(
+            "{}\n# {step}\n{}\n{text}",
+            shell_line(&self.unit.command),
+            shell_line(command)
+        ))?;
+        let Unit { name, .. } = self.unit;
+        Err(Box::new(complaint::read(name, self.variant, &text, finished.ending, &log, self.shop.project))
+            .into())
+    }
+
+    /// Runs a step that makes the files `made`, or puts those of an earlier run in their place.
+    pub(super) fn remember(
+        &self,
+        key: DigestBuilder,
+        step: &str,
+        command: &CommandLine,
+        made: &[&str],
+    ) -> Result<(), CompileError> {
+        let key = key.finish();
+        let make = || -> Result<Vec<u8>, CompileError> {
+            let said = self.run(step, command)?;
+            let mut parts = vec![said.into_bytes()];
+            for name in made {
+                parts.push(files::read(&self.folder.join(name))?);
+            }
+            Ok(pack(parts.iter().map(Vec::as_slice)))
+        };
+        let packed = self.shop.cache.once(&key, make)?;
+        let parts = unpack(&packed).filter(|parts| parts.len() == made.len() + 1).unwrap_or_default();
+        if let Some((said, contents)) = parts.split_first() {
+            self.say(&String::from_utf8_lossy(said));
+            for (name, content) in made.iter().zip(contents) {
+                files::write(&self.folder.join(name), content)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to what the unit's compilers said.
+    pub(super) fn say(&self, said: &str) {
+        if !said.trim().is_empty() {
+            self.said.lock().unwrap_or_else(PoisonError::into_inner).push(self.names.undone(said));
+        }
+    }
+
+    /// What all steps said, each thing once: a warning of a header comes with every architecture.
+    pub(super) fn said(&self) -> String {
+        let mut said = std::mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
+        said.sort();
+        said.dedup();
+        said.concat()
+    }
+
+    /// Writes the log of the unit; where it is.
+    pub(super) fn keep_log(&self, text: &str) -> Result<PathBuf, FileError> {
+        let name = self.unit.name.replace('/', "__");
+        let log = self.shop.project.join(format!(".kernelwright/logs/{}/{name}.log", self.variant));
+        files::write(&log, text)?;
+        Ok(log)
+    }
+}
+
+/// Folders of this machine, and what stands for them in texts and objects.
+fn named_places(project: &Path, kit: &Toolchain, cuda: &CudaKit) -> Vec<(String, String)> {
+    let text = |path: &Path| path.display().to_string();
+    let toolkit = format!("/usr/local/cuda-{}", cuda.version);
+    let mut pairs = vec![(text(project), "/project".to_owned()), (text(&cuda.root), toolkit.clone())];
+    if let Some(front) = &cuda.front {
+        pairs.push((text(&front.root), format!("/usr/local/cuda-{}", front.version)));
+    }
+    pairs.push((text(&kit.extension_include), "/registration".to_owned()));
+    let headers =
+        kit.framework.include().first().map(|folder| (text(folder), "/framework/include".to_owned()));
+    pairs.extend(headers);
+    pairs
+}

@@ -1,0 +1,176 @@
+//! The library shows its entry points and nothing that two kernels in one process would share.
+//!
+//! Owns: which names may be seen. Never: looks at code.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::super::elf::{self, Interface};
+use super::super::evidence::{CheckResult, Outcome};
+use super::super::{Subject, VerifyError};
+use crate::base::files;
+
+const CODE: &str = "verify::symbols";
+
+/// What Python calls to import a module, followed by its name.
+const MODULE: &str = "PyInit_";
+
+/// What tvm-ffi looks for, followed by the name of a function (apache-tvm-ffi, `function.h`).
+const TVM_FFI: &str = "__tvm_ffi_";
+
+/// Names that a linker adds by itself.
+const LINKER: &[&str] = &["__bss_start", "_edata", "_end", "_fini", "_init"];
+
+/// How many names a sentence has.
+const NAMED: usize = 3;
+
+/// Unique symbols, exported symbols, the entry point.
+pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
+    let Some(library) = &subject.artifact.library else { return Ok(vec![]) };
+    let result =
+        |outcome, summary: String, facts| vec![CheckResult::new("symbols", CODE, outcome, summary, facts)];
+    let interface = match elf::interface(&files::read(library)?) {
+        Ok(interface) => interface,
+        Err(reason) => {
+            let summary = format!("the library cannot be read: {reason}");
+            return Ok(result(Outcome::Refused, summary, json!({})));
+        }
+    };
+    let entry = if subject.artifact.variant.starts_with("tvm-ffi") {
+        Entry::Functions
+    } else {
+        Entry::Module(&subject.artifact.id)
+    };
+    let (outcome, summary) = judged(&interface, entry, subject.options.require_portable);
+    let facts = json!({
+        "exported": interface.exported, "weak": interface.weak.len(), "unique": interface.unique,
+    });
+    Ok(result(outcome, summary, facts))
+}
+
+/// What the loader of a library asks for by name.
+#[derive(Clone, Copy)]
+enum Entry<'a> {
+    /// The module of this name.
+    Module(&'a str),
+    /// Any function of tvm-ffi.
+    Functions,
+}
+
+impl Entry<'_> {
+    /// Whether a symbol is what is asked for.
+    fn is(self, symbol: &str) -> bool {
+        match self {
+            Self::Module(name) => symbol.strip_prefix(MODULE) == Some(name),
+            Self::Functions => symbol.starts_with(TVM_FFI),
+        }
+    }
+
+    fn missing(self) -> String {
+        match self {
+            Self::Module(name) => format!(
+                "exports no `{MODULE}{name}`, so Python cannot import it: the binding lacks \
+                 REGISTER_EXTENSION(TORCH_EXTENSION_NAME) of registration.h"
+            ),
+            Self::Functions => format!("exports no `{TVM_FFI}...`, so tvm-ffi finds no function in it"),
+        }
+    }
+}
+
+fn judged(interface: &Interface, entry: Entry<'_>, require_portable: bool) -> (Outcome, String) {
+    if !interface.unique.is_empty() {
+        let text = format!(
+            "has symbols that all kernels of a process share (STB_GNU_UNIQUE): {}; compile with -fno-gnu-unique",
+            named(&interface.unique)
+        );
+        return (Outcome::Refused, text);
+    }
+    let visible = |names: &BTreeSet<String>| -> BTreeSet<String> {
+        let own = |name: &&String| !entry.is(name) && !LINKER.contains(&name.as_str());
+        names.iter().filter(own).cloned().collect()
+    };
+    let exported = visible(&interface.exported);
+    if !exported.is_empty() {
+        let text = format!(
+            "exports {}, which would take the place of the same name in another kernel; only the entry point may be \
+             visible",
+            named(&exported)
+        );
+        return (Outcome::Refused, text);
+    }
+    let entries = interface.exported.iter().chain(&interface.weak).filter(|name| entry.is(name));
+    let entries: BTreeSet<String> = entries.cloned().collect();
+    if entries.is_empty() {
+        return (Outcome::Refused, entry.missing());
+    }
+    let weak = visible(&interface.weak);
+    if !weak.is_empty() {
+        let text = format!(
+            "exports code of headers, which other libraries of a process may use or replace: {}; it was linked with \
+             this machine's own libraries",
+            named(&weak)
+        );
+        return (if require_portable { Outcome::Refused } else { Outcome::Warned }, text);
+    }
+    (Outcome::Passed, format!("exports {} alone, nothing unique", named(&entries)))
+}
+
+/// The first names, and how many more there are.
+fn named(names: &BTreeSet<String>) -> String {
+    let first: Vec<_> = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+    match names.len() - first.len() {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[track_caller]
+    fn check(interface: &Interface, strict: bool, want: Outcome, words: &str) {
+        let (outcome, text) = judged(interface, Entry::Module("_norm_cpu_0"), strict);
+        assert_eq!(outcome, want, "{text}");
+        assert!(text.contains(words), "{text}");
+    }
+
+    #[test]
+    fn an_entry_point_alone_passes() {
+        let good =
+            Interface { exported: of(&["PyInit__norm_cpu_0", "_init", "_end"]), ..Interface::default() };
+        check(&good, true, Outcome::Passed, "`PyInit__norm_cpu_0` alone");
+        let other = Interface { exported: of(&["PyInit__norm_cpu_1"]), ..Interface::default() };
+        check(&other, false, Outcome::Refused, "exports `PyInit__norm_cpu_1`");
+        check(&Interface::default(), false, Outcome::Refused, "exports no `PyInit__norm_cpu_0`");
+    }
+
+    #[test]
+    fn what_two_kernels_would_share_is_refused() {
+        let exported = of(&["PyInit__norm_cpu_0", "a", "b", "c", "d"]);
+        let global = Interface { exported, ..Interface::default() };
+        check(&global, false, Outcome::Refused, "`a`, `b`, `c` and 1 more");
+        let entry = of(&["PyInit__norm_cpu_0"]);
+        let unique = Interface { exported: entry.clone(), unique: of(&["_ZGVs"]), ..Interface::default() };
+        check(&unique, false, Outcome::Refused, "STB_GNU_UNIQUE");
+        let weak = Interface { exported: entry, weak: of(&["_ZNSt6vectorE"]), ..Interface::default() };
+        check(&weak, false, Outcome::Warned, "`_ZNSt6vectorE`");
+        check(&weak, true, Outcome::Refused, "`_ZNSt6vectorE`");
+    }
+
+    #[test]
+    fn a_library_of_tvm_ffi_has_functions() {
+        let of = |names: &[&str]| {
+            let interface = Interface { exported: of(names), ..Interface::default() };
+            judged(&interface, Entry::Functions, true).0
+        };
+        assert_eq!(of(&["__tvm_ffi_norm", "__tvm_ffi_norm_out"]), Outcome::Passed);
+        assert_eq!(of(&[]), Outcome::Refused);
+        assert_eq!(of(&["__tvm_ffi_norm", "helper"]), Outcome::Refused);
+    }
+}

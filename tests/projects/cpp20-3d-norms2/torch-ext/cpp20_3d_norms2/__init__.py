@@ -1,0 +1,5 @@
+"""The sum of squares of points."""
+
+from ._ops import ops
+
+norm = ops.norm

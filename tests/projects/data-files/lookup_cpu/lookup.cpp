@@ -1,0 +1,5 @@
+#include <cstdint>
+
+int64_t doubled(int64_t index) {
+    return 2 * index;
+}

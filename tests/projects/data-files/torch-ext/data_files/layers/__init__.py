@@ -1,0 +1,3 @@
+from .inner.deep import Lookup
+
+__all__ = ["Lookup"]

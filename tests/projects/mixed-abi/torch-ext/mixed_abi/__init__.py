@@ -1,0 +1,5 @@
+"""The negative of float32 tensors."""
+
+from ._ops import ops
+
+negate = ops.negate

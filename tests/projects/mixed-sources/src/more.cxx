@@ -1,0 +1,2 @@
+extern const int kMore;
+const int kMore = 7;

@@ -1,0 +1,3 @@
+int separators_c() {
+    return 400;
+}

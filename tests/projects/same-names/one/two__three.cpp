@@ -1,0 +1,3 @@
+int separators_a() {
+    return 100;
+}

@@ -1,0 +1,3 @@
+int separators_b() {
+    return 200;
+}

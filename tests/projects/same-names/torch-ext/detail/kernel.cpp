@@ -1,0 +1,5 @@
+#include "config.h"
+
+int binding_base() {
+    return kBase;
+}

@@ -1,0 +1,4 @@
+from ._ops import ops
+
+count = ops.count
+tell = ops.tell
