@@ -320,7 +320,7 @@ fn environment(torch: &str, tvm_ffi: bool) -> Environment {
     let digits = build.strip_prefix("cu").unwrap_or_default();
     let cuda = digits.split_at_checked(digits.len().saturating_sub(1));
     let cuda = cuda.and_then(|(major, minor)| format!("{major}.{minor}").parse().ok());
-    let provision = variants::provision(toolchain::Provider::Wheels);
+    let provision = variants::provision(toolchain::Provider::Wheels, Vec::new());
     Environment {
         torch,
         tvm_ffi: tvm_ffi.then_some(Version::new(0, 1)),
