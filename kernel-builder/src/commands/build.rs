@@ -19,7 +19,7 @@ use crate::base::report::duration;
 use crate::base::session::Session;
 use crate::compile::artifact::{self, Artifact};
 use crate::compile::{self, Job, shell_line};
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::toolchain::{self, Against, Provider, Supply, Want};
 use crate::verify::{Gated, Options};
 
@@ -86,6 +86,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let artifacts: Vec<Artifact> = built.iter().map(|built| built.artifact.clone()).collect();
     let depth = args.depth();
     let proof = depth.map(|depth| prove::prove(&project, &artifacts, depth, session)).transpose()?;
+    let (proof, unproven) = proof.unzip();
     let data = json!({
         "artifacts": artifacts,
         "variants": rows(&built, proof.as_ref()),
@@ -94,7 +95,14 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         "seconds": started.elapsed().as_secs_f64(),
     });
     session.report.result("build", &data, &table(&built, proof.as_ref()));
-    summary.verdict()
+    match (summary.verdict(), unproven.filter(|failure| failure.exit != exit::SUCCESS)) {
+        (verdict, None) => verdict,
+        (Ok(()), Some(failure)) => Err(failure),
+        (Err(mut verdict), Some(failure)) => {
+            verdict.join(failure);
+            Err(verdict)
+        }
+    }
 }
 
 /// One variant that was built.
