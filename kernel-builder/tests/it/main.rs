@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_macros, reason = "a skipped test says why")]
 
 mod build_fakes;
+mod build_pool;
 mod build_shared;
 mod check;
 mod cli;
