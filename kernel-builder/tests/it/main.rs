@@ -12,6 +12,7 @@ mod cli;
 mod client;
 mod exchange;
 mod fixtures;
+mod frameworks;
 mod new;
 mod official;
 mod operands;
