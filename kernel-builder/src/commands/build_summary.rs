@@ -235,36 +235,37 @@ mod tests {
 
     #[test]
     fn the_same_reason_is_told_once_with_all_its_variants() {
-        let failure =
-            summary(&[("a", "x@9"), ("b", "x@9"), ("c", "y@9")]).verdict().expect_err("three failed");
+        let failure = summary(&[("torch-a", "x@9"), ("torch-b", "x@9"), ("torch-c", "y@9")])
+            .verdict()
+            .expect_err("three failed");
         assert_eq!(failure.exit, exit::COMPILE);
         let texts: Vec<String> = failure.reports.iter().map(ToString::to_string).collect();
         assert_eq!(texts.len(), 3, "{texts:?}");
-        assert!(texts[0].starts_with("a uses") && texts[1].starts_with("c uses"), "{texts:?}");
-        assert_eq!(texts[2], "1 of 4 variants were built; failed: a, b, c");
+        assert!(texts[0].starts_with("torch-a uses") && texts[1].starts_with("torch-c uses"), "{texts:?}");
+        assert_eq!(texts[2], "1 of 4 variants were built; failed: torch-a, torch-b, torch-c");
         let help = failure.reports[0].help().map(|help| help.to_string()).unwrap_or_default();
-        assert!(help.ends_with("\nthe same for b"), "{help}");
+        assert!(help.ends_with("\nthe same for torch-b"), "{help}");
         assert!(summary(&[]).verdict().is_ok());
     }
 
     #[test]
     fn what_a_gate_refuses_counts_as_missing_and_has_the_higher_code() {
-        let mut summary = summary(&[("a", "x@9")]);
-        summary.refuse("b", Failure::from(too_new("b", "x@9")));
+        let mut summary = summary(&[("torch-a", "x@9")]);
+        summary.refuse("torch-b", Failure::from(too_new("torch-b", "x@9")));
         summary.refused[0].1.exit = exit::VERIFY;
         let groups = summary.groups();
         assert_eq!(groups.len(), 2, "{groups:?}");
-        assert_eq!(groups[1]["variants"], json!(["b"]));
+        assert_eq!(groups[1]["variants"], json!(["torch-b"]));
         let failure = summary.verdict().expect_err("two are missing");
         assert_eq!(failure.exit, exit::VERIFY);
-        assert_eq!(failure.reports[2].to_string(), "2 of 4 variants were built; failed: a, b");
+        assert_eq!(failure.reports[2].to_string(), "2 of 4 variants were built; failed: torch-a, torch-b");
     }
 
     #[test]
     fn programs_get_the_groups() {
-        let groups = summary(&[("a", "x@9"), ("b", "x@9")]).groups();
+        let groups = summary(&[("torch-a", "x@9"), ("torch-b", "x@9")]).groups();
         assert_eq!(groups.len(), 1);
-        assert_eq!(groups[0]["variants"], json!(["a", "b"]));
+        assert_eq!(groups[0]["variants"], json!(["torch-a", "torch-b"]));
         assert_eq!(groups[0]["code"], "compile::too_new");
     }
 

@@ -12,14 +12,15 @@ use super::sandbox::{Ended, Sandbox, tree};
 
 /// What the fake compiler does with a kernel source; the binding always compiles. `$source`, `$out` and `$dep` are set.
 pub(crate) const GOOD: &str = "make_object";
-const COMPLAINS: &str = "echo \"$source:3:1: error: 'warp' was not declared in this scope\" >&2; exit 1";
+pub(crate) const COMPLAINS: &str =
+    "echo \"$source:3:1: error: 'warp' was not declared in this scope\" >&2; exit 1";
 const CRASHES: &str = "echo half > \"$out\"; kill -SEGV $$";
 const LIES: &str = "exit 0";
 
-const VARIANT: &str = "torch-stable-abi210-cpu-x86_64-linux";
+pub(crate) const VARIANT: &str = "torch-stable-abi210-cpu-x86_64-linux";
 
 /// What a link makes: a library with an entry point, by this machine's own compiler.
-const LIBRARY: &str = "make_library '' ''";
+pub(crate) const LIBRARY: &str = "make_library '' ''";
 
 /// A cpu project, a compiler that does `kernel` with kernel sources, and a Python that says that it has torch.
 pub(crate) fn fakes(kernel: &str) -> Sandbox {
@@ -37,7 +38,7 @@ pub(crate) fn fakes(kernel: &str) -> Sandbox {
 }
 
 /// `kernel` is what it does with a kernel source, `library` what with objects.
-fn compiler(sandbox: &Sandbox, kernel: &str, library: &str) {
+pub(crate) fn compiler(sandbox: &Sandbox, kernel: &str, library: &str) {
     let script = format!(
         r#"case " $* " in
   *" --version "*) echo "g++ (Fake) 1.0"; exit 0 ;;
@@ -66,14 +67,14 @@ esac"#,
     sandbox.fake("g++", &script.replace("*) make_object ;;", "*) make_object \"$@\" ;;"));
 }
 
-fn build(sandbox: &Sandbox, more: &[&str]) -> Ended {
+pub(crate) fn build(sandbox: &Sandbox, more: &[&str]) -> Ended {
     let arguments: Vec<&str> =
         ["build", "fast-norm", "--toolchain", "system"].iter().chain(more).copied().collect();
     sandbox.run(&arguments)
 }
 
 /// The sources that the compiler was started for, in order.
-fn compiled(sandbox: &Sandbox) -> Vec<String> {
+pub(crate) fn compiled(sandbox: &Sandbox) -> Vec<String> {
     let mut sources: Vec<String> = std::fs::read_to_string(sandbox.path("compiled.log"))
         .unwrap_or_default()
         .lines()
@@ -84,7 +85,7 @@ fn compiled(sandbox: &Sandbox) -> Vec<String> {
 }
 
 /// Objects and libraries that lie in the project.
-fn objects(sandbox: &Sandbox) -> Vec<String> {
+pub(crate) fn objects(sandbox: &Sandbox) -> Vec<String> {
     let state = sandbox.path("work/fast-norm/.kernelwright");
     let files = if state.is_dir() { tree(&state) } else { Vec::new() };
     files.into_iter().filter(|file| file.ends_with(".o") || file.ends_with(".so")).collect()
@@ -228,6 +229,7 @@ fn ctrl_c_ends_every_compiler_and_leaves_nothing_half_written() {
         2,
         "one message, which is its code and its text:\n{stderr}"
     );
+    assert!(stderr.contains("of 2 units are done and kept; the same command goes on"), "{stderr}");
     lines.read_to_string(&mut line).expect("the end of the pipe");
     assert!(!objects(&sandbox).iter().any(|file| file.contains("rms_norm.cpp")), "{:?}", objects(&sandbox));
     assert!(!sandbox.path("work/fast-norm/.kernelwright/artifacts").exists());

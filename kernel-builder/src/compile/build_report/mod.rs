@@ -110,8 +110,9 @@ impl Record {
         let rendered = environment.add_template("build-report.html", PAGE).and_then(|()| {
             environment.get_template("build-report.html")?.render(Serde(view::View::of(self)))
         });
-        rendered
-            .unwrap_or_else(|error| format!("<!doctype html>\n<p>the page could not be made: {error}</p>\n"))
+        let page =
+            rendered.unwrap_or_else(|error| format!("<!doctype html>\n<p>the page is wrong: {error}</p>"));
+        page + "\n"
     }
 }
 
@@ -135,7 +136,7 @@ mod tests {
             peak_memory: 700 << 20,
             ended_how: Ended::Well,
             alone: false,
-            command: format!("tool -DA=\"<b>\" {unit}"),
+            command: format!("tool -DA=\"<i>\" {unit}"),
         }
     }
 
@@ -181,7 +182,7 @@ mod tests {
         for outside in ["http:", "https:", "src=", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }
-        assert!(!page.contains("<b>") && page.contains("&lt;b&gt;"), "what a project names is text");
+        assert!(!page.contains("<i>") && page.contains("&lt;i&gt;"), "what a project names is text");
         // The style is for eyes.
         let (head, rest) = page.split_once("<style>").expect("a style");
         let (_, body) = rest.split_once("</style>").expect("its end");
@@ -211,6 +212,6 @@ mod tests {
         // A page without anything to draw is still one.
         idle.memory.clear();
         idle.seconds = 0.0;
-        assert!(idle.page().contains("</html>"));
+        assert!(idle.page().ends_with("</html>\n"));
     }
 }

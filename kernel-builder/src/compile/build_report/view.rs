@@ -170,7 +170,7 @@ impl Scale {
             if at >= 60.0 {
                 format!("{}:{:02}", (at / 60.0) as u64, (at % 60.0) as u64)
             } else {
-                format!("{} s", tenths(at))
+                format!("{} s", (at * 100.0).round() / 100.0)
             }
         };
         let count = (self.end / step) as usize;
