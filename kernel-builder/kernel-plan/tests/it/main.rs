@@ -14,6 +14,7 @@ mod rules;
 mod schema;
 mod selector;
 mod spec;
+mod steps;
 mod tidy;
 mod units;
 mod update;
