@@ -11,6 +11,7 @@ use kernel_plan::plan::CommandLine;
 use super::error::ToolchainError;
 use super::interpreter::{self, Question};
 use super::state;
+use super::supply::Taking;
 use super::{Against, Want, parts};
 use crate::base::digest::DigestBuilder;
 use crate::base::process::{self, Limits};
@@ -19,7 +20,7 @@ use crate::base::{env, files};
 
 /// Finds what is wanted; `stubs` is handed through into the kit.
 pub(super) fn resolve(
-    session: &Session,
+    session: &Taking<'_>,
     want: &Want,
     stubs: PathBuf,
 ) -> Result<(Option<CudaKit>, FrameworkKit), ToolchainError> {
