@@ -42,10 +42,29 @@ impl Names {
         self.0.iter().fold(text.to_owned(), |text, (here, name)| text.replace(here.as_str(), name))
     }
 
-    /// What a compiler said, with the paths of this machine again, and the project's as they are written there.
+    /// What a compiler said, with the paths of this machine again, and the project's as they are written there. A name
+    /// counts where a path begins, not inside one.
     pub(super) fn undone(&self, said: &str) -> String {
-        let said = said.replace(&format!("{PROJECT}/"), "");
-        self.0.iter().fold(said, |said, (here, name)| said.replace(name.as_str(), here))
+        let mut text = String::with_capacity(said.len());
+        let mut rest = said;
+        while let Some(letter) = rest.chars().next() {
+            let inside = text.ends_with(|before: char| before.is_alphanumeric() || "/._-".contains(before));
+            let own = rest.strip_prefix(PROJECT).and_then(|rest| rest.strip_prefix('/'));
+            let named =
+                self.0.iter().find_map(|(here, name)| Some((here, rest.strip_prefix(name.as_str())?)));
+            match (own, named) {
+                (Some(after), _) if !inside => rest = after,
+                (None, Some((here, after))) if !inside && after.starts_with('/') => {
+                    text.push_str(here);
+                    rest = after;
+                }
+                _ => {
+                    text.push(letter);
+                    rest = &rest[letter.len_utf8()..];
+                }
+            }
+        }
+        text
     }
 }
 
@@ -132,6 +151,10 @@ mod tests {
     fn what_a_compiler_says_names_this_machine() {
         let said = "/cuda/include/x.h(3): error: no";
         assert_eq!(names().undone("/project/src/a.cu(3): error: no"), "src/a.cu(3): error: no");
+        assert_eq!(
+            names().undone("in /me/project/a and \"/cache/b\""),
+            "in /me/project/a and \"/home/me/cache/b\""
+        );
         assert_eq!(names().undone(said), "/home/me/cache/cuda/13.0-ab/include/x.h(3): error: no");
         let flags: Vec<String> = names().flags().collect();
         assert_eq!(flags[1], "-ffile-prefix-map=/home/me/cache/cuda/13.0-ab=/cuda");

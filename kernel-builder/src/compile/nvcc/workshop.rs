@@ -132,9 +132,9 @@ impl<'a> Workshop<'a> {
         let make = || -> Result<Vec<u8>, CompileError> {
             let said = self.run(step, command)?;
             finish()?;
-            // cicc's front end reports errors and returns success.
+            // cicc's front end reports errors and returns success; cicc as a whole returns one.
             if made.iter().any(|name| !files::exists(&self.folder.join(name))) {
-                return Err(self.refused(step, command, &said, Ending::Exit(0))?);
+                return Err(self.refused(step, command, &said, Ending::Exit(1))?);
             }
             let mut parts = vec![said.into_bytes()];
             for name in made {
