@@ -20,6 +20,8 @@ pub struct Toolchain {
     pub cxx: Compiler,
     /// CUDA; absent when only CPU variants are wanted.
     pub cuda: Option<CudaKit>,
+    /// The tools of another accelerator; absent for cpu and CUDA.
+    pub device: Option<DeviceKit>,
     /// Headers of what the code plugs into, and the libraries to link with.
     pub framework: FrameworkKit,
     /// Header libraries that kernels list under `depends`; a unit sees those of its own kernel alone.
@@ -42,6 +44,13 @@ pub struct Compiler {
     pub id: String,
 }
 
+impl Compiler {
+    /// Whether it is a Clang, Apple's included; it knows other flags than GCC.
+    pub fn is_clang(&self) -> bool {
+        self.version.contains("clang")
+    }
+}
+
 /// A CUDA toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CudaKit {
@@ -60,6 +69,104 @@ pub struct CudaKit {
     /// Whether the compiler was installed on this system, not fetched.
     pub installed: bool,
     /// Identity of the toolkit, hexadecimal.
+    pub id: String,
+}
+
+/// The tools of an accelerator other than NVIDIA's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DeviceKit {
+    /// AMD's.
+    Rocm(RocmKit),
+    /// Intel's.
+    Xpu(XpuKit),
+    /// Apple's.
+    Metal(MetalKit),
+}
+
+impl DeviceKit {
+    /// Identity of the tools, hexadecimal.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Rocm(rocm) => &rocm.id,
+            Self::Xpu(xpu) => &xpu.id,
+            Self::Metal(metal) => &metal.id,
+        }
+    }
+
+    /// Folders of the toolkit to search for headers; those that its own compiler finds alone are not among them.
+    pub fn include(&self) -> &[PathBuf] {
+        match self {
+            Self::Rocm(rocm) => &rocm.include,
+            Self::Xpu(xpu) => &xpu.include,
+            Self::Metal(metal) => &metal.include,
+        }
+    }
+}
+
+/// ROCm.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RocmKit {
+    /// The version, `MAJOR.MINOR`, e.g. `7.1`.
+    pub version: String,
+    /// The driver program of the compiler, absolute.
+    pub hipcc: PathBuf,
+    /// The folder above `bin`.
+    pub root: PathBuf,
+    /// Folders to search for headers, for the host's compiler.
+    pub include: Vec<PathBuf>,
+    /// Clang's static support library, which code of hipcc may call and an old libgcc lacks.
+    pub builtins: Option<PathBuf>,
+    /// What makes HIP of CUDA sources.
+    pub hipify: HipifyKit,
+    /// Identity of the toolkit, hexadecimal.
+    pub id: String,
+}
+
+/// PyTorch's translator from CUDA to HIP, of the release that is built for, and what runs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HipifyKit {
+    /// The PyTorch release that it comes from, e.g. `2.11.0`.
+    pub torch: String,
+    /// The Python interpreter.
+    pub python: PathBuf,
+    /// Our script, which copies the sources and has them translated.
+    pub script: PathBuf,
+    /// The folder `torch/utils/hipify`.
+    pub package: PathBuf,
+}
+
+/// Intel's oneAPI.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XpuKit {
+    /// The compiler's version by year and release, e.g. `2025.3`.
+    pub version: String,
+    /// The C++ compiler, absolute.
+    pub icpx: PathBuf,
+    /// The folder above `bin`.
+    pub root: PathBuf,
+    /// Folders to search for headers beside the compiler's own: oneDNN's, where it is installed.
+    pub include: Vec<PathBuf>,
+    /// oneDNN's library: a full path such as `.../libdnnl.so`, where it is installed.
+    pub onednn: Option<PathBuf>,
+    /// Whether `ocloc` is there, which compiles ahead of time; without it a GPU's driver compiles when a kernel is
+    /// first used.
+    pub ahead_of_time: bool,
+    /// Identity of the tools, hexadecimal.
+    pub id: String,
+}
+
+/// Apple's Metal compiler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetalKit {
+    /// The version of the macOS SDK, e.g. `26.1`.
+    pub version: String,
+    /// The program that finds the others, absolute.
+    pub xcrun: PathBuf,
+    /// Folders to search for headers: the one of our `kernelwright_metallib.h`.
+    pub include: Vec<PathBuf>,
+    /// Our assembler source that puts the shaders into an object.
+    pub embedder: PathBuf,
+    /// Identity of the tools, hexadecimal.
     pub id: String,
 }
 

@@ -84,6 +84,17 @@ pub struct Unit {
     pub named: Option<String>,
 }
 
+/// One command between the units and the link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// What it is called in messages and logs, e.g. `metallib`.
+    pub name: String,
+    /// The command; runs in the project's folder.
+    pub command: CommandLine,
+    /// The file that it makes, relative to the project.
+    pub output: String,
+}
+
 impl Unit {
     /// The object that is linked.
     pub fn linked(&self) -> &str {
@@ -116,8 +127,13 @@ pub struct VariantPlan {
     pub extension: String,
     /// File name of the shared library; empty for a variant of Python only.
     pub library: String,
+    /// What is run before any unit is looked at, in order: it writes the sources that some units compile, below
+    /// `.kernelwright`. The same command in several variants is run once.
+    pub prepare: Vec<CommandLine>,
     /// The units, in the order of build.toml; empty for a variant of Python only.
     pub units: Vec<Unit>,
+    /// What is made of the units before the link, in order.
+    pub before_link: Vec<Step>,
     /// The link, after all units; absent for a variant of Python only.
     pub link: Option<CommandLine>,
     /// Files of the Python package, below the project's folder.

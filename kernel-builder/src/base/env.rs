@@ -24,6 +24,10 @@ pub const CXX: &str = "CXX";
 pub const CUDA_HOME: &str = "CUDA_HOME";
 /// Folders with CUTLASS, one for each release, in place of those in wheels; `:` between them.
 pub const CUTLASS_DIR: &str = "KERNELWRIGHT_CUTLASS_DIR";
+/// ROCm's folder, as everywhere; the first that is set.
+pub const ROCM_HOMES: &[&str] = &["ROCM_PATH", "HIP_PATH"];
+/// The folder of Intel's oneAPI, as its own scripts set it.
+pub const ONEAPI_ROOT: &str = "ONEAPI_ROOT";
 /// `whole`: nvcc compiles a CUDA source in one process instead of being driven step by step.
 pub const NVCC: &str = "KERNELWRIGHT_NVCC";
 /// Files with certificate authorities that package index clients are told to trust; downloads trust them as well.

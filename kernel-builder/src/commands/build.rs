@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use kernel_plan::backend::{self, Naming};
-use kernel_plan::kit::Toolchain;
+use kernel_plan::kit::{DeviceKit, Toolchain};
 use kernel_plan::plan::VariantPlan;
 use kernel_plan::spec::build::Kernel;
 use kernel_plan::units::RelPath;
-use kernel_plan::variant::{Abi, Chosen, Compiled, Framework, Variant};
+use kernel_plan::variant::{Abi, Chosen, Compiled, Framework, Toolkit, Torch, Variant};
 use serde_json::{Value, json};
 
 use crate::base::digest::DigestBuilder;
@@ -19,8 +19,8 @@ use crate::base::report::duration;
 use crate::base::session::Session;
 use crate::compile::artifact::{self, Artifact};
 use crate::compile::{self, Job, shell_line};
-use crate::exit::Failure;
-use crate::toolchain::{Against, Provider, Supply, Want};
+use crate::exit::{self, Failure};
+use crate::toolchain::{self, Against, Provider, Supply, Want};
 use crate::verify::{Gated, Options};
 
 use super::build_summary::Summary;
@@ -86,6 +86,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let artifacts: Vec<Artifact> = built.iter().map(|built| built.artifact.clone()).collect();
     let depth = args.depth();
     let proof = depth.map(|depth| prove::prove(&project, &artifacts, depth, session)).transpose()?;
+    let (proof, unproven) = proof.unzip();
     let data = json!({
         "artifacts": artifacts,
         "variants": rows(&built, proof.as_ref()),
@@ -94,7 +95,14 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         "seconds": started.elapsed().as_secs_f64(),
     });
     session.report.result("build", &data, &table(&built, proof.as_ref()));
-    summary.verdict()
+    match (summary.verdict(), unproven.filter(|failure| failure.exit != exit::SUCCESS)) {
+        (verdict, None) => verdict,
+        (Ok(()), Some(failure)) => Err(failure),
+        (Err(mut verdict), Some(failure)) => {
+            verdict.join(failure);
+            Err(verdict)
+        }
+    }
 }
 
 /// One variant that was built.
@@ -125,7 +133,7 @@ fn gated(
 ) -> Result<(Vec<Built>, Summary), Failure> {
     let started = Instant::now();
     let (artifacts, mut summary) = if selection.prebuilt {
-        let found = prebuilt(project, selection)?;
+        let found = prebuilt(project, selection, session)?;
         let summary = Summary::new(found.len());
         (found, summary)
     } else {
@@ -188,9 +196,12 @@ fn table(built: &[Built], proof: Option<&Proof>) -> String {
 }
 
 /// The selected variants among those that lie in the project.
-fn prebuilt(project: &Project, selection: &Selection) -> Result<Vec<Artifact>, Failure> {
-    let wanted: BTreeSet<String> =
-        select(project, selection)?.variants.iter().map(|variant| variant.id().to_string()).collect();
+fn prebuilt(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Artifact>, Failure> {
+    let wanted: BTreeSet<String> = select(project, selection, session)?
+        .variants
+        .iter()
+        .map(|variant| variant.id().to_string())
+        .collect();
     let mut found = artifact::existing(&project.dir)?;
     found.retain(|artifact| wanted.contains(&artifact.variant));
     if found.is_empty() {
@@ -201,7 +212,7 @@ fn prebuilt(project: &Project, selection: &Selection) -> Result<Vec<Artifact>, F
 
 /// The selected variants, each with its tools and its plan.
 pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Result<Vec<Job>, Failure> {
-    let Chosen { variants, elsewhere } = select(project, selection)?;
+    let Chosen { variants, elsewhere } = select(project, selection, session)?;
     if elsewhere > 0 {
         let are = if elsewhere == 1 { "variant is" } else { "variants are" };
         session.report.note(format!(
@@ -209,7 +220,11 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
         ));
     }
     if variants.iter().filter_map(Variant::torch).any(|torch| torch.abi != Abi::Stable) {
-        let full = full_abi::of(project, &project::matrix()?, &provision(selection.toolchain));
+        let full = full_abi::of(
+            project,
+            &project::matrix()?,
+            &provision(selection.toolchain, toolchain::tools(session)),
+        );
         full_abi::sentences(&full).iter().for_each(|sentence| session.report.note(sentence));
     }
     let users = name_users(project)?;
@@ -258,7 +273,12 @@ fn want(variant: &Variant, compiled: &Compiled, provider: Provider) -> Want {
         Framework::TvmFfi(version) => Against::TvmFfi(version.to_string()),
     };
     let cuda = variant.cuda().map(|version| version.to_string());
-    Want { provider, framework, cuda }
+    let device = Some(compiled.toolkit)
+        .filter(|toolkit| matches!(toolkit, Toolkit::Rocm(_) | Toolkit::Xpu(_) | Toolkit::Metal));
+    // The headers of the full ABI for such a device are in no wheel of the index.
+    let full = matches!(compiled.framework, Framework::Torch(Torch { abi, .. }) if abi != Abi::Stable);
+    let provider = if device.is_some() && full { Provider::System } else { provider };
+    Want { provider, framework, cuda, device }
 }
 
 /// The provision and the plan agree on what is compiled; a variant that only one of them knows cannot be built.
@@ -277,7 +297,7 @@ fn name_users(project: &Project) -> Result<BTreeSet<RelPath>, Failure> {
     let mut in_header = false;
     for path in &project.files {
         let header = matches!(path.extension(), Some("h" | "hpp" | "cuh" | "inc"));
-        let source = matches!(path.extension(), Some("cpp" | "cc" | "cxx" | "c" | "cu"));
+        let source = matches!(path.extension(), Some("cpp" | "cc" | "cxx" | "c" | "cu" | "hip" | "mm" | "m"));
         if !header && !source {
             continue;
         }
@@ -315,6 +335,7 @@ fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Resu
         .field("cxx", &kit.cxx.id)
         .field("framework", kit.framework.id())
         .field("cuda", kit.cuda.as_ref().map_or("", |cuda| cuda.id.as_str()))
+        .field("device", kit.device.as_ref().map_or("", DeviceKit::id))
         .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()))
         .field("build.toml", &project.build.file.text);
     digest = kit.libraries.iter().fold(digest, |digest, library| digest.field(&library.name, &library.id));
@@ -349,8 +370,10 @@ fn plan_text(plans: &[&VariantPlan]) -> String {
     for plan in plans {
         text += &format!("# {}\n", plan.id);
         text += &plan.route.iter().map(|route| format!("# {route}\n")).collect::<String>();
-        for unit in &plan.units {
-            text += &format!("{}\n", shell_line(&unit.command));
+        let units = plan.units.iter().map(|unit| &unit.command);
+        let steps = plan.before_link.iter().map(|step| &step.command);
+        for command in plan.prepare.iter().chain(units).chain(steps) {
+            text += &format!("{}\n", shell_line(command));
         }
         if let Some(link) = &plan.link {
             text += &format!("{}\n", shell_line(link));

@@ -220,7 +220,7 @@ pub fn matrix() -> Result<Matrix, Failure> {
 /// The torch release that judges: the newest that a needed variant for cpu is built against, since those can be run
 /// everywhere; without any, the newest of all.
 pub fn torch_of(project: &Project) -> Result<String, Failure> {
-    let provision = super::variants::provision(Provider::Wheels);
+    let provision = super::variants::provision(Provider::Wheels, Vec::new());
     let chosen = kernel_plan::variant::select(&project.build, &matrix()?, &provision, Extent::Needed);
     let built = chosen.map(|chosen| chosen.variants).unwrap_or_default();
     let newest = |wanted: &dyn Fn(&Variant) -> bool| {

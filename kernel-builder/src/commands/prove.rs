@@ -86,15 +86,17 @@ pub struct Taken {
 
 /// Tries every variant.
 ///
+/// The failure beside the proof has every variant that fits a torch here and is not loaded by it, is not taken where it
+/// should be, or is refused by the judge; without any, its exit code is that of success.
+///
 /// # Errors
-/// A variant that fits a torch here and is not loaded by it, is not taken where it should be, or is refused by the
-/// judge. All of it is told.
+/// Nothing could be tried: a file could not be written, or the judge itself failed.
 pub fn prove(
     project: &Project,
     artifacts: &[Artifact],
     depth: Depth,
     session: &Session,
-) -> Result<Proof, Failure> {
+) -> Result<(Proof, Failure), Failure> {
     let folder = files::scratch()?;
     let trial = Trial { project, artifacts, provenance: project.provenance(), folder: folder.path() };
     let plans: Vec<Result<Version, String>> = artifacts.iter().map(torch_for).collect();
@@ -131,7 +133,7 @@ pub fn prove(
             }
         }
     }
-    if failure.exit == exit::SUCCESS { Ok(proof) } else { Err(failure) }
+    Ok((proof, failure))
 }
 
 /// What is tried, and where.
@@ -320,7 +322,7 @@ fn environment(torch: &str, tvm_ffi: bool) -> Environment {
     let digits = build.strip_prefix("cu").unwrap_or_default();
     let cuda = digits.split_at_checked(digits.len().saturating_sub(1));
     let cuda = cuda.and_then(|(major, minor)| format!("{major}.{minor}").parse().ok());
-    let provision = variants::provision(toolchain::Provider::Wheels);
+    let provision = variants::provision(toolchain::Provider::Wheels, Vec::new());
     Environment {
         torch,
         tvm_ffi: tvm_ffi.then_some(Version::new(0, 1)),

@@ -10,8 +10,9 @@ use kernel_plan::variant::{self, Chosen, Decision, Explained, Extent, Variant};
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::base::session::Session;
 use crate::exit::{self, Failure, StageError};
-use crate::toolchain::Provider;
+use crate::toolchain::{self, Provider};
 
 use super::build_summary::How;
 use super::libraries::LibraryDirs;
@@ -132,10 +133,11 @@ impl StageError for SelectError {
 ///
 /// # Errors
 /// Nothing is right for the project, a variant is named that is not, or an option leaves nothing.
-pub fn select(project: &Project, selection: &Selection) -> Result<Chosen, Failure> {
+pub fn select(project: &Project, selection: &Selection, session: &Session) -> Result<Chosen, Failure> {
     let matrix = project::matrix()?;
     let selector = selection.selector.as_deref().map(variants::selector).transpose()?;
-    let (provision, extent) = (variants::provision(selection.toolchain), selection.extent());
+    let provision = variants::provision(selection.toolchain, toolchain::tools(session));
+    let extent = selection.extent();
     let told = |problem| Failure::of(exit::PLAN, [problem]);
     let mut chosen = variant::select(&project.build, &matrix, &provision, extent).map_err(told)?;
     let offered: Vec<String> = chosen.variants.iter().map(ToString::to_string).collect();

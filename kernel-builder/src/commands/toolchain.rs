@@ -185,6 +185,7 @@ fn without_project(args: &FetchArgs, everything: bool, session: &Session) -> Res
         provider: Provider::Wheels,
         framework: Against::Torch(torch.to_string()),
         cuda,
+        device: None,
     };
     let wants: Vec<Want> =
         torch.iter().flat_map(|torch| kits.clone().map(move |cuda| (torch, cuda))).map(want).collect();

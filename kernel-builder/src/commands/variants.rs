@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 use kernel_plan::units::UnitError;
 use kernel_plan::variant::preference::{self, Environment, Ranking};
 use kernel_plan::variant::{
-    self, Cpu, Decision, Explained, Extent, Matrix, Os, Provision, Refusal, Row, Selector, Variant,
+    self, Cpu, Decision, Explained, Extent, Matrix, Os, Provision, Refusal, Row, Selector, Tool, Variant,
 };
 use miette::Diagnostic;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let selector = args.selector.as_deref().map(selector).transpose()?;
     let client = args.client.as_deref().map(|text| text.parse::<Environment>().map_err(BadEnvironment));
     let client = client.transpose()?;
-    let provision = provision(args.toolchain);
+    let provision = provision(args.toolchain, toolchain::tools(session));
     let matrix = project::matrix()?;
     if let Some(selector) = &selector {
         warn_of_empty_atoms(selector, &matrix, session);
@@ -115,12 +115,12 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What can be built on this machine with the toolchains of `provider`.
-pub fn provision(provider: Provider) -> Provision {
+/// What can be built on this machine with the toolchains of `provider` and the installed `tools`.
+pub fn provision(provider: Provider, tools: Vec<Tool>) -> Provision {
     // The machine that this program was built for is the one it runs on.
     let cpu = if cfg!(target_arch = "aarch64") { Cpu::Aarch64 } else { Cpu::X86_64 };
     let os = if cfg!(target_os = "macos") { Os::Darwin } else { Os::Linux };
-    Provision { cpu, os, offers: vec![toolchain::offer(provider)] }
+    Provision { cpu, os, offers: vec![toolchain::offer(provider)], tools }
 }
 
 /// Reads a selector of the command line.

@@ -30,27 +30,29 @@ pub(super) fn run_logged(
     command: &CommandLine,
     output: &str,
 ) -> Result<Log, CompileError> {
-    let Label { variant, unit, .. } = label;
-    let project = shop.project;
-    let output = project.join(output);
+    let output = shop.project.join(output);
     files::remove_file(&output)?;
     if let Some(folder) = output.parent() {
         files::create_dirs(folder)?;
     }
-    let finished = match shop.slots.run(label, &command.clone().cwd(project)) {
-        Ok(finished) => finished,
-        // Stopped by the user: what was written so far is no object either.
-        Err(error) => {
-            files::remove_file(&output)?;
-            return Err(error.into());
-        }
-    };
+    let ran = run(shop, label, command);
+    if ran.is_err() {
+        // Stopped by the user, perhaps: what was written so far is no object either.
+        files::remove_file(&output)?;
+    }
+    ran
+}
+
+/// Runs a command in the project's folder, keeps its log, and reads its complaint when it fails.
+pub(super) fn run(shop: &Shop<'_>, label: Label<'_>, command: &CommandLine) -> Result<Log, CompileError> {
+    let Label { variant, unit, .. } = label;
+    let project = shop.project;
+    let finished = shop.slots.run(label, &command.clone().cwd(project))?;
     let text = format!("{}{}", finished.stdout_text(), finished.stderr_text());
     let log = keep(shop, label, command, &text)?;
     if finished.ending.success() {
         return Ok(Log { text, took: finished.wall });
     }
-    files::remove_file(&output)?;
     Err(Box::new(complaint::read(unit, variant, &text, finished.ending, &log, project)).into())
 }
 

@@ -14,7 +14,7 @@ use super::progress::{Board, Open};
 use super::slots::Label;
 use super::timeline::{Fate, News, UnitEnd};
 use super::unit::Origin;
-use super::{CompileError, Conduct, Job, OnFailure, Outcome, Shop, link, unit};
+use super::{CompileError, Conduct, Job, OnFailure, Outcome, Shop, link, prepare, unit};
 use crate::base::digest::Digest;
 use crate::base::process::ProcessError;
 use crate::base::{env, interrupt};
@@ -65,7 +65,14 @@ impl<'a> Matrix<'a> {
     /// Builds every variant; what came of each, in their order.
     pub(super) fn run(self) -> Vec<Outcome> {
         self.board.variants(self.jobs.len());
-        let all: Vec<(usize, &Toolchain, &Unit)> = self.units().collect();
+        for (job, errors) in prepare::prepare(self.shop, self.jobs).into_iter().enumerate() {
+            if !errors.is_empty() {
+                // Nothing of it can be compiled: it goes straight to its end.
+                *lock(&self.states[job]) = State { left: 0, errors, outcome: None };
+            }
+        }
+        let ready = |(job, ..): &(usize, &Toolchain, &Unit)| lock(&self.states[*job]).left > 0;
+        let all: Vec<(usize, &Toolchain, &Unit)> = self.units().filter(ready).collect();
         for (job, _, unit) in &all {
             self.board.expect(&self.jobs[*job].plan.id, &unit.name, self.open(*job, unit));
         }

@@ -31,6 +31,7 @@ mod matrix;
 mod naming;
 mod nvcc;
 mod ops;
+mod prepare;
 mod progress;
 pub mod slots;
 pub mod timeline;

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kernel_plan::kit::Toolchain;
+use kernel_plan::kit::{DeviceKit, Toolchain};
 use kernel_plan::plan::{CommandLine, Unit};
 
 use super::cache::parse_depfile;
@@ -45,6 +45,7 @@ pub(super) fn unit_key(unit: &Unit, kit: &Toolchain, project: &Path) -> Result<D
     let mut builder = command_fields(DigestBuilder::new("compile-unit-2"), &unit.command)
         .field("cxx", &kit.cxx.id)
         .field("cuda", cuda)
+        .field("device", kit.device.as_ref().map_or("", DeviceKit::id))
         .field("nvcc", nvcc::manner())
         .field("framework", kit.framework.id())
         .field("source", source);

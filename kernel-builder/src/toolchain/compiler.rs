@@ -17,8 +17,18 @@ use crate::base::session::Session;
 use crate::base::{env, files};
 
 /// Libraries of PyTorch and of tvm-ffi that an extension depends on.
-const SONAMES: &[&str] =
-    &["libc10.so", "libtorch.so", "libtorch_cpu.so", "libtorch_cuda.so", "libc10_cuda.so", "libtvm_ffi.so"];
+const SONAMES: &[&str] = &[
+    "libc10.so",
+    "libtorch.so",
+    "libtorch_cpu.so",
+    "libtorch_cuda.so",
+    "libc10_cuda.so",
+    "libtorch_hip.so",
+    "libc10_hip.so",
+    "libtorch_xpu.so",
+    "libc10_xpu.so",
+    "libtvm_ffi.so",
+];
 
 /// Where the compiler is: CXX, else the first of the usual names. Starts nothing.
 pub(super) fn find() -> Result<PathBuf, ToolchainError> {

@@ -323,6 +323,26 @@ pub enum ToolchainError {
         /// What is not there.
         lacks: String,
     },
+    /// No compiler for a device, or one of another version.
+    #[error("{why}")]
+    #[diagnostic(code(toolchain::device_missing), help("{help}"))]
+    NoDevice {
+        /// What was looked for, and where.
+        why: String,
+        /// What to do.
+        help: &'static str,
+    },
+    /// The device's toolkit does not work, or lacks a file.
+    #[error("`{}` cannot be used: {why}", program.display())]
+    #[diagnostic(code(toolchain::device_broken), help("install the whole of {name} again"))]
+    BrokenDevice {
+        /// What people call it.
+        name: &'static str,
+        /// The compiler or folder.
+        program: PathBuf,
+        /// What it said, or what it lacks.
+        why: String,
+    },
     /// No torch in the active Python.
     #[error("`{}` has no torch {wanted}: {found}", python.display())]
     #[diagnostic(

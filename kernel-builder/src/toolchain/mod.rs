@@ -4,6 +4,7 @@
 
 mod cache;
 mod compiler;
+mod device;
 mod doctor;
 mod error;
 mod fetch;
@@ -11,10 +12,12 @@ mod index;
 mod interpreter;
 pub mod libraries;
 mod lock;
+mod metal;
 mod parts;
 mod pins;
 pub mod portable;
 pub mod python;
+mod rocm;
 mod stand_in;
 mod state;
 mod store;
@@ -23,17 +26,19 @@ mod system;
 mod unpack;
 mod used;
 mod wheels;
+mod xpu;
 mod zip;
 
 use std::path::{Path, PathBuf};
 
-use kernel_plan::kit::Toolchain;
+use kernel_plan::kit::{DeviceKit, Toolchain};
 use kernel_plan::plan::CommandLine;
 use kernel_plan::units::Version;
-use kernel_plan::variant::{self, Offer};
+use kernel_plan::variant::{self, Offer, Toolkit};
 use serde::{Deserialize, Serialize};
 
 pub use cache::{Damage, Item, Kind, idle, list, remove, total, verify};
+pub use device::tools;
 pub use doctor::{Finding, Health, examine, table};
 pub use error::ToolchainError;
 pub use supply::Supply;
@@ -87,6 +92,8 @@ pub struct Want {
     pub framework: Against,
     /// The CUDA version, `MAJOR.MINOR`, e.g. `13.0`; absent when no CUDA variant is built.
     pub cuda: Option<String>,
+    /// The toolkit of a variant for rocm, xpu or metal, which is always an installed one.
+    pub device: Option<Toolkit>,
 }
 
 /// What code plugs into, with its release line, `MAJOR.MINOR`.
@@ -120,6 +127,14 @@ struct Resolved {
 /// last time it only looks at a dozen files: milliseconds, no Python, no network.
 fn resolve(session: &Taking<'_>, want: &Want) -> Result<(Toolchain, Vec<Locked>), ToolchainError> {
     let Resolved { mut toolchain, wheels, .. } = find(session, want)?;
+    let own_link = match toolchain.device {
+        // Apple's linker takes none of it, and Intel's compiler adds libraries of its own.
+        Some(DeviceKit::Metal(_) | DeviceKit::Xpu(_)) => true,
+        Some(DeviceKit::Rocm(_)) | None => false,
+    };
+    if own_link || cfg!(target_os = "macos") {
+        return Ok((toolchain, wheels));
+    }
     match portable::provide(&session.cache, &toolchain.cxx) {
         Ok(kit) => toolchain.portable = Some(kit),
         Err(_) if interrupt::requested() => return Err(ProcessError::Interrupted.into()),
@@ -149,12 +164,15 @@ fn find(session: &Taking<'_>, want: &Want) -> Result<Resolved, ToolchainError> {
         Provider::Wheels => wheels::resolve(session, want, stubs)?,
         Provider::System => system::resolve(session, want, stubs)?,
     };
+    let device =
+        want.device.map(|toolkit| device::resolve(session, want, toolkit, &framework)).transpose()?;
     let extension_include = compiler::extension_include(session)?;
     let mut watched = wheels::key_files(cuda.as_ref(), &framework);
     watched.push(extension_include.join("registration.h"));
+    watched.extend(device.iter().flat_map(device::key_files));
     stamps.extend(watched.iter().filter_map(|path| state::stamp_of(path)));
     let toolchain =
-        Toolchain { cxx, cuda, framework, libraries: Vec::new(), extension_include, portable: None };
+        Toolchain { cxx, cuda, device, framework, libraries: Vec::new(), extension_include, portable: None };
     let found = Resolved { toolchain, stamps, wheels: session.taken() };
     state::save(&file, &found)?;
     Ok(found)
@@ -168,6 +186,9 @@ fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
         .field("parts", parts::TEXT)
         .field("registration", include_str!("../../resources/registration.h"))
         .field("compiler", compiler.as_os_str().as_encoded_bytes());
+    if let Some(toolkit) = want.device {
+        builder = builder.field("device", device::place(toolkit).as_os_str().as_encoded_bytes());
+    }
     if want.provider == Provider::System {
         let nvcc = want.cuda.as_ref().and_then(|_| system::find_nvcc()).unwrap_or_default();
         builder = builder

@@ -157,7 +157,18 @@ impl Pins {
     pub(super) fn runtime(&self, torch: &TorchPins) -> Part {
         torch_part(torch, torch.megabytes.runtime, &self.common.runtime)
     }
+
+    /// The translator from CUDA to HIP of the newest release, or of `line`.
+    pub(super) fn hipify(&self, line: Option<&str>) -> Result<Part, ToolchainError> {
+        let newest = self.torch.iter().max_by_key(|pins| pins.line.parse::<Version>().ok());
+        let line = line.or_else(|| newest.map(|pins| pins.line.as_str())).unwrap_or_default();
+        let choice = Choice { take: vec![format!("{HIPIFY}/")], skip: Vec::new() };
+        Ok(torch_part(self.torch(line)?, 1, &choice))
+    }
 }
+
+/// The package inside torch's wheel that translates CUDA to HIP.
+pub(super) const HIPIFY: &str = "torch/utils/hipify";
 
 fn torch_part(torch: &TorchPins, megabytes: u32, choice: &Choice) -> Part {
     let Choice { take, skip } = choice.clone();

@@ -6,9 +6,10 @@ use crate::kit::Toolchain;
 use crate::plan::CommandLine;
 use crate::spec::build::Kernel;
 use crate::units::BackendId;
-use crate::variant::Toolkit;
+use crate::variant::{Os, Toolkit};
 
-use super::{Backend, Source, host_command};
+use super::link::link_command;
+use super::{Backend, Link, Source, darwin, host_command};
 
 /// The host compiler alone.
 #[derive(Debug)]
@@ -39,5 +40,13 @@ impl Backend for Cpu {
 
     fn capabilities(&self, _kernel: &Kernel, _toolkit: Toolkit) -> Vec<String> {
         Vec::new()
+    }
+
+    fn link(&self, link: &Link<'_>) -> CommandLine {
+        if link.os == Os::Darwin {
+            darwin::link_command(self, Toolkit::Cpu, link, &[])
+        } else {
+            link_command(self, link)
+        }
     }
 }

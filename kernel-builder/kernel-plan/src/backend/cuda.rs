@@ -3,6 +3,7 @@
 //! Owns: `-gencode` pairs, default capabilities of a toolkit, CUDA's libraries.
 //! Never: compiles for the GPU that happens to be present.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::kit::Toolchain;
@@ -12,7 +13,8 @@ use crate::spec::nvcc;
 use crate::units::{BackendId, Capability, Version};
 use crate::variant::Toolkit;
 
-use super::{Backend, SOURCE_DATE, Source, host_command, host_flags};
+use super::link::link_command;
+use super::{Backend, Link, SOURCE_DATE, Source, host_command, host_flags};
 
 /// NVIDIA's compiler.
 #[derive(Debug)]
@@ -78,6 +80,18 @@ impl Backend for Cuda {
 
     fn capabilities(&self, kernel: &Kernel, toolkit: Toolkit) -> Vec<String> {
         capabilities_of(kernel, toolkit).iter().map(ToString::to_string).collect()
+    }
+
+    fn endings(&self) -> &'static [&'static str] {
+        &["cu"]
+    }
+
+    fn include<'k>(&self, kit: &'k Toolchain) -> &'k [PathBuf] {
+        kit.cuda.as_ref().map(|cuda| cuda.include.as_slice()).unwrap_or_default()
+    }
+
+    fn link(&self, link: &Link<'_>) -> CommandLine {
+        link_command(self, link)
     }
 }
 

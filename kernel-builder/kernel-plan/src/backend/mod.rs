@@ -6,19 +6,28 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::kit::{FrameworkKit, LibraryKit, PortableKit, Toolchain};
-use crate::plan::{CommandLine, Unit, VariantPlan, placeholder_name};
+use crate::kit::{DeviceKit, FrameworkKit, LibraryKit, Toolchain};
+use crate::plan::{CommandLine, Step, Unit, VariantPlan, placeholder_name};
 use crate::spec::Spanned;
 use crate::spec::build::{self, BuildSpec, Kernel};
 use crate::units::{BackendId, RelPath, Version};
-use crate::variant::{Abi, Framework, Noarch, Toolkit, Variant, compiled_with};
+use crate::variant::{Abi, Framework, Noarch, Os, Toolkit, Variant, compiled_with};
 
 mod cpu;
 mod cuda;
+mod darwin;
+mod link;
+mod metal;
+mod rocm;
 mod sections;
+mod xpu;
 
 pub use cpu::Cpu;
 pub use cuda::Cuda;
+pub use link::Link;
+pub use metal::Metal;
+pub use rocm::Rocm;
+pub use xpu::Xpu;
 
 /// One backend. Adding one is one file here and one line in [`BACKENDS`].
 pub trait Backend: Sync + std::fmt::Debug {
@@ -39,16 +48,72 @@ pub trait Backend: Sync + std::fmt::Debug {
 
     /// Capabilities that a kernel section is compiled for, as written in build.toml; empty where there are none.
     fn capabilities(&self, kernel: &Kernel, toolkit: Toolkit) -> Vec<String>;
+
+    /// Endings of the sources that it compiles beside C and C++, e.g. `cu`.
+    fn endings(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// What the object of a source ends in, which is `o` for what is linked.
+    fn object(&self, _path: &RelPath) -> &'static str {
+        "o"
+    }
+
+    /// The command that compiles one source of the binding.
+    fn bind(&self, source: &Source<'_>, flags: Vec<String>) -> CommandLine {
+        host_command(source, flags)
+    }
+
+    /// Folders of the toolkit that every source may include from.
+    fn include<'k>(&self, kit: &'k Toolchain) -> &'k [PathBuf] {
+        kit.device.as_ref().map(DeviceKit::include).unwrap_or_default()
+    }
+
+    /// What is compiled in the place of a source: a file that [`Backend::prepare`] writes. `None`: the source itself.
+    fn translated(&self, _path: &RelPath, _kit: &Toolchain) -> Option<Translated> {
+        None
+    }
+
+    /// The command that writes what [`Backend::translated`] names. `sources` are those that have to be translated, at
+    /// least one; `include` the project's folders that they include from.
+    fn prepare(&self, _sources: &[&RelPath], _include: &[RelPath], _kit: &Toolchain) -> Option<CommandLine> {
+        None
+    }
+
+    /// Flags that the binding and every kernel see where one of `sources` is device code that is embedded.
+    fn embedding(&self, _sources: &[&RelPath]) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What is made of those units that are not linked themselves; the last step makes an object that is. `stem` is the
+    /// beginning of the paths.
+    fn before_link(&self, _units: &[Unit], _stem: &str, _kit: &Toolchain) -> Vec<Step> {
+        Vec::new()
+    }
+
+    /// The link.
+    fn link(&self, link: &Link<'_>) -> CommandLine;
 }
 
 /// Every backend that can be built, in the order in which build.toml's documentation lists them.
-pub const BACKENDS: &[&dyn Backend] = &[&Cpu, &Cuda];
+pub const BACKENDS: &[&dyn Backend] = &[&Cpu, &Cuda, &Metal, &Rocm, &Xpu];
+
+/// A source that another one is translated to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Translated {
+    /// The folder that holds a copy of the project, relative to the project.
+    pub root: String,
+    /// The file that is compiled, relative to the project.
+    pub file: String,
+}
 
 /// One source with all that decides its command.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
-    /// The file, below the project's folder.
+    /// The file of build.toml, below the project's folder.
     pub path: &'a RelPath,
+    /// The file that is compiled, relative to the project: the same one, or what it was translated to.
+    pub file: &'a str,
     /// The kernel section that it belongs to; absent for a source of the binding.
     pub kernel: Option<&'a Kernel>,
     /// Flags that every C++ command of the variant shares: macros, include folders.
@@ -63,6 +128,8 @@ pub struct Source<'a> {
     pub kit: &'a Toolchain,
     /// The toolkit of the variant.
     pub toolkit: Toolkit,
+    /// Where the object runs.
+    pub os: Os,
 }
 
 /// The unique name of an extension module and who needs to know it.
@@ -81,6 +148,9 @@ pub struct Naming<'a> {
 pub(crate) const HOST_FLAGS: &[&str] =
     &["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden", "-fno-gnu-unique"];
 
+/// The same without what Clang does not know; its symbols are never unique.
+pub(crate) const CLANG_FLAGS: &[&str] = &["-fPIC", "-fvisibility=hidden", "-fvisibility-inlines-hidden"];
+
 /// What `__DATE__` and `__TIME__` are made from, by every compiler that a build can be repeated with (the specification
 /// of SOURCE_DATE_EPOCH, reproducible-builds.org): a build says nothing about when it was made.
 pub(crate) const SOURCE_DATE: (&str, &str) = ("SOURCE_DATE_EPOCH", "0");
@@ -88,6 +158,11 @@ pub(crate) const SOURCE_DATE: (&str, &str) = ("SOURCE_DATE_EPOCH", "0");
 /// [`HOST_FLAGS`] and what keeps the place of tools out of the object: folders of headers have names of their own in it
 /// (`__FILE__`, debugging information), and names that the compiler draws follow from the source's.
 pub(crate) fn host_flags(source: &Source<'_>) -> Vec<String> {
+    flags_for(source, source.kit.cxx.is_clang())
+}
+
+/// The same for GCC, or for a Clang.
+fn flags_for(source: &Source<'_>, clang: bool) -> Vec<String> {
     let kit = source.kit;
     let framework = match kit.framework {
         FrameworkKit::Torch(_) => "torch",
@@ -105,7 +180,10 @@ pub(crate) fn host_flags(source: &Source<'_>) -> Vec<String> {
         }
     }
     folders.extend(kit.cuda.iter().map(|cuda| (&cuda.root, "/cuda".to_owned())));
-    let mut flags: Vec<String> = HOST_FLAGS.iter().map(|flag| (*flag).to_owned()).collect();
+    folders
+        .extend(kit.device.iter().flat_map(DeviceKit::include).map(|folder| (folder, "/device".to_owned())));
+    let known = if clang { CLANG_FLAGS } else { HOST_FLAGS };
+    let mut flags: Vec<String> = known.iter().map(|flag| (*flag).to_owned()).collect();
     for (folder, name) in folders {
         let folder = folder.display().to_string();
         // Neither sign can stand in the compilers' form of a map.
@@ -113,25 +191,50 @@ pub(crate) fn host_flags(source: &Source<'_>) -> Vec<String> {
             flags.push(format!("-ffile-prefix-map={folder}={name}"));
         }
     }
-    flags.push(format!("-frandom-seed={}", source.path.as_str()));
+    if !clang {
+        flags.push(format!("-frandom-seed={}", source.path.as_str()));
+    }
+    flags.extend((source.os == Os::Darwin).then(|| darwin::oldest_flag(source.toolkit)));
     flags
 }
 
 /// The host compiler's command for a C or C++ source, of the binding or of a kernel.
 pub(crate) fn host_command(source: &Source<'_>, extra: impl IntoIterator<Item = String>) -> CommandLine {
+    command(&source.kit.cxx.program, source, host_flags(source), extra)
+}
+
+/// The same of another compiler, which is a Clang.
+fn clang_command(
+    program: &Path,
+    source: &Source<'_>,
+    extra: impl IntoIterator<Item = String>,
+) -> CommandLine {
+    command(program, source, flags_for(source, true), extra)
+}
+
+fn command(
+    program: &Path,
+    source: &Source<'_>,
+    flags: Vec<String>,
+    extra: impl IntoIterator<Item = String>,
+) -> CommandLine {
     // A C++ compiler takes C for C++ otherwise.
     let is_c = source.path.extension() == Some("c");
     let language =
         if is_c { vec!["-x".to_owned(), "c".to_owned()] } else { vec![format!("-std={}", source.standard)] };
-    let flags = host_flags(source).into_iter().filter(|flag| !(is_c && flag.contains("inlines")));
-    CommandLine::new(&source.kit.cxx.program)
+    CommandLine::new(program)
         .args(language)
         .args(["-O3"])
-        .args(flags)
+        .args(flags.into_iter().filter(|flag| !(is_c && flag.contains("inlines"))))
         .args(source.common.iter().cloned())
         .args(extra)
-        .args(["-MD", "-MF", source.depfile, "-c", source.path.as_str(), "-o", source.object])
+        .args(["-MD", "-MF", source.depfile, "-c", source.file, "-o", source.object])
         .env(SOURCE_DATE.0, SOURCE_DATE.1)
+}
+
+/// Flags of a list in build.toml.
+fn values(flags: &[Spanned<String>]) -> impl Iterator<Item = String> {
+    flags.iter().map(|flag| flag.value.clone())
 }
 
 /// Plans one variant: every unit and the link, in the order of build.toml. `None`: nothing here compiles it.
@@ -147,41 +250,56 @@ pub fn plan(
 ) -> Option<VariantPlan> {
     let extension = naming.extension;
     let compiled = variant.compiled()?;
-    let (framework, toolkit) = (compiled.framework, compiled.toolkit);
+    let (framework, toolkit, os) = (compiled.framework, compiled.toolkit, compiled.os);
     let backend = backend_of(toolkit)?;
     let id = variant.id();
+    let folder = format!(".kernelwright/objects/{id}");
     let kernels: Vec<&Kernel> =
         spec.kernels_of(backend.id()).filter(|kernel| compiled_with(kernel, toolkit)).collect();
     let standard = match framework {
         Framework::Torch(torch) if torch.version >= Version::new(2, 12) => "c++20",
         Framework::Torch(_) | Framework::TvmFfi(_) => "c++17",
     };
-    let common = common_flags(framework, backend, kit);
-    let mut units = Vec::new();
     let binding = spec.framework.src().iter().map(|path| (&path.value, None));
     let kernel_sources = sections::sources(&kernels);
-    let sources: Vec<(&RelPath, Option<&Kernel>)> =
+    let mut sources: Vec<(&RelPath, Option<&Kernel>)> =
         binding.chain(kernel_sources.iter().map(|(path, kernel)| (path, Some(kernel)))).collect();
     let stems = sections::stems(sources.iter().map(|(path, _)| *path));
     let place = |source: &RelPath, ending: &str| {
-        format!(".kernelwright/objects/{id}/{}.{ending}", stems.get(source).map_or("", String::as_str))
+        format!("{folder}/{}.{ending}", stems.get(source).map_or("", String::as_str))
     };
+    let own = |path: &RelPath| path.extension().is_some_and(|ending| backend.endings().contains(&ending));
+    let host = |path: &RelPath| path.extension().is_some_and(|ending| HOST_ENDINGS.contains(&ending));
+    sources.retain(|(path, _)| host(path) || own(path));
+    let paths: Vec<&RelPath> = sources.iter().map(|(path, _)| *path).collect();
+    let mut common = common_flags(framework, backend, kit);
+    common.extend(backend.embedding(&paths));
+    let mut units = Vec::new();
+    let (mut translated, mut translated_include) = (Vec::new(), Vec::new());
     for (path, kernel) in sources {
-        if !is_source(path) {
-            continue;
-        }
+        let translation = backend.translated(path, kit);
         // The binding's folders are its own: a section may have headers of the same names.
-        let includes = kernel.map_or(spec.framework.include(), |kernel| kernel.include.as_slice());
+        let include = kernel.map_or(spec.framework.include(), |kernel| kernel.include.as_slice());
         let mut flags = common.clone();
         let named = naming.users.contains(path);
         if named {
             flags.push(format!("-D{}={}", name_macro(framework), placeholder_name(extension)));
         }
-        flags.extend(includes.iter().map(|folder| format!("-I{}", folder.as_str())));
+        match &translation {
+            Some(copy) => {
+                flags.extend(include.iter().map(|folder| format!("-I{}/{}", copy.root, folder.as_str())))
+            }
+            None => flags.extend(include.iter().map(|folder| format!("-I{}", folder.as_str()))),
+        }
+        if translation.is_some() {
+            translated.push(path);
+            translated_include.extend(include.iter().map(|folder| folder.value.clone()));
+        }
         flags.extend(kernel.iter().flat_map(|kernel| library_flags(kernel, kit)));
-        let (object, depfile) = (place(path, "o"), place(path, "d"));
+        let (object, depfile) = (place(path, backend.object(path)), place(path, "d"));
         let source = Source {
             path,
+            file: translation.as_ref().map_or(path.as_str(), |copy| copy.file.as_str()),
             kernel,
             common: &flags,
             standard,
@@ -189,17 +307,19 @@ pub fn plan(
             depfile: &depfile,
             kit,
             toolkit,
+            os,
         };
-        let command = match kernel {
-            Some(_) => backend.compile(&source),
-            None => {
-                let extra = spec.framework.cxx_flags().iter().map(|flag| flag.value.clone());
-                host_command(&source, extra)
-            }
+        let command = if kernel.is_some() || own(path) {
+            backend.compile(&source)
+        } else {
+            backend.bind(&source, values(spec.framework.cxx_flags()).collect())
         };
         let named = named.then(|| place(path, "named.o"));
         units.push(Unit { name: path.as_str().to_owned(), command, object, depfile, named });
     }
+    translated_include.sort();
+    translated_include.dedup();
+    let prepare = backend.prepare(&translated, &translated_include, kit).into_iter().collect();
     let mut capabilities: Vec<String> =
         kernels.iter().flat_map(|kernel| backend.capabilities(kernel, toolkit)).collect();
     capabilities.sort();
@@ -213,8 +333,15 @@ pub fn plan(
         // Opened by tvm_ffi, and no module of Python.
         Framework::TvmFfi(_) => format!("{extension}.so"),
     };
-    let objects: Vec<String> = units.iter().map(|unit| unit.linked().to_owned()).collect();
-    let link = link_command(&objects, backend, kit, &format!(".kernelwright/objects/{id}/{library}"));
+    let before_link = backend.before_link(&units, &format!("{folder}/device"), kit);
+    let made = before_link.last().map(|step| step.output.clone());
+    let objects: Vec<String> = units
+        .iter()
+        .map(|unit| unit.linked().to_owned())
+        .filter(|object| object.ends_with(".o"))
+        .chain(made)
+        .collect();
+    let link = backend.link(&Link { objects: &objects, output: &format!("{folder}/{library}"), kit, os });
     Some(VariantPlan {
         variant: *variant,
         backend: backend.id(),
@@ -222,7 +349,9 @@ pub fn plan(
         package: package(spec),
         extension: extension.to_owned(),
         library,
+        prepare,
         units,
+        before_link,
         link: Some(link),
         python,
         capabilities,
@@ -254,7 +383,9 @@ pub fn plan_python(
         package: package(spec),
         extension: extension.to_owned(),
         library: String::new(),
+        prepare: Vec::new(),
         units: Vec::new(),
+        before_link: Vec::new(),
         link: None,
         python,
         capabilities,
@@ -276,10 +407,9 @@ pub(crate) fn backend_of(toolkit: Toolkit) -> Option<&'static dyn Backend> {
     BACKENDS.iter().copied().find(|backend| backend.id() == toolkit.id())
 }
 
-/// Whether a file in `src` is compiled; headers are listed there so that they travel with the project.
-fn is_source(path: &RelPath) -> bool {
-    matches!(path.extension(), Some("cpp" | "cc" | "cxx" | "c" | "cu"))
-}
+/// Endings of the sources that every backend compiles; headers are listed in `src` so that they travel with the
+/// project.
+const HOST_ENDINGS: &[&str] = &["cpp", "cc", "cxx", "c"];
 
 /// The macro that holds the extension's name.
 const fn name_macro(framework: Framework) -> &'static str {
@@ -314,75 +444,11 @@ fn common_flags(framework: Framework, backend: &dyn Backend, kit: &Toolchain) ->
         // torch/csrc/stable/version.h: one byte each for major and minor at the top of 64 bits.
         flags.push(format!("-DTORCH_TARGET_VERSION=0x{major:02x}{minor:02x}000000000000"));
     }
-    for folder in registration.into_iter().chain(kit.framework.include()) {
-        flags.extend(["-isystem".to_owned(), folder.display().to_string()]);
-    }
-    let cuda = kit.cuda.iter().filter(|_| backend.id() == BackendId::Cuda);
-    for folder in cuda.flat_map(|cuda| &cuda.include) {
+    let framework = registration.into_iter().chain(kit.framework.include());
+    for folder in framework.chain(backend.include(kit)) {
         flags.extend(["-isystem".to_owned(), folder.display().to_string()]);
     }
     flags
-}
-
-/// Links the objects; the framework's libraries are named through empty stand-ins that carry nothing but their names.
-///
-/// With a portable kit the C and C++ libraries are named by full path as well. Their order is the recipe: what the old
-/// C++ library has is found there first and stays shared, exceptions and locales included; the static one behind it
-/// gives the rest, hidden.
-pub fn link_command(objects: &[String], backend: &dyn Backend, kit: &Toolchain, output: &str) -> CommandLine {
-    let framework = match kit.framework {
-        FrameworkKit::Torch(_) => backend.torch_libraries(),
-        FrameworkKit::TvmFfi(_) => &["-ltvm_ffi"],
-    };
-    let (before, after) = kit.portable.as_ref().map(system_libraries).unwrap_or_default();
-    CommandLine::new(&kit.cxx.program)
-        .args(["-shared", "-o", output])
-        .args(before)
-        .args(objects.iter().cloned())
-        .args(["-Wl,--no-as-needed".to_owned(), format!("-L{}", kit.framework.stubs().display())])
-        .args(framework.iter().copied())
-        .args(backend.toolkit_libraries(kit))
-        .arg("-Wl,--as-needed")
-        .args(after)
-        .args([
-            "-Wl,--exclude-libs,ALL",
-            "-Wl,--gc-sections",
-            "-Wl,--build-id=none",
-            "-Wl,-z,relro",
-            "-Wl,-z,noexecstack",
-            "-s",
-        ])
-}
-
-/// What stands before and after the objects when nothing is taken from the compiler's own defaults.
-fn system_libraries(kit: &PortableKit) -> (Vec<String>, Vec<String>) {
-    let text = |path: &Path| path.display().to_string();
-    let stub = |name: &str| text(&kit.stubs.join(name));
-    let before = vec!["-nostdlib".to_owned(), text(&kit.crti), text(&kit.crtbegin)];
-    let after = vec![
-        // Twice: before the C++ library, whose own way to start std::cout needs a newer one, and behind it.
-        text(&kit.shim),
-        stub("libstdc++.so.6"),
-        text(&kit.libstdcxx),
-        text(&kit.shim),
-        stub("libm.so.6"),
-        stub("libmvec.so.1"),
-        stub("libgcc_s.so.1"),
-        text(&kit.libgcc),
-        stub("libpthread.so.0"),
-        stub("libdl.so.2"),
-        stub("librt.so.1"),
-        stub("libc.so.6"),
-        text(&kit.libc_nonshared),
-        stub(&kit.loader),
-        text(&kit.crtend),
-        text(&kit.crtn),
-        // Nothing but the module's entry point is visible: operators are reached through torch's registry, and a
-        // symbol that two extensions export would be shared between them.
-        format!("-Wl,--version-script={}", text(&kit.exports)),
-        "-Wl,--hash-style=gnu".to_owned(),
-    ];
-    (before, after)
 }
 
 #[cfg(test)]
@@ -392,6 +458,6 @@ mod tests {
     #[test]
     fn the_slice_has_every_file() {
         let names: Vec<&str> = BACKENDS.iter().map(|backend| backend.id().as_str()).collect();
-        assert_eq!(names, ["cpu", "cuda"]);
+        assert_eq!(names, ["cpu", "cuda", "metal", "rocm", "xpu"]);
     }
 }

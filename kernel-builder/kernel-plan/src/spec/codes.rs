@@ -116,6 +116,8 @@ crate::diagnostic::codes! {
     DUPLICATE_CAPABILITY = "spec::duplicate_capability",
     /// PTX that runs on no other GPU.
     USELESS_PTX = "spec::useless_ptx",
+    /// An architecture that AMD's compiler has lost.
+    WITHDRAWN_ARCH = "spec::withdrawn_arch",
     /// A kernel that asks for a newer CUDA than the project is built with.
     CUDA_MINVER = "spec::cuda_minver",
     /// Bounds for CUDA that no variant lies between.

@@ -18,6 +18,7 @@ pub mod expr;
 pub mod flashinfer;
 pub mod full_abi;
 mod headers;
+pub(crate) mod hipcc;
 pub mod launch;
 pub(crate) mod nvcc;
 pub mod op;

@@ -18,7 +18,7 @@ pub mod selector;
 mod toolkit;
 
 pub use matrix::{Matrix, Row};
-pub use provision::{Missing, Offer, Provision};
+pub use provision::{Missing, Offer, Provision, Tool};
 pub use refusal::Refusal;
 pub use saving::{Saving, saving};
 pub use select::{Chosen, Decision, Explained, Extent, compiled_with, explain, reasons, select};

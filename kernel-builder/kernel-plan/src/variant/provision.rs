@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::units::{BackendId, Version};
 
-use super::{Cpu, Framework, Os, Provider, Row, Toolkit, Variant};
+use super::{Abi, Compiled, Cpu, Framework, Os, Provider, Row, Toolkit, Variant};
 
 /// A machine with what its toolchain providers have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,21 @@ pub struct Provision {
     pub os: Os,
     /// What is asked, best first.
     pub offers: Vec<Offer>,
+    /// What is installed for the backends that no wheel has a compiler for: rocm, xpu and metal.
+    pub tools: Vec<Tool>,
+}
+
+/// The compiler of one backend, as this machine has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tool {
+    /// Which backend.
+    pub backend: BackendId,
+    /// The version of its toolkit; else why it cannot be used, in words.
+    pub found: Result<Version, String>,
+    /// Where it is and how to name another one, in words; read after a version.
+    pub place: String,
+    /// The torch that the active Python has and that was built for this backend; else what it has, in words.
+    pub torch: Result<Version, String>,
 }
 
 /// What one provider has.
@@ -45,6 +60,10 @@ pub enum Missing {
     TvmFfi(Version, String),
     /// No provider has this CUDA; what there is, in words.
     Cuda(Version, String),
+    /// The compiler of the backend is not there, or of another version; why, in words.
+    Tool(String),
+    /// The full ABI for this backend needs a torch that was built for it; what there is, in words.
+    DeviceTorch(Version, BackendId, String),
     /// The row names other providers.
     Provider(Vec<Provider>),
 }
@@ -63,6 +82,12 @@ impl fmt::Display for Missing {
             Self::Cuda(version, known) => {
                 write!(f, "this version has no toolchain for CUDA {version} ({known})")
             }
+            Self::Tool(why) => f.write_str(why),
+            Self::DeviceTorch(version, backend, found) => write!(
+                f,
+                "the full ABI needs the headers of a torch {version} that was built for {backend}, installed in the \
+                 active Python: {found}"
+            ),
             Self::Provider(others) => {
                 let others: Vec<_> = others.iter().map(|provider| provider.as_str()).collect();
                 let others = if others.is_empty() { "nobody".to_owned() } else { others.join(", ") };
@@ -88,6 +113,9 @@ impl Provision {
         let cuda = match compiled.toolkit {
             Toolkit::Cpu => None,
             Toolkit::Cuda(version) => Some(version),
+            Toolkit::Rocm(_) | Toolkit::Xpu(_) | Toolkit::Metal => {
+                return self.judge_device(row, compiled);
+            }
             other => return Err(Missing::Backend(other.id())),
         };
         let mut offers: Vec<&Offer> = self.offers.iter().collect();
@@ -110,6 +138,43 @@ impl Provision {
         if offers.is_empty() { Err(missing) } else { named(&offers, row) }
     }
 
+    /// The same for a backend whose compiler is in no wheel: it has to be installed, whoever has the headers.
+    fn judge_device(&self, row: &Row, compiled: Compiled) -> Result<Provider, Missing> {
+        let backend = compiled.toolkit.id();
+        let tool = self.tools.iter().find(|tool| tool.backend == backend);
+        let tool = tool.ok_or(Missing::Backend(backend))?;
+        let found = tool.found.clone().map_err(Missing::Tool)?;
+        if let Some(wanted) = compiled.toolkit.version()
+            && found != wanted
+        {
+            let (name, place) = (name(backend), &tool.place);
+            return Err(Missing::Tool(format!("the installed {name} is {found}, not {wanted} ({place})")));
+        }
+        let offered = |has: &dyn Fn(&Offer) -> bool| self.offers.iter().any(has);
+        match compiled.framework {
+            Framework::Torch(torch) => {
+                let headers = match &tool.torch {
+                    // One set of headers has all that the stable ABI needs, whatever torch was built for.
+                    _ if torch.abi == Abi::Stable => Ok(()),
+                    Ok(found) if *found == torch.version => Ok(()),
+                    Ok(found) => Err(format!("it has {found}")),
+                    Err(why) => Err(why.clone()),
+                };
+                headers.map_err(|found| Missing::DeviceTorch(torch.version, backend, found))?;
+                if !offered(&|offer| offer.torch.contains(&torch.version)) {
+                    return Err(Missing::Torch(torch.version, self.known(|offer| &offer.torch)));
+                }
+            }
+            Framework::TvmFfi(version) => {
+                if !offered(&|offer| offer.tvm_ffi.contains(&version)) {
+                    return Err(Missing::TvmFfi(version, self.known(|offer| &offer.tvm_ffi)));
+                }
+            }
+        }
+        let named = row.providers.contains(&Provider::System);
+        named.then_some(Provider::System).ok_or_else(|| Missing::Provider(row.providers.clone()))
+    }
+
     /// `wheels: 13.0; system: 13.0`.
     fn known(&self, versions: impl Fn(&Offer) -> &Vec<Version>) -> String {
         let offers = self.offers.iter().map(|offer| {
@@ -117,6 +182,15 @@ impl Provision {
             format!("{}: {}", offer.provider, versions.join(", "))
         });
         offers.collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// What people call a backend's toolkit.
+const fn name(backend: BackendId) -> &'static str {
+    match backend {
+        BackendId::Rocm => "ROCm",
+        BackendId::Xpu => "oneAPI compiler",
+        other => other.as_str(),
     }
 }
 

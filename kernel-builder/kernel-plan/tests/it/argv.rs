@@ -32,6 +32,7 @@ pub(crate) fn toolchain(portable: Option<PortableKit>) -> Toolchain {
     Toolchain {
         cxx,
         cuda: Some(cuda),
+        device: None,
         framework,
         libraries,
         extension_include: "/registration".into(),

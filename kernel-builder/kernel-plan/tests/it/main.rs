@@ -1,6 +1,7 @@
 //! The tests of this crate, one binary: whole files in, rendered text or plain values out.
 
 mod argv;
+mod argv_devices;
 mod build_toml;
 mod errors;
 mod exchange;

@@ -112,7 +112,7 @@ pub(crate) fn provision() -> Provision {
         tvm_ffi: tvm_ffi.clone(),
         cuda: cuda.clone(),
     });
-    Provision { cpu: Cpu::X86_64, os: Os::Linux, offers: offers.to_vec() }
+    Provision { cpu: Cpu::X86_64, os: Os::Linux, offers: offers.to_vec(), tools: Vec::new() }
 }
 
 /// The lines after `# --- NAME ---`, up to the next such line.

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use kernel_plan::backend::{Cpu, link_command};
+use kernel_plan::backend::{Backend, Cpu, Link};
 use kernel_plan::kit::{FrameworkKit, Toolchain, TorchKit};
+use kernel_plan::variant::Os;
 
 use super::*;
 
@@ -109,12 +110,22 @@ fn toolchain(cxx: &Compiler, folder: &Path, portable: Option<PortableKit>) -> To
     });
     let extension_include = folder.to_owned();
     let libraries = Vec::new();
-    Toolchain { cxx: cxx.clone(), cuda: None, framework, libraries, extension_include, portable }
+    Toolchain {
+        cxx: cxx.clone(),
+        cuda: None,
+        device: None,
+        framework,
+        libraries,
+        extension_include,
+        portable,
+    }
 }
 
 fn link(kit: &Toolchain, object: &Path, output: &Path) {
     let text = |path: &Path| path.display().to_string();
-    run(&link_command(&[text(object)], &Cpu, kit, &text(output)), "the library").unwrap();
+    let (objects, output) = ([text(object)], text(output));
+    let link = Link { objects: &objects, output: &output, kit, os: Os::Linux };
+    run(&Cpu.link(&link), "the library").unwrap();
 }
 
 fn exported(library: &Path) -> Vec<String> {

@@ -32,12 +32,28 @@ const LIBRARIES: &[&str] = &[
     "libtorch.so",
     "libtorch_cpu.so",
     "libtorch_cuda.so",
+    "libc10_hip.so",
+    "libtorch_hip.so",
+    "libc10_xpu.so",
+    "libtorch_xpu.so",
     "libtorch_python.so",
 ];
 /// What tvm_ffi loads before any of its modules.
 const TVM_FFI: &str = "libtvm_ffi.so";
-/// The CUDA runtime that torch's wheels depend on, of any major version; the driver.
-const LIBRARY_PREFIXES: &[&str] = &["libcudart.so.", "libcublas.so.", "libcublasLt.so.", "libcuda.so."];
+/// The runtimes that torch's wheels depend on, of any major version: CUDA's and its driver, SYCL's and what Intel's
+/// compiler adds. HIP's is none of them: its name differs between torch's wheels and ROCm.
+const LIBRARY_PREFIXES: &[&str] = &[
+    "libcudart.so.",
+    "libcublas.so.",
+    "libcublasLt.so.",
+    "libcuda.so.",
+    "libsycl.so.",
+    "libimf.so",
+    "libsvml.so",
+    "libirng.so",
+    "libintlc.so.",
+    "libdnnl.so.",
+];
 
 /// What a module without Python.h may still need: the making of a module in the stable ABI (PEP 384).
 const PYTHON: &[&str] = &[

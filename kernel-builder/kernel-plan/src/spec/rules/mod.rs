@@ -39,6 +39,7 @@ mod unread_source;
 mod unstable_header;
 mod unused_dependency;
 mod useless_ptx;
+mod withdrawn_arch;
 
 /// A project as far as its specifications, file names and sources go.
 #[derive(Debug, Clone, Copy)]
@@ -91,6 +92,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "unstable_header", check: unstable_header::check },
     Rule { name: "unused_dependency", check: unused_dependency::check },
     Rule { name: "useless_ptx", check: useless_ptx::check },
+    Rule { name: "withdrawn_arch", check: withdrawn_arch::check },
 ];
 
 /// Everything that breaks a rule: build.toml first, then op.toml, then sources by path, each in file order.

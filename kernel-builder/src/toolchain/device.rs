@@ -1,0 +1,195 @@
+//! The compilers of rocm, xpu and metal: no wheel has them, so they are always those that are installed.
+//!
+//! Owns: which one a variant needs, the answer of what is here for all variants. Never: fetches a compiler.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kernel_plan::kit::{DeviceKit, FrameworkKit};
+use kernel_plan::plan::CommandLine;
+use kernel_plan::units::{BackendId, Version};
+use kernel_plan::variant::{Tool, Toolkit};
+use serde::{Deserialize, Serialize};
+
+use super::error::ToolchainError;
+use super::interpreter::{self, Question};
+use super::state::{self, Stamp};
+use super::supply::Taking;
+use super::{Want, metal, rocm, xpu};
+use crate::base::digest::DigestBuilder;
+use crate::base::files;
+use crate::base::process::{self, Limits};
+use crate::base::session::Session;
+
+/// A header of torch that is generated when it is built for the backend, and is in no other wheel.
+const MARKERS: &[(BackendId, &str)] = &[
+    (BackendId::Rocm, "c10/hip/impl/hip_cmake_macros.h"),
+    (BackendId::Xpu, "c10/xpu/impl/xpu_cmake_macros.h"),
+    // Every torch for macOS has what Metal needs.
+    (BackendId::Metal, "torch/headeronly/version.h"),
+];
+
+/// A compiler that was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The program, absolute.
+    pub(super) program: PathBuf,
+    /// The folder above `bin`.
+    pub(super) root: PathBuf,
+    /// The version of its toolkit.
+    pub(super) version: Version,
+}
+
+/// The tools of a variant's toolkit.
+pub(super) fn resolve(
+    session: &Taking<'_>,
+    want: &Want,
+    toolkit: Toolkit,
+    framework: &FrameworkKit,
+) -> Result<DeviceKit, ToolchainError> {
+    let found = find(session, toolkit.id())?;
+    let wanted = toolkit.version();
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != found.version) {
+        let place = found.program.display();
+        let why = format!("version {wanted} is wanted, and `{place}` is of version {}", found.version);
+        return Err(ToolchainError::NoDevice { why, help: help(toolkit.id()) });
+    }
+    match toolkit {
+        Toolkit::Xpu(_) => xpu::kit(found).map(DeviceKit::Xpu),
+        Toolkit::Metal => metal::kit(session, found).map(DeviceKit::Metal),
+        _ => rocm::kit(session, want, found, framework).map(DeviceKit::Rocm),
+    }
+}
+
+/// What is installed for each of the backends.
+pub fn tools(session: &Session) -> Vec<Tool> {
+    let tool = |(backend, marker): &(BackendId, &str)| {
+        let found = find(session, *backend);
+        let place = match &found {
+            Ok(found) => format!("{}; {}", found.program.display(), help(*backend)),
+            Err(_) => String::new(),
+        };
+        // Nobody asks what torch there is where no compiler is.
+        let torch = found.as_ref().map_or_else(|_| Err(String::new()), |_| torch_of(session, marker));
+        let found = found.map(|found| found.version).map_err(|error| error.to_string());
+        Tool { backend: *backend, found, place, torch }
+    };
+    MARKERS.iter().map(tool).collect()
+}
+
+/// Where the compiler is, without starting it; empty where there is none.
+pub(super) fn place(toolkit: Toolkit) -> PathBuf {
+    match toolkit {
+        Toolkit::Rocm(_) => rocm::place().map(|(program, _)| program),
+        Toolkit::Xpu(_) => xpu::place().map(|(program, _)| program),
+        _ => metal::place(),
+    }
+    .unwrap_or_default()
+}
+
+/// The files whose stamps say that a kit is still there.
+pub(super) fn key_files(kit: &DeviceKit) -> Vec<PathBuf> {
+    match kit {
+        DeviceKit::Rocm(kit) => {
+            let mut files = vec![kit.hipcc.clone(), kit.hipify.script.clone(), kit.hipify.package.clone()];
+            files.extend(kit.builtins.clone());
+            files
+        }
+        DeviceKit::Xpu(kit) => std::iter::once(kit.icpx.clone()).chain(kit.onednn.clone()).collect(),
+        DeviceKit::Metal(kit) => vec![kit.xcrun.clone(), kit.embedder.clone()],
+    }
+}
+
+fn find(session: &Session, backend: BackendId) -> Result<Found, ToolchainError> {
+    match backend {
+        BackendId::Xpu => xpu::find(session),
+        BackendId::Metal => metal::find(session),
+        _ => rocm::find(session),
+    }
+}
+
+/// How a person names another one.
+pub(super) const fn help(backend: BackendId) -> &'static str {
+    match backend {
+        BackendId::Xpu => "ONEAPI_ROOT names another installation",
+        BackendId::Metal => "`xcode-select -s` names another Xcode",
+        _ => "ROCM_PATH names another installation",
+    }
+}
+
+/// The torch of the active Python, when it was built for the backend of `marker`. It is looked at and not imported.
+fn torch_of(session: &Session, marker: &str) -> Result<Version, String> {
+    let python = interpreter::active(session, Question::Identity).map_err(|error| error.to_string())?;
+    let folder = python.has_torch().ok_or_else(|| "it has no torch".to_owned())?;
+    let said = files::read_text(&folder.join("version.py")).unwrap_or_default();
+    let full = said
+        .lines()
+        .find_map(|line| line.strip_prefix("__version__")?.split(['\'', '"']).nth(1))
+        .ok_or_else(|| "it has a torch of unknown version".to_owned())?;
+    if !files::exists(&folder.join("include").join(marker)) {
+        return Err(format!("it has {full}, without them"));
+    }
+    let line: Vec<&str> = full.split('.').take(2).collect();
+    line.join(".").parse().map_err(|_| format!("it has {full}"))
+}
+
+/// An answer with what it depends on.
+#[derive(Serialize, Deserialize)]
+struct Remembered {
+    text: String,
+    stamp: Option<Stamp>,
+}
+
+/// What a compiler says of itself, asked once as long as it does not change.
+pub(super) fn said(
+    session: &Session,
+    name: &'static str,
+    program: &Path,
+    args: &[&str],
+) -> Result<String, ToolchainError> {
+    let key = DigestBuilder::new("device-said").field("program", program.as_os_str().as_encoded_bytes());
+    let key = args.iter().fold(key, |key, arg| key.field("arg", arg)).finish().short(16);
+    let file = session.cache.join("state").join(format!("device-{key}.json"));
+    let stamp = state::stamp_of(program);
+    if let Some(known) = state::load::<Remembered>(&file)
+        && known.stamp == stamp
+    {
+        return Ok(known.text);
+    }
+    let line = CommandLine::new(program).args(args.iter().copied());
+    let done = process::run(&line, Limits::wall(Duration::from_secs(60)))?;
+    if !done.ending.success() {
+        let why = state::last_words(&done);
+        return Err(ToolchainError::BrokenDevice { name, program: program.to_owned(), why });
+    }
+    let text = done.stdout_text();
+    state::save(&file, &Remembered { text: text.clone(), stamp })?;
+    Ok(text)
+}
+
+/// The first `MAJOR.MINOR` of a text.
+pub(super) fn version_in(text: &str) -> Option<Version> {
+    text.split(|letter: char| !letter.is_ascii_digit() && letter != '.').find_map(|word| {
+        let mut parts = word.split('.').filter(|part| !part.is_empty());
+        format!("{}.{}", parts.next()?, parts.next()?).parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_versions() {
+        let of = |text: &str| version_in(text).map(|version| version.to_string());
+        assert_eq!(
+            of("HIP version: 7.1.52802-26aae437f6\nAMD clang version 20.0.0git").as_deref(),
+            Some("7.1")
+        );
+        assert_eq!(of("7.2.0-43\n").as_deref(), Some("7.2"));
+        let icpx = "Intel(R) oneAPI DPC++/C++ Compiler 2025.3.1 (2025.3.1.20251023)\nTarget: x86_64";
+        assert_eq!(of(icpx).as_deref(), Some("2025.3"));
+        assert_eq!(of("26.1"), Some("26.1".to_owned()));
+        assert_eq!(of("no version"), None);
+    }
+}
