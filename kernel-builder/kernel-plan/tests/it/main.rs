@@ -16,6 +16,7 @@ mod rules;
 mod schema;
 mod selector;
 mod spec;
+mod steps;
 mod tidy;
 mod units;
 mod update;

@@ -5,6 +5,9 @@
 
 use std::collections::BTreeSet;
 
+/// What stands for the project's folder.
+pub(super) const PROJECT: &str = "/project";
+
 /// Prefixes of paths here, and what stands for them in texts and objects; the longest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names(Vec<(String, String)>);
@@ -22,6 +25,13 @@ impl Names {
         self.0.iter().rev().map(|(here, name)| format!("-ffile-prefix-map={here}={name}"))
     }
 
+    /// A path in a marker by its name. One that is not absolute is the project's: left as it is, the front end would
+    /// complete it with the folder that the steps run in.
+    fn marked(&self, path: &str) -> Option<String> {
+        let own = !path.is_empty() && !path.starts_with(['/', '<']);
+        if own { Some(format!("{PROJECT}/{path}")) } else { self.name(path) }
+    }
+
     /// A path by its name.
     pub(super) fn name(&self, path: &str) -> Option<String> {
         self.0.iter().find_map(|(here, name)| Some(format!("{name}{}", path.strip_prefix(here.as_str())?)))
@@ -32,9 +42,29 @@ impl Names {
         self.0.iter().fold(text.to_owned(), |text, (here, name)| text.replace(here.as_str(), name))
     }
 
-    /// What a compiler said, with the paths of this machine again.
+    /// What a compiler said, with the paths of this machine again, and the project's as they are written there. A name
+    /// counts where a path begins, not inside one.
     pub(super) fn undone(&self, said: &str) -> String {
-        self.0.iter().fold(said.to_owned(), |said, (here, name)| said.replace(name.as_str(), here))
+        let mut text = String::with_capacity(said.len());
+        let mut rest = said;
+        while let Some(letter) = rest.chars().next() {
+            let inside = text.ends_with(|before: char| before.is_alphanumeric() || "/._-".contains(before));
+            let own = rest.strip_prefix(PROJECT).and_then(|rest| rest.strip_prefix('/'));
+            let named =
+                self.0.iter().find_map(|(here, name)| Some((here, rest.strip_prefix(name.as_str())?)));
+            match (own, named) {
+                (Some(after), _) if !inside => rest = after,
+                (None, Some((here, after))) if !inside && after.starts_with('/') => {
+                    text.push_str(here);
+                    rest = after;
+                }
+                _ => {
+                    text.push(letter);
+                    rest = &rest[letter.len_utf8()..];
+                }
+            }
+        }
+        text
     }
 }
 
@@ -58,7 +88,7 @@ pub(super) fn read(text: &[u8], names: &Names) -> Read {
             last = Some(quoted);
             read.files.extend(file(quoted));
         }
-        match std::str::from_utf8(quoted).ok().and_then(|path| names.name(path)) {
+        match std::str::from_utf8(quoted).ok().and_then(|path| names.marked(path)) {
             Some(name) => {
                 read.text.extend_from_slice(before);
                 read.text.extend(name.into_bytes());
@@ -111,13 +141,20 @@ mod tests {
         let read = read(text.as_bytes(), &names());
         let files: Vec<&str> = read.files.iter().map(String::as_str).collect();
         assert_eq!(files, ["/home/me/cache/cuda/13.0-ab/include/x.h", "src/a.cu"]);
-        let want = text.replace("\"/home/me/cache/cuda/13.0-ab/include/x.h\"", "\"/cuda/include/x.h\"");
+        let want = text
+            .replace("\"/home/me/cache/cuda/13.0-ab/include/x.h\"", "\"/cuda/include/x.h\"")
+            .replace("\"src/a.cu\"", "\"/project/src/a.cu\"");
         assert_eq!(String::from_utf8(read.text).unwrap(), want);
     }
 
     #[test]
     fn what_a_compiler_says_names_this_machine() {
         let said = "/cuda/include/x.h(3): error: no";
+        assert_eq!(names().undone("/project/src/a.cu(3): error: no"), "src/a.cu(3): error: no");
+        assert_eq!(
+            names().undone("in /me/project/a and \"/cache/b\""),
+            "in /me/project/a and \"/home/me/cache/b\""
+        );
         assert_eq!(names().undone(said), "/home/me/cache/cuda/13.0-ab/include/x.h(3): error: no");
         let flags: Vec<String> = names().flags().collect();
         assert_eq!(flags[1], "-ffile-prefix-map=/home/me/cache/cuda/13.0-ab=/cuda");

@@ -14,9 +14,10 @@ use super::super::log::shell_line;
 use super::super::slots::Label;
 use super::super::{CompileError, Shop};
 use super::pack::{pack, unpack};
-use super::texts::Names;
+use super::texts::{Names, PROJECT};
 use crate::base::digest::DigestBuilder;
 use crate::base::files::{self, FileError};
+use crate::base::process::Ending;
 
 /// The place of one unit's steps.
 pub(super) struct Workshop<'a> {
@@ -89,15 +90,22 @@ impl<'a> Workshop<'a> {
         if finished.ending.success() {
             return Ok(text);
         }
-        let text = self.names.undone(&text);
-        let log = self.keep_log(&format!(
-            "{}\n# {step}\n{}\n{text}",
-            shell_line(&self.unit.command),
-            shell_line(command)
-        ))?;
+        Err(self.refused(step, command, &text, finished.ending)?)
+    }
+
+    /// The complaint of a step that failed, with its log.
+    fn refused(
+        &self,
+        step: &str,
+        command: &CommandLine,
+        said: &str,
+        ending: Ending,
+    ) -> Result<CompileError, CompileError> {
+        let said = self.names.undone(said);
+        let commands = format!("{}\n# {step}\n{}", shell_line(&self.unit.command), shell_line(command));
+        let log = self.keep_log(&format!("{commands}\n{said}"))?;
         let Unit { name, .. } = self.unit;
-        Err(Box::new(complaint::read(name, self.variant, &text, finished.ending, &log, self.shop.project))
-            .into())
+        Ok(Box::new(complaint::read(name, self.variant, &said, ending, &log, self.shop.project)).into())
     }
 
     /// Runs a step that makes the files `made`, or puts those of an earlier run in their place.
@@ -124,6 +132,10 @@ impl<'a> Workshop<'a> {
         let make = || -> Result<Vec<u8>, CompileError> {
             let said = self.run(step, command)?;
             finish()?;
+            // cicc's front end reports errors and returns success; cicc as a whole returns one.
+            if made.iter().any(|name| !files::exists(&self.folder.join(name))) {
+                return Err(self.refused(step, command, &said, Ending::Exit(1))?);
+            }
             let mut parts = vec![said.into_bytes()];
             for name in made {
                 parts.push(files::read(&self.folder.join(name))?);
@@ -169,7 +181,7 @@ impl<'a> Workshop<'a> {
 fn named_places(project: &Path, kit: &Toolchain, cuda: &CudaKit) -> Vec<(String, String)> {
     let text = |path: &Path| path.display().to_string();
     let toolkit = format!("/usr/local/cuda-{}", cuda.version);
-    let mut pairs = vec![(text(project), "/project".to_owned()), (text(&cuda.root), toolkit.clone())];
+    let mut pairs = vec![(text(project), PROJECT.to_owned()), (text(&cuda.root), toolkit.clone())];
     if let Some(front) = &cuda.front {
         pairs.push((text(&front.root), format!("/usr/local/cuda-{}", front.version)));
     }
