@@ -15,10 +15,10 @@ continued with the parts that it lacks (`--again` measures them anew). Parts:
                torch and what it depends on, for each variant a CMake project built by Ninja (both from the index)
 
 `--variants` names fewer of the six; the record says which were run, and nothing is extrapolated. The CMake projects
-take torch's folders by name, as torch.utils.cpp_extension does, because find_package(Torch) wants CUDA libraries that
-no wheel lays out as a toolkit does. Their nvcc is that of the toolkit folder that this program fetched, whose time and
-bytes are not in the incumbent's figures; a toolkit without an nvcc of its own (the wheels of CUDA 12 have none) is left
-out there and named as left out.
+take torch's folders by name, as torch.utils.cpp_extension does, and run nvcc as a command of their own: find_package(Torch)
+and CMake's CUDA language want a toolkit with all its libraries and nvlink, which no wheel lays out. Their nvcc is that of
+the toolkit folder that this program fetched, whose time and bytes are not in the incumbent's figures; a toolkit without
+an nvcc of its own (the wheels of CUDA 12 have none) is left out there and named as left out.
 
 Received bytes are those of the machine's network interfaces, so run nothing else beside it. CPU seconds are those of
 all processes that were started; peak memory is the sum of the resident memory of all of them, read every 0.1 s.
@@ -216,17 +216,18 @@ class Bench:
         """Configures and builds one CMake project."""
         packages = next(venv.glob("lib/python*/site-packages"))
         folder = self.work / "incumbent" / plan["id"]
-        home = whole_toolkit(toolkit, packages, folder / "cuda")
+        folder.mkdir(exist_ok=True)
         registration = next((self.work / "incumbent/cache/include").glob("*/registration.h")).parent
         python = subprocess.run([venv / "bin/python", "-c", "import sysconfig; print(sysconfig.get_path('include'))"],
                                 capture_output=True, text=True, check=True).stdout.strip()
-        flags = " ".join(f'"SHELL:{gencode(capability)}"' for capability in plan["capabilities"])
-        standard = 20 if int(plan["id"][6:8]) >= 12 else 17
+        torch = packages / "torch"
+        folders = [registration, torch / "include", torch / "include/torch/csrc/api/include", python, toolkit / "include"]
         (folder / "CMakeLists.txt").write_text(CMAKE.format(
-            name=plan["extension"], project=project, torch=packages / "torch", registration=registration, python=python,
-            flags=flags, cuda=home, standard=standard))
-        tools = dict(environment, PATH=f"{venv / 'bin'}:{os.environ['PATH']}", CUDACXX=str(home / "bin/nvcc"),
-                     CUDA_PATH=str(home))
+            name=plan["extension"], project=project, torch=torch, nvcc=toolkit / "bin/nvcc",
+            runtime=next(packages.glob("nvidia/*/lib/libcudart.so.*")),
+            folders=" ".join(map(str, folders)), included=" ".join(f"-isystem {folder}" for folder in folders),
+            flags=" ".join(map(gencode, plan["capabilities"])), standard=20 if int(plan["id"][6:8]) >= 12 else 17))
+        tools = dict(environment, PATH=f"{venv / 'bin'}:{os.environ['PATH']}")
         configure = [venv / "bin/cmake", "-G", "Ninja", "-S", folder, "-B", folder / "build", "-DCMAKE_BUILD_TYPE=Release"]
         cost, _ = run(configure, tools)
         compiled, _ = run([venv / "bin/cmake", "--build", folder / "build", "-j", str(os.cpu_count())], tools)
@@ -234,27 +235,20 @@ class Bench:
 
 
 CMAKE = """cmake_minimum_required(VERSION 3.26)
-set(CMAKE_CUDA_ARCHITECTURES OFF)
-project(extension LANGUAGES CXX CUDA)
+project(extension LANGUAGES CXX)
 set(CMAKE_CXX_STANDARD {standard})
-set(CMAKE_CUDA_STANDARD {standard})
-add_library(extension MODULE
-  {project}/torch-ext/torch_binding.cpp
-  {project}/clamp_cuda/clamp.cu)
-set_target_properties(extension PROPERTIES PREFIX "" OUTPUT_NAME {name}.abi3 POSITION_INDEPENDENT_CODE ON)
-target_compile_definitions(extension PRIVATE
-  TORCH_EXTENSION_NAME={name} USE_CUDA=1 CUDA_KERNEL Py_LIMITED_API=0x03090000 NDEBUG)
-target_include_directories(extension SYSTEM PRIVATE
-  {registration} {torch}/include {torch}/include/torch/csrc/api/include {cuda}/include {python})
-target_compile_options(extension PRIVATE
-  $<$<COMPILE_LANGUAGE:CXX>:-O3>
-  $<$<COMPILE_LANGUAGE:CUDA>:-O3>
-  $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
-foreach(pair {flags})
-  target_compile_options(extension PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${{pair}}>)
-endforeach()
+set(definitions TORCH_EXTENSION_NAME={name} USE_CUDA=1 CUDA_KERNEL Py_LIMITED_API=0x03090000 NDEBUG)
+list(TRANSFORM definitions PREPEND -D OUTPUT_VARIABLE defined)
+add_custom_command(OUTPUT clamp.cu.o DEPENDS {project}/clamp_cuda/clamp.cu VERBATIM
+  COMMAND {nvcc} -ccbin ${{CMAKE_CXX_COMPILER}} -std=c++{standard} -O3 -Xcompiler=-fPIC --expt-relaxed-constexpr
+    ${{defined}} {included} {flags} -c {project}/clamp_cuda/clamp.cu -o clamp.cu.o)
+add_library(extension MODULE {project}/torch-ext/torch_binding.cpp clamp.cu.o)
+set_target_properties(extension PROPERTIES PREFIX "" OUTPUT_NAME {name}.abi3)
+target_compile_definitions(extension PRIVATE ${{definitions}})
+target_include_directories(extension SYSTEM PRIVATE {folders})
+target_compile_options(extension PRIVATE -O3)
 target_link_directories(extension PRIVATE {torch}/lib)
-target_link_libraries(extension PRIVATE c10 torch_cpu torch c10_cuda torch_cuda)
+target_link_libraries(extension PRIVATE c10 torch_cpu torch c10_cuda torch_cuda {runtime})
 """
 
 
@@ -263,26 +257,6 @@ def gencode(capability: str) -> str:
     digits = capability.removesuffix("+PTX").replace(".", "")
     code = f"[sm_{digits},compute_{digits}]" if capability.endswith("+PTX") else f"sm_{digits}"
     return f"-gencode arch=compute_{digits},code={code}"
-
-
-def whole_toolkit(toolkit: Path, packages: Path, home: Path) -> Path:
-    """A folder with the fetched toolkit and, for CMake's own test of the compiler, the runtime that torch brought."""
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    for entry in toolkit.iterdir():
-        if entry.name not in ("lib", "lib64"):
-            (home / entry.name).symlink_to(entry)
-    # nvcc looks for its libraries beside the folder that it lies in, and follows links: bin is a copy.
-    (home / "bin").unlink()
-    shutil.copytree(toolkit / "bin", home / "bin", symlinks=True)
-    (home / "lib64").mkdir()
-    for library in packages.glob("nvidia/*/lib/libcudart*"):
-        (home / "lib64" / library.name).symlink_to(library)
-        if ".so." in library.name:
-            (home / "lib64" / "libcudart.so").symlink_to(library)
-    for library in packages.glob("nvidia/*/lib/libcudadevrt.a"):
-        (home / "lib64" / library.name).symlink_to(library)
-    return home
 
 
 def install(venv: Path, release: str) -> dict:

@@ -15,9 +15,8 @@ use crate::{copy, repo};
 /// Imports packages as the client does, each under a name of its own, and evaluates an expression over them.
 const IMPORT: &str = r#"
 import importlib.util, sys
-site, expression, *folders = sys.argv[1:]
-if site:
-    sys.path.insert(0, site)
+sites, expression, *folders = sys.argv[1:]
+sys.path[:0] = sites.split(":")
 def load(folder, name):
     spec = importlib.util.spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
     module = importlib.util.module_from_spec(spec)
@@ -159,9 +158,9 @@ impl Found {
     /// Imports the package in a process of its own, and what lies beside it, and evaluates the expression there.
     fn import(&self, variant: &str, expression: &str, root: &Path) -> Result<(), String> {
         let python = std::env::var("KERNELWRIGHT_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-        let site = site_for(variant)?;
+        let sites: Vec<String> = sites_for(variant)?.iter().map(|site| site.display().to_string()).collect();
         let mut command = Command::new(&python);
-        command.args(["-I", "-B", "-c", IMPORT]).arg(&site).arg(expression).arg(self.package(variant));
+        command.args(["-I", "-B", "-c", IMPORT, &sites.join(":"), expression]).arg(self.package(variant));
         if let Some(beside) = &self.beside {
             command.arg(beside.join(".kernelwright/artifacts").join(variant));
         }
@@ -194,28 +193,37 @@ fn start(project: &str, run: &Run, root: &Path, program: &Path) -> Result<(PathB
     Ok((folder, output.status.code().unwrap_or(-1), text))
 }
 
-/// The managed packages of the cache with a torch that the variant is for; empty when the Python has one itself.
-fn site_for(variant: &str) -> Result<PathBuf, String> {
+/// The managed packages of the cache that a variant is imported with: those with a torch that it is for, and tvm_ffi
+/// where it needs it.
+fn sites_for(variant: &str) -> Result<Vec<PathBuf>, String> {
     let wanted = expected::torch_of(variant);
     let fits = |found: u32| match wanted {
         Some((release, exact)) => found == release || (!exact && found > release),
         None => true,
     };
-    let mut sites: Vec<(u32, PathBuf)> = entries(&cache().join("python"))
-        .into_iter()
+    let all = entries(&cache().join("python"));
+    let mut with_torch: Vec<(u32, &PathBuf)> = all
+        .iter()
+        .filter(|site| site.join("kernelwright.json").exists())
         .filter_map(|site| {
-            let torch = entries(&site).iter().filter_map(|path| name_of(path)).find_map(|name| {
+            let torch = entries(site).iter().filter_map(|path| name_of(path)).find_map(|name| {
                 expected::release_of(name.strip_prefix("torch-")?.strip_suffix(".dist-info")?)
             });
             torch.filter(|release| fits(*release)).map(|release| (release, site))
         })
         .collect();
-    sites.sort();
-    sites.into_iter().next().map(|(_, site)| site).ok_or_else(|| {
+    with_torch.sort();
+    let missing = |what: &str| {
         format!(
-            "no torch for {variant} is in the cache; `cargo xtask kernel make examples/rms-norm` fetches one"
+            "no {what} for {variant} is in the cache; `cargo xtask kernel make examples/rms-norm` fetches one"
         )
-    })
+    };
+    let mut sites = vec![with_torch.first().ok_or_else(|| missing("torch"))?.1.clone()];
+    if variant.starts_with("tvm-ffi") {
+        let with_tvm = all.iter().find(|site| site.join("tvm_ffi").exists());
+        sites.push(with_tvm.ok_or_else(|| missing("tvm_ffi"))?.clone());
+    }
+    Ok(sites)
 }
 
 fn cache() -> PathBuf {

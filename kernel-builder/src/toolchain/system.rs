@@ -10,6 +10,7 @@ use kernel_plan::plan::CommandLine;
 
 use super::error::ToolchainError;
 use super::interpreter::{self, Question};
+use super::supply::Taking;
 use super::{Against, Want, parts};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::process::{self, Limits};
@@ -18,7 +19,7 @@ use crate::base::{env, files};
 
 /// Finds what is wanted; `stubs` is handed through into the kit.
 pub(super) fn resolve(
-    session: &Session,
+    session: &Taking<'_>,
     want: &Want,
     stubs: PathBuf,
 ) -> Result<(Option<CudaKit>, FrameworkKit), ToolchainError> {
