@@ -122,7 +122,7 @@ impl<'a> Matrix<'a> {
 
     /// Takes a unit from the cache; what has to be done where it is not there.
     fn look_up(&self, job: usize, kit: &'a Toolchain, unit: &'a Unit) -> Option<Pending<'a>> {
-        let found = unit::unit_key(unit, kit, self.shop.project)
+        let found = unit::unit_key(self.shop, unit, kit)
             .and_then(|key| Ok((unit::reuse(self.shop, &self.jobs[job].plan.id, &key, unit)?, key)));
         match found {
             Ok((false, key)) => return Some(Pending { job, unit, kit, key }),

@@ -38,7 +38,8 @@ pub(super) fn reuse(shop: &Shop<'_>, variant: &str, key: &Digest, unit: &Unit) -
 }
 
 /// Names what a unit's object is made from, but for the content of headers.
-pub(super) fn unit_key(unit: &Unit, kit: &Toolchain, project: &Path) -> Result<Digest, FileError> {
+pub(super) fn unit_key(shop: &Shop<'_>, unit: &Unit, kit: &Toolchain) -> Result<Digest, FileError> {
+    let project = shop.project;
     let source = files::read(&project.join(&unit.name))?;
     let cuda = kit.cuda.as_ref().map_or("", |cuda| cuda.id.as_str());
     let args = &unit.command.args;
@@ -56,8 +57,8 @@ pub(super) fn unit_key(unit: &Unit, kit: &Toolchain, project: &Path) -> Result<D
         builder = builder.field("folder", project.as_os_str().as_encoded_bytes());
     }
     // A new file can hide one that was read before, or be what `__has_include` asks for.
-    for name in names_below(project, &searched(unit)) {
-        builder = builder.field("file", name.as_os_str().as_encoded_bytes());
+    for folder in searched(unit) {
+        builder = builder.field("names", shop.cache.names_below(&project.join(folder)));
     }
     Ok(builder.finish())
 }
@@ -77,22 +78,6 @@ fn searched(unit: &Unit) -> Vec<PathBuf> {
     folders.sort();
     folders.dedup();
     folders
-}
-
-/// The files below these folders, hidden ones and what builds leave behind left out. A folder that cannot be listed has
-/// none: what the compiler finds there is a dependency like any other.
-fn names_below(project: &Path, folders: &[PathBuf]) -> Vec<PathBuf> {
-    const RESULTS: &[&str] = &["build", "dist", "__pycache__"];
-    let mut found = Vec::new();
-    for folder in folders {
-        let enter = |below: &Path| {
-            let name = below.file_name().and_then(|name| name.to_str()).unwrap_or(".");
-            !name.starts_with('.') && !RESULTS.contains(&name)
-        };
-        let names = files::walk(&project.join(folder), enter).unwrap_or_default();
-        found.extend(names.into_iter().map(|name| folder.join(name)));
-    }
-    found
 }
 
 /// The processor, as far as compilers look at it for `-march=native`.

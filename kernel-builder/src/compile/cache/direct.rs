@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use super::{Cache, Hit, entry};
-use crate::base::digest::Digest;
+use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
 
 /// Size in bytes and time of change in nanoseconds.
@@ -47,13 +47,14 @@ pub(super) struct Seen {
     named: Vec<PathBuf>,
     stamps: Mutex<HashMap<PathBuf, Option<Stamp>>>,
     digests: Mutex<HashMap<PathBuf, Option<Digest>>>,
+    names: Mutex<HashMap<PathBuf, Option<Digest>>>,
 }
 
 impl Seen {
     pub(super) fn new(root: &Path) -> Self {
         let beside = root.parent().unwrap_or(root);
         let named = NAMED_BY_CONTENT.iter().map(|name| beside.join(name)).collect();
-        Self { named, stamps: Mutex::default(), digests: Mutex::default() }
+        Self { named, stamps: Mutex::default(), digests: Mutex::default(), names: Mutex::default() }
     }
 
     fn stamp(&self, place: &Path) -> Option<Stamp> {
@@ -103,6 +104,27 @@ impl Cache {
         })?;
         files::used(&place);
         Some(Hit { object: hit.object, log: hit.log })
+    }
+
+    /// A digest of the names of the files below a folder of a project, hidden ones and what builds leave behind left out.
+    /// A folder that cannot be listed has none: what a compiler finds there is a dependency like any other.
+    pub fn names_below(&self, folder: &Path) -> String {
+        const RESULTS: &[&str] =
+            &["build", "dist", "result", "target", "venv", "node_modules", "__pycache__"];
+        let enter = |below: &Path| {
+            let name = below.file_name().and_then(|name| name.to_str()).unwrap_or(".");
+            !name.starts_with('.') && !RESULTS.contains(&name)
+        };
+        let look = || {
+            let names = files::walk(folder, enter).ok()?;
+            let builder = DigestBuilder::new("names-1");
+            let name = |builder: DigestBuilder, name: &PathBuf| {
+                builder.field("name", name.as_os_str().as_encoded_bytes())
+            };
+            Some(names.iter().fold(builder, name).finish())
+        };
+        let known = remembered(&self.seen.names, folder, look);
+        known.map(|digest| digest.to_string()).unwrap_or_default()
     }
 
     /// The files that a command read, as they are now. `None`: one of them is gone, or was written after `since`, the
