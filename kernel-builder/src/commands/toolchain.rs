@@ -30,7 +30,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum What {
     List(ListArgs),
-    Fetch(FetchArgs),
+    Fetch(Box<FetchArgs>),
     Gc(GcArgs),
     Verify(VerifyArgs),
 }
