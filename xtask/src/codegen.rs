@@ -66,18 +66,35 @@ fn reference(program: &Path) -> Result<String, String> {
     for verb in std::iter::once(None).chain(repo::verbs(&root).into_iter().map(Some)) {
         let title =
             verb.as_ref().map_or_else(|| "kernelwright".to_owned(), |verb| format!("kernelwright {verb}"));
-        let help = help(program, verb.as_deref())?;
+        let words: Vec<&str> = verb.as_deref().into_iter().collect();
+        let help = help(program, &words)?;
         text.push_str(&format!("\n## {title}\n\n```text\n{help}```\n"));
+        // The program itself lists the commands that have sections of their own.
+        for inner in inner_commands(&help).into_iter().filter(|_| verb.is_some()) {
+            let words: Vec<&str> = words.iter().copied().chain([inner.as_str()]).collect();
+            let help = self::help(program, &words)?;
+            text.push_str(&format!("\n### {title} {inner}\n\n```text\n{help}```\n"));
+        }
     }
     Ok(text)
 }
 
-fn help(program: &Path, verb: Option<&str>) -> Result<String, String> {
-    let arguments: Vec<&str> = verb.into_iter().chain(["--help"]).collect();
+/// The commands that a command's help lists.
+fn inner_commands(help: &str) -> Vec<String> {
+    let list =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // A line that begins deeper continues a description.
+    let names = list.filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
+    let words = names.filter_map(|line| line.split_whitespace().next());
+    words.filter(|word| *word != "help").map(str::to_owned).collect()
+}
+
+fn help(program: &Path, words: &[&str]) -> Result<String, String> {
+    let arguments: Vec<&str> = words.iter().copied().chain(["--help"]).collect();
     let text = output(program, &arguments)?;
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     // The options that every command has are shown once, with the program.
-    let lines = if verb.is_some() { without_section(&lines, SHARED) } else { lines };
+    let lines = if words.is_empty() { lines } else { without_section(&lines, SHARED) };
     Ok(format!("{}\n", lines.join("\n").trim_end()))
 }
 

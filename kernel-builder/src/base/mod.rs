@@ -5,6 +5,7 @@
 
 pub mod annotation;
 pub mod digest;
+pub mod disk;
 pub mod env;
 pub mod files;
 mod guard;

@@ -1,9 +1,12 @@
 //! `verify`: builds what is not built, then judges it. A kernel that is wrong or cheats is refused by name.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
+use kernel_plan::units::Version;
+use kernel_plan::variant::{self, Abi, Variant};
 use miette::Diagnostic;
 use serde_json::json;
 use thiserror::Error;
@@ -12,7 +15,7 @@ use crate::base::files;
 use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
-use crate::exit::{self, Failure};
+use crate::exit::{self, Failure, StageError};
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::{self, Evidence, Options, Outcome, Verdict, Verified};
@@ -33,6 +36,30 @@ pub struct Args {
     selection: Selection,
     #[command(flatten)]
     how: How,
+    /// Judge with this torch, those of the builds that it loads; default: full-ABI builds each with their own torch, the
+    /// others with one that all of them load on
+    #[arg(long, value_name = "MAJOR.MINOR")]
+    torch: Option<Version>,
+}
+
+/// `--torch` loads none of the builds.
+#[derive(Debug, Error, Diagnostic)]
+#[error("torch {torch} loads none of the builds: {}", built.join(", "))]
+#[diagnostic(
+    code(plan::other_torch),
+    help(
+        "name the torch of one of them, or an equal or later one for a stable ABI; `--all` builds for every torch"
+    )
+)]
+struct OtherTorch {
+    torch: Version,
+    built: Vec<String>,
+}
+
+impl StageError for OtherTorch {
+    fn exit(&self) -> u8 {
+        exit::PLAN
+    }
 }
 
 /// How the judge works; shared with `make`.
@@ -91,8 +118,14 @@ impl Diagnostic for Refusal {
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
     let artifacts = build::build(&project, &args.selection, session)?;
-    let python = runtime(&project, session)?;
-    let judged = verify(&project, artifacts, &args.how, &python, session)?;
+    let mut judged = Vec::new();
+    for (torch, artifacts) in groups(artifacts, args.torch, &project)? {
+        // Evidence does not say on which torch a build was judged, so what is asked for is judged.
+        let how = How { fresh: args.how.fresh || args.torch.is_some(), ..args.how.clone() };
+        let python = python::runtime(session, torch.as_asked(), extras(&project))?;
+        judged.extend(verify(&project, artifacts, &how, &python, session)?);
+    }
+    judged.sort_by(|a, b| a.variant.cmp(&b.variant));
     let rows: Vec<_> = judged
         .iter()
         .map(|judged| json!({ "variant": judged.variant, "evidence": judged.verdict.evidence() }))
@@ -104,8 +137,56 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 
 /// The Python that judges.
 pub fn runtime(project: &Project, session: &Session) -> Result<PythonRuntime, Failure> {
-    let extras = Extras { client: false, tvm_ffi: project.build.tvm_ffi().is_some() };
-    Ok(python::runtime(session, Torch::AtLeast(&project::torch_of(project)?), extras)?)
+    Ok(python::runtime(session, Torch::AtLeast(&project::torch_of(project)?), extras(project))?)
+}
+
+fn extras(project: &Project) -> Extras {
+    Extras { client: false, tvm_ffi: project.build.tvm_ffi().is_some() }
+}
+
+/// The torch that judges some builds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Judge {
+    AtLeast(String),
+    Exactly(String),
+}
+
+impl Judge {
+    fn as_asked(&self) -> Torch<'_> {
+        match self {
+            Self::AtLeast(line) => Torch::AtLeast(line),
+            Self::Exactly(line) => Torch::Exactly(line),
+        }
+    }
+}
+
+/// The builds by the torch that judges them: a full ABI loads on its own torch alone.
+fn groups(
+    artifacts: Vec<Artifact>,
+    asked: Option<Version>,
+    project: &Project,
+) -> Result<BTreeMap<Judge, Vec<Artifact>>, Failure> {
+    let needs = |artifact: &Artifact| artifact.variant.parse::<Variant>().ok()?.torch();
+    let loads = |needs: variant::Torch, there: Version| match needs.abi {
+        Abi::Stable => needs.version <= there,
+        Abi::Full(_) => needs.version == there,
+    };
+    let built: Vec<String> = artifacts.iter().map(|artifact| artifact.variant.clone()).collect();
+    let newest = project::torch_of(project)?;
+    let mut groups: BTreeMap<Judge, Vec<Artifact>> = BTreeMap::new();
+    for artifact in artifacts {
+        let judge = match (asked, needs(&artifact)) {
+            (Some(torch), Some(needs)) if !loads(needs, torch) => continue,
+            (Some(torch), _) => Judge::Exactly(torch.to_string()),
+            (None, Some(needs)) if needs.abi != Abi::Stable => Judge::Exactly(needs.version.to_string()),
+            (None, _) => Judge::AtLeast(newest.clone()),
+        };
+        groups.entry(judge).or_default().push(artifact);
+    }
+    match asked {
+        Some(torch) if groups.is_empty() => Err(OtherTorch { torch, built }.into()),
+        _ => Ok(groups),
+    }
 }
 
 /// The verdict on one variant.

@@ -14,7 +14,8 @@ use super::interpreter::{self, Question};
 use super::store::Entry;
 use super::supply::Taking;
 use super::{index, parts, pins, used};
-use crate::base::files::{self, OnDisk};
+use crate::base::disk::{self, OnDisk};
+use crate::base::files;
 use crate::base::session::Session;
 
 /// What something of the cache is for.
@@ -64,12 +65,12 @@ pub fn list(session: &Session) -> Result<Vec<Item>, ToolchainError> {
     for (folder, kind) in
         [("cuda", Kind::Cuda), ("wheels", Kind::Wheel), ("python", Kind::Python), ("pip", Kind::Tool)]
     {
-        for dir in files::folders(&session.cache.join(folder)) {
+        for dir in disk::folders(&session.cache.join(folder)) {
             let Some(place) = dir.file_name().map(|name| name.to_string_lossy().into_owned()) else {
                 continue;
             };
             let unfinished = place.starts_with(".staging-");
-            let content = files::on_disk(&dir);
+            let content = disk::on_disk(&dir);
             let bytes = content.iter().map(|file| file.bytes).sum();
             let own = content.iter().filter(|file| file.names == 1).map(|file| file.bytes).sum();
             let (kind, name) = match kind {
