@@ -71,7 +71,10 @@ fn capabilities() {
 
 #[test]
 fn section_names() {
-    check::<SectionName>(&["norm", "norm-90a", "Norm_2", "7", "_fused"], &["", "-a", "a b", "a.b", "a;b", "é", "a/b"]);
+    check::<SectionName>(
+        &["norm", "norm-90a", "Norm_2", "7", "_fused"],
+        &["", "-a", "a b", "a.b", "a;b", "é", "a/b"],
+    );
 }
 
 #[test]
