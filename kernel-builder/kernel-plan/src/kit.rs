@@ -77,16 +77,22 @@ pub struct FrontEnd {
 }
 
 impl CudaKit {
-    /// Where the compiler of this toolkit comes from, as a sentence without a full stop.
-    pub fn route(&self) -> String {
+    /// Where the compiler of this toolkit comes from, as a sentence without a full stop. `left_out` are capabilities that
+    /// the toolkit's own compiler has and this one has not.
+    pub fn route(&self, left_out: &[String]) -> String {
         let Self { version, nvcc, .. } = self;
-        match &self.front {
+        let from = match &self.front {
             Some(front) => {
                 format!("front end of nvcc {} with the headers and the assembler of {version}", front.version)
             }
-            None if self.installed => format!("nvcc {version} installed at {}", nvcc.display()),
+            None if self.installed => format!("nvcc {version} at {}", nvcc.display()),
             None => format!("nvcc {version} from wheels"),
+        };
+        if left_out.is_empty() {
+            return format!("CUDA {version}: {from}");
         }
+        let names = left_out.join(", ");
+        format!("CUDA {version}: {from}; no code for {names}, which takes an installed nvcc {version}")
     }
 
     /// Whether this toolkit's compiler generates code for a capability that its release has: one that is lent knows

@@ -124,4 +124,6 @@ pub struct VariantPlan {
     pub python: Vec<RelPath>,
     /// CUDA capabilities that the binary must hold, as written in build.toml.
     pub capabilities: Vec<String>,
+    /// Where the compiler of CUDA sources comes from, and what it leaves out: a sentence without a full stop.
+    pub route: Option<String>,
 }

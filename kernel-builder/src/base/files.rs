@@ -248,6 +248,42 @@ pub fn aged(root: &Path, end: std::time::Instant) -> Vec<Aged> {
     found
 }
 
+/// One file on disk; links to it have the same identity.
+#[derive(Debug, Clone, Copy)]
+pub struct OnDisk {
+    /// Device and number.
+    pub identity: (u64, u64),
+    /// Bytes that it takes, in whole blocks.
+    pub bytes: u64,
+    /// How many names it has.
+    pub names: u64,
+}
+
+/// Every file below a folder, links not followed. What vanishes meanwhile is left out.
+pub fn on_disk(root: &Path) -> Vec<OnDisk> {
+    use std::os::unix::fs::MetadataExt;
+    let (mut found, mut pending) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let Ok(meta) = entry.metadata() else { continue };
+            if meta.is_dir() {
+                pending.push(entry.path());
+            }
+            let (identity, bytes) = ((meta.dev(), meta.ino()), meta.blocks() * 512);
+            found.push(OnDisk { identity, bytes, names: if meta.is_dir() { 1 } else { meta.nlink() } });
+        }
+    }
+    found
+}
+
+/// The folders in a folder, sorted; none where there is no such folder.
+pub fn folders(root: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    found.sort();
+    found
+}
+
 /// The most files that [`walk`] lists: a folder with more is something else than a project.
 const MOST_FILES: usize = 100_000;
 
@@ -392,10 +428,22 @@ pub struct FileLock(#[expect(dead_code, reason = "held for its Drop")] File);
 
 /// Takes the lock at `path`; `waiting` is called once when somebody else holds it.
 pub fn lock(path: &Path, waiting: impl FnOnce()) -> Result<FileLock, FileError> {
-    use rustix::fs::{FlockOperation, flock};
+    lock_as(path, rustix::fs::FlockOperation::NonBlockingLockExclusive, waiting)
+}
+
+/// Takes a share in the lock at `path`: many hold it at a time, and none while somebody has it alone.
+pub fn lock_shared(path: &Path, waiting: impl FnOnce()) -> Result<FileLock, FileError> {
+    lock_as(path, rustix::fs::FlockOperation::NonBlockingLockShared, waiting)
+}
+
+fn lock_as(
+    path: &Path,
+    kind: rustix::fs::FlockOperation,
+    waiting: impl FnOnce(),
+) -> Result<FileLock, FileError> {
     let file = open_for_resume(path)?;
     // Never the waiting kind of lock: it would not notice ctrl-C.
-    let attempt = || flock(&file, FlockOperation::NonBlockingLockExclusive);
+    let attempt = || rustix::fs::flock(&file, kind);
     let mut held = attempt();
     if held == Err(rustix::io::Errno::WOULDBLOCK) {
         waiting();

@@ -10,7 +10,7 @@ use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::VariantPlan;
 use kernel_plan::spec::build::Kernel;
 use kernel_plan::units::RelPath;
-use kernel_plan::variant::{Abi, Chosen, Framework, Variant};
+use kernel_plan::variant::{Abi, Chosen, Compiled, Framework, Variant};
 use serde_json::{Value, json};
 
 use crate::base::digest::DigestBuilder;
@@ -20,7 +20,7 @@ use crate::base::session::Session;
 use crate::compile::artifact::{self, Artifact};
 use crate::compile::{self, Job, shell_line};
 use crate::exit::Failure;
-use crate::toolchain::{self, Against, Want};
+use crate::toolchain::{Against, Provider, Supply, Want};
 use crate::verify::{Gated, Options};
 
 use super::build_summary::Summary;
@@ -37,7 +37,8 @@ use super::{full_abi, gates, libraries, reproducible};
 ///
 /// Compilers and headers come from the package index (`--toolchain wheels`, the default: no CUDA and no PyTorch need
 /// to be installed) or from this machine (`--toolchain system`). Unchanged units are not compiled again. Logs are kept
-/// in .kernelwright/logs of the project.
+/// in .kernelwright/logs of the project. Every library is judged by what can be read from it; what is refused is not
+/// left behind.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(flatten)]
@@ -213,6 +214,9 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
     }
     let users = name_users(project)?;
     let commit = project.provenance().described();
+    let supply = Supply::of(&project.dir, selection.locked, session)?;
+    let wants = variants.iter().filter_map(|of| Some(want(of, of.compiled()?, selection.toolchain)));
+    supply.prepare(&wants.collect::<Vec<_>>())?;
     let mut jobs = Vec::new();
     for variant in &variants {
         let unplanned = || unplanned(variant, &variants);
@@ -222,19 +226,39 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
             jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit: None, commit: commit.clone() });
             continue;
         };
-        let framework = match compiled.framework {
-            Framework::Torch(torch) => Against::Torch(torch.version.to_string()),
-            Framework::TvmFfi(version) => Against::TvmFfi(version.to_string()),
-        };
-        let cuda = variant.cuda().map(|version| version.to_string());
-        let mut kit = toolchain::resolve(session, &Want { provider: selection.toolchain, framework, cuda })?;
-        kit.libraries = libraries::of(project, compiled.toolkit, &selection.libraries, session)?;
+        let mut kit = supply.resolve(&want(variant, compiled, selection.toolchain))?;
+        kit.libraries = libraries::of(project, compiled.toolkit, &selection.libraries, &supply)?;
         let extension = extension_name(project, variant, &kit)?;
         let naming = Naming { extension: &extension, users: &users };
         let plan = backend::plan(&project.build, variant, &kit, &naming, project.python_files());
         jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit: Some(kit), commit: commit.clone() });
     }
+    tell_routes(&jobs, session);
+    supply.close()?;
     Ok(jobs)
+}
+
+/// Tells once where a compiler comes from, where that is not the obvious place.
+fn tell_routes(jobs: &[Job], session: &Session) {
+    let odd = |job: &&Job| {
+        job.kit
+            .as_ref()
+            .and_then(|kit| kit.cuda.as_ref())
+            .is_some_and(|cuda| cuda.front.is_some() || cuda.installed)
+    };
+    let routes: BTreeSet<&String> =
+        jobs.iter().filter(odd).filter_map(|job| job.plan.route.as_ref()).collect();
+    routes.into_iter().for_each(|route| session.report.note(route));
+}
+
+/// The tools that a variant is compiled with.
+fn want(variant: &Variant, compiled: &Compiled, provider: Provider) -> Want {
+    let framework = match compiled.framework {
+        Framework::Torch(torch) => Against::Torch(torch.version.to_string()),
+        Framework::TvmFfi(version) => Against::TvmFfi(version.to_string()),
+    };
+    let cuda = variant.cuda().map(|version| version.to_string());
+    Want { provider, framework, cuda }
 }
 
 /// The provision and the plan agree on what is compiled; a variant that only one of them knows cannot be built.
@@ -324,6 +348,7 @@ fn plan_text(plans: &[&VariantPlan]) -> String {
     let mut text = String::new();
     for plan in plans {
         text += &format!("# {}\n", plan.id);
+        text += &plan.route.iter().map(|route| format!("# {route}\n")).collect::<String>();
         for unit in &plan.units {
             text += &format!("{}\n", shell_line(&unit.command));
         }

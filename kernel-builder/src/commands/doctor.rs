@@ -24,7 +24,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         if damaged.is_empty() {
             human.push_str("every file of the cache is what was fetched\n");
         } else {
-            human += &format!("remove {} to have them fetched again\n", session.cache.display());
+            human += "kernelwright toolchain verify --repair fetches them again\n";
         }
         session.report.result("doctor", &json!({ "damaged": damaged }), &human);
         return Ok(());

@@ -10,8 +10,8 @@ use kernel_plan::spec::build::Dependency;
 use kernel_plan::variant::{Toolkit, compiled_with};
 
 use crate::base::env;
-use crate::base::session::Session;
 use crate::exit::Failure;
+use crate::toolchain::Supply;
 use crate::toolchain::libraries::{self, Folders};
 
 use super::project::Project;
@@ -40,7 +40,7 @@ pub fn of(
     project: &Project,
     toolkit: Toolkit,
     dirs: &LibraryDirs,
-    session: &Session,
+    supply: &Supply<'_>,
 ) -> Result<Vec<LibraryKit>, Failure> {
     let kernels = project.build.kernels_of(toolkit.id()).filter(|kernel| compiled_with(kernel, toolkit));
     let mut wanted: Vec<Dependency> =
@@ -53,5 +53,5 @@ pub fn of(
         cutlass.extend(said.split(':').filter(|folder| !folder.is_empty()).map(PathBuf::from));
     }
     let folders = Folders { cutlass, named: dirs.dependency_dir.clone() };
-    Ok(libraries::libraries(session, &wanted, &folders)?)
+    Ok(libraries::libraries(supply, &wanted, &folders)?)
 }

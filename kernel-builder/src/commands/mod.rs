@@ -25,6 +25,7 @@ pub mod schema;
 pub mod selection;
 pub mod shell;
 pub mod templates;
+pub mod toolchain;
 pub mod update;
 pub mod variants;
 pub mod verify;

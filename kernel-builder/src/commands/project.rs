@@ -257,7 +257,9 @@ impl Project {
             done.ending.success().then(|| done.stdout_text().trim().to_owned())
         };
         let Some(commit) = git(&["rev-parse", "HEAD"]) else { return Provenance::default() };
-        let dirty = git(&["status", "--porcelain", "--", "."]).is_none_or(|text| !text.is_empty());
+        // The lock follows from what is fetched; that it was written now is no change of the sources.
+        let sources = ["status", "--porcelain", "--", ".", ":(exclude)kernelwright.lock"];
+        let dirty = git(&sources).is_none_or(|text| !text.is_empty());
         Provenance { commit: Some(commit), dirty }
     }
 }

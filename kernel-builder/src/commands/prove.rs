@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use kernel_plan::units::{BackendId, Version};
 use kernel_plan::variant::preference::{self, Environment};
@@ -233,13 +234,14 @@ fn alone(
         for _ in 0..session.jobs.clamp(1, AT_ONCE).min(artifacts.len()) {
             scope.spawn(|| {
                 while let Some(place) = next.lock().ok().and_then(|mut next| next.next()) {
+                    let started = Instant::now();
                     let result = one(place);
                     if let Ok(torch) = &result {
                         session.report.emit(&Event::Done {
                             action: "loaded",
                             subject: &artifacts[place].variant,
                             detail: &format!("with torch {torch}"),
-                            seconds: 0.0,
+                            seconds: started.elapsed().as_secs_f64(),
                             cached: false,
                         });
                     }
@@ -290,7 +292,7 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Fai
     }
     let offered: Vec<Variant> =
         artifacts.iter().filter_map(|artifact| artifact.variant.parse().ok()).collect();
-    let own = environment(python, project);
+    let own = environment(&python.torch, project.build.tvm_ffi().is_some());
     let mut all = Vec::new();
     for loaded in load::ask(&dir, python)? {
         let toolkit = if loaded.backend == "cpu" { Toolkit::Cpu } else { own.toolkit };
@@ -311,17 +313,17 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Fai
     Ok(all)
 }
 
-/// What the client sees in a Python of this machine.
-fn environment(python: &PythonRuntime, project: &Project) -> Environment {
-    let (release, build) = python.torch.split_once('+').unwrap_or((&python.torch, ""));
+/// What the client sees in a Python of this machine, whose torch is `torch.__version__`.
+fn environment(torch: &str, tvm_ffi: bool) -> Environment {
+    let (release, build) = torch.split_once('+').unwrap_or((torch, ""));
     let torch = release.rsplit_once('.').and_then(|(line, _)| line.parse().ok());
-    let cuda =
-        build.strip_prefix("cu").and_then(|digits| digits.split_at_checked(digits.len().checked_sub(1)?));
+    let digits = build.strip_prefix("cu").unwrap_or_default();
+    let cuda = digits.split_at_checked(digits.len().saturating_sub(1));
     let cuda = cuda.and_then(|(major, minor)| format!("{major}.{minor}").parse().ok());
     let provision = variants::provision(toolchain::Provider::Wheels);
     Environment {
         torch,
-        tvm_ffi: project.build.tvm_ffi().map(|_| Version::new(0, 1)),
+        tvm_ffi: tvm_ffi.then_some(Version::new(0, 1)),
         toolkit: cuda.map_or(Toolkit::Cpu, Toolkit::Cuda),
         cpu: provision.cpu,
         os: provision.os,
@@ -339,4 +341,63 @@ fn lay_out(trial: &Trial<'_>, artifact: &Artifact, dir: &Path) -> Result<(), Fai
     let shipped = metadata::digests(&folder)?;
     let text = metadata::render(&trial.project.build, artifact, &trial.provenance, &shipped);
     Ok(files::write(&folder.join("metadata.json"), text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::digest::Digest;
+
+    fn torch(variant: &str, backend: &str) -> Result<String, String> {
+        let artifact = Artifact {
+            variant: variant.to_owned(),
+            backend: backend.to_owned(),
+            dir: "artifact".into(),
+            id: "_norm_0".to_owned(),
+            library: None,
+            capabilities: vec![],
+            digest: Digest::of(b"artifact"),
+            commit: None,
+        };
+        torch_for(&artifact).map(|line| line.to_string())
+    }
+
+    #[test]
+    fn a_variant_is_tried_with_the_oldest_torch_that_the_client_takes_it_for() {
+        for (variant, want) in [
+            ("torch-stable-abi210-cpu-x86_64-linux", "2.10"),
+            ("torch-stable-abi210-cu126-x86_64-linux", "2.10"),
+            // The wheel of torch 2.10 is built for CUDA 12.8.
+            ("torch-stable-abi210-cu130-x86_64-linux", "2.11"),
+            ("torch-stable-abi212-cu132-x86_64-linux", "2.15"),
+            ("torch213-cxx11-cu130-x86_64-linux", "2.13"),
+            ("torch215-cxx11-cu130-x86_64-linux", "2.15"),
+            ("torch-cuda", "2.10"),
+        ] {
+            let backend = if variant.contains("cpu") { "cpu" } else { "cuda" };
+            assert_eq!(torch(variant, backend).as_deref(), Ok(want), "{variant}");
+        }
+    }
+
+    #[test]
+    fn what_no_torch_of_the_index_is_for_says_why() {
+        let why = |variant: &str, backend: &str| torch(variant, backend).expect_err(variant);
+        let other = why("torch212-cxx11-cu126-x86_64-linux", "cuda");
+        assert_eq!(other, "torch 2.12 of the package index is built for CUDA 13.0, which takes no cu126");
+        let none = why("torch-stable-abi211-cu126-x86_64-linux", "cuda");
+        assert!(none.starts_with("no torch of the package index from 2.11 on"), "{none}");
+        assert!(why("torch211-cxx11-rocm71-x86_64-linux", "rocm").ends_with("no torch for rocm"));
+        assert!(why("torch29-cxx11-cpu-x86_64-linux", "cpu").contains("no such torch"));
+    }
+
+    #[test]
+    fn an_environment_follows_from_the_version_of_torch() {
+        let of = |text: &str| {
+            let environment = environment(text, false);
+            (environment.torch.map(|torch| torch.to_string()), environment.toolkit)
+        };
+        assert_eq!(of("2.15.0+cu132"), (Some("2.15".to_owned()), Toolkit::Cuda(Version::new(13, 2))));
+        assert_eq!(of("2.10.1+cpu"), (Some("2.10".to_owned()), Toolkit::Cpu));
+        assert_eq!(of("2.10.1").1, Toolkit::Cpu);
+    }
 }

@@ -39,6 +39,9 @@ pub struct Selection {
     /// What happens when a variant fails.
     #[command(flatten)]
     pub how: How,
+    /// Take no wheel that kernelwright.lock does not have; without it, new ones are added
+    #[arg(long)]
+    pub locked: bool,
     /// Where header libraries are.
     #[command(flatten)]
     pub libraries: LibraryDirs,

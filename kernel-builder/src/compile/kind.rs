@@ -68,6 +68,20 @@ impl Kind {
         }
     }
 
+    /// What it is, for people.
+    pub(super) fn means(self) -> &'static str {
+        match self {
+            Self::Preprocess => "headers into one text",
+            Self::Compile => "C++ of the host",
+            Self::Front => "CUDA split into host and device (cudafe++)",
+            Self::Device => "device code to PTX (cicc)",
+            Self::Assemble => "PTX to machine code (ptxas)",
+            Self::Whole => "a device compiler with all its parts",
+            Self::Link => "shared libraries",
+            Self::Pack => "packing",
+        }
+    }
+
     /// What such a process takes where nothing is known of it. Measured with torch 2.11 and CUDA 13.0; the figures are in
     /// docs/testing.md. For memory it is the upper end of what was seen: too much delays a compiler by seconds, too
     /// little makes the machine swap.

@@ -26,7 +26,7 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileErro
         let mut key = command_fields(DigestBuilder::new("link-1"), link)
             .field("cxx", &kit.cxx.id)
             .field("framework", kit.framework.id())
-            .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()));
+            .field("system", kit.portable.as_ref().map_or_else(installed_libraries, |kit| kit.id.clone()));
         for unit in &plan.units {
             name_object(shop, unit, plan)?;
             key = key.field("object", Digest::of(&files::read(&project.join(unit.linked()))?).to_string());
@@ -50,6 +50,12 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileErro
         None
     };
     artifact::assemble(plan, project, library, job.commit.clone()).map_err(Into::into)
+}
+
+/// What stands for the system's libraries where the library is linked with them: the list that the dynamic linker keeps,
+/// which every installation writes anew.
+fn installed_libraries() -> String {
+    files::stamp(Path::new("/etc/ld.so.cache")).map(|stamp| format!("{stamp:?}")).unwrap_or_default()
 }
 
 /// Refuses a library that asks for names which systems of the manylinux_2_28 age do not have. The linker cannot: torch's

@@ -10,11 +10,13 @@ use std::time::Duration;
 use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::VariantPlan;
 
-use crate::base::report::{Event, Report};
+use crate::base::interrupt;
+use crate::base::report::{Event, Report, Standing};
 use crate::base::session::Session;
 
 mod admission;
 pub mod artifact;
+mod build_report;
 pub mod cache;
 pub mod complaint;
 mod content;
@@ -35,6 +37,7 @@ pub mod timeline;
 mod unit;
 
 use artifact::Artifact;
+use build_report::{End, Record, VariantEnd};
 use cache::Cache;
 use history::History;
 use matrix::Matrix;
@@ -115,6 +118,27 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
     }
     cache.close(report);
     tell_shared(&slots, report);
+    let variants = jobs
+        .iter()
+        .zip(&outcomes)
+        .map(|(job, outcome)| VariantEnd { variant: job.plan.id.clone(), built: outcome.is_ok() });
+    let end = match (interrupt::requested(), outcomes.iter().all(Result::is_ok)) {
+        (true, _) => End::Interrupted,
+        (_, true) => End::Complete,
+        (_, false) => End::Failed,
+    };
+    if end == End::Interrupted {
+        let Standing { done, total, .. } = board.standing(slots.lanes(), 0.0);
+        report
+            .note(format!("{done} of {total} units are done and kept; the same command goes on from there"));
+    }
+    let record = Record::new(name, end, slots.lanes(), variants.collect(), slots.timeline());
+    if record.is_news() || conduct.report.is_some() {
+        let written = record.write(&project.join(".kernelwright"), conduct.report.as_deref());
+        written.unwrap_or_else(|error| {
+            report.warn(format!("the report of the build could not be kept: {error}"))
+        });
+    }
     outcomes
 }
 

@@ -94,6 +94,7 @@ mod tests {
             link: None,
             python: Vec::new(),
             capabilities: Vec::new(),
+            route: None,
         })
     }
 

@@ -71,7 +71,7 @@ impl Board {
     pub(super) fn unit(&self, variant: &str, unit: &str, fate: Fate, seconds: f64) {
         let mut state = self.state();
         let Some(open) = state.open.remove(&(variant.to_owned(), unit.to_owned())) else { return };
-        state.standing.done += 1;
+        state.standing.done += usize::from(fate != Fate::Skipped);
         match fate {
             Fate::Cached => state.standing.cached += 1,
             Fate::Shared => state.standing.shared += 1,

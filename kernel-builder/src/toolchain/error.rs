@@ -228,14 +228,67 @@ pub enum ToolchainError {
         cause: ZipError,
     },
     /// Downloads are refused.
-    #[error("this has to be fetched, but downloads are off: {missing}")]
+    #[error("this has to be fetched, but downloads are off: {}", told(missing))]
     #[diagnostic(
         code(toolchain::offline),
-        help("run once without `--offline` and with KERNELWRIGHT_OFFLINE unset")
+        help(
+            "fetch it while there is a network: `kernelwright toolchain fetch` in the project, without `--offline` and with KERNELWRIGHT_OFFLINE unset"
+        )
     )]
     Offline {
-        /// What, with sizes where they are known.
+        /// All of it.
+        missing: Vec<Missing>,
+    },
+    /// The index, or the cache, has something else than the lock.
+    #[error("`{}` is about another {wheel}: locked is {locked}; {came}", path.display())]
+    #[diagnostic(
+        code(toolchain::locked),
+        help(
+            "where the change is meant, remove that entry from the file and run again; else the index serves other bytes than when it was locked, and should be asked why"
+        )
+    )]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+        /// Name and version.
+        wheel: String,
+        /// What the lock says.
+        locked: String,
+        /// What there is.
+        came: String,
+    },
+    /// `--locked`, and the lock lacks something.
+    #[error("`{}` does not have {missing}, and `--locked` adds nothing", path.display())]
+    #[diagnostic(
+        code(toolchain::not_locked),
+        help(
+            "run `kernelwright toolchain fetch` without `--locked` in the project, and keep the file with its sources"
+        )
+    )]
+    NotLocked {
+        /// The lock.
+        path: PathBuf,
+        /// Names and versions.
         missing: String,
+    },
+    /// The lock is none.
+    #[error("cannot read `{}`: {why}", path.display())]
+    #[diagnostic(
+        code(toolchain::bad_lock),
+        help("bring it back from version control, or remove it: it is written again")
+    )]
+    BadLock {
+        /// The lock.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Nothing is removed from a cache in use.
+    #[error("another run of kernelwright is using the cache `{}`", cache.display())]
+    #[diagnostic(code(toolchain::in_use), help("nothing was removed; try again when that run is over"))]
+    InUse {
+        /// The cache.
+        cache: PathBuf,
     },
     /// No installed CUDA.
     #[error("there is no installed CUDA toolkit: neither CUDA_HOME nor PATH has `nvcc`")]
@@ -306,6 +359,28 @@ pub enum ToolchainError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Process(#[from] ProcessError),
+}
+
+/// Something to fetch.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Missing {
+    /// Name and version.
+    what: String,
+    /// About how much there is to fetch.
+    megabytes: u32,
+}
+
+impl Missing {
+    pub(super) fn new(what: String, megabytes: u32) -> Self {
+        Self { what, megabytes }
+    }
+}
+
+fn told(missing: &[Missing]) -> String {
+    let each = missing.iter().map(|Missing { what, megabytes }| format!("{what} ({megabytes} MB)"));
+    let all: u32 = missing.iter().map(|missing| missing.megabytes).sum();
+    let together = if missing.len() > 1 { format!("; {all} MB together") } else { String::new() };
+    format!("{}{together}", each.collect::<Vec<_>>().join(", "))
 }
 
 impl ToolchainError {

@@ -11,12 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Instant;
 
-use super::error::ToolchainError;
-use super::index::{self, Located, Target};
+use super::error::{Missing, ToolchainError};
+use super::index::{self, Located, Release, Target};
 use super::interpreter::Interpreter;
+use super::lock::Locked;
 use super::pins::Part;
 use super::store::{Entry, Stored, digest_of};
+use super::supply::Taking;
 use super::unpack::{Promised, Slice, promised};
+use super::used;
 use super::zip::{self, Member};
 use crate::base::files::{self, FileError};
 use crate::base::http::{Client, HttpError, Patience, Span};
@@ -41,27 +44,38 @@ pub(super) struct Request {
 
 /// Makes sure that the store has all of `requests`; only what it lacks is asked for and fetched.
 pub(super) fn obtain(
-    session: &Session,
+    session: &Taking<'_>,
     python: &Interpreter,
     target: Target,
     requests: &[Request],
 ) -> Result<Vec<Stored>, ToolchainError> {
-    let held = |request: &Request| {
-        let release = index::known(session, python, target, &request.part)?;
-        Entry::new(session, &release.sha256).complete(&request.part)
+    let locked = |part: &Part| {
+        let locked = session.lock()?.wanted(part)?;
+        Some(Release { file: locked.file, sha256: locked.sha256 })
     };
-    let mut found: Vec<Option<Stored>> = requests.iter().map(held).collect();
+    let held = |Request { part, .. }: &Request| {
+        // What is locked, whatever the index said last.
+        let release = locked(part).or_else(|| index::known(session, python, target, part))?;
+        Some((Entry::new(session, &release.sha256).complete(part)?, release.file))
+    };
+    let mut found: Vec<Option<(Stored, String)>> = requests.iter().map(held).collect();
     let lacking: Vec<usize> = (0..requests.len()).filter(|at| found[*at].is_none()).collect();
     if !lacking.is_empty() {
         let wanted: Vec<&Request> = lacking.iter().map(|at| &requests[*at]).collect();
         if session.offline {
-            let names = wanted.iter().map(|Request { part, .. }| {
-                format!("{} {} ({} MB)", part.name, part.version, part.megabytes)
+            let missing = wanted.iter().map(|Request { part, .. }| {
+                Missing::new(format!("{} {}", part.name, part.version), part.megabytes)
             });
-            return Err(ToolchainError::Offline { missing: names.collect::<Vec<_>>().join(", ") });
+            return Err(ToolchainError::Offline { missing: missing.collect() });
         }
         let parts: Vec<&Part> = wanted.iter().map(|request| &request.part).collect();
         let located = index::locate(session, python, target, &parts)?;
+        if let Some(lock) = session.lock() {
+            let given = parts.iter().zip(&located);
+            lock.allow(given.map(|(part, Located { release, .. })| {
+                (*part, release.file.as_str(), release.sha256.as_str())
+            }))?;
+        }
         let client = Client::new(Patience::default());
         let waits = Once::new();
         let fetch = |at: usize| {
@@ -76,11 +90,22 @@ pub(super) fn obtain(
             };
             job.run()
         };
-        for (at, stored) in lacking.iter().zip(in_parallel(wanted.len(), 3, fetch)?) {
-            found[*at] = Some(stored);
+        for ((at, stored), located) in lacking.iter().zip(in_parallel(wanted.len(), 3, fetch)?).zip(&located)
+        {
+            found[*at] = Some((stored, located.release.file.clone()));
         }
     }
-    Ok(found.into_iter().flatten().collect())
+    let found: Vec<(Stored, String)> = found.into_iter().flatten().collect();
+    found.iter().for_each(|(stored, _)| used::now(session, &stored.sha256));
+    session.note(requests.iter().zip(&found).map(|(Request { part, .. }, (stored, file))| Locked {
+        name: part.name.clone(),
+        version: part.version.clone(),
+        file: file.clone(),
+        part: part.choice(),
+        sha256: stored.sha256.clone(),
+        members: stored.members.clone(),
+    }));
+    Ok(found.into_iter().map(|(stored, _)| stored).collect())
 }
 
 /// One wheel to fetch from.

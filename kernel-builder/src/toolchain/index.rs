@@ -3,6 +3,7 @@
 //! Owns: a private pip of a known version, pip's command lines and reports.
 //! Never: contains the address of an index, or writes one into the cache; pip's own settings decide.
 
+use std::collections::BTreeMap;
 use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,10 +11,10 @@ use std::time::{Duration, Instant};
 use kernel_plan::plan::CommandLine;
 use serde::{Deserialize, Serialize};
 
-use super::error::ToolchainError;
+use super::error::{Missing, ToolchainError};
 use super::interpreter::Interpreter;
 use super::pins::{self, Part};
-use super::state;
+use super::{state, used};
 use crate::base::process::{self, Finished, Limits};
 use crate::base::report::Event;
 use crate::base::session::Session;
@@ -86,6 +87,22 @@ pub(super) fn known(session: &Session, python: &Interpreter, target: Target, par
 fn record(session: &Session, python: &Interpreter, target: Target, part: &Part) -> PathBuf {
     let file = format!("{}-{}.json", part.name, part.version);
     session.cache.join("index").join(target.tag(python)).join(file)
+}
+
+/// Names and versions of the wheels that were ever asked for, by SHA-256.
+pub(super) fn names(session: &Session) -> BTreeMap<String, String> {
+    let mut names = BTreeMap::new();
+    let root = session.cache.join("index");
+    for file in files::walk(&root, |_| true).unwrap_or_default() {
+        let Some(release) = state::load::<Release>(&root.join(&file)) else { continue };
+        // NAME-VERSION-PYTHON-ABI-PLATFORM.whl, or with a build number before the last three.
+        let mut parts = release.file.splitn(3, '-');
+        let (name, version) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let tag = file.parent().and_then(Path::to_str).filter(|tag| !tag.starts_with("any-"));
+        let whose = tag.map(|tag| format!(", what runs on {tag}")).unwrap_or_default();
+        names.insert(release.sha256, format!("{} {version}{whose}", name.replace('_', "-")));
+    }
+    names
 }
 
 /// Asks pip for all of `parts` at once.
@@ -170,6 +187,7 @@ fn pip(session: &Session, python: &Interpreter, cwd: &Path) -> Result<CommandLin
     let version = pins::load().pip.version;
     let folder = session.cache.join("pip").join(&version);
     let program = folder.join("pip");
+    used::folder(session, &folder);
     if !files::is_dir(&program) {
         fetch_pip(session, python, &version, &folder)?;
     }
@@ -204,7 +222,7 @@ fn fetch_pip(
 ) -> Result<(), ToolchainError> {
     let wanted = format!("pip=={version}");
     if session.offline {
-        return Err(ToolchainError::Offline { missing: format!("{wanted} (2 MB)") });
+        return Err(ToolchainError::Offline { missing: vec![Missing::new(wanted, 2)] });
     }
     let started = Instant::now();
     let staging = files::staging_beside(folder)?;

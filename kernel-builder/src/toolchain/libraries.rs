@@ -10,9 +10,9 @@ use kernel_plan::units::Version;
 
 use super::error::ToolchainError;
 use super::parts;
+use super::supply::{Supply, Taking};
 use crate::base::digest::DigestBuilder;
 use crate::base::files;
-use crate::base::session::Session;
 
 /// The folders that a person named.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +34,7 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
 /// # Errors
 /// A library is in no wheel and no folder was named for it; a folder is not what it was named for.
 pub fn libraries(
-    session: &Session,
+    supply: &Supply<'_>,
     wanted: &[Dependency],
     folders: &Folders,
 ) -> Result<Vec<LibraryKit>, ToolchainError> {
@@ -51,13 +51,16 @@ pub fn libraries(
             why: format!("its include/cutlass/version.h says {}", idle.version),
         });
     }
-    let of = |dependency: &Dependency| library(session, *dependency, &cutlass, folders);
-    wanted.iter().map(of).filter_map(Result::transpose).collect()
+    let taking = supply.taking();
+    let of = |dependency: &Dependency| library(&taking, *dependency, &cutlass, folders);
+    let kits = wanted.iter().map(of).filter_map(Result::transpose).collect::<Result<_, _>>()?;
+    supply.settle(&taking.taken())?;
+    Ok(kits)
 }
 
 /// One library; nothing for `torch`, which comes with the framework.
 fn library(
-    session: &Session,
+    session: &Taking<'_>,
     dependency: Dependency,
     cutlass: &[Folder],
     folders: &Folders,
@@ -159,6 +162,7 @@ fn release(text: &str) -> Option<(Version, String)> {
 mod tests {
     use super::*;
     use crate::base::report::{MessageFormat, Report};
+    use crate::base::session::Session;
 
     const HEADER: &str = "#define CUTLASS_MAJOR 3\n#define CUTLASS_MINOR 9\n#define CUTLASS_PATCH 2\n";
 
@@ -177,7 +181,7 @@ mod tests {
         let report = Report::new(MessageFormat::Human, true);
         let session = Session { report, cache: cache.to_owned(), offline: true, jobs: 1 };
         let wanted: Vec<Dependency> = wanted.iter().map(|name| dependency(name)).collect();
-        libraries(&session, &wanted, folders)
+        libraries(&Supply::without_project(&session), &wanted, folders)
     }
 
     #[test]

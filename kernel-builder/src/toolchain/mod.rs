@@ -2,6 +2,7 @@
 //!
 //! Owns: finding, fetching and checking them. Never: compiles a kernel, changes a Python of the user's.
 
+mod cache;
 mod compiler;
 mod doctor;
 mod error;
@@ -9,6 +10,7 @@ mod fetch;
 mod index;
 mod interpreter;
 pub mod libraries;
+mod lock;
 mod parts;
 mod pins;
 pub mod portable;
@@ -16,8 +18,10 @@ pub mod python;
 mod stand_in;
 mod state;
 mod store;
+mod supply;
 mod system;
 mod unpack;
+mod used;
 mod wheels;
 mod zip;
 
@@ -29,11 +33,15 @@ use kernel_plan::units::Version;
 use kernel_plan::variant::{self, Offer};
 use serde::{Deserialize, Serialize};
 
+pub use cache::{Damage, Item, Kind, idle, list, remove, total, verify};
 pub use doctor::{Finding, Health, examine, table};
 pub use error::ToolchainError;
+pub use supply::Supply;
 pub use zip::ZipError;
 
+use self::lock::Locked;
 use self::state::Stamp;
+use self::supply::Taking;
 use crate::base::digest::DigestBuilder;
 use crate::base::interrupt;
 use crate::base::process::ProcessError;
@@ -104,15 +112,14 @@ pub struct Extras {
 struct Resolved {
     toolchain: Toolchain,
     stamps: Vec<Stamp>,
+    /// What it was put together from.
+    wheels: Vec<Locked>,
 }
 
-/// Finds or fetches everything that compiling needs. When nothing changed since last time it only looks at a dozen
-/// files: milliseconds, no Python, no network.
-///
-/// # Errors
-/// What is missing, with the command that helps; see [`ToolchainError`].
-pub fn resolve(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
-    let mut toolchain = find(session, want)?;
+/// Finds or fetches everything that compiling needs, and says which wheels it consists of. When nothing changed since
+/// last time it only looks at a dozen files: milliseconds, no Python, no network.
+fn resolve(session: &Taking<'_>, want: &Want) -> Result<(Toolchain, Vec<Locked>), ToolchainError> {
+    let Resolved { mut toolchain, wheels, .. } = find(session, want)?;
     match portable::provide(&session.cache, &toolchain.cxx) {
         Ok(kit) => toolchain.portable = Some(kit),
         Err(_) if interrupt::requested() => return Err(ProcessError::Interrupted.into()),
@@ -120,16 +127,21 @@ pub fn resolve(session: &Session, want: &Want) -> Result<Toolchain, ToolchainErr
             "what is built here will need a system as new as this one: {error}; verify says what it needs"
         )),
     }
-    Ok(toolchain)
+    if let Some(cuda) = &toolchain.cuda {
+        let front = cuda.front.iter().map(|front| &front.root);
+        front.chain([&cuda.root]).for_each(|root| used::folder(session, root));
+    }
+    Ok((toolchain, wheels))
 }
 
-fn find(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
+fn find(session: &Taking<'_>, want: &Want) -> Result<Resolved, ToolchainError> {
     let program = compiler::find()?;
     let file = session.cache.join("state").join(format!("toolchain-{}.json", key(want, &program)?));
     if let Some(known) = state::load::<Resolved>(&file)
         && known.stamps.iter().all(|stamp| state::stamp_of(&stamp.0).as_ref() == Some(stamp))
+        && session.lock().is_none_or(|lock| lock.agrees(&known.wheels))
     {
-        return Ok(known.toolchain);
+        return Ok(known);
     }
     let (cxx, mut stamps) = compiler::describe(session, &program)?;
     let stubs = compiler::stubs(session, &cxx)?;
@@ -143,8 +155,9 @@ fn find(session: &Session, want: &Want) -> Result<Toolchain, ToolchainError> {
     stamps.extend(watched.iter().filter_map(|path| state::stamp_of(path)));
     let toolchain =
         Toolchain { cxx, cuda, framework, libraries: Vec::new(), extension_include, portable: None };
-    state::save(&file, &Resolved { toolchain: toolchain.clone(), stamps })?;
-    Ok(toolchain)
+    let found = Resolved { toolchain, stamps, wheels: session.taken() };
+    state::save(&file, &found)?;
+    Ok(found)
 }
 
 /// Everything that decides which toolchain is found, beside the files it consists of.

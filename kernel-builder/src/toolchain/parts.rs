@@ -11,7 +11,7 @@ use super::fetch::{self, Request};
 use super::index::Target;
 use super::interpreter::{self, Question};
 use super::pins::Part;
-use crate::base::session::Session;
+use super::supply::Taking;
 
 /// The table of header libraries.
 pub(super) const TEXT: &str = include_str!("pins/parts.toml");
@@ -61,6 +61,11 @@ pub(super) fn versions(name: &str) -> Vec<String> {
     table().into_iter().filter(|pinned| pinned.name == name).map(|pinned| pinned.line).collect()
 }
 
+/// Every part of a wheel in the table.
+pub(super) fn wheels() -> Vec<(Target, Part)> {
+    table().into_iter().map(|pinned| (Target::Machine, pinned.wheel)).collect()
+}
+
 /// What the table has of one library at one version.
 pub(super) fn pinned(name: &str, line: &str) -> Result<Pinned, ToolchainError> {
     table().into_iter().find(|pinned| pinned.name == name && pinned.line == line).ok_or_else(|| {
@@ -72,8 +77,17 @@ pub(super) fn pinned(name: &str, line: &str) -> Result<Pinned, ToolchainError> {
     })
 }
 
+/// Fetches every library of the table; gives names and versions.
+pub(super) fn obtain_all(session: &Taking<'_>) -> Result<Vec<String>, ToolchainError> {
+    let all = table().into_iter().map(|Pinned { name, line, .. }| {
+        let headers = obtain(session, &name, &line)?;
+        Ok(format!("headers of {name} {}", headers.version))
+    });
+    all.collect()
+}
+
 /// Fetches one library, or finds it in the cache.
-pub(super) fn obtain(session: &Session, name: &str, line: &str) -> Result<Headers, ToolchainError> {
+pub(super) fn obtain(session: &Taking<'_>, name: &str, line: &str) -> Result<Headers, ToolchainError> {
     let pinned = pinned(name, line)?;
     let python = interpreter::active(session, Question::Identity)?;
     let request = Request { part: pinned.wheel, why: "headers to compile against" };

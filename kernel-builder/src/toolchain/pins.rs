@@ -7,6 +7,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::error::ToolchainError;
+use super::index::Target;
+use crate::base::digest::DigestBuilder;
 
 const TOOLS: &str = include_str!("pins/tools.toml");
 const CUDA: &str = include_str!("pins/cuda.toml");
@@ -107,13 +109,13 @@ impl TorchPins {
 }
 
 /// About how much there is to fetch.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Megabytes {
     headers: u32,
     runtime: u32,
     /// With everything that only a GPU needs.
-    pub(super) complete: u64,
+    pub(super) complete: u32,
 }
 
 /// What every release of PyTorch has alike.
@@ -122,6 +124,8 @@ pub(super) struct Megabytes {
 pub(super) struct CommonPins {
     headers: Choice,
     runtime: Choice,
+    /// About how much `packages` are to fetch.
+    megabytes: u32,
     /// Beside torch, without a GPU: requirements.
     pub(super) packages: Vec<String>,
     /// Beside torch, with a GPU: requirements.
@@ -141,6 +145,12 @@ impl Pins {
     /// The headers of this release, as a part of its wheel.
     pub(super) fn headers(&self, torch: &TorchPins) -> Part {
         torch_part(torch, torch.megabytes.headers, &self.common.headers)
+    }
+
+    /// About how much a whole Python with this release is to fetch.
+    pub(super) fn megabytes(&self, torch: &TorchPins, gpu: bool) -> u32 {
+        let Megabytes { headers, runtime, complete } = torch.megabytes;
+        if gpu { complete } else { headers + runtime + self.common.megabytes }
     }
 
     /// What running without a GPU needs of the wheel, beside the headers.
@@ -168,6 +178,15 @@ pub(super) struct Part {
 }
 
 impl Part {
+    /// Which members are taken, as a short text that two parts share when they take the same.
+    pub(super) fn choice(&self) -> String {
+        let take = self.take.iter().map(|take| ("take", take));
+        let skip = self.skip.iter().map(|skip| ("skip", skip));
+        let all =
+            take.chain(skip).fold(DigestBuilder::new("wheel-choice"), |id, (key, text)| id.field(key, text));
+        all.finish().short(16)
+    }
+
     /// Whether the member called `name` belongs to this part.
     pub(super) fn holds(&self, name: &str) -> bool {
         let begins = |list: &[String]| list.iter().any(|prefix| name.starts_with(prefix.as_str()));
@@ -195,6 +214,15 @@ fn table<T: DeserializeOwned>(text: &str) -> T {
 }
 
 impl Pins {
+    /// Every part of a wheel that is ever fetched.
+    pub(super) fn parts(&self) -> Vec<(Target, Part)> {
+        let cuda = self.cuda.iter().flat_map(|cuda| &cuda.wheels).cloned();
+        let headers = self.torch.iter().map(|torch| self.headers(torch));
+        let runs = self.torch.iter().flat_map(|torch| [self.runtime(torch), torch.cudart.clone()]);
+        let all = cuda.chain(headers).map(|part| (Target::Machine, part));
+        all.chain(runs.map(|part| (Target::Interpreter, part))).collect()
+    }
+
     /// The CUDA versions of the table.
     pub(super) fn cuda_versions(&self) -> Vec<Version> {
         self.cuda.iter().filter_map(|pins| pins.version.parse().ok()).collect()

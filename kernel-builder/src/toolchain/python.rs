@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::error::ToolchainError;
+use super::error::{Missing, ToolchainError};
 use super::fetch::{self, Request};
 use super::index::Target;
 use super::interpreter::{self, Interpreter, Question};
 use super::pins::{self, Pins, TorchPins};
 use super::store::Stored;
-use super::{Extras, PythonRuntime, index, stand_in, state, wheels};
+use super::supply::{Taking, in_use};
+use super::{Extras, PythonRuntime, index, stand_in, state, used, wheels};
 use crate::base::digest::DigestBuilder;
 use crate::base::files;
 use crate::base::process::{self, Limits};
@@ -70,14 +71,11 @@ pub fn runtime(session: &Session, torch: Torch<'_>, extras: Extras) -> Result<Py
     // A managed torch comes with the client.
     let client = python.client.as_deref().and_then(release);
     if extras.client && runtime.site.is_none() && client.is_none_or(|client| client < CLIENT) {
-        let why =
-            "the client that loads kernels, which the active Python lacks; that Python is not changed, 25 MB";
-        runtime.beside.push(beside(session, &python, "client", &tools.client, why)?);
+        runtime.beside.push(beside(session, &python, "client", &tools.client, 25)?);
     }
     let installed = python.tvm_ffi.as_deref().filter(|_| runtime.site.is_none());
     if extras.tvm_ffi && installed.and_then(release) != Some(TVM_FFI) {
-        let why = "tvm_ffi, which kernels of [tvm-ffi] are called through; no Python is changed, 4 MB";
-        runtime.beside.push(beside(session, &python, "tvm-ffi", &tools.tvm_ffi, why)?);
+        runtime.beside.push(beside(session, &python, "tvm-ffi", &tools.tvm_ffi, 4)?);
     }
     Ok(runtime)
 }
@@ -99,8 +97,15 @@ fn with_torch(
     let torch = pins.torch(torch.line())?;
     served(python, torch)?;
     let folder = folder(session, python, &pins, torch);
+    in_use(session);
+    used::folder(session, &folder);
     if let Some(known) = state::load::<Made>(&folder.join(MARKER)) {
         return Ok(made(Some(folder), known.torch));
+    }
+    if session.offline {
+        let what = format!("torch {} for Python {}", torch.version, python.version);
+        let megabytes = pins.megabytes(torch, has_nvidia_driver());
+        return Err(ToolchainError::Offline { missing: vec![Missing::new(what, megabytes)] });
     }
     let _lock = files::lock(&folder.with_extension("lock"), || {
         session.report.note("waiting for another run that is making the managed Python packages");
@@ -141,7 +146,7 @@ fn beside(
     python: &Interpreter,
     name: &str,
     requirements: &[String],
-    why: &str,
+    megabytes: u32,
 ) -> Result<PathBuf, ToolchainError> {
     let id = DigestBuilder::new("managed-beside")
         .field("tag", &python.tag)
@@ -149,8 +154,14 @@ fn beside(
         .finish();
     let folder = session.cache.join("python").join(format!("{}-{name}-{}", python.tag, id.short(12)));
     let marker = folder.join(MARKER);
+    in_use(session);
+    used::folder(session, &folder);
     if files::exists(&marker) {
         return Ok(folder);
+    }
+    if session.offline {
+        let missing = vec![Missing::new(requirements.join(" "), megabytes)];
+        return Err(ToolchainError::Offline { missing });
     }
     let _lock = files::lock(&folder.with_extension("lock"), || {
         session.report.note(format!("waiting for another run that is fetching {}", requirements.join(", ")));
@@ -158,7 +169,11 @@ fn beside(
     .map_err(fetch::interrupted_or)?;
     if !files::exists(&marker) {
         let staging = files::staging_beside(&folder)?;
-        packages(session, python, requirements, why, staging.path())?;
+        let why = format!(
+            "{}, which the active Python lacks; that Python is not changed, {megabytes} MB",
+            requirements.join(", ")
+        );
+        packages(session, python, requirements, &why, staging.path())?;
         state::save(&staging.path().join(MARKER), &Made { torch: String::new() })?;
         files::replace_dir(staging, &folder)?;
     }
@@ -257,9 +272,10 @@ fn reduced(
     // Two downloads at once: the index is asked by two programs that do not know of each other.
     let stored: Vec<Stored> = std::thread::scope(|scope| {
         let installing = scope.spawn(|| packages(session, python, &pins.common.packages, small, site));
-        let headers = fetch::obtain(session, python, Target::Machine, &headers);
+        let taking = Taking::unlocked(session);
+        let headers = fetch::obtain(&taking, python, Target::Machine, &headers);
         let code = headers.and_then(|mut stored| {
-            stored.extend(fetch::obtain(session, python, Target::Interpreter, &code)?);
+            stored.extend(fetch::obtain(&taking, python, Target::Interpreter, &code)?);
             Ok(stored)
         });
         let installed = installing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -284,9 +300,6 @@ fn packages(
     why: &str,
     site: &Path,
 ) -> Result<(), ToolchainError> {
-    if session.offline {
-        return Err(ToolchainError::Offline { missing: requirements.join(", ") });
-    }
     let started = Instant::now();
     let bar =
         session.report.progress(&format!("installing Python packages: {why}"), ProgressKind::Count, None);

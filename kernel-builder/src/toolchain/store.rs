@@ -45,6 +45,10 @@ pub(super) struct Stored {
     pub(super) names: Vec<String>,
     /// Identity of these members, hexadecimal.
     pub(super) id: String,
+    /// SHA-256 of the wheel, as the index gives it.
+    pub(super) sha256: String,
+    /// SHA-256 of what `sha256sum` would print of these members, by name.
+    pub(super) members: String,
 }
 
 impl Entry {
@@ -78,14 +82,14 @@ impl Entry {
         let names: Vec<String> = state::load(&self.taken(part))?;
         let lines = self.lines();
         let intact = |name: &String| lines.get(name).is_some_and(|line| self.unchanged(line));
-        names.iter().all(intact).then(|| self.stored(part, names))
+        names.iter().all(intact).then(|| self.stored(part, names, &lines))
     }
 
     /// Records that `names` are all that `part` asks for, and forgets unfinished downloads.
     pub(super) fn finish(&self, part: &Part, names: Vec<String>) -> Result<Stored, FileError> {
         state::save(&self.taken(part), &names)?;
         files::remove_dir(&self.parts())?;
-        Ok(self.stored(part, names))
+        Ok(self.stored(part, names, &self.lines()))
     }
 
     /// Records one member that was just checked and written.
@@ -110,6 +114,11 @@ impl Entry {
             .is_some_and(|(_, size, time)| (size, time) == (line.size, line.time))
     }
 
+    /// Whether a choice of members was fetched to its end, and none was begun since.
+    pub(super) fn is_whole(&self) -> bool {
+        files::is_dir(&self.root.join("taken")) && !files::is_dir(&self.parts())
+    }
+
     /// The members whose content is no longer what was checked; reads every byte.
     pub(super) fn damaged(&self) -> Vec<String> {
         let lines = self.lines().into_values();
@@ -120,16 +129,21 @@ impl Entry {
     }
 
     fn taken(&self, part: &Part) -> PathBuf {
-        self.root.join("taken").join(format!("{}.json", choice(part)))
+        self.root.join("taken").join(format!("{}.json", part.choice()))
     }
 
-    fn stored(&self, part: &Part, names: Vec<String>) -> Stored {
+    fn stored(&self, part: &Part, names: Vec<String>, lines: &BTreeMap<String, Line>) -> Stored {
         let id = DigestBuilder::new("wheel-part")
             .field("wheel", &self.sha256)
-            .field("choice", choice(part))
+            .field("choice", part.choice())
             .finish()
             .to_string();
-        Stored { files: self.root.join("files"), names, id }
+        let mut sorted: Vec<&Line> = names.iter().filter_map(|name| lines.get(name)).collect();
+        sorted.sort_by_key(|line| &line.name);
+        let mut members = Sha256::new();
+        sorted.iter().for_each(|line| members.update(format!("{}  {}\n", line.sha256, line.name)));
+        let members = hex(&members.finalize());
+        Stored { files: self.root.join("files"), names, id, sha256: self.sha256.clone(), members }
     }
 }
 
@@ -175,15 +189,4 @@ impl std::io::Write for HashWriter<'_> {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
-}
-
-fn choice(part: &Part) -> String {
-    let mut builder = DigestBuilder::new("wheel-choice");
-    for take in &part.take {
-        builder = builder.field("take", take);
-    }
-    for skip in &part.skip {
-        builder = builder.field("skip", skip);
-    }
-    builder.finish().short(16)
 }

@@ -10,16 +10,16 @@ use kernel_plan::plan::CommandLine;
 
 use super::error::ToolchainError;
 use super::interpreter::{self, Question};
-use super::state;
+use super::supply::Taking;
 use super::{Against, Want, parts};
-use crate::base::digest::DigestBuilder;
+use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::process::{self, Limits};
 use crate::base::session::Session;
 use crate::base::{env, files};
 
 /// Finds what is wanted; `stubs` is handed through into the kit.
 pub(super) fn resolve(
-    session: &Session,
+    session: &Taking<'_>,
     want: &Want,
     stubs: PathBuf,
 ) -> Result<(Option<CudaKit>, FrameworkKit), ToolchainError> {
@@ -91,14 +91,19 @@ fn toolkit_of(nvcc: PathBuf, wanted: &str) -> Result<CudaKit, ToolchainError> {
     let include = header.parent().map(Path::to_owned).unwrap_or_default();
     let cccl = include.join("cccl");
     let include = [include, cccl].into_iter().filter(|folder| files::is_dir(folder)).collect();
-    let stamp = |path: &Path| format!("{:?}", state::stamp_of(path));
-    let id = DigestBuilder::new("system-cuda")
-        .field("version", &said)
-        .field("nvcc", stamp(&nvcc))
-        .field("cudart", stamp(&cudart))
-        .finish()
-        .to_string();
+    // By content: the same toolkit in another place, or on another machine, is the same.
+    let parts = ["bin/ptxas", "bin/cudafe++", "bin/fatbinary", "nvvm/bin/cicc"].map(|part| root.join(part));
+    let mut id = DigestBuilder::new("system-cuda-2").field("version", &said);
+    for path in [&nvcc, &cudart].into_iter().chain(parts.iter().filter(|part| files::exists(part))) {
+        id = id.field("part", content(path));
+    }
+    let id = id.finish().to_string();
     Ok(CudaKit { version: found, nvcc, include, cudart, front: None, installed: true, id, root })
+}
+
+/// A digest of a file; one that cannot be read is like no other, and found out when it is used.
+fn content(path: &Path) -> String {
+    files::read(path).map_or_else(|_| path.display().to_string(), |bytes| Digest::of(&bytes).to_string())
 }
 
 fn real(path: &Path) -> PathBuf {
@@ -124,9 +129,9 @@ fn headers(session: &Session, wanted: &str, stubs: PathBuf) -> Result<TorchKit, 
     if !files::exists(&marker) {
         return Err(lacking(format!("its torch {full} came without headers")));
     }
-    let id = DigestBuilder::new("system-torch")
+    let id = DigestBuilder::new("system-torch-2")
         .field("version", full)
-        .field("headers", format!("{:?}", state::stamp_of(&marker)))
+        .field("headers", content(&marker))
         .finish()
         .to_string();
     Ok(TorchKit { version, include: vec![root.clone(), root.join("torch/csrc/api/include")], stubs, id })

@@ -12,6 +12,7 @@ use super::index::Target;
 use super::interpreter::{self, Question};
 use super::pins::{self, CudaPins, FrontPins};
 use super::store::Stored;
+use super::supply::Taking;
 use super::system;
 use super::{Against, Want, parts};
 use crate::base::digest::DigestBuilder;
@@ -20,7 +21,7 @@ use crate::base::session::Session;
 
 /// Fetches what is lacking; `stubs` is handed through into the kit.
 pub(super) fn resolve(
-    session: &Session,
+    session: &Taking<'_>,
     want: &Want,
     stubs: PathBuf,
 ) -> Result<(Option<CudaKit>, FrameworkKit), ToolchainError> {

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::sandbox::{Ended, Sandbox, tree};
 
 /// What the fake compiler does with a kernel source; the binding always compiles. `$source`, `$out` and `$dep` are set.
-const GOOD: &str = "make_object";
+pub(crate) const GOOD: &str = "make_object";
 const COMPLAINS: &str = "echo \"$source:3:1: error: 'warp' was not declared in this scope\" >&2; exit 1";
 const CRASHES: &str = "echo half > \"$out\"; kill -SEGV $$";
 const LIES: &str = "exit 0";
@@ -22,7 +22,7 @@ const VARIANT: &str = "torch-stable-abi210-cpu-x86_64-linux";
 const LIBRARY: &str = "make_library '' ''";
 
 /// A cpu project, a compiler that does `kernel` with kernel sources, and a Python that says that it has torch.
-fn fakes(kernel: &str) -> Sandbox {
+pub(crate) fn fakes(kernel: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.project("fast-norm", "cpu");
     compiler(&sandbox, kernel, LIBRARY);

@@ -11,6 +11,7 @@ mod cli;
 mod client;
 mod exchange;
 mod fixtures;
+mod frameworks;
 mod new;
 mod official;
 mod operands;

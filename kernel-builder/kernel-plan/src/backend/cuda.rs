@@ -54,7 +54,7 @@ impl Backend for Cuda {
         CommandLine::new(nvcc)
             .args(["-ccbin".to_owned(), source.kit.cxx.program.display().to_string()])
             .args([format!("-std={}", source.standard).as_str(), "-O3", "--expt-relaxed-constexpr"])
-            .args(host.into_iter().map(|flag| format!("-Xcompiler={flag}")))
+            .args(host.iter().map(|flag| for_host_compiler(flag)))
             .args(source.common.iter().cloned())
             .args(capabilities.iter().flat_map(|capability| ["-gencode".to_owned(), gencode(*capability)]))
             .args(source.kernel.map(|kernel| kernel_flags(&kernel.cuda_flags)).unwrap_or_default())
@@ -78,6 +78,15 @@ impl Backend for Cuda {
 
     fn capabilities(&self, kernel: &Kernel, toolkit: Toolkit) -> Vec<String> {
         capabilities_of(kernel, toolkit).iter().map(ToString::to_string).collect()
+    }
+}
+
+/// A flag as nvcc hands it on: it does so through a shell, by quotation marks alone.
+fn for_host_compiler(flag: &str) -> String {
+    if flag.contains(char::is_whitespace) {
+        format!("-Xcompiler=\"{flag}\"")
+    } else {
+        format!("-Xcompiler={flag}")
     }
 }
 
@@ -107,6 +116,12 @@ fn gencode(capability: Capability) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_with_a_blank_stays_one_word() {
+        assert_eq!(for_host_compiler("-fPIC"), "-Xcompiler=-fPIC");
+        assert_eq!(for_host_compiler("-fm=/a b=/c"), "-Xcompiler=\"-fm=/a b=/c\"");
+    }
 
     #[test]
     fn gencode_pairs() {

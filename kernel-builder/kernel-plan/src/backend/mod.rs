@@ -202,12 +202,12 @@ pub fn plan(
     }
     let mut capabilities: Vec<String> =
         kernels.iter().flat_map(|kernel| backend.capabilities(kernel, toolkit)).collect();
-    if let Some(cuda) = kit.cuda.as_ref().filter(|_| backend.id() == BackendId::Cuda) {
-        let reached = |text: &String| text.parse().is_ok_and(|capability| cuda.reaches(capability));
-        capabilities.retain(reached);
-    }
     capabilities.sort();
     capabilities.dedup();
+    let cuda = kit.cuda.as_ref().filter(|_| backend.id() == BackendId::Cuda);
+    let reached =
+        |text: &String| cuda.is_none_or(|cuda| text.parse().is_ok_and(|capability| cuda.reaches(capability)));
+    let (capabilities, left_out): (Vec<_>, Vec<_>) = capabilities.into_iter().partition(reached);
     let library = match framework {
         Framework::Torch(_) => format!("{extension}.abi3.so"),
         // Opened by tvm_ffi, and no module of Python.
@@ -226,6 +226,7 @@ pub fn plan(
         link: Some(link),
         python,
         capabilities,
+        route: cuda.map(|cuda| cuda.route(&left_out)),
     })
 }
 
@@ -257,6 +258,7 @@ pub fn plan_python(
         link: None,
         python,
         capabilities,
+        route: None,
     })
 }
 

@@ -20,6 +20,10 @@ struct Found {
     compile: Option<CommandLine>,
 }
 
+/// The C++ front end walks long lists all over a gigabyte: with large pages it takes an eighth less time (measured with
+/// torch/all.h). Where the system has none, nothing changes.
+const LARGE_PAGES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+
 /// One call of ptxas: the PTX that it reads, and the step.
 struct Assembled(String, Assemble);
 
@@ -54,6 +58,9 @@ impl Found {
         let program = words.next().ok_or_else(unclear)?;
         let mut command = CommandLine::new(program_path(&program, variables));
         command.args = words.collect();
+        if matches!(command.program.file_name().and_then(|name| name.to_str()), Some("cicc" | "cudafe++")) {
+            command = command.env(LARGE_PAGES.0, LARGE_PAGES.1);
+        }
         let made = output(&command).map(str::to_owned);
         match command.program.file_name().and_then(|name| name.to_str()).unwrap_or_default() {
             "cicc" => self.devices.push(device(command).ok_or_else(unclear)?),

@@ -14,11 +14,13 @@ use thiserror::Error;
 use crate::kit::CudaKit;
 use crate::plan::CommandLine;
 
+mod alike;
 mod cicc;
 mod dryrun;
 mod flags;
 mod words;
 
+pub use alike::alike;
 pub use cicc::{Phases, phases_question, read_phases};
 pub use dryrun::read;
 pub use flags::question;
@@ -100,6 +102,9 @@ pub enum Unclear {
     /// A line of the answer that no step has.
     #[error("nvcc --dryrun printed a line of a new kind: {0}")]
     Line(String),
+    /// None of the architectures is known to the compiler, which would take its default.
+    #[error("nvcc {0} knows none of its architectures")]
+    Archs(String),
     /// A step is missing, or there is one too many.
     #[error("nvcc --dryrun did not print {0}")]
     Lacks(&'static str),

@@ -10,7 +10,7 @@ use kernel_plan::variant::Variant;
 use crate::project;
 
 /// A toolchain whose every path says what it is.
-fn toolchain(portable: Option<PortableKit>) -> Toolchain {
+pub(crate) fn toolchain(portable: Option<PortableKit>) -> Toolchain {
     let cxx = Compiler { program: "/usr/bin/g++".into(), version: "g++ 12".to_owned(), id: "c0".to_owned() };
     let cuda = CudaKit {
         version: "13.0".to_owned(),

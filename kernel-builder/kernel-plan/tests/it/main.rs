@@ -7,6 +7,7 @@ mod exchange;
 mod exchange_errors;
 mod exchange_properties;
 mod expr;
+mod frameworks;
 mod op;
 mod preference;
 mod project;

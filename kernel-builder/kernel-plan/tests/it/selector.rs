@@ -46,7 +46,15 @@ fn selectors_mean_what_they_say() {
     assert_eq!(selected("id:torch2?2-*metal*"), ["torch212-metal-aarch64-darwin"]);
     assert_eq!(selected("rocm<=7.0 and abi:stable"), ["torch-stable-abi210-rocm70-x86_64-linux"]);
     assert_eq!(selected("cuda>13.0 and tvm-ffi:0.1 and arch:aarch64"), ["tvm-ffi01-cu132-aarch64-linux"]);
-    assert_eq!(selected("provider:wheels and cuda:12.*"), [""; 0]);
+    assert_eq!(
+        selected("provider:wheels and cuda:12.* and torch<=2.10"),
+        ["126", "128"]
+            .map(|cuda| format!("torch-stable-abi210-cu{cuda}-x86_64-linux"))
+            .into_iter()
+            .chain(["126", "128"].map(|cuda| format!("torch210-cxx11-cu{cuda}-x86_64-linux")))
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(selected("provider:wheels and cuda:12.* and arch:aarch64"), [""; 0]);
     assert_eq!(selected("id:*").len(), MATRIX.rows.len());
     assert_eq!(selected("id:***").len(), MATRIX.rows.len());
     assert_eq!(selected("id:torch"), [""; 0]);

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
+use std::sync::{Mutex, PoisonError};
 
 use kernel_plan::plan::CommandLine;
 use kernel_plan::steps::{self, Device, Phases, Steps};
@@ -19,47 +20,111 @@ struct Group<'a> {
     text: Digest,
     /// The first is the one whose commands the front end runs with.
     members: Vec<(&'a Device, Option<Phases>)>,
+    /// Groups whose texts are the same program, as long as these functions are not generated.
+    alike: Vec<(BTreeSet<String>, Group<'a>)>,
+}
+
+impl Group<'_> {
+    fn has(&self, arch: &str) -> bool {
+        self.members.iter().any(|(device, _)| device.arch == arch)
+            || self.alike.iter().any(|(_, group)| group.has(arch))
+    }
+}
+
+/// Whom to give the launch code that the host's side waits for: that of the last architecture.
+struct Launches<'a> {
+    arch: &'a str,
+    file: &'a str,
+    ready: Mutex<Option<Sender<()>>>,
+}
+
+impl Launches<'_> {
+    /// Hands over the launch code of a group, where it is the one that is waited for.
+    fn give(&self, workshop: &Workshop<'_>, group: &Group<'_>, from: &str) -> Result<(), CompileError> {
+        let ready =
+            self.ready.lock().unwrap_or_else(PoisonError::into_inner).take_if(|_| group.has(self.arch));
+        let Some(ready) = ready else { return Ok(()) };
+        if from != self.file {
+            files::copy(&workshop.folder.join(from), &workshop.folder.join(self.file))?;
+        }
+        // The host's side may have failed and gone; then its own error is told.
+        let _gone = ready.send(());
+        Ok(())
+    }
 }
 
 /// Makes the machine code and the PTX of every architecture; gives back the files that preprocessing read. The launch
-/// code for the host goes to `stub` as soon as it is there.
+/// code for the host is there when `ready` says so.
 pub(super) fn compile(
     workshop: &Workshop<'_>,
     steps: &Steps,
     module: &str,
-    stub: Sender<()>,
+    ready: Sender<()>,
 ) -> Result<BTreeSet<String>, CompileError> {
     let texts = in_threads(&steps.devices, |device| {
         let read = preprocess(workshop, &device.preprocess, &device.text, &device.arch)?;
         Ok((read, phases(workshop, device, module)?))
     })?;
     let mut files = BTreeSet::new();
-    let mut groups: BTreeMap<(Digest, String), Group<'_>> = BTreeMap::new();
+    let mut equal: BTreeMap<(String, Digest), Group<'_>> = BTreeMap::new();
     for (device, ((text, read), phases)) in steps.devices.iter().zip(texts) {
         files.extend(read);
-        let group = groups
-            .entry((text, front_of(device, phases.as_ref())))
-            .or_insert_with(|| Group { text, members: Vec::new() });
+        let place = (front_of(device, phases.as_ref()), text);
+        let group =
+            equal.entry(place).or_insert_with(|| Group { text, members: Vec::new(), alike: Vec::new() });
         group.members.push((device, phases));
     }
-    let mut groups: Vec<Group<'_>> = groups.into_values().collect();
-    // The launch code that the host waits for is that of the last architecture.
+    let mut groups = merge(workshop, equal)?;
     let last = steps.devices.last().map(|device| device.arch.clone()).unwrap_or_default();
-    let waited = |group: &Group<'_>| group.members.iter().any(|(device, _)| device.arch == last);
-    groups.sort_by_key(|group| !waited(group));
-    let stub = std::sync::Mutex::new(Some(stub));
-    in_threads(&groups, |group| {
-        let given = |from: &str| {
-            if waited(group) {
-                files::copy(&workshop.folder.join(from), &workshop.folder.join(&steps.host.stub))?;
-                // The host's side may have failed and gone; then its own error is told.
-                let _gone = stub.lock().ok().and_then(|mut stub| stub.take()).map(|stub| stub.send(()));
-            }
-            Ok(())
-        };
-        generate(workshop, group, module, given)
-    })?;
+    groups.sort_by_key(|group| !group.has(&last));
+    let launches = Launches { arch: &last, file: &steps.host.stub, ready: Mutex::new(Some(ready)) };
+    in_threads(&groups, |group| generate(workshop, group, module, &launches))?;
     Ok(files)
+}
+
+/// Puts groups together whose texts are the same program. Not where the code says which line it is from: lines differ.
+fn merge<'a>(
+    workshop: &Workshop<'_>,
+    equal: BTreeMap<(String, Digest), Group<'a>>,
+) -> Result<Vec<Group<'a>>, CompileError> {
+    let mut merged: Vec<(String, Group<'a>)> = Vec::new();
+    let mut groups: Vec<_> = equal.into_iter().map(|((front, _), group)| (front, group)).collect();
+    // The lowest architecture first: what is alike is read once, in its words.
+    groups.sort_by_key(|(_, group)| group.members.first().map(|(device, _)| number(&device.arch)));
+    let text = |group: &Group<'_>| {
+        let file = group.members.first().map(|(device, _)| device.text.as_str()).unwrap_or_default();
+        files::read(&workshop.folder.join(file))
+    };
+    for (front, group) in groups {
+        let own = text(&group)?;
+        let mut home = None;
+        for (at, (other, candidate)) in merged.iter().enumerate() {
+            if *other == front && !tells_lines(&front) {
+                home = steps::alike(&text(candidate)?, &own).map(|functions| (at, functions));
+            }
+            if home.is_some() {
+                break;
+            }
+        }
+        match home {
+            Some((at, functions)) => merged[at].1.alike.push((functions, group)),
+            None => merged.push((front, group)),
+        }
+    }
+    Ok(merged.into_iter().map(|(_, group)| group).collect())
+}
+
+/// Whether the front end keeps line numbers for the code, for `-lineinfo` and `-G`.
+fn tells_lines(front: &str) -> bool {
+    front
+        .lines()
+        .any(|arg| arg == "-g" || ["line", "debug", "show-src"].iter().any(|word| arg.contains(word)))
+}
+
+/// `90` of `compute_90a`.
+fn number(arch: &str) -> u32 {
+    let digits: String = arch.chars().filter(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or(u32::MAX)
 }
 
 /// Preprocesses for one side; the digest of the text, and the files that were read.
@@ -118,21 +183,42 @@ fn generate(
     workshop: &Workshop<'_>,
     group: &Group<'_>,
     module: &str,
-    stub: impl Fn(&str) -> Result<(), CompileError>,
+    launches: &Launches<'_>,
 ) -> Result<(), CompileError> {
     let Some((first, phases)) = group.members.first() else { return Ok(()) };
     let text = group.text.to_string();
     let Some(Phases { front, bitcode, .. }) = phases else {
         let key = workshop.key("cicc", &first.cicc).field("text", text).field("module", module);
         workshop.remember(key, &format!("cicc {}", first.arch), &first.cicc, &[&first.ptx, &first.stub])?;
-        stub(&first.stub)?;
+        launches.give(workshop, group, &first.stub)?;
         return assemble(workshop, first);
     };
     let key = workshop.key("front", front).field("text", text).field("module", module);
-    workshop.remember(key, &format!("cicc front end {}", first.arch), front, &[bitcode, &first.stub])?;
-    stub(&first.stub)?;
-    let digest = Digest::of(&files::read(&workshop.folder.join(bitcode))?).to_string();
-    in_threads(&group.members, |(device, phases)| {
+    let names = format!("{bitcode}.names");
+    let made = [bitcode.as_str(), &first.stub, &names];
+    workshop.remember_after(key, &format!("cicc front end {}", first.arch), front, &made, || {
+        let listing = after(front, "--gen_device_file_name").map(|file| workshop.folder.join(file));
+        // Without a listing every name counts as generated.
+        let listing =
+            listing.filter(|place| files::exists(place)).map(|place| files::read(&place)).transpose()?;
+        let text = listing.map_or_else(|| EVERY_NAME.to_owned(), |listing| words_of(&listing));
+        files::write(&workshop.folder.join(&names), text).map_err(CompileError::from)
+    })?;
+    let code = files::read(&workshop.folder.join(bitcode))?;
+    let names = files::read_text(&workshop.folder.join(&names))?;
+    let generated = |name: &String| {
+        names == EVERY_NAME || names.contains(name.as_str()) || contains(&code, name.as_bytes())
+    };
+    let (apart, together): (Vec<_>, Vec<_>) =
+        group.alike.iter().partition(|(functions, _)| functions.iter().any(generated));
+    let apart: Vec<&Group<'_>> = apart.into_iter().map(|(_, group)| group).collect();
+    if !apart.iter().any(|group| group.has(launches.arch)) {
+        launches.give(workshop, group, &first.stub)?;
+    }
+    let digest = Digest::of(&code).to_string();
+    let members: Vec<_> =
+        group.members.iter().chain(together.iter().flat_map(|(_, group)| &group.members)).collect();
+    let generate_code = |(device, phases): &&(&Device, Option<Phases>)| {
         let Some(phases) = phases else { return Ok(()) };
         let mut back = phases.back.clone();
         for arg in back.args.iter_mut().filter(|arg| **arg == phases.bitcode) {
@@ -141,8 +227,24 @@ fn generate(
         let key = workshop.key("back", &back).field("bitcode", &digest);
         workshop.remember(key, &format!("cicc {}", device.arch), &back, &[&device.ptx])?;
         assemble(workshop, device)
-    })?;
+    };
+    in_threads(&members, generate_code)?;
+    in_threads(&apart, |group| generate(workshop, group, module, launches))?;
     Ok(())
+}
+
+/// Stands for a listing that is not there.
+const EVERY_NAME: &str = "*";
+
+/// Every word of a listing, once.
+fn words_of(listing: &[u8]) -> String {
+    let word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let words: BTreeSet<&[u8]> = listing.split(|byte| !word(byte)).filter(|word| word.len() > 1).collect();
+    words.into_iter().map(|word| format!("{}\n", String::from_utf8_lossy(word))).collect()
+}
+
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len().max(1)).any(|window| window == wanted)
 }
 
 /// PTX to machine code, for every real architecture of a virtual one.

@@ -79,6 +79,11 @@ fn by_steps(
     kit: &Toolchain,
 ) -> Result<Result<Log, Unclear>, CompileError> {
     let Some(cuda) = &kit.cuda else { return Ok(Err(Unclear::Lacks("a toolkit"))) };
+    if let Some(front) = &cuda.front
+        && !unit.command.args.iter().any(|arg| arg.starts_with("-gencode") || arg.starts_with("-arch"))
+    {
+        return Ok(Err(Unclear::Archs(front.version.clone())));
+    }
     let started = Instant::now();
     let folder = files::scratch()?;
     let workshop = Workshop::new(shop, variant, unit, kit, cuda, folder.path());

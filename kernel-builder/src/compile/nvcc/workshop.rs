@@ -108,9 +108,22 @@ impl<'a> Workshop<'a> {
         command: &CommandLine,
         made: &[&str],
     ) -> Result<(), CompileError> {
+        self.remember_after(key, step, command, made, || Ok(()))
+    }
+
+    /// [`Workshop::remember`], where `finish` makes some of the files of what the command made.
+    pub(super) fn remember_after(
+        &self,
+        key: DigestBuilder,
+        step: &str,
+        command: &CommandLine,
+        made: &[&str],
+        finish: impl FnOnce() -> Result<(), CompileError>,
+    ) -> Result<(), CompileError> {
         let key = key.finish();
         let make = || -> Result<Vec<u8>, CompileError> {
             let said = self.run(step, command)?;
+            finish()?;
             let mut parts = vec![said.into_bytes()];
             for name in made {
                 parts.push(files::read(&self.folder.join(name))?);

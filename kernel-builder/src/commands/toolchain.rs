@@ -1,0 +1,253 @@
+//! `toolchain`: what the cache holds of compilers, headers and Pythons; fetching it ahead, checking it, removing it.
+
+use std::path::Path;
+
+use clap::{Args as ClapArgs, Subcommand};
+use kernel_plan::units::Version;
+use serde_json::json;
+
+use crate::base::session::Session;
+use crate::base::{env, files, report};
+use crate::exit::{self, Failure};
+use crate::toolchain::python::{self, Torch};
+use crate::toolchain::{self, Against, Extras, Item, Kind, Provider, Supply, Want};
+
+use super::build;
+use super::project::{self, ProjectDir};
+use super::selection::Selection;
+
+/// Look after the compilers, headers and Pythons in the cache
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright toolchain fetch fast-norm                   all that `make fast-norm` needs, for --offline
+  kernelwright toolchain fetch --torch 2.13 --cuda 12.6    without a project
+  kernelwright toolchain gc --older-than 60d --yes         remove what was not used for 60 days")]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    List(ListArgs),
+    Fetch(FetchArgs),
+    Gc(GcArgs),
+    Verify(VerifyArgs),
+}
+
+/// List what the cache holds: size on disk, last use, whether it is complete
+#[derive(Debug, ClapArgs)]
+struct ListArgs {
+    /// Show the wheels that toolkits are put together from, too
+    #[arg(long)]
+    wheels: bool,
+}
+
+/// Fetch all that a project needs, so that --offline works later
+///
+/// Compilers, headers and the Python that judges and loads. Without --torch and --cuda it is for the project in DIR, and
+/// adds what is new to its kernelwright.lock; where DIR is no project, --all fetches everything that this version knows.
+#[derive(Debug, ClapArgs)]
+struct FetchArgs {
+    #[command(flatten)]
+    project: ProjectDir,
+    #[command(flatten)]
+    selection: Selection,
+    /// For this torch, without a project; may be given several times
+    #[arg(long, value_name = "MAJOR.MINOR")]
+    torch: Vec<Version>,
+    /// For this CUDA, without a project; may be given several times
+    #[arg(long, value_name = "MAJOR.MINOR")]
+    cuda: Vec<Version>,
+    /// Leave out the Python that judges and loads
+    #[arg(long)]
+    no_python: bool,
+}
+
+/// Remove what was not used for a while
+///
+/// Without --yes it is only listed. What is in use is never removed; compiled objects have a limit of their own.
+#[derive(Debug, ClapArgs)]
+struct GcArgs {
+    /// How long it was not used: a number with h, d or w for hours, days or weeks
+    #[arg(long, value_name = "AGE", default_value = "30d", value_parser = age)]
+    older_than: u64,
+    /// Everything, however new
+    #[arg(long, conflicts_with = "older_than")]
+    all: bool,
+    /// Remove it
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Read every byte of the cache's wheels again, and name what is not what was fetched
+#[derive(Debug, ClapArgs)]
+struct VerifyArgs {
+    /// Fetch it again
+    #[arg(long)]
+    repair: bool,
+}
+
+/// Seconds.
+fn age(text: &str) -> Result<u64, String> {
+    let wrong = || "write a number with h, d or w, as in 30d".to_owned();
+    let units = [("h", 1), ("d", 24), ("w", 24 * 7)];
+    let split = units.iter().find_map(|(unit, hours)| Some((text.strip_suffix(unit)?, hours)));
+    let (count, hours) = split.ok_or_else(wrong)?;
+    let count: u64 = count.parse().map_err(|_| wrong())?;
+    count.checked_mul(hours * 3600).ok_or_else(wrong)
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    match &args.what {
+        What::List(args) => list(args, session),
+        What::Fetch(args) => fetch(args, session),
+        What::Gc(args) => gc(args, session),
+        What::Verify(args) => verify(args, session),
+    }
+}
+
+fn list(args: &ListArgs, session: &Session) -> Result<(), Failure> {
+    let items = toolchain::list(session)?;
+    let total = toolchain::total(&items);
+    let mut human = table(items.iter().filter(|item| args.wheels || item.kind != Kind::Wheel));
+    human += &format!("{} on disk in {}\n", report::bytes(total), session.cache.display());
+    session.report.result("toolchain", &json!({ "did": "list", "items": items, "bytes": total }), &human);
+    Ok(())
+}
+
+/// A line a thing.
+fn table<'a>(items: impl Iterator<Item = &'a Item>) -> String {
+    let rows: Vec<_> = items
+        .map(|item| {
+            let used = item.used.map_or_else(|| "never used".to_owned(), ago);
+            let state = if item.complete { "" } else { "  incomplete" };
+            (item.name.clone(), report::bytes(item.bytes), format!("{used}{state}"))
+        })
+        .collect();
+    let width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or_default();
+    rows.iter().map(|(name, size, used)| format!("{name:<width$}  {size:>9}  {used}\n")).collect()
+}
+
+fn ago(used: u64) -> String {
+    match files::now().saturating_sub(used) / 86_400 {
+        0 => "used today".to_owned(),
+        1 => "used yesterday".to_owned(),
+        days => format!("used {days} days ago"),
+    }
+}
+
+fn fetch(args: &FetchArgs, session: &Session) -> Result<(), Failure> {
+    let dir = env::absolute(project::folder(&args.project.dir));
+    let named = !args.torch.is_empty() || !args.cuda.is_empty();
+    let everything = !named && args.selection.all && !files::exists(&dir.join("build.toml"));
+    let fetched = if named || everything {
+        without_project(args, everything, session)?
+    } else {
+        for_project(args, &dir, session)?
+    };
+    let human = fetched.iter().map(|name| format!("{name}\n")).collect::<String>();
+    session.report.result("toolchain", &json!({ "did": "fetch", "here": fetched }), &human);
+    Ok(())
+}
+
+/// Everything that a project is built, judged and loaded with; gives what is here now.
+fn for_project(args: &FetchArgs, dir: &Path, session: &Session) -> Result<Vec<String>, Failure> {
+    let project = project::load(dir, session)?;
+    let jobs = build::jobs(&project, &args.selection, session)?;
+    let mut fetched: Vec<String> = jobs.into_iter().map(|job| job.plan.id.to_string()).collect();
+    if !args.no_python {
+        let extras = Extras { client: true, tvm_ffi: project.build.tvm_ffi().is_some() };
+        let line = project::torch_of(&project)?;
+        fetched.push(python_with(Torch::AtLeast(&line), extras, session)?);
+    }
+    Ok(fetched)
+}
+
+fn python_with(torch: Torch<'_>, extras: Extras, session: &Session) -> Result<String, Failure> {
+    let python = python::runtime(session, torch, extras)?;
+    Ok(format!("Python with torch {}", python.torch))
+}
+
+/// What was named, or everything that this version knows; gives what is here now.
+fn without_project(args: &FetchArgs, everything: bool, session: &Session) -> Result<Vec<String>, Failure> {
+    let known = toolchain::offer(Provider::Wheels);
+    let mut torch = if everything { known.torch.clone() } else { args.torch.clone() };
+    let cuda = if everything { known.cuda } else { args.cuda.clone() };
+    let pythons = if args.no_python { Vec::new() } else { torch.clone() };
+    if torch.is_empty() {
+        // A toolchain has headers; the newest are what most builds want.
+        torch.extend(known.torch.into_iter().max());
+    }
+    let kits = std::iter::once(None).chain(cuda.iter().map(|version| Some(version.to_string())));
+    let want = |(torch, cuda): (&Version, Option<String>)| Want {
+        provider: Provider::Wheels,
+        framework: Against::Torch(torch.to_string()),
+        cuda,
+    };
+    let wants: Vec<Want> =
+        torch.iter().flat_map(|torch| kits.clone().map(move |cuda| (torch, cuda))).map(want).collect();
+    let supply = Supply::without_project(session);
+    supply.prepare(&wants)?;
+    let mut fetched: Vec<String> =
+        torch.iter().map(|version| format!("headers of torch {version}")).collect();
+    fetched.extend(cuda.iter().map(|version| format!("CUDA {version}")));
+    if everything {
+        fetched.extend(supply.header_libraries()?);
+    }
+    for version in pythons {
+        let line = version.to_string();
+        let extras = Extras { client: true, tvm_ffi: false };
+        fetched.push(python_with(Torch::Exactly(&line), extras, session)?);
+    }
+    Ok(fetched)
+}
+
+fn gc(args: &GcArgs, session: &Session) -> Result<(), Failure> {
+    let all = toolchain::list(session)?;
+    let before = toolchain::total(&all);
+    let idle = toolchain::idle(all.clone(), (!args.all).then_some(args.older_than));
+    let stays: Vec<Item> =
+        all.into_iter().filter(|item| !idle.iter().any(|gone| gone.dir == item.dir)).collect();
+    let frees = before.saturating_sub(toolchain::total(&stays));
+    let mut human = table(idle.iter());
+    if args.yes {
+        toolchain::remove(&idle, session)?;
+        human += &format!("removed {}, {} freed\n", idle.len(), report::bytes(frees));
+    } else if idle.is_empty() {
+        human += "nothing to remove\n";
+    } else {
+        human += &format!("{} would be freed; nothing was removed: add --yes\n", report::bytes(frees));
+    }
+    let data = json!({ "did": "gc", "items": idle, "bytes": frees, "removed": args.yes });
+    session.report.result("toolchain", &data, &human);
+    Ok(())
+}
+
+fn verify(args: &VerifyArgs, session: &Session) -> Result<(), Failure> {
+    let damaged = toolchain::verify(session, args.repair)?;
+    let mut human: String =
+        damaged.iter().map(|damage| format!("damaged: {} of {}\n", damage.member, damage.name)).collect();
+    human += match (damaged.is_empty(), args.repair) {
+        (true, _) => "every file is what was fetched\n",
+        (false, true) => "fetched again\n",
+        (false, false) => "kernelwright toolchain verify --repair fetches them again\n",
+    };
+    let data = json!({ "did": "verify", "damaged": damaged, "repaired": args.repair && !damaged.is_empty() });
+    session.report.result("toolchain", &data, &human);
+    if damaged.is_empty() || args.repair { Ok(()) } else { Err(Failure::told(exit::TOOLCHAIN)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_is_a_number_and_a_unit() {
+        assert_eq!((age("12h"), age("30d"), age("2w")), (Ok(43_200), Ok(2_592_000), Ok(1_209_600)));
+        for text in ["", "d", "30", "3m", "-1d", "1é", "99999999999999999999d", "9999999999999999999d"] {
+            assert!(age(text).is_err(), "{text}");
+        }
+    }
+}

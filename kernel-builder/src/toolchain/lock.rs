@@ -1,0 +1,317 @@
+//! `kernelwright.lock` beside build.toml: which wheels a project is built from.
+//!
+//! Owns: its format, and comparing what the index and the cache give with it.
+//! Never: knows an address. What only runs here, such as the Python that judges, is not in it.
+
+use std::collections::BTreeSet;
+use std::env::consts::ARCH;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::ToolchainError;
+use super::pins::Part;
+use crate::base::files;
+use crate::base::session::Session;
+
+/// The name of the file.
+const NAME: &str = "kernelwright.lock";
+const HEAD: &str = "\
+# Which wheels this project is built from, on every kind of machine. Written by kernelwright; keep it with the sources.
+# `sha256` is the wheel's, as the package index gives it; `members` is that of `sha256sum`'s lines, by name, for what is
+# taken of it.
+";
+
+/// What was taken of one wheel.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Locked {
+    pub(super) name: String,
+    pub(super) version: String,
+    /// The wheel's file name.
+    pub(super) file: String,
+    /// Which choice of members; another version of this program may choose others.
+    pub(super) part: String,
+    /// SHA-256 of the wheel, as the index gives it.
+    pub(super) sha256: String,
+    /// SHA-256 over the names and digests of the members.
+    pub(super) members: String,
+}
+
+impl Locked {
+    /// Whether this entry speaks of `name` `version` for a machine of this kind.
+    fn speaks_of(&self, name: &str, version: &str, part: &str) -> bool {
+        let fits = self.file.ends_with("-any.whl") || self.file.ends_with(&format!("_{ARCH}.whl"));
+        fits && (self.name.as_str(), self.version.as_str(), self.part.as_str()) == (name, version, part)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    format: u32,
+    #[serde(default)]
+    wheel: BTreeSet<Locked>,
+}
+
+/// The lock of a project, or none: then everything agrees.
+#[derive(Debug, Default)]
+pub(super) struct Lock {
+    path: Option<PathBuf>,
+    /// Whether nothing may be added.
+    frozen: bool,
+    wheels: Mutex<BTreeSet<Locked>>,
+    added: Mutex<BTreeSet<Locked>>,
+}
+
+impl Lock {
+    /// The lock in the folder of a project.
+    pub(super) fn of(project: &Path, frozen: bool) -> Result<Self, ToolchainError> {
+        let path = project.join(NAME);
+        let wheels = Mutex::new(read(&path)?);
+        Ok(Self { path: Some(path), frozen, wheels, added: Mutex::default() })
+    }
+
+    /// What is locked of a part, for a machine of this kind.
+    pub(super) fn wanted(&self, part: &Part) -> Option<Locked> {
+        let choice = part.choice();
+        let wheels = held(&self.wheels);
+        wheels.iter().find(|locked| locked.speaks_of(&part.name, &part.version, &choice)).cloned()
+    }
+
+    /// Fails when a wheel that the index gives is not the one that is locked; with `--locked`, when one is not locked.
+    pub(super) fn allow<'a>(
+        &self,
+        given: impl Iterator<Item = (&'a Part, &'a str, &'a str)>,
+    ) -> Result<(), ToolchainError> {
+        let mut unlocked = Vec::new();
+        for (part, file, sha256) in given {
+            match self.wanted(part) {
+                Some(locked) if locked.file != file || locked.sha256 != sha256 => {
+                    let describe = |file: &str, sha256: &str| format!("{file} with sha256 {sha256}");
+                    let came = format!("the package index gives {}", describe(file, sha256));
+                    return Err(self.differs(&locked, describe(&locked.file, &locked.sha256), came));
+                }
+                Some(_) => {}
+                None => unlocked.push(format!("{} {}", part.name, part.version)),
+            }
+        }
+        self.refuse(unlocked)
+    }
+
+    /// Whether nothing of what was taken is locked otherwise.
+    pub(super) fn agrees(&self, taken: &[Locked]) -> bool {
+        taken.iter().all(|wheel| self.about(wheel).is_none_or(|locked| locked == *wheel))
+    }
+
+    /// What is locked in the place of what was taken.
+    fn about(&self, wheel: &Locked) -> Option<Locked> {
+        let wheels = held(&self.wheels);
+        wheels.iter().find(|locked| locked.speaks_of(&wheel.name, &wheel.version, &wheel.part)).cloned()
+    }
+
+    /// Compares what was taken with what is locked, and remembers what is new.
+    pub(super) fn agree(&self, taken: &[Locked]) -> Result<(), ToolchainError> {
+        let Some(_) = &self.path else { return Ok(()) };
+        let mut unlocked = Vec::new();
+        for wheel in taken {
+            match self.about(wheel) {
+                Some(locked) if locked == *wheel => {}
+                Some(locked) => {
+                    let describe = |wheel: &Locked| {
+                        format!("{} with sha256 {}, members {}", wheel.file, wheel.sha256, wheel.members)
+                    };
+                    return Err(self.differs(
+                        &locked,
+                        describe(&locked),
+                        format!("here is {}", describe(wheel)),
+                    ));
+                }
+                None if self.frozen => unlocked.push(format!("{} {}", wheel.name, wheel.version)),
+                None => {
+                    held(&self.wheels).insert(wheel.clone());
+                    held(&self.added).insert(wheel.clone());
+                }
+            }
+        }
+        self.refuse(unlocked)
+    }
+
+    fn refuse(&self, unlocked: Vec<String>) -> Result<(), ToolchainError> {
+        match &self.path {
+            Some(path) if self.frozen && !unlocked.is_empty() => {
+                Err(ToolchainError::NotLocked { path: path.clone(), missing: unlocked.join(", ") })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn differs(&self, locked: &Locked, was: String, came: String) -> ToolchainError {
+        ToolchainError::Locked {
+            path: self.path.clone().unwrap_or_default(),
+            wheel: format!("{} {}", locked.name, locked.version),
+            locked: was,
+            came,
+        }
+    }
+
+    /// Writes what was added. A folder that cannot be written to is a warning: the build is as good without.
+    pub(super) fn write(&self, session: &Session) -> Result<(), ToolchainError> {
+        let (Some(path), added) = (&self.path, held(&self.added)) else { return Ok(()) };
+        if added.is_empty() {
+            return Ok(());
+        }
+        // Another run may have added to it meanwhile.
+        let mut all = read(path)?;
+        all.extend(added.iter().cloned());
+        if let Err(error) = files::write_if_changed(path, render(all)) {
+            session.report.warn(format!("what was fetched is not locked: {error}"));
+        }
+        Ok(())
+    }
+}
+
+fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read(path: &Path) -> Result<BTreeSet<Locked>, ToolchainError> {
+    if !files::exists(path) {
+        return Ok(BTreeSet::new());
+    }
+    let broken = |why: String| ToolchainError::BadLock { path: path.to_owned(), why };
+    let text: Text = toml::from_str(&files::read_text(path)?)
+        .map_err(|error| broken(error.to_string().trim_end().replace('\n', "; ")))?;
+    match text.format {
+        1 => Ok(text.wheel),
+        other => Err(broken(format!("it is of format {other}, and this version knows format 1"))),
+    }
+}
+
+fn render(wheel: BTreeSet<Locked>) -> String {
+    // Numbers and texts alone: TOML has them all.
+    HEAD.to_owned() + &toml::to_string(&Text { format: 1, wheel }).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::report::{MessageFormat, Report};
+
+    fn wheel(name: &str, file: &str) -> Locked {
+        let text = str::to_owned;
+        let part = part(name).choice();
+        let (sha256, members) = (text("aa"), text("bb"));
+        Locked { name: text(name), version: text("1.0"), file: text(file), part, sha256, members }
+    }
+
+    fn part(name: &str) -> Part {
+        let take = vec!["include/".to_owned()];
+        Part { name: name.to_owned(), version: "1.0".to_owned(), megabytes: 1, take, skip: Vec::new() }
+    }
+
+    fn session(cache: &Path) -> Session {
+        let report = Report::new(MessageFormat::Human, true);
+        Session { report, cache: cache.to_owned(), offline: true, jobs: 1 }
+    }
+
+    #[test]
+    fn what_is_new_is_added_and_two_runs_write_the_same_bytes() {
+        let folder = files::scratch().unwrap();
+        let session = session(folder.path());
+        let native = format!("b-1.0-py3-none-manylinux_2_28_{ARCH}.whl");
+        let taken = [wheel("b", &native), wheel("a", "a-1.0-py3-none-any.whl")];
+        for order in [[0, 1], [1, 0]] {
+            let lock = Lock::of(folder.path(), false).unwrap();
+            order.iter().for_each(|at| lock.agree(&taken[*at..=*at]).unwrap());
+            lock.write(&session).unwrap();
+        }
+        let text = files::read_text(&folder.path().join(NAME)).unwrap().replace(ARCH, "CPU");
+        let entries = text.strip_prefix(HEAD).unwrap();
+        insta::assert_snapshot!(entries, @r#"
+        format = 1
+
+        [[wheel]]
+        name = "a"
+        version = "1.0"
+        file = "a-1.0-py3-none-any.whl"
+        part = "0d614455528be1aa"
+        sha256 = "aa"
+        members = "bb"
+
+        [[wheel]]
+        name = "b"
+        version = "1.0"
+        file = "b-1.0-py3-none-manylinux_2_28_CPU.whl"
+        part = "0d614455528be1aa"
+        sha256 = "aa"
+        members = "bb"
+        "#);
+        Lock::of(folder.path(), true).unwrap().agree(&taken).unwrap();
+    }
+
+    #[test]
+    fn machines_of_another_kind_live_beside() {
+        let folder = files::scratch().unwrap();
+        let other = if ARCH == "x86_64" { "aarch64" } else { "x86_64" };
+        let theirs = wheel("torch", &format!("torch-1.0-cp312-cp312-manylinux_2_28_{other}.whl"));
+        let ours = wheel("torch", &format!("torch-1.0-cp312-cp312-manylinux_2_28_{ARCH}.whl"));
+        let lock = Lock::of(folder.path(), false).unwrap();
+        lock.agree(std::slice::from_ref(&theirs)).unwrap();
+        lock.agree(std::slice::from_ref(&ours)).unwrap();
+        lock.write(&session(folder.path())).unwrap();
+        assert_eq!(Lock::of(folder.path(), true).unwrap().wanted(&part("torch")), Some(ours));
+    }
+
+    #[test]
+    fn another_wheel_and_other_members_are_refused() {
+        let folder = files::scratch().unwrap();
+        let known = wheel("a", "a-1.0-py3-none-any.whl");
+        let lock = Lock::of(folder.path(), false).unwrap();
+        lock.agree(std::slice::from_ref(&known)).unwrap();
+        let (asked, file) = (part("a"), known.file.as_str());
+        lock.allow([(&asked, file, "aa")].into_iter()).unwrap();
+        let error = lock.allow([(&asked, file, "cc")].into_iter()).unwrap_err().to_string();
+        assert!(
+            error.contains("a 1.0") && error.contains("sha256 aa") && error.contains("sha256 cc"),
+            "{error}"
+        );
+        let changed = Locked { members: "dd".to_owned(), ..known.clone() };
+        let error = lock.agree(&[changed]).unwrap_err().to_string();
+        assert!(error.contains("members bb") && error.contains("members dd"), "{error}");
+        // Another choice of members is another need.
+        lock.agree(&[Locked { part: "other".to_owned(), members: "dd".to_owned(), ..known }]).unwrap();
+    }
+
+    #[test]
+    fn a_frozen_lock_names_what_it_lacks() {
+        let folder = files::scratch().unwrap();
+        let lock = Lock::of(folder.path(), true).unwrap();
+        let (a, b) = (part("a"), part("b"));
+        let error = lock.allow([(&a, "f", "aa"), (&b, "f", "aa")].into_iter()).unwrap_err().to_string();
+        assert!(error.contains("a 1.0, b 1.0"), "{error}");
+        assert!(lock.agree(&[wheel("a", "a-1.0-py3-none-any.whl")]).is_err());
+        lock.write(&session(folder.path())).unwrap();
+        assert!(!files::exists(&folder.path().join(NAME)));
+    }
+
+    #[test]
+    fn a_file_that_is_no_lock_is_told() {
+        let folder = files::scratch().unwrap();
+        for text in ["format = 2\n", "format = 1\nwheels = 3\n", "x"] {
+            files::write(&folder.path().join(NAME), text).unwrap();
+            assert!(matches!(Lock::of(folder.path(), false), Err(ToolchainError::BadLock { .. })), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_to_is_no_failure() {
+        let folder = files::scratch().unwrap();
+        let gone = folder.path().join("file");
+        let lock = Lock::of(&gone, false).unwrap();
+        files::write(&gone, "in the way").unwrap();
+        lock.agree(&[wheel("a", "a-1.0-py3-none-any.whl")]).unwrap();
+        lock.write(&session(folder.path())).unwrap();
+    }
+}
