@@ -94,9 +94,9 @@ checked_text!(
     /// The `NAME` of a `[kernel.NAME]` section: letters, digits, `-` and `_`. It becomes part of file names.
     SectionName,
     "a name for a kernel section",
-    "use letters, digits, `-` and `_`, starting with a letter or a digit",
+    "use letters, digits, `-` and `_`, not starting with `-`",
     |text| {
-        text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        text.starts_with(|first: char| first != '-')
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
     }
 );

@@ -335,7 +335,7 @@ proptest! {
     /// Where a pattern can say the whole grammar, it does.
     #[test]
     fn patterns_are_grammars(name in "[a-z0-9A-Z_-]{0,5}", version in "[0-9]{0,5}[.]?[0-9a-c+]{0,5}", capability in "[0-9]{1,2}[.][0-9]{0,2}[afg]?([+]PTX)?", path in "[./a:\\\\]{0,8}", ending in "[a.+ -]{0,6}") {
-        let kernel = "/properties/kernel/patternProperties/^[A-Za-z0-9][-_A-Za-z0-9]*$/properties";
+        let kernel = "/properties/kernel/patternProperties/^[_A-Za-z0-9][-_A-Za-z0-9]*$/properties";
         for (typed, fits) in [
             both::<KernelName>("/properties/general/properties/name", &name),
             both::<Version>("/properties/torch/properties/minver", &version),

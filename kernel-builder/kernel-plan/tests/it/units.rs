@@ -72,8 +72,8 @@ fn capabilities() {
 #[test]
 fn section_names() {
     check::<SectionName>(
-        &["norm", "norm-90a", "Norm_2", "7"],
-        &["", "-a", "_a", "a b", "a.b", "a;b", "é", "a/b"],
+        &["norm", "norm-90a", "Norm_2", "7", "_fused"],
+        &["", "-a", "a b", "a.b", "a;b", "é", "a/b"],
     );
 }
 

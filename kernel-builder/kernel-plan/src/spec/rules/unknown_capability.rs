@@ -1,5 +1,8 @@
 //! A capability that reads well and that no CUDA toolkit compiles for, such as 9.5 or 8.0a.
 //!
+//! A warning where the kernel has others: the format's own builder leaves such a one out without a word, and published
+//! kernels have them.
+//!
 //! Never: judges whether one given toolkit knows it; `capability_toolkit` does.
 
 use crate::diagnostic::Problem;
@@ -10,14 +13,23 @@ use crate::units::{Capability, CapabilitySuffix};
 use super::Project;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
-    project.capability_lists().flatten().filter_map(|capability| refuse(project, capability)).collect()
+    let lists = project.capability_lists();
+    lists
+        .flat_map(|list| {
+            let known = |one: &Spanned<Capability>| matches!(nvcc::releases(one.value), Known::In(_));
+            let others = list.iter().any(known);
+            list.iter().filter_map(move |capability| refuse(project, capability, others))
+        })
+        .collect()
 }
 
-fn refuse(project: &Project<'_>, capability: &Spanned<Capability>) -> Option<Problem> {
+/// `others`: the list names capabilities that there are.
+fn refuse(project: &Project<'_>, capability: &Spanned<Capability>, others: bool) -> Option<Problem> {
     let Capability { major, minor, suffix, .. } = capability.value;
-    let (message, help) = match nvcc::releases(capability.value) {
+    let (left_out, message, help) = match nvcc::releases(capability.value) {
         Known::In(_) => return None,
         Known::Nowhere => (
+            others,
             format!("no CUDA toolkit compiles for capability {major}.{minor}"),
             format!(
                 "the known ones are {}",
@@ -25,6 +37,7 @@ fn refuse(project: &Project<'_>, capability: &Spanned<Capability>) -> Option<Pro
             ),
         ),
         Known::NoSuffix => (
+            false,
             format!("{major}.{minor} has no form with `{}`", suffix.as_str()),
             format!(
                 "write \"{major}.{minor}\"; with `{}` there are {}",
@@ -33,6 +46,10 @@ fn refuse(project: &Project<'_>, capability: &Spanned<Capability>) -> Option<Pro
             ),
         ),
     };
-    let problem = Problem::error(codes::UNKNOWN_CAPABILITY, message).help(help);
-    Some(problem.at(&project.build.file, &capability.span, "here"))
+    let problem = if left_out {
+        Problem::warning(codes::UNKNOWN_CAPABILITY, format!("{message}; it is left out"))
+    } else {
+        Problem::error(codes::UNKNOWN_CAPABILITY, message)
+    };
+    Some(problem.help(help).at(&project.build.file, &capability.span, "here"))
 }

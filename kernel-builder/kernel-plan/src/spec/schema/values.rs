@@ -22,7 +22,7 @@ pub(super) fn text<const N: usize>(pattern: impl Into<Value>, examples: [&str; N
 
 schemas! {
     KernelName => text("^[a-z][-a-z0-9]*[a-z0-9]$", ["fast-norm"]);
-    SectionName => text("^[A-Za-z0-9][-_A-Za-z0-9]*$", ["norm_cuda"]);
+    SectionName => text("^[_A-Za-z0-9][-_A-Za-z0-9]*$", ["norm_cuda"]);
     Version => text(VERSION, ["2.11", "13.0"]);
     Capability => text(r"^(0|[1-9][0-9]{0,3})\.[0-9][af]?(\+PTX)?$", ["8.0", "9.0a", "10.0f", "12.0+PTX"]);
     RocmArch => text(ROCM_ARCH, ["gfx942", "gfx1100"]);
