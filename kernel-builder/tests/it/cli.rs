@@ -18,6 +18,7 @@ const VERBS: &[&str] = &[
     "publish",
     "load",
     "make",
+    "toolchain",
     "doctor",
     "schema",
     "completions",

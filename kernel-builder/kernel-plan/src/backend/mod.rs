@@ -256,8 +256,10 @@ pub fn plan(
     let folder = format!(".kernelwright/objects/{id}");
     let kernels: Vec<&Kernel> =
         spec.kernels_of(backend.id()).filter(|kernel| compiled_with(kernel, toolkit)).collect();
-    let standard = match framework {
-        Framework::Torch(torch) if torch.version >= Version::new(2, 12) => "c++20",
+    let standard = |kernel: Option<&Kernel>| match framework {
+        Framework::Torch(torch) if torch.version >= CXX20_SINCE => "c++20",
+        // What sees nothing of torch is the same for all its releases, and compiled once.
+        Framework::Torch(_) if kernel.is_some_and(|kernel| is_for_cxx20(spec, kernel)) => "c++20",
         Framework::Torch(_) | Framework::TvmFfi(_) => "c++17",
     };
     let binding = spec.framework.src().iter().map(|path| (&path.value, None));
@@ -302,7 +304,7 @@ pub fn plan(
             file: translation.as_ref().map_or(path.as_str(), |copy| copy.file.as_str()),
             kernel,
             common: &flags,
-            standard,
+            standard: standard(kernel),
             object: &object,
             depfile: &depfile,
             kit,
@@ -400,6 +402,17 @@ fn texts<T: ToString>(values: &[Spanned<T>]) -> Vec<String> {
 /// The folder of the project that becomes the Python package.
 fn package(spec: &BuildSpec) -> String {
     format!("{}/{}", spec.framework.folder(), spec.general.name.module())
+}
+
+/// torch's headers are in C++20 from this release on, and so are the sources that are built with it.
+const CXX20_SINCE: Version = Version::new(2, 12);
+
+/// Whether a section is built for a release with [`CXX20_SINCE`] and does not depend on torch itself.
+fn is_for_cxx20(spec: &BuildSpec, kernel: &Kernel) -> bool {
+    let reaches =
+        |torch: &build::Torch| torch.versions.max.as_ref().is_none_or(|newest| newest.value >= CXX20_SINCE);
+    let depends = kernel.depends.iter().any(|depend| depend.value.as_str() == "torch");
+    !depends && spec.torch().is_some_and(reaches)
 }
 
 /// The backend of a toolkit; `None`: nothing here compiles with it.
