@@ -45,9 +45,17 @@ pub const NO_GPU: &str = "verify::no_gpu";
 pub const OTHER_TORCH: &str = "verify::other_torch";
 
 /// Whether a variant is for a torch, `torch.__version__`: the full ABI is for one release, the stable one for that
-/// release and later ones. What is for no torch in particular is for all.
+/// release and later ones; the CUDA runtime that torch brings must be of the same major version. What is for no torch in
+/// particular is for all.
 pub fn suits(variant: &str, torch: &str) -> bool {
-    let needs = variant.parse::<Variant>().ok().and_then(|variant| variant.torch());
+    let variant = variant.parse::<Variant>().ok();
+    let build = torch.split_once("+cu").and_then(|(_, digits)| digits.get(..2)?.parse::<u32>().ok());
+    if let (Some(built), Some(there)) = (variant.and_then(|variant| variant.cuda()), build)
+        && u64::from(built.major) != u64::from(there)
+    {
+        return false;
+    }
+    let needs = variant.and_then(|variant| variant.torch());
     let mut parts = torch.split(['.', '+']).map(|part| part.parse().ok());
     let (Some(needs), Some(Some(major)), Some(Some(minor))) = (needs, parts.next(), parts.next()) else {
         return true;
@@ -229,6 +237,9 @@ mod tests {
             ("torch-stable-abi212-cpu-x86_64-linux", "2.11.0", false),
             ("torch212-cxx11-cpu-x86_64-linux", "2.12.1+cu130", true),
             ("torch212-cxx11-cpu-x86_64-linux", "2.13.0+cu130", false),
+            ("torch-stable-abi210-cu130-x86_64-linux", "2.10.0+cu128", false),
+            ("torch-stable-abi210-cu126-x86_64-linux", "2.10.0+cu128", true),
+            ("torch-stable-abi212-cu132-x86_64-linux", "2.15.0+cu130", true),
             ("tvm-ffi01-cpu-x86_64-linux", "2.13.0", true),
             ("torch-cuda", "2.13.0", true),
         ] {
