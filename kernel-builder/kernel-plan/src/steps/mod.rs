@@ -18,9 +18,10 @@ mod alike;
 mod cicc;
 mod dryrun;
 mod flags;
+mod tokens;
 mod words;
 
-pub use alike::alike;
+pub use alike::Program;
 pub use cicc::{Phases, phases_question, read_phases};
 pub use dryrun::read;
 pub use flags::question;

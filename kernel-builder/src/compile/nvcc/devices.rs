@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
 
 use kernel_plan::plan::CommandLine;
-use kernel_plan::steps::{self, Device, Phases, Steps};
+use kernel_plan::steps::{self, Device, Phases, Program, Steps};
 
 use super::super::CompileError;
 use super::texts;
@@ -16,8 +16,11 @@ use crate::base::digest::Digest;
 use crate::base::files;
 
 /// Architectures with the same text and the same front end.
+#[derive(Clone)]
 struct Group<'a> {
     text: Digest,
+    /// What decides on the front end beside the text.
+    front: String,
     /// The first is the one whose commands the front end runs with.
     members: Vec<(&'a Device, Option<Phases>)>,
     /// Groups whose texts are the same program, as long as these functions are not generated.
@@ -69,12 +72,16 @@ pub(super) fn compile(
     let mut equal: BTreeMap<(String, Digest), Group<'_>> = BTreeMap::new();
     for (device, ((text, read), phases)) in steps.devices.iter().zip(texts) {
         files.extend(read);
-        let place = (front_of(device, phases.as_ref()), text);
-        let group =
-            equal.entry(place).or_insert_with(|| Group { text, members: Vec::new(), alike: Vec::new() });
+        let front = front_of(device, phases.as_ref());
+        let group = equal.entry((front, text)).or_insert_with_key(|(front, text)| Group {
+            front: front.clone(),
+            text: *text,
+            members: Vec::new(),
+            alike: Vec::new(),
+        });
         group.members.push((device, phases));
     }
-    let mut groups = merge(workshop, equal)?;
+    let mut groups = merge(workshop, equal.into_values().collect())?;
     let last = steps.devices.last().map(|device| device.arch.clone()).unwrap_or_default();
     groups.sort_by_key(|group| !group.has(&last));
     let launches = Launches { arch: &last, file: &steps.host.stub, ready: Mutex::new(Some(ready)) };
@@ -83,35 +90,27 @@ pub(super) fn compile(
 }
 
 /// Puts groups together whose texts are the same program. Not where the code says which line it is from: lines differ.
-fn merge<'a>(
-    workshop: &Workshop<'_>,
-    equal: BTreeMap<(String, Digest), Group<'a>>,
-) -> Result<Vec<Group<'a>>, CompileError> {
-    let mut merged: Vec<(String, Group<'a>)> = Vec::new();
-    let mut groups: Vec<_> = equal.into_iter().map(|((front, _), group)| (front, group)).collect();
+fn merge<'a>(workshop: &Workshop<'_>, mut groups: Vec<Group<'a>>) -> Result<Vec<Group<'a>>, CompileError> {
     // The lowest architecture first: what is alike is read once, in its words.
-    groups.sort_by_key(|(_, group)| group.members.first().map(|(device, _)| number(&device.arch)));
-    let text = |group: &Group<'_>| {
+    groups.sort_by_key(|group| group.members.first().map(|(device, _)| number(&device.arch)));
+    let mut merged: Vec<(Group<'a>, Option<Program>)> = Vec::new();
+    for group in groups {
         let file = group.members.first().map(|(device, _)| device.text.as_str()).unwrap_or_default();
-        files::read(&workshop.folder.join(file))
-    };
-    for (front, group) in groups {
-        let own = text(&group)?;
-        let mut home = None;
-        for (at, (other, candidate)) in merged.iter().enumerate() {
-            if *other == front && !tells_lines(&front) {
-                home = steps::alike(&text(candidate)?, &own).map(|functions| (at, functions));
-            }
-            if home.is_some() {
-                break;
-            }
-        }
+        let text = if tells_lines(&group.front) {
+            None
+        } else {
+            Program::read(files::read(&workshop.folder.join(file))?)
+        };
+        let home = merged.iter().enumerate().find_map(|(at, (other, read))| {
+            let read = read.as_ref().filter(|_| other.front == group.front)?;
+            Some((at, read.alike(text.as_ref()?)?))
+        });
         match home {
-            Some((at, functions)) => merged[at].1.alike.push((functions, group)),
-            None => merged.push((front, group)),
+            Some((at, functions)) => merged[at].0.alike.push((functions, group)),
+            None => merged.push((group, text)),
         }
     }
-    Ok(merged.into_iter().map(|(_, group)| group).collect())
+    Ok(merged.into_iter().map(|(group, _)| group).collect())
 }
 
 /// Whether the front end keeps line numbers for the code, for `-lineinfo` and `-G`.
@@ -207,11 +206,14 @@ fn generate(
     let code = files::read(&workshop.folder.join(bitcode))?;
     let names = files::read_text(&workshop.folder.join(&names))?;
     let generated = |name: &String| {
-        names == EVERY_NAME || names.contains(name.as_str()) || contains(&code, name.as_bytes())
+        names == EVERY_NAME
+            || names.contains(name.as_str())
+            || memchr::memmem::find(&code, name.as_bytes()).is_some()
     };
     let (apart, together): (Vec<_>, Vec<_>) =
         group.alike.iter().partition(|(functions, _)| functions.iter().any(generated));
-    let apart: Vec<&Group<'_>> = apart.into_iter().map(|(_, group)| group).collect();
+    // What is unlike the first may still be alike among itself.
+    let apart = merge(workshop, apart.into_iter().map(|(_, group)| group.clone()).collect())?;
     if !apart.iter().any(|group| group.has(launches.arch)) {
         launches.give(workshop, group, &first.stub)?;
     }
@@ -241,10 +243,6 @@ fn words_of(listing: &[u8]) -> String {
     let word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let words: BTreeSet<&[u8]> = listing.split(|byte| !word(byte)).filter(|word| word.len() > 1).collect();
     words.into_iter().map(|word| format!("{}\n", String::from_utf8_lossy(word))).collect()
-}
-
-fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
-    bytes.windows(wanted.len().max(1)).any(|window| window == wanted)
 }
 
 /// PTX to machine code, for every real architecture of a virtual one.
