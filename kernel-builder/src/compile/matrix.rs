@@ -4,6 +4,7 @@
 //! Owns: the order of units, what is done when one fails. Never: runs a process itself.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
 use std::time::Duration;
 
 use kernel_plan::kit::Toolchain;
@@ -19,8 +20,8 @@ use crate::base::digest::Digest;
 use crate::base::process::ProcessError;
 use crate::base::{env, interrupt};
 
-/// Threads that wait for a lane or for another thread's result. They cost little: each runs nothing.
-const WAITING: usize = 512;
+/// Units that are under way: most wait for a lane or for another's result, with a thread for each of their architectures.
+const UNDER_WAY: usize = 64;
 
 /// The step under which the history keeps what a unit took as a whole.
 const WHOLE: &str = "";
@@ -95,7 +96,7 @@ impl<'a> Matrix<'a> {
         let complete = (0..self.jobs.len()).filter(|job| lock(&self.states[*job]).left == 0);
         let tasks: Vec<Task<'_>> =
             complete.map(Task::Link).chain(pending.into_iter().map(Task::Compile)).collect();
-        each(tasks, WAITING, |task| match task {
+        each(tasks, UNDER_WAY.max(2 * env::processors()), |task| match task {
             Task::Link(job) => self.finish(job),
             Task::Compile(pending) => self.compile(&pending),
         });
@@ -227,18 +228,21 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Does something with each of `things`, on at most so many threads, in their order as far as threads allow.
+/// Does something with each of `things`, on at most so many threads, in their order as far as threads allow; on this one
+/// where the machine gives none.
 fn each<T: Send>(things: Vec<T>, threads: usize, work: impl Fn(T) + Sync) {
     let threads = threads.min(things.len());
     let next = Mutex::new(things.into_iter());
     let take = || lock(&next).next();
+    let all = || {
+        while let Some(thing) = take() {
+            work(thing);
+        }
+    };
     std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(thing) = take() {
-                    work(thing);
-                }
-            });
+        let started = (0..threads).take_while(|_| Builder::new().spawn_scoped(scope, all).is_ok()).count();
+        if started == 0 {
+            all();
         }
     });
 }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
 use std::sync::{Mutex, PoisonError};
+use std::thread::Builder;
 
 use kernel_plan::plan::CommandLine;
 use kernel_plan::steps::{self, Device, Phases, Program, Steps};
@@ -149,7 +150,7 @@ pub(super) fn preprocess(
 /// cicc's phases for one architecture; nothing when it does not tell.
 fn phases(workshop: &Workshop<'_>, device: &Device, module: &str) -> Result<Option<Phases>, CompileError> {
     let question = steps::phases_question(&device.cicc);
-    let key = workshop.key("phases", &question).field("module", module).finish();
+    let key = workshop.question_key("phases", &question).field("module", module).finish();
     let answer = workshop.shop.cache.once(&key, || -> Result<Vec<u8>, CompileError> {
         let folder = files::scratch()?;
         files::write(&folder.path().join(&device.text), "\n")?;
@@ -265,15 +266,23 @@ fn after<'a>(command: &'a CommandLine, flag: &str) -> Option<&'a str> {
     command.args.get(at + 1).map(String::as_str)
 }
 
-/// Does `work` on every item at once; processes wait for the pool. The first error in the order of the items counts.
+/// Does `work` on every item at once; processes wait for the pool. The first error in the order of the items counts. Where
+/// the machine gives no more threads, an item is done in this one.
 fn in_threads<'i, I: Sync, T: Send>(
     items: &'i [I],
     work: impl Fn(&'i I) -> Result<T, CompileError> + Sync,
 ) -> Result<Vec<T>, CompileError> {
+    let work = &work;
     std::thread::scope(|scope| {
-        let threads: Vec<_> = items.iter().map(|item| scope.spawn(|| work(item))).collect();
-        let results: Vec<_> =
-            threads.into_iter().map(|thread| thread.join().unwrap_or(Err(CompileError::Stopped))).collect();
+        let start = |item| Builder::new().spawn_scoped(scope, move || work(item));
+        let threads: Vec<_> = items.iter().map(|item| (item, start(item))).collect();
+        let results: Vec<_> = threads
+            .into_iter()
+            .map(|(item, thread)| match thread {
+                Ok(thread) => thread.join().unwrap_or(Err(CompileError::Stopped)),
+                Err(_) => work(item),
+            })
+            .collect();
         results.into_iter().collect()
     })
 }

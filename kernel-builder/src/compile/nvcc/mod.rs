@@ -7,6 +7,8 @@
 //!
 //! Owns: the order of the steps, and when nvcc is run as it is. Never: decides a flag.
 
+use std::sync::{Mutex, PoisonError};
+use std::thread::Builder;
 use std::time::Instant;
 
 use kernel_plan::kit::Toolchain;
@@ -116,10 +118,19 @@ fn run(workshop: &Workshop<'_>, steps: &Steps) -> Result<Vec<String>, CompileErr
     files::write(&workshop.folder.join(&steps.module_id), &module)?;
     let host = host::Host::new(workshop, steps, &module);
     let (stub, launches) = std::sync::mpsc::channel();
+    let seat = Mutex::new(Some(launches));
+    let to_assembly = || {
+        let launches = seat.lock().unwrap_or_else(PoisonError::into_inner).take();
+        launches.map_or(Err(CompileError::Stopped), |launches| host.to_assembly(&launches))
+    };
     std::thread::scope(|scope| {
-        let host = scope.spawn(move || host.to_assembly(&launches));
+        let host = Builder::new().spawn_scoped(scope, to_assembly);
         let devices = devices::compile(workshop, steps, &module, stub);
-        let host = host.join().unwrap_or(Err(CompileError::Stopped));
+        // Where there was no thread to be had, the launch code is there by now.
+        let host = match host {
+            Ok(host) => host.join().unwrap_or(Err(CompileError::Stopped)),
+            Err(_) => to_assembly(),
+        };
         // The device's error is the one to show: without it the host's side would have had its launch code.
         let mut read = devices?;
         read.extend(host?);

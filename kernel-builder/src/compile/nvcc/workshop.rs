@@ -12,6 +12,7 @@ use kernel_plan::steps::Steps;
 use super::super::complaint;
 use super::super::log::shell_line;
 use super::super::slots::Label;
+use super::super::unit::command_fields;
 use super::super::{CompileError, Shop};
 use super::pack::{pack, unpack};
 use super::texts::{Names, PROJECT};
@@ -66,15 +67,25 @@ impl<'a> Workshop<'a> {
         command.args.iter().fold(key, |key, arg| key.field("arg", self.names.all_named(arg)))
     }
 
-    /// What nvcc or cicc answers to a question; remembered, since it follows from the question.
+    /// What nvcc answers to a question; remembered, since it follows from the question.
     pub(super) fn ask(&self, question: &CommandLine) -> Result<String, CompileError> {
-        // Where the project lies is in the answer.
-        let key =
-            self.key("ask", question).field("project", self.shop.project.display().to_string()).finish();
+        let key = self.question_key("ask", question).finish();
         let answer = self.shop.cache.once(&key, || -> Result<Vec<u8>, CompileError> {
             Ok(self.start("plan", &question.clone().cwd(self.shop.project))?.into_bytes())
         })?;
         Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
+    /// Starts the key of an answer. Where the project and the tools lie is in the answer, so it is in the key: what is
+    /// asked elsewhere, or after the cache was moved, is another question.
+    pub(super) fn question_key(&self, step: &str, question: &CommandLine) -> DigestBuilder {
+        let key = DigestBuilder::new("nvcc-question-1")
+            .field("step", step)
+            .field("cuda", &self.cuda.id)
+            .field("root", self.cuda.root.display().to_string())
+            .field("cxx", self.host_compiler)
+            .field("project", self.shop.project.display().to_string());
+        command_fields(key, question)
     }
 
     /// Runs a step in its folder.
