@@ -50,19 +50,24 @@ class Nvrtc:
 
     def compile(self, name, source, headers, options):
         """The cubin of a source."""
-        listed = lambda texts: (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))
         program = ctypes.c_void_p()
         failed = self.call(
             "CreateProgram", ctypes.byref(program), source.encode(), name.encode(), len(headers),
-            listed(list(headers.values())), listed(list(headers)),
+            strings(headers.values()), strings(headers),
         )  # fmt: skip
-        failed = failed or self.call("CompileProgram", program, len(options), listed(options))
+        failed = failed or self.call("CompileProgram", program, len(options), strings(options))
         if failed:
             log = self.text(program, "ProgramLog").rstrip(b"\0").decode()
             sys.exit(f"error: NVRTC does not compile {name}: {failed}\n{log}")
         made = self.text(program, "CUBIN")
         self.call("DestroyProgram", ctypes.byref(program))
         return made
+
+
+def strings(texts):
+    """An array of C."""
+    texts = [text.encode() for text in texts]
+    return (ctypes.c_char_p * len(texts))(*texts)
 
 
 def units(plan):
@@ -129,7 +134,10 @@ def differences(name, ours, theirs, nvdisasm):
 
 def unequal(ours, theirs):
     """What of two tables is not the same, in words."""
-    tell = lambda value: f"{len(value)} bytes" if isinstance(value, bytes) else value
+
+    def tell(value):
+        return f"{len(value)} bytes" if isinstance(value, bytes) else value
+
     parts = [part for part in sorted(ours.keys() | theirs.keys()) if ours.get(part) != theirs.get(part)]
     return [f"{part} ({tell(ours.get(part))}, NVRTC {tell(theirs.get(part))})" for part in parts]
 

@@ -14,9 +14,11 @@ OF_SYMBOLS = {0x2F: "registers", 0x11: "stack"}
 # What the driver and the host's code rely on: block sizes (0x05, 0x10), parameters, register limit (0x1b), clusters.
 PARAM_CBANK, KPARAM_INFO = 0x0A, 0x17
 OF_LAUNCH = {0x05, 0x10, PARAM_CBANK, KPARAM_INFO, 0x19, 0x1B, 0x3D, 0x3E, 0x3F}
-# Instructions that have an effect on others or that need a unit of their own. How wide a load is, and where constants are
-# read from, is for the compiler to choose.
-EFFECTS = re.compile(r"(LDG|STG|LDS|STS|LDSM|LDGSTS|ATOM|RED|BAR|SHFL|VOTE|MATCH|REDUX|MUFU|MEMBAR|[HIDBQ]MMA|UCGABAR|CALL)")
+# Instructions that have an effect on others or that need a unit of their own. How wide a load is, and where constants
+# are read from, is for the compiler to choose.
+EFFECTS = re.compile(
+    r"(LDG|STG|LDS|STS|ATOM|RED|BAR|SHFL|VOTE|MATCH|MUFU|MEMBAR|[HIDBQ]MMA|UCGABAR|CALL)"
+)
 
 
 @dataclass
@@ -68,7 +70,7 @@ def read(path):
 
 
 def plain(name):
-    """A mangled name in which an anonymous namespace has a name of its own no more: it follows from file and compiler."""
+    """A mangled name without that of an anonymous namespace, which follows from the file and the compiler."""
     while found := re.search(r"(\d+)_GLOBAL__N__", name):
         start = found.start() + len(found[1])
         name = f"{name[: found.start()]}12_GLOBAL__N_1{name[start + int(found[1]) :]}"
@@ -112,7 +114,7 @@ def _relocations(part, body):
 
 
 def _told(attribute, value):
-    """An attribute without what says nothing: the index of a symbol; alignment and space of what a pointer points to."""
+    """An attribute without what says nothing: the index of a symbol, what is known of where a pointer points."""
     if attribute == PARAM_CBANK:
         return value[4:]
     if attribute == KPARAM_INFO:

@@ -1,5 +1,5 @@
-// What host code of examples/rms-norm calls to launch kernels, for a compiler of device code alone. Nothing here is run:
-// the host's functions are compiled as device functions nobody calls, so that they instantiate the kernels they launch.
+// What host code of examples/rms-norm calls to launch kernels, for a compiler of device code alone. Nothing here runs:
+// the host's functions become device functions that nobody calls, so that they instantiate the kernels they launch.
 #pragma once
 
 #include <cuda_runtime_api.h>

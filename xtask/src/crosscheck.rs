@@ -1,5 +1,5 @@
-//! `cargo xtask crosscheck`: device code as this program compiles it for CUDA 12, beside what NVIDIA's own compiler of that
-//! release makes of it (docs/decisions/0010).
+//! `cargo xtask crosscheck`: device code as this program compiles it for CUDA 12, beside what NVIDIA's own compiler of
+//! that release makes of it (docs/decisions/0010).
 //!
 //! Owns: what is built and fetched for it, and where. Never: compares; tests/crosscheck/compare.py does.
 

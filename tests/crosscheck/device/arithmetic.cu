@@ -1,5 +1,5 @@
-// Arithmetic: what libdevice holds, what becomes calls of the compiler's own (division, square roots), integers, control
-// flow. Device code alone: NVRTC compiles no other.
+// Arithmetic: what libdevice holds, what becomes calls of the compiler's own (division, square roots), integers,
+// control flow. Device code alone: NVRTC compiles no other.
 
 namespace {
 

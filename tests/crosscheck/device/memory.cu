@@ -1,7 +1,7 @@
 // Memory: shared (static and dynamic), constant, local, read-only, vectors, asynchronous copies, atomics and fences.
 #include <cuda_pipeline.h>
 
-// No constant of the host at namespace scope here: NVRTC makes a variable of it, which moves the addresses of the others.
+// No constant of the host at namespace scope: NVRTC makes a variable of it, which moves the addresses of the others.
 __constant__ float weights[64];
 __device__ unsigned long long counter;
 __device__ int table[4] = {3, 1, 4, 1};
@@ -38,7 +38,8 @@ extern "C" __global__ void stencil(const float* in, float* out, int n) {
     }
     __syncthreads();
     if (i < n) {
-        out[i] = line[threadIdx.x] * weights[0] + line[threadIdx.x + 1] * weights[1] + line[threadIdx.x + 2] * weights[2];
+        const float* at = &line[threadIdx.x];
+        out[i] = at[0] * weights[0] + at[1] * weights[1] + at[2] * weights[2];
     }
 }
 
@@ -77,7 +78,8 @@ extern "C" __global__ void copies(const float4* in, float4* out, int tiles) {
     __pipeline_commit();
     for (int tile = 0; tile < tiles; ++tile) {
         if (tile + 1 < tiles) {
-            __pipeline_memcpy_async(&stage[(tile + 1) & 1][threadIdx.x], &in[(tile + 1) * 128 + threadIdx.x], sizeof(float4));
+            const float4* next = &in[(tile + 1) * 128 + threadIdx.x];
+            __pipeline_memcpy_async(&stage[(tile + 1) & 1][threadIdx.x], next, sizeof(float4));
         }
         __pipeline_commit();
         __pipeline_wait_prior(1);
