@@ -12,6 +12,7 @@ use std::process::ExitCode;
 mod cheats;
 mod codegen;
 mod copy;
+mod crosscheck;
 mod expected;
 mod forward;
 mod fuzz;
@@ -29,6 +30,7 @@ Usage: cargo xtask <TASK>
   test                 everything that must pass: format, clippy, tidy, tests, doc tests, documentation
   cheats [NAME]...     kernels that must be refused, and honest ones that must pass (fetches what `kernel make` does)
   projects [NAME]...   other people's forms of a kernel project, and what must come of each (fetches likewise)
+  crosscheck [CUDA]... device code for CUDA 12 beside NVIDIA's own compiler of that release (fetches 113 MB by pip)
   fuzz [SECONDS] [TARGET]...
                        fuzz the languages, each target for so long (60); needs cargo-fuzz
   tidy                 the repository's own rules (docs/style.md) alone
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["cheats", names @ ..] => cheats::run(names),
         ["projects", names @ ..] => projects::run(names),
+        ["crosscheck", releases @ ..] => crosscheck::run(releases),
         ["fuzz"] => fuzz::run("60", &[]),
         ["fuzz", seconds, targets @ ..] => fuzz::run(seconds, targets),
         ["tidy"] => tidy::run(),
