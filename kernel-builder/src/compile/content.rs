@@ -16,7 +16,7 @@ use super::flags::{self, PathMaps};
 use super::log::{self, run_logged};
 use super::naming::position;
 use super::slots::Label;
-use super::unit::{Origin, machine};
+use super::unit::{Origin, Product, machine};
 use super::{CompileError, Shop};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
@@ -27,20 +27,19 @@ const PULLED_IN: &[&[u8]] = &[b".incbin", b".include \\\""];
 /// Becomes the time of change of a file, which the direct way does not look at when the content is the same.
 const TIME_OF_FILE: &[u8] = b"__TIMESTAMP__";
 
-/// Preprocesses the unit and compiles its text, or finds what that came to. `key` is the direct way to it.
+/// Preprocesses the unit and compiles its text, or finds what that came to; with what the direct way may keep of it.
 pub(super) fn compile(
     shop: &Shop<'_>,
     label: Label<'_>,
     unit: &Unit,
     kit: &Toolchain,
-    key: &Digest,
-) -> Result<Origin, CompileError> {
+) -> Result<(Origin, Option<Product>), CompileError> {
     let Shop { project, cache, .. } = *shop;
     let object = project.join(&unit.object);
     let preprocessed = preprocess(shop, label, unit)?;
     let Some(observed) = preprocessed.observed.filter(|_| whole(&preprocessed.text)) else {
         run_logged(shop, label, &unit.command, &unit.object)?;
-        return Ok(Origin::Compiled);
+        return Ok((Origin::Compiled, None));
     };
     let content = content_key(unit, kit, &preprocessed.text);
     drop(preprocessed.text);
@@ -53,10 +52,10 @@ pub(super) fn compile(
         files::write(&object, &made.bytes)?;
         log::keep(shop, label, &unit.command, &made.log)?;
     }
-    if made.lasting && !mentions(project, &preprocessed.files, TIME_OF_FILE) {
-        cache.remember(key, &made.bytes, observed, &made.log)?;
-    }
-    Ok(if fresh { Origin::Compiled } else { Origin::Known })
+    let lasts = made.lasting && !mentions(project, &preprocessed.files, TIME_OF_FILE);
+    let Made { bytes, log, .. } = made;
+    let product = lasts.then_some(Product { bytes, log, files: preprocessed.files, observed });
+    Ok((if fresh { Origin::Compiled } else { Origin::Known }, product))
 }
 
 /// A unit's text.

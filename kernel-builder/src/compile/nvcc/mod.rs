@@ -15,7 +15,7 @@ use kernel_plan::steps::{self, Steps, Unclear};
 
 use super::log::{Log, run_logged, shell_line};
 use super::slots::Label;
-use super::{CompileError, Shop};
+use super::{CompileError, Shop, flags};
 use crate::base::digest::DigestBuilder;
 use crate::base::{env, files};
 
@@ -27,6 +27,9 @@ mod workshop;
 
 use workshop::Workshop;
 
+/// The name of the step that is nvcc as it is.
+pub(super) const WHOLE: &str = "nvcc";
+
 /// Whether a unit is a CUDA source of this toolchain.
 pub(super) fn drives(unit: &Unit, kit: &Toolchain) -> bool {
     kit.cuda.as_ref().is_some_and(|cuda| unit.command.program == cuda.nvcc)
@@ -34,7 +37,7 @@ pub(super) fn drives(unit: &Unit, kit: &Toolchain) -> bool {
 
 /// How CUDA sources are compiled in this run; belongs into the keys of what they become.
 pub(super) fn manner() -> &'static str {
-    if env::text(env::NVCC).as_deref() == Some("whole") { "whole" } else { "steps-2" }
+    if env::text(env::NVCC).as_deref() == Some("whole") { "whole" } else { "steps-3" }
 }
 
 /// Compiles a CUDA source to its object and writes the list of the files that were read, as nvcc would.
@@ -67,7 +70,7 @@ pub(super) fn compile(
 }
 
 fn whole(shop: &Shop<'_>, variant: &str, unit: &Unit) -> Result<Log, CompileError> {
-    let label = Label { variant, unit: &unit.name, step: "nvcc" };
+    let label = Label { variant, unit: &unit.name, step: WHOLE };
     run_logged(shop, label, &unit.command, &unit.object)
 }
 
@@ -108,8 +111,13 @@ fn by_steps(
 
 /// Runs the steps; gives back the files that preprocessing read.
 fn run(workshop: &Workshop<'_>, steps: &Steps) -> Result<Vec<String>, CompileError> {
-    let macros =
-        workshop.unit.command.args.iter().filter(|arg| arg.starts_with("-D") || arg.starts_with("-U"));
+    // Not those that say which torch it is for: an extension is for one.
+    let macros = workshop
+        .unit
+        .command
+        .args
+        .iter()
+        .filter(|arg| (arg.starts_with("-D") || arg.starts_with("-U")) && !flags::is_for_framework(arg));
     let digest = macros.fold(DigestBuilder::new("module"), |id, arg| id.field("macro", arg));
     let digest = digest.field("source", &workshop.unit.name).finish();
     let module = steps::module_id(&workshop.unit.name, &digest.to_string());
