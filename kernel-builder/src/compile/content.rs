@@ -52,7 +52,7 @@ pub(super) fn compile(
         files::write(&object, &made.bytes)?;
         log::keep(shop, label, &unit.command, &made.log)?;
     }
-    let lasts = made.lasting && !mentions(project, &preprocessed.files, TIME_OF_FILE);
+    let lasts = made.lasting && !mentions(project, &preprocessed.files, &[TIME_OF_FILE]);
     let Made { bytes, log, .. } = made;
     let product = lasts.then_some(Product { bytes, log, files: preprocessed.files, observed });
     Ok((if fresh { Origin::Compiled } else { Origin::Known }, product))
@@ -88,10 +88,17 @@ fn whole(text: &[u8]) -> bool {
     !PULLED_IN.iter().any(|word| position(text, word).is_some())
 }
 
-/// Whether one of the project's own files has this word.
-fn mentions(project: &Path, files: &[PathBuf], word: &[u8]) -> bool {
+/// Whether the object of a unit whose text nobody looks at depends on more than the content of these files, as far as the
+/// project's own say.
+pub(super) fn depends_on_more(project: &Path, files: &[PathBuf]) -> bool {
+    mentions(project, files, &[PULLED_IN, &[TIME_OF_FILE]].concat())
+}
+
+/// Whether one of the project's own files has one of these words.
+fn mentions(project: &Path, files: &[PathBuf], words: &[&[u8]]) -> bool {
     let own = files.iter().filter(|path| path.is_relative());
-    own.filter_map(|path| files::read(&project.join(path)).ok()).any(|text| position(&text, word).is_some())
+    own.filter_map(|path| files::read(&project.join(path)).ok())
+        .any(|text| words.iter().any(|word| position(&text, word).is_some()))
 }
 
 fn content_key(unit: &Unit, kit: &Toolchain, text: &[u8]) -> Digest {
@@ -115,6 +122,18 @@ fn content_key(unit: &Unit, kit: &Toolchain, text: &[u8]) -> Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_source_pulls_in_is_seen_without_its_text() {
+        let project = files::scratch().unwrap();
+        let name = [PathBuf::from("a.cu")];
+        let depends = |text: &str| {
+            files::write(&project.path().join("a.cu"), text).unwrap();
+            depends_on_more(project.path(), &name)
+        };
+        assert!(depends("asm(\".incbin \\\"data.bin\\\"\");") && depends("auto t = __TIMESTAMP__;"));
+        assert!(!depends("#include \"a.h\"\n"));
+    }
 
     #[test]
     fn what_the_assembler_pulls_in_is_seen() {

@@ -195,7 +195,8 @@ fn make(
         run_logged(shop, label, &unit.command, &unit.object)?
     };
     let files = parse_depfile(&files::read_text(&depfile)?);
-    let Some(observed) = shop.cache.observe(shop.project, &files, since) else {
+    let observed = shop.cache.observe(shop.project, &files, since);
+    let Some(observed) = observed.filter(|_| !content::depends_on_more(shop.project, &files)) else {
         return Ok((Origin::Compiled, None));
     };
     let bytes = files::read(&shop.project.join(&unit.object))?;
