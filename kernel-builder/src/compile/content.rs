@@ -16,7 +16,7 @@ use super::flags::{self, PathMaps};
 use super::log::{self, run_logged};
 use super::naming::position;
 use super::slots::Label;
-use super::unit::{Origin, machine};
+use super::unit::{Origin, Product, machine};
 use super::{CompileError, Shop};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
@@ -27,20 +27,19 @@ const PULLED_IN: &[&[u8]] = &[b".incbin", b".include \\\""];
 /// Becomes the time of change of a file, which the direct way does not look at when the content is the same.
 const TIME_OF_FILE: &[u8] = b"__TIMESTAMP__";
 
-/// Preprocesses the unit and compiles its text, or finds what that came to. `key` is the direct way to it.
+/// Preprocesses the unit and compiles its text, or finds what that came to; with what the direct way may keep of it.
 pub(super) fn compile(
     shop: &Shop<'_>,
     label: Label<'_>,
     unit: &Unit,
     kit: &Toolchain,
-    key: &Digest,
-) -> Result<Origin, CompileError> {
+) -> Result<(Origin, Option<Product>), CompileError> {
     let Shop { project, cache, .. } = *shop;
     let object = project.join(&unit.object);
     let preprocessed = preprocess(shop, label, unit)?;
     let Some(observed) = preprocessed.observed.filter(|_| whole(&preprocessed.text)) else {
         run_logged(shop, label, &unit.command, &unit.object)?;
-        return Ok(Origin::Compiled);
+        return Ok((Origin::Compiled, None));
     };
     let content = content_key(unit, kit, &preprocessed.text);
     drop(preprocessed.text);
@@ -53,10 +52,10 @@ pub(super) fn compile(
         files::write(&object, &made.bytes)?;
         log::keep(shop, label, &unit.command, &made.log)?;
     }
-    if made.lasting && !mentions(project, &preprocessed.files, TIME_OF_FILE) {
-        cache.remember(key, &made.bytes, observed, &made.log)?;
-    }
-    Ok(if fresh { Origin::Compiled } else { Origin::Known })
+    let lasts = made.lasting && !mentions(project, &preprocessed.files, &[TIME_OF_FILE]);
+    let Made { bytes, log, .. } = made;
+    let product = lasts.then_some(Product { bytes, log, files: preprocessed.files, observed });
+    Ok((if fresh { Origin::Compiled } else { Origin::Known }, product))
 }
 
 /// A unit's text.
@@ -89,10 +88,17 @@ fn whole(text: &[u8]) -> bool {
     !PULLED_IN.iter().any(|word| position(text, word).is_some())
 }
 
-/// Whether one of the project's own files has this word.
-fn mentions(project: &Path, files: &[PathBuf], word: &[u8]) -> bool {
+/// Whether the object of a unit whose text nobody looks at depends on more than the content of these files, as far as the
+/// project's own say.
+pub(super) fn depends_on_more(project: &Path, files: &[PathBuf]) -> bool {
+    mentions(project, files, &[PULLED_IN, &[TIME_OF_FILE]].concat())
+}
+
+/// Whether one of the project's own files has one of these words.
+fn mentions(project: &Path, files: &[PathBuf], words: &[&[u8]]) -> bool {
     let own = files.iter().filter(|path| path.is_relative());
-    own.filter_map(|path| files::read(&project.join(path)).ok()).any(|text| position(&text, word).is_some())
+    own.filter_map(|path| files::read(&project.join(path)).ok())
+        .any(|text| words.iter().any(|word| position(&text, word).is_some()))
 }
 
 fn content_key(unit: &Unit, kit: &Toolchain, text: &[u8]) -> Digest {
@@ -116,6 +122,18 @@ fn content_key(unit: &Unit, kit: &Toolchain, text: &[u8]) -> Digest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_source_pulls_in_is_seen_without_its_text() {
+        let project = files::scratch().unwrap();
+        let name = [PathBuf::from("a.cu")];
+        let depends = |text: &str| {
+            files::write(&project.path().join("a.cu"), text).unwrap();
+            depends_on_more(project.path(), &name)
+        };
+        assert!(depends("asm(\".incbin \\\"data.bin\\\"\");") && depends("auto t = __TIMESTAMP__;"));
+        assert!(!depends("#include \"a.h\"\n"));
+    }
 
     #[test]
     fn what_the_assembler_pulls_in_is_seen() {

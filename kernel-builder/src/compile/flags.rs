@@ -3,6 +3,12 @@
 //!
 //! Owns: the flags of GCC and Clang that matter for a cache. Never: changes a command.
 
+use std::path::PathBuf;
+
+use kernel_plan::plan::Unit;
+
+use super::cache::watches;
+
 /// Flags of the preprocessor alone, with a value in the next word or behind them: their whole effect is in the
 /// preprocessed text.
 const CONSUMED: &[&str] = &[
@@ -59,6 +65,9 @@ const BEYOND_THE_OBJECT: &[&str] = &[
     "-fsanitize-ignorelist=",
 ];
 
+/// Macros of a command that say which release of a framework it is for.
+pub(super) const FRAMEWORK_MACROS: &[&str] = &["TORCH_TARGET_VERSION"];
+
 /// Flags that map the beginning of a path in what the compiler writes.
 const MAPS: &[&str] = &["-ffile-prefix-map=", "-fmacro-prefix-map=", "-fdebug-prefix-map="];
 
@@ -66,6 +75,55 @@ const MAPS: &[&str] = &["-ffile-prefix-map=", "-fmacro-prefix-map=", "-fdebug-pr
 pub(super) fn beyond_the_object(args: &[String]) -> Option<&str> {
     let beyond = |word: &&str| BEYOND_THE_OBJECT.iter().any(|start| word.starts_with(start));
     host_words(args).into_iter().find(beyond)
+}
+
+/// Whether a word defines one of [`FRAMEWORK_MACROS`].
+pub(super) fn is_for_framework(word: &str) -> bool {
+    let name = word.strip_prefix("-D").and_then(|rest| rest.split('=').next());
+    name.is_some_and(|name| FRAMEWORK_MACROS.contains(&name))
+}
+
+/// The words of a unit's command that say nothing about the framework whose folders are `include`, nor where the object
+/// goes. `None`: a word that is left depends on either, or the object would hold the command.
+pub(super) fn without_framework<'a>(
+    args: &'a [String],
+    unit: &Unit,
+    include: &[PathBuf],
+) -> Option<Vec<&'a str>> {
+    if host_words(args).iter().any(|word| RECORDING.contains(word)) {
+        return None;
+    }
+    let folders: Vec<String> = include.iter().map(|folder| folder.display().to_string()).collect();
+    let is_map = |word: &str| {
+        let word = word.strip_prefix("-Xcompiler=").unwrap_or(word).trim_start_matches('"');
+        let mapped = word.strip_prefix("-ffile-prefix-map=").and_then(|map| map.split('=').next());
+        mapped.is_some_and(|folder| folders.iter().any(|own| own == folder))
+    };
+    let mut kept: Vec<&str> = Vec::with_capacity(args.len());
+    let mut defined = 0;
+    let mut at = 0;
+    while let Some(word) = args.get(at) {
+        let value = args.get(at + 1);
+        let pair = match word.as_str() {
+            "-isystem" => value.is_some_and(|value| folders.contains(value)),
+            "-o" => value == Some(&unit.object),
+            "-MF" => value == Some(&unit.depfile),
+            _ => false,
+        };
+        defined += usize::from(is_for_framework(word));
+        if !pair && !is_map(word) && !is_for_framework(word) {
+            kept.push(word);
+        }
+        at += if pair { 2 } else { 1 };
+    }
+    let depends = |word: &&str| {
+        folders.iter().any(|folder| word.contains(folder.as_str()))
+            || word.contains(&unit.object)
+            || word.contains(&unit.depfile)
+            || watches(word.trim_start_matches("-Xcompiler=").trim_start_matches("-D"), FRAMEWORK_MACROS)
+    };
+    // The plan defines such a macro once; a project that does it as well means something by it.
+    (defined < 2 && !kept.iter().any(depends)).then_some(kept)
 }
 
 /// Whether the compiler looks at the processor that it runs on.
@@ -214,6 +272,42 @@ mod tests {
         assert!(asks_the_machine(&words("-O3 -Xcompiler=-march=native")));
         assert!(!asks_the_machine(&words("-O3 -march=x86-64-v3 -DA=native")));
         assert!(has_debug_info(&words("-O3 -ggdb")) && !has_debug_info(&words("-O3 -gencode x")));
+    }
+
+    #[test]
+    fn a_command_without_its_torch() {
+        let include = [PathBuf::from("/w/torch/include"), PathBuf::from("/w/torch/include/api")];
+        let reduced = |text: &str| {
+            let args = words(text);
+            let command = kernel_plan::plan::CommandLine::new("c").args(args.clone());
+            let unit = Unit {
+                name: "a.cu".to_owned(),
+                command,
+                object: "out/v1/a.o".to_owned(),
+                depfile: "out/v1/a.d".to_owned(),
+                named: None,
+            };
+            without_framework(&args, &unit, &include).map(|words| words.join(" "))
+        };
+        let whole = "-std=c++20 -Xcompiler=-ffile-prefix-map=/w/torch/include=/torch/include \
+                     -Xcompiler=-ffile-prefix-map=/cuda=/cuda -DNDEBUG -DTORCH_TARGET_VERSION=0x02 -isystem /w/torch/include \
+                     -isystem /w/torch/include/api -isystem /cuda -MD -MF out/v1/a.d -c a.cu -o out/v1/a.o";
+        let left = "-std=c++20 -Xcompiler=-ffile-prefix-map=/cuda=/cuda -DNDEBUG -isystem /cuda -MD -c a.cu";
+        assert_eq!(reduced(whole).as_deref(), Some(left));
+        for more in [
+            "-DTORCH_TARGET_VERSION=7",
+            "-UTORCH_TARGET_VERSION",
+            "-DA=TORCH_TARGET_VERSION",
+            "-DTORCH_TARGET=_VERSION",
+            "-Xcompiler=-DA=TORCH_TARGET_VERSION",
+            "-I/w/torch/include/ATen",
+            "-include /w/torch/include/a.h",
+            "-DOUT=out/v1/a.o",
+            "-g3",
+            "-Xcompiler=-O2,-frecord-gcc-switches",
+        ] {
+            assert_eq!(reduced(&format!("{whole} {more}")), None, "{more}");
+        }
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl<'a> Matrix<'a> {
     /// Takes a unit from the cache; what has to be done where it is not there.
     fn look_up(&self, job: usize, kit: &'a Toolchain, unit: &'a Unit) -> Option<Pending<'a>> {
         let found = unit::unit_key(self.shop, unit, kit)
-            .and_then(|key| Ok((unit::reuse(self.shop, &self.jobs[job].plan.id, &key, unit)?, key)));
+            .and_then(|key| Ok((unit::reuse(self.shop, &self.jobs[job].plan.id, &key, unit, kit)?, key)));
         match found {
             Ok((false, key)) => return Some(Pending { job, unit, kit, key }),
             Ok((true, _)) => self.settle(job, unit, Fate::Cached, None),

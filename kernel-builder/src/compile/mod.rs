@@ -33,6 +33,7 @@ mod nvcc;
 mod ops;
 mod prepare;
 mod progress;
+mod share;
 pub mod slots;
 pub mod timeline;
 mod unit;

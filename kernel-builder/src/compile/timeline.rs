@@ -205,6 +205,11 @@ impl Timeline {
         steps
     }
 
+    /// Whether such a step ran.
+    pub(super) fn ran(&self, variant: &str, unit: &str, step: &str) -> bool {
+        self.kept().steps.iter().any(|it| it.variant == variant && it.unit == unit && it.step == step)
+    }
+
     /// Units by name, then variant.
     pub fn units(&self) -> Vec<UnitEnd> {
         let mut units = self.kept().units.clone();

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use kernel_plan::kit::{DeviceKit, Toolchain};
 use kernel_plan::plan::{CommandLine, Unit};
 
-use super::cache::parse_depfile;
+use super::cache::{Dependency, parse_depfile};
 use super::log::{self, run_logged};
 use super::nvcc;
 use super::slots::Label;
-use super::{CompileError, Shop, content, flags};
+use super::{CompileError, Shop, content, flags, share};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
 
@@ -24,31 +24,66 @@ pub(super) enum Origin {
     Known,
 }
 
+/// What a compiler made of a unit, to be kept for later.
+pub(super) struct Product {
+    pub(super) bytes: Vec<u8>,
+    /// What it said.
+    pub(super) log: String,
+    /// What it read, by name.
+    pub(super) files: Vec<PathBuf>,
+    /// What it read, as it was.
+    pub(super) observed: Vec<Dependency>,
+}
+
 /// Whether nothing has to be started: the unit is in the cache, and is put in its place with what the compiler said.
-pub(super) fn reuse(shop: &Shop<'_>, variant: &str, key: &Digest, unit: &Unit) -> Result<bool, FileError> {
+pub(super) fn reuse(
+    shop: &Shop<'_>,
+    variant: &str,
+    key: &Digest,
+    unit: &Unit,
+    kit: &Toolchain,
+) -> Result<bool, FileError> {
     if flags::beyond_the_object(&unit.command.args).is_some() {
         return Ok(false);
     }
-    let Some(hit) = shop.cache.look_up(key, shop.project) else { return Ok(false) };
-    if !shop.cache.restore(&hit.object, &shop.project.join(&unit.object))? {
-        return Ok(false);
+    let label = Label { variant, unit: &unit.name, step: "compile" };
+    if let Some(hit) = shop.cache.look_up(key, shop.project)
+        && shop.cache.restore(&hit.object, &shop.project.join(&unit.object))?
+    {
+        log::keep(shop, label, &unit.command, &hit.log)?;
+        return Ok(true);
     }
-    log::keep(shop, Label { variant, unit: &unit.name, step: "compile" }, &unit.command, &hit.log)?;
-    Ok(true)
+    match share::key(shop, unit, kit)? {
+        Some(shared) => share::take(shop, label, unit, kit, &shared, key),
+        None => Ok(false),
+    }
 }
 
 /// Names what a unit's object is made from, but for the content of headers.
 pub(super) fn unit_key(shop: &Shop<'_>, unit: &Unit, kit: &Toolchain) -> Result<Digest, FileError> {
+    let words: Vec<&str> = unit.command.args.iter().map(String::as_str).collect();
+    key_of(shop, "compile-unit-2", unit, &words, kit, kit.framework.id())
+}
+
+/// The same with these words of the command and this identity of the framework.
+pub(super) fn key_of(
+    shop: &Shop<'_>,
+    purpose: &str,
+    unit: &Unit,
+    words: &[&str],
+    kit: &Toolchain,
+    framework: &str,
+) -> Result<Digest, FileError> {
     let project = shop.project;
     let source = files::read(&project.join(&unit.name))?;
     let cuda = kit.cuda.as_ref().map_or("", |cuda| cuda.id.as_str());
     let args = &unit.command.args;
-    let mut builder = command_fields(DigestBuilder::new("compile-unit-2"), &unit.command)
+    let mut builder = fields(DigestBuilder::new(purpose), &unit.command, words)
         .field("cxx", &kit.cxx.id)
         .field("cuda", cuda)
         .field("device", kit.device.as_ref().map_or("", DeviceKit::id))
         .field("nvcc", nvcc::manner())
-        .field("framework", kit.framework.id())
+        .field("framework", framework)
         .field("source", source);
     if flags::asks_the_machine(args) {
         builder = builder.field("machine", machine());
@@ -94,8 +129,13 @@ pub(super) fn machine() -> String {
 
 /// The fields of a command that decide what it makes.
 pub(super) fn command_fields(builder: DigestBuilder, command: &CommandLine) -> DigestBuilder {
+    let words: Vec<&str> = command.args.iter().map(String::as_str).collect();
+    fields(builder, command, &words)
+}
+
+fn fields(builder: DigestBuilder, command: &CommandLine, words: &[&str]) -> DigestBuilder {
     let builder = builder.field("program", command.program.display().to_string());
-    let builder = command.args.iter().fold(builder, |builder, arg| builder.field("arg", arg));
+    let builder = words.iter().fold(builder, |builder, arg| builder.field("arg", arg));
     command.env.iter().fold(builder, |builder, (name, value)| builder.field(name, value))
 }
 
@@ -112,22 +152,53 @@ pub(super) fn compile(
         run_logged(shop, label, &unit.command, &unit.object)?;
         return Ok(Origin::Compiled);
     }
+    let shared = share::key(shop, unit, kit)?;
+    let turn = shared.as_ref().and_then(|shared| Some((shared, shop.cache.turn_for_all(shared)?)));
+    let Some((shared, turn)) = turn else {
+        let (origin, product) = make(shop, label, unit, kit)?;
+        keep(shop, key, product.as_ref())?;
+        return Ok(origin);
+    };
+    if share::take(shop, label, unit, kit, shared, key)? {
+        return Ok(Origin::Known);
+    }
+    let made = make(shop, label, unit, kit);
+    let product = made.as_ref().ok().and_then(|(_, product)| product.as_ref());
+    share::give(shop, label, kit, shared, turn, product)?;
+    let (origin, product) = made?;
+    keep(shop, key, product.as_ref())?;
+    Ok(origin)
+}
+
+fn keep(shop: &Shop<'_>, key: &Digest, product: Option<&Product>) -> Result<(), FileError> {
+    let Some(Product { bytes, log, observed, .. }) = product else { return Ok(()) };
+    shop.cache.remember(key, bytes, observed.clone(), log, String::new())
+}
+
+/// Compiles the unit; what can be kept of it.
+fn make(
+    shop: &Shop<'_>,
+    label: Label<'_>,
+    unit: &Unit,
+    kit: &Toolchain,
+) -> Result<(Origin, Option<Product>), CompileError> {
     if unit.command.program == kit.cxx.program {
-        return content::compile(shop, label, unit, kit, key);
+        return content::compile(shop, label, unit, kit);
     }
     let depfile = shop.project.join(&unit.depfile);
     // Written by this file system's clock, which the time of change of every file is compared with.
     files::write(&depfile, "")?;
     let (_, since) = files::stamp(&depfile)?;
     let log = if nvcc::drives(unit, kit) {
-        nvcc::compile(shop, variant, unit, kit)?
+        nvcc::compile(shop, label.variant, unit, kit)?
     } else {
         run_logged(shop, label, &unit.command, &unit.object)?
     };
-    let read = parse_depfile(&files::read_text(&depfile)?);
-    if let Some(observed) = shop.cache.observe(shop.project, &read, since) {
-        let object = files::read(&shop.project.join(&unit.object))?;
-        shop.cache.remember(key, &object, observed, &log.text)?;
-    }
-    Ok(Origin::Compiled)
+    let files = parse_depfile(&files::read_text(&depfile)?);
+    let observed = shop.cache.observe(shop.project, &files, since);
+    let Some(observed) = observed.filter(|_| !content::depends_on_more(shop.project, &files)) else {
+        return Ok((Origin::Compiled, None));
+    };
+    let bytes = files::read(&shop.project.join(&unit.object))?;
+    Ok((Origin::Compiled, Some(Product { bytes, log: log.text, files, observed })))
 }

@@ -33,7 +33,7 @@ REGISTER_EXTENSION(TORCH_EXTENSION_NAME)
 "#;
 
 /// A sandbox with the project in `work/<name>` and torch 2.11.
-fn shared(name: &str, flags: &str) -> Sandbox {
+pub(crate) fn shared(name: &str, flags: &str) -> Sandbox {
     let sandbox = Sandbox::new();
     project(&sandbox, name, flags);
     compiler(&sandbox, "");
@@ -41,7 +41,7 @@ fn shared(name: &str, flags: &str) -> Sandbox {
     sandbox
 }
 
-fn project(sandbox: &Sandbox, name: &str, flags: &str) {
+pub(crate) fn project(sandbox: &Sandbox, name: &str, flags: &str) {
     let write = |file: &str, text: &str| sandbox.write(&format!("work/{name}/{file}"), text);
     write("build.toml", &BUILD.replace("CXX_FLAGS", flags));
     write("torch-ext/torch_binding.cpp", BINDING);
@@ -85,7 +85,7 @@ fn which(program: &str) -> String {
 }
 
 /// A Python that has this torch, whose headers are in a folder of their own.
-fn torch(sandbox: &Sandbox, release: &str) {
+pub(crate) fn torch(sandbox: &Sandbox, release: &str) {
     let folder = format!("torch-{release}");
     sandbox.write(&format!("{folder}/include/torch/headeronly/version.h"), &format!("// {release}\n"));
     let number = release.replace('.', "");
@@ -102,18 +102,18 @@ fn torch(sandbox: &Sandbox, release: &str) {
 }
 
 /// The program that builds the variant for the torch that is there.
-fn command(sandbox: &Sandbox, name: &str) -> Command {
+pub(crate) fn command(sandbox: &Sandbox, name: &str) -> Command {
     sandbox.command(&["build", name, "--toolchain", "system", "--variant", &sandbox.read("variant")])
 }
 
-fn build(sandbox: &Sandbox, name: &str) -> Ended {
+pub(crate) fn build(sandbox: &Sandbox, name: &str) -> Ended {
     let ended = finish(&mut command(sandbox, name));
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     ended
 }
 
 /// What the compiler was started for since the last call, sorted.
-fn started(sandbox: &Sandbox) -> Vec<String> {
+pub(crate) fn started(sandbox: &Sandbox) -> Vec<String> {
     let log = sandbox.path("log");
     let mut lines: Vec<String> =
         std::fs::read_to_string(&log).unwrap_or_default().lines().map(str::to_owned).collect();
@@ -128,7 +128,7 @@ fn compiled(sandbox: &Sandbox) -> Vec<String> {
 }
 
 /// Every file of the packages that lie in a project, with its bytes.
-fn packages(sandbox: &Sandbox, name: &str) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn packages(sandbox: &Sandbox, name: &str) -> Vec<(String, Vec<u8>)> {
     let root = sandbox.path(&format!("work/{name}/.kernelwright/artifacts"));
     let packaged = |file: &String| !file.ends_with(".json");
     let read = |file: String| (file.clone(), std::fs::read(root.join(file)).expect("a file"));

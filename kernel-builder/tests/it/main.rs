@@ -7,6 +7,7 @@
 mod build_devices;
 mod build_fakes;
 mod build_pool;
+mod build_releases;
 mod build_shared;
 mod check;
 mod cli;

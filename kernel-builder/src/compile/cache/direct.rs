@@ -1,14 +1,15 @@
 //! The direct way: an outcome is used when every file that was read is as it was.
 //!
-//! Owns: `units` of the cache; when a file counts as unchanged. Never: reads a dependency file.
+//! Owns: `units` of the cache; when a file counts as unchanged. Never: reads a dependency file, knows what a key is for.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cache, Hit, entry};
+use super::{Asks, Cache, Hit, entry};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
 
@@ -32,6 +33,10 @@ struct Outcome {
     dependencies: Vec<Dependency>,
     object: Digest,
     log: String,
+    /// Of an outcome that stands for several frameworks: the names that the files asked the folders of headers for, one
+    /// a line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    names: String,
 }
 
 /// At most this many outcomes are kept behind one key; the oldest goes first.
@@ -48,13 +53,22 @@ pub(super) struct Seen {
     stamps: Mutex<HashMap<PathBuf, Option<Stamp>>>,
     digests: Mutex<HashMap<PathBuf, Option<Digest>>>,
     names: Mutex<HashMap<PathBuf, Option<Digest>>>,
+    asks: Mutex<HashMap<PathBuf, Option<Arc<Asks>>>>,
+    entries: Mutex<HashMap<PathBuf, Option<Arc<BTreeSet<String>>>>>,
 }
 
 impl Seen {
     pub(super) fn new(root: &Path) -> Self {
         let beside = root.parent().unwrap_or(root);
         let named = NAMED_BY_CONTENT.iter().map(|name| beside.join(name)).collect();
-        Self { named, stamps: Mutex::default(), digests: Mutex::default(), names: Mutex::default() }
+        Self {
+            named,
+            stamps: Mutex::default(),
+            digests: Mutex::default(),
+            names: Mutex::default(),
+            asks: Mutex::default(),
+            entries: Mutex::default(),
+        }
     }
 
     fn stamp(&self, place: &Path) -> Option<Stamp> {
@@ -75,17 +89,17 @@ impl Seen {
     }
 }
 
-fn remembered<T: Copy>(
+fn remembered<T: Clone>(
     known: &Mutex<HashMap<PathBuf, Option<T>>>,
     place: &Path,
     look: impl FnOnce() -> Option<T>,
 ) -> Option<T> {
     let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(answer) = known.get(place) {
-        return *answer;
+        return answer.clone();
     }
     let answer = look();
-    known.insert(place.to_owned(), answer);
+    known.insert(place.to_owned(), answer.clone());
     answer
 }
 
@@ -97,13 +111,19 @@ impl Cache {
 
     /// An earlier outcome whose inputs are all as they were. Relative dependencies are looked up below `project`.
     pub fn look_up(&self, key: &Digest, project: &Path) -> Option<Hit> {
+        self.look_up_where(key, project, |_| true)
+    }
+
+    /// [`look_up`](Self::look_up), where the names that an outcome was kept with are fine with `holds` as well.
+    pub fn look_up_where(&self, key: &Digest, project: &Path, holds: impl Fn(&str) -> bool) -> Option<Hit> {
         let place = self.unit_path(key);
         let outcomes: Vec<Outcome> = entry::read(&place)?;
         let hit = outcomes.into_iter().rev().find(|outcome| {
-            outcome.dependencies.iter().all(|dependency| self.seen.unchanged(dependency, project))
+            let mut dependencies = outcome.dependencies.iter();
+            dependencies.all(|dependency| self.seen.unchanged(dependency, project)) && holds(&outcome.names)
         })?;
         files::used(&place);
-        Some(Hit { object: hit.object, log: hit.log })
+        Some(Hit { object: hit.object, log: hit.log, dependencies: hit.dependencies })
     }
 
     /// A digest of the names of the files below a folder of a project, hidden ones and what builds leave behind left out.
@@ -125,6 +145,28 @@ impl Cache {
         };
         let known = remembered(&self.seen.names, folder, look);
         known.map(|digest| digest.to_string()).unwrap_or_default()
+    }
+
+    /// What the text of a file asks, as `read` says; asked once a run.
+    pub fn asks(&self, place: &Path, read: impl FnOnce(&[u8]) -> Asks) -> Option<Arc<Asks>> {
+        remembered(&self.seen.asks, place, || Some(Arc::new(read(&files::read(place).ok()?))))
+    }
+
+    /// The names of what lies in a folder, in small letters; looked at once a run. `None`: it cannot be listed.
+    pub fn entries_of(&self, folder: &Path) -> Option<Arc<BTreeSet<String>>> {
+        let small = |path: &Path| path.to_string_lossy().to_ascii_lowercase();
+        let look = || {
+            let folders = RefCell::new(BTreeSet::new());
+            let enter = |below: &Path| {
+                folders.borrow_mut().insert(small(below));
+                false
+            };
+            let mut entries: BTreeSet<String> =
+                files::walk(folder, enter).ok()?.iter().map(|path| small(path)).collect();
+            entries.append(&mut folders.into_inner());
+            Some(Arc::new(entries))
+        };
+        remembered(&self.seen.entries, folder, look)
     }
 
     /// The files that a command read, as they are now. `None`: one of them is gone, or was written after `since`, the
@@ -153,7 +195,8 @@ impl Cache {
         })
     }
 
-    /// Keeps what a command made of these files.
+    /// Keeps what a command made of these files, with the `names` that they asked for where
+    /// [`look_up_where`](Self::look_up_where) is going to look at them.
     ///
     /// # Errors
     /// The cache cannot be written.
@@ -163,11 +206,24 @@ impl Cache {
         object: &[u8],
         dependencies: Vec<Dependency>,
         log: &str,
+        names: String,
     ) -> Result<(), FileError> {
         let digest = Digest::of(object);
         self.keep(&digest, object)?;
+        self.add(key, Outcome { dependencies, object: digest, log: log.to_owned(), names })
+    }
+
+    /// Keeps a hit behind another key.
+    ///
+    /// # Errors
+    /// The cache cannot be written.
+    pub fn remember_hit(&self, key: &Digest, hit: Hit) -> Result<(), FileError> {
+        let Hit { object, log, dependencies } = hit;
+        self.add(key, Outcome { dependencies, object, log, names: String::new() })
+    }
+
+    fn add(&self, key: &Digest, outcome: Outcome) -> Result<(), FileError> {
         let place = self.unit_path(key);
-        let outcome = Outcome { dependencies, object: digest, log: log.to_owned() };
         let mut outcomes: Vec<Outcome> = entry::read(&place).unwrap_or_default();
         outcomes.retain(|other| !same_inputs(&other.dependencies, &outcome.dependencies));
         outcomes.push(outcome);

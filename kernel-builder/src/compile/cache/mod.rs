@@ -2,7 +2,8 @@
 //!
 //! Two ways lead to an object. The direct one starts nothing: behind a unit's command, compiler and source lie outcomes,
 //! each with the files that were read (from the compiler's own dependency file) and their digests; an outcome is used
-//! when all of them are as they were. The other is by content: the key names everything that the bytes follow from, such
+//! when all of them are as they were. Behind a command without its framework lie outcomes for all frameworks, which are
+//! used when the framework at hand has nothing that was asked for, too. The other way is by content: the key names everything that the bytes follow from, such
 //! as preprocessed text, and does not care where a project or this cache lies. (Both are ccache's: its manual, "How
 //! ccache works".)
 //!
@@ -14,6 +15,7 @@ mod direct;
 mod entry;
 mod remote;
 mod sweep;
+mod texts;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use depfile::parse as parse_depfile;
 pub use direct::Dependency;
+pub use texts::{Asks, foreign as foreign_text, own as own_text, watches};
 
 use self::direct::Seen;
 use self::remote::Remote;
@@ -50,6 +53,8 @@ pub struct Hit {
     pub object: Digest,
     /// What the compiler printed.
     pub log: String,
+    /// The files that were read.
+    dependencies: Vec<Dependency>,
 }
 
 /// What lies behind a key by content.
@@ -59,13 +64,21 @@ struct Step {
     log: String,
 }
 
+/// Keys of a run that are being made.
+#[derive(Debug, Default)]
+struct Making {
+    now: BTreeSet<String>,
+    /// Those of which it turned out that nothing is made for all who wait.
+    apart: BTreeSet<String>,
+}
+
 /// The cache below one folder.
 #[derive(Debug)]
 pub struct Cache {
     root: PathBuf,
     remote: Option<Remote>,
     /// Keys that a thread of this run is making something for.
-    making: Mutex<BTreeSet<String>>,
+    making: Mutex<Making>,
     made: Condvar,
     /// Files that the direct way has looked at in this run.
     seen: Seen,
@@ -201,10 +214,26 @@ impl Cache {
         let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let mut making = self
             .made
-            .wait_while(making, |making| making.contains(name))
+            .wait_while(making, |making| making.now.contains(name))
             .unwrap_or_else(PoisonError::into_inner);
-        making.insert(name.to_owned());
+        making.now.insert(name.to_owned());
         Turn { cache: self, name: name.to_owned() }
+    }
+
+    /// The right to make something that others may be able to use; waits while another thread has it. `None`: a thread
+    /// gave it back [apart](Turn::apart), so that each makes its own, at the same time.
+    pub fn turn_for_all(&self, key: &Digest) -> Option<Turn<'_>> {
+        let name = key.to_string();
+        let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut making = self
+            .made
+            .wait_while(making, |making| making.now.contains(&name) && !making.apart.contains(&name))
+            .unwrap_or_else(PoisonError::into_inner);
+        if making.apart.contains(&name) {
+            return None;
+        }
+        making.now.insert(name.clone());
+        Some(Turn { cache: self, name })
     }
 
     /// Ends a run: what was not used for longest goes where the cache has become too large, and what went wrong with the
@@ -230,15 +259,24 @@ fn step_below(root: &Path, key: &Digest) -> PathBuf {
 }
 
 /// The right to make one key; over when dropped.
-struct Turn<'a> {
+#[derive(Debug)]
+pub struct Turn<'a> {
     cache: &'a Cache,
     name: String,
+}
+
+impl Turn<'_> {
+    /// Gives the right back, with the news that what is made for this key is for nobody else.
+    pub fn apart(self) {
+        let mut making = self.cache.making.lock().unwrap_or_else(PoisonError::into_inner);
+        making.apart.insert(self.name.clone());
+    }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let mut making = self.cache.making.lock().unwrap_or_else(PoisonError::into_inner);
-        making.remove(&self.name);
+        making.now.remove(&self.name);
         self.cache.made.notify_all();
     }
 }

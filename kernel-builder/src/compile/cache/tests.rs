@@ -71,7 +71,7 @@ fn a_changed_header_misses_and_the_old_one_hits_again() {
         files::write(&header, text).unwrap();
         assert!(cache.look_up(&key, &project).is_none());
         let seen = cache.observe(&project, &names, i128::MAX).unwrap();
-        cache.remember(&key, made.as_bytes(), seen, "").unwrap();
+        cache.remember(&key, made.as_bytes(), seen, "", String::new()).unwrap();
     }
     files::write(&header, "one").unwrap();
     let cache = Cache::new(&root.path().join("cache"));
@@ -115,7 +115,7 @@ fn every_damaged_file_costs_time_and_nothing_else() {
             None => false,
         };
         assert!(!intact);
-        cache.remember(&key, b"an object", Vec::new(), "").unwrap();
+        cache.remember(&key, b"an object", Vec::new(), "", String::new()).unwrap();
         let hit = cache.look_up(&key, root.path()).unwrap();
         assert!(cache.restore(&hit.object, &object).unwrap());
         assert_eq!(files::read(&object).unwrap(), b"an object");

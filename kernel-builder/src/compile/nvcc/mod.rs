@@ -17,7 +17,7 @@ use kernel_plan::steps::{self, Steps, Unclear};
 
 use super::log::{Log, run_logged, shell_line};
 use super::slots::Label;
-use super::{CompileError, Shop};
+use super::{CompileError, Shop, flags};
 use crate::base::digest::DigestBuilder;
 use crate::base::{env, files};
 
@@ -28,6 +28,9 @@ mod texts;
 mod workshop;
 
 use workshop::Workshop;
+
+/// The name of the step that is nvcc as it is.
+pub(super) const WHOLE: &str = "nvcc";
 
 /// Whether a unit is a CUDA source of this toolchain.
 pub(super) fn drives(unit: &Unit, kit: &Toolchain) -> bool {
@@ -69,7 +72,7 @@ pub(super) fn compile(
 }
 
 fn whole(shop: &Shop<'_>, variant: &str, unit: &Unit) -> Result<Log, CompileError> {
-    let label = Label { variant, unit: &unit.name, step: "nvcc" };
+    let label = Label { variant, unit: &unit.name, step: WHOLE };
     run_logged(shop, label, &unit.command, &unit.object)
 }
 
@@ -110,8 +113,13 @@ fn by_steps(
 
 /// Runs the steps; gives back the files that preprocessing read.
 fn run(workshop: &Workshop<'_>, steps: &Steps) -> Result<Vec<String>, CompileError> {
-    let macros =
-        workshop.unit.command.args.iter().filter(|arg| arg.starts_with("-D") || arg.starts_with("-U"));
+    // Not those that say which torch it is for: an extension is for one.
+    let macros = workshop
+        .unit
+        .command
+        .args
+        .iter()
+        .filter(|arg| (arg.starts_with("-D") || arg.starts_with("-U")) && !flags::is_for_framework(arg));
     let digest = macros.fold(DigestBuilder::new("module"), |id, arg| id.field("macro", arg));
     let digest = digest.field("source", &workshop.unit.name).finish();
     let module = steps::module_id(&workshop.unit.name, &digest.to_string());
