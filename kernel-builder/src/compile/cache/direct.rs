@@ -129,11 +129,15 @@ impl Cache {
     /// A digest of the names of the files below a folder of a project, hidden ones and what builds leave behind left out.
     /// A folder that cannot be listed has none: what a compiler finds there is a dependency like any other.
     pub fn names_below(&self, folder: &Path) -> String {
-        const RESULTS: &[&str] =
-            &["build", "dist", "result", "target", "venv", "node_modules", "__pycache__"];
+        const NO_SOURCES: &[&str] = &["venv", "node_modules", "__pycache__"];
+        // Deeper down a folder of such a name is the project's own.
+        const RESULTS: &[&str] = &["build", "dist", "result", "target"];
         let enter = |below: &Path| {
             let name = below.file_name().and_then(|name| name.to_str()).unwrap_or(".");
-            !name.starts_with('.') && !RESULTS.contains(&name)
+            let result = below.components().count() == 1
+                && RESULTS.contains(&name)
+                && files::exists(&folder.join("build.toml"));
+            !name.starts_with('.') && !NO_SOURCES.contains(&name) && !result
         };
         let look = || {
             let names = files::walk(folder, enter).ok()?;
