@@ -116,6 +116,8 @@ pub struct Source<'a> {
     pub file: &'a str,
     /// The kernel section that it belongs to; absent for a source of the binding.
     pub kernel: Option<&'a Kernel>,
+    /// Every section of the variant: a source of the binding has no architectures of its own, and gets theirs.
+    pub sections: &'a [&'a Kernel],
     /// Flags that every C++ command of the variant shares: macros, include folders.
     pub common: &'a [String],
     /// Language standard, e.g. `c++17`.
@@ -130,6 +132,20 @@ pub struct Source<'a> {
     pub toolkit: Toolkit,
     /// Where the object runs.
     pub os: Os,
+}
+
+impl<'a> Source<'a> {
+    /// The architectures that its device code is compiled for, each once, where `of` has those of a section.
+    fn archs<T: PartialEq>(&self, of: impl Fn(&'a Kernel) -> Vec<T>) -> Vec<T> {
+        let all = if self.kernel.is_none() { self.sections } else { &[] };
+        let mut archs = Vec::new();
+        for arch in self.kernel.into_iter().chain(all.iter().copied()).flat_map(of) {
+            if !archs.contains(&arch) {
+                archs.push(arch);
+            }
+        }
+        archs
+    }
 }
 
 /// The unique name of an extension module and who needs to know it.
@@ -303,6 +319,7 @@ pub fn plan(
             path,
             file: translation.as_ref().map_or(path.as_str(), |copy| copy.file.as_str()),
             kernel,
+            sections: &kernels,
             common: &flags,
             standard: standard(kernel),
             object: &object,
