@@ -7,21 +7,15 @@ of 50 files, and for the whole program on it, the median of a run with its 95% i
 import datetime
 import json
 import os
-import platform
 import subprocess
 from pathlib import Path
+
+import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = ["cargo", "bench", "--quiet", "--package", "kernel-builder", "--bench", "check"]
 # The issue that asked for `check` wants a project of 50 files judged within this time.
 LIMIT_MILLISECONDS = 30
-
-
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
 
 
 def median(target: Path, name: str) -> dict:
@@ -41,12 +35,7 @@ def main() -> None:
         "commit": commit.strip(),
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "command": " ".join(COMMAND),
-        "machine": {
-            "processor": processor(),
-            "processors": os.cpu_count(),
-            "system": platform.platform(),
-            "load": [round(load, 2) for load in os.getloadavg()],
-        },
+        "machine": machine.described() | {"load": [round(load, 2) for load in os.getloadavg()]},
         "files": 50,
         "limit_milliseconds": LIMIT_MILLISECONDS,
         "read and judge": median(target, "read and judge"),

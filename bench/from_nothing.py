@@ -9,7 +9,6 @@ nothing else beside it. Prints one JSON object; `python3 bench/from_nothing.py >
 import datetime
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -17,21 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import machine
+
 ROOT = Path(__file__).resolve().parent.parent
-
-
-def received_bytes() -> int:
-    """Bytes received by every interface but the loopback, from the kernel's own counters."""
-    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
-    rows = (line.split(":", 1) for line in lines)
-    return sum(int(counters.split()[0]) for name, counters in rows if name.strip() != "lo")
-
-
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
 
 
 def main() -> None:
@@ -53,10 +40,10 @@ def measure(folder: Path) -> dict:
     steps = {}
 
     def step(name: str, *command: str) -> None:
-        before, start = received_bytes(), time.monotonic()
+        before, start = machine.received_bytes(), time.monotonic()
         done = subprocess.run(command, cwd=clone, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True)
-        seconds, received = time.monotonic() - start, received_bytes() - before
+        seconds, received = time.monotonic() - start, machine.received_bytes() - before
         if done.returncode:
             sys.exit(f"`{' '.join(command)}` returned {done.returncode}:\n{done.stdout[-4000:]}")
         steps[name] = {"seconds": round(seconds, 2), "received_megabytes": round(received / 1e6, 1)}
@@ -69,7 +56,8 @@ def measure(folder: Path) -> dict:
     step("second make", "cargo", "xtask", "kernel", "make", project)
     step("build, unchanged", program, "build", project)
     source = clone / project / "rms_norm_cuda/rms_norm.cu"
-    source.write_text(source.read_text() + "\n// one more line\n")
+    # Code: a comment is gone once the source is preprocessed, and nothing would be compiled.
+    source.write_text(source.read_text() + "\nint rms_norm_of_an_edited_source() { return 1; }\n")
     step("build, one .cu changed", program, "build", project)
     step("help", "cargo", "xtask", "kernel", "--help")
     step("compile the program for release", "cargo", "build", "--quiet", "--release", "--package", "kernel-builder")
@@ -77,7 +65,7 @@ def measure(folder: Path) -> dict:
     return {
         "commit": commit.stdout.strip(),
         "date": datetime.date.today().isoformat(),
-        "machine": {"processor": processor(), "processors": os.cpu_count(), "system": platform.platform()},
+        "machine": machine.described(),
         "steps": steps,
     }
 

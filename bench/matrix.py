@@ -28,7 +28,6 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import resource
 import shutil
 import subprocess
@@ -38,16 +37,11 @@ import time
 import urllib.request
 from pathlib import Path
 
+import machine
+
 ROOT = Path(__file__).resolve().parent.parent
 STABLE = ["cu126", "cu130", "cu132", "cpu"]
 SIX = [f"torch{torch}-cxx11-{cuda}-x86_64-linux" for torch in ("212", "213") for cuda in ("cu126", "cu130", "cu132")]
-
-
-def received_bytes() -> int:
-    """Bytes received by every interface but the loopback, from the kernel's own counters."""
-    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
-    rows = (line.split(":", 1) for line in lines)
-    return sum(int(counters.split()[0]) for name, counters in rows if name.strip() != "lo")
 
 
 def resident_bytes(ancestor: int) -> int:
@@ -74,7 +68,7 @@ def resident_bytes(ancestor: int) -> int:
 def run(command: list, environment: dict, cwd: Path = ROOT, watch: bool = False) -> tuple[dict, str]:
     """Runs a command to its end: what it cost, and its standard output. Ends this program when it fails."""
     print("  $", " ".join(map(str, command)), file=sys.stderr, flush=True)
-    before, start, usage = received_bytes(), time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    before, start, usage = machine.received_bytes(), time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     child = subprocess.Popen(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True)
     peak, over = 0, threading.Event()
@@ -95,7 +89,7 @@ def run(command: list, environment: dict, cwd: Path = ROOT, watch: bool = False)
     cost = {
         "seconds": round(time.monotonic() - start, 2),
         "cpu_seconds": round(after.ru_utime + after.ru_stime - usage.ru_utime - usage.ru_stime, 1),
-        "received_megabytes": round((received_bytes() - before) / 1e6, 1),
+        "received_megabytes": round((machine.received_bytes() - before) / 1e6, 1),
     }
     if watch:
         cost["peak_memory_megabytes"] = round(peak / 1e6)
@@ -279,13 +273,6 @@ def size_of(url: str) -> int:
         return int(answer.headers["Content-Length"])
 
 
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
-
-
 def main() -> None:
     parts = ["default", "named", "all", "headers", "cutlass", "incumbent"]
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -310,7 +297,7 @@ def main() -> None:
         record["parts"][part] = {
             "commit": commit.stdout.strip(),
             "date": datetime.date.today().isoformat(),
-            "machine": {"processor": processor(), "processors": os.cpu_count(), "system": platform.platform()},
+            "machine": machine.described(),
             "variants_asked_for": options.variants if part in ("headers", "incumbent") else None,
             "found": getattr(bench, part)(),
         }

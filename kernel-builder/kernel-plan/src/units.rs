@@ -1,6 +1,6 @@
 //! The small values that specifications are made of: names, versions, capabilities, paths.
 //!
-//! Owns: their grammars, each parsed once and printed back unchanged.
+//! Owns: their grammars, each parsed once and printed back unchanged, but for a path, which has one form.
 //! Never: knows which file a value came from, or which values go together.
 
 use std::fmt;
@@ -133,20 +133,38 @@ const PYTHON_KEYWORDS: &[&str] = &[
     "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
-checked_text!(
-    /// A path inside the kernel project: relative, `/` between the parts, no `.`, `..` or empty part.
-    /// A single `.` is the project's folder itself.
-    RelPath,
-    "a path inside the project",
-    "write it from the project's folder, with `/` between the parts alone: none first, last or doubled, and no `.`, `..` or `\\`",
-    |text| {
-        !text.is_empty()
-            && !text.contains(['\\', ':', '\0'])
-            && (text == "." || text.split('/').all(|part| !matches!(part, "" | "." | "..")))
+/// A path inside the kernel project: relative, `/` between the parts, no `..`. Parts that say nothing (`./a`, `a/`, `a//b`)
+/// are left out, so that one file has one path. A single `.` is the project's folder itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelPath(String);
+
+serialize_as_string!(RelPath);
+
+impl FromStr for RelPath {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let outside = text.starts_with('/') || text.split('/').any(|part| part == "..");
+        if text.is_empty() || outside || text.contains(['\\', ':', '\0']) {
+            let want = "write it from the project's folder, with `/` between the parts, none first, and no `..` or `\\`";
+            return Err(unit_error(text, "a path inside the project", want));
+        }
+        let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+        Ok(Self(if parts.is_empty() { ".".to_owned() } else { parts.join("/") }))
     }
-);
+}
+
+impl fmt::Display for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 impl RelPath {
+    /// The path, without parts that say nothing.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// The last part of the path.
     pub fn file_name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or(&self.0)

@@ -93,7 +93,12 @@ pub fn read(unit: &str, variant: &str, text: &str, ending: Ending, log: &Path, p
         None => last_words(text).unwrap_or_else(|| format!("the command {ending} and said nothing")),
     };
     let errors = text.lines().filter(|line| point(line).is_some()).count();
-    let more = if errors > 1 { format!("{errors} errors in all; ") } else { String::new() };
+    let mut more = if errors > 1 { format!("{errors} errors in all; ") } else { String::new() };
+    if pointed.as_ref().is_some_and(|pointed| Path::new(pointed.file).is_absolute())
+        && let Some(own) = text.lines().find_map(asked_for)
+    {
+        more += &format!("asked for in {own}; ");
+    }
     let advice = if starved {
         "end other programs, give the container more memory, or build with `-j 1`; "
     } else {
@@ -145,11 +150,19 @@ fn point(line: &str) -> Option<Pointed<'_>> {
     }
 }
 
+/// The project's own place in `norm.cpp:12:7:   required from here` (GCC), for an error inside of a template of others.
+fn asked_for(line: &str) -> Option<String> {
+    let (head, _) = line.split_once(":   required from here")?;
+    let mut parts = head.rsplitn(3, ':');
+    let (_column, line, file) = (parts.next()?, parts.next()?, parts.next()?);
+    Path::new(file).is_relative().then(|| format!("{file} line {line}"))
+}
+
 /// What a linker or a crashed tool said last.
 fn last_words(text: &str) -> Option<String> {
     let telling = |line: &&str| {
         let line = line.to_ascii_lowercase();
-        ["error", "undefined reference", "cannot find", "not found", "killed"]
+        ["error", "multiple definition", "undefined reference", "cannot find", "not found", "killed"]
             .iter()
             .any(|mark| line.contains(mark))
     };
@@ -195,6 +208,26 @@ mod tests {
         assert!(nvcc.help().is_some_and(|help| help.to_string().contains("`-j 1`")));
         assert_eq!(code(&read("a.cu(1): error: no", Ending::Exit(2))).as_deref(), Some("compile::unit"));
         assert_eq!(code(&read("", Ending::Signal(9))).as_deref(), Some("compile::out_of_memory"));
+    }
+
+    #[test]
+    fn an_error_in_a_header_of_others_names_the_line_that_asked_for_it() {
+        let text = "/t/f.h: In instantiation of 'struct F':\nk/b.cc:6:1:   required from here\n\
+                    /t/f.h:127:51: error: no 'operator()'\n";
+        let complaint = read("k/b.cc", "v", text, Ending::Exit(1), Path::new("log"), Path::new("."));
+        let help = complaint.help().map(|help| help.to_string()).unwrap_or_default();
+        assert!(help.starts_with("asked for in k/b.cc line 6; the whole log"), "{help}");
+        let own = text.replace("/t/f.h", "k/f.h");
+        let complaint = read("k/b.cc", "v", &own, Ending::Exit(1), Path::new("log"), Path::new("."));
+        assert!(!complaint.help().is_some_and(|help| help.to_string().contains("asked for")));
+    }
+
+    #[test]
+    fn a_linker_says_what_is_there_twice() {
+        let text = "/usr/bin/ld: b.o: in function `k()':\n/usr/bin/ld: b.o: multiple definition of `k()'; a.o: first \
+                    defined here\ncollect2: error: ld returned 1 exit status\n";
+        let complaint = read("link", "v", text, Ending::Exit(1), Path::new("log"), Path::new("."));
+        assert!(complaint.to_string().contains("multiple definition of `k()'"), "{complaint}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::VariantPlan;
 
+use crate::base::files::{self, FileLock};
 use crate::base::interrupt;
 use crate::base::report::{Event, Report, Standing};
 use crate::base::session::Session;
@@ -96,14 +97,15 @@ pub struct Conduct {
 }
 
 /// Builds every job: units of all variants share one pool, bounded by `session.jobs` processes and by memory; a variant
-/// is linked when its last unit is done.
+/// is linked when its last unit is done. Another build of the same project is waited for.
 pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct) -> Vec<Outcome> {
     let report = &session.report;
+    let _alone = alone_in(project, report);
     let cache = Cache::open(session);
     // The package's name is that of the project.
     let name = jobs.first().and_then(|job| job.plan.package.rsplit('/').next()).unwrap_or("none");
     let history = session.cache.join("state/compile").join(format!("{name}.json"));
-    let slots = Slots::with_history(session.jobs, History::load(&history));
+    let slots = Slots::with_history(session.jobs, History::load(&history)).conducted(conduct.on_failure);
     let board = Board::default();
     let (send, news) = mpsc::channel();
     slots.listen(Some(send));
@@ -142,6 +144,20 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
         });
     }
     outcomes
+}
+
+/// Keeps other builds out of the project's `.kernelwright`: what one compiler has half written, the other build would read,
+/// and keep in the cache as an object.
+fn alone_in(project: &Path, report: &Report) -> Option<FileLock> {
+    let waiting = || report.note("waiting for another build of this project");
+    match files::lock(&project.join(".kernelwright/build.lock"), waiting) {
+        Ok(lock) => Some(lock),
+        Err(_) if interrupt::requested() => None,
+        Err(error) => {
+            report.warn(format!("no other build of this project may run beside this one: {error}"));
+            None
+        }
+    }
 }
 
 /// Ends the watching.

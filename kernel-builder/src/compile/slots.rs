@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 
+use super::OnFailure;
 use super::admission::{Admitted, Door, Wish};
 use super::complaint;
 use super::history::History;
@@ -25,6 +26,9 @@ const DEADLINE: Duration = Duration::from_secs(3600);
 
 /// So often the machine is asked again while somebody waits: others give and take memory as well.
 const ASK_AGAIN: Duration = Duration::from_millis(250);
+
+/// The step that asks a compiler what it would do.
+pub(super) const QUESTION: &str = "plan";
 
 /// For whom a command runs.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +49,7 @@ pub struct Slots {
     door: Mutex<Door>,
     changed: Condvar,
     stopped: AtomicBool,
+    on_failure: OnFailure,
     /// How much memory there is; a test has its own.
     memory: fn() -> Option<Memory>,
     history: Mutex<History>,
@@ -65,11 +70,17 @@ impl Slots {
             door: Mutex::new(Door::new(jobs)),
             changed: Condvar::new(),
             stopped: AtomicBool::new(false),
+            on_failure: OnFailure::Continue,
             memory: memory::now,
             history: Mutex::new(history),
             timeline: Timeline::start(),
             news: Mutex::new(None),
         }
+    }
+
+    /// The same pool, which a failing process may stop.
+    pub(super) fn conducted(self, on_failure: OnFailure) -> Self {
+        Self { on_failure, ..self }
     }
 
     /// Runs a command when there is a lane and memory for it. A process that the system kills for its memory is run once
@@ -119,6 +130,11 @@ impl Slots {
             alone,
             command: shell_line(command),
         };
+        // Before the lane is free: who waits for it shall not begin. A question may be refused, and nothing has failed.
+        let failed = result.as_ref().is_ok_and(|done| !done.ending.success() && !complaint::starved(done));
+        if failed && self.on_failure == OnFailure::Stop && label.step != QUESTION {
+            self.stop();
+        }
         drop(place);
         if let Ok(finished) = &result {
             step.peak_memory = finished.peak_resident;
@@ -295,6 +311,24 @@ mod tests {
         assert_eq!(slots.timeline().steps().len(), 4);
         slots.run(LABEL, &shell("echo 'a.cpp:1:1: error: no' >&2; exit 1")).unwrap();
         assert_eq!(slots.timeline().steps().len(), 5);
+    }
+
+    #[test]
+    fn where_a_failure_stops_nobody_who_waits_for_the_lane_begins() {
+        let begun = |on_failure, step| {
+            let folder = files::scratch().unwrap();
+            let script = format!("cd '{}'; : > $$; exit 1", folder.path().display());
+            let slots = Slots::new(1).conducted(on_failure);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| slots.run(Label { step, ..LABEL }, &shell(&script)));
+                }
+            });
+            files::walk(folder.path(), |_| true).unwrap().len()
+        };
+        assert_eq!(begun(OnFailure::Stop, "compile"), 1);
+        assert_eq!(begun(OnFailure::Stop, QUESTION), 4);
+        assert_eq!(begun(OnFailure::Continue, "compile"), 4);
     }
 
     #[test]

@@ -85,6 +85,9 @@ pub(super) fn members(directory: &[u8], directory_start: u64) -> Result<Vec<Memb
         members.push(member);
     }
     members.sort_by_key(|member| member.place.start);
+    if members.last().is_some_and(|last| last.place.start >= directory_start) {
+        return Err(ZipError::Directory);
+    }
     let ends: Vec<u64> =
         members.iter().skip(1).map(|next| next.place.start).chain([directory_start]).collect();
     for (member, end) in members.iter_mut().zip(ends) {
@@ -288,6 +291,15 @@ pub(super) mod tests {
             let bytes = archive(&[(name, b"x", false, false)], false);
             assert_eq!(read(&bytes), Err(ZipError::Escapes(name.to_owned())));
         }
+    }
+
+    #[test]
+    fn a_member_behind_the_directory_is_an_error() {
+        let bytes = archive(&[("a", b"x", false, false), ("b", b"y", false, false)], false);
+        let place = find_directory(&bytes, bytes.len() as u64).unwrap();
+        let directory = &bytes[place.start as usize..place.end as usize];
+        assert_eq!(members(directory, place.start).map(|members| members.len()), Ok(2));
+        assert_eq!(members(directory, 1), Err(ZipError::Directory));
     }
 
     #[test]

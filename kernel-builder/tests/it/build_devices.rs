@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::sandbox::{Ended, Sandbox, finish, tree};
+use super::sandbox::{COMPILER_WORDS, Sandbox, finish, tree};
 
 const ROCM: &str = "torch-stable-abi211-rocm71-x86_64-linux";
 const XPU: &str = "torch-stable-abi211-xpu20253-x86_64-linux";
@@ -18,13 +18,7 @@ case " $* " in
   *" -print-prog-name=cc1plus "*) echo cc1plus; exit 0 ;;
   *" --print-libgcc-file-name "*) echo "@BUILTINS@"; exit 0 ;;
 esac
-out= dep= source= last= text=
-for word; do
-  case "$last" in -o) out=$word ;; -MF) dep=$word ;; -c) source=$word ;; -E) text=$word ;; esac
-  last=$word
-done
-if [ -n "$text" ]; then cat "$text" > "$out"; echo "$out: $text" > "$dep"; exit 0; fi
-if [ -n "$source" ]; then
+@WORDS@if [ -n "$source" ]; then
   echo "made by ${0##*/}: $*" > "$out"
   cat "$source" >> "$out" || exit 1
   echo "$out: $source" > "$dep"
@@ -77,14 +71,10 @@ fn devices() -> Sandbox {
     file("norm_xpu/norm.cpp", "void norm(int queue);\n");
     sandbox.write("torch/include/torch/headeronly/version.h", "\n");
     sandbox.write("torch/utils/hipify/__init__.py", "\n");
-    let answer = format!(
-        r#"{{"program": "{0}/bin/python3", "version": "3.11.7", "tag": "cp311-x86_64", "headers": "",
-        "sites": ["{0}"], "torch": "2.11.0", "torch_dir": "{0}/torch", "numpy": true, "client": null, "why": ""}}"#,
-        sandbox.work().parent().expect("the sandbox").display()
-    );
+    let answer = sandbox.python_with_torch("2.11.0", "torch");
     let log = sandbox.path("called.log").display().to_string();
     sandbox.write("torch/version.py", "__version__ = '2.11.0+cu130'\n");
-    sandbox.fake("python3", &PYTHON.replace("@ANSWER@", &answer.replace('\n', " ")).replace("@LOG@", &log));
+    sandbox.fake("python3", &PYTHON.replace("@ANSWER@", &answer).replace("@LOG@", &log));
     compiler(&sandbox, "bin/g++", "g++ (Fake) 1.0");
     sandbox
 }
@@ -122,14 +112,12 @@ src = ["norm_xpu/norm.cpp"]
 "#;
 
 fn compiler(sandbox: &Sandbox, place: &str, version: &str) {
-    use std::os::unix::fs::PermissionsExt;
     let script = COMPILER
+        .replace("@WORDS@", COMPILER_WORDS)
         .replace("@LOG@", &sandbox.path("called.log").display().to_string())
         .replace("@VERSION@", version)
         .replace("@BUILTINS@", &sandbox.path("builtins.a").display().to_string());
-    sandbox.write(place, &format!("#!/bin/sh\n{script}"));
-    let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(sandbox.path(place), mode).expect("an executable file");
+    sandbox.script(place, &script);
 }
 
 fn rocm(sandbox: &Sandbox, version: &str) -> PathBuf {
@@ -145,10 +133,6 @@ fn command(sandbox: &Sandbox, more: &[&str]) -> Command {
     sandbox.command(&arguments)
 }
 
-fn run(command: &mut Command) -> Ended {
-    finish(command)
-}
-
 /// The calls of one program that have `word` among their arguments.
 fn calls(sandbox: &Sandbox, program: &str, word: &str) -> Vec<String> {
     let log = std::fs::read_to_string(sandbox.path("called.log")).unwrap_or_default();
@@ -161,7 +145,7 @@ fn a_rocm_kernel_is_translated_compiled_and_linked() {
     let sandbox = devices();
     let home = rocm(&sandbox, "7.1.0-20\n");
     sandbox.write("builtins.a", "!<arch>\n");
-    let built = run(command(&sandbox, &["--variant", ROCM]).env("ROCM_PATH", &home));
+    let built = finish(command(&sandbox, &["--variant", ROCM]).env("ROCM_PATH", &home));
     assert_eq!(built.code, 0, "{}", built.stderr);
     let [translated] = &calls(&sandbox, "python3", "hipify.py")[..] else { panic!("one translation") };
     assert!(translated.contains(&format!("--package {}", sandbox.path("torch/utils/hipify").display())));
@@ -191,7 +175,7 @@ fn a_changed_cuda_source_is_translated_and_compiled_again() {
     let home = rocm(&sandbox, "7.1.0\n");
     let build = || {
         sandbox.write("called.log", "");
-        let built = run(command(&sandbox, &["--variant", ROCM]).env("ROCM_PATH", &home));
+        let built = finish(command(&sandbox, &["--variant", ROCM]).env("ROCM_PATH", &home));
         assert_eq!(built.code, 0, "{}", built.stderr);
         calls(&sandbox, "hipcc", " -c ").len()
     };
@@ -207,7 +191,7 @@ fn a_translation_that_fails_is_told_and_nothing_is_compiled() {
     let home = rocm(&sandbox, "7.1.0\n");
     let python = sandbox.read("bin/python3");
     sandbox.fake("python3", &python.replace("echo \"python3 $*\"", "echo 'no such word' >&2; exit 1; echo"));
-    let built = run(command(&sandbox, &["--variant", ROCM]).env("ROCM_PATH", &home));
+    let built = finish(command(&sandbox, &["--variant", ROCM]).env("ROCM_PATH", &home));
     built.refused(14, &["no such word", "prepare.log"]);
     assert!(calls(&sandbox, "hipcc", " -c ").is_empty());
 }
@@ -217,7 +201,7 @@ fn an_xpu_kernel_is_compiled_and_linked_by_icpx() {
     let sandbox = devices();
     compiler(&sandbox, "bin/icpx", "Intel(R) oneAPI DPC++/C++ Compiler 2025.3.0 (2025.3.0.20251010)");
     sandbox.fake("ocloc", "exit 0");
-    let built = run(&mut command(&sandbox, &["--variant", XPU]));
+    let built = finish(&mut command(&sandbox, &["--variant", XPU]));
     assert_eq!(built.code, 0, "{}", built.stderr);
     let units = calls(&sandbox, "icpx", " -c ");
     assert_eq!(units.len(), 2, "the binding too: {units:?}");
@@ -233,7 +217,7 @@ fn what_is_missing_is_named() {
     // Nothing but the fakes is on PATH: a machine may well have the real ones.
     let lonely = |variant: &str, name: &str, value: PathBuf| {
         let mut command = command(&sandbox, &["--variant", variant]);
-        run(command.env("PATH", sandbox.path("bin")).env(name, value))
+        finish(command.env("PATH", sandbox.path("bin")).env(name, value))
     };
     let nowhere = || sandbox.path("nowhere");
     let missing = lonely(ROCM, "ROCM_PATH", nowhere());
@@ -259,7 +243,7 @@ fn the_full_abi_needs_a_torch_that_was_built_for_the_device() {
     let text = sandbox.read("work/norm/build.toml").replace("stable-abi = \"2.11\"\n", "");
     sandbox.write("work/norm/build.toml", &text);
     let full = "torch211-cxx11-rocm71-x86_64-linux";
-    let with_home = |more: &[&str]| run(command(&sandbox, more).env("ROCM_PATH", &home));
+    let with_home = |more: &[&str]| finish(command(&sandbox, more).env("ROCM_PATH", &home));
     with_home(&["--variant", full]).refused(11, &["built for rocm", "2.11.0+cu130, without them"]);
     sandbox.write("torch/include/c10/hip/impl/hip_cmake_macros.h", "\n");
     sandbox.write("torch/version.py", "__version__ = '2.11.0+rocm7.1'\n");
@@ -272,6 +256,6 @@ fn an_incomplete_rocm_is_told() {
     let sandbox = devices();
     let home = rocm(&sandbox, "7.1.0\n");
     std::fs::remove_file(home.join("include/hip/hip_runtime.h")).expect("a file");
-    let built = run(command(&sandbox, &["--variant", ROCM]).env("ROCM_PATH", &home));
+    let built = finish(command(&sandbox, &["--variant", ROCM]).env("ROCM_PATH", &home));
     built.refused(13, &["toolchain::device_broken", "hip_runtime.h"]);
 }

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::sandbox::{Ended, Sandbox, tree};
+use super::sandbox::{COMPILER_WORDS, Ended, Sandbox, tree};
 
 /// What the fake compiler does with a kernel source; the binding always compiles. `$source`, `$out` and `$dep` are set.
 pub(crate) const GOOD: &str = "make_object";
@@ -28,12 +28,7 @@ pub(crate) fn fakes(kernel: &str) -> Sandbox {
     sandbox.project("fast-norm", "cpu");
     compiler(&sandbox, kernel, LIBRARY);
     sandbox.write("torch/include/torch/headeronly/version.h", "\n");
-    let answer = format!(
-        r#"{{"program": "/bin/sh", "version": "3.11.7", "tag": "cp311-x86_64", "headers": "", "sites": [],
-        "torch": "2.10.0", "torch_dir": "{}", "numpy": true, "client": null, "why": ""}}"#,
-        sandbox.path("torch").display()
-    );
-    sandbox.fake("python3", &format!("echo '{}'", answer.replace('\n', " ")));
+    sandbox.fake("python3", &format!("echo '{}'", sandbox.python_with_torch("2.10.0", "torch")));
     sandbox
 }
 
@@ -44,17 +39,11 @@ pub(crate) fn compiler(sandbox: &Sandbox, kernel: &str, library: &str) {
   *" --version "*) echo "g++ (Fake) 1.0"; exit 0 ;;
   *" -print-prog-name="*) echo none; exit 0 ;;
 esac
-out= dep= source= last= text=
-for word; do
-  case "$last" in -o) out=$word ;; -MF) dep=$word ;; -c) source=$word ;; -E) text=$word ;; esac
-  last=$word
-done
-make_object() {{ echo "object: $*" > "$out"; echo "$out: $source" > "$dep"; }}
+{COMPILER_WORDS}make_object() {{ echo "object: $*" > "$out"; echo "$out: $source" > "$dep"; }}
 make_library() {{
   printf '%s\n' "$1" ".globl PyInit_$(basename "$out" .abi3.so)" "PyInit_$(basename "$out" .abi3.so): ret" |
     cc -shared -nostdlib -Wl,--hash-style=gnu $2 -x assembler - -o "$out"
 }}
-if [ -n "$text" ]; then cat "$text" > "$out"; echo "$out: $text" > "$dep"; exit 0; fi
 if [ -z "$source" ]; then {library}; exit 0; fi
 echo "$source" >> "{log}"
 case "$source" in

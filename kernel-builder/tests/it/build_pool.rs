@@ -1,6 +1,7 @@
 //! What `build` does when something fails or it is killed itself, what it tells meanwhile, and the report that it leaves.
 
-use std::io::{BufRead, BufReader, Read};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
@@ -89,7 +90,7 @@ fn killed_itself_it_leaves_no_compiler_and_nothing_half_written_and_goes_on_late
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    let mut lines = BufReader::new(std::fs::File::open(&pipe).expect("the pipe"));
+    let mut lines = BufReader::new(File::open(&pipe).expect("the pipe"));
     let mut line = String::new();
     lines.read_line(&mut line).expect("a line");
     assert_eq!(line, "started\n");
@@ -109,6 +110,37 @@ fn killed_itself_it_leaves_no_compiler_and_nothing_half_written_and_goes_on_late
     assert_eq!(compiled(&sandbox), ["fast_norm_cpu/rms_norm.cpp"], "the binding was done");
     let object = objects(&sandbox).into_iter().find(|file| file.contains("rms_norm.cpp")).expect("an object");
     assert!(sandbox.read(&format!("{STATE}/{object}")).starts_with("object: "));
+}
+
+#[test]
+fn another_build_of_the_same_project_waits_and_compiles_nothing_again() {
+    let sandbox = fakes("");
+    let [started, go] = ["started", "go"].map(|name| sandbox.path(name));
+    for pipe in [&started, &go] {
+        mkfifoat(CWD, pipe, Mode::RUSR | Mode::WUSR).expect("a named pipe");
+    }
+    let waits = format!(
+        "echo half > \"$out\"; echo started > '{}'; read line < '{}'; make_object \"$@\"",
+        started.display(),
+        go.display()
+    );
+    compiler(&sandbox, &waits, LIBRARY);
+    let start = || {
+        let mut command = sandbox.command(&["build", "fast-norm", "--toolchain", "system"]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts")
+    };
+    let first = start();
+    // Opened as soon as the compiler opens it.
+    File::open(&started).expect("the pipe").read_to_string(&mut String::new()).expect("its end");
+    let mut second = start();
+    let mut said = BufReader::new(second.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("waiting for another build of this project")));
+    File::create(&go).and_then(|mut pipe| pipe.write_all(b"go\n")).expect("the pipe");
+    let ended = first.wait_with_output().expect("it ends");
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let rest: Vec<String> = said.collect();
+    assert!(second.wait().expect("it ends").success(), "{rest:?}");
+    assert_eq!(compiled(&sandbox), ["fast_norm_cpu/rms_norm.cpp", "torch-ext/torch_binding.cpp"]);
 }
 
 #[test]

@@ -93,10 +93,7 @@ pub(crate) fn torch(sandbox: &Sandbox, release: &str) {
         &format!("{folder}/include/torch/torch.h"),
         &format!("#define TORCH_NUMBER {number}\ninline const char* torch_header() {{ return __FILE__; }}\n"),
     );
-    let answer = format!(
-        r#"{{"program": "/bin/sh", "version": "3.11.7", "tag": "cp311-x86_64", "headers": "", "sites": [], "torch": "{release}.0", "torch_dir": "{}", "numpy": true, "client": null, "why": ""}}"#,
-        sandbox.path(&folder).display()
-    );
+    let answer = sandbox.python_with_torch(&format!("{release}.0"), &folder);
     sandbox.fake("python3", &format!("# {release}\necho '{answer}'"));
     sandbox.write("variant", &format!("torch{number}-cxx11-cpu-x86_64-linux"));
 }

@@ -13,6 +13,17 @@ pub(crate) struct Sandbox {
     root: TempDir,
 }
 
+/// The beginning of a fake compiler: what it is asked for, in `out`, `dep` and `source`. It preprocesses without a look
+/// into the text.
+pub(crate) const COMPILER_WORDS: &str = r#"
+out= dep= source= last= text=
+for word; do
+  case "$last" in -o) out=$word ;; -MF) dep=$word ;; -c) source=$word ;; -E) text=$word ;; esac
+  last=$word
+done
+if [ -n "$text" ]; then cat "$text" > "$out"; echo "$out: $text" > "$dep"; exit 0; fi
+"#;
+
 /// How a run of the program ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -59,10 +70,26 @@ impl Sandbox {
 
     /// Puts a shell script on `PATH`, before everything else.
     pub(crate) fn fake(&self, name: &str, script: &str) {
+        self.script(&format!("bin/{name}"), script);
+    }
+
+    /// Writes a shell script that can be started.
+    pub(crate) fn script(&self, path: &str, script: &str) {
         use std::os::unix::fs::PermissionsExt;
-        self.write(&format!("bin/{name}"), &format!("#!/bin/sh\n{script}\n"));
+        self.write(path, &format!("#!/bin/sh\n{script}\n"));
         let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(self.path(&format!("bin/{name}")), mode).expect("an executable file");
+        std::fs::set_permissions(self.path(path), mode).expect("an executable file");
+    }
+
+    /// What a Python says of itself that has this release of torch, which lies in `folder` of the sandbox: one line.
+    pub(crate) fn python_with_torch(&self, release: &str, folder: &str) -> String {
+        let root = self.root.path().display().to_string();
+        serde_json::json!({
+            "program": format!("{root}/bin/python3"), "version": "3.11.7", "tag": "cp311-x86_64", "headers": "",
+            "sites": [root], "torch": release, "torch_dir": format!("{root}/{folder}"), "numpy": true,
+            "client": null, "why": "",
+        })
+        .to_string()
     }
 
     /// The program with these arguments, not started yet.

@@ -47,8 +47,7 @@ impl Backend for Cuda {
             );
         }
         let nvcc = source.kit.cuda.as_ref().map(|cuda| cuda.nvcc.clone()).unwrap_or_else(|| "nvcc".into());
-        let mut capabilities: Vec<Capability> =
-            source.kernel.map(|kernel| capabilities_of(kernel, source.toolkit)).unwrap_or_default();
+        let mut capabilities = source.archs(|kernel| capabilities_of(kernel, source.toolkit));
         capabilities.retain(|capability| source.kit.cuda.iter().all(|cuda| cuda.reaches(*capability)));
         // Not the section's cxx-flags: they are for C++ sources, as in the format's own builder, and what one of nvcc's
         // passes alone sees would make it disagree with the others.

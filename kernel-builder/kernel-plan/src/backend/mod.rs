@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::kit::{DeviceKit, FrameworkKit, LibraryKit, Toolchain};
-use crate::plan::{CommandLine, Step, Unit, VariantPlan, placeholder_name};
+use crate::kit::{DeviceKit, FrameworkKit, Toolchain};
+use crate::plan::{CommandLine, Step, Unit, VariantPlan};
 use crate::spec::Spanned;
 use crate::spec::build::{self, BuildSpec, Kernel};
-use crate::units::{BackendId, RelPath, Version};
-use crate::variant::{Abi, Framework, Noarch, Os, Toolkit, Variant, compiled_with};
+use crate::units::{BackendId, RelPath};
+use crate::variant::{Framework, Noarch, Os, Toolkit, Variant, compiled_with};
 
 mod cpu;
 mod cuda;
@@ -20,7 +20,10 @@ mod link;
 mod metal;
 mod rocm;
 mod sections;
+mod units;
 mod xpu;
+
+use units::Units;
 
 pub use cpu::Cpu;
 pub use cuda::Cuda;
@@ -116,6 +119,8 @@ pub struct Source<'a> {
     pub file: &'a str,
     /// The kernel section that it belongs to; absent for a source of the binding.
     pub kernel: Option<&'a Kernel>,
+    /// Every section of the variant: a source of the binding has no architectures of its own, and gets theirs.
+    pub sections: &'a [&'a Kernel],
     /// Flags that every C++ command of the variant shares: macros, include folders.
     pub common: &'a [String],
     /// Language standard, e.g. `c++17`.
@@ -130,6 +135,20 @@ pub struct Source<'a> {
     pub toolkit: Toolkit,
     /// Where the object runs.
     pub os: Os,
+}
+
+impl<'a> Source<'a> {
+    /// The architectures that its device code is compiled for, each once, where `of` has those of a section.
+    fn archs<T: PartialEq>(&self, of: impl Fn(&'a Kernel) -> Vec<T>) -> Vec<T> {
+        let all = if self.kernel.is_none() { self.sections } else { &[] };
+        let mut archs = Vec::new();
+        for arch in self.kernel.into_iter().chain(all.iter().copied()).flat_map(of) {
+            if !archs.contains(&arch) {
+                archs.push(arch);
+            }
+        }
+        archs
+    }
 }
 
 /// The unique name of an extension module and who needs to know it.
@@ -248,7 +267,6 @@ pub fn plan(
     naming: &Naming<'_>,
     python: Vec<RelPath>,
 ) -> Option<VariantPlan> {
-    let extension = naming.extension;
     let compiled = variant.compiled()?;
     let (framework, toolkit, os) = (compiled.framework, compiled.toolkit, compiled.os);
     let backend = backend_of(toolkit)?;
@@ -256,80 +274,24 @@ pub fn plan(
     let folder = format!(".kernelwright/objects/{id}");
     let kernels: Vec<&Kernel> =
         spec.kernels_of(backend.id()).filter(|kernel| compiled_with(kernel, toolkit)).collect();
-    let standard = |kernel: Option<&Kernel>| match framework {
-        Framework::Torch(torch) if torch.version >= CXX20_SINCE => "c++20",
-        // What sees nothing of torch is the same for all its releases, and compiled once.
-        Framework::Torch(_) if kernel.is_some_and(|kernel| is_for_cxx20(spec, kernel)) => "c++20",
-        Framework::Torch(_) | Framework::TvmFfi(_) => "c++17",
-    };
-    let binding = spec.framework.src().iter().map(|path| (&path.value, None));
-    let kernel_sources = sections::sources(&kernels);
-    let mut sources: Vec<(&RelPath, Option<&Kernel>)> =
-        binding.chain(kernel_sources.iter().map(|(path, kernel)| (path, Some(kernel)))).collect();
-    let stems = sections::stems(sources.iter().map(|(path, _)| *path));
-    let place = |source: &RelPath, ending: &str| {
-        format!("{folder}/{}.{ending}", stems.get(source).map_or("", String::as_str))
-    };
-    let own = |path: &RelPath| path.extension().is_some_and(|ending| backend.endings().contains(&ending));
-    let host = |path: &RelPath| path.extension().is_some_and(|ending| HOST_ENDINGS.contains(&ending));
-    sources.retain(|(path, _)| host(path) || own(path));
+    let joined = sections::sources(&kernels);
+    let sources = sections::with_binding(spec.framework.src(), &joined, |path| compiles(backend, path));
     let paths: Vec<&RelPath> = sources.iter().map(|(path, _)| *path).collect();
-    let mut common = common_flags(framework, backend, kit);
-    common.extend(backend.embedding(&paths));
-    let mut units = Vec::new();
-    let (mut translated, mut translated_include) = (Vec::new(), Vec::new());
-    for (path, kernel) in sources {
-        let translation = backend.translated(path, kit);
-        // The binding's folders are its own: a section may have headers of the same names.
-        let include = kernel.map_or(spec.framework.include(), |kernel| kernel.include.as_slice());
-        let mut flags = common.clone();
-        let named = naming.users.contains(path);
-        if named {
-            flags.push(format!("-D{}={}", name_macro(framework), placeholder_name(extension)));
-        }
-        match &translation {
-            Some(copy) => {
-                flags.extend(include.iter().map(|folder| format!("-I{}/{}", copy.root, folder.as_str())))
-            }
-            None => flags.extend(include.iter().map(|folder| format!("-I{}", folder.as_str()))),
-        }
-        if translation.is_some() {
-            translated.push(path);
-            translated_include.extend(include.iter().map(|folder| folder.value.clone()));
-        }
-        flags.extend(kernel.iter().flat_map(|kernel| library_flags(kernel, kit)));
-        let (object, depfile) = (place(path, backend.object(path)), place(path, "d"));
-        let source = Source {
-            path,
-            file: translation.as_ref().map_or(path.as_str(), |copy| copy.file.as_str()),
-            kernel,
-            common: &flags,
-            standard: standard(kernel),
-            object: &object,
-            depfile: &depfile,
-            kit,
-            toolkit,
-            os,
-        };
-        let command = if kernel.is_some() || own(path) {
-            backend.compile(&source)
-        } else {
-            backend.bind(&source, values(spec.framework.cxx_flags()).collect())
-        };
-        let named = named.then(|| place(path, "named.o"));
-        units.push(Unit { name: path.as_str().to_owned(), command, object, depfile, named });
-    }
-    translated_include.sort();
-    translated_include.dedup();
-    let prepare = backend.prepare(&translated, &translated_include, kit).into_iter().collect();
-    let mut capabilities: Vec<String> =
-        kernels.iter().flat_map(|kernel| backend.capabilities(kernel, toolkit)).collect();
-    capabilities.sort();
-    capabilities.dedup();
-    let cuda = kit.cuda.as_ref().filter(|_| backend.id() == BackendId::Cuda);
-    let reached =
-        |text: &String| cuda.is_none_or(|cuda| text.parse().is_ok_and(|capability| cuda.reaches(capability)));
-    let (capabilities, left_out): (Vec<_>, Vec<_>) = capabilities.into_iter().partition(reached);
+    let units = Units {
+        spec,
+        compiled,
+        kit,
+        backend,
+        naming,
+        kernels: &kernels,
+        folder: &folder,
+        common: units::common_flags(framework, backend, kit, &paths),
+        stems: sections::stems(paths),
+    };
+    let prepare = units.prepare(&sources).into_iter().collect();
+    let units: Vec<Unit> = sources.iter().map(|(path, kernel)| units.unit(path, *kernel)).collect();
+    let (capabilities, left_out) = reached(backend, &kernels, toolkit, kit);
+    let extension = naming.extension;
     let library = match framework {
         Framework::Torch(_) => format!("{extension}.abi3.so"),
         // Opened by tvm_ffi, and no module of Python.
@@ -344,6 +306,7 @@ pub fn plan(
         .chain(made)
         .collect();
     let link = backend.link(&Link { objects: &objects, output: &format!("{folder}/{library}"), kit, os });
+    let cuda = kit.cuda.as_ref().filter(|_| backend.id() == BackendId::Cuda);
     Some(VariantPlan {
         variant: *variant,
         backend: backend.id(),
@@ -359,6 +322,33 @@ pub fn plan(
         capabilities,
         route: cuda.map(|cuda| cuda.route(&left_out)),
     })
+}
+
+/// Capabilities of all sections: those that the toolchain generates code for, and those that it does not.
+fn reached(
+    backend: &dyn Backend,
+    kernels: &[&Kernel],
+    toolkit: Toolkit,
+    kit: &Toolchain,
+) -> (Vec<String>, Vec<String>) {
+    let mut capabilities: Vec<String> =
+        kernels.iter().flat_map(|kernel| backend.capabilities(kernel, toolkit)).collect();
+    capabilities.sort();
+    capabilities.dedup();
+    let cuda = kit.cuda.as_ref().filter(|_| backend.id() == BackendId::Cuda);
+    let reached =
+        |text: &String| cuda.is_none_or(|cuda| text.parse().is_ok_and(|capability| cuda.reaches(capability)));
+    capabilities.into_iter().partition(reached)
+}
+
+/// Whether a file of `src` is compiled, and does not only travel along.
+fn compiles(backend: &dyn Backend, path: &RelPath) -> bool {
+    path.extension().is_some_and(|ending| HOST_ENDINGS.contains(&ending)) || is_device(backend, path)
+}
+
+/// Whether a source is for the backend's own compiler, wherever it is listed.
+fn is_device(backend: &dyn Backend, path: &RelPath) -> bool {
+    path.extension().is_some_and(|ending| backend.endings().contains(&ending))
 }
 
 /// Plans a variant of Python only: nothing is run, and its files are the package. `None`: the variant is compiled.
@@ -404,17 +394,6 @@ fn package(spec: &BuildSpec) -> String {
     format!("{}/{}", spec.framework.folder(), spec.general.name.module())
 }
 
-/// torch's headers are in C++20 from this release on, and so are the sources that are built with it.
-const CXX20_SINCE: Version = Version::new(2, 12);
-
-/// Whether a section is built for a release with [`CXX20_SINCE`] and does not depend on torch itself.
-fn is_for_cxx20(spec: &BuildSpec, kernel: &Kernel) -> bool {
-    let reaches =
-        |torch: &build::Torch| torch.versions.max.as_ref().is_none_or(|newest| newest.value >= CXX20_SINCE);
-    let depends = kernel.depends.iter().any(|depend| depend.value.as_str() == "torch");
-    !depends && spec.torch().is_some_and(reaches)
-}
-
 /// The backend of a toolkit; `None`: nothing here compiles with it.
 pub(crate) fn backend_of(toolkit: Toolkit) -> Option<&'static dyn Backend> {
     BACKENDS.iter().copied().find(|backend| backend.id() == toolkit.id())
@@ -423,46 +402,6 @@ pub(crate) fn backend_of(toolkit: Toolkit) -> Option<&'static dyn Backend> {
 /// Endings of the sources that every backend compiles; headers are listed in `src` so that they travel with the
 /// project.
 const HOST_ENDINGS: &[&str] = &["cpp", "cc", "cxx", "c"];
-
-/// The macro that holds the extension's name.
-const fn name_macro(framework: Framework) -> &'static str {
-    match framework {
-        Framework::Torch(_) => "TORCH_EXTENSION_NAME",
-        Framework::TvmFfi(_) => "TVM_FFI_EXTENSION_NAME",
-    }
-}
-
-/// The include folders of the header libraries that a kernel depends on.
-fn library_flags(kernel: &Kernel, kit: &Toolchain) -> Vec<String> {
-    let listed = |library: &&LibraryKit| {
-        kernel.depends.iter().any(|dependency| dependency.value.as_str() == library.name)
-    };
-    let folders = kit.libraries.iter().filter(listed).flat_map(|library| &library.include);
-    folders.flat_map(|folder| ["-isystem".to_owned(), folder.display().to_string()]).collect()
-}
-
-fn common_flags(framework: Framework, backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {
-    let mut flags = vec!["-DNDEBUG".to_owned()];
-    // A library for tvm_ffi is no module of Python: neither its limits nor our registration.h are for it.
-    let registration = match framework {
-        Framework::Torch(_) => Some(&kit.extension_include),
-        Framework::TvmFfi(_) => None,
-    };
-    flags.extend(registration.map(|_| "-DPy_LIMITED_API=0x03090000".to_owned()));
-    flags.extend(backend.macros().iter().map(|name| format!("-D{name}")));
-    if let Framework::Torch(torch) = framework
-        && torch.abi == Abi::Stable
-    {
-        let Version { major, minor } = torch.version;
-        // torch/csrc/stable/version.h: one byte each for major and minor at the top of 64 bits.
-        flags.push(format!("-DTORCH_TARGET_VERSION=0x{major:02x}{minor:02x}000000000000"));
-    }
-    let framework = registration.into_iter().chain(kit.framework.include());
-    for folder in framework.chain(backend.include(kit)) {
-        flags.extend(["-isystem".to_owned(), folder.display().to_string()]);
-    }
-    flags
-}
 
 #[cfg(test)]
 mod tests {

@@ -37,7 +37,7 @@ impl Backend for Rocm {
             return host_command(source, source.kernel.iter().flat_map(|kernel| values(&kernel.cxx_flags)));
         }
         let hipcc = kit_of(source.kit).map_or_else(|| "hipcc".into(), |rocm| rocm.hipcc.clone());
-        let archs = source.kernel.map(|kernel| self.capabilities(kernel, source.toolkit)).unwrap_or_default();
+        let archs = source.archs(|kernel| self.capabilities(kernel, source.toolkit));
         let archs = archs.iter().map(|arch| format!("--offload-arch={arch}"));
         let flags = source.kernel.iter().flat_map(|kernel| values(&kernel.hip_flags));
         // Device code of an object is complete: nothing is left for a device linker. The compiler's own name for a unit

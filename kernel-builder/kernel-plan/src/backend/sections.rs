@@ -25,6 +25,27 @@ pub(crate) fn sources(kernels: &[&Kernel]) -> Vec<(RelPath, Kernel)> {
     sources
 }
 
+/// A source and the section that it is compiled for; none for one of the binding.
+pub(crate) type Listed<'a> = (&'a RelPath, Option<&'a Kernel>);
+
+/// The binding's sources, then those of the sections, that `compiles` says are compiled. One that both list is the
+/// section's, which says more of it.
+pub(crate) fn with_binding<'a>(
+    binding: &'a [Spanned<RelPath>],
+    sections: &'a [(RelPath, Kernel)],
+    compiles: impl Fn(&RelPath) -> bool,
+) -> Vec<Listed<'a>> {
+    let elsewhere = |path: &RelPath| sections.iter().any(|(listed, _)| listed == path);
+    let mut own: Vec<&RelPath> = Vec::new();
+    for path in binding.iter().map(|path| &path.value) {
+        if !elsewhere(path) && !own.contains(&path) {
+            own.push(path);
+        }
+    }
+    let sections = sections.iter().map(|(path, kernel)| (path, Some(kernel)));
+    own.into_iter().map(|path| (path, None)).chain(sections).filter(|(path, _)| compiles(path)).collect()
+}
+
 fn join(known: &mut Kernel, other: &Kernel) {
     let unlisted = known.cuda_capabilities.is_empty() || other.cuda_capabilities.is_empty();
     add(&mut known.cuda_capabilities, &other.cuda_capabilities);

@@ -96,3 +96,17 @@ fn a_host_unit_names_no_place_of_a_tool() {
     assert_eq!(command.env.iter().collect::<Vec<_>>(), [(&"SOURCE_DATE_EPOCH".to_owned(), &"0".to_owned())]);
     insta::assert_snapshot!(format!("{}\n{}", command.program.display(), command.args.join("\n")));
 }
+
+#[test]
+fn a_source_that_the_binding_and_a_section_list_is_compiled_once_as_the_sections() {
+    let text = include_str!("../spec/ok/rms_norm.toml");
+    let listed = text.replacen("src = [", "src = [\"rms_norm_cpu/rms_norm.cpp\", ", 1);
+    assert_ne!(listed, text);
+    let units = |text: &str| {
+        let build = project::read(text).build.expect("a spec");
+        let variant: Variant = "torch-stable-abi211-cpu-x86_64-linux".parse().expect("an id");
+        let naming = Naming { extension: "_rms_norm_0123", users: &BTreeSet::new() };
+        plan(&build, &variant, &toolchain(None), &naming, Vec::new()).expect("a plan").units
+    };
+    assert_eq!(units(&listed), units(text));
+}

@@ -11,6 +11,7 @@
 int old();
 int hopper();
 int host();
+int every();
 #else
 int plain();
 int flagged();
@@ -18,7 +19,7 @@ int flagged();
 
 int64_t total() {
 #if defined(CUDA_KERNEL)
-    return old() + hopper() + host();
+    return old() + hopper() + host() + every();
 #else
     return plain() + flagged();
 #endif

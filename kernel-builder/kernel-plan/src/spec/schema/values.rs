@@ -26,8 +26,8 @@ schemas! {
     Version => text(VERSION, ["2.11", "13.0"]);
     Capability => text(r"^(0|[1-9][0-9]{0,3})\.[0-9][af]?(\+PTX)?$", ["8.0", "9.0a", "10.0f", "12.0+PTX"]);
     RocmArch => text(ROCM_ARCH, ["gfx942", "gfx1100"]);
-    // No part is `.` or `..`; `.` alone is the project's folder.
-    RelPath => text(format!(r"^(\.|{PART}(/{PART})*)$"), ["norm_cuda/norm.cu"]);
+    // No part is `..`.
+    RelPath => text(format!(r"^(\.|{PART})(/(\.|{PART})?)*$"), ["norm_cuda/norm.cu"]);
     License => text(r"^[^\x00-\x1f\x7f]*\S[^\x00-\x1f\x7f]*$", ["Apache-2.0", "MIT", "BSD-3-Clause"]);
     FileExtension => text(r"^[-+_A-Za-z0-9]+(\.[-+_A-Za-z0-9]+)*$", ["py", "pyi", "json"]);
     RepoId => text(format!("^{HUB_NAME}/{HUB_NAME}$"), ["kernels-community/activation"]);
@@ -66,7 +66,7 @@ const COMPILED: [BackendId; 5] =
 const VERSION: &str = r"^(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})$";
 const ROCM_ARCH: &str = r"^gfx[0-9][0-9a-f]*(-[0-9]+)?(-generic)?(:sramecc[-+])?(:xnack[-+])?$";
 const HUB_NAME: &str = "[A-Za-z0-9_][-_.A-Za-z0-9]{0,95}";
-/// One part of a path in the project.
+/// One part of a path in the project, but for `.`.
 const PART: &str = r"([^./\\:\x00]|\.[^./\\:\x00]|\.\.[^/\\:\x00])[^/\\:\x00]*";
 
 /// A URL of one of git's schemes, in any case, or `user@host:path`.
