@@ -11,6 +11,7 @@ use kernel_plan::plan::CommandLine;
 use kernel_plan::steps::{self, Device, Phases, Program, Steps};
 
 use super::super::CompileError;
+use super::super::slots::QUESTION;
 use super::texts;
 use super::workshop::Workshop;
 use crate::base::digest::Digest;
@@ -157,7 +158,7 @@ fn phases(workshop: &Workshop<'_>, device: &Device, module: &str) -> Result<Opti
         let name = after(&question, "--module_id_file_name");
         files::write(&folder.path().join(name.unwrap_or_default()), module)?;
         // A compiler that does not know the question is no failure of the unit.
-        let said = workshop.start("plan", &question.clone().cwd(folder.path()));
+        let said = workshop.start(QUESTION, &question.clone().cwd(folder.path()));
         match said {
             Ok(said) => Ok(said.into_bytes()),
             Err(CompileError::Refused(_)) => Ok(Vec::new()),

@@ -11,7 +11,7 @@ use kernel_plan::steps::Steps;
 
 use super::super::complaint;
 use super::super::log::shell_line;
-use super::super::slots::Label;
+use super::super::slots::{Label, QUESTION};
 use super::super::unit::command_fields;
 use super::super::{CompileError, Shop};
 use super::pack::{pack, unpack};
@@ -71,7 +71,7 @@ impl<'a> Workshop<'a> {
     pub(super) fn ask(&self, question: &CommandLine) -> Result<String, CompileError> {
         let key = self.question_key("ask", question).finish();
         let answer = self.shop.cache.once(&key, || -> Result<Vec<u8>, CompileError> {
-            Ok(self.start("plan", &question.clone().cwd(self.shop.project))?.into_bytes())
+            Ok(self.start(QUESTION, &question.clone().cwd(self.shop.project))?.into_bytes())
         })?;
         Ok(String::from_utf8_lossy(&answer).into_owned())
     }
