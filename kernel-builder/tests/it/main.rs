@@ -14,6 +14,7 @@ mod client;
 mod exchange;
 mod fixtures;
 mod frameworks;
+mod judging;
 mod new;
 mod official;
 mod operands;
