@@ -162,7 +162,8 @@ pub fn commands(
     }
     let needs = |line: &Version| {
         let fetched = python::megabytes(&line.to_string()).filter(|_| !is_kept(*line, session));
-        let fetched = fetched.map_or_else(String::new, |megabytes| format!(", about {megabytes} MB to fetch"));
+        let fetched =
+            fetched.map_or_else(String::new, |megabytes| format!(", about {megabytes} MB to fetch"));
         format!("torch {line}{fetched}")
     };
     if first.site.is_some() && !python::has_nvidia_driver() {

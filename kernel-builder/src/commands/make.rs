@@ -98,9 +98,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
             .note("the project has no example.py, so nothing was computed with the published kernel");
         None
     };
-    let other_torch = |verified: &&Verified<Artifact>| {
-        verified.evidence().skipped().any(|check| check.code == OTHER_TORCH)
-    };
+    let other_torch =
+        |verified: &&Verified<Artifact>| verified.evidence().skipped().any(|check| check.code == OTHER_TORCH);
     let left: Vec<Artifact> =
         verified.iter().filter(other_torch).map(|verified| verified.inner().clone()).collect();
     let rest = judges::commands(&args.project.dir.display().to_string(), &left, &python, session)?;

@@ -287,7 +287,8 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Fai
     let spoken: BTreeSet<&str> = said.iter().map(|loaded| loaded.backend.as_str()).collect();
     let offers = |backend: &&str| artifacts.iter().any(|artifact| artifact.backend == *backend);
     let silent = ["cpu", own.toolkit.id().as_str()].into_iter().filter(offers);
-    let silent: Vec<Loaded> = silent.filter(|backend| !spoken.contains(backend)).map(Loaded::silent).collect();
+    let silent: Vec<Loaded> =
+        silent.filter(|backend| !spoken.contains(backend)).map(Loaded::silent).collect();
     let mut all: Vec<Taken> = Vec::new();
     for loaded in said.into_iter().chain(silent) {
         let toolkit = if loaded.backend == "cpu" { Toolkit::Cpu } else { own.toolkit };

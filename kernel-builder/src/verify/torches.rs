@@ -66,12 +66,16 @@ pub fn serving(artifact: &Artifact, builds: &[TorchBuild]) -> Result<Vec<Version
     }
     let toolkit = variant.toolkit().map_or_else(|| artifact.backend.clone(), |toolkit| toolkit.to_string());
     Err(match of_torch.as_slice() {
-        [] => "the package index has no such torch that this version knows, or not for this Python".to_owned(),
+        [] => {
+            "the package index has no such torch that this version knows, or not for this Python".to_owned()
+        }
         [TorchBuild { line, cuda: Some(cuda), installed: false }] => {
             format!("torch {line} of the package index is built for CUDA {cuda}, which takes no {toolkit}")
         }
         [TorchBuild { line, .. }] => format!("torch {line} here takes no {toolkit}"),
-        [first, ..] => format!("no torch from {} on that serves here is built for what takes {toolkit}", first.line),
+        [first, ..] => {
+            format!("no torch from {} on that serves here is built for what takes {toolkit}", first.line)
+        }
     })
 }
 
@@ -148,10 +152,8 @@ mod tests {
     }
 
     fn torches(variants: &[&str], builds: &[TorchBuild]) -> Vec<String> {
-        let served: Vec<Vec<Version>> = variants
-            .iter()
-            .map(|variant| serving(&artifact(variant), builds).unwrap_or_default())
-            .collect();
+        let served: Vec<Vec<Version>> =
+            variants.iter().map(|variant| serving(&artifact(variant), builds).unwrap_or_default()).collect();
         let installed = builds.iter().find(|build| build.installed).map(|build| build.line);
         let chosen = fewest(&served, installed);
         chosen.into_iter().map(|line| line.map_or_else(String::new, |line| line.to_string())).collect()

@@ -13,7 +13,8 @@ const LAST: &str = "answer $(ls \"$folder/build\" | tail -n 1)";
 const RAISES: &str = "case $(ls \"$folder/build\") in \
     torch2*) echo '{\"backend\": \"cpu\", \"variant\": null, \"reason\": \"ImportError: no symbol warp\"}' ;; \
     *) answer $(ls \"$folder/build\" | head -n 1) ;; esac";
-const SKIPS: &str = "echo '{\"backend\": \"cpu\", \"variant\": null, \"reason\": \"takes none\", \"skipped\": true}'";
+const SKIPS: &str =
+    "echo '{\"backend\": \"cpu\", \"variant\": null, \"reason\": \"takes none\", \"skipped\": true}'";
 const SILENT: &str = "echo hello";
 const CRASHES: &str = "answer $(ls \"$folder/build\" | head -n 1); kill -SEGV $$";
 
@@ -44,7 +45,7 @@ fn python(sandbox: &Sandbox, torch: &str, client: &str) {
 
 /// Two variants, both for torch 2.10.
 fn load(sandbox: &Sandbox, more: &[&str]) -> Ended {
-    build(sandbox, &[&["--all", "--load"], more].concat())
+    build(sandbox, &[&["--variant", VARIANT, "--variant", FULL, "--load"], more].concat())
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn a_client_that_says_nothing_or_crashes_is_not_believed() {
 #[test]
 fn a_named_torch_is_the_only_one_and_is_not_fetched_offline() {
     let sandbox = project("\"2.10.0\"", FIRST);
-    assert_eq!(build(&sandbox, &["--all"]).code, 0);
+    assert_eq!(build(&sandbox, &["--variant", VARIANT, "--variant", FULL]).code, 0);
     let verify = |more: &[&str]| sandbox.run(&[&["verify", "fast-norm", "--prebuilt"], more].concat());
     verify(&["--torch", "2.14"]).refused(13, &["toolchain::offline", "torch 2.14"]);
     // Seen before anything is fetched.
@@ -114,12 +115,14 @@ fn a_named_torch_is_the_only_one_and_is_not_fetched_offline() {
 #[test]
 fn an_installed_torch_judges_and_no_other_is_fetched_beside_it() {
     let sandbox = project("\"2.10.0\"", FIRST);
-    assert_eq!(build(&sandbox, &["--all"]).code, 0);
+    assert_eq!(build(&sandbox, &["--variant", VARIANT, "--variant", FULL]).code, 0);
     python(&sandbox, "\"2.11.0\"", FIRST);
     let full = ["verify", "fast-norm", "--prebuilt", "--variant", FULL];
     let judged = sandbox.run(&full);
     assert_eq!(judged.code, 0, "{}", judged.stderr);
-    for words in ["2 checks passed, 2 skipped", "has torch 2.11.0", "`kernelwright verify --torch 2.10` judges it"] {
+    for words in
+        ["2 checks passed, 2 skipped", "has torch 2.11.0", "`kernelwright verify --torch 2.10` judges it"]
+    {
         assert!(judged.stdout.contains(words), "`{words}` is not in:\n{}", judged.stdout);
     }
     // Without any torch the one that the build is for is wanted, and nothing else.
