@@ -21,7 +21,8 @@ use super::project::{self, Project};
 /// What may be done to have a torch for builds that the first one is not for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// It is fetched, unless a torch is installed or the machine has an NVIDIA driver, where one is gigabytes.
+    /// It is fetched, unless a torch is installed, downloads are off, or the machine has an NVIDIA driver, where one is
+    /// gigabytes.
     Fetched,
     /// It is used where it lies in the cache.
     Kept,
@@ -90,10 +91,14 @@ pub fn groups(
     let (mut own, others): (Vec<_>, Vec<_>) =
         artifacts.into_iter().partition(|artifact| verify::suits(&artifact.variant, &first.torch));
     let mut by_line: BTreeMap<Version, Vec<Artifact>> = BTreeMap::new();
-    let may_fetch = reach == Reach::Fetched && first.site.is_some() && !python::has_nvidia_driver();
-    let mut builds = python::torches(session)?;
-    builds.retain(|build| may_fetch || is_kept(build.line, session));
-    let lines = chosen(&others, &builds);
+    let may_fetch =
+        reach == Reach::Fetched && first.site.is_some() && !session.offline && !python::has_nvidia_driver();
+    let builds = python::torches(session)?;
+    let kept: Vec<TorchBuild> = builds.iter().copied().filter(|build| is_kept(build.line, session)).collect();
+    let serves = |builds: &[TorchBuild]| chosen(&others, builds).iter().flatten().count();
+    // Nothing is fetched for what the cache serves as well.
+    let more = may_fetch && serves(&builds) > serves(&kept);
+    let lines = chosen(&others, if more { &builds } else { &kept });
     for (artifact, line) in others.into_iter().zip(lines) {
         match line {
             Some(line) => by_line.entry(line).or_default().push(artifact),
