@@ -12,6 +12,7 @@ use crate::toolchain::PythonRuntime;
 use crate::verify::Verified;
 
 use super::build;
+use super::judges::{self, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
 use super::verify;
@@ -49,8 +50,10 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
     project.op_for("measure")?;
     let artifacts = build::build(&project, &args.selection, session)?;
-    let python = verify::runtime(&project, session)?;
-    let verdicts = verify::verify(&project, artifacts, &args.judge, &python, session)?;
+    let extras = verify::extras(&project);
+    let python = judges::first(&project, &artifacts, extras, session)?;
+    let groups = judges::groups(artifacts, &python, Reach::Kept, extras, session)?;
+    let verdicts = verify::all(&project, groups, &args.judge, session)?;
     let verified = verify::accept(verdicts, &project)?;
     let measured = measure(&project, &verified, &args.how, &python, session)?;
     session.report.result("bench", &json!({ "measurements": measured }), &bench::render::table(&measured));

@@ -168,6 +168,7 @@ fn rows(built: &[Built], proof: Option<&Proof>) -> Vec<Value> {
         if let Some(tried) = proof.and_then(|proof| proof.variants.get(place)) {
             row["loaded_with"] = json!(tried.loaded_with);
             row["not_loaded"] = json!(tried.not_loaded);
+            row["load_failed"] = json!(tried.failed);
             row["verified"] = json!(tried.verified);
         }
         row
@@ -182,7 +183,7 @@ fn table(built: &[Built], proof: Option<&Proof>) -> String {
     let width = built.iter().map(|built| built.artifact.variant.len()).max().unwrap_or_default();
     for (place, Built { artifact, gates, size }) in built.iter().enumerate() {
         let size = size.map_or_else(|| "Python".to_owned(), |bytes| format!("{:.1} kB", bytes as f64 / 1e3));
-        text += &format!("{:<width$}  {size:>10}  gates: {}", artifact.variant, gates::line(gates));
+        text += &format!("{:<width$}  {size:>10}  {}", artifact.variant, gates::line(gates));
         if let Some(tried) = proof.and_then(|proof| proof.variants.get(place)) {
             text += &format!("  {tried}");
         }

@@ -42,7 +42,7 @@ pub fn judge(
     if reports.is_empty() { Ok(gated) } else { Err(Failure { exit: exit::VERIFY, reports }) }
 }
 
-/// What a table says: `4 passed`, `3 passed, 1 warned`.
+/// What a table says: `gates: 4 passed`, `gates: 3 passed, 1 warned`.
 pub fn line(gated: &Gated) -> String {
     let counted = [(Outcome::Passed, "passed"), (Outcome::Warned, "warned"), (Outcome::Skipped, "skipped")];
     let counted = counted.map(|(outcome, word)| (gated.ended(outcome).count(), word));
@@ -51,5 +51,5 @@ pub fn line(gated: &Gated) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, word)| format!("{count} {word}"))
         .collect();
-    told.join(", ")
+    if told.is_empty() { "no gates: no library".to_owned() } else { format!("gates: {}", told.join(", ")) }
 }

@@ -133,6 +133,14 @@ pub struct Loaded {
     pub skipped: bool,
 }
 
+impl Loaded {
+    /// A backend of which the client's process said nothing.
+    pub fn silent(backend: &str) -> Self {
+        let reason = Some("the client did not speak of it".to_owned());
+        Self { backend: backend.to_owned(), variant: None, names: Vec::new(), reason, skipped: false }
+    }
+}
+
 const LOADER: &str = include_str!("../../harness/load.py");
 const LIMIT: Duration = Duration::from_secs(600);
 

@@ -14,11 +14,11 @@ use crate::bench::{self, Measurement};
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
 use crate::publish::{Receipt, folder};
-use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
-use crate::verify::Verified;
+use crate::verify::{NOT_LOADED, OTHER_TORCH, Verified};
 
 use super::build;
+use super::judges::{self, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
 use super::{bench as bench_verb, load, package, verify};
@@ -54,6 +54,10 @@ struct Made {
     receipt: Receipt,
     loaded: Vec<load::Loaded>,
     example: Option<String>,
+    /// The builds that no torch here is for.
+    left: Vec<Artifact>,
+    /// Commands that load them, each with what it needs.
+    rest: Vec<(String, String)>,
 }
 
 /// Runs the verb.
@@ -67,9 +71,10 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let artifacts = build::build(&project, &args.selection, session)?;
     let built_in = build_started.elapsed();
     stage("verify", "against the reference in float64");
-    let extras = Extras { client: true, tvm_ffi: project.build.tvm_ffi().is_some() };
-    let python = python::runtime(session, Torch::AtLeast(&project::torch_of(&project)?), extras)?;
-    let verdicts = verify::verify(&project, artifacts, &args.judge, &python, session)?;
+    let extras = Extras { client: true, ..verify::extras(&project) };
+    let python = judges::first(&project, &artifacts, extras, session)?;
+    let groups = judges::groups(artifacts, &python, Reach::Kept, extras, session)?;
+    let verdicts = verify::all(&project, groups, &args.judge, session)?;
     let verified = verify::accept(verdicts, &project)?;
     let measured = if args.no_bench || project.op.is_none() {
         Vec::new()
@@ -93,7 +98,12 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
             .note("the project has no example.py, so nothing was computed with the published kernel");
         None
     };
-    let made = Made { verified, built_in, measured, receipt, loaded, example };
+    let other_torch =
+        |verified: &&Verified<Artifact>| verified.evidence().skipped().any(|check| check.code == OTHER_TORCH);
+    let left: Vec<Artifact> =
+        verified.iter().filter(other_torch).map(|verified| verified.inner().clone()).collect();
+    let rest = judges::commands(&args.project.dir.display().to_string(), &left, &python, session)?;
+    let made = Made { verified, built_in, measured, receipt, loaded, example, left, rest };
     tell(&made, &project, started.elapsed(), session);
     Ok(())
 }
@@ -129,20 +139,12 @@ fn measure(
 
 fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
     let evidence: Vec<_> = made.verified.iter().map(Verified::evidence).collect();
-    let skipped: Vec<String> = made
-        .verified
-        .iter()
-        .flat_map(|verified| {
-            let variant = &verified.inner().variant;
-            verified
-                .evidence()
-                .skipped()
-                .map(move |check| format!("{variant}: {} ({})", check.name, check.summary))
-        })
-        .collect();
+    let skipped = skipped(&made.verified);
     let data = json!({
         "seconds": took.as_secs_f64(), "evidence": evidence, "measurements": made.measured,
         "receipt": made.receipt, "loaded": made.loaded, "example": made.example, "skipped": skipped,
+        "left": made.left.iter().map(|artifact| &artifact.variant).collect::<Vec<_>>(),
+        "commands": made.rest.iter().map(|(command, _)| command).collect::<Vec<_>>(),
     });
     let mut human = String::from("\n");
     if !made.measured.is_empty() {
@@ -170,5 +172,29 @@ fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
         duration(took),
         made.receipt.target.display(),
     );
+    for (command, needs) in &made.rest {
+        let other = match made.left.len() {
+            1 => "other variant".to_owned(),
+            count => format!("{count} other variants"),
+        };
+        human += &format!("  {command}  # loads the {other}, with {needs}\n");
+    }
     session.report.result("make", &data, &human);
+}
+
+/// What was not checked, each reason once with the variants that it holds for. That what was not loaded was not called
+/// either goes without saying.
+fn skipped(verified: &[Verified<Artifact>]) -> Vec<String> {
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for verified in verified {
+        let variant = verified.inner().variant.as_str();
+        for check in verified.evidence().skipped().filter(|check| check.code != NOT_LOADED) {
+            let reason = format!("{} ({})", check.name, check.summary);
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, variants)) => variants.push(variant),
+                None => reasons.push((reason, vec![variant])),
+            }
+        }
+    }
+    reasons.into_iter().map(|(reason, variants)| format!("{}: {reason}", variants.join(", "))).collect()
 }

@@ -12,6 +12,7 @@ pub mod export;
 pub mod full_abi;
 pub mod gates;
 pub mod import;
+pub mod judges;
 pub mod libraries;
 pub mod load;
 pub mod make;

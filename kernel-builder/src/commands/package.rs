@@ -11,6 +11,7 @@ use crate::package::{self, Bundle, Contents};
 use crate::verify::Verified;
 
 use super::build;
+use super::judges::{self, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
 use super::verify;
@@ -32,8 +33,10 @@ pub struct Args {
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
     let artifacts = build::build(&project, &args.selection, session)?;
-    let python = verify::runtime(&project, session)?;
-    let verdicts = verify::verify(&project, artifacts, &args.judge, &python, session)?;
+    let extras = verify::extras(&project);
+    let python = judges::first(&project, &artifacts, extras, session)?;
+    let groups = judges::groups(artifacts, &python, Reach::Kept, extras, session)?;
+    let verdicts = verify::all(&project, groups, &args.judge, session)?;
     let verified = verify::accept(verdicts, &project)?;
     let bundle = package(&project, &verified)?;
     session.report.result("package", &json!({ "bundle": bundle }), &format!("{}\n", bundle.dir.display()));

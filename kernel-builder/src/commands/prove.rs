@@ -3,15 +3,15 @@
 //! Owns: which torch a variant is tried with; that the client takes what the preference predicts.
 //! Never: publishes anything; what was tried lies in a temporary folder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use kernel_plan::units::{BackendId, Version};
+use kernel_plan::units::Version;
 use kernel_plan::variant::preference::{self, Environment};
-use kernel_plan::variant::{Abi, Framework, Noarch, Toolkit, Variant};
+use kernel_plan::variant::{Toolkit, Variant};
 use serde::Serialize;
 
 use crate::base::report::Event;
@@ -25,7 +25,7 @@ use crate::toolchain::{self, Extras, PythonRuntime};
 
 use super::load::{self, LoadError, Loaded};
 use super::project::Project;
-use super::{variants, verify};
+use super::{judges, variants, verify};
 
 /// How many processes import torch at once, at most: each takes half a gigabyte.
 const AT_ONCE: usize = 4;
@@ -55,19 +55,20 @@ pub struct Tried {
     pub variant: String,
     /// `torch.__version__` of the process that loaded it.
     pub loaded_with: Option<String>,
-    /// Why it was not loaded here.
+    /// Why it was not loaded here, which is no failure.
     pub not_loaded: Option<String>,
+    /// What the client said in place of loading it.
+    pub failed: Option<String>,
     /// How many checks ended how, where it was verified.
     pub verified: Option<String>,
 }
 
 impl fmt::Display for Tried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.loaded_with, &self.not_loaded) {
-            (Some(torch), _) => write!(f, "loaded with torch {torch}")?,
-            (None, reason) => {
-                write!(f, "not loaded here: {}", reason.as_deref().unwrap_or("no reason given"))?
-            }
+        match (&self.loaded_with, &self.not_loaded, &self.failed) {
+            (Some(torch), ..) => write!(f, "loaded with torch {torch}")?,
+            (None, Some(reason), _) => write!(f, "not loaded here: {reason}")?,
+            (None, None, reason) => write!(f, "FAILS to load: {}", reason.as_deref().unwrap_or("as told"))?,
         }
         self.verified.iter().try_for_each(|verified| write!(f, "  verified: {verified}"))
     }
@@ -99,7 +100,7 @@ pub fn prove(
 ) -> Result<(Proof, Failure), Failure> {
     let folder = files::scratch()?;
     let trial = Trial { project, artifacts, provenance: project.provenance(), folder: folder.path() };
-    let plans: Vec<Result<Version, String>> = artifacts.iter().map(torch_for).collect();
+    let plans = plans(artifacts, session)?;
     let pythons = pythons(project, &plans, session)?;
     let mut proof = Proof::default();
     let mut failure = Failure::told(exit::SUCCESS);
@@ -108,7 +109,10 @@ pub fn prove(
         match result {
             Ok(torch) => tried.loaded_with = Some(torch),
             Err(Untried::Elsewhere(reason)) => tried.not_loaded = Some(reason),
-            Err(Untried::Failed(failed)) => failure.join(failed),
+            Err(Untried::Failed(failed)) => {
+                tried.failed = failed.reports.first().map(ToString::to_string);
+                failure.join(failed);
+            }
         }
         proof.variants.push(tried);
     }
@@ -144,39 +148,14 @@ struct Trial<'a> {
     folder: &'a Path,
 }
 
-/// The oldest torch of the package index that a variant is for and whose CUDA the client takes it for; or why none is.
-fn torch_for(artifact: &Artifact) -> Result<Version, String> {
-    let variant: Variant = artifact.variant.parse().map_err(|_| "its name says nothing".to_owned())?;
-    let lines = toolchain::torch_builds();
-    let mut fitting: Vec<(Version, Version)> = match variant.compiled().map(|compiled| compiled.framework) {
-        Some(Framework::Torch(torch)) => {
-            let right = |line: &Version| match torch.abi {
-                Abi::Stable => *line >= torch.version,
-                Abi::Full(_) => *line == torch.version,
-            };
-            lines.into_iter().filter(|(line, _)| right(line)).collect()
-        }
-        Some(Framework::TvmFfi(_)) | None => lines,
+/// A torch for each artifact, of as few as serve all; or why none does.
+fn plans(artifacts: &[Artifact], session: &Session) -> Result<Vec<Result<Version, String>>, Failure> {
+    let builds = python::torches(session)?;
+    let chosen = judges::chosen(artifacts, &builds);
+    let plan = |(artifact, line): (&Artifact, Option<Version>)| {
+        line.ok_or_else(|| crate::verify::serving(artifact, &builds).err().unwrap_or_default())
     };
-    let on_index = fitting.clone();
-    match (variant, variant.toolkit()) {
-        (_, Some(Toolkit::Cuda(own))) => {
-            fitting.retain(|(_, cuda)| cuda.major == own.major && cuda.minor >= own.minor)
-        }
-        (_, Some(Toolkit::Cpu)) | (Variant::Noarch(Noarch::For(BackendId::Cpu | BackendId::Cuda)), _) => {}
-        _ => return Err(format!("the package index has no torch for {}", artifact.backend)),
-    }
-    let toolkit = variant.toolkit().map_or_else(|| artifact.backend.clone(), |toolkit| toolkit.to_string());
-    fitting.first().map(|(line, _)| *line).ok_or_else(|| match on_index.as_slice() {
-        [] => "the package index has no such torch that this version knows".to_owned(),
-        [(line, cuda)] => {
-            format!("torch {line} of the package index is built for CUDA {cuda}, which takes no {toolkit}")
-        }
-        _ => format!(
-            "no torch of the package index from {} on is built for what takes {toolkit}",
-            on_index[0].0
-        ),
-    })
+    Ok(artifacts.iter().zip(chosen).map(plan).collect())
 }
 
 /// The Pythons that the plans ask for, or why one cannot be had.
@@ -188,7 +167,7 @@ fn pythons(
     session: &Session,
 ) -> Result<Pythons, Failure> {
     let mut pythons = Pythons::new();
-    let extras = Extras { client: true, tvm_ffi: project.build.tvm_ffi().is_some() };
+    let extras = Extras { client: true, ..verify::extras(project) };
     for line in plans.iter().flatten() {
         if pythons.contains_key(line) {
             continue;
@@ -228,7 +207,7 @@ fn alone(
         let dir = folder.join("alone").join(&artifact.variant);
         let loaded = load::ask(&dir, python).map_err(Untried::Failed)?;
         let loaded = loaded.into_iter().find(|loaded| loaded.backend == artifact.backend);
-        judge(&artifact.variant, loaded, &dir, python)
+        judge(artifact, loaded, &dir, python)
     };
     let next = Mutex::new(0..artifacts.len());
     let results = Mutex::new(BTreeMap::new());
@@ -260,13 +239,22 @@ fn alone(
 
 /// What the client did with the only variant of a folder.
 fn judge(
-    variant: &str,
+    artifact: &Artifact,
     loaded: Option<Loaded>,
     dir: &Path,
     python: &PythonRuntime,
 ) -> Result<String, Untried> {
+    let (variant, backend) = (artifact.variant.as_str(), artifact.backend.as_str());
     let Some(loaded) = loaded else {
-        return Err(Untried::Elsewhere("the client knows no such backend".to_owned()));
+        let reason = "the client did not speak of it".to_owned();
+        return Err(match backend {
+            "cpu" | "cuda" => {
+                let reason = format!("{variant}: {reason}");
+                let (dir, backend) = (dir.to_owned(), backend.to_owned());
+                Untried::Failed(LoadError::Client { dir, backend, reason }.into())
+            }
+            _ => Untried::Elsewhere(reason),
+        });
     };
     let reason = match (loaded.variant, loaded.reason) {
         (Some(taken), _) if taken == variant => return Ok(python.torch.clone()),
@@ -295,8 +283,14 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Fai
     let offered: Vec<Variant> =
         artifacts.iter().filter_map(|artifact| artifact.variant.parse().ok()).collect();
     let own = environment(&python.torch, project.build.tvm_ffi().is_some());
-    let mut all = Vec::new();
-    for loaded in load::ask(&dir, python)? {
+    let said = load::ask(&dir, python)?;
+    let spoken: BTreeSet<&str> = said.iter().map(|loaded| loaded.backend.as_str()).collect();
+    let offers = |backend: &&str| artifacts.iter().any(|artifact| artifact.backend == *backend);
+    let silent = ["cpu", own.toolkit.id().as_str()].into_iter().filter(offers);
+    let silent: Vec<Loaded> =
+        silent.filter(|backend| !spoken.contains(backend)).map(Loaded::silent).collect();
+    let mut all: Vec<Taken> = Vec::new();
+    for loaded in said.into_iter().chain(silent) {
         let toolkit = if loaded.backend == "cpu" { Toolkit::Cpu } else { own.toolkit };
         let fits = toolkit.id().as_str() == loaded.backend;
         let ranking = preference::rank(&offered, &Environment { toolkit, ..own });
@@ -317,16 +311,11 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Fai
 
 /// What the client sees in a Python of this machine, whose torch is `torch.__version__`.
 fn environment(torch: &str, tvm_ffi: bool) -> Environment {
-    let (release, build) = torch.split_once('+').unwrap_or((torch, ""));
-    let torch = release.rsplit_once('.').and_then(|(line, _)| line.parse().ok());
-    let digits = build.strip_prefix("cu").unwrap_or_default();
-    let cuda = digits.split_at_checked(digits.len().saturating_sub(1));
-    let cuda = cuda.and_then(|(major, minor)| format!("{major}.{minor}").parse().ok());
     let provision = variants::provision(toolchain::Provider::Wheels, Vec::new());
     Environment {
-        torch,
+        torch: python::line_of(torch),
         tvm_ffi: tvm_ffi.then_some(Version::new(0, 1)),
-        toolkit: cuda.map_or(Toolkit::Cpu, Toolkit::Cuda),
+        toolkit: python::cuda_of(torch).map_or(Toolkit::Cpu, Toolkit::Cuda),
         cpu: provision.cpu,
         os: provision.os,
         macos: None,
@@ -348,49 +337,6 @@ fn lay_out(trial: &Trial<'_>, artifact: &Artifact, dir: &Path) -> Result<(), Fai
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::digest::Digest;
-
-    fn torch(variant: &str, backend: &str) -> Result<String, String> {
-        let artifact = Artifact {
-            variant: variant.to_owned(),
-            backend: backend.to_owned(),
-            dir: "artifact".into(),
-            id: "_norm_0".to_owned(),
-            library: None,
-            capabilities: vec![],
-            digest: Digest::of(b"artifact"),
-            commit: None,
-        };
-        torch_for(&artifact).map(|line| line.to_string())
-    }
-
-    #[test]
-    fn a_variant_is_tried_with_the_oldest_torch_that_the_client_takes_it_for() {
-        for (variant, want) in [
-            ("torch-stable-abi210-cpu-x86_64-linux", "2.10"),
-            ("torch-stable-abi210-cu126-x86_64-linux", "2.10"),
-            // The wheel of torch 2.10 is built for CUDA 12.8.
-            ("torch-stable-abi210-cu130-x86_64-linux", "2.11"),
-            ("torch-stable-abi212-cu132-x86_64-linux", "2.15"),
-            ("torch213-cxx11-cu130-x86_64-linux", "2.13"),
-            ("torch215-cxx11-cu130-x86_64-linux", "2.15"),
-            ("torch-cuda", "2.10"),
-        ] {
-            let backend = if variant.contains("cpu") { "cpu" } else { "cuda" };
-            assert_eq!(torch(variant, backend).as_deref(), Ok(want), "{variant}");
-        }
-    }
-
-    #[test]
-    fn what_no_torch_of_the_index_is_for_says_why() {
-        let why = |variant: &str, backend: &str| torch(variant, backend).expect_err(variant);
-        let other = why("torch212-cxx11-cu126-x86_64-linux", "cuda");
-        assert_eq!(other, "torch 2.12 of the package index is built for CUDA 13.0, which takes no cu126");
-        let none = why("torch-stable-abi211-cu126-x86_64-linux", "cuda");
-        assert!(none.starts_with("no torch of the package index from 2.11 on"), "{none}");
-        assert!(why("torch211-cxx11-rocm71-x86_64-linux", "rocm").ends_with("no torch for rocm"));
-        assert!(why("torch29-cxx11-cpu-x86_64-linux", "cpu").contains("no such torch"));
-    }
 
     #[test]
     fn an_environment_follows_from_the_version_of_torch() {

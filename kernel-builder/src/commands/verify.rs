@@ -1,12 +1,10 @@
 //! `verify`: builds what is not built, then judges it. A kernel that is wrong or cheats is refused by name.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use kernel_plan::units::Version;
-use kernel_plan::variant::{self, Abi, Variant};
 use miette::Diagnostic;
 use serde_json::json;
 use thiserror::Error;
@@ -15,12 +13,12 @@ use crate::base::files;
 use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
-use crate::exit::{self, Failure, StageError};
-use crate::toolchain::python::{self, Torch};
+use crate::exit::{self, Failure};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::{self, Evidence, Options, Outcome, Verdict, Verified};
 
 use super::build;
+use super::judges::{self, Group, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
 
@@ -36,30 +34,10 @@ pub struct Args {
     selection: Selection,
     #[command(flatten)]
     how: How,
-    /// Judge with this torch, those of the builds that it loads; default: full-ABI builds each with their own torch, the
-    /// others with one that all of them load on
+    /// Judge with this torch, those of the builds that it is for; default: the installed one, and without any as few as
+    /// serve all builds
     #[arg(long, value_name = "MAJOR.MINOR")]
     torch: Option<Version>,
-}
-
-/// `--torch` loads none of the builds.
-#[derive(Debug, Error, Diagnostic)]
-#[error("torch {torch} loads none of the builds: {}", built.join(", "))]
-#[diagnostic(
-    code(plan::other_torch),
-    help(
-        "name the torch of one of them, or an equal or later one for a stable ABI; `--all` builds for every torch"
-    )
-)]
-struct OtherTorch {
-    torch: Version,
-    built: Vec<String>,
-}
-
-impl StageError for OtherTorch {
-    fn exit(&self) -> u8 {
-        exit::PLAN
-    }
 }
 
 /// How the judge works; shared with `make`.
@@ -118,14 +96,17 @@ impl Diagnostic for Refusal {
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
     let artifacts = build::build(&project, &args.selection, session)?;
-    let mut judged = Vec::new();
-    for (torch, artifacts) in groups(artifacts, args.torch, &project)? {
-        // Evidence does not say on which torch a build was judged, so what is asked for is judged.
-        let how = How { fresh: args.how.fresh || args.torch.is_some(), ..args.how.clone() };
-        let python = python::runtime(session, torch.as_asked(), extras(&project))?;
-        judged.extend(verify(&project, artifacts, &how, &python, session)?);
-    }
-    judged.sort_by(|a, b| a.variant.cmp(&b.variant));
+    let extras = extras(&project);
+    let groups = match args.torch {
+        Some(line) => vec![judges::asked(line, artifacts, extras, session)?],
+        None => {
+            let first = judges::first(&project, &artifacts, extras, session)?;
+            judges::groups(artifacts, &first, Reach::Fetched, extras, session)?
+        }
+    };
+    // Evidence is recalled whichever torch it is from, so what is asked for is judged.
+    let how = How { fresh: args.how.fresh || args.torch.is_some(), ..args.how.clone() };
+    let judged = all(&project, groups, &how, session)?;
     let rows: Vec<_> = judged
         .iter()
         .map(|judged| json!({ "variant": judged.variant, "evidence": judged.verdict.evidence() }))
@@ -135,58 +116,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     accept(judged, &project).map(drop)
 }
 
-/// The Python that judges.
-pub fn runtime(project: &Project, session: &Session) -> Result<PythonRuntime, Failure> {
-    Ok(python::runtime(session, Torch::AtLeast(&project::torch_of(project)?), extras(project))?)
-}
-
-fn extras(project: &Project) -> Extras {
+/// What the judge's Python needs beside torch.
+pub fn extras(project: &Project) -> Extras {
     Extras { client: false, tvm_ffi: project.build.tvm_ffi().is_some() }
-}
-
-/// The torch that judges some builds.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Judge {
-    AtLeast(String),
-    Exactly(String),
-}
-
-impl Judge {
-    fn as_asked(&self) -> Torch<'_> {
-        match self {
-            Self::AtLeast(line) => Torch::AtLeast(line),
-            Self::Exactly(line) => Torch::Exactly(line),
-        }
-    }
-}
-
-/// The builds by the torch that judges them: a full ABI loads on its own torch alone.
-fn groups(
-    artifacts: Vec<Artifact>,
-    asked: Option<Version>,
-    project: &Project,
-) -> Result<BTreeMap<Judge, Vec<Artifact>>, Failure> {
-    let needs = |artifact: &Artifact| artifact.variant.parse::<Variant>().ok()?.torch();
-    let loads = |needs: variant::Torch, there: Version| match needs.abi {
-        Abi::Stable => needs.version <= there,
-        Abi::Full(_) => needs.version == there,
-    };
-    let built: Vec<String> = artifacts.iter().map(|artifact| artifact.variant.clone()).collect();
-    let newest = project::torch_of(project)?;
-    let mut groups: BTreeMap<Judge, Vec<Artifact>> = BTreeMap::new();
-    for artifact in artifacts {
-        let judge = match (asked, needs(&artifact)) {
-            (Some(torch), Some(needs)) if !loads(needs, torch) => continue,
-            (Some(torch), _) => Judge::Exactly(torch.to_string()),
-            (None, Some(needs)) if needs.abi != Abi::Stable => Judge::Exactly(needs.version.to_string()),
-            (None, _) => Judge::AtLeast(newest.clone()),
-        };
-        groups.entry(judge).or_default().push(artifact);
-    }
-    match asked {
-        Some(torch) if groups.is_empty() => Err(OtherTorch { torch, built }.into()),
-        _ => Ok(groups),
-    }
 }
 
 /// The verdict on one variant.
@@ -201,6 +133,21 @@ pub struct Judged {
 /// Where the evidence on a variant lies in a project.
 pub fn evidence_path(project: &Path, variant: &str) -> PathBuf {
     project.join(".kernelwright/verdicts").join(format!("{variant}.json"))
+}
+
+/// Judges every group with its Python; the verdicts in the order of the variants' names.
+pub fn all(
+    project: &Project,
+    groups: Vec<Group>,
+    how: &How,
+    session: &Session,
+) -> Result<Vec<Judged>, Failure> {
+    let mut judged = Vec::new();
+    for (python, artifacts) in groups {
+        judged.extend(verify(project, artifacts, how, &python, session)?);
+    }
+    judged.sort_by(|a, b| a.variant.cmp(&b.variant));
+    Ok(judged)
 }
 
 /// Judges every artifact, or recalls the verdict on the same build.

@@ -33,7 +33,6 @@ use std::path::{Path, PathBuf};
 
 use kernel_plan::kit::{DeviceKit, Toolchain};
 use kernel_plan::plan::CommandLine;
-use kernel_plan::units::Version;
 use kernel_plan::variant::{self, Offer, Toolkit};
 use serde::{Deserialize, Serialize};
 
@@ -73,14 +72,6 @@ pub fn offer(provider: Provider) -> Offer {
     };
     let tvm_ffi = parts::versions(parts::TVM_FFI).iter().filter_map(|version| version.parse().ok()).collect();
     Offer { provider, torch: pins.torch_versions(), tvm_ffi, cuda: pins.cuda_versions() }
-}
-
-/// The torch releases that a managed Python can be made of, oldest first, each with the CUDA that it is built for on the
-/// package index.
-pub fn torch_builds() -> Vec<(Version, Version)> {
-    let mut builds: Vec<_> = pins::load().torch.iter().filter_map(pins::TorchPins::build).collect();
-    builds.sort();
-    builds
 }
 
 /// What a build needs.

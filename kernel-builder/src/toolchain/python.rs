@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use kernel_plan::units::Version;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Missing, ToolchainError};
@@ -23,9 +24,9 @@ use crate::base::report::{Event, ProgressKind};
 use crate::base::session::Session;
 
 /// The oldest client whose rules our packages follow.
-const CLIENT: (u64, u64) = (0, 17);
+const CLIENT: (u32, u32) = (0, 17);
 /// The tvm_ffi that our variants are for; the client takes no other.
-const TVM_FFI: (u64, u64) = (0, 1);
+const TVM_FFI: (u32, u32) = (0, 1);
 /// Written into the managed folder last.
 const MARKER: &str = "kernelwright.json";
 
@@ -56,6 +57,75 @@ impl Torch<'_> {
             Self::Exactly(line) => release(version) == release(line),
         }
     }
+}
+
+/// A torch that the active Python imports, or that a managed one can be made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TorchBuild {
+    /// The release line, e.g. `2.11`.
+    pub line: Version,
+    /// The CUDA that it is built for; absent where there is none.
+    pub cuda: Option<Version>,
+    /// Whether the active Python imports it.
+    pub installed: bool,
+}
+
+/// Every torch that can be had here, oldest first: the installed one, and for other release lines those of the package
+/// index that have wheels for the active Python.
+///
+/// # Errors
+/// There is no Python.
+pub fn torches(session: &Session) -> Result<Vec<TorchBuild>, ToolchainError> {
+    let python = interpreter::active(session, Question::Packages)?;
+    let pins = pins::load();
+    let fits = pins.torch.iter().filter(|torch| served(&python, torch).is_ok());
+    let mut builds: Vec<TorchBuild> = fits
+        .filter_map(pins::TorchPins::build)
+        .map(|(line, cuda)| TorchBuild { line, cuda: Some(cuda), installed: false })
+        .collect();
+    let version = python.torch.as_deref().filter(|_| python.numpy);
+    if let Some((version, line)) = version.and_then(|version| Some((version, line_of(version)?))) {
+        builds.retain(|build| build.line != line);
+        builds.push(TorchBuild { line, cuda: cuda_of(version), installed: true });
+    }
+    builds.sort_by_key(|build| build.line);
+    Ok(builds)
+}
+
+/// `torch.__version__` of what [`runtime`] would give, before anything is fetched.
+///
+/// # Errors
+/// No Python, or no such torch for it.
+pub fn foreseen(session: &Session, torch: Torch<'_>) -> Result<String, ToolchainError> {
+    let python = interpreter::active(session, Question::Packages)?;
+    if let (None, Some(version)) = (lacking(&python, torch), &python.torch) {
+        return Ok(version.clone());
+    }
+    let pins = pins::load();
+    let torch = chosen(&pins, &python, torch)?;
+    let build = torch.build().map(|(_, cuda)| format!("+cu{}{}", cuda.major, cuda.minor));
+    Ok(torch.version.clone() + &build.unwrap_or_default())
+}
+
+/// Whether [`runtime`] has this torch without fetching it.
+///
+/// # Errors
+/// No Python, or no such torch for it.
+pub fn is_here(session: &Session, torch: Torch<'_>) -> Result<bool, ToolchainError> {
+    let python = interpreter::active(session, Question::Packages)?;
+    if lacking(&python, torch).is_none() {
+        return Ok(true);
+    }
+    let pins = pins::load();
+    let folder = folder(session, &python, &pins, chosen(&pins, &python, torch)?);
+    Ok(files::exists(&folder.join(MARKER)))
+}
+
+/// About how many megabytes a managed Python with this release line is to fetch.
+pub fn megabytes(line: &str) -> Option<u32> {
+    let pins = pins::load();
+    let torch = pins.torch(line).ok()?;
+    Some(pins.megabytes(torch, has_nvidia_driver()))
 }
 
 /// A Python that imports `torch`, numpy, and what `extras` asks for: the active one where it does, else a managed
@@ -94,8 +164,7 @@ fn with_torch(
         return Ok(made(None, version.clone()));
     }
     let pins = pins::load();
-    let torch = pins.torch(torch.line())?;
-    served(python, torch)?;
+    let torch = chosen(&pins, python, torch)?;
     let folder = folder(session, python, &pins, torch);
     in_use(session);
     used::folder(session, &folder);
@@ -122,6 +191,19 @@ fn with_torch(
     let known: Option<Made> = state::load(&folder.join(MARKER));
     let torch = known.map(|known| known.torch).unwrap_or_default();
     Ok(made(Some(folder), torch))
+}
+
+/// The release of the package index that a managed Python is made of: of the line that was named; where a later one does
+/// as well, of the first that has wheels for this Python.
+fn chosen<'a>(
+    pins: &'a Pins,
+    python: &Interpreter,
+    torch: Torch<'_>,
+) -> Result<&'a TorchPins, ToolchainError> {
+    let named = pins.torch(torch.line())?;
+    let Err(error) = served(python, named) else { return Ok(named) };
+    let later = |other: &&TorchPins| torch.takes(&other.line) && served(python, other).is_ok();
+    pins.torch.iter().find(later).ok_or(error)
 }
 
 /// PyTorch's wheels are for some Pythons: better said here than by pip, which finds nothing.
@@ -196,13 +278,25 @@ fn lacking(python: &Interpreter, wanted: Torch<'_>) -> Option<String> {
 }
 
 /// Major and minor version of a release such as `2.11.0+cu130`.
-fn release(text: &str) -> Option<(u64, u64)> {
+fn release(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split(['.', '+']).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Whether the driver of an NVIDIA GPU is loaded (or reachable, under WSL).
-pub(super) fn has_nvidia_driver() -> bool {
+/// The release line of a `torch.__version__`.
+pub fn line_of(version: &str) -> Option<Version> {
+    release(version).map(|(major, minor)| Version::new(major, minor))
+}
+
+/// The CUDA that a `torch.__version__` names: 13.0 of `2.11.0+cu130`.
+pub fn cuda_of(version: &str) -> Option<Version> {
+    let digits = version.split_once("+cu")?.1;
+    let (major, minor) = digits.split_at_checked(digits.len().checked_sub(1)?)?;
+    format!("{major}.{minor}").parse().ok()
+}
+
+/// Whether the driver of an NVIDIA GPU is loaded (or reachable, under WSL): then a managed torch is the whole one.
+pub fn has_nvidia_driver() -> bool {
     ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/usr/lib/wsl/lib/libcuda.so.1"]
         .iter()
         .any(|path| files::exists(Path::new(path)))

@@ -8,8 +8,6 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kernel_plan::spec::OpSpec;
-use kernel_plan::units::Version;
-use kernel_plan::variant::{Abi, Variant};
 
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::report::Event;
@@ -33,39 +31,18 @@ mod findings;
 mod gate;
 mod schedule;
 mod stage;
+mod torches;
 
 pub use error::VerifyError;
 pub use evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL, Verdict, Verified, recall};
 pub use gate::{Gated, gate};
+pub use torches::{OTHER_TORCH, fewest, serving, suits};
 
 /// The code of checks that were skipped because there is no GPU.
 pub const NO_GPU: &str = "verify::no_gpu";
 
-/// The code of checks that were skipped because the judge has a torch that the build is not for.
-pub const OTHER_TORCH: &str = "verify::other_torch";
-
-/// Whether a variant is for a torch, `torch.__version__`: the full ABI is for one release, the stable one for that
-/// release and later ones; the CUDA runtime that torch brings must be of the same major version. What is for no torch in
-/// particular is for all.
-pub fn suits(variant: &str, torch: &str) -> bool {
-    let variant = variant.parse::<Variant>().ok();
-    let build = torch.split_once("+cu").and_then(|(_, digits)| digits.get(..2)?.parse::<u32>().ok());
-    if let (Some(built), Some(there)) = (variant.and_then(|variant| variant.cuda()), build)
-        && u64::from(built.major) != u64::from(there)
-    {
-        return false;
-    }
-    let needs = variant.and_then(|variant| variant.torch());
-    let mut parts = torch.split(['.', '+']).map(|part| part.parse().ok());
-    let (Some(needs), Some(Some(major)), Some(Some(minor))) = (needs, parts.next(), parts.next()) else {
-        return true;
-    };
-    let there = Version::new(major, minor);
-    match needs.abi {
-        Abi::Stable => there >= needs.version,
-        Abi::Full(_) => there == needs.version,
-    }
-}
+/// The code of checks that were skipped because the package was not loaded.
+pub const NOT_LOADED: &str = "verify::not_loaded";
 
 /// How to judge.
 #[derive(Debug, Clone, Copy)]
@@ -228,24 +205,6 @@ fn gpu_present() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_build_is_for_its_torch() {
-        for (variant, torch, want) in [
-            ("torch-stable-abi211-cpu-x86_64-linux", "2.11.0+cpu", true),
-            ("torch-stable-abi211-cpu-x86_64-linux", "2.15.0+cu132", true),
-            ("torch-stable-abi212-cpu-x86_64-linux", "2.11.0", false),
-            ("torch212-cxx11-cpu-x86_64-linux", "2.12.1+cu130", true),
-            ("torch212-cxx11-cpu-x86_64-linux", "2.13.0+cu130", false),
-            ("torch-stable-abi210-cu130-x86_64-linux", "2.10.0+cu128", false),
-            ("torch-stable-abi210-cu126-x86_64-linux", "2.10.0+cu128", true),
-            ("torch-stable-abi212-cu132-x86_64-linux", "2.15.0+cu130", true),
-            ("tvm-ffi01-cpu-x86_64-linux", "2.13.0", true),
-            ("torch-cuda", "2.13.0", true),
-        ] {
-            assert_eq!(suits(variant, torch), want, "{variant} {torch}");
-        }
-    }
 
     #[test]
     fn every_check_is_listed() {

@@ -55,6 +55,8 @@ fn python_alone_is_put_together_without_any_tool() {
         ("torch-rocm".into(), serde_json::json!(["gfx942"]))
     );
     assert_eq!(of(1, "library"), serde_json::Value::Null);
+    let told = sandbox.run(&["build", "plus-one"]).stdout;
+    assert!(told.contains("torch-cpu       Python  no gates: no library\n"), "{told}");
     let folder = sandbox.path("work/plus-one/.kernelwright/artifacts/torch-cuda");
     assert_eq!(tree(&folder), ["__init__.py", "_ops.py", "tuned/a100.json"]);
     let id = of(1, "id");

@@ -15,6 +15,7 @@ mod client;
 mod exchange;
 mod fixtures;
 mod frameworks;
+mod judging;
 mod new;
 mod official;
 mod operands;

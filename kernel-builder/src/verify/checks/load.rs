@@ -7,9 +7,11 @@ use serde_json::json;
 
 use super::super::channel::{self, Ended, Message};
 use super::super::evidence::{CheckResult, Outcome};
-use super::super::{Loaded, OTHER_TORCH, Subject, VerifyError, gpu_present, suits};
+use super::super::torches::{self, OTHER_TORCH, suits};
+use super::super::{Loaded, Subject, VerifyError, gpu_present};
 use crate::base::process::{Ending, Limits};
 use crate::base::{env, files};
+use crate::toolchain::python;
 
 const CODE: &str = "verify::load";
 
@@ -22,10 +24,15 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         return Ok(result(Outcome::Skipped, summary, json!({})));
     };
     if !suits(&subject.artifact.variant, &python.torch) {
-        let summary = format!(
-            "the judge has torch {}, which this build is not for; `kernelwright build --prove` judges with its own",
-            python.torch
-        );
+        // The Python is there, since it judges.
+        let builds = python::torches(subject.session).unwrap_or_default();
+        let served = torches::serving(subject.artifact, &builds);
+        let then = match served.as_deref() {
+            Ok([.., line]) => format!("`kernelwright verify --torch {line}` judges it"),
+            Ok([]) => "no other torch is either".to_owned(),
+            Err(reason) => reason.clone(),
+        };
+        let summary = format!("the judge has torch {}, which this build is not for; {then}", python.torch);
         return Ok(vec![CheckResult::new("load", OTHER_TORCH, Outcome::Skipped, summary, json!({}))]);
     }
     let folder = files::scratch()?;

@@ -17,7 +17,7 @@ use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::{self, Finding, Summary};
 use super::super::schedule::{self, Form, ScheduledCase, Trial};
 use super::super::stage::{Oracle, Stage};
-use super::super::{NO_GPU, Subject, VerifyError};
+use super::super::{NO_GPU, NOT_LOADED, Subject, VerifyError};
 use crate::base::files;
 use crate::base::process::Limits;
 use crate::toolchain::PythonRuntime;
@@ -39,7 +39,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         _ => return skipped("verify::no_device", "this version cannot run kernels of this backend"),
     };
     let Some(loaded) = subject.loaded.as_ref().filter(|loaded| loaded.has_function) else {
-        return skipped("verify::not_loaded", "the package does not load, so it was not called");
+        return skipped(NOT_LOADED, "the package was not loaded, so it was not called");
     };
     if device == Device::Cuda && !loaded.cuda_available {
         return skipped(NO_GPU, "no NVIDIA GPU here: results on the GPU were not checked");
