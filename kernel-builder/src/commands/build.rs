@@ -297,7 +297,7 @@ fn name_users(project: &Project) -> Result<BTreeSet<RelPath>, Failure> {
     let (mut users, mut all) = (BTreeSet::new(), BTreeSet::new());
     let mut in_header = false;
     for path in &project.files {
-        let header = matches!(path.extension(), Some("h" | "hpp" | "cuh" | "inc"));
+        let header = is_header(path);
         let source = matches!(path.extension(), Some("cpp" | "cc" | "cxx" | "c" | "cu" | "hip" | "mm" | "m"));
         if !header && !source {
             continue;
@@ -316,8 +316,14 @@ fn name_users(project: &Project) -> Result<BTreeSet<RelPath>, Failure> {
     Ok(if in_header { all } else { users })
 }
 
-/// `_<module>_<backend>_<digest>`: the digest covers every source of the variant, build.toml, the tools and this
-/// program's version, so two builds share a name only when they are the same.
+/// What sources include, by its ending.
+fn is_header(path: &RelPath) -> bool {
+    const ENDINGS: &[&str] = &["h", "hh", "hpp", "hxx", "cuh", "inc", "inl", "ipp", "tpp", "def"];
+    path.extension().is_some_and(|ending| ENDINGS.contains(&ending))
+}
+
+/// `_<module>_<backend>_<digest>`: the digest covers every source of the variant, every header of the project, build.toml,
+/// the tools and this program's version, so two builds share a name only when they are the same.
 fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Result<String, Failure> {
     let Some(backend) = variant.backend() else { return Err(unplanned(variant, &[])) };
     let framework = &project.build.framework;
@@ -342,11 +348,12 @@ fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Resu
     digest = kit.libraries.iter().fold(digest, |digest, library| digest.field(&library.name, &library.id));
     for path in &project.files {
         let place = Path::new(path.as_str());
-        // The project's root and the framework's folder hold other things than sources; there, only listed files count.
-        let nested = place.parent().is_some_and(|parent| {
-            parent != Path::new("") && parent != Path::new(framework.folder()) && folders.contains(parent)
+        // The project's root and the framework's folder hold other things than sources; there, only listed files and
+        // headers count.
+        let nested = place.ancestors().skip(1).any(|folder| {
+            folder != Path::new("") && folder != Path::new(framework.folder()) && folders.contains(folder)
         });
-        if nested || listed.contains(path.as_str()) || python.contains(path.as_str()) {
+        if nested || is_header(path) || listed.contains(path.as_str()) || python.contains(path.as_str()) {
             digest = digest.field(path.as_str(), files::read(&project.dir.join(place))?);
         }
     }

@@ -103,9 +103,11 @@ impl StageError for ProjectError {
     }
 }
 
-/// Folders that hold what is made from the project and are no part of it.
-const GENERATED: &[&str] =
-    &[".git", ".kernelwright", "build", "dist", "target", "__pycache__", "result", ".pytest_cache"];
+/// Folders that are no part of a project, wherever they lie.
+const NO_PART: &[&str] = &[".git", ".kernelwright", "__pycache__", ".pytest_cache"];
+
+/// Folders in the project's root that hold what is made from it. Further down they are the project's own.
+const GENERATED: &[&str] = &["build", "dist", "target", "result"];
 
 /// Bytes of the longest build.toml or op.toml that is read: what is longer was not written by a person.
 const SPECIFICATION_LIMIT: u64 = 1 << 20;
@@ -161,7 +163,8 @@ pub fn read(dir: &Path) -> Result<Reading, Failure> {
         return Ok(Reading { project: None, problems, missing });
     };
     let enter = |folder: &Path| {
-        !folder.file_name().is_some_and(|name| GENERATED.iter().any(|generated| name == *generated))
+        let is = |names: &[&str]| folder.file_name().is_some_and(|name| names.iter().any(|it| name == *it));
+        !is(NO_PART) && !(folder.components().count() == 1 && is(GENERATED))
     };
     let files: BTreeSet<RelPath> =
         files::walk(&absolute, enter)?.iter().filter_map(|path| path.to_str()?.parse().ok()).collect();
@@ -185,7 +188,6 @@ pub fn read(dir: &Path) -> Result<Reading, Failure> {
     Ok(Reading { project: Some(project), problems, missing: None })
 }
 
-/// The text of build.toml or op.toml.
 /// The folder of a project that was named by it or by its build.toml.
 pub fn folder(dir: &Path) -> &Path {
     let is_build = dir.file_name().is_some_and(|name| name == "build.toml") && !files::is_dir(dir);
