@@ -31,6 +31,7 @@ mod evidence;
 mod fatbin;
 mod findings;
 mod gate;
+mod python_abi;
 mod schedule;
 mod stage;
 
