@@ -32,6 +32,7 @@ mod fatbin;
 mod findings;
 mod gate;
 mod python_abi;
+mod registration;
 mod schedule;
 mod stage;
 
