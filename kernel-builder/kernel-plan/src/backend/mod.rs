@@ -169,7 +169,8 @@ fn flags_for(source: &Source<'_>, clang: bool) -> Vec<String> {
         FrameworkKit::TvmFfi(_) => "tvm-ffi",
     };
     let mut folders = vec![(&kit.extension_include, "/kernelwright/include".to_owned())];
-    let libraries = kit.libraries.iter().map(|library| (library.name.as_str(), library.include.as_slice()));
+    let libraries = source.kernel.into_iter().flat_map(|kernel| libraries_of(kernel, kit));
+    let libraries = libraries.map(|library| (library.name.as_str(), library.include.as_slice()));
     for (name, include) in std::iter::once((framework, kit.framework.include())).chain(libraries) {
         // A folder below another one is mapped with it.
         let below =
@@ -432,12 +433,17 @@ const fn name_macro(framework: Framework) -> &'static str {
     }
 }
 
-/// The include folders of the header libraries that a kernel depends on.
-fn library_flags(kernel: &Kernel, kit: &Toolchain) -> Vec<String> {
+/// The header libraries that a kernel depends on.
+fn libraries_of<'a>(kernel: &'a Kernel, kit: &'a Toolchain) -> impl Iterator<Item = &'a LibraryKit> {
     let listed = |library: &&LibraryKit| {
         kernel.depends.iter().any(|dependency| dependency.value.as_str() == library.name)
     };
-    let folders = kit.libraries.iter().filter(listed).flat_map(|library| &library.include);
+    kit.libraries.iter().filter(listed)
+}
+
+/// Their include folders.
+fn library_flags(kernel: &Kernel, kit: &Toolchain) -> Vec<String> {
+    let folders = libraries_of(kernel, kit).flat_map(|library| &library.include);
     folders.flat_map(|folder| ["-isystem".to_owned(), folder.display().to_string()]).collect()
 }
 
