@@ -4,6 +4,7 @@ Owns: buffers, guards, poison, the order of calls. Never: sees an expected value
 """
 
 import contextlib
+import importlib.machinery
 import importlib.util
 import os
 import sys
@@ -33,6 +34,42 @@ def registered(namespace: str) -> list[str]:
     """The operators that the dispatcher knows in one namespace."""
     names = torch._C._dispatch_get_all_op_names()
     return sorted(name for name in names if name.startswith(namespace + "::"))
+
+
+class Registered:
+    """What libraries of a folder add to the dispatcher while Python loads them, before any Python of the package."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.operators: set[str] = set()
+        self.doubled: list[str] = []
+
+    def note(self, added: set[str]) -> None:
+        """Keep new operators, and those that have two kernels for one dispatch key: all but the last are inactive."""
+        self.operators |= added
+        for name in sorted(added):
+            lines = torch._C._dispatch_dump(name).splitlines()
+            keys = [line.split(" (inactive)")[0].removesuffix("[alias]") for line in lines if " (inactive)" in line]
+            self.doubled += [f"{name} for {key}" for key in dict.fromkeys(keys)]
+
+    @contextlib.contextmanager
+    def watching(self):
+        """Compare the dispatcher before and after every library."""
+        loader = importlib.machinery.ExtensionFileLoader
+        create = loader.create_module
+
+        def create_and_compare(one, spec):
+            before = set(torch._C._dispatch_get_all_op_names())
+            module = create(one, spec)
+            if os.path.dirname(spec.origin) == self.folder:
+                self.note(set(torch._C._dispatch_get_all_op_names()) - before)
+            return module
+
+        loader.create_module = create_and_compare
+        try:
+            yield
+        finally:
+            loader.create_module = create
 
 
 def returned_list(result: object) -> list:
@@ -243,7 +280,9 @@ def play(job: dict, channel: Channel) -> None:
     """Load the package; when there is a schedule, wait for the inputs and run it."""
     torch.set_num_threads(job["threads"])
     try:
-        package = load_package(job["package"])
+        libraries = Registered(job["package"])
+        with libraries.watching():
+            package = load_package(job["package"])
     except BaseException as error:  # SystemExit at import is a refusal, too
         text = "".join(traceback.format_exception_only(error)).strip()
         channel.send("load-failed", error=text)
@@ -252,6 +291,8 @@ def play(job: dict, channel: Channel) -> None:
     channel.send(
         "loaded",
         operators=registered(job["namespace"]),
+        elsewhere=sorted(name for name in libraries.operators if not name.startswith(job["namespace"] + "::")),
+        doubled=libraries.doubled,
         has_function=callable(function),
         **environment(job["device"]),
     )

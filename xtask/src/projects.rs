@@ -44,12 +44,11 @@ pub(crate) fn run(wanted: &[&str]) -> ExitCode {
 
 fn run_all(wanted: &[&str]) -> Result<usize, String> {
     let root = repo::root();
-    let program = repo::program(&root)?;
     let mut projects = expected::read_all(&root.join("tests/projects"))?;
+    let names: Vec<&str> = projects.iter().map(|project| project.name.as_str()).collect();
+    repo::named("tests/projects", &names, wanted)?;
+    let program = repo::program(&root)?;
     projects.retain(|project| wanted.is_empty() || wanted.iter().any(|part| project.name.contains(part)));
-    if projects.is_empty() {
-        return Err(format!("no project of tests/projects has {} in its name", wanted.join(" or ")));
-    }
     let (mut right, mut wrong) = (0, 0);
     println!("{:<24} {:<12} {:<6} {:<44} seconds", "project", "run", "exit", "built");
     for project in &projects {

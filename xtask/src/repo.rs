@@ -62,6 +62,17 @@ pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
+/// Every one of `wanted` is part of a name: one that is not would otherwise be a run of nothing that passes.
+///
+/// # Errors
+/// One is not; all names of the folder are in the message.
+pub(crate) fn named(folder: &str, names: &[&str], wanted: &[&str]) -> Result<(), String> {
+    let idle = |part: &&&str| !names.iter().any(|name| name.contains(**part));
+    let Some(idle) = wanted.iter().find(idle) else { return Ok(()) };
+    let list: String = names.iter().map(|name| format!("\n  {name}")).collect();
+    Err(format!("nothing in {folder} has `{idle}` in its name; there are{list}"))
+}
+
 /// The commands of `kernelwright`, in the order of its help: the variants of `enum Verb` in cli.rs.
 pub(crate) fn verbs(root: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(root.join("kernel-builder/src/cli.rs")).unwrap_or_default();
@@ -84,4 +95,20 @@ fn kebab(name: &str) -> String {
         text.push(letter.to_ascii_lowercase());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_nothing_has_is_told_with_all_that_there_are() {
+        let names = ["data-files", "twin-left"];
+        assert_eq!(named("tests/projects", &names, &[]), Ok(()));
+        assert_eq!(named("tests/projects", &names, &["twin", "data"]), Ok(()));
+        let told = named("tests/projects", &names, &["twin", "nosuch"]);
+        let words =
+            "nothing in tests/projects has `nosuch` in its name; there are\n  data-files\n  twin-left";
+        assert_eq!(told, Err(words.to_owned()));
+    }
 }

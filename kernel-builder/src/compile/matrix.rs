@@ -200,7 +200,13 @@ impl<'a> Matrix<'a> {
             Some(error) => state.errors.push(error),
             None => {
                 let took = Duration::from_secs_f64(seconds);
-                super::done(report, "compiled", variant, &unit.name, took, fate != Fate::Compiled);
+                let processes = slots.timeline().processes(variant, &unit.name);
+                // A program finds the variant alone there, and the processes in the report.
+                let detail = match processes {
+                    3.. if !report.is_json() => format!("{variant}, sum of {processes} processes"),
+                    _ => variant.clone(),
+                };
+                super::done(report, "compiled", &detail, &unit.name, took, fate != Fate::Compiled);
             }
         }
         state.errors.sort_by_key(CompileError::is_stop);

@@ -181,12 +181,12 @@ fn tell_shared(slots: &Slots, report: &Report) {
     }
 }
 
-fn done(report: &Report, action: &str, variant: &str, subject: &str, took: Duration, cached: bool) {
+fn done(report: &Report, action: &str, detail: &str, subject: &str, took: Duration, cached: bool) {
     // A cached unit is no news for a person; the summary counts it.
     if cached && !report.is_json() {
         return;
     }
-    report.emit(&Event::Done { action, subject, detail: variant, seconds: took.as_secs_f64(), cached });
+    report.emit(&Event::Done { action, subject, detail, seconds: took.as_secs_f64(), cached });
 }
 
 /// The folder of a variant's package inside the project.

@@ -229,6 +229,12 @@ impl Timeline {
         of.map(|step| (step.seconds(), step.peak_memory)).reduce(|one, two| (one.0 + two.0, one.1.max(two.1)))
     }
 
+    /// How many processes one unit took.
+    pub(super) fn processes(&self, variant: &str, unit: &str) -> usize {
+        let of = |step: &&Step| step.variant == variant && step.unit == unit;
+        self.kept().steps.iter().filter(of).count()
+    }
+
     /// Whether a unit of this name has been compiled in this run, for whichever variant. One that was only preprocessed
     /// was found in the cache.
     pub(super) fn compiled(&self, unit: &str) -> bool {

@@ -91,7 +91,7 @@ pub enum ToolchainError {
     #[diagnostic(
         code(toolchain::unknown_torch),
         help(
-            "build for one of the known releases, or use the torch of the active Python: `--toolchain system`"
+            "name one of the known releases; `build --toolchain system` compiles with the torch of the active Python"
         )
     )]
     UnknownTorch {

@@ -2,20 +2,35 @@
 //!
 //! Owns: reading the dynamic section, the version requirements and the dynamic symbols. Works on stripped files.
 //! Never: says what is allowed.
+//!
+//! The loader finds these tables by addresses in the dynamic segment, and knows no sections. They are read by section
+//! here, so a file is refused whose sections are gone, or are not what the loader reads.
 
 use std::collections::BTreeSet;
 
-use object::elf;
-use object::read::elf::ElfFile64;
+use object::elf::{self, DynamicTag, SectionType};
+use object::read::elf::{Dynamic, DynamicTable, ElfFile64, FileHeader, ProgramHeader, SectionHeader};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol};
+
+/// A file of the kind that is read here.
+type File<'a> = ElfFile64<'a, LittleEndian>;
+
+/// `EI_CLASS` of 64 bits and `EI_DATA` of little-endian numbers, which follow the magic number.
+const CLASS_AND_DATA: &[u8] = &[2, 1];
 
 /// The dynamic interface of a library.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Interface {
+    /// `e_machine`: the processor.
+    pub machine: u16,
     /// `DT_NEEDED`.
     pub needed: Vec<String>,
+    /// `DT_AUXILIARY`, `DT_FILTER`, `DT_AUDIT`, `DT_DEPAUDIT`: other ways to have a library loaded.
+    pub redirected: Vec<String>,
     /// `DT_RPATH` and `DT_RUNPATH`.
     pub search_paths: Vec<String>,
+    /// What it wants of the process, beyond libraries.
+    pub demands: BTreeSet<Demand>,
     /// Symbol versions that other libraries must have: `GLIBC_2.17`.
     pub versions: BTreeSet<String>,
     /// Symbols that other libraries must have.
@@ -28,37 +43,57 @@ pub(crate) struct Interface {
     pub unique: BTreeSet<String>,
 }
 
-/// Reads a library's interface; the reason when it is no 64-bit little-endian ELF file.
+/// What a library wants of the process that loads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Demand {
+    /// Stacks that code can be run from: `PT_GNU_STACK` with the flag, or none on x86-64.
+    ExecutableStack,
+    /// Code that is written to when it is loaded: `DT_TEXTREL`.
+    WritableCode,
+    /// Not to be loaded by `dlopen`: `DF_1_PIE`, `DF_1_NOOPEN`.
+    NotOpened,
+}
+
+/// Reads a library's interface; the reason when it is no shared library of 64 bits, is damaged, or hides what it has.
 pub(crate) fn interface(bytes: &[u8]) -> Result<Interface, String> {
     let file = parse(bytes)?;
-    let table = file.elf_dynamic_table().map_err(|error| error.to_string())?;
-    let mut found = Interface::default();
+    let header = file.elf_header();
+    if header.e_type(LittleEndian) != elf::ET_DYN {
+        return Err("it is no shared library but an object file, an executable or a core".to_owned());
+    }
+    let table = file.elf_dynamic_table().map_err(damaged)?;
+    sections_are_what_is_loaded(&file, bytes, &table)?;
+    let mut found = Interface { machine: header.e_machine(LittleEndian).0, ..Interface::default() };
+    found.demands = demands(&file, &table);
     for entry in &table {
         let into = match entry.tag {
             elf::DT_NEEDED => &mut found.needed,
+            elf::DT_AUXILIARY | elf::DT_FILTER | elf::DT_AUDIT | elf::DT_DEPAUDIT => &mut found.redirected,
             elf::DT_RPATH | elf::DT_RUNPATH => &mut found.search_paths,
+            // What the linker asks for with it, unless it is told not to (glibc 2.36).
+            elf::DT_RELR => {
+                found.versions.insert("GLIBC_ABI_DT_RELR".to_owned());
+                continue;
+            }
             _ => continue,
         };
-        into.push(text(table.string(entry).map_err(|error| error.to_string())?));
+        into.push(text(table.string(entry).map_err(damaged)?));
     }
-    found.versions = versions(&file, bytes).map_err(|error| error.to_string())?;
-    found.undefined = file
-        .dynamic_symbols()
-        .filter(|symbol| symbol.is_undefined() && !symbol.is_weak())
-        .filter_map(|symbol| symbol.name().ok().map(str::to_owned))
-        .filter(|name| !name.is_empty())
-        .collect();
-    for symbol in file.dynamic_symbols().filter(|symbol| !symbol.is_undefined()) {
+    found.versions.extend(versions(&file, bytes).map_err(damaged)?);
+    for symbol in file.dynamic_symbols() {
         let raw = symbol.elf_symbol();
         let into = match raw.st_bind() {
+            elf::STB_GLOBAL if symbol.is_undefined() => &mut found.undefined,
+            _ if symbol.is_undefined() => continue,
             // The name of a symbol version is a symbol as well, of no address.
-            _ if raw.st_shndx.get(LittleEndian) == elf::SHN_ABS => continue,
+            _ if raw.st_shndx.get(LittleEndian) == elf::SHN_ABS && symbol.address() == 0 => continue,
             elf::STB_GLOBAL => &mut found.exported,
             elf::STB_WEAK => &mut found.weak,
             elf::STB_GNU_UNIQUE => &mut found.unique,
             _ => continue,
         };
-        into.extend(symbol.name().ok().filter(|name| !name.is_empty()).map(str::to_owned));
+        let name = text(symbol.name_bytes().map_err(damaged)?);
+        into.extend((!name.is_empty()).then_some(name));
     }
     Ok(found)
 }
@@ -67,14 +102,108 @@ pub(crate) fn interface(bytes: &[u8]) -> Result<Interface, String> {
 pub(crate) fn section<'a>(bytes: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, String> {
     let file = parse(bytes)?;
     let section = file.section_by_name(name);
-    section.map(|section| section.data().map_err(|error| error.to_string())).transpose()
+    section.map(|section| section.data().map_err(damaged)).transpose()
 }
 
-fn parse(bytes: &[u8]) -> Result<ElfFile64<'_, LittleEndian>, String> {
-    ElfFile64::parse(bytes).map_err(|error| error.to_string())
+/// Whether a file is of this format, by its first bytes.
+pub(crate) fn is_elf(bytes: &[u8]) -> bool {
+    bytes.starts_with(&elf::ELFMAG)
 }
 
-fn versions(file: &ElfFile64<'_, LittleEndian>, bytes: &[u8]) -> object::Result<BTreeSet<String>> {
+fn parse(bytes: &[u8]) -> Result<File<'_>, String> {
+    if !is_elf(bytes) {
+        return Err("it is no ELF file".to_owned());
+    }
+    if bytes.get(elf::ELFMAG.len()..).is_none_or(|rest| !rest.starts_with(CLASS_AND_DATA)) {
+        return Err("it is no 64-bit little-endian ELF file".to_owned());
+    }
+    File::parse(bytes).map_err(damaged)
+}
+
+fn damaged(error: object::Error) -> String {
+    format!("it is damaged or cut off: {error}")
+}
+
+fn demands(file: &File<'_>, table: &DynamicTable<'_, elf::FileHeader64<LittleEndian>>) -> BTreeSet<Demand> {
+    let flagged =
+        |tag: DynamicTag, flag: u64| table.iter().any(|entry| entry.tag == tag && entry.val & flag != 0);
+    let marked = table.iter().any(|entry| entry.tag == elf::DT_TEXTREL);
+    let stack = file.elf_program_headers().iter().find(|part| part.p_type(LittleEndian) == elf::PT_GNU_STACK);
+    let executable = match stack {
+        Some(part) => part.p_flags(LittleEndian).0 & elf::PF_X.0 != 0,
+        None => file.elf_header().e_machine(LittleEndian) == elf::EM_X86_64,
+    };
+    let code = marked || flagged(elf::DT_FLAGS, elf::DF_TEXTREL.0);
+    let closed = flagged(elf::DT_FLAGS_1, elf::DF_1_PIE.0 | elf::DF_1_NOOPEN.0);
+    [(executable, Demand::ExecutableStack), (code, Demand::WritableCode), (closed, Demand::NotOpened)]
+        .into_iter()
+        .filter_map(|(there, demand)| there.then_some(demand))
+        .collect()
+}
+
+/// The tables that are read by section are those that the loader reads by address, and all of them are in the file.
+fn sections_are_what_is_loaded(
+    file: &File<'_>,
+    bytes: &[u8],
+    table: &DynamicTable<'_, elf::FileHeader64<LittleEndian>>,
+) -> Result<(), String> {
+    let parts = file.elf_program_headers();
+    for part in parts {
+        part.data(LittleEndian, bytes)
+            .map_err(|()| "it is cut off: a segment runs over the end".to_owned())?;
+    }
+    let dynamic = parts
+        .iter()
+        .find(|part| part.p_type(LittleEndian) == elf::PT_DYNAMIC)
+        .ok_or_else(|| "it has no dynamic segment, so it is no shared library".to_owned())?;
+    if table.is_empty() || file.elf_dynamic_symbol_table().is_empty() {
+        return Err(
+            "its section headers are gone, so what it needs and exports cannot be seen; `strip` leaves \
+                    what is needed, `sstrip` does not"
+                .to_owned(),
+        );
+    }
+    let sections = file.elf_section_table();
+    let of_kind = |kind: SectionType| sections.iter().find(|section| section.sh_type(LittleEndian) == kind);
+    let linked = |kind: SectionType| {
+        let index = of_kind(kind)?.link(LittleEndian);
+        sections.section(index).ok()
+    };
+    let same = |section: Option<&elf::SectionHeader64<LittleEndian>>, address: u64| {
+        section.is_some_and(|section| {
+            section.sh_addr(LittleEndian) == address
+                && offset(parts, address) == Some(section.sh_offset(LittleEndian))
+        })
+    };
+    let mut agree = same(of_kind(elf::SHT_DYNAMIC), dynamic.p_vaddr(LittleEndian));
+    for Dynamic { tag, val, .. } in table {
+        agree &= match tag {
+            elf::DT_SYMTAB => same(of_kind(elf::SHT_DYNSYM), val),
+            elf::DT_STRTAB => same(linked(elf::SHT_DYNSYM), val) && same(linked(elf::SHT_DYNAMIC), val),
+            elf::DT_VERNEED => same(of_kind(elf::SHT_GNU_VERNEED), val),
+            _ => true,
+        };
+    }
+    if agree {
+        Ok(())
+    } else {
+        Err("its section headers describe other tables than the loader reads".to_owned())
+    }
+}
+
+/// Where in the file the byte at an address comes from.
+fn offset(parts: &[elf::ProgramHeader64<LittleEndian>], address: u64) -> Option<u64> {
+    let loaded = parts.iter().filter(|part| part.p_type(LittleEndian) == elf::PT_LOAD);
+    loaded
+        .filter_map(|part| {
+            let from_start = address.checked_sub(part.p_vaddr(LittleEndian))?;
+            let inside = from_start < part.p_filesz(LittleEndian);
+            inside.then(|| part.p_offset(LittleEndian).checked_add(from_start))?
+        })
+        .next()
+}
+
+fn versions(file: &File<'_>, bytes: &[u8]) -> object::Result<BTreeSet<String>> {
     let (endian, table) = (LittleEndian, file.elf_section_table());
     let mut found = BTreeSet::new();
     let Some((mut needs, strings)) = table.gnu_verneed(endian, bytes)? else { return Ok(found) };
@@ -90,3 +219,7 @@ fn versions(file: &ElfFile64<'_, LittleEndian>, bytes: &[u8]) -> object::Result<
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+#[cfg(test)]
+#[path = "elf_tests.rs"]
+mod tests;

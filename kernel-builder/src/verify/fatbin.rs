@@ -13,6 +13,8 @@ const ARCH_SPECIFIC: u64 = 0x10_0000;
 const FAMILY_SPECIFIC: u64 = 0x20_0000;
 /// No entry of a real library comes near; a container that claims more is damaged.
 const LARGEST: u64 = 1 << 30;
+/// All entries of a library together; a few megabytes could otherwise unpack to more than the judge has.
+const ALL: usize = 4 << 30;
 
 /// What an entry holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +36,8 @@ pub(crate) struct Entry {
 
 /// Every entry of all containers in a section; the reason when it is damaged.
 pub(crate) fn entries(section: &[u8]) -> Result<Vec<Entry>, String> {
-    let mut found = Vec::new();
-    let mut place = 0;
+    let mut found: Vec<Entry> = Vec::new();
+    let (mut place, mut held) = (0, 0);
     while place + 16 <= section.len() {
         let magic: u32 = number(section, place, 4)? as u32;
         if magic != MAGIC {
@@ -49,6 +51,10 @@ pub(crate) fn entries(section: &[u8]) -> Result<Vec<Entry>, String> {
         let mut next = start;
         while next < end {
             let (entry, after) = entry(&section[..end], next)?;
+            held += entry.as_ref().map_or(0, |entry| entry.payload.len());
+            if held > ALL {
+                return Err(format!("entries that hold more than {ALL} bytes together"));
+            }
             found.extend(entry);
             next = after;
         }

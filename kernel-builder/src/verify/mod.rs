@@ -29,6 +29,8 @@ mod evidence;
 mod fatbin;
 mod findings;
 mod gate;
+mod python_abi;
+mod registration;
 mod schedule;
 mod stage;
 mod torches;

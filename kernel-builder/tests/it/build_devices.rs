@@ -29,7 +29,7 @@ case "$out" in
   *.abi3.so)
     entry=PyInit_$(basename "$out" .abi3.so)
     printf '%s\n' ".globl $entry" "$entry: ret" |
-      cc -shared -nostdlib -Wl,--hash-style=gnu -x assembler - -o "$out" ;;
+      cc -shared -nostdlib -Wl,--hash-style=gnu -Wl,-z,noexecstack -x assembler - -o "$out" ;;
   *) echo empty > "$out" ;;
 esac
 "#;

@@ -42,7 +42,7 @@ esac
 {COMPILER_WORDS}make_object() {{ echo "object: $*" > "$out"; echo "$out: $source" > "$dep"; }}
 make_library() {{
   printf '%s\n' "$1" ".globl PyInit_$(basename "$out" .abi3.so)" "PyInit_$(basename "$out" .abi3.so): ret" |
-    cc -shared -nostdlib -Wl,--hash-style=gnu $2 -x assembler - -o "$out"
+    cc -shared -nostdlib -Wl,--hash-style=gnu -Wl,-z,noexecstack $2 -x assembler - -o "$out"
 }}
 if [ -z "$source" ]; then {library}; exit 0; fi
 echo "$source" >> "{log}"
@@ -159,7 +159,8 @@ fn what_a_gate_refuses_is_not_left_for_anything_to_package() {
     let foreign = "cc -shared -nostdlib -x c /dev/null -Wl,-soname,libfancy.so.3 -o \"$out.fancy\"; \
                    make_library '' \"-Wl,--no-as-needed $out.fancy\"; rm \"$out.fancy\"";
     for (library, code, words) in [
-        ("echo library > \"$out\"", "verify::portability", "the library cannot be read"),
+        ("echo library > \"$out\"", "verify::portability", "the library cannot be judged: it is no ELF file"),
+        ("make_library '' -Wl,-z,execstack", "verify::portability", "-z noexecstack"),
         ("make_library '' -Wl,-rpath,/home/me/lib", "verify::portability", "/home/me/lib"),
         (foreign, "verify::portability", "libfancy.so.3"),
         (unique, "verify::symbols", "STB_GNU_UNIQUE"),

@@ -23,7 +23,7 @@ mod sections;
 mod units;
 mod xpu;
 
-use units::Units;
+use units::{Units, libraries_of};
 
 pub use cpu::Cpu;
 pub use cuda::Cuda;
@@ -188,7 +188,8 @@ fn flags_for(source: &Source<'_>, clang: bool) -> Vec<String> {
         FrameworkKit::TvmFfi(_) => "tvm-ffi",
     };
     let mut folders = vec![(&kit.extension_include, "/kernelwright/include".to_owned())];
-    let libraries = kit.libraries.iter().map(|library| (library.name.as_str(), library.include.as_slice()));
+    let libraries = source.kernel.into_iter().flat_map(|kernel| libraries_of(kernel, kit));
+    let libraries = libraries.map(|library| (library.name.as_str(), library.include.as_slice()));
     for (name, include) in std::iter::once((framework, kit.framework.include())).chain(libraries) {
         // A folder below another one is mapped with it.
         let below =

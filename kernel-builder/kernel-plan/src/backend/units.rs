@@ -136,12 +136,20 @@ const fn name_macro(framework: Framework) -> &'static str {
     }
 }
 
-/// The include folders of the header libraries that a kernel depends on.
-fn library_flags(kernel: &Kernel, kit: &Toolchain) -> Vec<String> {
+/// The header libraries that a kernel depends on.
+pub(super) fn libraries_of<'a>(
+    kernel: &'a Kernel,
+    kit: &'a Toolchain,
+) -> impl Iterator<Item = &'a LibraryKit> {
     let listed = |library: &&LibraryKit| {
         kernel.depends.iter().any(|dependency| dependency.value.as_str() == library.name)
     };
-    let folders = kit.libraries.iter().filter(listed).flat_map(|library| &library.include);
+    kit.libraries.iter().filter(listed)
+}
+
+/// Their include folders.
+fn library_flags(kernel: &Kernel, kit: &Toolchain) -> Vec<String> {
+    let folders = libraries_of(kernel, kit).flat_map(|library| &library.include);
     folders.flat_map(|folder| ["-isystem".to_owned(), folder.display().to_string()]).collect()
 }
 

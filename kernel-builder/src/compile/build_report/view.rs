@@ -14,10 +14,16 @@ use crate::base::report::bytes;
 /// The drawing's width; it scales with the window.
 const WIDTH: f64 = 1000.0;
 /// For the names of lanes.
-const LEFT: f64 = 52.0;
+const LEFT: f64 = 62.0;
 const LANE: f64 = 26.0;
 const BAR: f64 = 22.0;
 const MEMORY: f64 = 110.0;
+/// The axis of memory ends here, in what the processes held at most, where the machine had more: a small share of a large
+/// machine could not be seen otherwise.
+const HEADROOM: u64 = 3;
+/// Width of a letter in a bar, and what stays free beside the text.
+const LETTER: f64 = 5.8;
+const MARGIN: f64 = 6.0;
 /// Rows of the table of slow steps.
 const SLOWEST: usize = 20;
 /// Commands are cut after so many letters; the logs have them whole.
@@ -41,9 +47,13 @@ pub(super) struct View {
     held: String,
     available: String,
     memory_top: String,
+    memory_all: String,
     kinds: Vec<KindRow>,
     slow: Vec<Row>,
     chain: Vec<Row>,
+    chain_ran: String,
+    chain_waited: String,
+    pool_was_full: bool,
     shared: Vec<Shared>,
     missing: Vec<String>,
     failed: Vec<Row>,
@@ -112,7 +122,12 @@ impl View {
         let mut slow: Vec<&Step> = record.steps.iter().collect();
         slow.sort_by(|one, two| two.seconds().total_cmp(&one.seconds()));
         let failed = |step: &&Step| matches!(step.ended_how, Ended::Failed | Ended::Starved);
-        let top = record.memory.iter().map(|sample| sample.held.max(1) + sample.available).max().unwrap_or(1);
+        let all = record.memory.iter().map(|sample| sample.held.max(1) + sample.available).max().unwrap_or(1);
+        let held = record.memory.iter().map(|sample| sample.held).max().unwrap_or(0);
+        let top = all.min(held.max(1).saturating_mul(HEADROOM));
+        let chain = path::critical(&record.steps);
+        let ran: f64 = chain.iter().map(|step| step.seconds()).sum();
+        let waited: f64 = chain.iter().map(|step| step.started - step.queued).sum();
         let end = match record.end {
             End::Complete => "every variant was built",
             End::Failed => "some variants could not be built",
@@ -136,9 +151,13 @@ impl View {
             held: scale.line(record, top, |sample| sample.held),
             available: scale.line(record, top, |sample| sample.held + sample.available),
             memory_top: bytes(top),
+            memory_all: bytes(all),
             kinds: kinds(&record.steps),
             slow: slow.iter().take(SLOWEST).map(|step| row(step)).collect(),
-            chain: path::critical(&record.steps).into_iter().map(row).collect(),
+            chain: chain.into_iter().map(row).collect(),
+            chain_ran: seconds(ran),
+            chain_waited: seconds(waited),
+            pool_was_full: waited > ran,
             shared: shared(record),
             missing: record
                 .variants
@@ -179,7 +198,7 @@ impl Scale {
 
     /// Points of a line of memory, from the lower left corner to the lower right one.
     fn line(&self, record: &Record, top: u64, of: impl Fn(&super::Sample) -> u64) -> String {
-        let y = |held: u64| tenths(MEMORY - held as f64 / top as f64 * MEMORY);
+        let y = |held: u64| tenths(MEMORY - held.min(top) as f64 / top as f64 * MEMORY);
         let (Some(first), Some(last)) = (record.memory.first(), record.memory.last()) else {
             return String::new();
         };
@@ -219,12 +238,12 @@ fn cards(record: &Record) -> Vec<Card> {
         Card {
             label: "time",
             value: seconds(record.seconds),
-            note: format!("{} of compilers, {used:.0}% of {} lanes", seconds(busy), record.jobs),
+            note: format!("{} of all processes together, {used:.0}% of {} lanes", seconds(busy), record.jobs),
         },
         Card {
             label: "compiled",
             value: record.count(Fate::Compiled).to_string(),
-            note: format!("{} processes", record.steps.len()),
+            note: format!("sources, in {} processes", record.steps.len()),
         },
         Card {
             label: "not compiled",
@@ -247,8 +266,15 @@ fn cards(record: &Record) -> Vec<Card> {
 fn bar(step: &Step, scale: &Scale) -> Bar {
     let x = scale.x(step.started);
     let width = tenths((scale.x(step.ended) - x).max(1.0));
-    let name = format!("{} {}", short(&step.unit), if step.step == step.unit { "" } else { &step.step });
-    let letters = ((width - 6.0) / 6.2).max(0.0) as usize;
+    let whole = format!("{} {}", short(&step.unit), step.step);
+    // What is done says more than the name of a source that all bars around have.
+    let last = step.step.rsplit(' ').next().unwrap_or_default();
+    let names = if step.step == step.unit {
+        vec![step.unit.as_str()]
+    } else {
+        vec![whole.as_str(), step.step.as_str(), last]
+    };
+    let fits = |name: &&str| MARGIN + name.chars().count() as f64 * LETTER <= width;
     Bar {
         x,
         y: tenths(step.lane as f64 * LANE + (LANE - BAR) / 2.0),
@@ -256,7 +282,7 @@ fn bar(step: &Step, scale: &Scale) -> Bar {
         height: BAR,
         kind: step.kind.name(),
         bad: step.ended_how != Ended::Well,
-        label: if letters >= 4 { name.trim().chars().take(letters).collect() } else { String::new() },
+        label: names.into_iter().find(fits).unwrap_or_default().to_owned(),
         title: title(step),
     }
 }

@@ -1,19 +1,23 @@
 //! Imports the package in a clean process, as a client would.
 //!
-//! Owns: the verdict on the import and on the operators that it registers. Never: calls a kernel.
+//! Owns: the verdict on the import and on the operators that it registers, or loses. Never: calls a kernel.
 
 use kernel_plan::units::PythonDependency;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::channel::{self, Ended, Message};
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::torches::{self, OTHER_TORCH, suits};
-use super::super::{Loaded, Subject, VerifyError, gpu_present};
+use super::super::{Loaded, Subject, VerifyError, gpu_present, registration};
 use crate::base::process::{Ending, Limits};
 use crate::base::{env, files};
 use crate::toolchain::python;
 
 const CODE: &str = "verify::load";
+/// Of operators that are not where they should be.
+const REGISTRATION: &str = "verify::registration";
+/// How many operators a sentence names.
+const NAMED: usize = 3;
 
 /// The package imports, and its operators are registered under its own namespace.
 pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
@@ -56,6 +60,16 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         _ => {}
     })?;
     let facts = json!({ "said": ended.said(), "ending": ended.process.ending.to_string() });
+    let doubled = loaded.as_ref().and_then(|message| message.field("doubled").as_array());
+    let doubled: Vec<_> = doubled.into_iter().flatten().filter_map(Value::as_str).collect();
+    let lost = registration::lost(&ended.process.stderr_text(), &doubled);
+    if !lost.is_empty() {
+        let mut summary = format!("torch does not take all that the import registers: {}", lost.join("; "));
+        if !ended.done {
+            summary += &format!("; then {}", failed.unwrap_or_else(|| silence(&ended)));
+        }
+        return Ok(vec![CheckResult::new("load", REGISTRATION, Outcome::Refused, summary, facts)]);
+    }
     // Without a GPU the managed torch has stand-ins for its GPU libraries, with the names of the stable interface only.
     let stands_in = python.site.is_some() && subject.artifact.backend == "cuda" && !gpu_present();
     if let Some(error) = &failed
@@ -127,12 +141,46 @@ fn judge(subject: &mut Subject<'_>, message: &Message, stands_in: bool) -> Vec<C
             (Outcome::Passed, format!("imports under torch {torch}, {operators} operator{plural}{caveat}"))
         }
     };
-    vec![CheckResult::new("load", CODE, outcome, summary, facts)]
+    let mut results = vec![CheckResult::new("load", CODE, outcome, summary, facts)];
+    results.extend(elsewhere(message.field("elsewhere"), id));
+    results
+}
+
+/// Operators that the package's library defines in a namespace that is not its own: another version of the package, or
+/// any that takes the same name, and one of the two is not there.
+fn elsewhere(operators: &Value, id: &str) -> Option<CheckResult> {
+    let names = operators.as_array()?.iter().filter_map(Value::as_str);
+    // A namespace that begins with the package's is as much its own: `TORCH_EXTENSION_NAME` with something behind it.
+    let names: Vec<_> = names.filter(|name| !name.starts_with(id)).map(|name| format!("`{name}`")).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let summary = format!(
+        "defines {}{more} outside of its own namespace, so two versions of it cannot be loaded together: torch takes \
+         those of the first; define them under TORCH_EXTENSION_NAME",
+        names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "),
+    );
+    let facts = json!({ "operators": operators });
+    Some(CheckResult::new("load", REGISTRATION, Outcome::Warned, summary, facts))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn operators_outside_of_the_namespace_are_a_warning() {
+        let own = json!(["_k_cpu_0::one", "_k_cpu_0_exact::one"]);
+        assert!(elsewhere(&own, "_k_cpu_0").is_none() && elsewhere(&Value::Null, "_k_cpu_0").is_none());
+        let other = json!(["_k_cpu_0::one", "k::one", "k::two", "k::three", "k::four"]);
+        let warned = elsewhere(&other, "_k_cpu_0").unwrap();
+        assert_eq!(warned.outcome, Outcome::Warned);
+        assert!(warned.summary.contains("`k::one`, `k::two`, `k::three` and 1 more"), "{}", warned.summary);
+    }
 
     #[test]
     fn a_module_of_others_may_be_lacking_here() {

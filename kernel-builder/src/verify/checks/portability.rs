@@ -1,12 +1,16 @@
 //! The library loads on other machines than this one.
 //!
-//! Owns: the policy (manylinux_2_28, PEP 600; the libraries that torch or the driver bring). Never: looks at code.
+//! Owns: the policy (manylinux_2_28, PEP 600; the libraries that torch or the driver bring; Python's and torch's stable
+//! ABIs). Never: looks at code.
 
+use std::path::{Path, PathBuf};
+
+use kernel_plan::variant::{Abi, Cpu, Variant};
 use serde_json::json;
 
-use super::super::elf::{self, Interface};
+use super::super::elf::{self, Demand, Interface};
 use super::super::evidence::{CheckResult, Outcome};
-use super::super::{Subject, VerifyError};
+use super::super::{Subject, VerifyError, python_abi};
 use crate::base::files;
 
 const CODE: &str = "verify::portability";
@@ -55,17 +59,15 @@ const LIBRARY_PREFIXES: &[&str] = &[
     "libdnnl.so.",
 ];
 
-/// What a module without Python.h may still need: the making of a module in the stable ABI (PEP 384).
-const PYTHON: &[&str] = &[
-    "PyModule_Create2",
-    "PyModule_FromDefAndSpec2",
-    "PyModuleDef_Init",
-    "PyModule_AddStringConstant",
-    "PyErr_SetString",
-    "PyExc_RuntimeError",
-    "PyExc_ImportError",
-    "_Py_NoneStruct",
-];
+/// Namespaces of torch as symbols have them: in its stable ABI there are C functions alone.
+const TORCH: &[&str] = &["N2at", "NK2at", "N3c10", "NK3c10", "N5torch", "NK5torch"];
+
+/// How many names a sentence has.
+const NAMED: usize = 3;
+
+/// Abilities of the loader, which a library asks for by a version of this beginning; the first came with glibc 2.36.
+const LOADER: &str = "GLIBC_ABI_";
+const FIRST_LOADER: u32 = 36;
 
 /// Distributions by the C library they have, newest first.
 const HOSTS: &[(u32, &str)] = &[
@@ -77,35 +79,69 @@ const HOSTS: &[(u32, &str)] = &[
     (28, "RHEL 8, Debian 10 and newer"),
 ];
 
-/// Symbol versions, search paths, needed libraries and Python symbols.
-pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
-    let Some(library) = &subject.artifact.library else { return Ok(vec![]) };
-    let stable = library.to_string_lossy().ends_with(".abi3.so");
-    let result = |outcome, summary: String, facts| {
-        vec![CheckResult::new("portability", CODE, outcome, summary, facts)]
-    };
-    let interface = match elf::interface(&files::read(library)?) {
-        Ok(interface) => interface,
-        Err(reason) => {
-            let summary = format!("the library cannot be read: {reason}");
-            return Ok(result(Outcome::Refused, summary, json!({})));
-        }
-    };
-    let brought = if subject.artifact.is_tvm_ffi() { &[TVM_FFI][..] } else { &[] };
-    let (outcome, summary) = judged(&interface, brought, stable, subject.options.require_portable);
-    let facts = json!({
-        "needed": interface.needed, "search_paths": interface.search_paths, "versions": interface.versions,
-    });
-    Ok(result(outcome, summary, facts))
+/// What a library is judged by.
+#[derive(Debug, Clone, Copy)]
+struct Promise<'a> {
+    /// Libraries that this kind of package finds loaded.
+    brought: &'a [&'a str],
+    /// Whether its name says that every Python loads it.
+    any_python: bool,
+    /// Whether its name says that every torch from one on loads it.
+    any_torch: bool,
+    /// The processor that it is for.
+    cpu: Option<Cpu>,
 }
 
-fn judged(
-    interface: &Interface,
-    brought: &[&str],
-    stable: bool,
-    require_portable: bool,
-) -> (Outcome, String) {
-    let wrong = wrong(interface, brought, stable);
+/// Processor, segments, symbol versions, search paths, needed libraries, Python's and torch's symbols: of the library,
+/// and of every other one that lies in the package.
+pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
+    let artifact = subject.artifact;
+    let Some(library) = &artifact.library else { return Ok(vec![]) };
+    let variant: Option<Variant> = artifact.variant.parse().ok();
+    let stable = |variant: Variant| variant.torch().is_some_and(|torch| torch.abi == Abi::Stable);
+    let mut results = Vec::new();
+    for path in libraries(&artifact.dir, library)? {
+        let own = path == *library;
+        let promise = Promise {
+            brought: if artifact.is_tvm_ffi() { &[TVM_FFI] } else { &[] },
+            any_python: path.to_string_lossy().ends_with(".abi3.so"),
+            any_torch: variant.is_some_and(stable),
+            cpu: variant.and_then(|variant| Some(variant.compiled()?.cpu)),
+        };
+        let bytes = files::read(&path)?;
+        let (outcome, summary, facts) = match elf::interface(&bytes) {
+            Ok(interface) => {
+                let (outcome, summary) = judged(&interface, promise, subject.options.require_portable);
+                let facts = json!({
+                    "needed": interface.needed, "search_paths": interface.search_paths,
+                    "versions": interface.versions,
+                });
+                (outcome, summary, facts)
+            }
+            Err(reason) => (Outcome::Refused, format!("the library cannot be judged: {reason}"), json!({})),
+        };
+        let place = path.strip_prefix(&artifact.dir).unwrap_or(&path).display();
+        let summary = if own { summary } else { format!("`{place}`: {summary}") };
+        results.push(CheckResult::new("portability", CODE, outcome, summary, facts));
+    }
+    Ok(results)
+}
+
+/// The library of a package first, then what else in it the loader would take.
+fn libraries(package: &Path, library: &Path) -> Result<Vec<PathBuf>, VerifyError> {
+    let mut found = vec![library.to_owned()];
+    if files::is_dir(package) {
+        for path in files::walk(package, |_| true)?.into_iter().map(|name| package.join(name)) {
+            if path != library && elf::is_elf(&files::read(&path)?) {
+                found.push(path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn judged(interface: &Interface, promise: Promise<'_>, require_portable: bool) -> (Outcome, String) {
+    let wrong = wrong(interface, promise);
     if !wrong.is_empty() {
         return (Outcome::Refused, wrong.join("; "));
     }
@@ -124,37 +160,110 @@ fn judged(
     (if require_portable { Outcome::Refused } else { Outcome::Warned }, text)
 }
 
-/// What is wrong on every host; `brought` are libraries that this kind of package finds loaded.
-fn wrong(interface: &Interface, brought: &[&str], stable: bool) -> Vec<String> {
+/// What is wrong on every host.
+fn wrong(interface: &Interface, promise: Promise<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
+    if let Some((cpu, machine)) = promise.cpu.map(|cpu| (cpu, machine(cpu)))
+        && interface.machine != machine
+    {
+        wrong.push(format!(
+            "is for another processor (ELF machine {}, where {cpu} is {machine}), so {cpu} does not load it",
+            interface.machine
+        ));
+    }
+    wrong.extend(interface.demands.iter().map(|demand| words(*demand).to_owned()));
     if !interface.search_paths.is_empty() {
         wrong.push(format!(
-            "looks for libraries in {}, a path of the build machine",
+            "looks for libraries in `{}` (RPATH, RUNPATH), where other machines have something else or nothing; link \
+             without -rpath",
             interface.search_paths.join(":")
         ));
     }
-    let known = |name: &&String| {
-        LIBRARIES.contains(&name.as_str())
-            || brought.contains(&name.as_str())
+    if !interface.redirected.is_empty() {
+        wrong.push(format!(
+            "has the loader bring {} (DT_AUXILIARY, DT_FILTER, DT_AUDIT)",
+            interface.redirected.join(", ")
+        ));
+    }
+    let (paths, names): (Vec<&str>, Vec<&str>) =
+        interface.needed.iter().map(String::as_str).partition(|name| name.contains('/'));
+    if !paths.is_empty() {
+        wrong.push(format!(
+            "needs {} by its path on the build machine; link it with -l, or give it a soname",
+            paths.join(", ")
+        ));
+    }
+    let known = |name: &&str| {
+        LIBRARIES.contains(name)
+            || promise.brought.contains(name)
             || LIBRARY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
-    let unknown: Vec<_> = interface.needed.iter().filter(|name| !known(name)).cloned().collect();
+    let unknown: Vec<_> = names.into_iter().filter(|name| !known(name)).collect();
     if !unknown.is_empty() {
         wrong
             .push(format!("needs {}, which neither the system nor the framework brings", unknown.join(", ")));
     }
-    let python = |name: &&String| {
-        (name.starts_with("Py") || name.starts_with("_Py")) && !PYTHON.contains(&name.as_str())
-    };
-    let beyond: Vec<_> = interface.undefined.iter().filter(python).cloned().collect();
-    if stable && !beyond.is_empty() {
-        wrong.push(format!("is named .abi3.so but uses {} of Python", beyond.join(", ")));
+    if interface.versions.contains("GLIBC_PRIVATE") {
+        wrong.push(
+            "uses names that glibc keeps to itself (GLIBC_PRIVATE), which another release does not have"
+                .to_owned(),
+        );
+    }
+    if promise.any_python {
+        wrong.extend(python_abi::complaints(&interface.undefined));
+    }
+    let of_torch = interface.undefined.iter().filter(|name| is_torch_cpp(name));
+    let of_torch: Vec<_> = of_torch.map(|name| format!("`{name}`")).collect();
+    if promise.any_torch && !of_torch.is_empty() {
+        let more = match of_torch.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        wrong.push(format!(
+            "is for torch's stable ABI but uses C++ of torch: {}{more}; another torch need not have it: use \
+             torch::stable, or leave `stable-abi` out of build.toml",
+            of_torch.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ")
+        ));
     }
     wrong
 }
 
+/// `e_machine` (ELF's registry).
+fn machine(cpu: Cpu) -> u16 {
+    match cpu {
+        Cpu::X86_64 => 62,
+        Cpu::Aarch64 => 183,
+    }
+}
+
+fn words(demand: Demand) -> &'static str {
+    match demand {
+        Demand::ExecutableStack => {
+            "asks for stacks that code runs from, which hardened systems and glibc 2.41 refuse to give; link with \
+             -z noexecstack, and end assembly with `.section .note.GNU-stack`"
+        }
+        Demand::WritableCode => {
+            "has code that is changed when it is loaded (DT_TEXTREL), which hardened systems refuse; compile with -fPIC"
+        }
+        Demand::NotOpened => {
+            "is marked as a program, or as not to be opened (DF_1_PIE, DF_1_NOOPEN); link with -shared"
+        }
+    }
+}
+
+/// Whether a symbol is a C++ name of torch's.
+fn is_torch_cpp(name: &str) -> bool {
+    // A name, or what belongs to one: `_ZTV` is a table, `_ZTI` a type.
+    let Some(rest) = name.strip_prefix("_Z") else { return false };
+    let rest = rest.strip_prefix('T').map_or(rest, |rest| rest.get(1..).unwrap_or_default());
+    TORCH.iter().any(|namespace| rest.starts_with(namespace))
+}
+
 /// Whether a symbol version, `GLIBC_2.34`, is newer than the policy allows; unknown families are not.
 fn is_newer(version: &str) -> bool {
+    if version.starts_with(LOADER) {
+        return true;
+    }
     let Some((family, number)) = version.rsplit_once('_') else { return false };
     let parts: Vec<u32> = number.split('.').map_while(|part| part.parse().ok()).collect();
     NEWEST.iter().any(|(name, newest)| *name == family && parts.as_slice() > *newest)
@@ -162,12 +271,11 @@ fn is_newer(version: &str) -> bool {
 
 /// The hosts that have the C library that is asked for.
 fn hosts(interface: &Interface) -> String {
-    let minor = interface
-        .versions
-        .iter()
-        .filter_map(|version| version.strip_prefix("GLIBC_2.")?.split('.').next()?.parse::<u32>().ok())
-        .max()
-        .unwrap_or(0);
+    let minor = |version: &String| {
+        let number = version.strip_prefix("GLIBC_2.").and_then(|rest| rest.split('.').next()?.parse().ok());
+        number.or_else(|| version.starts_with(LOADER).then_some(FIRST_LOADER))
+    };
+    let minor: u32 = interface.versions.iter().filter_map(minor).max().unwrap_or(0);
     match HOSTS.iter().rev().find(|(has, _)| *has >= minor) {
         Some((_, hosts)) => (*hosts).to_owned(),
         None => format!("hosts with glibc 2.{minor} or newer"),
@@ -177,6 +285,18 @@ fn hosts(interface: &Interface) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As a library for any Python, any torch and x86-64 is judged.
+    const ANY: Promise<'_> = Promise { brought: &[], any_python: true, any_torch: true, cpu: None };
+    /// As one of which nothing is known.
+    const NONE: Promise<'_> = Promise { brought: &[], any_python: false, any_torch: false, cpu: None };
+
+    #[track_caller]
+    fn refused(interface: &Interface, promise: Promise<'_>, words: &str) {
+        let (outcome, text) = judged(interface, promise, false);
+        assert_eq!(outcome, Outcome::Refused, "{text}");
+        assert!(text.contains(words), "{text}");
+    }
 
     fn interface(needed: &[&str], versions: &[&str]) -> Interface {
         Interface {
@@ -190,12 +310,12 @@ mod tests {
     fn old_symbols_pass_and_new_ones_name_their_hosts() {
         let old =
             interface(&["libc.so.6", "libtorch.so"], &["GLIBC_2.17", "GLIBCXX_3.4.22", "CXXABI_1.3.11"]);
-        assert_eq!(judged(&old, &[], true, true).0, Outcome::Passed);
+        assert_eq!(judged(&old, ANY, true).0, Outcome::Passed);
         let new = interface(&[], &["GLIBC_2.34", "GLIBCXX_3.4.29"]);
-        let (outcome, text) = judged(&new, &[], true, false);
+        let (outcome, text) = judged(&new, ANY, false);
         assert_eq!(outcome, Outcome::Warned);
         assert!(text.contains("GLIBCXX_3.4.29, GLIBC_2.34") && text.contains("RHEL 9"), "{text}");
-        assert_eq!(judged(&new, &[], true, true).0, Outcome::Refused);
+        assert_eq!(judged(&new, ANY, true).0, Outcome::Refused);
     }
 
     #[test]
@@ -210,21 +330,73 @@ mod tests {
     #[test]
     fn foreign_libraries_paths_and_python_are_refused() {
         let foreign = interface(&["libfancy.so.3", "libcudart.so.13"], &[]);
-        assert!(judged(&foreign, &[], false, false).1.contains("libfancy.so.3, which"));
+        assert!(judged(&foreign, NONE, false).1.contains("libfancy.so.3, which"));
         let tvm_ffi = interface(&[TVM_FFI], &[]);
-        assert_eq!(judged(&tvm_ffi, &[], false, false).0, Outcome::Refused);
-        assert_eq!(judged(&tvm_ffi, &[TVM_FFI], false, false).0, Outcome::Passed);
+        assert_eq!(judged(&tvm_ffi, NONE, false).0, Outcome::Refused);
+        assert_eq!(judged(&tvm_ffi, Promise { brought: &[TVM_FFI], ..NONE }, false).0, Outcome::Passed);
         let path = Interface { search_paths: vec!["/home/me/lib".to_owned()], ..Interface::default() };
-        assert_eq!(judged(&path, &[], false, false).0, Outcome::Refused);
+        assert_eq!(judged(&path, NONE, false).0, Outcome::Refused);
         let undefined = ["PyModule_Create2", "PyFrame_GetBack"].map(str::to_owned).into();
         let python = Interface { undefined, ..Interface::default() };
-        assert_eq!(judged(&python, &[], true, false).0, Outcome::Refused);
-        assert_eq!(judged(&python, &[], false, false).0, Outcome::Passed);
+        assert_eq!(judged(&python, ANY, false).0, Outcome::Refused);
+        assert_eq!(judged(&python, NONE, false).0, Outcome::Passed);
     }
 
     #[test]
-    fn what_is_no_library_is_an_error() {
-        assert!(elf::interface(b"#!/bin/sh").is_err());
-        assert!(elf::interface(&[]).is_err());
+    fn another_processor_is_refused() {
+        let arm = Interface { machine: 183, ..Interface::default() };
+        refused(&arm, Promise { cpu: Some(Cpu::X86_64), ..NONE }, "for another processor (ELF machine 183");
+        assert_eq!(judged(&arm, Promise { cpu: Some(Cpu::Aarch64), ..NONE }, true).0, Outcome::Passed);
+    }
+
+    #[test]
+    fn what_hardened_systems_do_not_load_is_refused() {
+        for (demand, words) in [
+            (Demand::ExecutableStack, "-z noexecstack"),
+            (Demand::WritableCode, "-fPIC"),
+            (Demand::NotOpened, "-shared"),
+        ] {
+            refused(&Interface { demands: [demand].into(), ..Interface::default() }, NONE, words);
+        }
+    }
+
+    #[test]
+    fn a_library_by_its_path_is_refused_even_where_its_name_is_known() {
+        let needed = |name: &str| interface(&[name], &[]);
+        refused(&needed("/usr/lib/libc.so.6"), NONE, "needs /usr/lib/libc.so.6 by its path");
+        refused(&needed("libcuda.so.1/../../tmp/evil.so"), NONE, "by its path");
+        let origin = Interface { search_paths: vec!["$ORIGIN/../lib".to_owned()], ..Interface::default() };
+        refused(&origin, NONE, "`$ORIGIN/../lib` (RPATH, RUNPATH)");
+        let filter = Interface { redirected: vec!["libx.so".to_owned()], ..Interface::default() };
+        refused(&filter, NONE, "libx.so (DT_AUXILIARY");
+    }
+
+    #[test]
+    fn versions_that_are_no_numbers() {
+        refused(&interface(&[], &["GLIBC_PRIVATE"]), NONE, "GLIBC_PRIVATE");
+        let relr = interface(&[], &["GLIBC_2.2.5", "GLIBC_ABI_DT_RELR"]);
+        let (outcome, text) = judged(&relr, NONE, false);
+        assert_eq!(outcome, Outcome::Warned, "{text}");
+        assert!(text.contains("GLIBC_ABI_DT_RELR") && text.contains("Debian 12"), "{text}");
+        assert_eq!(judged(&relr, NONE, true).0, Outcome::Refused);
+    }
+
+    #[test]
+    fn cpp_of_torch_is_not_its_stable_interface() {
+        let undefined = ["_ZN2at4_ops5empty4callE", "_ZTIN3c105ErrorE", "aoti_torch_empty", "_ZNSt6vectorE"];
+        let library = Interface { undefined: undefined.map(str::to_owned).into(), ..Interface::default() };
+        refused(&library, ANY, "`_ZN2at4_ops5empty4callE`, `_ZTIN3c105ErrorE`; another torch");
+        assert_eq!(judged(&library, NONE, true).0, Outcome::Passed, "the full ABI is that C++");
+    }
+
+    #[test]
+    fn a_second_library_in_the_package_is_found() {
+        let folder = files::scratch().unwrap();
+        let library = folder.path().join("_k.abi3.so");
+        files::write(&library, "\u{7f}ELF").unwrap();
+        files::write(&folder.path().join("data/more.bin"), "\u{7f}ELF").unwrap();
+        files::write(&folder.path().join("__init__.py"), "").unwrap();
+        let found = libraries(folder.path(), &library).unwrap();
+        assert_eq!(found, [library, folder.path().join("data/more.bin")]);
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     let interface = match elf::interface(&files::read(library)?) {
         Ok(interface) => interface,
         Err(reason) => {
-            let summary = format!("the library cannot be read: {reason}");
+            let summary = format!("the library cannot be judged: {reason}");
             return Ok(result(Outcome::Refused, summary, json!({})));
         }
     };
