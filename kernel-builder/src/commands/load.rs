@@ -17,6 +17,7 @@ use crate::base::{env, files};
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
+use crate::verify::lost_operators;
 
 /// Load a published folder with Hugging Face's own client, and run example.py
 ///
@@ -203,6 +204,13 @@ pub fn ask(dir: &Path, python: &PythonRuntime) -> Result<Vec<Loaded>, Failure> {
         return Err(
             LoadError::Client { dir: dir.to_owned(), backend: "any backend".to_owned(), reason }.into()
         );
+    }
+    let lost = lost_operators(&finished.stderr_text(), &[]);
+    if !lost.is_empty() {
+        let all: Vec<_> =
+            loaded.iter().filter(|one| one.variant.is_some()).map(|one| one.backend.as_str()).collect();
+        let backend = all.join(" and ");
+        return Err(LoadError::Client { dir: dir.to_owned(), backend, reason: lost.join("; ") }.into());
     }
     Ok(loaded)
 }

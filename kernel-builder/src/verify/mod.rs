@@ -34,10 +34,12 @@ mod registration;
 mod schedule;
 mod stage;
 mod torches;
+mod undefined;
 
 pub use error::VerifyError;
 pub use evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL, Verdict, Verified, recall};
 pub use gate::{Gated, gate};
+pub(crate) use registration::lost as lost_operators;
 pub use torches::{OTHER_TORCH, fewest, serving, suits};
 
 /// The code of checks that were skipped because there is no GPU.

@@ -55,7 +55,8 @@ impl Program {
         }
         let Differences { mut bodies, constants, only_left, only_right } = found;
         let once = |text| words(text).filter(|word| constants.contains(word)).count() == constants.len();
-        if !constants.is_empty() && !(once(left.text) && once(right.text)) {
+        let alone = constants.is_empty() || once(left.text) && once(right.text);
+        if !alone {
             return None;
         }
         bodies.extend(left.users(&only_right)?);
@@ -188,8 +189,7 @@ impl<'t> Text<'t> {
         let mut declaration: Vec<&[u8]> = Vec::new();
         let mut start = 0;
         let (mut body, mut hasher) = (None, DefaultHasher::new());
-        loop {
-            let Some(token) = tokens.next() else { break };
+        while let Some(token) = tokens.next() {
             if declaration.is_empty() {
                 start = tokens.at - token.len();
             }
@@ -239,7 +239,11 @@ impl<'t> Text<'t> {
                 declaration.clear();
             }
         }
-        (declaration.is_empty() && scopes.len() == 1).then(|| Self { text, class, items: Cow::Owned(items) })
+        (declaration.is_empty() && scopes.len() == 1).then_some(Self {
+            text,
+            class,
+            items: Cow::Owned(items),
+        })
     }
 
     fn hashes(&self) -> Vec<u64> {

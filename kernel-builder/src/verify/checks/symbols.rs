@@ -1,6 +1,6 @@
-//! The library shows its entry points and nothing that two kernels in one process would share.
+//! The library shows its entry points, nothing that two kernels in one process would share, and lacks no code.
 //!
-//! Owns: which names may be seen. Never: looks at code.
+//! Owns: which names may be seen, and which must be there. Never: looks at code.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::super::elf::{self, Interface};
 use super::super::evidence::{CheckResult, Outcome};
-use super::super::{Subject, VerifyError};
+use super::super::{Subject, VerifyError, undefined};
 use crate::base::files;
 
 const CODE: &str = "verify::symbols";
@@ -83,6 +83,15 @@ fn judged(interface: &Interface, entry: Entry<'_>, require_portable: bool) -> (O
         let text = format!(
             "has symbols that all kernels of a process share (STB_GNU_UNIQUE): {}; compile with -fno-gnu-unique",
             named(&interface.unique)
+        );
+        return (Outcome::Refused, text);
+    }
+    let missing = undefined::missing(&interface.undefined);
+    if !missing.is_empty() {
+        let text = format!(
+            "uses {}, which no source of the library defines and no library of the framework has, so it cannot be loaded; \
+             is a source missing in `src` of build.toml?",
+            named(&missing)
         );
         return (Outcome::Refused, text);
     }
@@ -161,6 +170,13 @@ mod tests {
         let weak = Interface { exported: entry, weak: of(&["_ZNSt6vectorE"]), ..Interface::default() };
         check(&weak, false, Outcome::Warned, "`_ZNSt6vectorE`");
         check(&weak, true, Outcome::Refused, "`_ZNSt6vectorE`");
+    }
+
+    #[test]
+    fn a_name_that_nothing_defines_is_refused() {
+        let undefined = of(&["_ZN4norm5scaleEPf", "_ZN3c105ErrorE", "memcpy"]);
+        let library = Interface { exported: of(&["PyInit__norm_cpu_0"]), undefined, ..Interface::default() };
+        check(&library, false, Outcome::Refused, "uses `norm::scale`, which no source");
     }
 
     #[test]

@@ -1,3 +1,5 @@
+//! Owns: pairs of texts, and whether they are one program. Never: compiles one; `cargo xtask projects` does.
+
 use super::*;
 
 const DEVICE: &str = "__attribute__((device))";

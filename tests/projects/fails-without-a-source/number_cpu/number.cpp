@@ -1,0 +1,5 @@
+#include <cstdint>
+
+int64_t number() {
+    return 1;
+}
