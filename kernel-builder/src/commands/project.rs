@@ -164,7 +164,7 @@ pub fn read(dir: &Path) -> Result<Reading, Failure> {
     };
     let enter = |folder: &Path| {
         let is = |names: &[&str]| folder.file_name().is_some_and(|name| names.iter().any(|it| name == *it));
-        !is(NO_PART) && !(folder.components().count() == 1 && is(GENERATED))
+        !(is(NO_PART) || (folder.components().count() == 1 && is(GENERATED)))
     };
     let files: BTreeSet<RelPath> =
         files::walk(&absolute, enter)?.iter().filter_map(|path| path.to_str()?.parse().ok()).collect();
