@@ -35,47 +35,44 @@ const GLOBAL: &str = "THP";
 
 /// Those of these names that are in no namespace of what a process has, as a person writes them.
 pub(crate) fn missing(undefined: &BTreeSet<String>) -> BTreeSet<String> {
-    undefined
-        .iter()
-        .filter_map(|name| read(name))
-        .filter(|path| !is_brought(path))
-        .map(|path| path.join("::"))
-        .collect()
+    let paths = undefined.iter().filter_map(|name| read(name));
+    paths.filter(|path| !path.is_brought()).map(|path| path.parts.join("::")).collect()
 }
 
-fn is_brought(path: &[&str]) -> bool {
-    match path {
-        [] => true,
-        [name] => name.starts_with(GLOBAL),
-        [outer, ..] => BROUGHT.contains(outer),
+/// The beginning of a mangled name.
+struct Name<'n> {
+    /// Whether the first part is a namespace or a class.
+    nested: bool,
+    /// As far as they are plain; at least one.
+    parts: Vec<&'n str>,
+}
+
+impl Name<'_> {
+    fn is_brought(&self) -> bool {
+        if self.nested { BROUGHT.contains(&self.parts[0]) } else { self.parts[0].starts_with(GLOBAL) }
     }
 }
 
-/// The parts of a mangled name, as far as they are plain. Nothing for what is no C++ name, and for names that begin with an
-/// abbreviation (`St`, `Sa`) or are operators of the whole program: those are the C++ library's.
-fn read(name: &str) -> Option<Vec<&str>> {
+/// Nothing for what is no C++ name, and for names that begin with an abbreviation (`St`, `Sa`) or are operators of the whole
+/// program: those are the C++ library's.
+fn read(name: &str) -> Option<Name<'_>> {
     let rest = name.strip_prefix("_Z")?;
     // Tables, types and guards belong to a name.
-    let rest = ["TV", "TI", "TS", "TT", "TH", "TW", "GV"]
-        .iter()
-        .find_map(|kind| rest.strip_prefix(kind))
-        .unwrap_or(rest);
-    let (rest, nested) = match rest.strip_prefix('N') {
+    let kinds = ["TV", "TI", "TS", "TT", "TH", "TW", "GV"];
+    let rest = kinds.iter().find_map(|kind| rest.strip_prefix(kind)).unwrap_or(rest);
+    let (mut rest, nested) = match rest.strip_prefix('N') {
         Some(rest) => (rest.trim_start_matches(['r', 'V', 'K', 'R', 'O']), true),
         None => (rest, false),
     };
-    let mut path = Vec::new();
-    let mut rest = rest;
-    while rest.starts_with(|first: char| first.is_ascii_digit()) {
+    let mut parts = Vec::new();
+    while rest.starts_with(|first: char| first.is_ascii_digit()) && (nested || parts.is_empty()) {
         let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
         let length: usize = rest[..digits].parse().ok()?;
-        path.push(rest.get(digits..digits + length)?);
-        rest = &rest[digits + length..];
-        if !nested {
-            break;
-        }
+        let end = digits.checked_add(length)?;
+        parts.push(rest.get(digits..end)?);
+        rest = &rest[end..];
     }
-    (!path.is_empty()).then_some(path)
+    (!parts.is_empty()).then_some(Name { nested, parts })
 }
 
 #[cfg(test)]
@@ -95,6 +92,7 @@ mod tests {
         check("_ZNK4norm5State3getEv", Some("norm::State::get"));
         check("_ZTVN4norm5StateE", Some("norm::State"));
         check("_ZTI5State", Some("State"));
+        check("_ZN4normlsERSoi", Some("norm"));
         check("_ZN4norm5scaleIN3c104HalfEEEvPT_", Some("norm::scale"));
         // A function template of the global namespace, with one of torch's types.
         check("_Z6launchIN3c104HalfEEvPT_", Some("launch"));
@@ -107,6 +105,8 @@ mod tests {
             "_ZNK3c1010TensorImpl5sizesEv",
             "_ZTIN3c105ErrorE",
             "_ZN5torch7LibraryC1E",
+            "_ZN3c10lsERSoNS_10DeviceTypeE",
+            "_ZN3c10eqERKNS_6ScalarES2_",
             "_ZN3tvm3ffi5ErrorE",
             "_ZNSt6vectorIiE4pushEv",
             "_ZSt9terminatev",
@@ -119,6 +119,7 @@ mod tests {
             "cudaLaunchKernel",
             "_Z",
             "_Z99short",
+            "_Z99999999999999999999999short",
             "_ZN",
         ] {
             check(name, None);

@@ -54,6 +54,7 @@ fn a_body_counts_when_its_code_is_there() {
     varied("extern \"C\" { static D int f(int a) { if (a) { return @; } return 0; } }", Some(&["f"]));
     varied("namespace n { inline D int g() noexcept { return @; } int h() { return 2; } }", Some(&["g"]));
     varied("D int N::f(int a) const { return @; }", Some(&["f"]));
+    varied("[[nodiscard]] [[gnu::pure]] D int f(int a) { return @; }", Some(&["f"]));
     varied("D T::T(int a) : a(@) { }", Some(&["1TC"]));
     varied("template <class T> D int f(T a) { return @; }", Some(&["f"]));
     varied("D pair<int, bool> f(int a) { return {@}; }", Some(&["f"]));
@@ -91,6 +92,7 @@ fn what_is_evaluated_while_compiling_is_a_difference() {
         "D bool operator<(T, T) { return @; }",
         "int g(int a = [] { return @; }());",
         "template <int N = @> struct S { };",
+        "template <class T> concept C = requires(T a) { a + @; } && !requires(T a) { a - @; };",
     ] {
         varied(text, None);
     }
