@@ -21,7 +21,8 @@ pub struct Asks {
     pub watched: bool,
     /// Whether it has a directive that includes what a macro says.
     pub computed: bool,
-    /// Whether it has something whose effect cannot be told from words: what `UNTOLD` lists, or an operator without a plain name.
+    /// Whether it has something whose effect cannot be told from words: what `UNTOLD` lists, or an operator without a
+    /// plain name.
     pub unclear: bool,
 }
 
