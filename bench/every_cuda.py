@@ -87,6 +87,8 @@ def main() -> None:
         command = [sys.executable, __file__, str(options.project), "--one", variant, "--runtimes", *map(str, options.runtimes)]
         done = subprocess.run(command, capture_output=True, text=True)
         found[variant] = json.loads(done.stdout) if done.returncode == 0 else {"right": False, "failed": done.stderr[-2000:]}
+        # Where the sources were; null outside of git.
+        found[variant]["commit"] = json.loads((artifacts / f"{variant}.json").read_text()).get("commit")
     driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True)
     print(json.dumps({"date": datetime.date.today().isoformat(), "machine": machine.described(), "driver": driver.stdout.strip(), "variants": found}, indent=1))
     if not all(one["right"] for one in found.values()):

@@ -14,6 +14,7 @@ use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
 use crate::exit::{self, Failure};
+use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::{self, Evidence, Options, Outcome, Verdict, Verified};
 
@@ -95,6 +96,10 @@ impl Diagnostic for Refusal {
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
+    if let Some(line) = args.torch {
+        // One that cannot be had is told before anything is built.
+        python::foreseen(session, Torch::Exactly(&line.to_string()))?;
+    }
     let artifacts = build::build(&project, &args.selection, session)?;
     let extras = extras(&project);
     let groups = match args.torch {

@@ -91,7 +91,7 @@ pub enum ToolchainError {
     #[diagnostic(
         code(toolchain::unknown_torch),
         help(
-            "name one of the known releases; `build --toolchain system` compiles with the torch of the active Python"
+            "name one of the known releases; a torch that the active Python has is used as it is: `build --toolchain system` compiles with it, and `verify` without `--torch` judges with it"
         )
     )]
     UnknownTorch {

@@ -11,6 +11,17 @@ use super::evidence::{CheckResult, Outcome};
 use super::schedule::{Form, ScheduledCase, Trial};
 use crate::base::process::Ending;
 
+/// How many things a sentence names.
+const NAMED: usize = 3;
+
+/// The first of several things, and how many more there are: `a, b, c and 2 more`.
+pub(super) fn first_few(things: &[String]) -> String {
+    match things.len().saturating_sub(NAMED) {
+        0 => things.join(", "),
+        more => format!("{} and {more} more", things[..NAMED].join(", ")),
+    }
+}
+
 /// The checks that one run of the candidate decides: name, and the codes that it is refused with.
 const GROUPS: &[(&str, &[&str])] = &[
     (

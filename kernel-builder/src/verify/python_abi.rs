@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 
 use kernel_plan::units::Version;
 
+use super::findings::first_few;
+
 /// A comment, then `3.2:` before the names of each Python; its header says where they are from.
 const NAMES: &str = include_str!("../../resources/python-stable-abi.txt");
 
@@ -15,9 +17,6 @@ const NAMES: &str = include_str!("../../resources/python-stable-abi.txt");
 const OLDEST: Version = Version::new(3, 9);
 
 static SINCE: LazyLock<BTreeMap<&str, Version>> = LazyLock::new(|| read(NAMES));
-
-/// How many names a sentence has.
-const NAMED: usize = 3;
 
 /// What is wrong with the names that a library takes from Python, a sentence each; names that are not Python's are
 /// nobody's here.
@@ -35,24 +34,17 @@ pub(crate) fn complaints(undefined: &BTreeSet<String>) -> Vec<String> {
         wrong.push(format!(
             "is named .abi3.so but uses {}, which Python's stable ABI does not have, so one Python may load it and \
              the next may not; define Py_LIMITED_API before Python.h",
-            named(&outside)
+            first_few(&outside)
         ));
     }
     if !newer.is_empty() {
         wrong.push(format!(
             "is named .abi3.so, for Python {OLDEST} and newer, but uses {}; without it, or under Py_LIMITED_API of \
              {OLDEST}, it loads on all of them",
-            named(&newer)
+            first_few(&newer)
         ));
     }
     wrong
-}
-
-fn named(names: &[String]) -> String {
-    match names.len().saturating_sub(NAMED) {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names[..NAMED].join(", ")),
-    }
 }
 
 fn read(text: &'static str) -> BTreeMap<&'static str, Version> {

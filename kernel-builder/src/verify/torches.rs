@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use kernel_plan::units::{BackendId, Version};
-use kernel_plan::variant::{Abi, Framework, Noarch, Toolkit, Variant};
+use kernel_plan::variant::{Abi, Framework, Noarch, Toolkit, Torch, Variant};
 
 use crate::compile::artifact::Artifact;
 use crate::toolchain::python::{self, TorchBuild};
@@ -28,6 +28,11 @@ pub fn suits(variant: &str, torch: &str) -> bool {
     }
     let needs = variant.and_then(|variant| variant.torch());
     let (Some(needs), Some(there)) = (needs, python::line_of(torch)) else { return true };
+    takes(there, needs)
+}
+
+/// Whether a release of torch takes what is built for one: the full ABI is its own, the stable one that of all later ones.
+fn takes(there: Version, needs: Torch) -> bool {
     match needs.abi {
         Abi::Stable => there >= needs.version,
         Abi::Full(_) => there == needs.version,
@@ -43,16 +48,13 @@ pub fn serving(artifact: &Artifact, builds: &[TorchBuild]) -> Result<Vec<Version
     let variant: Variant = artifact.variant.parse().map_err(|_| "its name says nothing".to_owned())?;
     let framework = variant.compiled().map(|compiled| compiled.framework);
     let of_torch = |build: &&TorchBuild| match framework {
-        Some(Framework::Torch(torch)) => match torch.abi {
-            Abi::Stable => build.line >= torch.version,
-            Abi::Full(_) => build.line == torch.version,
-        },
+        Some(Framework::Torch(torch)) => takes(build.line, torch),
         Some(Framework::TvmFfi(_)) | None => true,
     };
     let of_torch: Vec<&TorchBuild> = builds.iter().filter(of_torch).collect();
     let for_cuda = |own: Version| {
-        let takes = |cuda: Version| cuda.major == own.major && cuda.minor >= own.minor;
-        of_torch.iter().filter(|build| build.cuda.is_some_and(takes)).map(|build| build.line).collect()
+        let runs = |cuda: Version| cuda.major == own.major && cuda.minor >= own.minor;
+        of_torch.iter().filter(|build| build.cuda.is_some_and(runs)).map(|build| build.line).collect()
     };
     let lines: Vec<Version> = match (variant, variant.toolkit()) {
         (_, Some(Toolkit::Cuda(own))) => for_cuda(own),

@@ -39,6 +39,11 @@ pub(crate) fn missing(undefined: &BTreeSet<String>) -> BTreeSet<String> {
     paths.filter(|path| !path.is_brought()).map(|path| path.parts.join("::")).collect()
 }
 
+/// The outermost namespace, or class, of a mangled name.
+pub(crate) fn namespace(name: &str) -> Option<&str> {
+    read(name).filter(|name| name.nested).map(|name| name.parts[0])
+}
+
 /// The beginning of a mangled name.
 struct Name<'n> {
     /// Whether the first part is a namespace or a class.

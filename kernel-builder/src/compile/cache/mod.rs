@@ -3,9 +3,9 @@
 //! Two ways lead to an object. The direct one starts nothing: behind a unit's command, compiler and source lie outcomes,
 //! each with the files that were read (from the compiler's own dependency file) and their digests; an outcome is used
 //! when all of them are as they were. Behind a command without its framework lie outcomes for all frameworks, which are
-//! used when the framework at hand has nothing that was asked for, too. The other way is by content: the key names everything that the bytes follow from, such
-//! as preprocessed text, and does not care where a project or this cache lies. (Both are ccache's: its manual, "How
-//! ccache works".)
+//! used when the framework at hand has nothing that was asked for, too. The other way is by content: the key names
+//! everything that the bytes follow from, such as preprocessed text, and does not care where a project or this cache
+//! lies. (Both are ccache's: its manual, "How ccache works".)
 //!
 //! Owns: `<cache>/compile`: `objects` (bytes by digest), `units` (the direct way), `steps` (by content), `size.json`.
 //! Never: runs a compiler, decides what a key is made of.

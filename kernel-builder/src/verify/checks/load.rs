@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::channel::{self, Ended, Message};
 use super::super::evidence::{CheckResult, Outcome};
+use super::super::findings::first_few;
 use super::super::torches::{self, OTHER_TORCH, suits};
 use super::super::{Loaded, Subject, VerifyError, gpu_present, registration};
 use crate::base::process::{Ending, Limits};
@@ -16,8 +17,6 @@ use crate::toolchain::python;
 const CODE: &str = "verify::load";
 /// Of operators that are not where they should be.
 const REGISTRATION: &str = "verify::registration";
-/// How many operators a sentence names.
-const NAMED: usize = 3;
 
 /// The package imports, and its operators are registered under its own namespace.
 pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
@@ -155,14 +154,10 @@ fn elsewhere(operators: &Value, id: &str) -> Option<CheckResult> {
     if names.is_empty() {
         return None;
     }
-    let more = match names.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
     let summary = format!(
-        "defines {}{more} outside of its own namespace, so two versions of it cannot be loaded together: torch takes \
+        "defines {} outside of its own namespace, so two versions of it cannot be loaded together: torch takes \
          those of the first; define them under TORCH_EXTENSION_NAME",
-        names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "),
+        first_few(&names),
     );
     let facts = json!({ "operators": operators });
     Some(CheckResult::new("load", REGISTRATION, Outcome::Warned, summary, facts))

@@ -10,7 +10,8 @@ use serde_json::json;
 
 use super::super::elf::{self, Demand, Interface};
 use super::super::evidence::{CheckResult, Outcome};
-use super::super::{Subject, VerifyError, python_abi};
+use super::super::findings::first_few;
+use super::super::{Subject, VerifyError, python_abi, undefined};
 use crate::base::files;
 
 const CODE: &str = "verify::portability";
@@ -59,11 +60,8 @@ const LIBRARY_PREFIXES: &[&str] = &[
     "libdnnl.so.",
 ];
 
-/// Namespaces of torch as symbols have them: in its stable ABI there are C functions alone.
-const TORCH: &[&str] = &["N2at", "NK2at", "N3c10", "NK3c10", "N5torch", "NK5torch"];
-
-/// How many names a sentence has.
-const NAMED: usize = 3;
+/// Namespaces of torch: in its stable ABI there are C functions alone.
+const TORCH: &[&str] = &["at", "c10", "torch"];
 
 /// Abilities of the loader, which a library asks for by a version of this beginning; the first came with glibc 2.36.
 const LOADER: &str = "GLIBC_ABI_";
@@ -212,17 +210,14 @@ fn wrong(interface: &Interface, promise: Promise<'_>) -> Vec<String> {
     if promise.any_python {
         wrong.extend(python_abi::complaints(&interface.undefined));
     }
-    let of_torch = interface.undefined.iter().filter(|name| is_torch_cpp(name));
+    let is_cpp = |name: &&String| undefined::namespace(name).is_some_and(|outer| TORCH.contains(&outer));
+    let of_torch = interface.undefined.iter().filter(is_cpp);
     let of_torch: Vec<_> = of_torch.map(|name| format!("`{name}`")).collect();
     if promise.any_torch && !of_torch.is_empty() {
-        let more = match of_torch.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         wrong.push(format!(
-            "is for torch's stable ABI but uses C++ of torch: {}{more}; another torch need not have it: use \
+            "is for torch's stable ABI but uses C++ of torch: {}; another torch need not have it: use \
              torch::stable, or leave `stable-abi` out of build.toml",
-            of_torch.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ")
+            first_few(&of_torch)
         ));
     }
     wrong
@@ -249,14 +244,6 @@ fn words(demand: Demand) -> &'static str {
             "is marked as a program, or as not to be opened (DF_1_PIE, DF_1_NOOPEN); link with -shared"
         }
     }
-}
-
-/// Whether a symbol is a C++ name of torch's.
-fn is_torch_cpp(name: &str) -> bool {
-    // A name, or what belongs to one: `_ZTV` is a table, `_ZTI` a type.
-    let Some(rest) = name.strip_prefix("_Z") else { return false };
-    let rest = rest.strip_prefix('T').map_or(rest, |rest| rest.get(1..).unwrap_or_default());
-    TORCH.iter().any(|namespace| rest.starts_with(namespace))
 }
 
 /// Whether a symbol version, `GLIBC_2.34`, is newer than the policy allows; unknown families are not.

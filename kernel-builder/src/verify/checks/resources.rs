@@ -7,12 +7,11 @@ use serde_json::json;
 use super::super::cubin::{self, Usage};
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::fatbin::Kind;
+use super::super::findings::first_few;
 use super::super::{Subject, VerifyError};
 use crate::base::files;
 
 const CODE: &str = "verify::resources";
-/// How many kernels a warning names.
-const NAMED: usize = 3;
 
 /// Reports what every kernel uses on every architecture, and warns of local memory.
 pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
@@ -61,17 +60,10 @@ fn judged(kernels: &[(String, Usage)]) -> (Outcome, String) {
     }
     let named: Vec<_> = local
         .iter()
-        .take(NAMED)
         .map(|(arch, usage)| format!("{} on {arch} ({} bytes)", short_name(&usage.kernel), usage.stack))
         .collect();
-    let more = match local.len() - named.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    (
-        Outcome::Warned,
-        format!("local memory (spilled registers or indexed arrays): {}{more}", named.join(", ")),
-    )
+    let text = format!("local memory (spilled registers or indexed arrays): {}", first_few(&named));
+    (Outcome::Warned, text)
 }
 
 /// The innermost name of a symbol of the Itanium C++ ABI, without parameters: enough to find the kernel in its source.

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::super::elf::{self, Interface};
 use super::super::evidence::{CheckResult, Outcome};
+use super::super::findings::first_few;
 use super::super::{Subject, VerifyError, undefined};
 use crate::base::files;
 
@@ -21,9 +22,6 @@ const TVM_FFI: &str = "__tvm_ffi_";
 
 /// Names that a linker adds by itself.
 const LINKER: &[&str] = &["__bss_start", "_edata", "_end", "_fini", "_init"];
-
-/// How many names a sentence has.
-const NAMED: usize = 3;
 
 /// Unique symbols, exported symbols, the entry point.
 pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
@@ -127,11 +125,8 @@ fn judged(interface: &Interface, entry: Entry<'_>, require_portable: bool) -> (O
 
 /// The first names, and how many more there are.
 fn named(names: &BTreeSet<String>) -> String {
-    let first: Vec<_> = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
-    match names.len() - first.len() {
-        0 => first.join(", "),
-        more => format!("{} and {more} more", first.join(", ")),
-    }
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    first_few(&quoted)
 }
 
 #[cfg(test)]
