@@ -4,21 +4,21 @@
 //! only one of them has. Such texts make the same code, and the front end, which is most of the work, needs to read only
 //! one of them.
 //!
-//! Owns: a strict comparison, declaration by declaration. Three kinds of difference are let through: the number in the
-//! definition of a constant whose name stands nowhere else; the inside of the body of a plain function of the device,
-//! of which the caller then looks whether it was generated; and a plain function of the device that one text lacks, and
-//! whose name stands nowhere in that text. What the shared declarations mean is then the same in both, since they cannot
-//! name what differs. Never: lets a difference through in a template, a class, or anything that is evaluated while
-//! compiling.
+//! Owns: a strict comparison, declaration by declaration. Let through are: the number in the definition of a constant,
+//! and the inside of a template of a class, whose names stand nowhere else; numbers that a plain function of the host
+//! assigns; the inside of the body of a plain function of the device, of which the caller then looks whether it was
+//! generated; and a plain function of the device that one text lacks, and whose name stands nowhere in that text. What
+//! the shared declarations mean is then the same in both, since they cannot name what differs. Never: lets a difference
+//! through in a template or a class that is named, or in anything that is evaluated while compiling.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::tokens::Tokens;
+use super::tokens::{Tokens, is_word};
 use heads::{behind_attributes, behind_parameters, constant, name_of, opens_namespace, type_of};
 
 /// A preprocessed text, read once to be compared with several.
@@ -54,9 +54,13 @@ impl Program {
                 found.add(&left.pieces(old)?, &right.pieces(new)?)?;
             }
         }
-        let Differences { mut bodies, constants, only_left, only_right } = found;
-        let once = |text| words(text).filter(|word| constants.contains(word)).count() == constants.len();
-        let alone = constants.is_empty() || once(left.text) && once(right.text);
+        let Differences { mut bodies, unnamed, only_left, only_right } = found;
+        let nowhere_else = |text, side: usize| {
+            let mut own: HashMap<&[u8], usize> =
+                unnamed.iter().map(|(name, own)| (*name, own[side])).collect();
+            words(text).all(|word| own.get_mut(word).is_none_or(take_one))
+        };
+        let alone = unnamed.is_empty() || nowhere_else(left.text, 0) && nowhere_else(right.text, 1);
         if !alone {
             return None;
         }
@@ -71,8 +75,8 @@ impl Program {
 struct Differences<'t> {
     /// Parts of names of functions that must not be generated.
     bodies: BTreeSet<String>,
-    /// Names that may stand in each text only once.
-    constants: BTreeSet<&'t [u8]>,
+    /// Names that nothing but what they are the names of may mention, and how often that does in each text.
+    unnamed: BTreeMap<&'t [u8], [usize; 2]>,
     only_left: Extra<'t>,
     only_right: Extra<'t>,
 }
@@ -126,10 +130,18 @@ impl<'t> Differences<'t> {
     fn add_pair(&mut self, left: &Piece<'t>, right: &Piece<'t>) -> Option<()> {
         match (&left.kind, &right.kind) {
             (Kind::Constant(name), Kind::Constant(_)) => {
-                self.constants.insert(name);
+                self.add_unnamed(name, [1, 1]);
             }
-            (Kind::Function(function), Kind::Function(other)) if function.body && other.body => {
-                self.bodies.insert(function.name_in_code()?);
+            (Kind::Function(function), Kind::Function(other)) => {
+                let bodies = [function.body?, other.body?];
+                if !(function.host() && assign_numbers(bodies)) {
+                    self.bodies.insert(function.name_in_code()?);
+                }
+            }
+            (Kind::Type(class), Kind::Type(other)) if class.template && other.template => {
+                let mentions =
+                    |class: &Type<'_>| words(class.whole).filter(|word| *word == class.name).count();
+                self.add_unnamed(class.name, [class, other].map(mentions));
             }
             (Kind::Type(class), Kind::Type(other)) => {
                 let [left, right] =
@@ -139,6 +151,12 @@ impl<'t> Differences<'t> {
             _ => return None,
         }
         Some(())
+    }
+
+    /// Takes up a name that may be mentioned this often in either text.
+    fn add_unnamed(&mut self, name: &'t [u8], mentions: [usize; 2]) {
+        let own = self.unnamed.entry(name).or_default();
+        *own = [own[0] + mentions[0], own[1] + mentions[1]];
     }
 
     /// Takes up a class of which nothing but the insides of functions differs.
@@ -286,16 +304,17 @@ impl<'t> Text<'t> {
         if item.body.is_none() && tokens.pop() != Some(b";") {
             return None;
         }
+        let body = item.body.map(|body| &self.text[body..item.place.end - 1]);
         let head = |tokens: &[&[u8]]| hash_of(&(item.scope, item.body.is_some(), tokens));
         if tokens.is_empty() && item.body.is_none() {
             return Some(Piece { head: head(&tokens), kind: Kind::Semicolon });
         }
         if let Some(name) = type_of(&tokens, item.body.is_some()) {
-            let plain = item.body.filter(|_| tokens[0] != b"template");
-            let members = plain.map(|body| &self.text[body..item.place.end - 1]);
-            return Some(Piece { head: head(&tokens), kind: Kind::Type(Type { name, members }) });
+            let class =
+                Type { name, template: tokens[0] == b"template", members: body, whole: self.of(item) };
+            return Some(Piece { head: head(&tokens), kind: Kind::Type(class) });
         }
-        let function = Function::read(tokens, item.body.is_some(), self.class)?;
+        let function = Function::read(tokens, body, self.class)?;
         Some(Piece { head: head(&function.head), kind: Kind::Function(function) })
     }
 }
@@ -318,8 +337,10 @@ enum Kind<'t> {
 
 struct Type<'t> {
     name: &'t [u8],
-    /// What stands between its braces, where it is no template.
+    template: bool,
+    /// What stands between its braces.
     members: Option<&'t [u8]>,
+    whole: &'t [u8],
 }
 
 /// A function or a template of one, which is not evaluated while compiling.
@@ -327,11 +348,12 @@ struct Function<'t> {
     head: Vec<&'t [u8]>,
     name: &'t [u8],
     constructor: bool,
-    body: bool,
+    /// What stands between its braces.
+    body: Option<&'t [u8]>,
 }
 
 impl<'t> Function<'t> {
-    fn read(mut head: Vec<&'t [u8]>, body: bool, class: Option<&[u8]>) -> Option<Self> {
+    fn read(mut head: Vec<&'t [u8]>, body: Option<&'t [u8]>, class: Option<&[u8]>) -> Option<Self> {
         // What initialises members stands behind the head of a constructor.
         let members = head.iter().position(|token| *token == b":");
         head.truncate(members.unwrap_or(head.len()));
@@ -344,10 +366,18 @@ impl<'t> Function<'t> {
         (constructor || members.is_none()).then_some(Self { head, name, constructor, body })
     }
 
+    fn marked(&self, side: &[u8]) -> bool {
+        self.head.windows(2).any(|pair| pair[0] == b"(" && pair[1] == side)
+    }
+
     /// Whether it is the device's: the host's functions decide which kernels are there, and must not differ.
     fn device(&self) -> bool {
-        let marked = |wanted: &[u8]| self.head.windows(2).any(|pair| pair[0] == b"(" && pair[1] == wanted);
-        marked(b"device") && !marked(b"global")
+        self.marked(b"device") && !self.marked(b"global")
+    }
+
+    /// Whether it is the host's alone and no template.
+    fn host(&self) -> bool {
+        !self.marked(b"device") && !self.marked(b"global") && self.head[0] != b"template" && !self.constructor
     }
 
     /// Its name, where it may be missing in the other text.
@@ -355,7 +385,7 @@ impl<'t> Function<'t> {
         const OWN: &[&[u8]] = &[b"static", b"inline", b"__inline__", b"__inline"];
         // One that is neither static nor inline is generated although nobody calls it; a template is not.
         let own = |token: &&[u8]| OWN.contains(token);
-        let fits = !self.body || self.head[0] == b"template" || self.head.iter().any(own);
+        let fits = self.body.is_none() || self.head[0] == b"template" || self.head.iter().any(own);
         (fits && self.device() && !self.constructor).then_some(self.name)
     }
 
@@ -364,6 +394,39 @@ impl<'t> Function<'t> {
         let name = String::from_utf8(self.name.to_vec()).ok().filter(|_| self.device())?;
         Some(if self.constructor { format!("{}{name}C", name.len()) } else { name })
     }
+}
+
+/// Whether these bodies differ in nothing but numbers that a statement assigns: `name = 750;`. Their type is the same and
+/// none is zero, a pointer's value, so that both do the same while compiling. Not beside a function within the body, which
+/// may be evaluated then.
+fn assign_numbers(bodies: [&[u8]; 2]) -> bool {
+    let [left, right] = bodies.map(|body| Tokens::new(body).collect::<Vec<_>>());
+    let number = |token: &[u8]| {
+        (1..10).contains(&token.len()) && token[0] != b'0' && token.iter().all(u8::is_ascii_digit)
+    };
+    let assigned = |at: usize| {
+        let [b";" | b"{" | b"}", name, b"=", _, b";"] =
+            left[at.saturating_sub(3)..].get(..5).unwrap_or_default()
+        else {
+            return false;
+        };
+        is_word(name) && number(left[at]) && number(right[at])
+    };
+    let function = |at: usize| match left[at] {
+        b"constexpr" | b"consteval" | b"struct" | b"class" | b"union" => true,
+        // A lambda, or a subscript; not an attribute.
+        b"[" => left.get(at + 1) != Some(&b"[".as_slice()) && (at == 0 || left[at - 1] != b"["),
+        _ => false,
+    };
+    left.len() == right.len()
+        && (0..left.len()).all(|at| !function(at) && (left[at] == right[at] || assigned(at)))
+}
+
+/// Takes one away; whether there was one.
+fn take_one(left: &mut usize) -> bool {
+    let rest = left.checked_sub(1);
+    *left = rest.unwrap_or_default();
+    rest.is_some()
 }
 
 /// The words of a text, also those within literals: inline assembly may name a function.

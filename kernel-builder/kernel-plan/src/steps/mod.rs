@@ -18,6 +18,7 @@ mod alike;
 mod cicc;
 mod dryrun;
 mod flags;
+mod lighter;
 mod tokens;
 mod words;
 
@@ -25,6 +26,7 @@ pub use alike::Program;
 pub use cicc::{Phases, phases_question, read_phases};
 pub use dryrun::read;
 pub use flags::question;
+pub use lighter::{LIGHTER, lighter, restored};
 
 /// What every file that the steps make is called, up to its ending.
 pub const UNIT: &str = "unit.o";

@@ -4,7 +4,7 @@
 
 /// The tokens of a preprocessed text. Line markers are none of them; pragmas are.
 pub(super) struct Tokens<'t> {
-    text: &'t [u8],
+    pub(super) text: &'t [u8],
     pub(super) at: usize,
 }
 

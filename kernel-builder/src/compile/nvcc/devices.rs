@@ -197,13 +197,23 @@ fn generate(
     let key = workshop.key("front", front).field("text", text).field("module", module);
     let names = format!("{bitcode}.names");
     let made = [bitcode.as_str(), &first.stub, &names];
-    workshop.remember_after(key, &format!("cicc front end {}", first.arch), front, &made, || {
-        let listing = after(front, "--gen_device_file_name").map(|file| workshop.folder.join(file));
+    let step = format!("cicc front end {}", first.arch);
+    workshop.remember_as(key, &step, front, &made, || {
+        // Names of types are in the code where it says which line it is from.
+        let said = if tells_lines(&group.front) {
+            workshop.run(&step, front)?
+        } else {
+            let made = [bitcode.as_str(), &first.stub];
+            workshop.run_lighter(&step, front, &first.text, &made, || unseen(workshop, &made))?
+        };
+        let listing = after(front, "--gen_device_file_name").filter(|file| workshop.has(file));
         // Without a listing every name counts as generated.
-        let listing =
-            listing.filter(|place| files::exists(place)).map(|place| files::read(&place)).transpose()?;
-        let text = listing.map_or_else(|| EVERY_NAME.to_owned(), |listing| words_of(&listing));
-        files::write(&workshop.folder.join(&names), text).map_err(CompileError::from)
+        let text = match listing {
+            Some(listing) => words_of(&files::read(&workshop.folder.join(listing))?),
+            None => EVERY_NAME.to_owned(),
+        };
+        files::write(&workshop.folder.join(&names), text)?;
+        Ok(said)
     })?;
     let code = files::read(&workshop.folder.join(bitcode))?;
     let names = files::read_text(&workshop.folder.join(&names))?;
@@ -235,6 +245,17 @@ fn generate(
     in_threads(&members, generate_code)?;
     in_threads(&apart, |group| generate(workshop, group, module, launches))?;
     Ok(())
+}
+
+/// Whether nothing in these files shows that they are of a lighter text.
+fn unseen(workshop: &Workshop<'_>, made: &[&str]) -> Result<bool, CompileError> {
+    for name in made {
+        let made = files::read(&workshop.folder.join(name))?;
+        if memchr::memmem::find(&made, steps::LIGHTER.as_bytes()).is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Stands for a listing that is not there.

@@ -36,7 +36,10 @@ impl<'a> Host<'a> {
         let (text, files) = preprocess(workshop, &host.preprocess, &host.text, "host")?;
         let key =
             workshop.key("cudafe++", &host.cudafe).field("text", text.to_string()).field("module", module);
-        workshop.remember(key, "cudafe++", &host.cudafe, &[&host.source])?;
+        workshop.remember_as(key, "cudafe++", &host.cudafe, &[&host.source], || {
+            let restore = || restore(workshop, &host.source);
+            workshop.run_lighter("cudafe++", &host.cudafe, &host.text, &[&host.source], restore)
+        })?;
         // Gone without a word: a device step failed, and its error is the one to show.
         launches.recv().map_err(|_| CompileError::Stopped)?;
         files::write(&workshop.folder.join(&steps.embed), steps::embedding(&steps.fat))?;
@@ -50,6 +53,13 @@ impl<'a> Host<'a> {
         workshop.remember(key, "host compiler", &to_text, &[ASSEMBLY])?;
         Ok(files)
     }
+}
+
+/// Makes of `cudafe++`'s output for a lighter text what it is for the text itself; whether that could be done.
+fn restore(workshop: &Workshop<'_>, source: &str) -> Result<bool, CompileError> {
+    let place = workshop.folder.join(source);
+    let restored = steps::restored(&files::read(&place)?);
+    Ok(restored.map(|text| files::write(&place, text)).transpose()?.is_some())
 }
 
 /// The object, of the assembler text and the file with the device's code.

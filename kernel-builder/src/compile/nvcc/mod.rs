@@ -39,7 +39,7 @@ pub(super) fn drives(unit: &Unit, kit: &Toolchain) -> bool {
 
 /// How CUDA sources are compiled in this run; belongs into the keys of what they become.
 pub(super) fn manner() -> &'static str {
-    if env::text(env::NVCC).as_deref() == Some("whole") { "whole" } else { "steps-3" }
+    if env::text(env::NVCC).as_deref() == Some("whole") { "whole" } else { "steps-4" }
 }
 
 /// Compiles a CUDA source to its object and writes the list of the files that were read, as nvcc would.

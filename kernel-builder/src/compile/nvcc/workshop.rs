@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use kernel_plan::kit::{CudaKit, Toolchain};
 use kernel_plan::plan::{CommandLine, Unit};
-use kernel_plan::steps::Steps;
+use kernel_plan::steps::{self, Steps};
 
 use super::super::complaint;
 use super::super::log::shell_line;
@@ -127,24 +127,23 @@ impl<'a> Workshop<'a> {
         command: &CommandLine,
         made: &[&str],
     ) -> Result<(), CompileError> {
-        self.remember_after(key, step, command, made, || Ok(()))
+        self.remember_as(key, step, command, made, || self.run(step, command))
     }
 
-    /// [`Workshop::remember`], where `finish` makes some of the files of what the command made.
-    pub(super) fn remember_after(
+    /// [`Workshop::remember`], where `make` runs the command in a way of its own; it gives back what was said.
+    pub(super) fn remember_as(
         &self,
         key: DigestBuilder,
         step: &str,
         command: &CommandLine,
         made: &[&str],
-        finish: impl FnOnce() -> Result<(), CompileError>,
+        make: impl FnOnce() -> Result<String, CompileError>,
     ) -> Result<(), CompileError> {
         let key = key.finish();
         let make = || -> Result<Vec<u8>, CompileError> {
-            let said = self.run(step, command)?;
-            finish()?;
+            let said = make()?;
             // cicc's front end reports errors and returns success; cicc as a whole returns one.
-            if made.iter().any(|name| !files::exists(&self.folder.join(name))) {
+            if made.iter().any(|name| !self.has(name)) {
                 return Err(self.refused(step, command, &said, Ending::Exit(1))?);
             }
             let mut parts = vec![said.into_bytes()];
@@ -162,6 +161,41 @@ impl<'a> Workshop<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Runs a C++ front end on a text that it reads faster ([`steps::lighter`]), and on the text itself where there is
+    /// no such text, where that one is refused, and where `fits` says that what was made of it shows it.
+    pub(super) fn run_lighter(
+        &self,
+        step: &str,
+        command: &CommandLine,
+        text: &str,
+        made: &[&str],
+        fits: impl FnOnce() -> Result<bool, CompileError>,
+    ) -> Result<String, CompileError> {
+        let place = self.folder.join(text);
+        let whole = files::read(&place)?;
+        if let Some(lighter) = steps::lighter(&whole) {
+            files::write(&place, lighter)?;
+            let said = match self.run(step, command) {
+                Err(CompileError::Refused(_)) => None,
+                said => Some(said?),
+            };
+            let fits = said.is_some() && made.iter().all(|name| self.has(name)) && fits()?;
+            files::write(&place, whole)?;
+            if let Some(said) = said.filter(|said| fits && !said.contains(steps::LIGHTER)) {
+                return Ok(said);
+            }
+            for name in made {
+                files::remove_file(&self.folder.join(name))?;
+            }
+        }
+        self.run(step, command)
+    }
+
+    /// Whether a step has made this file.
+    pub(super) fn has(&self, name: &str) -> bool {
+        files::exists(&self.folder.join(name))
     }
 
     /// Adds to what the unit's compilers said.

@@ -64,7 +64,7 @@ fn a_body_counts_when_its_code_is_there() {
 fn a_function_in_a_class_is_known_by_its_name() {
     varied("struct S { int a; D int f() { return @; } };", Some(&["f"]));
     varied("class alignas(4) S final : B { public: explicit D S(int a) { b = @; } };", Some(&["1SC"]));
-    varied("template <class T> struct S { D int f() { return @; } };", None);
+    varied("template <class T> struct S { D int f() { return @; } }; S<int> s;", None);
     varied("struct S { D operator int() { return @; } };", None);
     varied("struct S { static constexpr int a = @; };", None);
     varied("struct S { int a = @; };", None);
@@ -76,6 +76,42 @@ fn the_hosts_functions_decide_which_kernels_there_are() {
     varied("void f() { kernel<@><<<1, 1>>>(); }", None);
     varied("int f() { return @; }", None);
     varied("__attribute__((global)) D void f() { a = @; }", None);
+}
+
+#[test]
+fn a_number_that_the_host_assigns_decides_on_nothing() {
+    varied(
+        "namespace n { int f(int& a) { [[maybe_unused]] int b = 1; { g<void>; a = @; } return 0; } }",
+        Some(&[]),
+    );
+    check("void f() { a = 1; }", "void f() { a = 0; }", None);
+    check("void f() { a = 1; }", "void f() { a = 1u; }", None);
+    check("void f() { a = 1; }", "void f() { a = 1; b = 1; }", None);
+    for other in [
+        "void f() { a += @; }",
+        "void f() { int a = @; }",
+        "void f() { g(@); }",
+        "void f() { x.a = @; }",
+        "void f() { static_assert([] { int a = 0; a = @; return a; }() == 1); }",
+        "void f() { struct S { static constexpr int g(int a) { a = @; return a; } }; }",
+        "constexpr int f(int a) { a = @; return a; }",
+        "template <class T> void f(T a) { a = @; }",
+        "void f() { kernel<<<a, b>>>(c = @); }",
+        "S::S() { a = @; }",
+    ] {
+        varied(other, None);
+    }
+}
+
+#[test]
+fn a_template_of_a_class_that_nobody_names() {
+    let policy = "namespace n { template <int V> struct P { using A = If<(@ < V)>; template <int> friend struct P; }; }";
+    varied(policy, Some(&[]));
+    varied(&format!("{policy} n::P<1> p;"), None);
+    varied(&format!("{policy} template <> struct n::P<1>;"), None);
+    varied(&format!("{policy} D int f() {{ return n::P<1>::A; }}"), None);
+    varied("struct P { using A = If<(@ < 3)>; };", None);
+    varied("template <int V> struct P { int a[@]; }; template <int V> struct P<V[1]> { };", None);
 }
 
 #[test]
