@@ -16,6 +16,7 @@ mod exchange;
 mod fixtures;
 mod frameworks;
 mod judging;
+mod lighter;
 mod new;
 mod official;
 mod operands;

@@ -46,10 +46,11 @@ pub fn lighter(text: &[u8]) -> Option<Vec<u8>> {
     let own = file_at(text, start)?;
     let home = &own[..=memchr::memrchr(b'/', own)?];
     let rest = &text[chosen.end..];
-    let elsewhere = words(&text[..start], b"__conditional_t").next().is_some()
-        || words(rest, b"__conditional").next().is_some()
-        || memmem::find(text, LIGHTER.as_bytes()).is_some();
-    if elsewhere || !only_in(rest, own, home) {
+    let elsewhere = words(rest, b"__conditional").next().is_some()
+        || memmem::find(text, LIGHTER.as_bytes()).is_some()
+        || names_alias(&text[..start], b"", home)
+        || names_alias(rest, own, home);
+    if elsewhere {
         return None;
     }
     let parts: [&[u8]; 5] =
@@ -130,16 +131,19 @@ fn marked(line: &[u8]) -> Option<&[u8]> {
     Some(&rest[start..start + end])
 }
 
-/// Whether only files below this folder name the alias, in a text that begins within the file `own`.
-fn only_in(text: &[u8], own: &[u8], home: &[u8]) -> bool {
+/// Whether other files than those below this folder name the alias, in a text that begins within the file `own`. The
+/// standard library of the device has one of the same name.
+fn names_alias(text: &[u8], own: &[u8], home: &[u8]) -> bool {
     let mut file = own;
     let mut from = 0;
-    words(text, b"__conditional_t").all(|at| {
+    words(text, b"__conditional_t").any(|at| {
         for line in text[from..at].split(|byte| *byte == b'\n') {
             file = marked(line).unwrap_or(file);
         }
         from = at;
-        file.starts_with(home)
+        let device =
+            memmem::find(file, b"/include/").is_some() && memmem::find(file, b"/cuda/std/").is_some();
+        !file.starts_with(home) && !device
     })
 }
 
@@ -174,6 +178,10 @@ mod tests {
         let text = lightened(own).unwrap_or_default();
         assert!(text.contains("= typename __kernelwright_conditional<_Cond, _If, _Else>::type;\n"), "{text}");
         assert!(text.ends_with(own));
+        // libcu++ has an alias of the same name in its own namespace.
+        let device = "# 9 \"/usr/local/cuda-12.6/include/cuda/std/__utility/move.h\" 3\n__conditional_t<_X, _A, _B> f();\n";
+        assert!(lightened(device).is_some());
+        assert!(lighter(format!("{device}{TRAITS}").as_bytes()).is_some());
         assert_eq!(text.lines().count(), TRAITS.lines().count() + own.lines().count());
     }
 
@@ -192,6 +200,8 @@ mod tests {
 
     #[test]
     fn another_definition_stays_as_it_is() {
+        let before = format!("# 1 \"a.h\"\nstd::__conditional_t<_X, _A, _B> f();\n{TRAITS}");
+        assert_eq!(lighter(before.as_bytes()), None);
         let other = TRAITS.replace("using type = _Up", "using type = _Tp");
         assert_eq!(lighter(other.as_bytes()), None);
         assert_eq!(lighter(b"int x;"), None);
