@@ -256,12 +256,11 @@ fn judge(
             _ => Untried::Elsewhere(reason),
         });
     };
+    let stands_in = lacks_stand_in(&loaded, python);
     let reason = match (loaded.variant, loaded.reason) {
         (Some(taken), _) if taken == variant => return Ok(python.torch.clone()),
         (_, reason) => reason.unwrap_or_else(|| "the client loaded another one".to_owned()),
     };
-    // The managed torch has stand-ins for its GPU libraries, with the names of the stable interface only.
-    let stands_in = python.site.is_some() && loaded.backend == "cuda" && reason.contains("undefined symbol");
     if loaded.skipped || stands_in {
         return Err(Untried::Elsewhere(reason));
     }
@@ -295,9 +294,7 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Fai
         let fits = toolkit.id().as_str() == loaded.backend;
         let ranking = preference::rank(&offered, &Environment { toolkit, ..own });
         let predicted = ranking.accepted.first().filter(|_| fits).map(ToString::to_string);
-        let stands_in = python.site.is_some()
-            && loaded.reason.as_ref().is_some_and(|reason| reason.contains("undefined symbol"));
-        if loaded.variant != predicted && !stands_in {
+        if loaded.variant != predicted && !lacks_stand_in(&loaded, python) {
             let (torch, backend) = (python.torch.clone(), loaded.backend);
             let reason = loaded.reason.unwrap_or_default();
             return Err(
@@ -307,6 +304,13 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Fai
         all.push(Taken { torch: python.torch.clone(), backend: loaded.backend, variant: loaded.variant });
     }
     Ok(all)
+}
+
+/// Whether a name is missing because a managed torch has stand-ins for its GPU libraries, with the names of the stable
+/// interface only.
+fn lacks_stand_in(loaded: &Loaded, python: &PythonRuntime) -> bool {
+    let undefined = loaded.reason.as_ref().is_some_and(|reason| reason.contains("undefined symbol"));
+    python.site.is_some() && loaded.backend == "cuda" && undefined
 }
 
 /// What the client sees in a Python of this machine, whose torch is `torch.__version__`.

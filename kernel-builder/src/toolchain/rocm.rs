@@ -76,7 +76,11 @@ pub(super) fn kit(
     let builtins = device::said(session, NAME, &hipcc, &asked).ok().map(|said| PathBuf::from(said.trim()));
     let builtins = builtins.filter(|library| library.is_absolute() && files::exists(library));
     let hipify = hipify(session, want, framework)?;
+    // hipcc is a driver: what it says names the compiler behind it, and that comes with its library.
+    let compiler = device::said(session, NAME, &hipcc, &["--version"])?;
     let id = DigestBuilder::new("rocm-kit")
+        .field("compiler", compiler)
+        .field("builtins", format!("{:?}", builtins.as_deref().map(state::stamp_of)))
         .field("version", version.to_string())
         .field("hipcc", format!("{:?}", state::stamp_of(&hipcc)))
         .field("header", format!("{:?}", state::stamp_of(&header)))
