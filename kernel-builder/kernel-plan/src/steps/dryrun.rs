@@ -158,6 +158,12 @@ fn program_path(word: &str, variables: &BTreeMap<String, String>) -> PathBuf {
     }
     match word {
         "cudafe++" | "ptxas" | "fatbinary" => Path::new(value("_HERE_")).join(word),
+        // nvcc 12 leaves this one to the PATH that it prints.
+        "cicc" => {
+            let mut places = value("PATH").split(':').chain([value("CICC_PATH")]);
+            let place = places.find(|place| place.ends_with("/nvvm/bin"));
+            Path::new(place.unwrap_or(value("_HERE_"))).join(word)
+        }
         other => PathBuf::from(other),
     }
 }

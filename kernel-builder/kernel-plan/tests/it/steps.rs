@@ -62,6 +62,16 @@ fn every_architecture_has_its_steps() {
 }
 
 #[test]
+fn nvcc_12_leaves_its_compiler_to_the_path() {
+    let bare = |text: &str| text.replace("\"$CICC_PATH/cicc\"", "cicc");
+    let cicc = |text: &str| steps::read(text).map(|steps| steps.devices[0].cicc.program.clone());
+    assert_eq!(cicc(&bare(THREE)), Ok("/front/nvvm/bin/cicc".into()));
+    // Debian's lies beside nvcc.
+    let beside = bare(THREE).replace("/front/nvvm/bin:", "").replace("/nvvm/bin", "/bin");
+    assert_eq!(cicc(&beside), Ok("/front/bin/cicc".into()));
+}
+
+#[test]
 fn an_older_toolkit_has_its_headers_version_and_assembler() {
     let steps = steps::read(FLAGS).expect("an answer of nvcc 13.0").for_kit(&lent());
     insta::assert_snapshot!(shown(&steps));
