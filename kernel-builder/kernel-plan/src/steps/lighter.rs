@@ -2,7 +2,7 @@
 //!
 //! libstdc++ 12 and later choose between two types by an alias template that is a member of a class. The front ends keep
 //! the instances of such an alias in a list of that class, and walk to its end for each one that they add. Torch's
-//! headers make some twenty thousand of them: two fifths of the time of `cicc`'s front end, one fifth of `cudafe++`'s.
+//! headers make thousands of them: two fifths of the time of `cicc`'s front end, one fifth of `cudafe++`'s.
 //! A class template that chooses between the same two types has no such list.
 //!
 //! Owns: the one definition that is replaced, and its way back. Never: touches a text where anything but libstdc++ names
