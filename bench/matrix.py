@@ -285,6 +285,8 @@ def main() -> None:
     options = reader.parse_args()
     if unknown := [part for part in options.parts if part not in parts]:
         reader.error(f"no such part: {', '.join(unknown)}; there are {', '.join(parts)}")
+    if not os.access(options.program, os.X_OK):
+        reader.error(f"there is no program {options.program}: `cargo build --release` makes it, --program names another")
     bench = Bench(options)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True, capture_output=True, check=True)
     record = json.loads(options.out.read_text()) if options.out and options.out.exists() else {"parts": {}}
