@@ -19,6 +19,10 @@ use thiserror::Error;
 
 use super::{env, guard, interrupt, memory};
 
+mod dialogue;
+
+pub use dialogue::{Dialogue, Heard};
+
 /// What a child may use before it is killed.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -286,7 +290,7 @@ fn drive(
         }
         if let Ok(Some(status)) = group.child.try_wait() {
             if open {
-                drain(&pieces, &mut sink);
+                drain(&pieces, &mut |piece| sink.take(piece));
             }
             break ending_of(status);
         }
@@ -314,10 +318,10 @@ fn drive(
 }
 
 /// Takes what is left in the pipes of a child that has ended; a grandchild that holds them open is not waited for.
-fn drain(pieces: &Receiver<Piece>, sink: &mut Sink<'_, '_>) {
+fn drain(pieces: &Receiver<Piece>, take: &mut dyn FnMut(Piece)) {
     let give_up = Instant::now() + Duration::from_secs(2);
     while let Ok(piece) = pieces.recv_timeout(Duration::from_millis(100)) {
-        sink.take(piece);
+        take(piece);
         if Instant::now() > give_up {
             break;
         }
