@@ -74,6 +74,9 @@ enum Verb {
 
 /// Runs the program; gives the exit code.
 pub fn main() -> u8 {
+    if let Some(role) = env::worker_role() {
+        return commands::worker::run(&role);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -1,6 +1,6 @@
 //! The stages of Kernelwright that touch the world.
 //!
-//! Stages, in the order in which data flows: scaffold, toolchain, compile, verify, bench, archive, package, publish.
+//! Stages, in the order in which data flows: scaffold, toolchain, compile, device, verify, bench, archive, package, publish.
 //! A stage uses stages above it and [`base`]; stages meet in [`commands`] alone.
 
 pub mod archive;
@@ -9,6 +9,7 @@ pub mod bench;
 pub mod cli;
 pub mod commands;
 pub mod compile;
+pub mod device;
 pub mod exit;
 pub mod package;
 pub mod publish;

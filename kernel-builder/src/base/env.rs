@@ -94,6 +94,18 @@ pub fn current_dir() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."))
 }
 
+/// This program's own file, to start it again in another role.
+pub fn own_program() -> PathBuf {
+    // It can only be unknown where /proc is not mounted; then the name on PATH is the best guess.
+    std::env::current_exe().unwrap_or_else(|_| PathBuf::from("kernelwright"))
+}
+
+/// The role that this process was started in by another one of this program: the word behind `--worker`.
+pub fn worker_role() -> Option<String> {
+    let mut arguments = std::env::args_os().skip(1);
+    (arguments.next()? == "--worker").then(|| arguments.next()?.into_string().ok())?
+}
+
 /// `path` as an absolute path, without looking at the file system.
 pub fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| current_dir().join(path))

@@ -19,6 +19,7 @@ use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::{self, Evidence, Options, Outcome, Verdict, Verified};
 
 use super::build;
+use super::device;
 use super::judges::{self, Group, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
@@ -39,6 +40,9 @@ pub struct Args {
     /// serve all builds
     #[arg(long, value_name = "MAJOR.MINOR")]
     torch: Option<Version>,
+    /// Judge the device code that `[launch]` of op.toml starts, without a build; no build.toml is needed
+    #[arg(long, conflicts_with_all = ["torch", "Selection"])]
+    device: bool,
 }
 
 /// How the judge works; shared with `make`.
@@ -95,6 +99,12 @@ impl Diagnostic for Refusal {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    if args.device {
+        let (project, evidence) = device::verify(&args.project.dir, &args.how, session)?;
+        let row = json!({ "variant": device::NAME, "evidence": &evidence });
+        session.report.result("verify", &json!({ "variants": [row] }), &table(device::NAME, &evidence));
+        return device::accept(&project, &evidence);
+    }
     let project = project::load(&args.project.dir, session)?;
     if let Some(line) = args.torch {
         // One that cannot be had is told before anything is built.
@@ -116,7 +126,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         .iter()
         .map(|judged| json!({ "variant": judged.variant, "evidence": judged.verdict.evidence() }))
         .collect();
-    let human: String = judged.iter().map(table).collect();
+    let human: String =
+        judged.iter().map(|judged| table(&judged.variant, judged.verdict.evidence())).collect();
     session.report.result("verify", &json!({ "variants": rows }), &human);
     accept(judged, &project).map(drop)
 }
@@ -242,9 +253,8 @@ pub fn line(evidence: &Evidence) -> String {
 }
 
 /// Every check of one variant, a line each.
-fn table(judged: &Judged) -> String {
-    let evidence = judged.verdict.evidence();
-    let mut text = format!("{}: {}\n", judged.variant, line(evidence));
+fn table(variant: &str, evidence: &Evidence) -> String {
+    let mut text = format!("{variant}: {}\n", line(evidence));
     for check in &evidence.checks {
         let word = match check.outcome {
             Outcome::Passed => "passed",

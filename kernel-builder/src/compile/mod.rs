@@ -31,6 +31,7 @@ mod log;
 mod matrix;
 mod naming;
 mod nvcc;
+pub mod nvrtc;
 mod ops;
 mod prepare;
 mod progress;

@@ -71,6 +71,8 @@ pub(super) struct CudaPins {
     pub(super) cudart: String,
     /// The other table's compiler, for wheels that hold none.
     pub(super) front: Option<FrontPins>,
+    /// The compiler as a library.
+    pub(super) nvrtc: Option<Part>,
 }
 
 /// Which compiler works with the wheels of a release that has none in them.

@@ -106,7 +106,7 @@ fn content(path: &Path) -> String {
     files::read(path).map_or_else(|_| path.display().to_string(), |bytes| Digest::of(&bytes).to_string())
 }
 
-fn real(path: &Path) -> PathBuf {
+pub(super) fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 

@@ -119,14 +119,16 @@ pub(crate) fn share_of_bound(
     largest
 }
 
-fn guards(tensor: &TensorSpec, guarded: &Guarded<'_>, poison: u8) -> Result<(), Fault> {
+/// The written byte of guards that is nearest to what they guard: how far away, and whether behind its end.
+pub(crate) fn stray(front: &[u8], back: &[u8], poison: u8) -> Option<(usize, bool)> {
     let written = |byte: &u8| *byte != poison;
-    let fault = |bytes_away, after| Fault::Guard { tensor: tensor.name.clone(), bytes_away, after };
-    if let Some(place) = guarded.front.iter().rposition(written) {
-        return Err(fault(guarded.front.len() - place, false));
-    }
-    if let Some(place) = guarded.back.iter().position(written) {
-        return Err(fault(place + 1, true));
+    let before = front.iter().rposition(written).map(|place| (front.len() - place, false));
+    before.or_else(|| back.iter().position(written).map(|place| (place + 1, true)))
+}
+
+fn guards(tensor: &TensorSpec, guarded: &Guarded<'_>, poison: u8) -> Result<(), Fault> {
+    if let Some((bytes_away, after)) = stray(guarded.front, guarded.back, poison) {
+        return Err(Fault::Guard { tensor: tensor.name.clone(), bytes_away, after });
     }
     match guarded.gap {
         Some(byte) => Err(Fault::Gap { tensor: tensor.name.clone(), byte }),

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::base::files::FileError;
 use crate::base::process::ProcessError;
+use crate::compile::nvrtc::NvrtcError;
 use crate::exit::{self, StageError};
 
 /// The judgement could not be made.
@@ -34,6 +35,10 @@ pub enum VerifyError {
         /// What Python said.
         reason: String,
     },
+    /// The compiler of device code does not load.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Compiler(NvrtcError),
     /// The harness itself failed.
     #[error("the {role} process {ending} before it was done{}", shown(said))]
     #[diagnostic(

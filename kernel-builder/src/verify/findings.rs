@@ -34,6 +34,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "verify::raised",
             "verify::malformed",
             "verify::tampered",
+            "verify::launch",
         ],
     ),
     ("guard bands", &["verify::guard"]),
@@ -286,6 +287,9 @@ pub(crate) fn results(
 /// What the way in which the process ended says.
 fn ending(schedule: &[ScheduledCase], run: &Run, trials: usize) -> Option<Finding> {
     let all = run.finished + run.complaints.len() == trials;
+    if run.stopped {
+        return None;
+    }
     if run.ended.done && run.ended.process.ending.success() && run.ended.forged == 0 && all {
         return None;
     }

@@ -22,6 +22,7 @@ mod checks;
 mod compare;
 mod cubin;
 mod decode;
+pub(crate) mod device;
 mod dump;
 mod elf;
 mod error;

@@ -27,17 +27,20 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
             let summary = format!("the resources of the kernels cannot be read: {reason}");
             Ok(result(Outcome::Warned, summary, json!({})))
         }
-        Ok(kernels) => {
-            let (outcome, summary) = judged(&kernels);
-            let facts = kernels.iter().map(|(arch, usage)| {
-                json!({
-                    "arch": arch, "kernel": usage.kernel, "registers": usage.registers,
-                    "stack": usage.stack, "shared": usage.shared,
-                })
-            });
-            Ok(result(outcome, summary, json!({ "kernels": facts.collect::<Vec<_>>() })))
-        }
+        Ok(kernels) => Ok(vec![told(&kernels)]),
     }
+}
+
+/// What the kernels use, each on an architecture.
+pub(crate) fn told(kernels: &[(String, Usage)]) -> CheckResult {
+    let (outcome, summary) = judged(kernels);
+    let facts = kernels.iter().map(|(arch, usage)| {
+        json!({
+            "arch": arch, "kernel": usage.kernel, "registers": usage.registers,
+            "stack": usage.stack, "shared": usage.shared,
+        })
+    });
+    CheckResult::new("resources", CODE, outcome, summary, json!({ "kernels": facts.collect::<Vec<_>>() }))
 }
 
 fn usages(library: &[u8]) -> Result<Vec<(String, Usage)>, String> {

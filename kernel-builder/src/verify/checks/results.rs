@@ -60,6 +60,8 @@ pub(crate) struct Run {
     pub finished: usize,
     /// Trials that raised, or returned something else than tensors of the right form.
     pub complaints: BTreeMap<usize, (&'static str, String)>,
+    /// Whether a complaint ended the run, so that the calls after it were never made.
+    pub stopped: bool,
 }
 
 fn run(
@@ -72,7 +74,6 @@ fn run(
     let options = subject.options;
     let stage = Stage::new(python, op, subject.project, device, options.threads, options.seed)?;
     let schedule = schedule::schedule(op, cases);
-    let calls: usize = schedule.iter().flat_map(|case| &case.trials).map(|trial| trial.calls as usize).sum();
     let progress = subject.session.report.progress(
         "calling the kernel",
         crate::base::report::ProgressKind::Count,
@@ -80,18 +81,34 @@ fn run(
     );
     let call = |cases: &[ScheduledCase]| candidate(subject, &stage, cases, &|| progress.add(1));
     let (run, oracle) = stage.beside_oracle(&schedule, || call(&schedule))?;
+    let mut results = judged(&stage, &oracle, &schedule, cases, &run, &mut |alone| call(alone))?;
+    if let Some(reason) = schedule::gradient_unjudged(op) {
+        results.push(CheckResult::new("gradient", "verify::gradient", Outcome::Skipped, reason, json!({})));
+    }
+    Ok(results)
+}
+
+/// What the dumps of a run say. `again` makes calls in a new process, to see whether a wrong value is wrong there, too.
+pub(crate) fn judged(
+    stage: &Stage<'_>,
+    oracle: &Oracle,
+    schedule: &[ScheduledCase],
+    cases: &[Case],
+    run: &Run,
+    again: &mut dyn FnMut(&[ScheduledCase]) -> Result<Run, VerifyError>,
+) -> Result<Vec<CheckResult>, VerifyError> {
     let mut summary = Summary {
         cases: schedule.len(),
-        calls,
+        calls: schedule.iter().flat_map(|case| &case.trials).map(|trial| trial.calls as usize).sum(),
         held_out: schedule.iter().filter(|case| case.held_out).count(),
         no_eager: oracle.no_baseline.clone(),
         seed: stage.seed,
         ..Summary::default()
     };
     let mut found = Vec::new();
-    let mut examiner = Examiner { stage: &stage, oracle: &oracle, run: &run, summary: &mut summary };
-    for (case, spec) in schedule.iter().zip(cases) {
-        examiner.case(case, spec, &mut found)?;
+    let mut examiner = Examiner { stage, oracle, run, summary: &mut summary };
+    for case in schedule {
+        examiner.case(case, &cases[case.place], &mut found)?;
         if !found.is_empty() {
             // One wrong case is enough, and the earliest is what is told.
             break;
@@ -106,19 +123,15 @@ fn run(
             trials: case.trials.iter().filter(|trial| trial.id == first.trial).cloned().collect(),
             ..case.clone()
         };
-        let again = call(std::slice::from_ref(&alone))?;
+        let again = again(std::slice::from_ref(&alone))?;
         let mut ignored = Summary::default();
         let mut repeated = Vec::new();
-        let mut examiner = Examiner { stage: &stage, oracle: &oracle, run: &again, summary: &mut ignored };
+        let mut examiner = Examiner { stage, oracle, run: &again, summary: &mut ignored };
         examiner.case(&alone, &cases[first.case], &mut repeated)?;
         let complete = again.ended.done;
         first.depends_on_history(complete && repeated.is_empty());
     }
-    let mut results = findings::results(&schedule, &run, found, &summary);
-    if let Some(reason) = schedule::gradient_unjudged(op) {
-        results.push(CheckResult::new("gradient", "verify::gradient", Outcome::Skipped, reason, json!({})));
-    }
-    Ok(results)
+    Ok(findings::results(schedule, run, found, &summary))
 }
 
 fn candidate(
@@ -149,7 +162,7 @@ fn candidate(
             _ => {}
         }
     })?;
-    Ok(Run { ended, begun, finished, complaints })
+    Ok(Run { ended, begun, finished, complaints, stopped: false })
 }
 
 /// Takes out of the candidate's job what only the judge and the oracle need.

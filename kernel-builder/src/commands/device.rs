@@ -1,0 +1,175 @@
+//! Device candidates: kernels that `[launch]` of op.toml starts, without host code, so without a build either.
+//!
+//! Owns: reading op.toml alone, and what a device candidate is judged with. Never: judges.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kernel_plan::diagnostic::SourceFile;
+use kernel_plan::spec::build::{Framework, Kernel};
+use kernel_plan::spec::launch::Launch;
+use kernel_plan::spec::{self, OpSpec};
+use miette::Diagnostic;
+use thiserror::Error;
+
+use crate::base::report::Event;
+use crate::base::session::Session;
+use crate::base::{env, files};
+use crate::compile::nvrtc::{Compiler, NvrtcError, Source};
+use crate::exit::{self, Failure, StageError};
+use crate::toolchain::python::{self, Torch};
+use crate::toolchain::{Extras, PythonRuntime, nvrtc};
+use crate::verify::device::{self, DeviceCandidate};
+use crate::verify::{Evidence, Options};
+
+use super::project::{self, ProjectError, TORCH};
+use super::verify::{How, Refusal, evidence_path, line};
+
+/// The architectures that code is compiled for where build.toml names none.
+const ARCHS: [&str; 4] = ["80", "90a", "100", "120"];
+/// The name of a device candidate beside those of variants.
+pub(super) const NAME: &str = "device";
+
+/// op.toml has no `[launch]`.
+#[derive(Debug, Error, Diagnostic)]
+#[error("`{}` has no [launch], so nothing says how its device code is started", op.display())]
+#[diagnostic(
+    code(spec::no_launch),
+    help("docs/formats.md has the keys; without `--device`, the variants that build.toml builds are judged")
+)]
+struct NoLaunch {
+    op: PathBuf,
+}
+
+impl StageError for NoLaunch {
+    fn exit(&self) -> u8 {
+        exit::SPEC
+    }
+}
+
+impl StageError for NvrtcError {
+    fn exit(&self) -> u8 {
+        match self {
+            Self::File(error) => error.exit(),
+            Self::Process(error) => error.exit(),
+            _ => exit::COMPILE,
+        }
+    }
+}
+
+/// A folder with an op.toml that says how device code is started.
+pub(super) struct DeviceProject {
+    /// Its folder, absolute.
+    pub(super) dir: PathBuf,
+    /// op.toml.
+    pub(super) op: OpSpec,
+    /// The code.
+    pub(super) source: Source,
+    /// What it is compiled for.
+    pub(super) archs: Vec<String>,
+}
+
+/// Reads a folder; a build.toml is needed for nothing but the architectures.
+pub(super) fn read(dir: &Path, session: &Session) -> Result<DeviceProject, Failure> {
+    let folder = env::absolute(project::folder(dir));
+    let path = folder.join("op.toml");
+    if !files::exists(&path) {
+        return Err(ProjectError::NoOp { dir: folder, step: "judge device code" }.into());
+    }
+    let shown = project::folder(dir).join("op.toml").display().to_string();
+    let (op, problems) = spec::parse_op(SourceFile::new(shown.as_str(), project::specification(&path)?));
+    project::tell(&problems, session)?;
+    let Some(op) = op else { return Err(Failure::told(exit::SPEC)) };
+    let Some(launch) = &op.launch else { return Err(NoLaunch { op: path }.into()) };
+    let source = source(&folder, launch)?;
+    let archs = archs(&folder)?;
+    Ok(DeviceProject { dir: folder, op, source, archs })
+}
+
+fn source(folder: &Path, launch: &Launch) -> Result<Source, Failure> {
+    let path = folder.join(launch.source.value.as_str());
+    let text = files::read_text(&path)?;
+    let beside = path.parent().map(Path::to_owned);
+    Ok(Source { text, name: launch.source.value.to_string(), include: beside.into_iter().collect() })
+}
+
+/// The capabilities that build.toml lists for its CUDA kernels; the usual ones where it lists none, or is not there.
+fn archs(folder: &Path) -> Result<Vec<String>, Failure> {
+    let listed = match files::exists(&folder.join("build.toml")) {
+        true => project::read(folder)?.project.map(|project| {
+            let kernels: Vec<&Kernel> = project.build.kernels.iter().collect();
+            let of_kernels = kernels.iter().flat_map(|kernel| &kernel.cuda_capabilities);
+            let noarch = match &project.build.framework {
+                Framework::TorchNoarch(noarch) => noarch.cuda_capabilities.as_slice(),
+                _ => &[],
+            };
+            of_kernels.chain(noarch).map(|capability| capability.value.digits()).collect::<Vec<String>>()
+        }),
+        false => None,
+    };
+    let mut listed = listed.unwrap_or_default();
+    listed.sort();
+    listed.dedup();
+    Ok(if listed.is_empty() { ARCHS.map(str::to_owned).to_vec() } else { listed })
+}
+
+/// The Python whose torch runs the reference; nothing where there is none, which is said.
+pub(super) fn oracle(session: &Session) -> Option<PythonRuntime> {
+    match python::runtime(session, Torch::AtLeast(TORCH), Extras::default()) {
+        Ok(python) => Some(python),
+        Err(error) => {
+            session.report.warn(format!("no Python with torch, so results are not compared: {error}"));
+            None
+        }
+    }
+}
+
+/// The compiler of device code.
+pub(super) fn compiler(session: &Session) -> Result<Compiler, Failure> {
+    let kit = nvrtc::obtain(session)?;
+    Ok(Compiler::new(kit, &session.cache)?)
+}
+
+/// Judges the device code of a folder with the defaults of `[tune]`; the evidence is kept in the project.
+pub(super) fn verify(dir: &Path, how: &How, session: &Session) -> Result<(DeviceProject, Evidence), Failure> {
+    let started = Instant::now();
+    let project = read(dir, session)?;
+    let compiler = compiler(session)?;
+    let candidate = DeviceCandidate {
+        op: &project.op,
+        project: &project.dir,
+        source: project.source.clone(),
+        tuning: project.op.tune.default_tuning(),
+        archs: project.archs.clone(),
+    };
+    let options =
+        Options { seed: how.seed, deadline: Duration::from_secs(how.deadline), ..Options::standard() };
+    let python = oracle(session);
+    let evidence = device::judge(&candidate, &compiler, python.as_ref(), &options, session)?;
+    let text = serde_json::to_string_pretty(&evidence).unwrap_or_default();
+    files::write(&evidence_path(&project.dir, NAME), text)?;
+    session.report.emit(&Event::Done {
+        action: if evidence.refusal().is_none() { "verified" } else { "refused" },
+        subject: NAME,
+        detail: &line(&evidence),
+        seconds: started.elapsed().as_secs_f64(),
+        cached: false,
+    });
+    Ok((project, evidence))
+}
+
+/// The failure that a refusal is, if there is one.
+pub(super) fn accept(project: &DeviceProject, evidence: &Evidence) -> Result<(), Failure> {
+    let refused = evidence.checks.iter().filter(|check| check.outcome == crate::verify::Outcome::Refused);
+    let reports: Vec<miette::Report> = refused
+        .map(|check| {
+            miette::Report::new(Refusal {
+                variant: NAME.to_owned(),
+                code: check.code.clone(),
+                summary: check.summary.clone(),
+                log: evidence_path(&project.dir, NAME),
+            })
+        })
+        .collect();
+    if reports.is_empty() { Ok(()) } else { Err(Failure { exit: exit::VERIFY, reports }) }
+}

@@ -1,0 +1,16 @@
+//! `--worker ROLE`: this program as a child of itself. Nobody types it.
+//!
+//! Owns: the names of the roles. Never: parses options; a worker is told everything on its standard input.
+
+use crate::compile::nvrtc;
+use crate::device;
+use crate::exit;
+
+/// Runs a role to its end; gives the exit code.
+pub fn run(role: &str) -> u8 {
+    match role {
+        device::ROLE => device::serve(),
+        nvrtc::ROLE => nvrtc::serve(),
+        _ => exit::USAGE,
+    }
+}

@@ -1,0 +1,76 @@
+//! What can go wrong when device code is compiled by NVRTC.
+//!
+//! Owns: the codes and the words. Never: decides whose fault a rejected source is.
+
+use std::path::PathBuf;
+
+use miette::Diagnostic;
+use thiserror::Error;
+
+use crate::base::files::FileError;
+use crate::base::process::ProcessError;
+
+/// Device code that is not machine code now.
+#[derive(Debug, Error, Diagnostic)]
+pub enum NvrtcError {
+    /// The compiler does not take the source.
+    #[error("`{name}` does not compile as device code: {}", first(log, status))]
+    #[diagnostic(code(compile::device_code), help("{log}"))]
+    Rejected {
+        /// The source.
+        name: String,
+        /// What failed, in NVRTC's words.
+        status: String,
+        /// Its errors with places.
+        log: String,
+    },
+    /// The compiler's process ended.
+    #[error("the compiler of `{name}` {ending}")]
+    #[diagnostic(
+        code(compile::device_compiler),
+        help("the source makes NVRTC crash; a smaller one that does is worth a report to NVIDIA")
+    )]
+    Crashed {
+        /// The source.
+        name: String,
+        /// How it ended.
+        ending: String,
+    },
+    /// The compiler does not end.
+    #[error("the compiler of `{name}` did not end within {seconds} s")]
+    #[diagnostic(
+        code(compile::device_compiler),
+        help("templates that recurse or loops that are unrolled without end are the usual causes")
+    )]
+    Endless {
+        /// The source.
+        name: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// The library does not load.
+    #[error("NVRTC does not load from `{}`: {reason}", library.display())]
+    #[diagnostic(
+        code(compile::device_library),
+        help("set CUDA_HOME to an intact toolkit, or unset it so that the library comes from a wheel")
+    )]
+    Library {
+        /// The file.
+        library: PathBuf,
+        /// What the loader said.
+        reason: String,
+    },
+    /// A file.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    File(#[from] FileError),
+    /// A process that cannot be started, or ctrl-C.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Process(#[from] ProcessError),
+}
+
+/// The first error of a log; what failed where there is none.
+fn first<'a>(log: &'a str, status: &'a str) -> &'a str {
+    log.lines().find(|line| line.contains("error")).unwrap_or(status)
+}

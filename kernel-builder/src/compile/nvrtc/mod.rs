@@ -1,0 +1,320 @@
+//! Device code alone, compiled by NVRTC: a text becomes machine code for one architecture.
+//!
+//! Owns: the processes that compile, the options, the cache by content. Never: decides what is compiled.
+//!
+//! A source is compiled once for each architecture, set of macros and set of kernels; the machine code lies in the cache
+//! under the digest of all that it depends on, the compiler and the headers beside the source included.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use kernel_plan::plan::CommandLine;
+use serde::{Deserialize, Serialize};
+
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::process::{Dialogue, Heard};
+use crate::base::{env, files};
+use crate::toolchain::nvrtc::NvrtcKit;
+
+mod code;
+mod error;
+mod library;
+mod worker;
+
+pub(crate) use code::{Code, Source};
+pub use error::NvrtcError;
+pub use worker::{ROLE, serve};
+use worker::{Done, Job, Opening};
+
+/// How long one text may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The names of headers beside a source.
+const HEADERS: [&str; 4] = ["cuh", "h", "hpp", "inl"];
+/// The C++ library's headers that device code names, forwarded to CUDA's.
+const LIBRARY: [(&str, &str); 10] = [
+    ("array", include_str!("../../../resources/nvrtc/array")),
+    ("climits", include_str!("../../../resources/nvrtc/climits")),
+    ("cmath", include_str!("../../../resources/nvrtc/cmath")),
+    ("cstddef", include_str!("../../../resources/nvrtc/cstddef")),
+    ("cstdint", include_str!("../../../resources/nvrtc/cstdint")),
+    ("limits", include_str!("../../../resources/nvrtc/limits")),
+    ("stddef.h", include_str!("../../../resources/nvrtc/stddef.h")),
+    ("stdint.h", include_str!("../../../resources/nvrtc/stdint.h")),
+    ("type_traits", include_str!("../../../resources/nvrtc/type_traits")),
+    ("utility", include_str!("../../../resources/nvrtc/utility")),
+];
+
+/// What is to be compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unit {
+    /// The source's text.
+    pub text: String,
+    /// What errors call it.
+    pub name: String,
+    /// Macros.
+    pub defines: Vec<(String, String)>,
+    /// Folders of the project that are searched for headers.
+    pub include: Vec<PathBuf>,
+    /// The real architecture, e.g. `90a`.
+    pub arch: String,
+    /// The kernels, as C++ names them: `norm<__nv_bfloat16, 256>`.
+    pub expressions: Vec<String>,
+}
+
+/// Machine code.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Cubin {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// The digest of all that it was made of.
+    pub digest: Digest,
+    /// The mangled names of the kernels, in the order of the unit's expressions.
+    pub names: Vec<String>,
+    /// The compiler's warnings.
+    pub log: String,
+    /// How long the compiler took; nothing where the cache had it.
+    pub seconds: Option<f64>,
+}
+
+/// Processes that compile, as many as ask at a time.
+pub(crate) struct Compiler {
+    kit: NvrtcKit,
+    folder: PathBuf,
+    /// Holds what the processes keep between two texts: precompiled headers.
+    scratch: tempfile::TempDir,
+    idle: Mutex<Vec<Process>>,
+    started: Mutex<u32>,
+}
+
+/// One process with its precompiled headers: processes that share a folder wait for each other.
+struct Process {
+    dialogue: Dialogue,
+    headers: PathBuf,
+    /// Whether the library knows precompiled headers.
+    precompiles: bool,
+    /// The options that it was asked with, and how often.
+    asked: BTreeMap<Digest, u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    names: Vec<String>,
+    log: String,
+}
+
+impl Compiler {
+    /// A compiler that keeps machine code below `cache`; no process runs before there is something to do.
+    ///
+    /// # Errors
+    /// When nothing can be written.
+    pub(crate) fn new(kit: NvrtcKit, cache: &Path) -> Result<Self, NvrtcError> {
+        let scratch = files::scratch()?;
+        for (name, text) in LIBRARY {
+            files::write(&scratch.path().join("include").join(name), text)?;
+        }
+        let folder = cache.join("cubin");
+        Ok(Self { kit, folder, scratch, idle: Mutex::default(), started: Mutex::default() })
+    }
+
+    /// Compiles a unit, or finds it in the cache. Callable from many threads; each has a process of its own meanwhile.
+    ///
+    /// # Errors
+    /// What the compiler says against the source; that it crashed or did not end; that it cannot be loaded.
+    pub(crate) fn compile(&self, unit: &Unit) -> Result<Cubin, NvrtcError> {
+        let digest = self.key(unit)?;
+        let path = self.folder.join(format!("{digest}.cubin"));
+        let beside = path.with_extension("json");
+        if let Some(Kept { names, log }) = kept(&path, &beside) {
+            files::used(&path);
+            return Ok(Cubin { path, digest, names, log, seconds: None });
+        }
+        let mut process = self.take()?;
+        let job = Job {
+            text: unit.text.clone(),
+            name: unit.name.clone(),
+            options: process.with_headers(self.options(unit))?,
+            expressions: unit.expressions.clone(),
+            cubin: path.clone(),
+        };
+        let done = process.ask(&job, unit)?;
+        self.give_back(process);
+        if let Some(status) = done.failed {
+            return Err(NvrtcError::Rejected { name: unit.name.clone(), status, log: done.log });
+        }
+        let kept = Kept { names: done.names.clone(), log: done.log.clone() };
+        files::write(&beside, serde_json::to_vec(&kept).unwrap_or_default())?;
+        Ok(Cubin { path, digest, names: done.names, log: done.log, seconds: Some(done.seconds) })
+    }
+
+    fn options(&self, unit: &Unit) -> Vec<String> {
+        let mut options = vec![format!("--gpu-architecture=sm_{}", unit.arch)];
+        options.extend(FIXED.iter().map(|option| (*option).to_owned()));
+        options.extend(unit.defines.iter().map(|(name, value)| format!("--define-macro={name}={value}")));
+        let own = self.scratch.path().join("include");
+        let folders = unit.include.iter().chain([&own]).chain(&self.kit.include);
+        options.extend(folders.map(|folder| format!("--include-path={}", folder.display())));
+        options
+    }
+
+    /// The digest of everything that the machine code depends on.
+    fn key(&self, unit: &Unit) -> Result<Digest, NvrtcError> {
+        let mut key = DigestBuilder::new("cubin")
+            .field("compiler", &self.kit.id)
+            .field("library", LIBRARY.map(|(_, text)| text).concat())
+            .field("options", FIXED.concat())
+            .field("arch", &unit.arch)
+            .field("name", &unit.name)
+            .field("text", &unit.text);
+        for (name, value) in &unit.defines {
+            key = key.field("define", format!("{name}={value}"));
+        }
+        for expression in &unit.expressions {
+            key = key.field("kernel", expression);
+        }
+        for folder in &unit.include {
+            for header in files::walk(folder, |_| true)? {
+                let is_header = header.extension().is_some_and(|end| HEADERS.iter().any(|known| end == *known));
+                if is_header {
+                    let text = files::read(&folder.join(&header))?;
+                    key = key.field("header", header.display().to_string()).field("text", text);
+                }
+            }
+        }
+        Ok(key.finish())
+    }
+
+    fn take(&self) -> Result<Process, NvrtcError> {
+        if let Some(process) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            return Ok(process);
+        }
+        let number = {
+            let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+            *started += 1;
+            *started
+        };
+        let headers = self.scratch.path().join(format!("headers-{number}"));
+        files::create_dirs(&headers)?;
+        let line = CommandLine::new(env::own_program()).args(["--worker", ROLE]);
+        let mut dialogue = Dialogue::start(&line)?;
+        let (library, builtins) = (self.kit.library.clone(), self.kit.builtins.clone());
+        dialogue.say(&serde_json::to_string(&Opening { library, builtins }).unwrap_or_default());
+        let opened = match dialogue.hear(PATIENCE)? {
+            Heard::Line(line) => serde_json::from_str::<Done>(&line).map_err(|error| error.to_string()),
+            Heard::Silence => Err("it does not answer".to_owned()),
+            Heard::Ended(ending) => Err(format!("it {ending} {}", dialogue.said())),
+        };
+        match opened.and_then(|done| done.failed.map_or(Ok(done.version), Err)) {
+            Ok(version) => {
+                let precompiles = version.is_some_and(|version| version >= PRECOMPILES);
+                Ok(Process { dialogue, headers, precompiles, asked: BTreeMap::new() })
+            }
+            Err(reason) => Err(NvrtcError::Library { library: self.kit.library.clone(), reason }),
+        }
+    }
+
+    fn give_back(&self, process: Process) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+    }
+}
+
+/// Options of every compilation.
+const FIXED: [&str; 2] = ["--std=c++17", "--generate-line-info"];
+/// The first version that keeps precompiled headers.
+const PRECOMPILES: (i32, i32) = (12, 8);
+
+impl Process {
+    /// The options, with precompiled headers from the second time on that they are the same: headers are precompiled for
+    /// one set of options, and for one that does not come again that would be in vain.
+    fn with_headers(&mut self, mut options: Vec<String>) -> Result<Vec<String>, NvrtcError> {
+        let digest = Digest::of(options.join("\n").as_bytes());
+        let asked = self.asked.entry(digest).or_default();
+        *asked += 1;
+        if self.precompiles && *asked > 1 {
+            let folder = self.headers.join(digest.short(16));
+            files::create_dirs(&folder)?;
+            let folder = format!("--pch-dir={}", folder.display());
+            options.extend(["--pch".to_owned(), "--pch-messages=false".to_owned(), folder]);
+        }
+        Ok(options)
+    }
+
+    fn ask(&mut self, job: &Job, unit: &Unit) -> Result<Done, NvrtcError> {
+        self.dialogue.say(&serde_json::to_string(job).unwrap_or_default());
+        match self.dialogue.hear(PATIENCE)? {
+            Heard::Line(line) => serde_json::from_str(&line).map_err(|error| NvrtcError::Crashed {
+                name: unit.name.clone(),
+                ending: error.to_string(),
+            }),
+            Heard::Silence => {
+                Err(NvrtcError::Endless { name: unit.name.clone(), seconds: PATIENCE.as_secs() })
+            }
+            Heard::Ended(ending) => {
+                Err(NvrtcError::Crashed { name: unit.name.clone(), ending: ending.to_string() })
+            }
+        }
+    }
+}
+
+fn kept(path: &Path, beside: &Path) -> Option<Kept> {
+    // The machine code is written first, so where the text is, both are.
+    let text = files::read_text(beside).ok().filter(|_| files::exists(path))?;
+    serde_json::from_str(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit() -> Unit {
+        Unit {
+            text: "extern \"C\" __global__ void f() {}".to_owned(),
+            name: "f.cu".to_owned(),
+            defines: vec![("WIDTH".to_owned(), "4".to_owned())],
+            include: vec![],
+            arch: "90".to_owned(),
+            expressions: vec!["f".to_owned()],
+        }
+    }
+
+    fn compiler(cache: &Path) -> Compiler {
+        let kit = NvrtcKit { library: "nowhere.so".into(), builtins: None, include: vec![], id: "1".to_owned() };
+        Compiler::new(kit, cache).unwrap()
+    }
+
+    #[test]
+    fn whatever_changes_the_code_changes_the_key() {
+        let folder = files::scratch().unwrap();
+        let compiler = compiler(folder.path());
+        let headers = folder.path().join("project");
+        files::write(&headers.join("a.cuh"), "one").unwrap();
+        files::write(&headers.join("README.md"), "one").unwrap();
+        let unit = Unit { include: vec![headers.clone()], ..unit() };
+        let key = compiler.key(&unit).unwrap();
+        let others = [
+            Unit { text: "other".to_owned(), ..unit.clone() },
+            Unit { arch: "90a".to_owned(), ..unit.clone() },
+            Unit { defines: vec![], ..unit.clone() },
+            Unit { expressions: vec!["g".to_owned()], ..unit.clone() },
+        ];
+        for other in &others {
+            assert_ne!(compiler.key(other).unwrap(), key, "{other:?}");
+        }
+        files::write(&headers.join("README.md"), "two").unwrap();
+        assert_eq!(compiler.key(&unit).unwrap(), key);
+        files::write(&headers.join("a.cuh"), "two").unwrap();
+        assert_ne!(compiler.key(&unit).unwrap(), key);
+    }
+
+    #[test]
+    fn what_the_cache_has_needs_no_compiler() {
+        let folder = files::scratch().unwrap();
+        let compiler = compiler(folder.path());
+        let path = compiler.folder.join(format!("{}.cubin", compiler.key(&unit()).unwrap()));
+        files::write(&path, "machine code").unwrap();
+        files::write(&path.with_extension("json"), r#"{"names":["f"],"log":""}"#).unwrap();
+        let cubin = compiler.compile(&unit()).unwrap();
+        assert_eq!((cubin.path, cubin.names, cubin.seconds), (path, vec!["f".to_owned()], None));
+    }
+}

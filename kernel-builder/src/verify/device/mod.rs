@@ -1,0 +1,261 @@
+//! Judges device code that has no host code at all: compiles it, starts it as op.toml's `[launch]` says, and compares
+//! everything it leaves behind with the oracle.
+//!
+//! Owns: the checks of a device candidate and their order. Never: runs a line of the candidate's on the host; there is
+//! none.
+//!
+//! The worker that runs the kernels holds inputs and outputs, and nothing else of the judge: expected values are made by
+//! another process, lie in files, and never come to the device.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use kernel_plan::spec::OpSpec;
+use kernel_plan::spec::launch::ConcreteLaunch;
+use kernel_plan::spec::op::{Case, Device, Purpose};
+use kernel_plan::spec::tune::Tuning;
+use serde_json::json;
+
+use super::checks::{resources, results};
+use super::evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL};
+use super::schedule::{self, ScheduledCase};
+use super::stage::Stage;
+use super::{NO_GPU, Options, VerifyError, cubin, op_digest, tell};
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::report::ProgressKind;
+use crate::base::session::Session;
+use crate::base::files;
+use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source};
+use crate::device::gpu::Gpu;
+use crate::device::wire::{About, Answer, Op};
+use crate::toolchain::PythonRuntime;
+
+mod arena;
+mod trials;
+
+use trials::Lane;
+
+/// How long the first answer of a worker may take.
+const START: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// What is judged.
+pub(crate) struct DeviceCandidate<'a> {
+    /// What it must compute, with `[launch]`.
+    pub op: &'a OpSpec,
+    /// The project's folder.
+    pub project: &'a std::path::Path,
+    /// The device code.
+    pub source: Source,
+    /// The tunables that it is judged with.
+    pub tuning: Tuning,
+    /// The architectures that it is declared for, e.g. `90a`.
+    pub archs: Vec<String>,
+}
+
+impl DeviceCandidate<'_> {
+    /// The digest of the code and of how it is tuned.
+    pub(crate) fn digest(&self) -> Digest {
+        let mut digest = DigestBuilder::new("device-candidate").field("source", &self.source.text);
+        for (name, value) in &self.tuning {
+            digest = digest.field("tunable", format!("{name}={value}"));
+        }
+        digest.finish()
+    }
+}
+
+/// The architecture whose machine code a device runs best: with the features of it alone, where it has any.
+pub(crate) fn arch_of(about: &About) -> String {
+    let (major, minor) = about.capability;
+    format!("{major}{minor}{}", if major >= 9 { "a" } else { "" })
+}
+
+/// What the device is; nothing where there is none, with the reason.
+pub(crate) fn device(gpu: &mut Gpu) -> Result<Result<About, String>, VerifyError> {
+    Ok(match gpu.ask(&[Op::About], START)? {
+        Ok(answers) => match answers.into_iter().next() {
+            Some(Answer::About(about)) => Ok(about),
+            _ => Err("the worker does not say what the device is".to_owned()),
+        },
+        Err(failure) => Err(failure.to_string()),
+    })
+}
+
+/// Judges a device candidate. Without a GPU it is compiled, and what it would use of one is told.
+///
+/// # Errors
+/// When the judgement could not be made at all; see [`super::judge`].
+pub(crate) fn judge(
+    candidate: &DeviceCandidate<'_>,
+    compiler: &Compiler,
+    python: Option<&PythonRuntime>,
+    options: &Options,
+    session: &Session,
+) -> Result<Evidence, VerifyError> {
+    let mut environment = Environment { cpu: super::cpu_model(), ..Environment::default() };
+    let mut checks = Vec::new();
+    let mut note = |name: &str, found: Vec<CheckResult>, since: Instant| {
+        tell(session, name, &found, since.elapsed().as_secs_f64());
+        let refused = found.iter().any(|check| check.outcome == Outcome::Refused);
+        checks.extend(found);
+        refused
+    };
+    let started = Instant::now();
+    let mut gpu = Gpu::new();
+    let about = if super::gpu_present() { device(&mut gpu)? } else { Err("no NVIDIA GPU here".to_owned()) };
+    let own = about.as_ref().ok().map(arch_of);
+    let mut archs = candidate.archs.clone();
+    archs.extend(own.clone().filter(|own| !candidate.archs.contains(own)));
+    let schedule = trials::adapted(schedule::schedule(candidate.op, &cases(candidate, Purpose::Verify)));
+    let compiled = compiled(candidate, &schedule, &archs, compiler)?;
+    let done = match compiled {
+        Err(refusal) => {
+            note("compile", vec![refusal], started);
+            None
+        }
+        Ok((codes, check)) => {
+            note("compile", vec![check], started);
+            note("resources", vec![used(&codes)?], Instant::now());
+            let at = own.and_then(|own| archs.iter().position(|arch| *arch == own));
+            at.and_then(|at| codes.into_iter().nth(at)).map(|(_, code)| code)
+        }
+    };
+    let started = Instant::now();
+    let skipped = |code: &str, text: String| vec![CheckResult::new("results", code, Outcome::Skipped, text, json!({}))];
+    match (done, about, python) {
+        (None, Ok(_), _) => {}
+        (_, Err(reason), _) => {
+            note("results", skipped(NO_GPU, format!("{reason}: the kernels were not started")), started);
+        }
+        (Some(_), Ok(_), None) => {
+            let text = "no Python with torch here: there is nothing to compare results with".to_owned();
+            note("results", skipped("verify::no_python", text), started);
+        }
+        (Some(code), Ok(about), Some(python)) => {
+            environment.device = Some(about.name);
+            environment.torch = Some(python.torch.clone());
+            let found = tried(candidate, &schedule, &code, gpu, python, options, session)?;
+            note("results", found, started);
+        }
+    }
+    Ok(Evidence {
+        artifact: candidate.digest(),
+        op: Some(op_digest(candidate.op, candidate.project)?),
+        protocol: PROTOCOL,
+        checks,
+        environment,
+        when: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+    })
+}
+
+/// The calls on a GPU that op.toml has for a purpose.
+fn cases(candidate: &DeviceCandidate<'_>, purpose: Purpose) -> Vec<Case> {
+    candidate.op.cases(purpose, Device::Cuda)
+}
+
+/// Machine code by architecture.
+type Codes = Vec<(String, Code)>;
+
+/// The machine code for every architecture, or why there is none.
+fn compiled(
+    candidate: &DeviceCandidate<'_>,
+    schedule: &[ScheduledCase],
+    archs: &[String],
+    compiler: &Compiler,
+) -> Result<Result<(Codes, CheckResult), CheckResult>, VerifyError> {
+    let launches = match launches(candidate, schedule) {
+        Ok(launches) => launches,
+        Err(reason) => return Ok(Err(refusal("verify::launch", reason, ""))),
+    };
+    let mut codes = Codes::new();
+    for arch in archs {
+        match Code::compile(&candidate.source, &launches, arch, compiler) {
+            Ok(code) => codes.push((arch.clone(), code)),
+            Err(NvrtcError::File(error)) => return Err(error.into()),
+            Err(NvrtcError::Process(error)) => return Err(error.into()),
+            Err(error @ NvrtcError::Library { .. }) => return Err(VerifyError::Compiler(error)),
+            Err(error) => {
+                let log = if let NvrtcError::Rejected { log, .. } = &error { log.clone() } else { String::new() };
+                return Ok(Err(refusal("compile::device_code", format!("sm_{arch}: {error}"), &log)));
+            }
+        }
+    }
+    let kernels: usize = codes.first().map_or(0, |(_, code)| code.cubins.iter().map(|cubin| cubin.names.len()).sum());
+    let text = format!("{kernels} kernels for {}", archs.iter().map(|arch| format!("sm_{arch}")).collect::<Vec<_>>().join(", "));
+    let logs: Vec<&str> = codes.iter().flat_map(|(_, code)| &code.cubins).map(|cubin| cubin.log.as_str()).collect();
+    let warnings = logs.iter().any(|log| log.contains("warning"));
+    let outcome = if warnings { Outcome::Warned } else { Outcome::Passed };
+    let text = if warnings { format!("{text}; the compiler warns") } else { text };
+    let facts = json!({ "log": logs.join("\n").trim(), "tuning": trials::words_of(&candidate.tuning) });
+    Ok(Ok((codes, CheckResult::new("compile", "compile::device_code", outcome, text, facts))))
+}
+
+fn refusal(code: &str, text: String, log: &str) -> CheckResult {
+    CheckResult::new("compile", code, Outcome::Refused, text, json!({ "log": log }))
+}
+
+/// The launch of every trial and of every workload that is measured.
+fn launches(
+    candidate: &DeviceCandidate<'_>,
+    schedule: &[ScheduledCase],
+) -> Result<Vec<ConcreteLaunch>, String> {
+    let verified = cases(candidate, Purpose::Verify);
+    let mut found: Vec<ConcreteLaunch> = Vec::new();
+    let mut add = |case: &Case, launch: Result<ConcreteLaunch, String>| {
+        let launch = launch.map_err(|reason| format!("workload `{}`: {reason}", case.id))?;
+        if !found.contains(&launch) {
+            found.push(launch);
+        }
+        Ok::<(), String>(())
+    };
+    for (scheduled, case) in schedule.iter().zip(&verified) {
+        for trial in &scheduled.trials {
+            add(case, trials::launch_of(candidate.op, case, scheduled, trial, &candidate.tuning))?;
+        }
+    }
+    if let Some(launch) = &candidate.op.launch {
+        for case in cases(candidate, Purpose::Bench) {
+            add(&case, launch.evaluate(&case, &candidate.tuning).map_err(|error| error.to_string()))?;
+        }
+    }
+    Ok(found)
+}
+
+/// Registers, shared and local memory of all kernels.
+fn used(codes: &Codes) -> Result<CheckResult, VerifyError> {
+    let mut usages = Vec::new();
+    for (arch, code) in codes {
+        for cubin in &code.cubins {
+            let bytes = files::read(&cubin.path)?;
+            let found = cubin::usages(&bytes).unwrap_or_default();
+            usages.extend(found.into_iter().map(|usage| (format!("sm_{arch}"), usage)));
+        }
+    }
+    Ok(resources::told(&usages))
+}
+
+/// Every call of the schedule, compared with the oracle.
+fn tried(
+    candidate: &DeviceCandidate<'_>,
+    schedule: &[ScheduledCase],
+    code: &Code,
+    gpu: Gpu,
+    python: &PythonRuntime,
+    options: &Options,
+    session: &Session,
+) -> Result<Vec<CheckResult>, VerifyError> {
+    let cases = cases(candidate, Purpose::Verify);
+    if cases.is_empty() {
+        let text = "op.toml has no workload to verify on this device";
+        return Ok(vec![CheckResult::new("results", "verify::no_workload", Outcome::Skipped, text, json!({}))]);
+    }
+    let stage = Stage::new(python, candidate.op, candidate.project, Device::Cuda, options.threads, options.seed)?;
+    let ((), oracle) = stage.beside_oracle(schedule, || Ok(()))?;
+    let trials = schedule.iter().map(|case| case.trials.len() as u64).sum();
+    let progress = session.report.progress("calling the kernels", ProgressKind::Count, Some(trials));
+    let mut lane = Lane::new(gpu, code, candidate.op, &candidate.tuning, &stage);
+    let run = lane.run(schedule, &cases, options.deadline, &|| progress.add(1))?;
+    let mut again = |alone: &[ScheduledCase]| {
+        lane.gpu.end();
+        lane.run(alone, &cases, options.deadline, &|| {})
+    };
+    results::judged(&stage, &oracle, schedule, &cases, &run, &mut again)
+}

@@ -1,0 +1,311 @@
+//! Makes the calls of a schedule on the device.
+//!
+//! Owns: the order of operations of a trial, and what a failure of the device means. Never: compares a value.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kernel_plan::spec::OpSpec;
+use kernel_plan::spec::launch::ConcreteLaunch;
+use kernel_plan::spec::op::{Case, ScalarValue};
+use kernel_plan::spec::tune::Tuning;
+use serde_json::Value;
+
+use super::super::channel::Ended;
+use super::super::checks::results::Run;
+use super::super::schedule::{Form, GUARD, ScheduledCase, Trial};
+use super::super::stage::Stage;
+use super::super::{VerifyError, compare};
+use super::arena::{Arena, spread};
+use crate::base::files;
+use crate::base::process::{Ending, Finished};
+use crate::compile::nvrtc::Code;
+use crate::device::calls;
+use crate::device::gpu::{Failure, Gpu};
+use crate::device::wire::Op;
+
+/// How long one trial may take, its copies included.
+const TRIAL: Duration = Duration::from_secs(60);
+/// The driver's number for memory that is not there.
+const OUT_OF_MEMORY: u32 = 2;
+
+/// The schedule of a device candidate: every call writes into given tensors that begin at multiples of 16 bytes, which is
+/// what the host that starts device code sees to; and there is no backward pass.
+pub(super) fn adapted(mut schedule: Vec<ScheduledCase>) -> Vec<ScheduledCase> {
+    for case in &mut schedule {
+        case.gradients.clear();
+        case.trials.retain(|trial| trial.form != Form::Gradient && trial.shift == 0);
+        case.trials.iter_mut().for_each(|trial| trial.form = Form::Out);
+        case.sets.iter_mut().for_each(|set| set.gradient = false);
+    }
+    schedule
+}
+
+/// The case as one trial has it: with its scalars and its strides.
+pub(super) fn case_of(case: &Case, scheduled: &ScheduledCase, trial: &Trial) -> Case {
+    let mut case = case.clone();
+    let scalars = &scheduled.sets[trial.set].scalars;
+    for scalar in &mut case.scalars {
+        let given = scalars.get(scalar.name.as_str());
+        scalar.value = match (scalar.value, given) {
+            (ScalarValue::Float(old), Some(value)) => ScalarValue::Float(value.as_f64().unwrap_or(old)),
+            (ScalarValue::Int(old), Some(value)) => ScalarValue::Int(value.as_i64().unwrap_or(old)),
+            (ScalarValue::Bool(old), Some(value)) => ScalarValue::Bool(value.as_bool().unwrap_or(old)),
+            (old, None) => old,
+        };
+    }
+    for (place, strides) in &trial.strides {
+        case.inputs[*place].strides = Some(strides.clone());
+    }
+    case
+}
+
+/// The launch of one trial.
+pub(super) fn launch_of(
+    op: &OpSpec,
+    case: &Case,
+    scheduled: &ScheduledCase,
+    trial: &Trial,
+    tuning: &Tuning,
+) -> Result<ConcreteLaunch, String> {
+    let Some(launch) = &op.launch else { return Err("op.toml has no [launch]".to_owned()) };
+    launch.evaluate(&case_of(case, scheduled, trial), tuning).map_err(|error| error.to_string())
+}
+
+/// One worker with the candidate's machine code.
+pub(super) struct Lane<'a> {
+    pub(super) gpu: Gpu,
+    pub(super) code: &'a Code,
+    pub(super) op: &'a OpSpec,
+    pub(super) tuning: &'a Tuning,
+    pub(super) stage: &'a Stage<'a>,
+    /// The worker that the code was loaded into.
+    loaded_in: Option<u32>,
+    /// The last number that a buffer was given.
+    next: u32,
+}
+
+/// The buffers of a case by the arenas of its trials.
+type Arenas = BTreeMap<&'static str, Arena>;
+
+impl<'a> Lane<'a> {
+    pub(super) fn new(
+        gpu: Gpu,
+        code: &'a Code,
+        op: &'a OpSpec,
+        tuning: &'a Tuning,
+        stage: &'a Stage<'a>,
+    ) -> Self {
+        Self { gpu, code, op, tuning, stage, loaded_in: None, next: 0 }
+    }
+
+    /// Makes every call, until one breaks the device or all time is spent.
+    pub(super) fn run(
+        &mut self,
+        schedule: &[ScheduledCase],
+        cases: &[Case],
+        deadline: Duration,
+        each: &dyn Fn(),
+    ) -> Result<Run, VerifyError> {
+        let started = Instant::now();
+        let (mut begun, mut finished, mut complaints) = (None, 0, BTreeMap::new());
+        let mut stopped = false;
+        'all: for scheduled in schedule {
+            let case = &cases[scheduled.place];
+            let mut arenas = Arenas::new();
+            for trial in &scheduled.trials {
+                begun = Some(trial.id);
+                let left = deadline.saturating_sub(started.elapsed());
+                match self.trial(case, scheduled, trial, &mut arenas, left.min(TRIAL))? {
+                    Ok(()) => {
+                        finished += 1;
+                        each();
+                    }
+                    Err(complaint) => {
+                        complaints.insert(trial.id, complaint);
+                        stopped = true;
+                        break 'all;
+                    }
+                }
+            }
+            let free: Vec<Op> = arenas.values().flat_map(Arena::free).collect();
+            if let Err(failure) = self.gpu.ask(&free, TRIAL)? {
+                complaints.insert(begun.unwrap_or(0), meaning(&failure));
+                stopped = true;
+                break;
+            }
+        }
+        Ok(Run { ended: ended(started.elapsed(), !stopped), begun, finished, complaints, stopped })
+    }
+
+    /// One trial; the complaint where the device refuses it, hangs or breaks.
+    fn trial(
+        &mut self,
+        case: &Case,
+        scheduled: &ScheduledCase,
+        trial: &Trial,
+        arenas: &mut Arenas,
+        within: Duration,
+    ) -> Result<Result<(), Complaint>, VerifyError> {
+        let launch = match launch_of(self.op, case, scheduled, trial, self.tuning) {
+            Ok(launch) => launch,
+            Err(reason) => return Ok(Err((LAUNCH, format!("cannot be started: {reason}")))),
+        };
+        let mut ops = Vec::new();
+        if self.loaded_in != Some(self.gpu.generation()) || !self.gpu.lives() {
+            arenas.clear();
+            ops.extend(load(self.code));
+        }
+        let arena = match arenas.get(trial.arena) {
+            Some(arena) => arena.clone(),
+            None => {
+                let arena = Arena::new(scheduled, trial, &launch, &mut self.next);
+                ops.extend(arena.allocate());
+                arenas.insert(trial.arena, arena.clone());
+                arena
+            }
+        };
+        let call = calls::call(&launch, &arena.addresses(&case_of(case, scheduled, trial)), |kernel| {
+            self.code.place(&launch, kernel)
+        });
+        let call = match call {
+            Ok(call) => call,
+            Err(error) => return Ok(Err((LAUNCH, format!("cannot be started: {error}")))),
+        };
+        let inputs = self.stage.path(&format!("inputs/{}-{}.bin", scheduled.place, trial.set));
+        let gaps = self.gaps(scheduled, trial, &inputs)?;
+        let gaps: Vec<Option<&Path>> = gaps.iter().map(Option::as_deref).collect();
+        let overwrites = scheduled.outputs.iter().any(|output| output.inplace.is_some());
+        for turn in 0..trial.calls {
+            if overwrites || turn == 0 || turn + 1 == trial.calls {
+                ops.extend(arena.fill(trial, scheduled, &inputs, &gaps));
+            }
+            ops.push(Op::Run { calls: vec![call.clone()] });
+        }
+        let dump = self.stage.path(&format!("dumps/{}.bin", trial.id));
+        let guards = self.stage.path(&format!("dumps/{}.workspaces", trial.id));
+        ops.extend(arena.dump(&dump, &guards));
+        match self.gpu.ask(&ops, within)? {
+            Ok(_) => {
+                self.loaded_in = Some(self.gpu.generation());
+                workspaces(&arena, trial, &guards)
+            }
+            Err(failure) => {
+                self.loaded_in = None;
+                self.gpu.end();
+                Ok(Err(meaning(&failure)))
+            }
+        }
+    }
+
+    /// Files with the inputs of a trial that have strides.
+    fn gaps(
+        &self,
+        scheduled: &ScheduledCase,
+        trial: &Trial,
+        inputs: &Path,
+    ) -> Result<Vec<Option<PathBuf>>, VerifyError> {
+        if trial.strides.is_empty() {
+            return Ok(vec![None; scheduled.inputs.len()]);
+        }
+        let bytes = files::read(inputs)?;
+        let mut from = 0;
+        let mut found = Vec::new();
+        for (place, tensor) in scheduled.inputs.iter().enumerate() {
+            let dense = &bytes[from..from + tensor.bytes()];
+            from += tensor.bytes();
+            let strides = trial.strides.get(&place).filter(|_| !tensor.omitted && tensor.elements() > 0);
+            found.push(match strides {
+                Some(strides) => {
+                    let path = self.stage.path(&format!("inputs/strided-{}-{place}.bin", trial.id));
+                    files::write(&path, spread(dense, tensor, strides, trial.poison))?;
+                    Some(path)
+                }
+                None => None,
+            });
+        }
+        Ok(found)
+    }
+}
+
+/// A code and what happened.
+type Complaint = (&'static str, String);
+
+const LAUNCH: &str = "verify::launch";
+
+/// Loads all machine code.
+fn load(code: &Code) -> impl Iterator<Item = Op> {
+    code.cubins.iter().enumerate().map(|(module, cubin)| Op::Load {
+        module: module as u32,
+        cubin: cubin.path.clone(),
+        functions: cubin.names.clone(),
+    })
+}
+
+/// What a failure of the worker says about the candidate.
+pub(super) fn meaning(failure: &Failure) -> Complaint {
+    match failure {
+        Failure::Hung(after) => {
+            ("verify::hang", format!("did not end within {:.0} s, and was killed", after.as_secs_f64()))
+        }
+        Failure::Refused { trouble, .. } if trouble.code == OUT_OF_MEMORY => {
+            ("verify::memory", format!("needs more memory than the device has: {failure}"))
+        }
+        Failure::Refused { trouble, .. } if trouble.fatal => {
+            ("verify::crash", format!("broke the device's context: {failure}"))
+        }
+        Failure::Refused { .. } => (LAUNCH, format!("cannot be started: {failure}")),
+        Failure::Died { .. } => ("verify::crash", format!("took the worker with it: {failure}")),
+    }
+}
+
+/// Whether the guards of workspaces are what they were.
+fn workspaces(arena: &Arena, trial: &Trial, guards: &Path) -> Result<Result<(), Complaint>, VerifyError> {
+    let names: Vec<&str> = arena.workspaces().collect();
+    if names.is_empty() {
+        return Ok(Ok(()));
+    }
+    let bytes = files::read(guards)?;
+    files::remove_file(guards)?;
+    for (name, both) in names.iter().zip(bytes.chunks(2 * GUARD)) {
+        let (front, back) = both.split_at(GUARD.min(both.len()));
+        if let Some((bytes_away, after)) = compare::stray(front, back, trial.poison) {
+            let side = if after { "after the end of" } else { "before the start of" };
+            let text = format!("wrote memory {bytes_away} bytes {side} the workspace `{name}`");
+            return Ok(Err(("verify::guard", text)));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// The end of a run, in the words of one that had a process of its own.
+fn ended(wall: Duration, done: bool) -> Ended {
+    let process =
+        Finished { ending: Ending::Exit(0), stdout: vec![], stderr: vec![], wall, peak_resident: 0 };
+    Ended { process, done, forged: 0 }
+}
+
+/// The candidate's scalars, for people.
+pub(super) fn words_of(tuning: &Tuning) -> Value {
+    tuning.iter().map(|(name, value)| (name.to_string(), Value::from(value.to_string()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::wire::{Origin, Trouble};
+
+    fn refused(code: u32, fatal: bool) -> &'static str {
+        let trouble = Trouble { from: Origin::Driver, code, name: String::new(), text: String::new(), fatal };
+        meaning(&Failure::Refused { at: 0, trouble }).0
+    }
+
+    #[test]
+    fn failures_have_their_codes() {
+        assert_eq!(meaning(&Failure::Hung(Duration::from_secs(2))).0, "verify::hang");
+        assert_eq!((refused(2, false), refused(700, true), refused(701, false)), ("verify::memory", "verify::crash", LAUNCH));
+        let died = Failure::Died { ending: Ending::Signal(11), said: String::new() };
+        assert_eq!(meaning(&died).0, "verify::crash");
+    }
+}
