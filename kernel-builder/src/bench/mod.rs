@@ -15,6 +15,7 @@ mod machine;
 mod record;
 pub mod render;
 mod run;
+pub(crate) mod screen;
 mod stats;
 
 use std::path::Path;

@@ -24,6 +24,7 @@ pub mod prove;
 pub mod publish;
 pub mod reproducible;
 pub mod schema;
+pub mod screen;
 pub mod selection;
 pub mod shell;
 pub mod templates;

@@ -136,7 +136,8 @@ mod tests {
 
     #[test]
     fn a_hung_worker_is_killed_and_the_next_question_finds_a_new_one() {
-        let mut gpu = fake(&format!("read -r line; case $line in *settle*) sleep 600;; esac; echo '{DONE}'; cat"));
+        let mut gpu =
+            fake(&format!("read -r line; case $line in *settle*) sleep 600;; esac; echo '{DONE}'; cat"));
         let within = Duration::from_millis(100);
         assert_eq!(gpu.ask(&[Op::Settle], within).unwrap(), Err(Failure::Hung(within)));
         assert!(!gpu.lives());

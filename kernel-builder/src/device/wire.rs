@@ -81,6 +81,8 @@ pub(crate) type Call = Vec<Start>;
 pub(crate) enum Start {
     /// Fills memory.
     Fill { at: Place, bytes: u64, byte: u8 },
+    /// Copies inside of the device.
+    Copy { to: Place, from: Place, bytes: u64 },
     /// Starts a kernel.
     Kernel(Kernel),
 }

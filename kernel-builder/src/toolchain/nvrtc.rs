@@ -91,13 +91,15 @@ fn kit(libraries: &Path, include: Vec<PathBuf>) -> Option<NvrtcKit> {
     let names: Vec<String> = names.iter().map(|name| name.display().to_string()).collect();
     // The longest name is the file itself; the shorter ones are links to it.
     let named = |prefix: &str| {
-        let mine = |name: &&String| name.starts_with(prefix) && !name.contains(".alt.") && !name.ends_with(".a");
+        let mine =
+            |name: &&String| name.starts_with(prefix) && !name.contains(".alt.") && !name.ends_with(".a");
         let longest = names.iter().filter(mine).max_by_key(|name| name.len());
         longest.map(|name| libraries.join(name))
     };
     let (library, builtins) = (named("libnvrtc.so")?, named("libnvrtc-builtins.so"));
     let beside = include.iter().map(|folder| folder.join("cccl"));
-    let include: Vec<PathBuf> = include.iter().cloned().chain(beside).filter(|folder| files::is_dir(folder)).collect();
+    let include: Vec<PathBuf> =
+        include.iter().cloned().chain(beside).filter(|folder| files::is_dir(folder)).collect();
     let watched = [Some(library.clone()), builtins.clone()].into_iter().flatten();
     let watched = watched.chain(include.iter().map(|folder| folder.join("cuda_bf16.h")));
     let id = watched.fold(DigestBuilder::new("nvrtc"), |id, path| {
@@ -114,14 +116,23 @@ mod tests {
     fn the_library_is_in_the_table() {
         let pins = pins::load();
         let part = pins.cuda(RELEASE).unwrap().nvrtc.clone().unwrap();
-        assert!(part.holds("nvidia/cu13/lib/libnvrtc.so.13") && part.holds("nvidia/cu13/lib/libnvrtc-builtins.so.13.0"));
+        assert!(
+            part.holds("nvidia/cu13/lib/libnvrtc.so.13")
+                && part.holds("nvidia/cu13/lib/libnvrtc-builtins.so.13.0")
+        );
         assert!(!part.holds("nvidia/cu13/lib/libnvrtc.alt.so.13"));
     }
 
     #[test]
     fn the_file_is_taken_and_not_its_links() {
         let folder = files::scratch().unwrap();
-        for name in ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.13.0.88", "libnvrtc.alt.so.13.0.88", "libnvrtc_static.a"] {
+        for name in [
+            "libnvrtc.so",
+            "libnvrtc.so.13",
+            "libnvrtc.so.13.0.88",
+            "libnvrtc.alt.so.13.0.88",
+            "libnvrtc_static.a",
+        ] {
             files::write(&folder.path().join(name), "").unwrap();
         }
         let found = kit(folder.path(), vec![folder.path().to_owned()]).unwrap();

@@ -67,7 +67,7 @@ impl From<f64> for Row {
 
 impl Row {
     /// Without what is not finite, which would explain any error.
-    fn finite(self) -> Self {
+    pub(crate) fn finite(self) -> Self {
         let finite = |size: f64| if size.is_finite() { size } else { 0.0 };
         Self { size: finite(self.size), terms: finite(self.terms) }
     }
@@ -87,6 +87,19 @@ impl Bound {
         Self { of_row: true, ..Self::new(input, accumulate, roundings.saturating_add(1), terms) }
     }
 
+    /// The same for a program that has the formula: what it multiplies and compares with.
+    pub(crate) fn numbers(&self) -> Numbers {
+        Numbers {
+            rounding: self.rounding,
+            accumulation: self.accumulation,
+            unit: unit_roundoff(self.output),
+            smallest: smallest_normal(self.output),
+            largest: largest(self.output),
+            overflow: eight_bit_limit(self.output).unwrap_or(0.0),
+            has_infinity: self.output == Dtype::F8e5m2,
+        }
+    }
+
     /// The largest absolute error that is explained at an exact value in a row.
     pub(crate) fn at(&self, exact: f64, row: impl Into<Row>) -> f64 {
         let (size, row) = (exact.abs(), row.into());
@@ -96,12 +109,7 @@ impl Bound {
 
     /// Whether an honest result may be too large for its 8 bits; `None` where the output has more, or `exact` is NaN.
     fn is_beyond_eight_bits(&self, exact: f64, row: Row) -> Option<bool> {
-        // Half a spacing above the largest value, numbers begin to round beyond it.
-        let threshold = match self.output {
-            Dtype::F8e4m3 => 448.0 + 16.0,
-            Dtype::F8e5m2 => 57344.0 + 4096.0,
-            _ => return None,
-        };
+        let threshold = eight_bit_limit(self.output)?;
         let size = exact.abs();
         if size.is_infinite() {
             return Some(true);
@@ -138,6 +146,34 @@ impl Bound {
                 && exact.abs() + allowed >= largest(self.output);
         }
         (computed - exact).abs() <= allowed
+    }
+}
+
+/// The numbers of a bound that is no gradient's.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Numbers {
+    /// Roundings to the output's dtype, in its unit roundoff.
+    pub rounding: f64,
+    /// The share of a row's terms that accumulation explains.
+    pub accumulation: f64,
+    /// Unit roundoff of the output.
+    pub unit: f64,
+    /// Its smallest normal number.
+    pub smallest: f64,
+    /// Its largest finite number.
+    pub largest: f64,
+    /// Where numbers begin to round beyond an 8-bit format; 0 for others.
+    pub overflow: f64,
+    /// Whether the 8-bit format has an infinity.
+    pub has_infinity: bool,
+}
+
+/// Half a spacing above the largest value of an 8-bit format, where numbers begin to round beyond it.
+fn eight_bit_limit(dtype: Dtype) -> Option<f64> {
+    match dtype {
+        Dtype::F8e4m3 => Some(448.0 + 16.0),
+        Dtype::F8e5m2 => Some(57344.0 + 4096.0),
+        _ => None,
     }
 }
 

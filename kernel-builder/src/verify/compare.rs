@@ -229,7 +229,7 @@ fn share(computed: f64, exact: f64, bound: &Bound, row: Row) -> Option<f64> {
 }
 
 /// The length of the last dimension; everything is one row where there is none.
-fn row_length(tensor: &TensorSpec) -> usize {
+pub(crate) fn row_length(tensor: &TensorSpec) -> usize {
     tensor.shape.last().map_or(1, |length| *length as usize).max(1)
 }
 
@@ -238,6 +238,13 @@ fn row_of(values: &[f64], terms: &[f64], first: usize) -> Row {
     let size = root_mean_square(values);
     let terms = terms.iter().skip(first).take(values.len());
     Row { size, terms: terms.copied().fold(size, f64::max) }
+}
+
+/// What the bound asks of every row of a tensor: without what is not finite, as [`Bound::admits`] takes it.
+pub(crate) fn rows(tensor: &TensorSpec, exact: &[f64], terms: &[f64]) -> Vec<Row> {
+    let length = row_length(tensor);
+    let rows = exact.chunks(length).enumerate();
+    rows.map(|(number, values)| row_of(values, terms, number * length).finite()).collect()
 }
 
 fn root_mean_square(values: &[f64]) -> f64 {

@@ -39,6 +39,18 @@ pub enum VerifyError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Compiler(NvrtcError),
+    /// The process that compares on the device failed.
+    #[error("the process that judges on the GPU failed: {reason}")]
+    #[diagnostic(
+        code(verify::judge),
+        help(
+            "no candidate can reach it: see whether other processes use the GPU's memory (nvidia-smi), and try again"
+        )
+    )]
+    Judge {
+        /// What the driver said.
+        reason: String,
+    },
     /// The harness itself failed.
     #[error("the {role} process {ending} before it was done{}", shown(said))]
     #[diagnostic(

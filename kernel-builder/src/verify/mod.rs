@@ -30,6 +30,7 @@ mod evidence;
 mod fatbin;
 mod findings;
 mod gate;
+pub(crate) mod lab;
 mod python_abi;
 mod registration;
 mod schedule;

@@ -75,7 +75,7 @@ impl Dtype {
     }
 
     /// The type in CUDA C++, as a template argument is written: `__nv_bfloat16` of `cuda_bf16.h`, `long long`.
-    pub(crate) const fn cuda_name(self) -> &'static str {
+    pub const fn cuda_name(self) -> &'static str {
         match self {
             Self::Bf16 => "__nv_bfloat16",
             Self::F16 => "__half",

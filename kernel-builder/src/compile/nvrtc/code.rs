@@ -65,6 +65,27 @@ impl Code {
         Ok(code)
     }
 
+    /// Compiles kernels that are known by name, in one text without macros; their places are those of the list.
+    ///
+    /// # Errors
+    /// They do not compile.
+    pub(crate) fn plain(
+        source: &Source,
+        expressions: Vec<String>,
+        arch: &str,
+        compiler: &Compiler,
+    ) -> Result<Self, NvrtcError> {
+        let unit = Unit {
+            text: source.text.clone(),
+            name: source.name.clone(),
+            defines: vec![],
+            include: source.include.clone(),
+            arch: arch.to_owned(),
+            expressions,
+        };
+        Ok(Self { cubins: vec![compiler.compile(&unit)?], places: BTreeMap::new() })
+    }
+
     /// The module and the function of a kernel of a launch that was compiled.
     pub(crate) fn place(&self, launch: &ConcreteLaunch, kernel: &KernelLaunch) -> Option<(u32, u32)> {
         self.places.get(&(defines(launch), kernel.name_expression())).copied()
@@ -72,9 +93,7 @@ impl Code {
 }
 
 /// The kernels of some launches by the macros that they are compiled with.
-fn wanted<'a>(
-    launches: impl IntoIterator<Item = &'a ConcreteLaunch>,
-) -> BTreeMap<Defines, BTreeSet<String>> {
+fn wanted<'a>(launches: impl IntoIterator<Item = &'a ConcreteLaunch>) -> BTreeMap<Defines, BTreeSet<String>> {
     let mut wanted: BTreeMap<Defines, BTreeSet<String>> = BTreeMap::new();
     for launch in launches {
         let names = launch.kernels.iter().map(KernelLaunch::name_expression);
@@ -121,9 +140,11 @@ mod tests {
 
     #[test]
     fn a_text_is_compiled_once_for_each_set_of_macros() {
-        let launches = [launch(4, &["sum", "scale"]), launch(4, &["sum"]), launch(8, &["sum"]), launch(2, &[])];
+        let launches =
+            [launch(4, &["sum", "scale"]), launch(4, &["sum"]), launch(8, &["sum"]), launch(2, &[])];
         let wanted = wanted(&launches);
-        let defines = |width: &str| vec![("WIDTH".to_owned(), width.to_owned()), ("FAST".to_owned(), "1".to_owned())];
+        let defines =
+            |width: &str| vec![("WIDTH".to_owned(), width.to_owned()), ("FAST".to_owned(), "1".to_owned())];
         assert_eq!(wanted.len(), 2);
         assert_eq!(wanted[&defines("4")], BTreeSet::from(["scale".to_owned(), "sum".to_owned()]));
         assert_eq!(wanted[&defines("8")], BTreeSet::from(["sum".to_owned()]));

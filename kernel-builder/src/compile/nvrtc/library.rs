@@ -52,8 +52,10 @@ impl Nvrtc {
 
     fn symbol<F>(&self, name: &CStr) -> Result<Symbol<'_, F>, Rejected> {
         // SAFETY: each caller names a function together with its type in nvrtc.h.
-        unsafe { self.library.get::<F>(name.to_bytes_with_nul()) }
-            .map_err(|error| Rejected { status: "the library lacks a function".to_owned(), log: error.to_string() })
+        unsafe { self.library.get::<F>(name.to_bytes_with_nul()) }.map_err(|error| Rejected {
+            status: "the library lacks a function".to_owned(),
+            log: error.to_string(),
+        })
     }
 
     /// Its version, e.g. 13.0.
@@ -82,7 +84,8 @@ impl Nvrtc {
             // SAFETY: the program lives, and the library copies the text.
             self.done(unsafe { add(program.handle, expression.as_ptr()) })?;
         }
-        let options: Vec<CString> = options.iter().map(|option| c_string(option)).collect::<Result<_, _>>()?;
+        let options: Vec<CString> =
+            options.iter().map(|option| c_string(option)).collect::<Result<_, _>>()?;
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let compile: Symbol<'_, unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Status> =
             self.symbol(c"nvrtcCompileProgram")?;
@@ -139,7 +142,8 @@ impl<'a> Source<'a> {
 
     /// What two functions hand out: first the size, then the bytes.
     fn text(&self, size: &CStr, bytes: &CStr) -> Result<Vec<u8>, Rejected> {
-        let size: Symbol<'_, unsafe extern "C" fn(Program, *mut usize) -> Status> = self.nvrtc.symbol(size)?;
+        let size: Symbol<'_, unsafe extern "C" fn(Program, *mut usize) -> Status> =
+            self.nvrtc.symbol(size)?;
         let take: Symbol<'_, unsafe extern "C" fn(Program, *mut c_char) -> Status> =
             self.nvrtc.symbol(bytes)?;
         let mut count = 0usize;
@@ -165,7 +169,8 @@ impl<'a> Source<'a> {
 
 impl Drop for Source<'_> {
     fn drop(&mut self) {
-        let destroy = self.nvrtc.symbol::<unsafe extern "C" fn(*mut Program) -> Status>(c"nvrtcDestroyProgram");
+        let destroy =
+            self.nvrtc.symbol::<unsafe extern "C" fn(*mut Program) -> Status>(c"nvrtcDestroyProgram");
         if let Ok(destroy) = destroy {
             // SAFETY: nobody else has the handle.
             let _destroyed = unsafe { destroy(&raw mut self.handle) };

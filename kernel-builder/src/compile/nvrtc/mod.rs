@@ -25,8 +25,8 @@ mod worker;
 
 pub(crate) use code::{Code, Source};
 pub use error::NvrtcError;
-pub use worker::{ROLE, serve};
 use worker::{Done, Job, Opening};
+pub use worker::{ROLE, serve};
 
 /// How long one text may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -175,7 +175,8 @@ impl Compiler {
         }
         for folder in &unit.include {
             for header in files::walk(folder, |_| true)? {
-                let is_header = header.extension().is_some_and(|end| HEADERS.iter().any(|known| end == *known));
+                let is_header =
+                    header.extension().is_some_and(|end| HEADERS.iter().any(|known| end == *known));
                 if is_header {
                     let text = files::read(&folder.join(&header))?;
                     key = key.field("header", header.display().to_string()).field("text", text);
@@ -243,10 +244,8 @@ impl Process {
     fn ask(&mut self, job: &Job, unit: &Unit) -> Result<Done, NvrtcError> {
         self.dialogue.say(&serde_json::to_string(job).unwrap_or_default());
         match self.dialogue.hear(PATIENCE)? {
-            Heard::Line(line) => serde_json::from_str(&line).map_err(|error| NvrtcError::Crashed {
-                name: unit.name.clone(),
-                ending: error.to_string(),
-            }),
+            Heard::Line(line) => serde_json::from_str(&line)
+                .map_err(|error| NvrtcError::Crashed { name: unit.name.clone(), ending: error.to_string() }),
             Heard::Silence => {
                 Err(NvrtcError::Endless { name: unit.name.clone(), seconds: PATIENCE.as_secs() })
             }
@@ -279,7 +278,8 @@ mod tests {
     }
 
     fn compiler(cache: &Path) -> Compiler {
-        let kit = NvrtcKit { library: "nowhere.so".into(), builtins: None, include: vec![], id: "1".to_owned() };
+        let kit =
+            NvrtcKit { library: "nowhere.so".into(), builtins: None, include: vec![], id: "1".to_owned() };
         Compiler::new(kit, cache).unwrap()
     }
 

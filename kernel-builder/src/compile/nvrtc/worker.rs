@@ -83,7 +83,8 @@ pub fn serve() -> u8 {
 
 fn open(line: &str) -> Result<(Nvrtc, (i32, i32)), String> {
     let opening: Opening = serde_json::from_str(line).map_err(|error| error.to_string())?;
-    let nvrtc = Nvrtc::load(&opening.library, opening.builtins.as_deref()).map_err(|error| error.to_string())?;
+    let nvrtc =
+        Nvrtc::load(&opening.library, opening.builtins.as_deref()).map_err(|error| error.to_string())?;
     let version = nvrtc.version().map_err(|rejected| rejected.status)?;
     Ok((nvrtc, version))
 }

@@ -139,8 +139,7 @@ fn capture(context: &Context, memory: &Memory, modules: &Modules, timed: &Timed)
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     // SAFETY: the stream is ours and idle.
     done(unsafe { sys::cuStreamBeginCapture_v2(context.stream, mode) })?;
-    let started: Outcome<()> =
-        timed.calls.iter().try_for_each(|call| modules.start(context, memory, call));
+    let started: Outcome<()> = timed.calls.iter().try_for_each(|call| modules.start(context, memory, call));
     let mut graph = ptr::null_mut();
     // SAFETY: the capture was begun above; it ends here whatever was captured.
     let ended = done(unsafe { sys::cuStreamEndCapture(context.stream, &raw mut graph) });

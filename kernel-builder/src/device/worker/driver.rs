@@ -59,7 +59,10 @@ impl Context {
     pub(super) fn new() -> Outcome<Self> {
         // SAFETY: nothing is called but the loader; the library's initialiser is NVIDIA's.
         if !unsafe { sys::is_culib_present() } {
-            return Err(Trouble { text: "there is no NVIDIA driver here (libcuda.so.1)".to_owned(), ..senseless("") });
+            return Err(Trouble {
+                text: "there is no NVIDIA driver here (libcuda.so.1)".to_owned(),
+                ..senseless("")
+            });
         }
         let (mut device, mut context, mut stream) = (0, ptr::null_mut(), ptr::null_mut());
         // SAFETY: every pointer leads to a local variable of the type that the driver's header names.

@@ -80,6 +80,7 @@ impl Modules {
         for start in call {
             match start {
                 Start::Fill { at, bytes, byte } => memory.fill(context, *at, *bytes, *byte)?,
+                Start::Copy { to, from, bytes } => memory.copy(context, *to, *from, *bytes)?,
                 Start::Kernel(kernel) => self.launch(context, memory, kernel)?,
             }
         }
@@ -113,7 +114,9 @@ impl Modules {
         // SAFETY: arguments and attributes outlive the call, which copies them. That there are as many as the function
         // takes, and of its types, is what op.toml says; the driver copies as many bytes as the function declares, none
         // of which lies outside of `Bytes` unless a parameter is longer than 128 bytes.
-        done(unsafe { sys::cuLaunchKernelEx(&raw const config, function, pointers.as_mut_ptr(), ptr::null_mut()) })
+        done(unsafe {
+            sys::cuLaunchKernelEx(&raw const config, function, pointers.as_mut_ptr(), ptr::null_mut())
+        })
     }
 }
 
@@ -170,9 +173,9 @@ fn attributes(kernel: &Kernel) -> Vec<sys::CUlaunchAttribute> {
             value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
         })
     });
-    let cooperative = kernel.cooperative.then(|| {
-        attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &|value| value.cooperative = 1)
-    });
+    let cooperative = kernel
+        .cooperative
+        .then(|| attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &|value| value.cooperative = 1));
     cluster.into_iter().chain(cooperative).collect()
 }
 

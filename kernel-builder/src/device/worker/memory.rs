@@ -3,7 +3,7 @@
 //! Owns: which number is which address, and that no operation leaves its buffer. Never: looks at what a buffer holds.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use cudarc::driver::sys;
@@ -115,7 +115,14 @@ impl Memory {
         Ok(hex(&taken))
     }
 
-    pub(super) fn upload(&self, context: &Context, at: Place, bytes: u64, file: &Path, from: u64) -> Outcome<()> {
+    pub(super) fn upload(
+        &self,
+        context: &Context,
+        at: Place,
+        bytes: u64,
+        file: &Path,
+        from: u64,
+    ) -> Outcome<()> {
         self.range(at, bytes)?;
         let mut source = files::open(file).map_err(Trouble::from)?;
         let failed = |cause| Trouble::from(FileError { action: "read", path: file.to_owned(), cause });
@@ -156,7 +163,9 @@ impl Memory {
             return Ok(());
         }
         // SAFETY: the range was checked; the source outlives the copy, which is waited for.
-        done(unsafe { sys::cuMemcpyHtoDAsync_v2(address, bytes.as_ptr().cast(), bytes.len(), context.stream) })?;
+        done(unsafe {
+            sys::cuMemcpyHtoDAsync_v2(address, bytes.as_ptr().cast(), bytes.len(), context.stream)
+        })?;
         context.synchronise()
     }
 
@@ -166,7 +175,9 @@ impl Memory {
             return Ok(());
         }
         // SAFETY: the range was checked; the target outlives the copy, which is waited for.
-        done(unsafe { sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), address, bytes.len(), context.stream) })?;
+        done(unsafe {
+            sys::cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), address, bytes.len(), context.stream)
+        })?;
         context.synchronise()
     }
 

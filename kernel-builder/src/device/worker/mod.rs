@@ -40,7 +40,10 @@ pub(crate) fn serve() -> u8 {
             plans: Plans::default(),
         },
         Err(trouble) => {
-            answers.say(&Reply { answers: vec![], trouble: Some(super::wire::Trouble { fatal: true, ..trouble }) });
+            answers.say(&Reply {
+                answers: vec![],
+                trouble: Some(super::wire::Trouble { fatal: true, ..trouble }),
+            });
             return 1;
         }
     };

@@ -60,8 +60,9 @@ impl Arena {
         let own = case.returned().map(|tensor| buffer(front(tensor), tensor.bytes() as u64)).collect();
         let workspaces = launch.workspaces.iter();
         // Scratch memory is allocated by the host, so it is always aligned.
-        let workspaces =
-            workspaces.map(|workspace| (workspace.name.to_string(), buffer(GUARD, workspace.bytes))).collect();
+        let workspaces = workspaces
+            .map(|workspace| (workspace.name.to_string(), buffer(GUARD, workspace.bytes)))
+            .collect();
         Self { inputs, own, workspaces }
     }
 
@@ -82,7 +83,13 @@ impl Arena {
 
     /// Poison everywhere, then the inputs, which lie one after the other in `file`: dense, or with their gaps where
     /// `gaps` has them.
-    pub(super) fn fill(&self, trial: &Trial, case: &ScheduledCase, file: &Path, gaps: &[Option<&Path>]) -> Vec<Op> {
+    pub(super) fn fill(
+        &self,
+        trial: &Trial,
+        case: &ScheduledCase,
+        file: &Path,
+        gaps: &[Option<&Path>],
+    ) -> Vec<Op> {
         let poison = |buffer: Buffer| {
             let (at, bytes) = buffer.all();
             Op::Fill { at, bytes, byte: trial.poison }
@@ -92,7 +99,12 @@ impl Arena {
         for ((tensor, buffer), gaps) in case.inputs.iter().zip(&self.inputs).zip(gaps) {
             if let Some(buffer) = buffer {
                 let (file, from) = gaps.map_or((file, from), |gaps| (gaps, 0));
-                ops.push(Op::Upload { at: buffer.tensor(), bytes: buffer.region, file: file.to_owned(), from });
+                ops.push(Op::Upload {
+                    at: buffer.tensor(),
+                    bytes: buffer.region,
+                    file: file.to_owned(),
+                    from,
+                });
             }
             from += tensor.bytes() as u64;
         }

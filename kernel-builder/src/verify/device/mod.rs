@@ -21,16 +21,16 @@ use super::schedule::{self, ScheduledCase};
 use super::stage::Stage;
 use super::{NO_GPU, Options, VerifyError, cubin, op_digest, tell};
 use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files;
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
-use crate::base::files;
 use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source};
 use crate::device::gpu::Gpu;
 use crate::device::wire::{About, Answer, Op};
 use crate::toolchain::PythonRuntime;
 
 mod arena;
-mod trials;
+pub(super) mod trials;
 
 use trials::Lane;
 
@@ -119,7 +119,8 @@ pub(crate) fn judge(
         }
     };
     let started = Instant::now();
-    let skipped = |code: &str, text: String| vec![CheckResult::new("results", code, Outcome::Skipped, text, json!({}))];
+    let skipped =
+        |code: &str, text: String| vec![CheckResult::new("results", code, Outcome::Skipped, text, json!({}))];
     match (done, about, python) {
         (None, Ok(_), _) => {}
         (_, Err(reason), _) => {
@@ -173,14 +174,20 @@ fn compiled(
             Err(NvrtcError::Process(error)) => return Err(error.into()),
             Err(error @ NvrtcError::Library { .. }) => return Err(VerifyError::Compiler(error)),
             Err(error) => {
-                let log = if let NvrtcError::Rejected { log, .. } = &error { log.clone() } else { String::new() };
+                let log =
+                    if let NvrtcError::Rejected { log, .. } = &error { log.clone() } else { String::new() };
                 return Ok(Err(refusal("compile::device_code", format!("sm_{arch}: {error}"), &log)));
             }
         }
     }
-    let kernels: usize = codes.first().map_or(0, |(_, code)| code.cubins.iter().map(|cubin| cubin.names.len()).sum());
-    let text = format!("{kernels} kernels for {}", archs.iter().map(|arch| format!("sm_{arch}")).collect::<Vec<_>>().join(", "));
-    let logs: Vec<&str> = codes.iter().flat_map(|(_, code)| &code.cubins).map(|cubin| cubin.log.as_str()).collect();
+    let kernels: usize =
+        codes.first().map_or(0, |(_, code)| code.cubins.iter().map(|cubin| cubin.names.len()).sum());
+    let text = format!(
+        "{kernels} kernels for {}",
+        archs.iter().map(|arch| format!("sm_{arch}")).collect::<Vec<_>>().join(", ")
+    );
+    let logs: Vec<&str> =
+        codes.iter().flat_map(|(_, code)| &code.cubins).map(|cubin| cubin.log.as_str()).collect();
     let warnings = logs.iter().any(|log| log.contains("warning"));
     let outcome = if warnings { Outcome::Warned } else { Outcome::Passed };
     let text = if warnings { format!("{text}; the compiler warns") } else { text };
@@ -245,9 +252,16 @@ fn tried(
     let cases = cases(candidate, Purpose::Verify);
     if cases.is_empty() {
         let text = "op.toml has no workload to verify on this device";
-        return Ok(vec![CheckResult::new("results", "verify::no_workload", Outcome::Skipped, text, json!({}))]);
+        return Ok(vec![CheckResult::new(
+            "results",
+            "verify::no_workload",
+            Outcome::Skipped,
+            text,
+            json!({}),
+        )]);
     }
-    let stage = Stage::new(python, candidate.op, candidate.project, Device::Cuda, options.threads, options.seed)?;
+    let stage =
+        Stage::new(python, candidate.op, candidate.project, Device::Cuda, options.threads, options.seed)?;
     let ((), oracle) = stage.beside_oracle(schedule, || Ok(()))?;
     let trials = schedule.iter().map(|case| case.trials.len() as u64).sum();
     let progress = session.report.progress("calling the kernels", ProgressKind::Count, Some(trials));

@@ -244,7 +244,7 @@ fn load(code: &Code) -> impl Iterator<Item = Op> {
 }
 
 /// What a failure of the worker says about the candidate.
-pub(super) fn meaning(failure: &Failure) -> Complaint {
+pub(in crate::verify) fn meaning(failure: &Failure) -> Complaint {
     match failure {
         Failure::Hung(after) => {
             ("verify::hang", format!("did not end within {:.0} s, and was killed", after.as_secs_f64()))
@@ -304,7 +304,10 @@ mod tests {
     #[test]
     fn failures_have_their_codes() {
         assert_eq!(meaning(&Failure::Hung(Duration::from_secs(2))).0, "verify::hang");
-        assert_eq!((refused(2, false), refused(700, true), refused(701, false)), ("verify::memory", "verify::crash", LAUNCH));
+        assert_eq!(
+            (refused(2, false), refused(700, true), refused(701, false)),
+            ("verify::memory", "verify::crash", LAUNCH)
+        );
         let died = Failure::Died { ending: Ending::Signal(11), said: String::new() };
         assert_eq!(meaning(&died).0, "verify::crash");
     }

@@ -1,0 +1,183 @@
+//! Screens device candidates on one case: each is called on contents it never saw, compared, and timed, in tens of
+//! milliseconds.
+//!
+//! Owns: how many trials and samples a candidate gets, and what its number is. Never: compiles, or compares with PyTorch:
+//! `measure` does that with what is left.
+//!
+//! Every sample is a CUDA graph of one call in each slot, on new contents, with outputs poisoned before and compared in
+//! full after it. A copy of as many bytes is timed after every sample; its drift says what the candidate did to the
+//! device, or what else happens on it.
+
+use crate::compile::nvrtc::Code;
+use crate::device::wire::{Answer, Call, Clock, Function, Op, Sampled, Start, Timed};
+use crate::verify::VerifyError;
+use crate::verify::lab::{Attempt, Complaint, Lab};
+use kernel_plan::spec::launch::ConcreteLaunch;
+
+use super::stats;
+
+/// Trials before the first sample; what they catch need not be timed.
+const TRIALS: usize = 2;
+/// The numbers of plans in the running worker.
+const COPY: u32 = 1;
+const CANDIDATE: u32 = 2;
+/// A copy that became slower by this much after a candidate than before it is the candidate's doing.
+const DRIFT: f64 = 1.1;
+
+/// Screens one candidate after another.
+pub(crate) struct Screen {
+    lab: Lab,
+    samples: usize,
+    /// The worker that the copy was planned in.
+    planned: Option<u32>,
+    /// Seconds of the copy in all samples so far.
+    copies: Vec<f64>,
+}
+
+/// What screening says of a candidate that is right.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Screened {
+    /// Seconds a call, one for each sample.
+    pub samples: Vec<f64>,
+    /// Their median.
+    pub seconds: f64,
+    /// Time of the copy over time of the candidate, by the medians of samples taken in turn.
+    pub copy_fraction: Option<f64>,
+    /// The largest error as a share of the bound, over all trials and samples.
+    pub of_bound: f64,
+    /// What the kernels use.
+    pub functions: Vec<Function>,
+}
+
+impl Screen {
+    pub(crate) fn new(lab: Lab, samples: usize) -> Self {
+        Self { lab, samples, planned: None, copies: vec![] }
+    }
+
+    /// What the candidates are screened on.
+    pub(crate) fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// Judges and times a candidate.
+    ///
+    /// # Errors
+    /// The judge's own work fails; what is wrong with the candidate is the inner error.
+    pub(crate) fn candidate(
+        &mut self,
+        launch: &ConcreteLaunch,
+        code: &Code,
+    ) -> Result<Attempt<Screened>, VerifyError> {
+        let loaded = match self.lab.load(launch, code)? {
+            Ok(loaded) => loaded,
+            Err(complaint) => return Ok(Err(complaint)),
+        };
+        let mut of_bound = 0f64;
+        for _ in 0..TRIALS {
+            match self.lab.trial(&loaded)? {
+                Ok(share) => of_bound = of_bound.max(share),
+                Err(complaint) => return self.refused(&loaded, complaint),
+            }
+        }
+        let timed = Timed { clock: Clock::All, before: self.cover(), calls: loaded.calls.clone() };
+        let mut plans = vec![Op::Plan { plan: CANDIDATE, timed }];
+        if self.planned != Some(self.lab.generation()) {
+            let timed = Timed { clock: Clock::All, before: self.cover(), calls: self.lab.copies() };
+            plans.push(Op::Plan { plan: COPY, timed });
+        }
+        if let Err(complaint) = self.lab.ask(&plans)? {
+            return Ok(Err(complaint));
+        }
+        self.planned = Some(self.lab.generation());
+        let (mut samples, mut ratios, mut copies) = (Vec::new(), Vec::new(), Vec::new());
+        // The first sample warms up.
+        for turn in 0..=self.samples {
+            let (answers, share) = match self.lab.timed(&[Op::Sample { plan: CANDIDATE }])? {
+                Ok(sampled) => sampled,
+                Err(complaint) => return self.refused(&loaded, complaint),
+            };
+            of_bound = of_bound.max(share);
+            let copied = match self.lab.ask(&[Op::Sample { plan: COPY }])? {
+                Ok(answers) => seconds(&answers),
+                Err(complaint) => return Ok(Err(complaint)),
+            };
+            if let (1.., Some(own), Some(copied)) = (turn, seconds(&answers), copied) {
+                samples.push(own);
+                ratios.push(copied / own);
+                copies.push(copied);
+            }
+        }
+        if let Err(complaint) = self.lab.ask(&[Op::Forget { plan: CANDIDATE }, Op::Settle])? {
+            return Ok(Err(complaint));
+        }
+        self.lab.unload(&loaded)?;
+        if let Some(complaint) = self.drift(&copies) {
+            self.lab.give_up();
+            return Ok(Err(complaint));
+        }
+        let seconds = stats::median(&samples).unwrap_or_default();
+        let copy_fraction = stats::median(&ratios);
+        Ok(Ok(Screened { samples, seconds, copy_fraction, of_bound, functions: loaded.functions }))
+    }
+
+    fn refused(
+        &mut self,
+        loaded: &crate::verify::lab::Loaded,
+        complaint: Complaint,
+    ) -> Result<Attempt<Screened>, VerifyError> {
+        self.lab.unload(loaded)?;
+        // A plan of the candidate may be left; a new worker has none, and nothing else that it left behind.
+        self.lab.give_up();
+        Ok(Err(complaint))
+    }
+
+    /// Keeps the device busy until the graph is in the queue.
+    fn cover(&self) -> Call {
+        self.lab.flush().into_iter().filter(|start| matches!(start, Start::Fill { .. })).collect()
+    }
+
+    /// Whether the device is slower than it was with earlier candidates.
+    fn drift(&mut self, copies: &[f64]) -> Option<Complaint> {
+        let complaint = drifted(&self.copies, copies).map(|times| Complaint {
+            code: "bench::state",
+            text: format!(
+                "left the device {times:.2} times slower: a copy of as many bytes took that much longer"
+            ),
+        });
+        if complaint.is_none() {
+            self.copies.extend(copies);
+            let surplus = self.copies.len().saturating_sub(256);
+            self.copies.drain(..surplus);
+        }
+        complaint
+    }
+}
+
+/// How many times slower a copy is than before, where that is more than noise.
+fn drifted(before: &[f64], now: &[f64]) -> Option<f64> {
+    if before.len() < 16 {
+        return None;
+    }
+    let times = stats::median(now)? / stats::median(before)?;
+    (times > DRIFT).then_some(times)
+}
+
+fn seconds(answers: &[Answer]) -> Option<f64> {
+    answers.iter().find_map(|answer| match answer {
+        Answer::Sampled(Sampled { seconds, .. }) => seconds.first().copied(),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slower_device_is_told_and_noise_is_not() {
+        let before = vec![1e-5; 32];
+        assert_eq!(drifted(&before, &[1.05e-5, 1.04e-5, 3e-5]), None);
+        assert!(drifted(&before, &[2e-5, 2.1e-5, 2e-5]).is_some_and(|times| (times - 2.0).abs() < 1e-9));
+        assert_eq!(drifted(&before[..4], &[2e-5]), None);
+    }
+}

@@ -1,0 +1,403 @@
+//! `screen`: many device candidates on one workload: compiled side by side, judged and timed one after the other.
+//!
+//! Owns: what a candidate is, in which order they come back. Never: judges or times; `bench::screen` does.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use clap::Args as ClapArgs;
+use kernel_plan::spec::OpSpec;
+use kernel_plan::spec::expr::{Bindings, Value};
+use kernel_plan::spec::launch::ConcreteLaunch;
+use kernel_plan::spec::op::{Case, Device, Purpose};
+use kernel_plan::spec::tune::Tuning;
+use miette::Diagnostic;
+use serde::Deserialize;
+use serde_json::json;
+use thiserror::Error;
+
+use crate::base::report::{Event, ProgressKind};
+use crate::base::session::Session;
+use crate::base::{env, files, interrupt};
+use crate::bench::screen::{Screen, Screened};
+use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source};
+use crate::device::gpu::Gpu;
+use crate::exit::{self, Failure, StageError};
+use crate::verify::device as judge;
+use crate::verify::lab::{Attempt, Complaint, Lab, NoLab};
+
+use super::device::{self, DeviceProject};
+use super::project;
+
+/// The most settings of `[tune]` that `--all` screens.
+const MOST: usize = 100_000;
+
+/// Judge and time many device candidates on one workload, in tens of milliseconds each
+///
+/// A candidate is a setting of `[tune]`, another source, or both. Each is compiled by NVRTC, called on contents that it
+/// never saw, compared with the fp64 reference in full, and timed by CUDA graphs whose every call is compared, too. A
+/// line each comes back as soon as it is known: right ones with seconds and the share of a copy's speed, others with
+/// the code of what is wrong. Needs an NVIDIA GPU.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    project: project::ProjectDir,
+    /// Candidates, a JSON object a line: `{"tuning": {"block": 256}, "source": "other.cu"}`, both optional; `-` reads
+    /// standard input. Default: every setting of `[tune]`
+    #[arg(long, value_name = "FILE")]
+    candidates: Option<PathBuf>,
+    /// The workload, as `bench` names it; default: the first that is measured on cuda
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// Samples of each candidate, after one to warm up
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(3..=1000))]
+    samples: u16,
+    /// Seconds that a candidate's kernels may take at a time before they count as hung
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    patience: f64,
+}
+
+/// What stops screening.
+#[derive(Debug, Error, Diagnostic)]
+enum ScreenError {
+    #[error("there is no GPU to screen on: {reason}")]
+    #[diagnostic(
+        code(bench::no_gpu),
+        help("`kernelwright verify --device` compiles the code and tells what it would use, without a GPU")
+    )]
+    NoGpu { reason: String },
+    #[error("op.toml measures no workload {} on cuda", named(name))]
+    #[diagnostic(code(bench::unknown_workload), help("the choice is {known}"))]
+    NoWorkload { name: Option<String>, known: String },
+    #[error("line {line} of the candidates is no candidate: {reason}")]
+    #[diagnostic(
+        code(bench::candidate),
+        help(
+            "a line is a JSON object with `tuning` (a value for tunables of op.toml), `source` (a path), or both"
+        )
+    )]
+    Line { line: usize, reason: String },
+    #[error("[tune] has more than {MOST} settings")]
+    #[diagnostic(
+        code(bench::candidate),
+        help("write those that you mean to a file, and name it by `--candidates`")
+    )]
+    TooMany,
+}
+
+fn named(name: &Option<String>) -> String {
+    name.as_ref().map_or_else(String::new, |name| format!("`{name}`"))
+}
+
+impl StageError for ScreenError {
+    fn exit(&self) -> u8 {
+        exit::BENCH
+    }
+}
+
+/// One candidate.
+struct Candidate {
+    tuning: Tuning,
+    source: Source,
+    /// As it was named, where it is not the project's.
+    file: Option<String>,
+}
+
+/// A candidate that is compiled, or why it is not.
+struct Compiled {
+    place: usize,
+    seconds: f64,
+    code: Attempt<(ConcreteLaunch, Code)>,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let started = Instant::now();
+    let project = device::read(&args.project.dir, session)?;
+    let case = case(&project.op, args.workload.as_deref())?;
+    let candidates = candidates(args, &project, &case)?;
+    let no_gpu = |reason: String| Failure::from(ScreenError::NoGpu { reason });
+    let about = judge::device(&mut Gpu::new())?.map_err(no_gpu)?;
+    let arch = judge::arch_of(&about);
+    let compiler = device::compiler(session)?;
+    let python = crate::toolchain::python::runtime(
+        session,
+        crate::toolchain::python::Torch::AtLeast(project::TORCH),
+        crate::toolchain::Extras::default(),
+    )?;
+    let next = AtomicUsize::new(0);
+    let stop = AtomicUsize::new(0);
+    let (send, compiled) = mpsc::sync_channel::<Result<Compiled, NvrtcError>>(4 * session.jobs);
+    std::thread::scope(|scope| {
+        for _ in 0..session.jobs.min(candidates.len()) {
+            let send = send.clone();
+            let (next, stop, candidates, compiler) = (&next, &stop, &candidates, &compiler);
+            let (project, case, arch) = (&project, &case, &arch);
+            scope.spawn(move || {
+                loop {
+                    let place = next.fetch_add(1, Ordering::SeqCst);
+                    if place >= candidates.len() || stop.load(Ordering::SeqCst) > 0 || interrupt::requested()
+                    {
+                        break;
+                    }
+                    let one = compile(place, &candidates[place], project, case, arch, compiler);
+                    if send.send(one).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(send);
+        // However it ends, nobody waits for somebody who has left.
+        let judged = (|| {
+            let patience = Duration::from_secs_f64(args.patience.clamp(0.05, 600.0));
+            let lab = Lab::new(&project.op, &project.dir, &case, &compiler, &python, patience);
+            let lab = lab.map_err(|error| match error {
+                NoLab::Device(reason) => no_gpu(reason),
+                NoLab::Failed(error) => error.into(),
+            })?;
+            let mut tally = Tally::new(session, &candidates, started);
+            let mut screen = Screen::new(lab, usize::from(args.samples));
+            tally.ready(&screen);
+            for one in &compiled {
+                tally.judge(one?, &mut screen)?;
+            }
+            interrupt::check()?;
+            tally.end();
+            Ok(())
+        })();
+        stop.store(1, Ordering::SeqCst);
+        drop(compiled);
+        judged
+    })
+}
+
+/// The workload's first case.
+fn case(op: &OpSpec, name: Option<&str>) -> Result<Case, ScreenError> {
+    let cases = op.cases(Purpose::Bench, Device::Cuda);
+    let mut known: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
+    known.dedup();
+    let known = known.join(", ");
+    let wanted = |case: &&Case| name.is_none_or(|name| case.workload.as_str() == name || case.id == name);
+    let missing = || ScreenError::NoWorkload { name: name.map(str::to_owned), known };
+    cases.iter().find(wanted).cloned().ok_or_else(missing)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    #[serde(default)]
+    tuning: serde_json::Map<String, serde_json::Value>,
+    source: Option<PathBuf>,
+}
+
+fn candidates(args: &Args, project: &DeviceProject, case: &Case) -> Result<Vec<Candidate>, Failure> {
+    let Some(path) = &args.candidates else {
+        let own = |tuning| Candidate { tuning, source: project.source.clone(), file: None };
+        return Ok(settings(&project.op, case)?.into_iter().map(own).collect());
+    };
+    let path = if path.as_os_str() == "-" { Path::new("/dev/stdin") } else { path };
+    let text = files::read_text(path)?;
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let wrong = |reason: String| ScreenError::Line { line: number + 1, reason };
+        let read: Line = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+        let mut tuning = project.op.tune.default_tuning();
+        for (name, value) in &read.tuning {
+            let known = tuning.iter_mut().find(|(known, _)| known.as_str() == name);
+            let (_, place) = known.ok_or_else(|| wrong(format!("`{name}` is no tunable of op.toml")))?;
+            *place = match (value.as_i64(), value.as_bool()) {
+                (Some(number), _) => Value::Integer(number),
+                (_, Some(truth)) => Value::Boolean(truth),
+                _ => return Err(wrong(format!("`{name}` is neither a whole number nor a truth")).into()),
+            };
+        }
+        let mut source = project.source.clone();
+        if let Some(file) = &read.source {
+            source.text = files::read_text(file)?;
+            source.name = file.display().to_string();
+            source.include.extend(env::absolute(file).parent().map(Path::to_owned));
+        }
+        found.push(Candidate { tuning, source, file: read.source.map(|file| file.display().to_string()) });
+    }
+    Ok(found)
+}
+
+/// Every setting that the constraints admit for a case, the last tunable changing fastest.
+fn settings(op: &OpSpec, case: &Case) -> Result<Vec<Tuning>, ScreenError> {
+    let mut all = vec![Tuning::new()];
+    for tunable in &op.tune.tunables {
+        if all.len() * tunable.values.len() > MOST {
+            return Err(ScreenError::TooMany);
+        }
+        all = all
+            .iter()
+            .flat_map(|tuning| {
+                tunable.values.iter().map(|value| {
+                    let mut tuning = tuning.clone();
+                    tuning.insert(tunable.name.value.clone(), *value);
+                    tuning
+                })
+            })
+            .collect();
+    }
+    all.retain(|tuning| op.tune.admits(&Bindings::of(case, tuning)).unwrap_or_default());
+    Ok(all)
+}
+
+fn compile(
+    place: usize,
+    candidate: &Candidate,
+    project: &DeviceProject,
+    case: &Case,
+    arch: &str,
+    compiler: &Compiler,
+) -> Result<Compiled, NvrtcError> {
+    let started = Instant::now();
+    let refused = |code, text: String| Compiled {
+        place,
+        seconds: started.elapsed().as_secs_f64(),
+        code: Err(Complaint { code, text }),
+    };
+    let Some(launch) = &project.op.launch else {
+        return Ok(refused("verify::launch", "op.toml has no [launch]".to_owned()));
+    };
+    let launch = match launch.evaluate(case, &candidate.tuning) {
+        Ok(launch) => launch,
+        Err(error) => return Ok(refused("verify::launch", error.to_string())),
+    };
+    match Code::compile(&candidate.source, [&launch], arch, compiler) {
+        Ok(code) => {
+            Ok(Compiled { place, seconds: started.elapsed().as_secs_f64(), code: Ok((launch, code)) })
+        }
+        Err(error @ (NvrtcError::File(_) | NvrtcError::Process(_) | NvrtcError::Library { .. })) => {
+            Err(error)
+        }
+        Err(error) => Ok(refused("compile::device_code", error.to_string())),
+    }
+}
+
+/// What came of all candidates so far.
+struct Tally<'a> {
+    session: &'a Session,
+    candidates: &'a [Candidate],
+    progress: crate::base::report::Progress,
+    started: Instant,
+    /// When the first candidate could be judged.
+    since: Instant,
+    judged: usize,
+    right: usize,
+    busy: f64,
+    best: Option<f64>,
+}
+
+impl<'a> Tally<'a> {
+    fn new(session: &'a Session, candidates: &'a [Candidate], started: Instant) -> Self {
+        let progress =
+            session.report.progress("screening", ProgressKind::Count, Some(candidates.len() as u64));
+        let (judged, right, busy, best) = (0, 0, 0.0, None);
+        Self { session, candidates, progress, started, since: Instant::now(), judged, right, busy, best }
+    }
+
+    fn ready(&mut self, screen: &Screen) {
+        let lab = screen.lab();
+        self.since = Instant::now();
+        self.session.report.note(format!(
+            "{}: {} slots of {}, ready after {:.1} s",
+            lab.about().name,
+            lab.slots(),
+            crate::base::report::bytes(lab.bytes()),
+            self.started.elapsed().as_secs_f64(),
+        ));
+    }
+
+    fn judge(&mut self, one: Compiled, screen: &mut Screen) -> Result<(), Failure> {
+        let started = Instant::now();
+        let attempt = match &one.code {
+            Ok((launch, code)) => screen.candidate(launch, code)?,
+            Err(complaint) => Err(complaint.clone()),
+        };
+        let seconds = started.elapsed().as_secs_f64();
+        self.busy += seconds;
+        self.judged += 1;
+        self.progress.add(1);
+        let candidate = &self.candidates[one.place];
+        let tuning: serde_json::Map<String, serde_json::Value> =
+            candidate.tuning.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
+        let words: Vec<String> = tuning.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let mut row = json!({
+            "place": one.place, "tuning": tuning, "source": candidate.file,
+            "compile_seconds": one.seconds, "judge_seconds": seconds,
+        });
+        let human = match &attempt {
+            Ok(screened) => {
+                self.right += 1;
+                self.best = Some(self.best.map_or(screened.seconds, |best| best.min(screened.seconds)));
+                put(&mut row, screened);
+                let copy =
+                    screened.copy_fraction.map_or_else(String::new, |share| format!("{share:.3} of copy"));
+                format!("{:>10}  {copy}  {}\n", crate::bench::render::time(screened.seconds), words.join(" "))
+            }
+            Err(complaint) => {
+                row["verdict"] = json!("refused");
+                row["code"] = json!(complaint.code);
+                row["summary"] = json!(complaint.text);
+                format!("{:>10}  {}: {}  {}\n", "refused", complaint.code, complaint.text, words.join(" "))
+            }
+        };
+        self.session.report.result("screen", &row, &human);
+        Ok(())
+    }
+
+    fn end(&self) {
+        let (all, judging) = (self.started.elapsed().as_secs_f64(), self.since.elapsed().as_secs_f64());
+        let rate = |seconds: f64| 60.0 * self.judged as f64 / seconds.max(1e-9);
+        let best =
+            self.best.map_or_else(String::new, |best| format!("; best {}", crate::bench::render::time(best)));
+        let detail = format!(
+            "{} right of {}{best}; {:.0} a minute ({:.0} with the start), the GPU's process at work {:.0}% of the time",
+            self.right,
+            self.judged,
+            rate(judging),
+            rate(all),
+            100.0 * self.busy / judging.max(1e-9),
+        );
+        self.session.report.emit(&Event::Done {
+            action: "screened",
+            subject: "candidates",
+            detail: &detail,
+            seconds: all,
+            cached: false,
+        });
+    }
+}
+
+fn put(row: &mut serde_json::Value, screened: &Screened) {
+    row["verdict"] = json!("passed");
+    row["seconds"] = json!(screened.seconds);
+    row["samples"] = json!(screened.samples);
+    row["copy_fraction"] = json!(screened.copy_fraction);
+    row["of_bound"] = json!(screened.of_bound);
+    row["functions"] = json!(screened.functions);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel_plan::diagnostic::SourceFile;
+
+    #[test]
+    fn every_setting_that_is_admitted_is_a_candidate() {
+        let text = include_str!("../../../examples/rms-norm-device/op.toml");
+        let (op, problems) = kernel_plan::spec::parse_op(SourceFile::new("op.toml", text));
+        assert!(problems.is_empty(), "{problems:?}");
+        let op = op.unwrap();
+        let case = super::case(&op, Some("llm-4096x4096")).unwrap();
+        let all = settings(&op, &case).unwrap();
+        assert_eq!(all.len(), 16 * 3 * 4 * 2 * 2);
+        assert!(all.contains(&op.tune.default_tuning()));
+        assert!(super::case(&op, Some("nowhere")).is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! Where the tensors of many calls lie in one piece of memory, with guards between all of them.
+//!
+//! Owns: offsets. Never: talks to a worker.
+//!
+//! One piece, because that is what one process lends to another. Calls rotate over the slots, so that together they are
+//! larger than the cache.
+
+use kernel_plan::spec::launch::ConcreteWorkspace;
+
+use super::super::schedule::{GUARD, ScheduledCase};
+use crate::device::wire::Place;
+
+/// The number of the piece in every worker.
+pub(super) const ARENA: u32 = 1;
+/// What every tensor is aligned to, as memory of its own would be.
+const ALIGNMENT: u64 = 512;
+/// Fewer slots would show the same addresses again and again; more do not fit into one graph well.
+const SLOTS: std::ops::RangeInclusive<u64> = 3..=64;
+
+/// Bytes of one tensor in the piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+impl Range {
+    pub(super) fn place(self) -> Place {
+        Place { buffer: ARENA, offset: self.offset }
+    }
+}
+
+/// The tensors of one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Slot {
+    /// In the order of arguments; nothing for an input that is not passed.
+    pub(super) inputs: Vec<Option<Range>>,
+    /// The outputs that overwrite no input.
+    pub(super) own: Vec<Range>,
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) slots: Vec<Slot>,
+    /// Scratch memory, which all calls share: they run one after the other.
+    pub(super) workspaces: Vec<(String, Range)>,
+    /// What lies between tensors; nobody may write there.
+    pub(super) gaps: Vec<Range>,
+    /// Bytes in all.
+    pub(super) bytes: u64,
+}
+
+/// How many slots a case gets: as many as make the tensors of all of them four times the cache, but no more than fit
+/// into `memory`.
+pub(super) fn slots(case: &ScheduledCase, l2: u64, memory: u64) -> usize {
+    let tensors = case.inputs.iter().chain(case.returned());
+    let bytes: u64 = tensors.map(|tensor| tensor.bytes() as u64 + GUARD as u64 + ALIGNMENT).sum();
+    let wanted = (4 * l2).div_ceil(bytes.max(1)).clamp(*SLOTS.start(), *SLOTS.end());
+    wanted.min((memory / bytes.max(1)).max(1)) as usize
+}
+
+impl Layout {
+    pub(super) fn new(case: &ScheduledCase, workspaces: &[ConcreteWorkspace], slots: usize) -> Self {
+        let (mut end, mut gaps) = (0u64, Vec::new());
+        let mut place = |bytes: u64| {
+            let offset = (end + GUARD as u64).next_multiple_of(ALIGNMENT);
+            gaps.push(Range { offset: end, bytes: offset - end });
+            end = offset + bytes;
+            Range { offset, bytes }
+        };
+        let slots = (0..slots).map(|_| Slot {
+            inputs: case
+                .inputs
+                .iter()
+                .map(|tensor| (!tensor.omitted).then(|| place(tensor.bytes() as u64)))
+                .collect(),
+            own: case.returned().map(|tensor| place(tensor.bytes() as u64)).collect(),
+        });
+        let slots = slots.collect();
+        let workspaces =
+            workspaces.iter().map(|workspace| (workspace.name.to_string(), place(workspace.bytes))).collect();
+        gaps.push(Range { offset: end, bytes: GUARD as u64 });
+        let bytes = end + GUARD as u64;
+        Self { slots, workspaces, gaps, bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel_plan::units::Dtype;
+
+    use super::super::super::schedule::TensorSpec;
+    use super::*;
+
+    fn tensor(name: &str, length: u64, inplace: Option<usize>) -> TensorSpec {
+        TensorSpec { name: name.to_owned(), shape: vec![length], dtype: Dtype::F32, omitted: false, inplace }
+    }
+
+    fn case(length: u64) -> ScheduledCase {
+        ScheduledCase {
+            id: "case".to_owned(),
+            place: 0,
+            inputs: vec![tensor("x", length, None), TensorSpec { omitted: true, ..tensor("bias", 4, None) }],
+            outputs: vec![tensor("y", length, None), tensor("x_out", length, Some(0))],
+            gradients: vec![],
+            held_out: false,
+            sets: vec![],
+            trials: vec![],
+        }
+    }
+
+    #[test]
+    fn tensors_and_gaps_fill_the_piece_without_overlap() {
+        let layout = Layout::new(&case(1001), &[], 3);
+        let tensors = layout.slots.iter().flat_map(|slot| slot.inputs.iter().flatten().chain(&slot.own));
+        let mut all: Vec<Range> = tensors.chain(&layout.gaps).copied().collect();
+        all.sort_by_key(|range| range.offset);
+        let mut end = 0;
+        for range in &all {
+            assert_eq!(range.offset, end);
+            end += range.bytes;
+        }
+        assert_eq!(end, layout.bytes);
+        assert!(layout.gaps.iter().all(|gap| gap.bytes >= GUARD as u64));
+        let slot = &layout.slots[1];
+        assert_eq!((slot.inputs.len(), slot.inputs[1], slot.own.len()), (2, None, 1));
+        assert_eq!(slot.own[0].offset % ALIGNMENT, 0);
+    }
+
+    #[test]
+    fn slots_exceed_the_cache_and_fit_the_memory() {
+        let l2 = 60 << 20;
+        assert_eq!(slots(&case(16 << 20), l2, 1 << 40), 3);
+        assert_eq!(slots(&case(4 << 20), l2, 1 << 40), 8);
+        assert_eq!(slots(&case(64), l2, 1 << 40), 64);
+        assert_eq!(slots(&case(16 << 20), l2, 256 << 20), 1);
+    }
+}

@@ -1,0 +1,454 @@
+//! Two processes on one GPU: one runs candidates, the other holds the inputs and what is expected, lends itself the first
+//! one's memory, and compares on the device.
+//!
+//! Owns: their lives, what lies where, one trial after the other. Never: lets expected values into a context in which a
+//! candidate's kernel runs.
+//!
+//! A candidate sees other contents at the same addresses in every trial, in an order that nobody can guess; whatever it
+//! left in memory of its own from an earlier trial is wrong in the next.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kernel_plan::spec::OpSpec;
+use kernel_plan::spec::launch::ConcreteLaunch;
+use kernel_plan::spec::op::Case;
+
+use super::bound::Numbers;
+use super::device::trials;
+use super::schedule::ScheduledCase;
+use super::stage::Stage;
+use super::{VerifyError, channel};
+use crate::base::digest::DigestBuilder;
+use crate::base::files;
+use crate::compile::nvrtc::{Code, Compiler, Source};
+use crate::device::calls::{self, Addresses, Unplaced};
+use crate::device::gpu::{Failure, Gpu};
+use crate::device::wire::{About, Answer, Call, Function, Op, Place, Start};
+use crate::toolchain::PythonRuntime;
+
+mod examine;
+mod layout;
+mod pool;
+
+use layout::{ARENA, Layout};
+use pool::Known;
+
+/// The judge's own kernels.
+const SOURCE: &str = include_str!("../../../resources/judge.cu");
+/// How long the judge's own requests may take: gigabytes are copied.
+const OWN: Duration = Duration::from_secs(120);
+/// The numbers of what the running worker has of its own: code that reads a range, memory to flush the cache with.
+const HELPER: u32 = 1;
+const FLUSH: u32 = 3;
+const SINK: u32 = 4;
+/// The first number of a candidate's machine code.
+const CANDIDATE: u32 = 10;
+/// The bytes that poison alternates between: NaN everywhere, and a finite number everywhere.
+const POISONS: [u8; 2] = [0xff, 0x5a];
+
+/// What is wrong with a candidate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    /// The code of the refusal.
+    pub code: &'static str,
+    /// What was found.
+    pub text: String,
+}
+
+impl Complaint {
+    fn of(failure: &Failure) -> Self {
+        let (code, text) = trials::meaning(failure);
+        Self { code, text: format!("the kernel {text}") }
+    }
+}
+
+impl From<Unplaced> for Complaint {
+    fn from(error: Unplaced) -> Self {
+        Self { code: "verify::launch", text: error.to_string() }
+    }
+}
+
+/// What an attempt gave, or why the candidate is refused.
+pub(crate) type Attempt<T> = Result<T, Complaint>;
+
+/// One case, ready for candidates.
+pub(crate) struct Lab {
+    /// Runs candidates.
+    runner: Gpu,
+    /// Compares.
+    checker: Gpu,
+    about: About,
+    case: Case,
+    scheduled: ScheduledCase,
+    /// How many of the sets calls are timed with; the first ones.
+    timed: usize,
+    bounds: Vec<Numbers>,
+    known: Vec<Known>,
+    layout: Layout,
+    judge: Code,
+    /// The runner that has its memory; another one has none.
+    ready: Option<u32>,
+    trials: u64,
+    secret: String,
+    /// Seconds that an attempt may take.
+    patience: Duration,
+}
+
+/// A candidate whose machine code is loaded.
+pub(crate) struct Loaded {
+    /// What each slot's call starts.
+    pub calls: Vec<Call>,
+    /// What its kernels use.
+    pub functions: Vec<Function>,
+    modules: u32,
+}
+
+/// What may not be had.
+#[derive(Debug)]
+pub(crate) enum NoLab {
+    /// There is no device, or it refuses even the judge; the reason.
+    Device(String),
+    /// The oracle or the compiler failed.
+    Failed(VerifyError),
+}
+
+impl<E: Into<VerifyError>> From<E> for NoLab {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl Lab {
+    /// Computes what is expected and puts it on the device. `workspaces` are those of any launch of the case: they depend
+    /// on the tuning, so a candidate that needs more gets a layout of its own.
+    ///
+    /// # Errors
+    /// There is no device, or the reference fails.
+    pub(crate) fn new(
+        op: &OpSpec,
+        project: &Path,
+        case: &Case,
+        compiler: &Compiler,
+        python: &PythonRuntime,
+        patience: Duration,
+    ) -> Result<Self, NoLab> {
+        let mut checker = Gpu::new();
+        let about = super::device::device(&mut checker).map_err(NoLab::Failed)?.map_err(NoLab::Device)?;
+        let judge = judge(&about, compiler)?;
+        let stage = Stage::new(
+            python,
+            op,
+            project,
+            kernel_plan::spec::op::Device::Cuda,
+            crate::base::env::processors(),
+            None,
+        )?;
+        let (scheduled, timed) = pool::scheduled(op, case);
+        let staged = [scheduled.clone()];
+        stage.beside_oracle(&staged, || Ok(()))?;
+        let rows = files::scratch()?;
+        let pool = pool::pool(&stage, &scheduled, rows.path())?;
+        let bounds = stage.bounds(case).iter().map(super::bound::Bound::numbers).collect();
+        let left = about.free.saturating_sub(pool.bytes);
+        let layout = Layout::new(&scheduled, &[], layout::slots(&scheduled, about.l2, left / 4));
+        let mut ops = vec![
+            load(examine::MODULE, &judge),
+            Op::Allocate { buffer: examine::VERDICTS, bytes: most(&scheduled, &layout) },
+        ];
+        ops.extend(pool.ops);
+        checker
+            .ask(&ops, OWN)
+            .map_err(VerifyError::from)?
+            .map_err(|failure| NoLab::Device(failure.to_string()))?;
+        Ok(Self {
+            runner: Gpu::new(),
+            checker,
+            about,
+            case: case.clone(),
+            scheduled,
+            timed,
+            bounds,
+            known: pool.known,
+            layout,
+            judge,
+            ready: None,
+            trials: 0,
+            secret: channel::secret()?,
+            patience,
+        })
+    }
+
+    /// What the device is.
+    pub(crate) fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// How many calls a trial makes.
+    pub(crate) fn slots(&self) -> usize {
+        self.layout.slots.len()
+    }
+
+    /// How often the running worker was started.
+    pub(crate) fn generation(&self) -> u32 {
+        self.runner.generation()
+    }
+
+    /// Bytes that a call reads and writes at least.
+    pub(crate) fn bytes(&self) -> u64 {
+        let tensors = self.scheduled.inputs.iter().chain(&self.scheduled.outputs);
+        tensors.map(|tensor| tensor.bytes() as u64).sum()
+    }
+
+    /// Loads a candidate.
+    ///
+    /// # Errors
+    /// The judge's own work fails. What is wrong with the candidate is the inner error.
+    pub(crate) fn load(
+        &mut self,
+        launch: &ConcreteLaunch,
+        code: &Code,
+    ) -> Result<Attempt<Loaded>, VerifyError> {
+        let wanted = Layout::new(&self.scheduled, &launch.workspaces, self.slots());
+        if wanted != self.layout {
+            self.layout = wanted;
+            self.give_up();
+        }
+        if let Err(complaint) = self.prepare()? {
+            return Ok(Err(complaint));
+        }
+        let modules = code.cubins.len() as u32;
+        let ops: Vec<Op> = code
+            .cubins
+            .iter()
+            .enumerate()
+            .map(|(place, cubin)| Op::Load {
+                module: CANDIDATE + place as u32,
+                cubin: cubin.path.clone(),
+                functions: cubin.names.clone(),
+            })
+            .collect();
+        let functions = match self.ask(&ops)? {
+            Ok(answers) => answers.into_iter().flat_map(|answer| match answer {
+                Answer::Functions { functions } => functions,
+                _ => vec![],
+            }),
+            Err(complaint) => return Ok(Err(complaint)),
+        };
+        let functions = functions.collect();
+        let calls: Result<Vec<Call>, Unplaced> =
+            (0..self.slots()).map(|slot| self.call(launch, code, slot)).collect();
+        Ok(match calls {
+            Ok(calls) => Ok(Loaded { calls, functions, modules }),
+            Err(error) => {
+                self.give_up();
+                Err(error.into())
+            }
+        })
+    }
+
+    /// Forgets a candidate.
+    pub(crate) fn unload(&mut self, loaded: &Loaded) -> Result<(), VerifyError> {
+        if self.is_ready() {
+            let ops: Vec<Op> =
+                (0..loaded.modules).map(|module| Op::Unload { module: CANDIDATE + module }).collect();
+            // Whatever is wrong now is wrong with the worker; the next candidate finds a new one.
+            let _complaint = self.ask(&ops)?;
+        }
+        Ok(())
+    }
+
+    fn call(&self, launch: &ConcreteLaunch, code: &Code, slot: usize) -> Result<Call, Unplaced> {
+        let tensors = &self.layout.slots[slot];
+        let inputs: Vec<Option<Place>> =
+            tensors.inputs.iter().map(|range| range.map(layout::Range::place)).collect();
+        let own: Vec<Place> = tensors.own.iter().map(|range| range.place()).collect();
+        let workspaces = self.layout.workspaces.iter().map(|(name, range)| (name.clone(), range.place()));
+        let addresses = Addresses::of(&self.case, &inputs, &own, workspaces);
+        calls::call(launch, &addresses, |kernel| {
+            let (module, function) = code.place(launch, kernel)?;
+            Some((CANDIDATE + module, function))
+        })
+    }
+
+    /// Calls the candidate once in every slot, on any of the sets, and compares.
+    ///
+    /// # Errors
+    /// As [`Self::load`]; gives the largest error as a share of the bound.
+    pub(crate) fn trial(&mut self, loaded: &Loaded) -> Result<Attempt<f64>, VerifyError> {
+        let sets = self.known.len();
+        let run = [Op::Run { calls: loaded.calls.clone() }];
+        Ok(self.judged(sets, &run)?.map(|(_, share)| share))
+    }
+
+    /// Does something with the candidate on new contents, and compares what its calls left: one call in every slot, the
+    /// last one where there are several. Gives the answers and the largest error as a share of the bound.
+    pub(crate) fn timed(&mut self, ops: &[Op]) -> Result<Attempt<(Vec<Answer>, f64)>, VerifyError> {
+        self.judged(self.timed, ops)
+    }
+
+    fn judged(&mut self, sets: usize, ops: &[Op]) -> Result<Attempt<(Vec<Answer>, f64)>, VerifyError> {
+        let (assignment, poison) = self.next(sets);
+        self.refresh(&assignment, poison)?;
+        let answers = match self.ask(ops)? {
+            Ok(answers) => answers,
+            Err(complaint) => return Ok(Err(complaint)),
+        };
+        let shared = self.examine(&assignment, poison)?;
+        Ok(shared.map(|share| (answers, share)))
+    }
+
+    /// Asks the running worker something that concerns no memory of a call.
+    pub(crate) fn ask(&mut self, ops: &[Op]) -> Result<Attempt<Vec<Answer>>, VerifyError> {
+        Ok(match self.runner.ask(ops, self.patience)? {
+            Ok(answers) => Ok(answers),
+            Err(failure) => {
+                // Whatever state it is in, the next candidate gets a new one.
+                self.give_up();
+                Err(Complaint::of(&failure))
+            }
+        })
+    }
+
+    /// What fills the cache with clean lines that belong to nobody: written, then read.
+    pub(crate) fn flush(&self) -> Call {
+        let bytes = 2 * self.about.l2;
+        let at = Place::start(FLUSH);
+        vec![
+            Start::Fill { at, bytes, byte: 0 },
+            examine::touch(HELPER, examine::touch_function(), at, bytes, Place::start(SINK)),
+        ]
+    }
+
+    /// A copy that reads and writes as many bytes as a call does at least, for every slot.
+    pub(crate) fn copies(&self) -> Vec<Call> {
+        let half = self.bytes() / 2;
+        // A ragged end makes a copy slower than its bytes explain.
+        let bytes = if half >= 1 << 16 { half / 4096 * 4096 } else { half };
+        let step = self.layout.bytes / self.slots() as u64 / 2 / 512 * 512;
+        let bytes = bytes.min(step);
+        (0..self.slots() as u64)
+            .map(|slot| {
+                let from = Place { buffer: ARENA, offset: 2 * slot * step };
+                vec![Start::Copy { to: from.plus(step), from, bytes }]
+            })
+            .collect()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.runner.lives() && self.ready == Some(self.runner.generation())
+    }
+
+    /// Ends the running worker, so that the next one begins with nothing.
+    pub(crate) fn give_up(&mut self) {
+        self.runner.end();
+        self.ready = None;
+    }
+
+    /// Gives the running worker its memory, and the judging one its share in it.
+    fn prepare(&mut self) -> Result<Attempt<()>, VerifyError> {
+        if self.is_ready() {
+            return Ok(Ok(()));
+        }
+        let l2 = self.about.l2;
+        let ops = [
+            load(HELPER, &self.judge),
+            Op::Allocate { buffer: FLUSH, bytes: 2 * l2 },
+            Op::Allocate { buffer: SINK, bytes: 64 },
+            Op::Allocate { buffer: ARENA, bytes: self.layout.bytes },
+            Op::Export { buffer: ARENA },
+        ];
+        let handle = match self.runner.ask(&ops, OWN)? {
+            Ok(answers) => answers.into_iter().find_map(|answer| match answer {
+                Answer::Handle { handle } => Some(handle),
+                _ => None,
+            }),
+            Err(failure) => {
+                self.give_up();
+                return Ok(Err(Complaint::of(&failure)));
+            }
+        };
+        let bytes = self.layout.bytes;
+        let import = Op::Import { buffer: ARENA, handle: handle.unwrap_or_default(), bytes };
+        // The memory of an earlier worker is gone with it; what the judge had of it may be refused, and is forgotten.
+        let _gone = self.checker.ask(&[Op::Free { buffer: ARENA }], OWN)?;
+        self.checked(&[import])?;
+        self.ready = Some(self.runner.generation());
+        Ok(Ok(()))
+    }
+
+    /// Another choice of sets for the slots, and another poison, that follow from a secret.
+    fn next(&mut self, sets: usize) -> (Vec<usize>, u8) {
+        self.trials += 1;
+        let choose = |slot: usize| {
+            let digest = DigestBuilder::new("assignment")
+                .field("secret", &self.secret)
+                .field("trial", self.trials.to_le_bytes())
+                .field("slot", slot.to_le_bytes())
+                .finish();
+            usize::from_str_radix(&digest.short(8), 16).unwrap_or_default() % sets
+        };
+        let assignment = (0..self.slots()).map(choose).collect();
+        (assignment, POISONS[(self.trials % 2) as usize])
+    }
+
+    /// Poison everywhere, then the inputs.
+    fn refresh(&mut self, assignment: &[usize], poison: u8) -> Result<(), VerifyError> {
+        let mut ops = vec![Op::Fill { at: Place::start(ARENA), bytes: self.layout.bytes, byte: poison }];
+        for (slot, set) in self.layout.slots.iter().zip(assignment) {
+            for (range, kept) in slot.inputs.iter().zip(&self.known[*set].inputs) {
+                if let (Some(range), Some(kept)) = (range, kept) {
+                    ops.push(Op::Copy { to: range.place(), from: *kept, bytes: range.bytes });
+                }
+            }
+        }
+        self.checked(&ops).map(drop)
+    }
+
+    fn examine(&mut self, assignment: &[usize], poison: u8) -> Result<Attempt<f64>, VerifyError> {
+        let examination = examine::examination(
+            &self.scheduled,
+            &self.layout,
+            &self.known,
+            &self.bounds,
+            assignment,
+            poison,
+        );
+        let at = Place::start(examine::VERDICTS);
+        let bytes = examination.bytes();
+        let ops = [
+            Op::Fill { at, bytes, byte: 0 },
+            Op::Run { calls: vec![examination.call.clone()] },
+            Op::Peek { at, bytes },
+        ];
+        let numbers = self.checked(&ops)?.into_iter().find_map(|answer| match answer {
+            Answer::Bytes { bytes } => Some(bytes),
+            _ => None,
+        });
+        Ok(examination.read(&self.scheduled, &numbers.unwrap_or_default()))
+    }
+
+    /// Asks the judging worker, which no candidate can harm.
+    fn checked(&mut self, ops: &[Op]) -> Result<Vec<Answer>, VerifyError> {
+        self.checker.ask(ops, OWN)?.map_err(|failure| VerifyError::Judge { reason: failure.to_string() })
+    }
+}
+
+fn load(module: u32, code: &Code) -> Op {
+    let cubin = &code.cubins[0];
+    Op::Load { module, cubin: cubin.path.clone(), functions: cubin.names.clone() }
+}
+
+/// Bytes for the numbers of all comparisons of a trial: outputs, inputs and gaps.
+fn most(case: &ScheduledCase, layout: &Layout) -> u64 {
+    let tensors = layout.slots.len() * (case.inputs.len() + case.outputs.len());
+    // A candidate may have workspaces, which add gaps.
+    (tensors + layout.gaps.len() + 64) as u64 * examine::VERDICT
+}
+
+/// The judge's own kernels for a device.
+fn judge(about: &About, compiler: &Compiler) -> Result<Code, VerifyError> {
+    let source = Source { text: SOURCE.to_owned(), name: "judge.cu".to_owned(), include: vec![] };
+    let expressions = examine::expressions();
+    Code::plain(&source, expressions, &super::device::arch_of(about), compiler).map_err(VerifyError::Compiler)
+}

@@ -1,0 +1,119 @@
+//! The input sets of a case with what is expected of them, in the memory of the process that judges.
+//!
+//! Owns: which sets there are, and the numbers of a row that the bound asks for. Never: compares.
+
+use std::path::Path;
+
+use kernel_plan::spec::op::Case;
+
+use super::super::VerifyError;
+use super::super::compare;
+use super::super::schedule::{InputSet, ScheduledCase, TensorSpec};
+use super::super::stage::Stage;
+use crate::base::files;
+use crate::device::wire::{Op, Place};
+
+/// The first number of the pool's buffers in the judging worker.
+const FIRST: u32 = 100;
+/// Tensors beyond so many bytes get few sets: their expected values are four times as long, and take seconds to compute.
+const LARGE: u64 = 96 << 20;
+
+/// The sets of a case: pairs that differ in one element, and for smaller tensors other distributions, which are passed
+/// when results are judged and not when calls are timed.
+pub(super) fn sets(scheduled: &ScheduledCase) -> (Vec<InputSet>, usize) {
+    let bytes: u64 =
+        scheduled.inputs.iter().chain(&scheduled.outputs).map(|tensor| tensor.bytes() as u64).sum();
+    let pairs = if bytes > LARGE { 1 } else { 2 };
+    let first = &scheduled.sets[0];
+    let set = |kind| InputSet { kind, scalars: first.scalars.clone(), ..InputSet::default() };
+    let changeable: Vec<usize> =
+        (0..scheduled.inputs.len()).filter(|place| scheduled.inputs[*place].elements() > 0).collect();
+    let mut sets: Vec<InputSet> = (0..pairs).map(|_| set("normal")).collect();
+    for pair in 0..pairs {
+        if let Some(place) = changeable.get(pair % changeable.len().max(1)) {
+            sets.push(InputSet { edit_of: Some(pair), edit_input: Some(*place), ..set("normal") });
+        }
+    }
+    let timed = sets.len();
+    if bytes <= LARGE {
+        sets.extend(["small", "large", "sparse"].map(set));
+    }
+    (sets, timed)
+}
+
+/// What the judge knows of one set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Known {
+    /// The inputs, in the order of arguments, in buffers of the judging worker.
+    pub(super) inputs: Vec<Option<Place>>,
+    /// What is expected of each output.
+    pub(super) outputs: Vec<Expected>,
+}
+
+/// What is expected of one output, as `double`s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Expected {
+    pub(super) exact: Place,
+    /// One number a row: the size of its terms.
+    pub(super) terms: Place,
+}
+
+/// The pool and the operations that put it there.
+pub(super) struct Pool {
+    pub(super) known: Vec<Known>,
+    pub(super) ops: Vec<Op>,
+    pub(super) bytes: u64,
+}
+
+/// Lays out all sets of a case; `rows` is the folder for what is computed of rows.
+pub(super) fn pool(stage: &Stage<'_>, scheduled: &ScheduledCase, rows: &Path) -> Result<Pool, VerifyError> {
+    let (mut next, mut ops, mut known, mut total) = (FIRST, Vec::new(), Vec::new(), 0);
+    let mut put = |file: &Path, from: u64, bytes: u64| {
+        next += 1;
+        total += bytes;
+        ops.push(Op::Allocate { buffer: next, bytes });
+        if bytes > 0 {
+            ops.push(Op::Upload { at: Place::start(next), bytes, file: file.to_owned(), from });
+        }
+        Place::start(next)
+    };
+    for set in 0..scheduled.sets.len() {
+        let file = stage.path(&format!("inputs/{}-{set}.bin", scheduled.place));
+        let (mut from, mut inputs) = (0, Vec::new());
+        for tensor in &scheduled.inputs {
+            let bytes = tensor.bytes() as u64;
+            inputs.push((!tensor.omitted).then(|| put(&file, from, bytes)));
+            from += bytes;
+        }
+        let expected = stage.path(&format!("expected/{}-{set}.bin", scheduled.place));
+        let values = stage.expected(scheduled.place, set, false)?;
+        let mut outputs = Vec::new();
+        let (mut from, mut place) = (0, 0);
+        let elements: usize = scheduled.outputs.iter().map(TensorSpec::elements).sum();
+        let (exact, terms) = values.split_at(elements);
+        for (number, tensor) in scheduled.outputs.iter().enumerate() {
+            let own = &exact[place..place + tensor.elements()];
+            let own_terms = terms.get(place..place + tensor.elements()).unwrap_or_default();
+            let of_rows = compare::rows(tensor, own, own_terms);
+            let bytes: Vec<u8> = of_rows.iter().flat_map(|row| row.terms.to_le_bytes()).collect();
+            let file = rows.join(format!("{}-{set}-{number}.rows", scheduled.place));
+            files::write(&file, &bytes)?;
+            let length = 8 * tensor.elements() as u64;
+            let exact = put(&expected, from, length);
+            let terms = put(&file, 0, bytes.len() as u64);
+            outputs.push(Expected { exact, terms });
+            from += length;
+            place += tensor.elements();
+        }
+        known.push(Known { inputs, outputs });
+    }
+    Ok(Pool { known, ops, bytes: total })
+}
+
+/// The case with the pool's sets and no trials.
+pub(super) fn scheduled(op: &kernel_plan::spec::OpSpec, case: &Case) -> (ScheduledCase, usize) {
+    let mut scheduled = super::super::schedule::schedule(op, std::slice::from_ref(case)).swap_remove(0);
+    scheduled.gradients.clear();
+    let (sets, timed) = sets(&scheduled);
+    (ScheduledCase { sets, trials: vec![], ..scheduled }, timed)
+}
