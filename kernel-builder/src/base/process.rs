@@ -274,7 +274,7 @@ fn drive(
         return Err(ProcessError::Interrupted);
     }
     let started = Instant::now();
-    let mut group = spawn(line, !input.is_empty())?;
+    let mut group = spawn(line, !input.is_empty(), Life::OfThread)?;
     let pieces = readers(&mut group.child, input);
     let mut sink = Sink { stdout: vec![], stderr: vec![], partial: vec![], printed: 0, on_line };
     let (mut peak_resident, mut own, mut next_sample, mut open) = (0, 0, started, true);
@@ -335,7 +335,16 @@ fn ending_of(status: ExitStatus) -> Ending {
     }
 }
 
-fn spawn(line: &CommandLine, wants_input: bool) -> Result<Group, ProcessError> {
+/// Whom a child dies with at the latest, should nobody be left to end it. The guard sees to the rest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// The thread that started it and waits for it.
+    OfThread,
+    /// The program: the thread that starts it may end before.
+    OfProgram,
+}
+
+fn spawn(line: &CommandLine, wants_input: bool, life: Life) -> Result<Group, ProcessError> {
     let program = if line.program.components().count() == 1 {
         which::which(&line.program).map_err(|_| ProcessError::Missing { program: line.program.clone() })?
     } else {
@@ -348,11 +357,13 @@ fn spawn(line: &CommandLine, wants_input: bool) -> Result<Group, ProcessError> {
     }
     command.stdin(if wants_input { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    // SAFETY: between fork and exec only one system call is made (prctl), which is async-signal-safe.
-    unsafe {
-        command.pre_exec(|| {
-            rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into)
-        });
+    if life == Life::OfThread {
+        // SAFETY: between fork and exec only one system call is made (prctl), which is async-signal-safe.
+        unsafe {
+            command.pre_exec(|| {
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(Into::into)
+            });
+        }
     }
     let child = command.spawn().map_err(|cause| match cause.kind() {
         std::io::ErrorKind::NotFound => ProcessError::Missing { program: program.clone() },

@@ -326,7 +326,9 @@ impl<'a> Tally<'a> {
         let candidate = &self.candidates[one.place];
         let tuning: serde_json::Map<String, serde_json::Value> =
             candidate.tuning.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
-        let words: Vec<String> = tuning.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let words = candidate.file.iter().cloned();
+        let words: Vec<String> =
+            words.chain(tuning.iter().map(|(name, value)| format!("{name}={value}"))).collect();
         let mut row = json!({
             "place": one.place, "tuning": tuning, "source": candidate.file,
             "compile_seconds": one.seconds, "judge_seconds": seconds,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 
-use super::{Ending, Group, Piece, ProcessError, drain, ending_of, readers, spawn};
+use super::{Ending, Group, Life, Piece, ProcessError, drain, ending_of, readers, spawn};
 use crate::base::interrupt;
 
 /// How much of the error output is kept: its end says why a child died.
@@ -45,7 +45,7 @@ impl Dialogue {
         if interrupt::requested() {
             return Err(ProcessError::Interrupted);
         }
-        let mut group = spawn(line, true)?;
+        let mut group = spawn(line, true, Life::OfProgram)?;
         let stdin = group.child.stdin.take();
         let pieces = readers(&mut group.child, &[]);
         Ok(Self { group, stdin, pieces, heard: vec![], stderr: vec![] })
@@ -176,6 +176,16 @@ mod tests {
         assert_eq!(child.said(), "sorry\n");
         child.say("nobody hears this");
         assert_eq!(child.hear(SOON).unwrap(), Heard::Ended(Ending::Signal(11)));
+    }
+
+    #[test]
+    fn a_child_outlives_the_thread_that_started_it() {
+        let mut child =
+            std::thread::spawn(|| shell("while read -r word; do echo \"$word\"; done")).join().unwrap();
+        // The system would have killed it by now.
+        std::thread::sleep(Duration::from_millis(50));
+        child.say("still here");
+        assert_eq!(child.hear(SOON).unwrap(), Heard::Line("still here".to_owned()));
     }
 
     #[test]
