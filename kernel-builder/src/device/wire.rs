@@ -337,7 +337,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    digits.len().is_multiple_of(2)
+    digits
+        .len()
+        .is_multiple_of(2)
         .then(|| digits.chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect())
         .flatten()
 }

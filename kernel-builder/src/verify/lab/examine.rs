@@ -241,8 +241,15 @@ fn words_for(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use kernel_plan::plan::CommandLine;
+
     use super::*;
+    use crate::base::process::{self, Limits};
+    use crate::base::{env, files};
     use crate::device::wire::hex;
+    use crate::verify::bound::Bound;
 
     fn case() -> ScheduledCase {
         let tensor = |name: &str| TensorSpec {
@@ -284,6 +291,94 @@ mod tests {
         assert_eq!(read(&[[8, 2, !0, 0], [0; 4], [0; 4]]).unwrap_err().code, "verify::unwritten");
         assert_eq!(read(&[wrong, [1, 0, !4, 0], [0; 4]]).unwrap_err().code, "verify::input_changed");
         assert_eq!(read(&[wrong, [1, 0, !4, 0], [1, 0, !9, 0]]).unwrap_err().code, "verify::guard");
+    }
+
+    /// What `bound.cuh` admits, compiled for this machine: one line for each line of bound and values.
+    fn admitted_by_the_kernel(lines: &[String]) -> Vec<bool> {
+        const MAIN: &str = r#"
+            int main() {
+                Bound b;
+                double computed, exact, terms;
+                while (scanf("%lf %lf %lf %lf %lf %lf %d %lf %lf %lf", &b.rounding, &b.accumulation, &b.unit, &b.smallest,
+                             &b.largest, &b.overflow, &b.has_infinity, &computed, &exact, &terms) == 10) {
+                    puts(admits(b, computed, exact, terms) ? "1" : "0");
+                }
+            }"#;
+        const BEFORE: &str =
+            "#include <cmath>\n#include <cstdio>\nusing namespace std;\n#define __device__\n";
+        let folder = files::scratch().unwrap();
+        let (source, program) = (folder.path().join("bound.cpp"), folder.path().join("bound"));
+        let text = format!("{BEFORE}{}{MAIN}", include_str!("../../../resources/judge/bound.cuh"));
+        files::write(&source, text).unwrap();
+        let compiler = env::text(env::CXX).unwrap_or_else(|| "c++".to_owned());
+        let line = CommandLine::new(compiler).arg("-o").path(&program).path(&source);
+        let built = process::run(&line, Limits::wall(Duration::from_secs(60))).unwrap();
+        assert!(built.ending.success(), "{}", built.stderr_text());
+        let mut answers = Vec::new();
+        let input = lines.join("\n");
+        let limits = Limits::wall(Duration::from_secs(60));
+        process::converse(&CommandLine::new(&program), limits, input.as_bytes(), &mut |line| {
+            answers.push(line == "1")
+        })
+        .unwrap();
+        answers
+    }
+
+    #[test]
+    fn the_kernel_admits_what_the_bound_admits() {
+        let values = [
+            0.0,
+            -0.0,
+            1.0,
+            1.06,
+            1.124,
+            -1.0,
+            440.0,
+            448.0,
+            463.0,
+            465.0,
+            -448.0,
+            57344.0,
+            61439.0,
+            61441.0,
+            65504.0,
+            7e4,
+            1e6,
+            -1e6,
+            3.4e38,
+            1e39,
+            2f64.powi(-26),
+            2f64.powi(-23),
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+        ];
+        let (mut lines, mut expected) = (Vec::new(), Vec::new());
+        for dtype in
+            [Dtype::F8e4m3, Dtype::F8e5m2, Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64, Dtype::I32]
+        {
+            let bound = Bound::new(dtype, Dtype::F32, 1, 64);
+            let Numbers { rounding, accumulation, unit, smallest, largest, overflow, has_infinity } =
+                bound.numbers();
+            for terms in [0.0, 1.0, 300.0] {
+                for computed in values {
+                    for exact in values {
+                        let infinity = i32::from(has_infinity);
+                        lines.push(format!(
+                            "{rounding:e} {accumulation:e} {unit:e} {smallest:e} {largest:e} {overflow:e} {infinity} \
+                             {computed:e} {exact:e} {terms:e}"
+                        ));
+                        expected.push(bound.admits(computed, exact, terms));
+                    }
+                }
+            }
+        }
+        let found = admitted_by_the_kernel(&lines);
+        assert_eq!(found.len(), expected.len());
+        let different: Vec<_> =
+            lines.iter().zip(expected.iter().zip(&found)).filter(|(_, (one, other))| one != other).collect();
+        assert!(different.is_empty(), "{different:?}");
+        assert!(expected.contains(&true) && expected.contains(&false));
     }
 
     #[test]

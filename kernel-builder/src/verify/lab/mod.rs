@@ -35,7 +35,10 @@ use layout::{ARENA, Layout};
 use pool::Known;
 
 /// The judge's own kernels.
-const SOURCE: &str = include_str!("../../../resources/judge.cu");
+const SOURCE: &str = concat!(
+    include_str!("../../../resources/judge/bound.cuh"),
+    include_str!("../../../resources/judge/kernels.cu")
+);
 /// How long the judge's own requests may take: gigabytes are copied.
 const OWN: Duration = Duration::from_secs(120);
 /// The numbers of what the running worker has of its own: code that reads a range, memory to flush the cache with.

@@ -1,8 +1,7 @@
 // The judge's own kernels. They run in a process that no candidate's kernel can reach, on memory that is lent to it.
 //
 // Owns: comparing what a candidate left with what it should have left. Never: runs beside a candidate in one context.
-//
-// `admits` is the bound of verify/bound.rs, operation for operation in double precision; a test compares the two.
+// What is in bound.cuh comes before this text.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -18,48 +17,6 @@ struct Verdict {
     unsigned long long first;      // the complement of the first wrong one's place, so that zero means none
     unsigned long long worst;      // the largest error as a share of the bound, the bits of a double
 };
-
-// How far a result may lie from the exact one; see verify/bound.rs.
-struct Bound {
-    double rounding;
-    double accumulation;
-    double unit;              // unit roundoff of the output
-    double smallest;          // smallest normal number
-    double largest;           // largest finite number
-    double overflow;          // of 8-bit formats: where numbers begin to round beyond the range; 0 for others
-    int has_infinity;         // whether the 8-bit format has one
-};
-
-__device__ double allowed(const Bound& bound, double exact, double terms) {
-    const double size = fabs(exact);
-    return bound.rounding * fmax(size, bound.smallest) + bound.accumulation * fmax(size, terms);
-}
-
-__device__ bool admits(const Bound& bound, double computed, double exact, double terms) {
-    if (bound.overflow > 0.0 && !isnan(exact)) {
-        const double size = fabs(exact);
-        const double earlier = fmax(bound.rounding - bound.unit, 0.0) * size;
-        const double before = size + earlier + bound.accumulation * fmax(size, terms);
-        const bool beyond = isinf(exact) || before >= bound.overflow;
-        const bool overflowed =
-            bound.has_infinity ? isinf(computed) && signbit(computed) == signbit(exact) : isnan(computed);
-        const bool saturated = computed == copysign(bound.largest, exact);
-        if (overflowed || (saturated && beyond)) {
-            return beyond;
-        }
-    }
-    if (isnan(exact) || isnan(computed)) {
-        return isnan(exact) && isnan(computed);
-    }
-    if (isinf(exact)) {
-        return computed == exact;
-    }
-    const double most = allowed(bound, exact, terms);
-    if (isinf(computed)) {
-        return signbit(computed) == signbit(exact) && fabs(exact) + most >= bound.largest;
-    }
-    return fabs(computed - exact) <= most;
-}
 
 __device__ double decode(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ double decode(__half x) { return __half2float(x); }
