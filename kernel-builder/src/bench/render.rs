@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table};
 use super::record::{Measurement, Ratio};
 
 /// Processors taken by others from which on figures of a processor are called rough.
-const CROWDED: f64 = 0.15;
+pub(super) const CROWDED: f64 = 0.15;
 
 /// One row a measurement, and below it why contenders are missing; at most 110 columns wide.
 pub fn table(measurements: &[Measurement]) -> String {
@@ -56,7 +56,7 @@ pub fn table(measurements: &[Measurement]) -> String {
 }
 
 /// A ratio with its interval: `1.42x [1.39, 1.46]`.
-fn ratio(ratio: &Ratio) -> String {
+pub(super) fn ratio(ratio: &Ratio) -> String {
     let digits = digits_of(ratio.ratio);
     format!("{:.digits$}x [{:.digits$}, {:.digits$}]", ratio.ratio, ratio.low, ratio.high)
 }

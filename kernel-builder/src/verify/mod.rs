@@ -29,6 +29,7 @@ mod evidence;
 mod fatbin;
 mod findings;
 mod gate;
+pub(crate) mod machine_code;
 mod python_abi;
 mod registration;
 mod schedule;
