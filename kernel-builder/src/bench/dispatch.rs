@@ -155,18 +155,6 @@ impl Dispatch {
         Ok(table)
     }
 
-    /// What a package reads at import: for each dtype the ranges as `[low, high, low, high, ..]`, axes in the order of
-    /// `axes`.
-    pub fn for_package(&self) -> Value {
-        let axes: Vec<&String> =
-            self.points.first().map(|point| point.axes.keys().collect()).unwrap_or_default();
-        let mut served: BTreeMap<&str, Vec<Vec<u64>>> = BTreeMap::new();
-        for range in &self.ranges {
-            served.entry(&range.dtype).or_default().push(range.axes.values().flatten().copied().collect());
-        }
-        json!({ "format": FORMAT, "op": self.op, "device": self.device, "axes": axes, "kernel": served })
-    }
-
     /// Whether the kernel serves a call.
     pub fn serves(&self, dtype: &str, axes: &BTreeMap<String, u64>) -> bool {
         let inside = |range: &Range| {
@@ -177,6 +165,22 @@ impl Dispatch {
         };
         self.ranges.iter().any(inside)
     }
+}
+
+/// What a package reads at import: for each device and dtype the kernel's ranges as `[low, high, low, high, ..]`, axes in
+/// the order of `axes`. `None` without a table; the tables are of one operation.
+pub fn for_package(tables: &[Dispatch]) -> Option<Value> {
+    let first = tables.first()?.points.first()?;
+    let axes: Vec<&String> = first.axes.keys().collect();
+    let mut devices = serde_json::Map::new();
+    for table in tables {
+        let mut served: BTreeMap<&str, Vec<Vec<u64>>> = BTreeMap::new();
+        for range in &table.ranges {
+            served.entry(&range.dtype).or_default().push(range.axes.values().flatten().copied().collect());
+        }
+        devices.insert(table.device.clone(), json!(served));
+    }
+    Some(json!({ "format": FORMAT, "axes": axes, "devices": devices }))
 }
 
 /// What several records of one case say together: the worst of them.
@@ -369,10 +373,12 @@ mod tests {
     #[test]
     fn a_package_reads_numbers() {
         let table = table(&[(128, 4096, 1.2)]);
+        let other = Dispatch { device: "NVIDIA A100".to_owned(), ranges: vec![], ..table.clone() };
         let expected = json!({
-            "format": 1, "op": "rms_norm", "device": "NVIDIA H200", "axes": ["hidden", "rows"],
-            "kernel": { "bf16": [[2048, 8192, 64, 256]] },
+            "format": 1, "axes": ["hidden", "rows"],
+            "devices": { "NVIDIA H200": { "bf16": [[2048, 8192, 64, 256]] }, "NVIDIA A100": {} },
         });
-        assert_eq!(table.for_package(), expected);
+        assert_eq!(for_package(&[table, other]), Some(expected));
+        assert_eq!(for_package(&[]), None);
     }
 }

@@ -21,6 +21,7 @@ pub mod reproduce;
 mod run;
 mod sass;
 mod stats;
+pub mod trace;
 
 use std::path::Path;
 

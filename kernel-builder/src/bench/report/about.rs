@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::super::record::{Clocks, Measurement};
+use super::super::render::counted;
 use super::html::{Table, escape, list, terms};
 use super::name;
 
@@ -119,7 +120,7 @@ pub(super) fn candidate(measurements: &[Measurement]) -> String {
             &mma.filter(|mma| !mma.is_empty()).map_or_else(|| "-".to_owned(), |mma| mma.join(", ")),
         );
     }
-    let summary = format!("{} kernels", rows.len());
+    let summary = format!("Registers and memory of {}", counted(rows.len() as u64, "kernel"));
     text += &format!("<details><summary>{}</summary>\n{}</details>\n", escape(&summary), table.end());
     text
 }

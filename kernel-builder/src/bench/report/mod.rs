@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::record::{Measurement, Ratio};
-use super::render::time;
+use super::render::{fraction, time};
 
 mod about;
 mod html;
@@ -104,6 +104,9 @@ fn doubts(measurements: &[Measurement], told: &[String]) -> String {
     let mut found: Vec<String> = told.to_vec();
     let named = |wanted: &dyn Fn(&Measurement) -> bool| {
         let names: BTreeSet<String> = measurements.iter().filter(|it| wanted(it)).map(name).collect();
+        if names.len() > 3 && names.len() == measurements.len() {
+            return "every measurement".to_owned();
+        }
         names.into_iter().collect::<Vec<_>>().join(", ")
     };
     let mut doubt = |text: &str, which: String| {
@@ -166,7 +169,7 @@ fn results(measurements: &[Measurement]) -> String {
             }
         }
         let rate = kernel.map(|kernel| measurement.bytes as f64 / kernel.median_seconds * 1e-9);
-        table.cell("number", &rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")));
+        table.cell("number", &rate.map_or_else(|| "-".to_owned(), |rate| three_digits(rate)));
         table.cell(
             "number",
             &fraction(measurement).map_or_else(|| "-".to_owned(), |part| format!("{:.0}%", 100.0 * part)),
@@ -175,9 +178,10 @@ fn results(measurements: &[Measurement]) -> String {
     table.end()
 }
 
-/// The part of the nearer ceiling; lines of protocol 1 have that of the copy alone.
-fn fraction(measurement: &Measurement) -> Option<f64> {
-    measurement.roofline.and_then(|roofline| roofline.fraction()).or(measurement.copy_fraction)
+/// A number with three digits: `3.27`, `41.6`, `2892`.
+fn three_digits(number: f64) -> String {
+    let digits = super::render::digits_of(number);
+    format!("{number:.digits$}")
 }
 
 /// One plot for each regime, since figures of several are not compared.

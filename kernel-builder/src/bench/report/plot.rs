@@ -5,9 +5,9 @@
 use std::fmt::Write as _;
 
 use super::super::record::{Contender, Measurement};
-use super::super::render::time;
+use super::super::render::{fraction, time};
 use super::html::escape;
-use super::{baselines, fraction, name};
+use super::{baselines, name};
 
 /// Width of every plot, in the plot's own units.
 const WIDTH: f64 = 760.0;
@@ -18,6 +18,19 @@ const TOP: f64 = 44.0;
 const ROW: f64 = 34.0;
 /// Points of a distribution: more cannot be told apart at this width.
 const POINTS: usize = 64;
+
+/// The series of a contender: its colour and form are the same in every plot.
+fn series_of(contender: &str) -> usize {
+    match contender {
+        "kernel" => 0,
+        "eager" => 1,
+        "fused" => 2,
+        "compile" => 3,
+        "copy" => 4,
+        library if library.starts_with("cublas") => 6,
+        _ => 5,
+    }
+}
 
 /// A logarithmic axis between two positive numbers.
 #[derive(Debug, Clone, Copy)]
@@ -52,14 +65,17 @@ impl Axis {
             let last = (self.high / step).floor() as i64;
             (first..=last).take(64).map(|at| at as f64 * step).collect()
         };
-        let decades = || -> Vec<f64> {
-            let all = (-12..=12).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)));
-            all.filter(|tick| (self.low..=self.high).contains(tick)).collect()
-        };
         if self.high / self.low > 4.0 {
-            let ticks = decades();
-            let thinned = ticks.len().div_ceil(8).max(1);
-            return ticks.into_iter().step_by(thinned).collect();
+            // One is among them, however few are left.
+            let decades = |digits: &[f64], stride: usize| -> Vec<f64> {
+                let powers = (-18..=18).filter(|power: &i32| power.unsigned_abs() as usize % stride == 0);
+                let all = powers.flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
+                all.filter(|tick| (self.low..=self.high).contains(tick)).collect()
+            };
+            let choices =
+                [(&[1.0, 2.0, 5.0][..], 1), (&[1.0, 3.0], 1), (&[1.0], 1), (&[1.0], 2), (&[1.0], 3)];
+            let ticks = choices.map(|(digits, stride)| decades(digits, stride));
+            return ticks.into_iter().find(|ticks| ticks.len() <= 8).unwrap_or_default();
         }
         let magnitude = 10f64.powf((self.high - self.low).log10().floor() - 1.0);
         let steps = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0].map(|factor| fine(factor * magnitude));
@@ -99,8 +115,8 @@ fn figure(
 
 /// A mark whose form tells the series as well as its colour does.
 fn mark(series: usize, x: f64, y: f64) -> String {
-    let class = format!("mark c{}", series % 5);
-    match series % 5 {
+    let class = format!("mark c{series}");
+    match series {
         0 => format!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"),
         1 => format!(
             "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"7\" height=\"7\"/>",
@@ -109,6 +125,8 @@ fn mark(series: usize, x: f64, y: f64) -> String {
         ),
         2 => path(&class, &[(x, y - 5.0), (x + 5.0, y), (x, y + 5.0), (x - 5.0, y)]),
         3 => path(&class, &[(x, y - 5.0), (x + 5.0, y + 4.0), (x - 5.0, y + 4.0)]),
+        5 => path(&class, &[(x - 6.0, y - 2.0), (x + 6.0, y - 2.0), (x + 6.0, y + 2.0), (x - 6.0, y + 2.0)]),
+        6 => path(&class, &[(x - 2.0, y - 6.0), (x + 2.0, y - 6.0), (x + 2.0, y + 6.0), (x - 2.0, y + 6.0)]),
         _ => path(&class, &[(x, y + 5.0), (x + 5.0, y - 4.0), (x - 5.0, y - 4.0)]),
     }
 }
@@ -166,11 +184,12 @@ pub(super) fn ratios(regime: &str, measurements: &[&Measurement]) -> String {
     for (row, measurement) in measurements.iter().enumerate() {
         let middle = TOP + ROW * (row as f64 + 0.5);
         drawing += &label(measurement, middle);
-        for (series, baseline) in baselines.iter().enumerate() {
+        for (place, baseline) in baselines.iter().enumerate() {
+            let series = series_of(baseline);
             let Some(ratio) = measurement.versus(baseline).filter(|ratio| ratio.ratio.is_finite()) else {
                 continue;
             };
-            let y = middle + 7.0 * (series as f64 - (baselines.len() as f64 - 1.0) / 2.0);
+            let y = middle + 7.0 * (place as f64 - (baselines.len() as f64 - 1.0) / 2.0);
             let _infallible = write!(
                 drawing,
                 "<g><title>{}</title>{}{}</g>\n",
@@ -179,18 +198,14 @@ pub(super) fn ratios(regime: &str, measurements: &[&Measurement]) -> String {
                     name(measurement),
                     super::super::render::ratio(ratio)
                 )),
-                line(
-                    &format!("mark c{}", series % 5),
-                    (axis.place(ratio.low), y),
-                    (axis.place(ratio.high), y)
-                ),
+                line(&format!("mark c{series}"), (axis.place(ratio.low), y), (axis.place(ratio.high), y)),
                 mark(series, axis.place(ratio.ratio), y),
             );
         }
     }
     drawing += &text("soft", "end", (one - 6.0, bottom + 34.0), "slower");
     drawing += &text("soft", "start", (one + 6.0, bottom + 34.0), "faster");
-    let legend: Vec<_> = baselines.iter().enumerate().map(|(at, name)| (at, format!("vs {name}"))).collect();
+    let legend: Vec<_> = baselines.iter().map(|name| (series_of(name), format!("vs {name}"))).collect();
     let description = format!(
         "For each of {} workloads the median of the ratio and its 95% interval against {}. The same figures are in the table of results.",
         measurements.len(),
@@ -210,17 +225,19 @@ pub(super) fn ceilings(regime: &str, measurements: &[&Measurement]) -> String {
         return format!("<p>{}</p>\n", escape(&format!("No ceiling was measured for {regime}.")));
     }
     let most = known.iter().fold(1.0f64, |most, (_, part)| most.max(*part)) * 1.05;
+    // Without a legend there is nothing above the bars.
+    const ABOVE: f64 = 14.0;
     let place = |part: f64| LEFT + (RIGHT - LEFT - 40.0) * part.clamp(0.0, most) / most;
-    let bottom = TOP + 24.0 * known.len() as f64;
+    let bottom = ABOVE + 24.0 * known.len() as f64;
     let mut drawing = String::new();
     for quarter in 0..=4 {
         let part = f64::from(quarter) * 0.25;
         let class = if quarter == 4 { "one" } else { "grid" };
-        drawing += &line(class, (place(part), TOP - 8.0), (place(part), bottom));
+        drawing += &line(class, (place(part), ABOVE - 8.0), (place(part), bottom));
         drawing += &text("soft", "middle", (place(part), bottom + 16.0), &format!("{:.0}%", 100.0 * part));
     }
     for (row, (measurement, part)) in known.iter().enumerate() {
-        let middle = TOP + 24.0 * (row as f64 + 0.5);
+        let middle = ABOVE + 24.0 * (row as f64 + 0.5);
         drawing += &label(measurement, middle);
         let kernel = measurement.contender("kernel");
         let rate = kernel.map_or(0.0, |kernel| measurement.bytes as f64 / kernel.median_seconds * 1e-9);
@@ -266,7 +283,7 @@ pub(super) fn distribution(at: usize, title: &str, contenders: &[Contender]) -> 
         drawing += &line("grid", (LEFT, y), (RIGHT, y));
         drawing += &text("soft", "end", (LEFT - 8.0, y + 4.0), &format!("{}%", 25 * quarter));
     }
-    for (series, (contender, samples)) in sorted.iter().enumerate() {
+    for (contender, samples) in &sorted {
         let points = samples.len().min(POINTS);
         let corners: Vec<String> = (0..points)
             .map(|point| {
@@ -279,13 +296,13 @@ pub(super) fn distribution(at: usize, title: &str, contenders: &[Contender]) -> 
         let _infallible = writeln!(
             drawing,
             "<polyline class=\"curve c{}\" points=\"{}\"><title>{}</title></polyline>",
-            series % 5,
+            series_of(&contender.name),
             corners.join(" "),
             escape(&contender.name),
         );
     }
     let legend: Vec<_> =
-        sorted.iter().enumerate().map(|(at, (contender, _))| (at, contender.name.clone())).collect();
+        sorted.iter().map(|(contender, _)| (series_of(&contender.name), contender.name.clone())).collect();
     let description = "Curves further left are faster; a steep curve is a steady contender. The medians are in the table below.";
     figure(&format!("samples-{at}"), title, description, bottom + 26.0, &legend, &drawing)
 }
