@@ -37,7 +37,7 @@ pub struct Args {
     how: How,
     /// Write the figures as one HTML page, with plots and all that they depend on
     #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
+    html: Option<PathBuf>,
     /// Write tuned/DEVICE.toml: for which lengths the kernel is called, and for which PyTorch, so that nobody is slower
     #[arg(long)]
     write_dispatch: bool,
@@ -67,7 +67,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let verified = verify::accept(verdicts, &project)?;
     let Figures { measured, told } = measure(&project, &verified, &args.how, &python, session)?;
     let mut written = Vec::new();
-    if let Some(path) = &args.report {
+    if let Some(path) = &args.html {
         files::write(path, report::page(&measured, &told))?;
         written.push(path.clone());
     }
