@@ -30,6 +30,12 @@ const CALLABLE: [&str; 2] = ["eager", "fused"];
 /// How far from a measured length something is said, as a factor.
 const REACH: f64 = 2.0;
 
+/// A dtype, and a length for each axis that varies.
+type Case = (String, BTreeMap<String, u64>);
+
+/// A box of a grid of lengths: for each axis the first and the last index.
+type Cell = Vec<(usize, usize)>;
+
 /// A table for one operation on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,8 +108,7 @@ impl Dispatch {
     /// The table of these measurements, each with its record's name; all are of one operation, device and variant.
     /// `None` without any that says its axes and has a baseline.
     pub fn of(measured: &[(Digest, &Measurement)], backend: &str) -> Option<Self> {
-        let mut cases: BTreeMap<(String, BTreeMap<String, u64>), Vec<&(Digest, &Measurement)>> =
-            BTreeMap::new();
+        let mut cases: BTreeMap<Case, Vec<&(Digest, &Measurement)>> = BTreeMap::new();
         for entry in measured.iter().filter(|(_, it)| !it.axes.is_empty() && it.checked) {
             cases.entry((entry.1.dtype.clone(), entry.1.axes.clone())).or_default().push(entry);
         }
@@ -211,8 +216,7 @@ fn ranges(points: &[Point]) -> Vec<Range> {
                 lengths.into_iter().collect()
             })
             .collect();
-        // A box is a first and a last index into the grid for each axis.
-        let mut boxes: BTreeSet<Vec<(usize, usize)>> = of
+        let mut boxes: BTreeSet<Cell> = of
             .iter()
             .filter(|point| point.kernel)
             .filter_map(|point| {
@@ -223,8 +227,8 @@ fn ranges(points: &[Point]) -> Vec<Range> {
                 names.iter().zip(&grid).map(place).collect()
             })
             .collect();
-        for axis in 0..names.len() {
-            boxes = joined(boxes, axis, &grid[axis]);
+        for (axis, lengths) in grid.iter().enumerate() {
+            boxes = joined(boxes, axis, lengths);
         }
         found.extend(boxes.into_iter().map(|cell| {
             let lengths =
@@ -237,12 +241,8 @@ fn ranges(points: &[Point]) -> Vec<Range> {
 }
 
 /// Boxes that touch along one axis and agree on the others, as one; not over a gap of which nothing is said.
-fn joined(
-    boxes: BTreeSet<Vec<(usize, usize)>>,
-    axis: usize,
-    lengths: &[u64],
-) -> BTreeSet<Vec<(usize, usize)>> {
-    let mut rows: BTreeMap<Vec<(usize, usize)>, Vec<(usize, usize)>> = BTreeMap::new();
+fn joined(boxes: BTreeSet<Cell>, axis: usize, lengths: &[u64]) -> BTreeSet<Cell> {
+    let mut rows: BTreeMap<Cell, Cell> = BTreeMap::new();
     for mut cell in boxes {
         let span = cell.remove(axis);
         rows.entry(cell).or_default().push(span);
@@ -250,7 +250,7 @@ fn joined(
     let mut found = BTreeSet::new();
     for (others, mut spans) in rows {
         spans.sort_unstable();
-        let mut whole: Vec<(usize, usize)> = Vec::new();
+        let mut whole: Cell = Vec::new();
         for (first, last) in spans {
             match whole.last_mut() {
                 Some(open) if open.1 + 1 == first && within_reach(lengths[open.1], lengths[first]) => {

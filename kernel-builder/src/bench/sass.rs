@@ -156,12 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_real_disassembler_is_understood() {
-        if find().is_none() {
-            eprintln!("skipped: there is no nvdisasm in CUDA_HOME or on PATH");
-        }
-        if let Some(program) = find() {
-            assert!(facts(&program, b"no cubin").is_empty());
-        }
+    fn without_a_disassembler_nothing_is_told() {
+        assert!(facts(Path::new("/no/such/nvdisasm"), b"no cubin").is_empty());
     }
 }

@@ -93,9 +93,9 @@ fn write_dispatch(
 ) -> Result<Option<PathBuf>, Failure> {
     let here = measured.iter().find(|measurement| measurement.artifact == artifact.digest);
     let Some(device) = here.map(|measurement| measurement.device.clone()) else { return Ok(None) };
-    let known = archive::latest(&project.dir, &artifact.digest);
+    let known = archive::latest_named(&project.dir, &artifact.digest);
     let named: Vec<_> =
-        known.iter().filter(|it| it.device == device).map(|it| (archive::name(it), it)).collect();
+        known.iter().filter(|(_, it)| it.device == device).map(|(name, it)| (*name, it)).collect();
     let Some(table) = Dispatch::of(&named, &artifact.backend) else { return Ok(None) };
     let path = project.dir.join("tuned").join(table.file_name());
     files::write(&path, table.text())?;

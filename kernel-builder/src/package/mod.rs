@@ -88,7 +88,7 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
         let tables: Vec<Dispatch> =
             contents.dispatch.iter().filter(|table| table.backend == artifact.backend).cloned().collect();
         if let Some(table) = dispatch::for_package(&tables) {
-            files::write(&folder.join("dispatch.json"), format!("{table:#}\n"))?;
+            files::write(&folder.join("dispatch.json"), format!("{table}\n"))?;
         }
         let shipped = metadata::digests(&folder)?;
         let text = metadata::render(contents.build, artifact, &contents.provenance, &shipped);

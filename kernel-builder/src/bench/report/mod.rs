@@ -169,7 +169,7 @@ fn results(measurements: &[Measurement]) -> String {
             }
         }
         let rate = kernel.map(|kernel| measurement.bytes as f64 / kernel.median_seconds * 1e-9);
-        table.cell("number", &rate.map_or_else(|| "-".to_owned(), |rate| three_digits(rate)));
+        table.cell("number", &rate.map_or_else(|| "-".to_owned(), three_digits));
         table.cell(
             "number",
             &fraction(measurement).map_or_else(|| "-".to_owned(), |part| format!("{:.0}%", 100.0 * part)),

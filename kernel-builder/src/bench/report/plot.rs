@@ -68,7 +68,8 @@ impl Axis {
         if self.high / self.low > 4.0 {
             // One is among them, however few are left.
             let decades = |digits: &[f64], stride: usize| -> Vec<f64> {
-                let powers = (-18..=18).filter(|power: &i32| power.unsigned_abs() as usize % stride == 0);
+                let powers =
+                    (-18..=18).filter(|power: &i32| (power.unsigned_abs() as usize).is_multiple_of(stride));
                 let all = powers.flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
                 all.filter(|tick| (self.low..=self.high).contains(tick)).collect()
             };
@@ -95,9 +96,9 @@ fn figure(
     let mut keys = String::new();
     let mut at = LEFT;
     for (class, text) in legend {
-        let _infallible = write!(
+        let _infallible = writeln!(
             keys,
-            "{}<text x=\"{:.0}\" y=\"18\">{}</text>\n",
+            "{}<text x=\"{:.0}\" y=\"18\">{}</text>",
             mark(*class, at, 14.0),
             at + 10.0,
             escape(text)
@@ -190,9 +191,9 @@ pub(super) fn ratios(regime: &str, measurements: &[&Measurement]) -> String {
                 continue;
             };
             let y = middle + 7.0 * (place as f64 - (baselines.len() as f64 - 1.0) / 2.0);
-            let _infallible = write!(
+            let _infallible = writeln!(
                 drawing,
-                "<g><title>{}</title>{}{}</g>\n",
+                "<g><title>{}</title>{}{}</g>",
                 escape(&format!(
                     "{} vs {baseline}: {}",
                     name(measurement),
