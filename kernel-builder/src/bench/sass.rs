@@ -98,7 +98,7 @@ fn placeless(instruction: &str, name: &str, labels: &mut Vec<String>) -> String 
         text += &numbered(&rest[at..at + length], labels);
         rest = &rest[at + length..];
     }
-    (text + rest).replace(name, "kernel")
+    (text + rest).replace(&format!("({name})"), "(kernel)")
 }
 
 fn numbered(label: &str, labels: &mut Vec<String>) -> String {
@@ -123,11 +123,13 @@ mod tests {
              \x20       /*{:04x}*/              @!P0 HMMA.16816.F32.BF16 R8, R4, R2, R8 ;\n\
              \x20       /*{:04x}*/                   HFMA2.MMA R0, -RZ, RZ, 0, 0 ;\n\
              \x20       /*{:04x}*/              @!P0 BRA `({label}) ;\n\
+             \x20       /*{:04x}*/                   MOV R2, 32@lo({name}) ;\n\
              .L_x_77:\n",
             address,
             address + 16,
             address + 32,
             address + 48,
+            address + 64,
         )
     }
 
@@ -135,9 +137,9 @@ mod tests {
     fn opcodes_are_counted() {
         let found = read(&listing("_Z2mmPf", 0, ".L_x_9"));
         let sass = &found["_Z2mmPf"];
-        assert_eq!((found.len(), sass.instructions), (1, 4));
+        assert_eq!((found.len(), sass.instructions), (1, 5));
         let counted: Vec<_> = sass.opcodes.iter().map(|(opcode, count)| (opcode.as_str(), *count)).collect();
-        assert_eq!(counted, [("BRA", 1), ("HFMA2", 1), ("HMMA", 1), ("LDC", 1)]);
+        assert_eq!(counted, [("BRA", 1), ("HFMA2", 1), ("HMMA", 1), ("LDC", 1), ("MOV", 1)]);
         // HFMA2.MMA is a multiplication of pairs and has nothing to do with matrices.
         assert_eq!(sass.mma.keys().collect::<Vec<_>>(), ["HMMA.16816.F32.BF16"]);
     }
