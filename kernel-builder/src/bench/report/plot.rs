@@ -250,8 +250,7 @@ pub(super) fn ceilings(regime: &str, measurements: &[&Measurement]) -> String {
             place(*part) - LEFT,
             escape(&words),
         );
-        drawing +=
-            &text("soft", "start", (place(*part) + 6.0, middle + 4.0), &format!("{:.0}%", 100.0 * part));
+        drawing += &text("soft", "end", (RIGHT, middle + 4.0), &format!("{:.0}%", 100.0 * part));
     }
     let title = format!("Part of the ceiling, {regime}");
     let description = "The rate of each kernel as a part of the nearer of two ceilings: a copy of as many bytes, and the \
