@@ -84,7 +84,7 @@ pub struct Measurement {
     pub throttled: bool,
     /// Codes of what the linter found about the task; absent when it was not asked.
     #[serde(default)]
-    pub lints: Option<Vec<String>>,
+    pub lint: Option<Vec<String>>,
     /// What the auditor of baselines states: flags, workspaces, modes.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -119,7 +119,7 @@ pub struct About {
     /// What is measured, as it was made.
     pub candidate: Option<Candidate>,
     /// What the linter found; absent when it was not asked.
-    pub lints: Option<Vec<String>>,
+    pub lint: Option<Vec<String>>,
     /// What the auditor of baselines states.
     pub notes: Vec<String>,
     /// The highest rate of matrix products measured on this device, in 10^12 operations a second, by dtype.
@@ -217,14 +217,14 @@ impl Measurement {
     }
 }
 
-/// The ratios of the kernel against every other contender but the copy, in order.
+/// The ratios of the kernel against every other contender but the ceilings, in order.
 pub(super) fn ratios(contenders: &[Contender]) -> Vec<Ratio> {
     let Some(kernel) = contenders.iter().find(|contender| contender.name == "kernel") else {
         return Vec::new();
     };
     contenders
         .iter()
-        .filter(|contender| !matches!(contender.name.as_str(), "kernel" | "copy"))
+        .filter(|contender| !matches!(contender.name.as_str(), "kernel" | "copy" | "peak"))
         .filter_map(|contender| {
             let Interval { median, low, high } = stats::paired_ratio(&contender.samples, &kernel.samples)?;
             Some(Ratio { versus: contender.name.clone(), ratio: median, low, high })
@@ -234,8 +234,13 @@ pub(super) fn ratios(contenders: &[Contender]) -> Vec<Ratio> {
 
 /// The kernel's speed as a fraction of a copy's.
 pub(super) fn copy_fraction(contenders: &[Contender]) -> Option<f64> {
+    part_of("copy", contenders)
+}
+
+/// The kernel's speed as a part of a ceiling's, which was timed like a contender.
+fn part_of(ceiling: &str, contenders: &[Contender]) -> Option<f64> {
     let of = |name: &str| contenders.iter().find(|contender| contender.name == name);
-    Some(stats::paired_ratio(&of("copy")?.samples, &of("kernel")?.samples)?.median)
+    Some(stats::paired_ratio(&of(ceiling)?.samples, &of("kernel")?.samples)?.median)
 }
 
 /// The lengths of a case's axes, without those that op.toml fixes.
@@ -258,7 +263,9 @@ pub(super) fn operations(op: &OpSpec, case: &Case) -> Option<f64> {
     Some(2.0 * elements * case.accumulated as f64)
 }
 
-/// Rates of the kernel, and what they are of the ceilings. `None` when the kernel was not timed.
+/// Rates of the kernel, and what they are of the ceilings. `None` when the kernel was not timed. The peak of matrix products
+/// is that of the same run, where it was timed (`peak`, as long as the operation's own count takes at it), else what is
+/// known of the device.
 pub(super) fn roofline(
     contenders: &[Contender],
     bytes: u64,
@@ -271,7 +278,8 @@ pub(super) fn roofline(
         gigabytes_per_second: bytes as f64 / seconds * 1e-9,
         of_copy: copy_fraction(contenders),
         teraflops_per_second,
-        of_matrix_peak: teraflops_per_second.and_then(|rate| Some(rate / matrix_peak?)),
+        of_matrix_peak: part_of("peak", contenders)
+            .or_else(|| teraflops_per_second.and_then(|rate| Some(rate / matrix_peak?))),
     })
 }
 
@@ -319,7 +327,7 @@ pub(super) mod tests {
             candidate: Some(candidate::tests::example()),
             roofline: roofline(&contenders, 33_562_624, None, None),
             throttled: false,
-            lints: Some(vec![]),
+            lint: Some(vec![]),
             notes: vec!["tf32 is off for matrix products".to_owned()],
             budget: Some(2.0),
             contenders,
@@ -334,6 +342,10 @@ pub(super) mod tests {
         assert!((found.teraflops_per_second.unwrap() - 600.0).abs() < 1e-9);
         assert!((found.fraction().unwrap() - 0.8).abs() < 1e-9, "{found:?}");
         assert_eq!(roofline(&contenders[1..], 1, None, None), None);
+        let timed = [&contenders[..], &[contender("peak", 6e-4)]].concat();
+        let found = roofline(&timed, 3_000_000, Some(6e11), Some(750.0)).unwrap();
+        assert!((found.of_matrix_peak.unwrap() - 0.6).abs() < 1e-9, "that of the same run counts");
+        assert!(ratios(&timed).is_empty(), "ceilings are no rivals");
     }
 
     #[test]
@@ -345,7 +357,7 @@ pub(super) mod tests {
         for line in kept.iter().flat_map(|text| text.lines()) {
             let read: Measurement = serde_json::from_str(line).unwrap();
             assert_eq!((read.protocol, read.candidate.is_none(), read.throttled), (1, true, false));
-            assert!(read.axes.is_empty() && read.roofline.is_none() && read.lints.is_none());
+            assert!(read.axes.is_empty() && read.roofline.is_none() && read.lint.is_none());
             assert!(!read.ratios.is_empty());
         }
     }

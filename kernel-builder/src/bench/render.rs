@@ -138,7 +138,7 @@ fn footer(measurements: &[Measurement]) -> String {
             counted(held.len() as u64, "measurement")
         );
     }
-    let mut lints: Vec<&String> = measurements.iter().filter_map(|it| it.lints.as_ref()).flatten().collect();
+    let mut lints: Vec<&String> = measurements.iter().filter_map(|it| it.lint.as_ref()).flatten().collect();
     lints.sort();
     lints.dedup();
     for code in lints {
@@ -198,7 +198,7 @@ mod tests {
         let mut measurement = example();
         measurement.ratios.push(Ratio { versus: "cublaslt".to_owned(), ratio: 0.98, low: 0.97, high: 0.99 });
         measurement.throttled = true;
-        measurement.lints = Some(vec!["lint::constant".to_owned()]);
+        measurement.lint = Some(vec!["lint::constant".to_owned()]);
         let text = table(&[measurement.clone(), measurement]);
         assert!(text.contains("llm-2048x4096 bf16 graph vs cublaslt: 0.98x [0.97, 0.99]\n"), "{text}");
         assert!(

@@ -157,7 +157,7 @@ impl<'a> Run<'a> {
             axes: record::axes(self.op, case),
             candidate: self.options.about.candidate.as_ref().map(|candidate| candidate.on(capability)),
             roofline,
-            lints: self.options.about.lints.clone(),
+            lint: self.options.about.lint.clone(),
             notes: self.options.about.notes.clone(),
             budget: Some(self.options.budget),
         }

@@ -120,7 +120,7 @@ fn doubts(measurements: &[Measurement], told: &[String]) -> String {
         "Other programs took processors meanwhile, so figures are rough, in",
         named(&|it| it.cpu.crowded.is_some_and(|crowded| crowded > super::render::CROWDED)),
     );
-    let lints: BTreeSet<&String> = measurements.iter().filter_map(|it| it.lints.as_ref()).flatten().collect();
+    let lints: BTreeSet<&String> = measurements.iter().filter_map(|it| it.lint.as_ref()).flatten().collect();
     found.extend(lints.into_iter().map(|code| format!("The linter found about the task: {code}")));
     if found.is_empty() {
         return String::new();
@@ -287,7 +287,7 @@ mod tests {
         measurement.device = EVIL.to_owned();
         measurement.dtype = EVIL.to_owned();
         measurement.notes = vec![EVIL.to_owned()];
-        measurement.lints = Some(vec![EVIL.to_owned()]);
+        measurement.lint = Some(vec![EVIL.to_owned()]);
         measurement.skipped[0].name = EVIL.to_owned();
         measurement.skipped[0].reason = EVIL.to_owned();
         measurement.ratios[0].versus = EVIL.to_owned();
