@@ -238,6 +238,20 @@ def test_errors_say_what_is_wrong(kernel, device):
         kernel.rms_norm(input, weight.clone().requires_grad_(), out=torch.empty_like(input))
 
 
+def test_calls_outside_of_measured_ranges_are_pytorchs(kernel, device, monkeypatch):
+    number = 0 if device == "cuda" else -1
+    monkeypatch.setattr(kernel.dispatch, "_TABLES", {"this device": {}})
+    monkeypatch.setattr(kernel.dispatch, "_KNOWN", {(number, torch.float32): ((64, 128, 2, 8),)})
+    for shape, pytorchs in [((2, 64), False), ((2, 4, 128), False), ((1, 64), True), ((9, 64), True), ((4, 256), True)]:
+        input, weight = make(shape, torch.float32, device)
+        assert kernel.dispatch.pytorch_serves(input, weight) == pytorchs, shape
+        output = kernel.rms_norm(input, weight, EPS)
+        assert output.dtype == input.dtype and output.shape == input.shape
+        torch.testing.assert_close(output, torch.nn.functional.rms_norm(input, shape[-1:], weight, EPS))
+    # What the kernel refuses is refused by the kernel.
+    assert not kernel.dispatch.pytorch_serves(input, weight.half())
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_runs_on_the_current_stream(kernel, device):
     if device != "cuda":

@@ -1,6 +1,6 @@
 //! Keeps every measurement: one JSON line each, only ever appended, in `.kernelwright/records.jsonl` of the project.
 //!
-//! Owns: the file and the question "was this measured already".
+//! Owns: the file, the questions "was this measured already" and "which records are meant", and a record's name.
 //! Never: changes a line; an index, if one is wanted, is derived from the lines.
 
 use std::path::{Path, PathBuf};
@@ -10,19 +10,62 @@ use thiserror::Error;
 
 use crate::base::digest::Digest;
 use crate::base::files::{self, FileError};
+use crate::base::input;
 use crate::bench::Measurement;
 use crate::exit::{self, StageError};
 
-/// A record that could not be kept.
+/// A record that could not be kept, or cannot be had.
 #[derive(Debug, Error, Diagnostic)]
-#[error("the measurement could not be recorded: {cause}")]
-#[diagnostic(
-    code(archive::record),
-    help("the figures were printed; make the project's folder writable to keep them")
-)]
-pub struct ArchiveError {
-    #[source]
-    cause: FileError,
+pub enum ArchiveError {
+    /// It could not be written.
+    #[error("the measurement could not be recorded: {cause}")]
+    #[diagnostic(
+        code(archive::record),
+        help("the figures were printed; make the project's folder writable to keep them")
+    )]
+    Unkept {
+        /// What the system said.
+        #[source]
+        cause: FileError,
+    },
+    /// Nothing is there under this name.
+    #[error("`{name}` is no file of records, and no record in {} begins with it", archive.display())]
+    #[diagnostic(
+        code(archive::no_record),
+        help(
+            "name a file with one JSON line a record, `-` for standard input, or the first eight digits or more of a \
+             record's digest or of an artifact's"
+        )
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Where it was looked for.
+        archive: PathBuf,
+    },
+    /// A line is no record.
+    #[error("line {line} of `{name}` is no record: {why}")]
+    #[diagnostic(
+        code(archive::bad_record),
+        help(
+            "docs/formats.md, Records, says what a line holds; this program writes them to .kernelwright/records.jsonl"
+        )
+    )]
+    Unreadable {
+        /// Where it stands.
+        name: String,
+        /// Which one, from one.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// There is no line at all.
+    #[error("there is no record in `{name}`")]
+    #[diagnostic(code(archive::empty), help("`kernelwright bench` makes records"))]
+    Empty {
+        /// What was read.
+        name: String,
+    },
 }
 
 impl StageError for ArchiveError {
@@ -39,33 +82,127 @@ pub fn records_path(project: &Path) -> PathBuf {
 /// Appends one line a measurement.
 pub fn record(project: &Path, measurements: &[Measurement]) -> Result<(), ArchiveError> {
     for measurement in measurements {
-        let line = serde_json::to_string(measurement).unwrap_or_default();
-        files::append_line(&records_path(project), &line).map_err(|cause| ArchiveError { cause })?;
+        files::append_line(&records_path(project), &line(measurement))
+            .map_err(|cause| ArchiveError::Unkept { cause })?;
     }
     Ok(())
 }
 
+fn line(measurement: &Measurement) -> String {
+    serde_json::to_string(measurement).unwrap_or_default()
+}
+
 /// Every record that can be read, oldest first; lines of other versions or cut short by a crash are passed over.
 pub fn records(project: &Path) -> Vec<Measurement> {
+    named(project).into_iter().map(|(_, record)| record).collect()
+}
+
+/// As [`records`], each with its name: the digest of its line.
+fn named(project: &Path) -> Vec<(Digest, Measurement)> {
     let text = files::read_text(&records_path(project)).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    let read = |line: &str| Some((Digest::of(line.as_bytes()), serde_json::from_str(line).ok()?));
+    text.lines().filter_map(read).collect()
+}
+
+/// The records that a person means: of a file, of standard input (`-`), or those of the project's archive whose digest,
+/// or whose artifact's, begins like this.
+pub fn find(name: &str, project: &Path) -> Result<Vec<Measurement>, ArchiveError> {
+    let unreadable = |why: String| ArchiveError::Unreadable { name: name.to_owned(), line: 1, why };
+    let path = Path::new(name);
+    if name == "-" {
+        return read(name, &input::text().map_err(|error| unreadable(error.to_string()))?);
+    }
+    if files::exists(path) && !files::is_dir(path) {
+        return read(name, &files::read_text(path).map_err(|error| unreadable(error.cause.to_string()))?);
+    }
+    let begins = |digest: &Digest| digest.to_string().starts_with(&name.to_lowercase());
+    let archived =
+        named(project).into_iter().filter(|(digest, record)| begins(digest) || begins(&record.artifact));
+    let found: Vec<_> = archived.map(|(_, record)| record).collect();
+    if name.len() < 8 || found.is_empty() {
+        return Err(ArchiveError::Unknown { name: name.to_owned(), archive: records_path(project) });
+    }
+    Ok(found)
+}
+
+/// The records in a text, one a line; empty lines are passed over.
+fn read(name: &str, text: &str) -> Result<Vec<Measurement>, ArchiveError> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let records: Vec<Measurement> = lines
+        .map(|(at, line)| {
+            serde_json::from_str(line).map_err(|error| ArchiveError::Unreadable {
+                name: name.to_owned(),
+                line: at + 1,
+                why: error.to_string(),
+            })
+        })
+        .collect::<Result<_, _>>()?;
+    if records.is_empty() { Err(ArchiveError::Empty { name: name.to_owned() }) } else { Ok(records) }
 }
 
 /// The newest record of each (workload, dtype, regime, device) of one artifact, in the order of first sight.
 pub fn latest(project: &Path, artifact: &Digest) -> Vec<Measurement> {
-    let mut found: Vec<Measurement> = Vec::new();
-    for record in records(project) {
-        if record.artifact != *artifact {
-            continue;
-        }
-        let same = |other: &Measurement| {
+    latest_named(project, artifact).into_iter().map(|(_, record)| record).collect()
+}
+
+/// As [`latest`], each with its name.
+pub fn latest_named(project: &Path, artifact: &Digest) -> Vec<(Digest, Measurement)> {
+    let mut found: Vec<(Digest, Measurement)> = Vec::new();
+    for (name, record) in named(project).into_iter().filter(|(_, record)| record.artifact == *artifact) {
+        let same = |(_, other): &(Digest, Measurement)| {
             (&other.workload, &other.dtype, &other.regime, &other.device)
                 == (&record.workload, &record.dtype, &record.regime, &record.device)
         };
         match found.iter().position(same) {
-            Some(at) => found[at] = record,
-            None => found.push(record),
+            Some(at) => found[at] = (name, record),
+            None => found.push((name, record)),
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEPT: &str = include_str!("../../../bench/results/2026-11-21-h200-rms-norm.jsonl");
+
+    #[test]
+    fn a_record_is_found_by_its_name() {
+        let folder = files::scratch().unwrap();
+        let project = folder.path();
+        files::write(&records_path(project), KEPT).unwrap();
+        let first = KEPT.lines().next().unwrap();
+        let digest = Digest::of(first.as_bytes()).short(12);
+        let found = find(&digest.to_uppercase(), project).unwrap();
+        assert_eq!((found.len(), found[0].workload.as_str()), (1, "video-1024x2048"));
+        // An artifact's digest means all of its records.
+        assert_eq!(find("7ab2567cf603", project).unwrap().len(), KEPT.lines().count());
+        for unknown in ["7ab256", "0000000000", "gone.jsonl"] {
+            assert!(matches!(find(unknown, project), Err(ArchiveError::Unknown { .. })), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_records_is_read_or_refused_by_line() {
+        let folder = files::scratch().unwrap();
+        let path = folder.path().join("records.jsonl");
+        let ask = |text: &str| {
+            files::write(&path, text).unwrap();
+            find(&path.display().to_string(), folder.path())
+        };
+        let first = KEPT.lines().next().unwrap();
+        assert_eq!(ask(&format!("\n{first}\n\n")).unwrap().len(), 1);
+        assert!(matches!(ask(&format!("{first}\n{{}}\n")), Err(ArchiveError::Unreadable { line: 2, .. })));
+        assert!(matches!(ask("\n"), Err(ArchiveError::Empty { .. })));
+    }
+
+    #[test]
+    fn what_is_recorded_has_the_name_of_its_line() {
+        let folder = files::scratch().unwrap();
+        let read: Measurement = serde_json::from_str(KEPT.lines().next().unwrap()).unwrap();
+        record(folder.path(), std::slice::from_ref(&read)).unwrap();
+        let (name, _) = latest_named(folder.path(), &read.artifact).remove(0);
+        assert_eq!(find(&name.short(16), folder.path()).unwrap().len(), 1);
+    }
 }

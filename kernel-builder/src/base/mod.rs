@@ -11,10 +11,12 @@ pub mod env;
 pub mod files;
 mod guard;
 pub mod http;
+pub mod input;
 pub mod interrupt;
 #[cfg(test)]
 pub(crate) mod loopback;
 pub mod memory;
+pub mod nvml;
 pub mod process;
 pub mod report;
 pub mod session;

@@ -1,16 +1,27 @@
 //! What a measurement depends on beside the kernel: the processor, the GPU's driver and clocks, the day.
 //!
-//! Owns: asking the system. Never: changes a clock or a governor.
+//! Owns: asking the system, while and after something is timed; what many readings say together.
+//! Never: changes a clock or a governor.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use kernel_plan::plan::CommandLine;
 
 use crate::base::files;
+use crate::base::nvml::{self, Driver, Reading};
 use crate::base::process::{self, Limits};
 
 use super::record::{Clocks, Cpu};
+use super::stats;
+
+/// Time between two readings of the GPUs.
+const EVERY: Duration = Duration::from_millis(50);
+/// Readings that are kept at most: half an hour of them.
+const KEPT: usize = 36_000;
 
 /// The processor's model and governor, from the system's own tables; `unknown` where they do not tell.
 pub(super) fn cpu(threads: u64, crowded: Option<f64>) -> Cpu {
@@ -33,11 +44,114 @@ fn model_of(table: &str) -> Option<&str> {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Gpu {
     pub(super) driver: Option<String>,
+    /// Compute capability, major and minor.
+    pub(super) capability: Option<(u32, u32)>,
     pub(super) clocks: Clocks,
 }
 
+/// Reads the GPUs again and again while something is timed, in a thread of its own, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Watch {
+    readings: Arc<Mutex<Vec<Reading>>>,
+    over: Arc<AtomicBool>,
+    watches: bool,
+}
+
+impl Watch {
+    /// Begins, where the driver's library can be loaded.
+    pub(super) fn start() -> Self {
+        let mut watch = Self { readings: Arc::default(), over: Arc::default(), watches: false };
+        let Some(driver) = Driver::open() else { return watch };
+        watch.watches = true;
+        let (readings, over) = (watch.readings.clone(), watch.over.clone());
+        std::thread::spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                let now = driver.readings();
+                let mut kept = readings.lock().unwrap_or_else(PoisonError::into_inner);
+                if kept.len() < KEPT {
+                    kept.extend(now);
+                }
+                drop(kept);
+                std::thread::park_timeout(EVERY);
+            }
+        });
+        watch
+    }
+
+    /// What was read of the GPU of this name since the last call; asks nvidia-smi where nothing is watched.
+    pub(super) fn take(&mut self, name: &str) -> Option<Gpu> {
+        if !self.watches {
+            return gpu(name);
+        }
+        let taken = std::mem::take(&mut *self.readings.lock().unwrap_or_else(PoisonError::into_inner));
+        together(&taken, name)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What readings say together. Of several GPUs with this name it is the one that drew most power, since that one worked;
+/// moments in which it had nothing to do are left out, where there are others.
+fn together(readings: &[Reading], name: &str) -> Option<Gpu> {
+    let named: Vec<&Reading> = readings.iter().filter(|reading| reading.name == name).collect();
+    let power = |index: u32| {
+        let watts: Vec<f64> = named.iter().filter(|it| it.index == index).filter_map(|it| it.watts).collect();
+        stats::median(&watts).unwrap_or(0.0)
+    };
+    let indices: BTreeSet<u32> = named.iter().map(|reading| reading.index).collect();
+    let index = indices.into_iter().max_by(|one, other| power(*one).total_cmp(&power(*other)))?;
+    let all: Vec<&Reading> = named.into_iter().filter(|reading| reading.index == index).collect();
+    let busy: Vec<&Reading> =
+        all.iter().copied().filter(|reading| !reading.reasons.contains(&nvml::IDLE)).collect();
+    let used = if busy.is_empty() { &all } else { &busy };
+    let middle = |of: fn(&Reading) -> Option<f64>| {
+        stats::median(&used.iter().filter_map(|reading| of(reading)).collect::<Vec<_>>())
+    };
+    let reasons: BTreeSet<&str> = used.iter().flat_map(|reading| reading.reasons.iter().copied()).collect();
+    let last = all.last()?;
+    Some(Gpu {
+        driver: last.driver.clone(),
+        capability: last.capability,
+        clocks: Clocks {
+            sm_mhz: middle(|reading| reading.sm_mhz),
+            memory_mhz: middle(|reading| reading.memory_mhz),
+            celsius: middle(|reading| reading.celsius),
+            watts: middle(|reading| reading.watts),
+            sm_lowest_mhz: used.iter().filter_map(|reading| reading.sm_mhz).min_by(f64::total_cmp),
+            sm_most_mhz: last.sm_most_mhz,
+            throttle: reasons.into_iter().map(str::to_owned).collect(),
+            readings: used.len() as u64,
+        },
+    })
+}
+
+/// Reasons for which a clock is lower than the GPU would have it for this work.
+const SLOWED: [&str; 6] = [
+    "sw_power_cap",
+    "hw_slowdown",
+    "sync_boost",
+    "sw_thermal_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
+];
+
+/// Whether the clock was held down while something was timed: for a reason in [`SLOWED`], or because it was below three
+/// quarters of the highest (the rule of nvbench) though the GPU had work.
+pub(super) fn throttled(clocks: &Clocks) -> bool {
+    let idle = clocks.throttle.iter().any(|reason| reason == nvml::IDLE);
+    let low = match (clocks.sm_mhz, clocks.sm_most_mhz) {
+        (Some(now), Some(most)) => !idle && now < 0.75 * most,
+        _ => false,
+    };
+    low || clocks.throttle.iter().any(|reason| SLOWED.contains(&reason.as_str()))
+}
+
 /// Asks nvidia-smi for the GPU of this name, the first one where several have it; `None` where there is no answer.
-pub(super) fn gpu(name: &str) -> Option<Gpu> {
+fn gpu(name: &str) -> Option<Gpu> {
     const FIELDS: &str = "name,driver_version,clocks.sm,clocks.mem,temperature.gpu,power.draw";
     let line = CommandLine::new("nvidia-smi")
         .arg(format!("--query-gpu={FIELDS}"))
@@ -56,7 +170,15 @@ fn gpu_of(answer: &str, name: &str) -> Option<Gpu> {
     let number = |at: usize| row[at].parse::<f64>().ok();
     Some(Gpu {
         driver: Some(row[1].to_owned()),
-        clocks: Clocks { sm_mhz: number(2), memory_mhz: number(3), celsius: number(4), watts: number(5) },
+        capability: None,
+        clocks: Clocks {
+            sm_mhz: number(2),
+            memory_mhz: number(3),
+            celsius: number(4),
+            watts: number(5),
+            readings: 1,
+            ..Clocks::default()
+        },
     })
 }
 
@@ -108,5 +230,60 @@ mod tests {
         assert_eq!(found.driver.as_deref(), Some("580.159"));
         assert_eq!((found.clocks.sm_mhz, found.clocks.watts), (Some(1980.0), None));
         assert_eq!(gpu_of("NVIDIA-SMI has failed\n", "NVIDIA H200"), None);
+    }
+
+    fn reading(index: u32, sm_mhz: f64, watts: f64, reasons: &[&'static str]) -> Reading {
+        Reading {
+            index,
+            name: "NVIDIA H200".to_owned(),
+            driver: Some("580.159".to_owned()),
+            capability: Some((9, 0)),
+            sm_mhz: Some(sm_mhz),
+            sm_most_mhz: Some(1980.0),
+            watts: Some(watts),
+            reasons: reasons.to_vec(),
+            ..Reading::default()
+        }
+    }
+
+    #[test]
+    fn readings_of_the_gpu_that_worked_count() {
+        let readings = [
+            reading(0, 345.0, 75.0, &["gpu_idle"]),
+            reading(1, 345.0, 76.0, &["gpu_idle"]),
+            reading(0, 345.0, 75.0, &["gpu_idle"]),
+            reading(1, 1980.0, 400.0, &[]),
+            reading(1, 1755.0, 690.0, &["sw_power_cap"]),
+            reading(1, 1965.0, 500.0, &[]),
+            Reading { name: "another".to_owned(), ..reading(2, 1.0, 9000.0, &[]) },
+        ];
+        let found = together(&readings, "NVIDIA H200").unwrap();
+        assert_eq!((found.driver.as_deref(), found.capability), (Some("580.159"), Some((9, 0))));
+        let clocks = found.clocks;
+        assert_eq!((clocks.sm_mhz, clocks.sm_lowest_mhz, clocks.readings), (Some(1965.0), Some(1755.0), 3));
+        assert_eq!((clocks.watts, clocks.celsius), (Some(500.0), None));
+        assert_eq!(clocks.throttle, ["sw_power_cap"]);
+        assert_eq!(together(&readings, "NVIDIA A100"), None);
+    }
+
+    #[test]
+    fn what_holds_a_clock_down_is_told_from_what_does_not() {
+        let clocks = |sm_mhz, reasons: &[&str]| Clocks {
+            sm_mhz: Some(sm_mhz),
+            sm_most_mhz: Some(1980.0),
+            throttle: reasons.iter().map(|&reason| reason.to_owned()).collect(),
+            ..Clocks::default()
+        };
+        for (throttled_now, clocks) in [
+            (false, clocks(1980.0, &[])),
+            (false, clocks(1600.0, &["applications_clocks_setting"])),
+            (true, clocks(1400.0, &["applications_clocks_setting"])),
+            (true, clocks(1900.0, &["sw_power_cap"])),
+            (true, clocks(1900.0, &["hw_thermal_slowdown", "gpu_idle"])),
+            (false, clocks(345.0, &["gpu_idle"])),
+            (false, Clocks::default()),
+        ] {
+            assert_eq!(throttled(&clocks), throttled_now, "{clocks:?}");
+        }
     }
 }

@@ -9,22 +9,29 @@
 //! what it returns, as a caller of PyTorch would have it. Outputs of timed calls are compared with the reference in
 //! float64, so a kernel that is fast because it stopped computing is an error and not a record.
 
+mod candidate;
+pub mod dispatch;
 mod error;
 mod harness;
 mod machine;
 mod record;
 pub mod render;
+pub mod report;
+pub mod reproduce;
 mod run;
+mod sass;
 pub(crate) mod screen;
 mod stats;
+pub mod trace;
 
 use std::path::Path;
 
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device, Purpose};
 
+pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Sass};
 pub use error::BenchError;
-pub use record::{Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, SkippedContender};
+pub use record::{About, Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, Roofline, SkippedContender};
 
 use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
@@ -47,11 +54,20 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Seed of the inputs and of the order of samples.
     pub seed: u64,
+    /// What is known of the candidate and its task, for the record.
+    pub about: About,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { budget: 2.0, workloads: Vec::new(), commit: None, threads: None, seed: 0x6b77 }
+        Self {
+            budget: 2.0,
+            workloads: Vec::new(),
+            commit: None,
+            threads: None,
+            seed: 0x6b77,
+            about: About::default(),
+        }
     }
 }
 

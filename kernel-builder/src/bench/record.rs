@@ -3,14 +3,19 @@
 //! Owns: the record's fields (one line of records.jsonl) and how raw samples become ratios.
 //! Never: measures.
 
+use std::collections::BTreeMap;
+
+use kernel_plan::spec::OpSpec;
+use kernel_plan::spec::op::{AxisKind, Case};
 use serde::{Deserialize, Serialize};
 
 use crate::base::digest::Digest;
 
+use super::candidate::Candidate;
 use super::stats::{self, Interval};
 
 /// The version of the measuring protocol: figures of different versions are not compared.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// One workload with one dtype, measured in one regime on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,6 +70,60 @@ pub struct Measurement {
     pub python: String,
     /// The project's commit, `-dirty` with changes; absent outside a repository.
     pub commit: Option<String>,
+    /// The lengths of the axes that vary.
+    #[serde(default)]
+    pub axes: BTreeMap<String, u64>,
+    /// What was measured, as it was made.
+    #[serde(default)]
+    pub candidate: Option<Candidate>,
+    /// How near the kernel comes to what the machine can do.
+    #[serde(default)]
+    pub roofline: Option<Roofline>,
+    /// Whether the GPU held its clock down meanwhile.
+    #[serde(default)]
+    pub throttled: bool,
+    /// Codes of what the linter found about the task; absent when it was not asked.
+    #[serde(default)]
+    pub lint: Option<Vec<String>>,
+    /// What the auditor of baselines states: flags, workspaces, modes.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Seconds that sampling was allowed.
+    #[serde(default)]
+    pub budget: Option<f64>,
+}
+
+/// How near the kernel comes to what the machine can do.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Roofline {
+    /// Bytes of inputs and outputs over the kernel's time, in 10^9 a second.
+    pub gigabytes_per_second: f64,
+    /// That, as a part of what a copy of as many bytes reaches: the ceiling of what is bound by memory.
+    pub of_copy: Option<f64>,
+    /// Multiplications and additions over the kernel's time, in 10^12 a second; for products of matrices.
+    pub teraflops_per_second: Option<f64>,
+    /// That, as a part of the highest that was measured on this device: the ceiling of what is bound by arithmetic.
+    pub of_matrix_peak: Option<f64>,
+}
+
+impl Roofline {
+    /// The part of the nearer ceiling: an operation cannot pass either.
+    pub fn fraction(&self) -> Option<f64> {
+        [self.of_copy, self.of_matrix_peak].into_iter().flatten().max_by(f64::total_cmp)
+    }
+}
+
+/// What is known of a candidate and its task before anything is timed.
+#[derive(Debug, Clone, Default)]
+pub struct About {
+    /// What is measured, as it was made.
+    pub candidate: Option<Candidate>,
+    /// What the linter found; absent when it was not asked.
+    pub lint: Option<Vec<String>>,
+    /// What the auditor of baselines states.
+    pub notes: Vec<String>,
+    /// The highest rate of matrix products measured on this device, in 10^12 operations a second, by dtype.
+    pub matrix_peak: BTreeMap<String, f64>,
 }
 
 fn one() -> f64 {
@@ -106,8 +165,9 @@ pub struct SkippedContender {
     pub reason: String,
 }
 
-/// Clocks, temperature and power of a GPU; what the driver does not tell is absent.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+/// Clocks, temperature and power of a GPU while it worked: the middle of several readings; what the driver does not tell
+/// is absent.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Clocks {
     /// Clock of the multiprocessors, MHz.
     pub sm_mhz: Option<f64>,
@@ -117,6 +177,18 @@ pub struct Clocks {
     pub celsius: Option<f64>,
     /// Power drawn, watts.
     pub watts: Option<f64>,
+    /// The lowest clock of the multiprocessors that was read, MHz.
+    #[serde(default)]
+    pub sm_lowest_mhz: Option<f64>,
+    /// The highest clock that they can have, MHz.
+    #[serde(default)]
+    pub sm_most_mhz: Option<f64>,
+    /// Why the clock was not higher, in the driver's words: `sw_power_cap`, `hw_thermal_slowdown`.
+    #[serde(default)]
+    pub throttle: Vec<String>,
+    /// How many readings there are; 0 in lines of protocol 1, which have one from after the case.
+    #[serde(default)]
+    pub readings: u64,
 }
 
 /// The processor.
@@ -145,14 +217,14 @@ impl Measurement {
     }
 }
 
-/// The ratios of the kernel against every other contender but the copy, in order.
+/// The ratios of the kernel against every other contender but the ceilings, in order.
 pub(super) fn ratios(contenders: &[Contender]) -> Vec<Ratio> {
     let Some(kernel) = contenders.iter().find(|contender| contender.name == "kernel") else {
         return Vec::new();
     };
     contenders
         .iter()
-        .filter(|contender| !matches!(contender.name.as_str(), "kernel" | "copy"))
+        .filter(|contender| !matches!(contender.name.as_str(), "kernel" | "copy" | "peak"))
         .filter_map(|contender| {
             let Interval { median, low, high } = stats::paired_ratio(&contender.samples, &kernel.samples)?;
             Some(Ratio { versus: contender.name.clone(), ratio: median, low, high })
@@ -162,12 +234,58 @@ pub(super) fn ratios(contenders: &[Contender]) -> Vec<Ratio> {
 
 /// The kernel's speed as a fraction of a copy's.
 pub(super) fn copy_fraction(contenders: &[Contender]) -> Option<f64> {
+    part_of("copy", contenders)
+}
+
+/// The kernel's speed as a part of a ceiling's, which was timed like a contender.
+fn part_of(ceiling: &str, contenders: &[Contender]) -> Option<f64> {
     let of = |name: &str| contenders.iter().find(|contender| contender.name == name);
-    Some(stats::paired_ratio(&of("copy")?.samples, &of("kernel")?.samples)?.median)
+    Some(stats::paired_ratio(&of(ceiling)?.samples, &of("kernel")?.samples)?.median)
+}
+
+/// The lengths of a case's axes, without those that op.toml fixes.
+pub(super) fn axes(op: &OpSpec, case: &Case) -> BTreeMap<String, u64> {
+    let varies = |name: &str| {
+        op.axes
+            .iter()
+            .any(|axis| axis.name.value.as_str() == name && !matches!(axis.kind, AxisKind::Const(_)))
+    };
+    let lengths = case.axes.iter().filter(|(name, _)| varies(name.as_str()));
+    lengths.map(|(name, length)| (name.to_string(), *length)).collect()
+}
+
+/// Multiplications and additions of a product of matrices, which op.toml calls by its `op-type`; `None` for all else,
+/// whose count nobody declares.
+pub(super) fn operations(op: &OpSpec, case: &Case) -> Option<f64> {
+    let kind = op.flashinfer.as_ref()?.op_type.as_deref()?;
+    let output = case.outputs.first().filter(|_| matches!(kind, "gemm" | "bmm"))?;
+    let elements: f64 = output.shape.iter().map(|length| *length as f64).product();
+    Some(2.0 * elements * case.accumulated as f64)
+}
+
+/// Rates of the kernel, and what they are of the ceilings. `None` when the kernel was not timed. The peak of matrix products
+/// is that of the same run, where it was timed (`peak`, as long as the operation's own count takes at it), else what is
+/// known of the device.
+pub(super) fn roofline(
+    contenders: &[Contender],
+    bytes: u64,
+    operations: Option<f64>,
+    matrix_peak: Option<f64>,
+) -> Option<Roofline> {
+    let seconds = contenders.iter().find(|contender| contender.name == "kernel")?.median_seconds;
+    let teraflops_per_second = operations.map(|count| count / seconds * 1e-12);
+    Some(Roofline {
+        gigabytes_per_second: bytes as f64 / seconds * 1e-9,
+        of_copy: copy_fraction(contenders),
+        teraflops_per_second,
+        of_matrix_peak: part_of("peak", contenders)
+            .or_else(|| teraflops_per_second.and_then(|rate| Some(rate / matrix_peak?))),
+    })
 }
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::candidate;
     use super::*;
 
     fn contender(name: &str, seconds: f64) -> Contender {
@@ -198,7 +316,6 @@ pub(super) mod tests {
             copy_fraction: copy_fraction(&contenders),
             bytes: 33_562_624,
             checked: true,
-            contenders,
             skipped: vec![SkippedContender { name: "compile".to_owned(), reason: "no compiler".to_owned() }],
             driver: Some("580.159".to_owned()),
             clocks: Some(Clocks { sm_mhz: Some(1980.0), ..Clocks::default() }),
@@ -206,6 +323,42 @@ pub(super) mod tests {
             torch: "2.11.0+cu130".to_owned(),
             python: "3.12.3".to_owned(),
             commit: None,
+            axes: BTreeMap::from([("rows".to_owned(), 2048), ("hidden".to_owned(), 4096)]),
+            candidate: Some(candidate::tests::example()),
+            roofline: roofline(&contenders, 33_562_624, None, None),
+            throttled: false,
+            lint: Some(vec![]),
+            notes: vec!["tf32 is off for matrix products".to_owned()],
+            budget: Some(2.0),
+            contenders,
+        }
+    }
+
+    #[test]
+    fn the_nearer_ceiling_counts() {
+        let contenders = [contender("kernel", 1e-3), contender("copy", 2e-4)];
+        let found = roofline(&contenders, 3_000_000, Some(6e11), Some(750.0)).unwrap();
+        assert!((found.gigabytes_per_second - 3.0).abs() < 1e-9);
+        assert!((found.teraflops_per_second.unwrap() - 600.0).abs() < 1e-9);
+        assert!((found.fraction().unwrap() - 0.8).abs() < 1e-9, "{found:?}");
+        assert_eq!(roofline(&contenders[1..], 1, None, None), None);
+        let timed = [&contenders[..], &[contender("peak", 6e-4)]].concat();
+        let found = roofline(&timed, 3_000_000, Some(6e11), Some(750.0)).unwrap();
+        assert!((found.of_matrix_peak.unwrap() - 0.6).abs() < 1e-9, "that of the same run counts");
+        assert!(ratios(&timed).is_empty(), "ceilings are no rivals");
+    }
+
+    #[test]
+    fn records_of_protocol_1_are_read() {
+        let kept = [
+            include_str!("../../../bench/results/2026-11-21-h200-rms-norm.jsonl"),
+            include_str!("../../../bench/results/2026-11-21-h200-rms-norm-again.jsonl"),
+        ];
+        for line in kept.iter().flat_map(|text| text.lines()) {
+            let read: Measurement = serde_json::from_str(line).unwrap();
+            assert_eq!((read.protocol, read.candidate.is_none(), read.throttled), (1, true, false));
+            assert!(read.axes.is_empty() && read.roofline.is_none() && read.lint.is_none());
+            assert!(!read.ratios.is_empty());
         }
     }
 

@@ -9,7 +9,10 @@ use comfy_table::{CellAlignment, Table};
 use super::record::{Measurement, Ratio};
 
 /// Processors taken by others from which on figures of a processor are called rough.
-const CROWDED: f64 = 0.15;
+pub(super) const CROWDED: f64 = 0.15;
+
+/// Baselines that have a column; more do not fit a terminal.
+const COLUMNS: [&str; 3] = ["eager", "fused", "compile"];
 
 /// One row a measurement, and below it why contenders are missing; at most 110 columns wide.
 pub fn table(measurements: &[Measurement]) -> String {
@@ -26,7 +29,7 @@ pub fn table(measurements: &[Measurement]) -> String {
         "vs eager",
         "vs fused",
         "vs compile",
-        "of copy",
+        "roofline",
     ]);
     for measurement in measurements {
         let versus = |name: &str| measurement.versus(name).map_or_else(|| "-".to_owned(), ratio);
@@ -40,7 +43,7 @@ pub fn table(measurements: &[Measurement]) -> String {
             versus("eager"),
             versus("fused"),
             versus("compile"),
-            measurement.copy_fraction.map_or_else(|| "-".to_owned(), |part| format!("{:.0}%", 100.0 * part)),
+            fraction(measurement).map_or_else(|| "-".to_owned(), |part| format!("{:.0}%", 100.0 * part)),
         ]);
     }
     for column in table.column_iter_mut() {
@@ -52,11 +55,29 @@ pub fn table(measurements: &[Measurement]) -> String {
         }
     }
     let rows: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    format!("{rows}{}", footer(measurements))
+    format!("{rows}{}{}", others(measurements), footer(measurements))
+}
+
+/// A line for each ratio against a baseline that has no column.
+fn others(measurements: &[Measurement]) -> String {
+    let mut text = String::new();
+    for measurement in measurements {
+        let others = measurement.ratios.iter().filter(|it| !COLUMNS.contains(&it.versus.as_str()));
+        for other in others {
+            let Measurement { workload, dtype, regime, .. } = measurement;
+            text += &format!("{workload} {dtype} {regime} vs {}: {}\n", other.versus, ratio(other));
+        }
+    }
+    text
+}
+
+/// The part of the nearer ceiling; lines of protocol 1 have that of the copy alone.
+pub(super) fn fraction(measurement: &Measurement) -> Option<f64> {
+    measurement.roofline.and_then(|roofline| roofline.fraction()).or(measurement.copy_fraction)
 }
 
 /// A ratio with its interval: `1.42x [1.39, 1.46]`.
-fn ratio(ratio: &Ratio) -> String {
+pub(super) fn ratio(ratio: &Ratio) -> String {
     let digits = digits_of(ratio.ratio);
     format!("{:.digits$}x [{:.digits$}, {:.digits$}]", ratio.ratio, ratio.low, ratio.high)
 }
@@ -74,7 +95,7 @@ pub fn time(seconds: f64) -> String {
 }
 
 /// Decimals that leave three digits in all.
-fn digits_of(value: f64) -> usize {
+pub(super) fn digits_of(value: f64) -> usize {
     match value {
         small if small < 9.995 => 2,
         middle if middle < 99.95 => 1,
@@ -94,7 +115,7 @@ fn footer(measurements: &[Measurement]) -> String {
     for measurement in measurements {
         let threads = measurement.cpu.threads;
         let device = match measurement.regime.as_str() {
-            "host" => format!("{}, {threads} {}", measurement.device, plural(threads, "thread")),
+            "host" => format!("{}, {}", measurement.device, counted(threads, "thread")),
             _ => measurement.device.clone(),
         };
         once(&mut devices, format!("{device}, torch {}", measurement.torch));
@@ -109,6 +130,20 @@ fn footer(measurements: &[Measurement]) -> String {
             "other programs took up to {crowded:.1} of the processors meanwhile: measure again on a quiet machine\n"
         );
     }
+    let held: Vec<&str> =
+        measurements.iter().filter(|it| it.throttled).map(|it| it.workload.as_str()).collect();
+    if let Some(first) = held.first() {
+        text += &format!(
+            "the GPU held its clock down in {} (first {first})\n",
+            counted(held.len() as u64, "measurement")
+        );
+    }
+    let mut lints: Vec<&String> = measurements.iter().filter_map(|it| it.lint.as_ref()).flatten().collect();
+    lints.sort();
+    lints.dedup();
+    for code in lints {
+        text += &format!("the linter found about the task: {code}\n");
+    }
     for reason in reasons {
         let line: String = reason.chars().take(110).collect();
         text += &format!("{line}\n");
@@ -116,8 +151,9 @@ fn footer(measurements: &[Measurement]) -> String {
     text
 }
 
-fn plural(count: u64, noun: &str) -> String {
-    if count == 1 { noun.to_owned() } else { format!("{noun}s") }
+/// `1 kernel`, `2 kernels`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("{count} {noun}") } else { format!("{count} {noun}s") }
 }
 
 #[cfg(test)]
@@ -128,8 +164,8 @@ mod tests {
     #[test]
     fn the_table_of_one_measurement() {
         insta::assert_snapshot!(table(&[example()]), @r"
-        workload       dtype  regime     time  vs eager            vs fused            vs compile  of copy
-        llm-2048x4096  bf16   graph   10.0 us  6.40x [6.40, 6.40]  1.42x [1.42, 1.42]  -               95%
+        workload       dtype  regime     time  vs eager            vs fused            vs compile  roofline
+        llm-2048x4096  bf16   graph   10.0 us  6.40x [6.40, 6.40]  1.42x [1.42, 1.42]  -                95%
         on NVIDIA H200, torch 2.11.0+cu130; above 1x the kernel is faster; [95% interval]
         no compile: no compiler
         ");
@@ -155,6 +191,21 @@ mod tests {
         measurement.cpu.crowded = Some(1.37);
         let text = table(&[measurement]);
         assert!(text.contains("other programs took up to 1.4 of the processors meanwhile"), "{text}");
+    }
+
+    #[test]
+    fn more_baselines_doubts_and_lints_have_lines() {
+        let mut measurement = example();
+        measurement.ratios.push(Ratio { versus: "cublaslt".to_owned(), ratio: 0.98, low: 0.97, high: 0.99 });
+        measurement.throttled = true;
+        measurement.lint = Some(vec!["lint::constant".to_owned()]);
+        let text = table(&[measurement.clone(), measurement]);
+        assert!(text.contains("llm-2048x4096 bf16 graph vs cublaslt: 0.98x [0.97, 0.99]\n"), "{text}");
+        assert!(
+            text.contains("the GPU held its clock down in 2 measurements (first llm-2048x4096)\n"),
+            "{text}"
+        );
+        assert_eq!(text.matches("lint::constant").count(), 1, "{text}");
     }
 
     #[test]

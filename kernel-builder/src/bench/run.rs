@@ -28,6 +28,8 @@ pub(super) struct Run<'a> {
     options: &'a Options,
     session: &'a Session,
     progress: Progress,
+    /// What the GPUs do meanwhile.
+    watch: machine::Watch,
     machine: Option<Machine>,
     measured: Vec<Measurement>,
     refusal: Option<BenchError>,
@@ -54,6 +56,7 @@ impl<'a> Run<'a> {
             options,
             session,
             progress,
+            watch: machine::Watch::start(),
             machine: None,
             measured: Vec::new(),
             refusal: None,
@@ -89,14 +92,24 @@ impl<'a> Run<'a> {
     fn keep(&mut self, measured: &MeasuredCase) {
         let Some(case) = self.request.cases().iter().find(|case| case.id == measured.case) else { return };
         let Some(machine) = self.machine.clone() else { return };
+        // The regimes of a case are told together, so they share what was read of the GPU meanwhile.
+        let on_host = self.request.on_host();
+        let gpu = machine.device.as_deref().filter(|_| !on_host).and_then(|name| self.watch.take(name));
         for regime in &measured.regimes {
-            let measurement = self.measurement(case, measured.bytes, regime, &machine);
+            let measurement = self.measurement(case, measured.bytes, regime, &machine, gpu.clone());
             self.tell(&measurement);
             self.measured.push(measurement);
         }
     }
 
-    fn measurement(&self, case: &Case, bytes: u64, regime: &Regime, machine: &Machine) -> Measurement {
+    fn measurement(
+        &self,
+        case: &Case,
+        bytes: u64,
+        regime: &Regime,
+        machine: &Machine,
+        gpu: Option<machine::Gpu>,
+    ) -> Measurement {
         let contenders: Vec<Contender> = ORDER
             .iter()
             .filter_map(|name| {
@@ -112,7 +125,9 @@ impl<'a> Run<'a> {
         let cpu = machine::cpu(machine.threads, regime.crowded);
         let on_host = self.request.on_host();
         let device = machine.device.clone().filter(|_| !on_host).unwrap_or_else(|| cpu.model.clone());
-        let gpu = if on_host { None } else { machine::gpu(&device) };
+        let capability = gpu.as_ref().and_then(|gpu| gpu.capability);
+        let peak = self.options.about.matrix_peak.get(&dtype_of(case)).copied();
+        let roofline = record::roofline(&contenders, bytes, record::operations(self.op, case), peak);
         Measurement {
             protocol: PROTOCOL,
             artifact: self.artifact.digest,
@@ -133,11 +148,18 @@ impl<'a> Run<'a> {
             contenders,
             skipped: regime.skipped.clone(),
             driver: gpu.as_ref().and_then(|gpu| gpu.driver.clone()),
+            throttled: gpu.as_ref().is_some_and(|gpu| machine::throttled(&gpu.clocks)),
             clocks: gpu.map(|gpu| gpu.clocks),
             cpu,
             torch: machine.torch.clone(),
             python: machine.python.clone(),
             commit: self.options.commit.clone(),
+            axes: record::axes(self.op, case),
+            candidate: self.options.about.candidate.as_ref().map(|candidate| candidate.on(capability)),
+            roofline,
+            lint: self.options.about.lint.clone(),
+            notes: self.options.about.notes.clone(),
+            budget: Some(self.options.budget),
         }
     }
 

@@ -1,21 +1,25 @@
 //! `bench`: measures verified builds against PyTorch, interleaved, with intervals.
 
+use std::path::PathBuf;
+
 use clap::Args as ClapArgs;
 use serde_json::json;
 
 use crate::archive;
+use crate::base::files;
 use crate::base::session::Session;
-use crate::bench::{self, Measurement, Options};
+use crate::bench::dispatch::Dispatch;
+use crate::bench::{self, Measurement, Options, report};
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
 use crate::toolchain::PythonRuntime;
-use crate::verify::Verified;
+use crate::verify::{Outcome, Verified};
 
-use super::build;
 use super::judges::{self, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
 use super::verify;
+use super::{about, build};
 
 /// Measure every verified variant against PyTorch eager, its fused operator and torch.compile
 ///
@@ -31,6 +35,12 @@ pub struct Args {
     judge: verify::How,
     #[command(flatten)]
     how: How,
+    /// Write the figures as one HTML page, with plots and all that they depend on
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write tuned/DEVICE.toml: for which lengths the kernel is called, and for which PyTorch, so that nobody is slower
+    #[arg(long)]
+    write_dispatch: bool,
 }
 
 /// How long and against what; shared with `make`.
@@ -55,9 +65,50 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let groups = judges::groups(artifacts, &python, Reach::Kept, extras, session)?;
     let verdicts = verify::all(&project, groups, &args.judge, session)?;
     let verified = verify::accept(verdicts, &project)?;
-    let measured = measure(&project, &verified, &args.how, &python, session)?;
-    session.report.result("bench", &json!({ "measurements": measured }), &bench::render::table(&measured));
+    let Figures { measured, told } = measure(&project, &verified, &args.how, &python, session)?;
+    let mut written = Vec::new();
+    if let Some(path) = &args.html {
+        files::write(path, report::page(&measured, &told))?;
+        written.push(path.clone());
+    }
+    if args.write_dispatch {
+        for artifact in &verified {
+            written.extend(write_dispatch(&project, artifact.inner(), &measured)?);
+        }
+    }
+    let mut human = bench::render::table(&measured);
+    for path in &written {
+        human += &format!("written to {}\n", path.display());
+    }
+    let data = json!({ "measurements": measured, "told": told, "written": written });
+    session.report.result("bench", &data, &human);
     Ok(())
+}
+
+/// Writes the dispatch table of a variant, of all that the archive knows of it on the device of this run.
+fn write_dispatch(
+    project: &Project,
+    artifact: &Artifact,
+    measured: &[Measurement],
+) -> Result<Option<PathBuf>, Failure> {
+    let here = measured.iter().find(|measurement| measurement.artifact == artifact.digest);
+    let Some(device) = here.map(|measurement| measurement.device.clone()) else { return Ok(None) };
+    let known = archive::latest_named(&project.dir, &artifact.digest);
+    let named: Vec<_> =
+        known.iter().filter(|(_, it)| it.device == device).map(|(name, it)| (*name, it)).collect();
+    let Some(table) = Dispatch::of(&named, &artifact.backend) else { return Ok(None) };
+    let path = project.dir.join("tuned").join(table.file_name());
+    files::write(&path, table.text())?;
+    Ok(Some(path))
+}
+
+/// What came of measuring several variants.
+#[derive(Debug, Default)]
+pub struct Figures {
+    /// The measurements.
+    pub measured: Vec<Measurement>,
+    /// What was not measured and why, and what the judge warned of.
+    pub told: Vec<String>,
 }
 
 /// Measures each verified variant that this machine can run, and keeps the records.
@@ -67,25 +118,31 @@ pub fn measure(
     how: &How,
     python: &PythonRuntime,
     session: &Session,
-) -> Result<Vec<Measurement>, Failure> {
+) -> Result<Figures, Failure> {
     let op = project.op_for("measure")?;
-    let mut measured = Vec::new();
+    let mut figures = Figures::default();
     for artifact in verified {
+        let variant = &artifact.inner().variant;
+        let warned = artifact.evidence().checks.iter().filter(|check| check.outcome == Outcome::Warned);
+        figures.told.extend(warned.map(|check| format!("{variant}: {}: {}", check.name, check.summary)));
         let options = Options {
             budget: how.budget,
             workloads: how.workloads.clone(),
             commit: artifact.inner().commit.clone(),
+            about: about::of(project, artifact.inner())?,
             ..Options::default()
         };
         match bench::measure(artifact, op, &project.dir, python, &options, session)? {
             bench::Outcome::Measured(found) => {
                 archive::record(&project.dir, &found)?;
-                measured.extend(found);
+                figures.measured.extend(found);
             }
             bench::Outcome::Skipped(reason) => {
-                session.report.note(format!("{} was not measured: {reason}", artifact.inner().variant));
+                let text = format!("{variant} was not measured: {reason}");
+                session.report.note(&text);
+                figures.told.push(text);
             }
         }
     }
-    Ok(measured)
+    Ok(figures)
 }

@@ -1,18 +1,20 @@
-//! `export`: definitions and workloads of flashinfer-bench from op.toml and its reference.
+//! `export`: definitions, workloads and traces of flashinfer-bench from op.toml, its reference, and records.
 
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use kernel_plan::diagnostic::SourceFile;
-use kernel_plan::exchange::{self, Choice, Published};
-use kernel_plan::spec;
+use kernel_plan::exchange::{self, Choice, Exported, Published};
+use kernel_plan::spec::{self, OpSpec};
 use kernel_plan::units::{Dtype, PythonName};
 use miette::Diagnostic;
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use crate::archive;
 use crate::base::files;
 use crate::base::session::Session;
+use crate::bench::{Measurement, trace};
 use crate::exit::{self, Failure, StageError};
 use crate::scaffold::FileSet;
 
@@ -21,7 +23,8 @@ use super::import::{rows, tell};
 /// Make flashinfer-bench definitions and workloads of op.toml
 ///
 /// One definition for each choice of dtypes, in the folders of a flashinfer-bench data set: definitions/OP_TYPE/ and
-/// workloads/OP_TYPE/. What has no place there is said. Files that are there are never overwritten.
+/// workloads/OP_TYPE/, and traces/OP_TYPE/ with --traces. What has no place there is said. Files that are there are never
+/// overwritten.
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "Example:\n  kernelwright export examples/rms-norm --dtype T=bf16 --to flashinfer-trace"
@@ -39,6 +42,9 @@ pub struct Args {
     /// Export the workloads that are held out, too
     #[arg(long)]
     held_out: bool,
+    /// Export these records as traces, too: a file, `-` for standard input, or a digest of DIR's archive
+    #[arg(long, value_name = "RECORD")]
+    traces: Vec<String>,
 }
 
 /// There is nothing to export.
@@ -89,7 +95,19 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let mut set = FileSet::default();
     let mut made: Vec<Value> = Vec::new();
     let mut human = String::new();
+    let mut records = Vec::new();
+    for name in &args.traces {
+        records.extend(archive::find(name, dir)?);
+    }
+    let mut traced = 0;
     for one in exported {
+        let lines = traces(&op, &one, &records);
+        if !lines.is_empty() {
+            let path = format!("traces/{}/{}.jsonl", one.op_type, one.name);
+            human += &format!("{}  {} traces\n", args.to.join(&path).display(), lines.len());
+            traced += lines.len();
+            set.insert(&path, lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+        }
         let definition = format!("definitions/{}/{}.json", one.op_type, one.name);
         let workloads = format!("workloads/{}/{}.jsonl", one.op_type, one.name);
         set.insert(&definition, one.definition)?;
@@ -103,7 +121,33 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         }));
     }
     set.write_to(&args.to)?;
-    let result = json!({ "dir": args.to, "definitions": made, "problems": rows(&problems) });
+    if traced < records.len() {
+        let left = records.len() - traced;
+        session
+            .report
+            .warn(format!("{left} of {} records are of nothing that is exported here", records.len()));
+    }
+    let result =
+        json!({ "dir": args.to, "definitions": made, "traces": traced, "problems": rows(&problems) });
     session.report.result("export", &result, &human);
     Ok(())
+}
+
+/// The records that are of one definition, each with its workload, as lines.
+fn traces(op: &OpSpec, exported: &Exported, records: &[Measurement]) -> Vec<Value> {
+    let workloads: Vec<Value> =
+        exported.workloads.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let of = |record: &&Measurement| {
+        let dtypes: Vec<&str> =
+            record.dtype.split(',').filter_map(|one| one.split('=').next_back()).collect();
+        record.op == op.name.value.as_str()
+            && (op.dtypes.is_empty() || exported.name.ends_with(&format!("_{}", dtypes.join("_"))))
+    };
+    let workload_of = |record: &Measurement| {
+        let named = workloads.iter().find(|line| line["workload"]["uuid"] == record.workload.as_str());
+        // One that came from flashinfer-bench has an identifier of its own, and is known by its lengths.
+        let same = |line: &&Value| !record.axes.is_empty() && line["workload"]["axes"] == json!(record.axes);
+        named.or_else(|| workloads.iter().find(same))
+    };
+    records.iter().filter(of).filter_map(|record| trace::trace(workload_of(record)?, record)).collect()
 }

@@ -133,7 +133,7 @@ fn measure(
             known.extend(earlier);
         }
     }
-    known.extend(bench_verb::measure(project, &fresh, &args.bench, python, session)?);
+    known.extend(bench_verb::measure(project, &fresh, &args.bench, python, session)?.measured);
     Ok(known)
 }
 

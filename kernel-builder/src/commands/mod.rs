@@ -3,6 +3,7 @@
 //! Owns: what each verb does with the stages, in which order, and what it prints.
 //! Never: does a stage's work itself.
 
+pub mod about;
 pub mod bench;
 pub mod build;
 pub mod build_summary;
@@ -22,6 +23,8 @@ pub mod package;
 pub mod project;
 pub mod prove;
 pub mod publish;
+pub mod report;
+pub mod reproduce;
 pub mod reproducible;
 pub mod schema;
 pub mod screen;

@@ -1,10 +1,13 @@
 //! `package`: puts verified builds into the hub's layout, in `build/` of the project.
 
 use clap::Args as ClapArgs;
+use kernel_plan::units::RelPath;
 use serde_json::json;
 
 use crate::archive;
+use crate::base::files;
 use crate::base::session::Session;
+use crate::bench::dispatch::Dispatch;
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
 use crate::package::{self, Bundle, Contents};
@@ -56,6 +59,21 @@ pub fn package(project: &Project, verified: &[Verified<Artifact>]) -> Result<Bun
         verified,
         measured: &measured,
         provenance: project.provenance(),
+        dispatch: &tables(project)?,
     };
     Ok(package::bundle(&contents)?)
+}
+
+/// The dispatch tables of `tuned/`, each judged; one of another operation is none of this project's.
+fn tables(project: &Project) -> Result<Vec<Dispatch>, Failure> {
+    let own = |path: &&RelPath| path.as_str().starts_with("tuned/") && path.as_str().ends_with(".toml");
+    let mut tables = Vec::new();
+    for path in project.files.iter().filter(own) {
+        let text = files::read_text(&project.dir.join(path.as_str()))?;
+        let table = Dispatch::read(path.as_str(), &text)?;
+        if project.op.as_ref().is_some_and(|op| op.name.value.as_str() == table.op) {
+            tables.push(table);
+        }
+    }
+    Ok(tables)
 }

@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
 use crate::bench::Measurement;
+use crate::bench::dispatch::{self, Dispatch};
 use crate::compile::artifact::Artifact;
 use crate::exit::{self, StageError};
 use crate::verify::Verified;
@@ -69,6 +70,8 @@ pub struct Contents<'a> {
     pub measured: &'a [Measurement],
     /// Where the sources came from.
     pub provenance: Provenance,
+    /// Which calls the kernel serves, by device.
+    pub dispatch: &'a [Dispatch],
 }
 
 /// Makes `build/` of the project: every variant with its metadata, and the card. The old folder is replaced as a whole.
@@ -81,6 +84,11 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
         let folder = staged.path().join(&artifact.variant);
         for name in files::walk(&artifact.dir, is_shipped)? {
             files::copy(&artifact.dir.join(&name), &folder.join(&name))?;
+        }
+        let tables: Vec<Dispatch> =
+            contents.dispatch.iter().filter(|table| table.backend == artifact.backend).cloned().collect();
+        if let Some(table) = dispatch::for_package(&tables) {
+            files::write(&folder.join("dispatch.json"), format!("{table}\n"))?;
         }
         let shipped = metadata::digests(&folder)?;
         let text = metadata::render(contents.build, artifact, &contents.provenance, &shipped);

@@ -31,6 +31,7 @@ mod fatbin;
 mod findings;
 mod gate;
 pub(crate) mod lab;
+pub(crate) mod machine_code;
 mod python_abi;
 mod registration;
 mod schedule;

@@ -14,6 +14,8 @@ const VERBS: &[&str] = &[
     "build",
     "verify",
     "bench",
+    "reproduce",
+    "report",
     "package",
     "publish",
     "load",

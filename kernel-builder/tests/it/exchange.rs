@@ -172,6 +172,39 @@ fn flashinfer_bench_accepts_what_is_exported() {
 }
 
 #[test]
+fn records_become_traces_that_flashinfer_bench_reads() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    let records = include_str!("../../../bench/results/2026-11-21-h200-rms-norm.jsonl");
+    let first = records.lines().next().expect("a line");
+    let mut other: Value = serde_json::from_str(first).expect("JSON");
+    other["workload"] = "gone".into();
+    sandbox.write("work/records.jsonl", &format!("{first}\n{other}\n"));
+    let made = sandbox.run(&["export", "fast-norm", "--to", "set", "--traces", "records.jsonl"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    assert!(made.stderr.contains("1 of 2 records are of nothing that is exported here"), "{}", made.stderr);
+    assert!(made.stdout.contains("traces/rms_norm/rms_norm_bf16.jsonl  1 traces"), "{}", made.stdout);
+    let line = sandbox.read("work/set/traces/rms_norm/rms_norm_bf16.jsonl");
+    let trace: Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(trace["workload"]["axes"]["hidden"], 2048);
+    sandbox
+        .run(&["export", "fast-norm", "--to", "x", "--traces", "0123456789"])
+        .refused(20, &["archive::no_record", "0123456789"]);
+    let Some(python) = python(MODELS) else {
+        eprintln!("skipped: no Python imports the models of `flashinfer-bench`");
+        return;
+    };
+    let script = format!(
+        "{MODELS}trace = Trace.model_validate_json(open(sys.argv[1]).read())\n\
+         assert trace.is_successful() and trace.evaluation.performance.speedup_factor > 8\n\
+         assert trace.evaluation.correctness.extra['x-kernelwright']['regime'] == 'cold'\n"
+    );
+    let path = sandbox.path("work/set/traces/rms_norm/rms_norm_bf16.jsonl");
+    let ended = finish(Command::new(&python).args(["-c", &script]).arg(path));
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+}
+
+#[test]
 fn what_is_added_to_a_reference_calls_it_right() {
     let Some(python) = python("") else {
         eprintln!("skipped: there is no python3");

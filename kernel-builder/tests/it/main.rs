@@ -21,6 +21,7 @@ mod new;
 mod official;
 mod operands;
 mod publish;
+mod records;
 mod sandbox;
 mod schema;
 mod update;

@@ -4,6 +4,7 @@ import torch
 
 from . import layers
 from ._ops import add_op_namespace_prefix, ops
+from .dispatch import pytorch_serves
 
 __all__ = ["layers", "rms_norm"]
 
@@ -34,9 +35,12 @@ def rms_norm(
             asked for.
         NotImplementedError: if the tensors live on a device that this build has no kernel for.
 
+    Where a measurement says that PyTorch's own operator is faster, that is called (`dispatch.py`).
     The function is differentiable in `input` and `weight` and works under `torch.compile(fullgraph=True)`.
     """
     if out is None:
+        if pytorch_serves(input, weight):
+            return torch.nn.functional.rms_norm(input, (weight.shape[0],), weight, eps)
         return ops.rms_norm(input, weight, eps)
     if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
         raise RuntimeError("rms_norm: out= has no gradient; call it without out, or under torch.no_grad()")

@@ -50,7 +50,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
 }
 
 /// The device code of a library; none when it has no section for it.
-pub(super) fn entries(library: &[u8]) -> Result<Vec<Entry>, String> {
+pub(in crate::verify) fn entries(library: &[u8]) -> Result<Vec<Entry>, String> {
     elf::section(library, ".nv_fatbin")?.map_or(Ok(vec![]), fatbin::entries)
 }
 

@@ -1,0 +1,327 @@
+//! Measurements as one HTML page that needs nothing else: tables, plots, and all that they depend on.
+//!
+//! Owns: what the page says and in which order. Never: leaves out a loss, a refusal or a doubt; reads a file.
+//!
+//! What comes from a record is a stranger's text and is escaped, all of it. The page has no script and asks for no other
+//! file. It is readable by ear: tables have headers, plots a title and a description, and no meaning hangs on a colour.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::record::{Measurement, Ratio};
+use super::render::{fraction, time};
+
+mod about;
+mod html;
+mod plot;
+
+use html::{Table, escape};
+
+/// What a ratio means for the reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Faster,
+    Slower,
+    Even,
+}
+
+impl Standing {
+    /// Faster or slower only where the whole interval says so.
+    fn of(ratio: &Ratio) -> Self {
+        match ratio {
+            Ratio { low, .. } if *low > 1.0 => Self::Faster,
+            Ratio { high, .. } if *high < 1.0 => Self::Slower,
+            _ => Self::Even,
+        }
+    }
+
+    fn class(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Even => "even",
+        }
+    }
+}
+
+/// The page. `told` are sentences on what was refused, skipped or not measured in the same run.
+pub fn page(measurements: &[Measurement], told: &[String]) -> String {
+    let mut operations: Vec<&str> = measurements.iter().map(|measurement| measurement.op.as_str()).collect();
+    operations.dedup();
+    let operation = if operations.is_empty() { "Nothing".to_owned() } else { operations.join(", ") };
+    let devices: BTreeSet<&str> =
+        measurements.iter().map(|measurement| measurement.device.as_str()).collect();
+    let title = match devices.into_iter().collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => format!("{operation} measured"),
+        devices => format!("{operation} on {devices}"),
+    };
+    let mut body =
+        format!("<header><h1>{}</h1>\n<p>{}</p></header>\n", escape(&title), escape(&summary(measurements)));
+    body += &doubts(measurements, told);
+    if !measurements.is_empty() {
+        body += &section("results", "Results", &results(measurements));
+        body += &section("ratios", "Ratios", &by_regime(measurements, plot::ratios));
+        body += &section("ceiling", "Part of the ceiling", &by_regime(measurements, plot::ceilings));
+        body += &section("samples", "Samples", &samples(measurements));
+        body += &section("machine", "Machine", &about::machine(measurements));
+        body += &section("candidate", "Candidate", &about::candidate(measurements));
+        body += &section("baselines", "Baselines", &about::baselines(measurements));
+    }
+    body += "<footer><p>A ratio is the median of paired ratios baseline / kernel: above 1 the kernel is faster. In brackets \
+             its 95% interval. Contenders were timed in turns, in a new order each time.</p></footer>\n";
+    html::document(&title, &body)
+}
+
+fn section(id: &str, heading: &str, content: &str) -> String {
+    format!(
+        "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>\n{content}</section>\n",
+        escape(heading)
+    )
+}
+
+/// How many ratios are wins, losses and neither, in words.
+fn summary(measurements: &[Measurement]) -> String {
+    if measurements.is_empty() {
+        return "Nothing was measured.".to_owned();
+    }
+    let standings: Vec<Standing> =
+        measurements.iter().flat_map(|measurement| &measurement.ratios).map(Standing::of).collect();
+    let count = |standing| standings.iter().filter(|one| **one == standing).count();
+    let dates: BTreeSet<&str> = measurements.iter().map(|measurement| measurement.date.as_str()).collect();
+    format!(
+        "{} measurements of {}. Of {} ratios the kernel is faster in {}, slower in {}, and in {} the interval holds 1.",
+        measurements.len(),
+        dates.into_iter().collect::<Vec<_>>().join(", "),
+        standings.len(),
+        count(Standing::Faster),
+        count(Standing::Slower),
+        count(Standing::Even),
+    )
+}
+
+/// What a reader should know before believing a figure.
+fn doubts(measurements: &[Measurement], told: &[String]) -> String {
+    let mut found: Vec<String> = told.to_vec();
+    let named = |wanted: &dyn Fn(&Measurement) -> bool| {
+        let names: BTreeSet<String> = measurements.iter().filter(|it| wanted(it)).map(name).collect();
+        if names.len() > 3 && names.len() == measurements.len() {
+            return "every measurement".to_owned();
+        }
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let mut doubt = |text: &str, which: String| {
+        if !which.is_empty() {
+            found.push(format!("{text}: {which}"));
+        }
+    };
+    doubt("The GPU held its clock down in", named(&|it| it.throttled));
+    doubt("Outputs of timed calls were not compared in", named(&|it| !it.checked));
+    doubt(
+        "Other programs took processors meanwhile, so figures are rough, in",
+        named(&|it| it.cpu.crowded.is_some_and(|crowded| crowded > super::render::CROWDED)),
+    );
+    let lints: BTreeSet<&String> = measurements.iter().filter_map(|it| it.lint.as_ref()).flatten().collect();
+    found.extend(lints.into_iter().map(|code| format!("The linter found about the task: {code}")));
+    if found.is_empty() {
+        return String::new();
+    }
+    let items: String = found.iter().map(|text| format!("<li>{}</li>\n", escape(text))).collect();
+    format!(
+        "<aside aria-label=\"What to know first\">\n<h2>What to know first</h2>\n<ul>\n{items}</ul>\n</aside>\n"
+    )
+}
+
+/// `llm-2048x4096 bf16 graph`.
+fn name(measurement: &Measurement) -> String {
+    format!("{} {} {}", measurement.workload, measurement.dtype, measurement.regime)
+}
+
+/// The baselines of all measurements, in the order of first sight.
+fn baselines(measurements: &[Measurement]) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    for ratio in measurements.iter().flat_map(|measurement| &measurement.ratios) {
+        if !found.contains(&ratio.versus.as_str()) {
+            found.push(&ratio.versus);
+        }
+    }
+    found
+}
+
+fn results(measurements: &[Measurement]) -> String {
+    let baselines = baselines(measurements);
+    let mut headers = vec!["workload".to_owned(), "dtype".into(), "regime".into(), "time".into()];
+    headers.extend(baselines.iter().map(|name| format!("vs {name}")));
+    headers.extend(["GB/s".to_owned(), "of ceiling".into()]);
+    let mut table = Table::new("One row a measurement", &headers);
+    for measurement in measurements {
+        let kernel = measurement.contender("kernel");
+        table.row(&measurement.workload);
+        table.cell("", &measurement.dtype);
+        table.cell("", &measurement.regime);
+        table.cell("number", &kernel.map_or_else(|| "-".to_owned(), |kernel| time(kernel.median_seconds)));
+        for baseline in &baselines {
+            match measurement.versus(baseline) {
+                Some(ratio) => {
+                    let class = format!("number {}", Standing::of(ratio).class());
+                    table.cell(&class, &super::render::ratio(ratio));
+                }
+                None => table.cell("number", "-"),
+            }
+        }
+        let rate = kernel.map(|kernel| measurement.bytes as f64 / kernel.median_seconds * 1e-9);
+        table.cell("number", &rate.map_or_else(|| "-".to_owned(), three_digits));
+        table.cell(
+            "number",
+            &fraction(measurement).map_or_else(|| "-".to_owned(), |part| format!("{:.0}%", 100.0 * part)),
+        );
+    }
+    table.end()
+}
+
+/// A number with three digits: `3.27`, `41.6`, `2892`.
+fn three_digits(number: f64) -> String {
+    let digits = super::render::digits_of(number);
+    format!("{number:.digits$}")
+}
+
+/// One plot for each regime, since figures of several are not compared.
+fn by_regime(measurements: &[Measurement], draw: fn(&str, &[&Measurement]) -> String) -> String {
+    let mut regimes: Vec<&str> = Vec::new();
+    for measurement in measurements {
+        if !regimes.contains(&measurement.regime.as_str()) {
+            regimes.push(&measurement.regime);
+        }
+    }
+    let plots = regimes.into_iter().map(|regime| {
+        let of: Vec<&Measurement> = measurements.iter().filter(|it| it.regime == regime).collect();
+        draw(regime, &of)
+    });
+    plots.collect()
+}
+
+/// What each contender's samples look like, folded away.
+fn samples(measurements: &[Measurement]) -> String {
+    let mut text = String::from("<p>The part of samples at or below a time, for each contender.</p>\n");
+    for (at, measurement) in measurements.iter().enumerate() {
+        let mut table = Table::new(
+            "Samples",
+            &["contender".into(), "median".into(), "samples".into(), "calls in each".into()],
+        );
+        for contender in &measurement.contenders {
+            table.row(&contender.name);
+            table.cell("number", &time(contender.median_seconds));
+            table.cell("number", &contender.samples.len().to_string());
+            table.cell("number", &contender.calls.to_string());
+        }
+        let _infallible = writeln!(
+            text,
+            "<details><summary>{}</summary>\n{}{}</details>",
+            escape(&name(measurement)),
+            plot::distribution(at, &name(measurement), &measurement.contenders),
+            table.end(),
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::tests::example;
+    use super::*;
+
+    fn kept() -> Vec<Measurement> {
+        let text = include_str!("../../../../bench/results/2026-11-21-h200-rms-norm.jsonl");
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Elements that a page opens and does not close, or the other way round.
+    fn unbalanced(page: &str) -> Vec<String> {
+        const VOID: [&str; 4] = ["meta", "!doctype", "br", "link"];
+        let (mut open, mut wrong): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+        for tag in page.split('<').skip(1) {
+            let tag = tag.split('>').next().unwrap();
+            let name: String =
+                tag.trim_start_matches('/').chars().take_while(|it| !it.is_whitespace()).collect();
+            if tag.starts_with('/') {
+                if open.pop().as_deref() != Some(name.as_str()) {
+                    wrong.push(name);
+                }
+            } else if !tag.ends_with('/') && !VOID.contains(&name.as_str()) {
+                open.push(name);
+            }
+        }
+        wrong.extend(open);
+        wrong
+    }
+
+    #[test]
+    fn the_page_of_an_h200() {
+        let page = page(&kept(), &["torch-x was not measured: no device".to_owned()]);
+        assert_eq!(unbalanced(&page), [""; 0]);
+        for word in ["<script", "http://", "https://", "@import", "url(", "<img", "<link"] {
+            assert!(!page.contains(word), "{word}");
+        }
+        assert!(page.contains("<h1>rms_norm on NVIDIA H200</h1>"));
+        assert!(page.contains("torch-x was not measured: no device"));
+        let ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "an id twice");
+        assert!(page.len() < 1_500_000, "{} bytes", page.len());
+    }
+
+    #[test]
+    fn the_results_of_one_measurement() {
+        let text = results(&[example()]);
+        insta::assert_snapshot!(text);
+        insta::assert_snapshot!(
+            "about_one_measurement",
+            about::machine(&[example()]) + &about::candidate(&[example()])
+        );
+    }
+
+    #[test]
+    fn the_text_of_others_is_text() {
+        const EVIL: &str = "<script>alert('\"&')</script>";
+        let mut measurement = example();
+        measurement.workload = EVIL.to_owned();
+        measurement.op = EVIL.to_owned();
+        measurement.device = EVIL.to_owned();
+        measurement.dtype = EVIL.to_owned();
+        measurement.notes = vec![EVIL.to_owned()];
+        measurement.lint = Some(vec![EVIL.to_owned()]);
+        measurement.skipped[0].name = EVIL.to_owned();
+        measurement.skipped[0].reason = EVIL.to_owned();
+        measurement.ratios[0].versus = EVIL.to_owned();
+        measurement.contenders[1].name = EVIL.to_owned();
+        measurement.cpu.model = EVIL.to_owned();
+        measurement.driver = Some(EVIL.to_owned());
+        measurement.candidate.as_mut().unwrap().code[0].kernels[0].kernel = EVIL.to_owned();
+        measurement.candidate.as_mut().unwrap().flags = vec![EVIL.to_owned()];
+        let mut clocks = measurement.clocks.take().unwrap();
+        clocks.throttle = vec![EVIL.to_owned()];
+        measurement.clocks = Some(clocks);
+        let page = page(&[measurement], &[EVIL.to_owned()]);
+        assert!(!page.contains("<script") && !page.contains("alert('"), "not escaped");
+        assert_eq!(unbalanced(&page), [""; 0]);
+    }
+
+    #[test]
+    fn odd_figures_draw() {
+        let mut measurement = example();
+        measurement.throttled = true;
+        measurement.ratios[0].low = 0.0;
+        measurement.ratios[1].ratio = f64::NAN;
+        measurement.contenders[0].samples = vec![0.0, f64::INFINITY];
+        let page = page(&[measurement], &[]);
+        assert!(!page.contains("NaN\"") && !page.contains("inf\""), "a place that is no number");
+        assert!(page.contains("held its clock down"));
+        assert_eq!(unbalanced(&super::page(&[], &[])), [""; 0]);
+    }
+
+    #[test]
+    fn a_win_is_a_whole_interval_above_one() {
+        let ratio = |low, high| Ratio { versus: "eager".to_owned(), ratio: 1.0, low, high };
+        assert_eq!(Standing::of(&ratio(1.001, 1.2)), Standing::Faster);
+        assert_eq!(Standing::of(&ratio(0.99, 1.2)), Standing::Even);
+        assert_eq!(Standing::of(&ratio(0.9, 0.999)), Standing::Slower);
+    }
+}

@@ -1,0 +1,244 @@
+//! `reproduce`: measures again what a record says, and tells whether both agree.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use miette::Diagnostic;
+use serde_json::json;
+use thiserror::Error;
+
+use crate::archive;
+use crate::base::session::Session;
+use crate::bench::{self, Measurement, Options, Outcome, Ratio, reproduce};
+use crate::compile::artifact::Artifact;
+use crate::exit::{self, Failure, StageError};
+use crate::toolchain::PythonRuntime;
+use crate::verify::Verified;
+
+use super::judges::{self, Reach};
+use super::project::{self, Project};
+use super::selection::Selection;
+use super::{about, build, verify};
+
+/// Measure again what a record says, and tell whether it agrees
+///
+/// The same workload, dtype, regime and budget, on this machine. A ratio agrees when the intervals overlap, or when the
+/// new one lies within the old interval widened by half of both, and by 1% at least. The exit status is 0 when all agree.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Example:\n  kernelwright reproduce bench/results/2026-11-21-h200-rms-norm.jsonl examples/rms-norm"
+)]
+pub struct Args {
+    /// A file with one JSON line a record, `-` for standard input, or a digest of the project's archive
+    #[arg(value_name = "RECORD")]
+    record: String,
+    /// The kernel project
+    #[arg(value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Measure although the sources are not those of the record
+    #[arg(long)]
+    any_source: bool,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    judge: verify::How,
+}
+
+/// Why a record was not reproduced.
+#[derive(Debug, Error, Diagnostic)]
+pub enum ReproduceError {
+    /// The record is of another operation.
+    #[error("the record is of the operation `{recorded}`, and op.toml is of `{here}`")]
+    #[diagnostic(code(bench::other_operation), help("name the project that the record is from"))]
+    OtherOperation {
+        /// The record's.
+        recorded: String,
+        /// The project's.
+        here: String,
+    },
+    /// The candidate is another.
+    #[error("this is another claim than the record's: {why}")]
+    #[diagnostic(
+        code(bench::other_source),
+        help("check out the commit of the record{at}; or compare all the same with --any-source")
+    )]
+    OtherSource {
+        /// Which digests.
+        why: String,
+        /// ` (COMMIT)`, where the record has one.
+        at: String,
+    },
+    /// What the record was measured on is not here.
+    #[error("the record is of {recorded}, which cannot be measured here: {reason}")]
+    #[diagnostic(
+        code(bench::no_device),
+        help("run this on a machine that has one; `kernelwright doctor` says what is here")
+    )]
+    NoDevice {
+        /// The record's device.
+        recorded: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Figures differ.
+    #[error("{disagreeing} of {all} records do not agree with what was measured now")]
+    #[diagnostic(
+        code(bench::disagrees),
+        help("the table says which; what differs between the machines is told below it")
+    )]
+    Disagrees {
+        /// How many.
+        disagreeing: usize,
+        /// Of how many.
+        all: usize,
+    },
+}
+
+impl StageError for ReproduceError {
+    fn exit(&self) -> u8 {
+        exit::BENCH
+    }
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let records = archive::find(&args.record, project::folder(&args.dir))?;
+    let project = project::load(&args.dir, session)?;
+    let op = project.op_for("measure")?;
+    if let Some(other) = records.iter().find(|record| record.op != op.name.value.as_str()) {
+        let here = op.name.value.to_string();
+        return Err(ReproduceError::OtherOperation { recorded: other.op.clone(), here }.into());
+    }
+    let mut variants: Vec<String> = records.iter().map(|record| record.variant.clone()).collect();
+    variants.sort();
+    variants.dedup();
+    let mut comparisons = Vec::new();
+    for variant in variants {
+        let mine: Vec<&Measurement> = records.iter().filter(|record| record.variant == variant).collect();
+        comparisons.extend(again(args, &project, &variant, &mine, session)?);
+    }
+    let disagreeing = comparisons.iter().filter(|comparison| !comparison.agrees()).count();
+    let all = comparisons.len();
+    let data = json!({ "agrees": disagreeing == 0, "records": comparisons });
+    session.report.result("reproduce", &data, &table(&comparisons));
+    if disagreeing > 0 {
+        return Err(ReproduceError::Disagrees { disagreeing, all }.into());
+    }
+    Ok(())
+}
+
+/// Builds, verifies and measures one variant, and compares with its records.
+fn again(
+    args: &Args,
+    project: &Project,
+    variant: &str,
+    records: &[&Measurement],
+    session: &Session,
+) -> Result<Vec<reproduce::Comparison>, Failure> {
+    let selection = Selection { variants: vec![variant.to_owned()], ..args.selection.clone() };
+    let artifacts = build::build(project, &selection, session)?;
+    for artifact in &artifacts {
+        refuse_other_claim(args, project, artifact, records)?;
+    }
+    let extras = verify::extras(project);
+    let python = judges::first(project, &artifacts, extras, session)?;
+    let groups = judges::groups(artifacts, &python, Reach::Kept, extras, session)?;
+    let verified = verify::accept(verify::all(project, groups, &args.judge, session)?, project)?;
+    let mut found = Vec::new();
+    for artifact in &verified {
+        found.extend(measured(project, artifact, records, &python, session)?);
+    }
+    archive::record(&project.dir, &found)?;
+    let compared = records.iter().map(|record| {
+        let now = found.iter().find(|now| reproduce::is_same_case(record, now));
+        let missing = || ReproduceError::NoDevice {
+            recorded: format!("{} {} {} on {}", record.workload, record.dtype, record.regime, record.device),
+            reason: "nothing was measured that corresponds to it".to_owned(),
+        };
+        Ok(reproduce::compare(record, now.ok_or_else(missing)?))
+    });
+    compared.collect()
+}
+
+/// A record is of its sources; others are another claim. Told before anything is timed.
+fn refuse_other_claim(
+    args: &Args,
+    project: &Project,
+    artifact: &Artifact,
+    records: &[&Measurement],
+) -> Result<(), Failure> {
+    let about = about::of(project, artifact)?;
+    for record in records {
+        let here = Measurement {
+            artifact: artifact.digest,
+            candidate: about.candidate.clone(),
+            ..(*record).clone()
+        };
+        if let (Some(why), false) = (reproduce::other_claim(record, &here), args.any_source) {
+            let at = record.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
+            return Err(ReproduceError::OtherSource { why, at }.into());
+        }
+    }
+    Ok(())
+}
+
+fn measured(
+    project: &Project,
+    artifact: &Verified<Artifact>,
+    records: &[&Measurement],
+    python: &PythonRuntime,
+    session: &Session,
+) -> Result<Vec<Measurement>, Failure> {
+    let mut workloads: Vec<String> = records.iter().map(|record| record.workload.clone()).collect();
+    workloads.dedup();
+    let options = Options {
+        budget: records.iter().filter_map(|record| record.budget).reduce(f64::max).unwrap_or(2.0),
+        threads: records
+            .first()
+            .filter(|record| record.regime == "host")
+            .map(|record| record.cpu.threads as usize),
+        workloads,
+        commit: artifact.inner().commit.clone(),
+        about: about::of(project, artifact.inner())?,
+        ..Options::default()
+    };
+    match bench::measure(artifact, project.op_for("measure")?, &project.dir, python, &options, session)? {
+        Outcome::Measured(found) => Ok(found),
+        Outcome::Skipped(reason) => {
+            let recorded = records.first().map(|record| record.device.clone()).unwrap_or_default();
+            Err(ReproduceError::NoDevice { recorded, reason }.into())
+        }
+    }
+}
+
+/// Every ratio of then and of now, and below what differs.
+fn table(comparisons: &[reproduce::Comparison]) -> String {
+    let shown = |ratio: &Ratio| format!("{:.3}x [{:.3}, {:.3}]", ratio.ratio, ratio.low, ratio.high);
+    let mut text = String::new();
+    let mut differences: Vec<&String> = Vec::new();
+    for comparison in comparisons {
+        for ratio in &comparison.ratios {
+            let word = match ratio.agrees {
+                Some(true) => "agrees",
+                Some(false) => "DIFFERS",
+                None => "missing",
+            };
+            let now = ratio.now.as_ref().map_or_else(|| "not timed here".to_owned(), shown);
+            let case = format!("{} {} {}", comparison.workload, comparison.dtype, comparison.regime);
+            let _infallible = writeln!(
+                text,
+                "{word:<8} {case}  vs {}  recorded {}  now {now}",
+                ratio.versus,
+                shown(&ratio.recorded)
+            );
+        }
+        differences.extend(&comparison.differences);
+    }
+    differences.sort();
+    differences.dedup();
+    for difference in differences {
+        let _infallible = writeln!(text, "differs here: {difference}");
+    }
+    text
+}
