@@ -1,12 +1,20 @@
-//! Ratios of paired samples with their intervals.
+//! Ratios of paired samples with their intervals, and when there are enough samples.
 //!
-//! Owns: the median of paired ratios, its percentile bootstrap interval, the random numbers that the bootstrap uses.
-//! Never: sees units; only ratios leave this module.
+//! Owns: the median of paired ratios, its interval, the rule that ends sampling, the random numbers of the bootstrap.
+//! Never: sees units or a clock; only ratios leave this module.
 
 /// Resamples of the bootstrap.
 const RESAMPLES: usize = 2000;
 /// The seed is fixed, so that the same samples always give the same interval.
 const SEED: u64 = 0x6b65_726e_656c_7731;
+/// Blocks that are taken in any case.
+pub(crate) const FEWEST_BLOCKS: usize = 15;
+/// Blocks after which sampling ends in any case.
+pub(crate) const MOST_BLOCKS: usize = 300;
+/// Sampling may end at multiples of so many blocks. A rule that is asked after every block ends at lucky ones.
+const STRIDE: usize = 5;
+/// A ratio is known well enough when half of its interval is below this part of it.
+const NARROW: f64 = 0.005;
 
 /// A number with its 95% interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,27 +43,97 @@ fn median_of_ordered(ordered: &[f64]) -> Option<f64> {
     }
 }
 
-/// How many times faster `kernel` is than `baseline`, block by block: the median of `baseline[i] / kernel[i]`, with
-/// the 95% percentile bootstrap interval (B. Efron, "Bootstrap methods: another look at the jackknife", 1979).
+/// How many times faster `kernel` is than `baseline`, block by block: the median of `baseline[i] / kernel[i]`, with its
+/// 95% interval.
+///
+/// The interval reaches as far as either of two: the percentile bootstrap (B. Efron, "Bootstrap methods: another look at
+/// the jackknife", 1979), and the order statistics that enclose the median of any law ([`rank`]). The first alone is too
+/// short for few blocks: after [`enough`] it would hold the truth in 91% of cases, where both together do in 94%.
 ///
 /// The two samples of a block were taken one right after the other, so what slows the whole machine down for a while
 /// cancels. The arithmetic is done on logarithms, so that the contenders can be exchanged: that gives the reciprocal.
 /// `None` when there is no block in which both samples are positive.
 pub(super) fn paired_ratio(baseline: &[f64], kernel: &[f64]) -> Option<Interval> {
-    let logarithms: Vec<f64> = baseline
+    let mut logarithms = paired_logarithms(baseline, kernel);
+    let (resampled_low, resampled_high) = bootstrap(&logarithms)?;
+    logarithms.sort_by(f64::total_cmp);
+    let centre = median_of_ordered(&logarithms)?;
+    let (low, high) = enclosing(&logarithms).unwrap_or((centre, centre));
+    // A median of resamples can miss the sample's own median only by the choice of percentile; the interval is for it.
+    Some(Interval {
+        median: centre.exp(),
+        low: low.min(resampled_low).min(centre).exp(),
+        high: high.max(resampled_high).max(centre).exp(),
+    })
+}
+
+/// Whether sampling can end: the ratio of every rival to the kernel is known to half a percent, or [`MOST_BLOCKS`] are
+/// there. Samples of the same index are of the same block. The budget is the caller's to keep, and that at least
+/// [`FEWEST_BLOCKS`] are taken when it is spent.
+///
+/// Known to half a percent: half of the interval by order statistics is below that, now and five blocks ago. To end as
+/// soon as an interval looks narrow prefers samples that look better than they are; asked twice and at every fifth block
+/// only, the final interval still holds the truth in 94% of cases (a test simulates it).
+#[cfg_attr(not(test), expect(dead_code, reason = "asked by the dialogue with the timing processes"))]
+pub(crate) fn enough(kernel: &[f64], rivals: &[&[f64]]) -> bool {
+    let blocks = kernel.len();
+    if blocks >= MOST_BLOCKS {
+        return true;
+    }
+    if blocks < FEWEST_BLOCKS + STRIDE || !blocks.is_multiple_of(STRIDE) {
+        return false;
+    }
+    rivals.iter().all(|rival| {
+        [blocks - STRIDE, blocks].into_iter().all(|count| {
+            let taken = rival.get(..count).unwrap_or(rival);
+            narrow(paired_logarithms(taken, &kernel[..count]))
+        })
+    })
+}
+
+/// Whether half of the interval of the median is narrow; too few values never are.
+fn narrow(mut logarithms: Vec<f64>) -> bool {
+    logarithms.sort_by(f64::total_cmp);
+    logarithms.len() >= FEWEST_BLOCKS
+        && enclosing(&logarithms).is_some_and(|(low, high)| (high - low) / 2.0 < NARROW)
+}
+
+/// The logarithm of the ratio for each block in which both samples are positive.
+fn paired_logarithms(baseline: &[f64], kernel: &[f64]) -> Vec<f64> {
+    baseline
         .iter()
         .zip(kernel)
         .filter(|(baseline, kernel)| **baseline > 0.0 && **kernel > 0.0)
         .map(|(baseline, kernel)| baseline.ln() - kernel.ln())
-        .collect();
-    let centre = median(&logarithms)?;
-    let (low, high) = bootstrap(&logarithms);
-    // A median of resamples can miss the sample's own median only by the choice of percentile; the interval is for it.
-    Some(Interval { median: centre.exp(), low: low.min(centre).exp(), high: high.max(centre).exp() })
+        .collect()
 }
 
-/// The 2.5th and 97.5th percentile of the medians of resamples.
-fn bootstrap(values: &[f64]) -> (f64, f64) {
+/// The order statistics that enclose the median of the law behind these values with 95% at least; `None` for too few.
+fn enclosing(ordered: &[f64]) -> Option<(f64, f64)> {
+    let rank = rank(ordered.len()).checked_sub(1)?;
+    Some((ordered[rank], ordered[ordered.len() - 1 - rank]))
+}
+
+/// The largest k for which the k-th smallest and the k-th largest of so many samples enclose the median with 95% at
+/// least: of a continuous law, each sample lies below its median with one half, so the count of those that do is
+/// binomial. Zero for fewer than six samples.
+fn rank(count: usize) -> usize {
+    let total = count as f64;
+    let mut logarithm = -total * std::f64::consts::LN_2;
+    let (mut below, mut rank) = (logarithm.exp(), 0);
+    while below < 0.025 && rank < count {
+        logarithm += ((total - rank as f64) / (rank as f64 + 1.0)).ln();
+        rank += 1;
+        below += logarithm.exp();
+    }
+    rank
+}
+
+/// The 2.5th and 97.5th percentile of the medians of resamples; `None` without values.
+fn bootstrap(values: &[f64]) -> Option<(f64, f64)> {
+    if values.is_empty() {
+        return None;
+    }
     let mut random = SplitMix(SEED);
     let mut resample = vec![0.0; values.len()];
     let mut medians: Vec<f64> = (0..RESAMPLES)
@@ -68,7 +146,7 @@ fn bootstrap(values: &[f64]) -> (f64, f64) {
     medians.sort_by(f64::total_cmp);
     // Symmetric ranks: as many medians lie below the lower end as above the upper one.
     let outside = RESAMPLES / 40;
-    (medians[outside], medians[RESAMPLES - 1 - outside])
+    Some((medians[outside], medians[RESAMPLES - 1 - outside]))
 }
 
 /// SplitMix64 (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014).
@@ -130,6 +208,103 @@ mod tests {
         baseline[9] = 900.0;
         let found = paired_ratio(&baseline, &kernel).unwrap();
         assert!((found.median - 1.5).abs() < 1e-12 && found.high < 1.6, "{found:?}");
+    }
+
+    /// What scipy says; the file tells how it was asked.
+    #[derive(serde::Deserialize)]
+    struct Scipy {
+        ranks: Vec<usize>,
+        sample: Vec<Sample>,
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Sample {
+        law: String,
+        values: Vec<f64>,
+        low: [f64; 2],
+        high: [f64; 2],
+    }
+
+    fn scipy() -> Scipy {
+        toml::from_str(include_str!("../../../tests/statistics/scipy.toml")).unwrap()
+    }
+
+    #[test]
+    fn ranks_are_those_of_scipy() {
+        let expected = scipy().ranks;
+        assert_eq!(expected.len(), MOST_BLOCKS);
+        for (at, expected) in expected.into_iter().enumerate() {
+            assert_eq!(rank(at + 1), expected, "{} samples", at + 1);
+        }
+        assert_eq!(rank(0), 0);
+        // Beyond the table: half of the count less 0.98 of its root.
+        assert_eq!(rank(100_000), 49_690);
+    }
+
+    #[test]
+    fn the_bootstrap_is_that_of_scipy() {
+        for Sample { law, values, low, high } in scipy().sample {
+            // Other random numbers may give the next sample: an end lies between the neighbours of what scipy found.
+            let mut ordered = values.clone();
+            ordered.sort_by(f64::total_cmp);
+            let before =
+                |end: f64| ordered.iter().rfind(|value| **value < end - 1e-6).copied().unwrap_or(end);
+            let after = |end: f64| ordered.iter().find(|value| **value > end + 1e-6).copied().unwrap_or(end);
+            let found = bootstrap(&values).unwrap();
+            let around = |[least, most]: [f64; 2]| before(least)..=after(most);
+            assert!(around(low).contains(&found.0), "{law}: {found:?}, not {low:?}");
+            assert!(around(high).contains(&found.1), "{law}: {found:?}, not {high:?}");
+        }
+    }
+
+    #[test]
+    fn sampling_ends_when_every_ratio_is_narrow() {
+        let steady = |count| vec![1e-5; count];
+        let noisy: Vec<f64> = (0..300).map(|at| if at % 2 == 0 { 1e-5 } else { 1.2e-5 }).collect();
+        assert!(!enough(&steady(15), &[&steady(15)]), "not narrow five blocks ago");
+        assert!(enough(&steady(20), &[&steady(20)]));
+        assert!(!enough(&steady(21), &[&steady(21)]), "asked at every fifth block");
+        assert!(!enough(&steady(20), &[&steady(20), &noisy[..20]]), "one rival is not known");
+        assert!(!enough(&steady(20), &[&steady(12)]), "a rival without enough samples");
+        assert!(!enough(&steady(295), &[&noisy[..295]]));
+        assert!(enough(&steady(300), &[&noisy]));
+        assert!(enough(&steady(20), &[]) && !enough(&[], &[]));
+    }
+
+    /// Of equal contenders with so much noise, in which part of the runs that end by [`enough`] the order statistics
+    /// hold one: at most that of [`paired_ratio`], which reaches at least as far.
+    fn coverage(noise: f64, heavy_tails: bool) -> f64 {
+        const RUNS: usize = 1000;
+        let mut random = SplitMix(noise.to_bits());
+        let mut uniform = move || (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+        let mut held = 0;
+        for _ in 0..RUNS {
+            let (mut kernel, mut rival) = (vec![], vec![]);
+            while !enough(&kernel, &[&rival]) {
+                // Box and Muller; divided by an exponential's root, it is Student's t with two degrees of freedom.
+                let mut deviate =
+                    (-2.0 * (1.0 - uniform()).ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
+                if heavy_tails {
+                    deviate /= 1.6 * (-(1.0 - uniform()).ln()).sqrt();
+                }
+                kernel.push(1.0);
+                rival.push((noise * deviate).exp());
+            }
+            let mut logarithms = paired_logarithms(&rival, &kernel);
+            logarithms.sort_by(f64::total_cmp);
+            held += usize::from(enclosing(&logarithms).is_some_and(|(low, high)| low <= 0.0 && 0.0 <= high));
+        }
+        held as f64 / RUNS as f64
+    }
+
+    #[test]
+    fn stopping_early_costs_little_of_the_confidence() {
+        for (noise, heavy_tails) in
+            [(0.005, false), (0.01, false), (0.015, false), (0.01, true), (0.02, true)]
+        {
+            let coverage = coverage(noise, heavy_tails);
+            assert!(coverage >= 0.93, "{coverage} at noise {noise}, heavy tails: {heavy_tails}");
+        }
     }
 
     #[test]
