@@ -33,8 +33,8 @@ pub struct Measurement {
     pub held_out: bool,
     /// The dtype of the type variable, `T=bf16,U=f32` when there are several; that of the first output without any.
     pub dtype: String,
-    /// `host` (wall clock of calls on the processor), `cold` (one call on the GPU after a flush of its L2 cache) or
-    /// `graph` (calls in a CUDA graph on rotating inputs).
+    /// `host` (wall clock of calls on the processor), `cold` (one call on the GPU after a flush of its L2 cache), `graph`
+    /// (calls in a CUDA graph on rotating inputs) or `hot` (calls in a CUDA graph on the same inputs).
     pub regime: String,
     /// The processor's model, or the GPU's name.
     pub device: String,
@@ -53,6 +53,9 @@ pub struct Measurement {
     pub contenders: Vec<Contender>,
     /// Contenders that could not be timed.
     pub skipped: Vec<SkippedContender>,
+    /// What decides how the baselines compute (tf32, workspaces, modes), and what was seen beside the samples.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// The driver's version, for a GPU.
     pub driver: Option<String>,
     /// The state of the GPU just after the case, for a GPU.
@@ -87,7 +90,7 @@ pub struct Ratio {
 /// The samples of one contender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contender {
-    /// `kernel`, `eager`, `fused`, `compile` or `copy`.
+    /// `kernel`, `eager`, `fused`, `compile`, `compile-max`, `cublaslt`, `cublaslt-tuned`, or a ceiling: `copy`, `peak`.
     pub name: String,
     /// Median of the samples, seconds a call.
     pub median_seconds: f64,
@@ -145,14 +148,14 @@ impl Measurement {
     }
 }
 
-/// The ratios of the kernel against every other contender but the copy, in order.
+/// The ratios of the kernel against every other contender but the ceilings, in order.
 pub(super) fn ratios(contenders: &[Contender]) -> Vec<Ratio> {
     let Some(kernel) = contenders.iter().find(|contender| contender.name == "kernel") else {
         return Vec::new();
     };
     contenders
         .iter()
-        .filter(|contender| !matches!(contender.name.as_str(), "kernel" | "copy"))
+        .filter(|contender| !matches!(contender.name.as_str(), "kernel" | "copy" | "peak"))
         .filter_map(|contender| {
             let Interval { median, low, high } = stats::paired_ratio(&contender.samples, &kernel.samples)?;
             Some(Ratio { versus: contender.name.clone(), ratio: median, low, high })
@@ -200,6 +203,7 @@ pub(super) mod tests {
             checked: true,
             contenders,
             skipped: vec![SkippedContender { name: "compile".to_owned(), reason: "no compiler".to_owned() }],
+            notes: vec!["cuda.matmul.allow_tf32 = False".to_owned()],
             driver: Some("580.159".to_owned()),
             clocks: Some(Clocks { sm_mhz: Some(1980.0), ..Clocks::default() }),
             cpu: Cpu { model: "a processor".to_owned(), threads: 2, governor: None, crowded: None },
