@@ -365,3 +365,7 @@ mod tests {
         assert_eq!((ending.as_str(), output.as_str()), ("returned 3", "last words"));
     }
 }
+
+#[cfg(test)]
+#[path = "python_tests.rs"]
+mod real;
