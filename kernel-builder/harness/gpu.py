@@ -22,6 +22,10 @@ COLD_CALLS = 4
 # What poisoned outputs hold, in turn.
 POISON = (math.nan, 1e4)
 MOST_REPEATS = 2000
+# What a ceiling of other work than the operation's has in a graph: it takes long.
+CEILING_CALLS = 4
+# To launch a graph takes the host less.
+LAUNCH_S = 50e-6
 
 
 def said(error):
@@ -56,7 +60,7 @@ class Graphs:
 
     def __init__(self, number):
         self.number = number
-        self.graphs, self.results, self.rows = {}, {}, {}
+        self.graphs, self.results, self.rows, self.calls = {}, {}, {}, {}
 
 
 class Station:
@@ -71,7 +75,7 @@ class Station:
         self.rotation = case.rotation(self.sets)
         self.hot_rotation = case.rotation(self.sets[:1])
         self.calls, self.arguments, self.launch, self.parts, self.name = {}, {}, {}, {}, None
-        self.flush = torch.empty(2 * self.cache // 4, dtype=torch.float32, device="cuda")
+        self.flush = torch.empty(2 * self.cache // 4, dtype=torch.float32, device=case.device)
         self.persistence = Persistence()
         self.outputs = max(1, case.output_bytes)
         number = max(len(self.sets), min(GRAPH_CALLS, GRAPH_OUTPUT_BYTES // self.outputs))
@@ -131,7 +135,7 @@ class Station:
         single = min(COLD_CALLS, len(self.sets))
         regimes = [{"regime": "cold", "calls": dict.fromkeys(self.calls, single)}]
         regimes += [
-            {"regime": regime, "calls": dict.fromkeys(captured.graphs, captured.number)}
+            {"regime": regime, "calls": dict(captured.calls)}
             for regime, captured in self.captured.items()
         ]
         for regime in regimes:
@@ -145,7 +149,8 @@ class Station:
         return self.arguments[name]
 
     def capture(self, regime, captured, name):
-        torch, call, number = self.torch, self.calls[name], captured.number
+        torch, call = self.torch, self.calls[name]
+        number = min(captured.number, CEILING_CALLS) if name in self.parts else captured.number
         arguments = self.arguments_in(regime, name)
         rows = arguments.fresh(0, number)
         if regime == "hot" and arguments is not self.hot_rotation:
@@ -166,7 +171,7 @@ class Station:
                     results.append(result)
         captured.graphs[name] = graph
         captured.results[name] = results if regime == "graph" else [result]
-        captured.rows[name] = rows
+        captured.rows[name], captured.calls[name] = rows, number
 
     def ready(self, request):
         """Everything of a block that is not timed."""
@@ -176,21 +181,23 @@ class Station:
         self.refill(request["seed"])
         events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
         if name is None:
-            self.plan = lambda: self.timed(events, lambda: None, self.spin(0.0))
+            # As long a spin as a replay has.
+            self.plan = lambda: self.timed(events, lambda: None, self.spin(LAUNCH_S))
         elif request["audit"] and regime == "cold":
             self.plan = self.audit(events, name, request["calls"])
         elif regime == "cold":
             self.plan = lambda: self.cold(name, request)
         else:
             captured = self.captured[regime]
-            self.arguments_in(regime, name).fresh(0, captured.number)
-            graph, repeats = captured.graphs[name], max(1, request["calls"] // captured.number)
+            number = captured.calls[name]
+            self.arguments_in(regime, name).fresh(0, number)
+            graph, repeats = captured.graphs[name], max(1, request["calls"] // number)
             # In step again after the refill: the cache holds what a replay leaves there.
             graph.replay()
             for result in captured.results[name]:
                 for output in tensors(result):
                     poison(torch, output, POISON[self.turn % len(POISON)])
-            self.arguments_in(regime, name).fresh(0, captured.number)
+            self.arguments_in(regime, name).fresh(0, number)
             self.plan = lambda: self.replay(events, regime, name, graph, repeats)
         self.persistence.reset()
         torch.cuda.synchronize()
@@ -218,11 +225,10 @@ class Station:
             for _ in range(repeats):
                 graph.replay()
 
-        device, inside, _ = self.timed(events, work, self.spin(50e-6))
+        device, inside, _ = self.timed(events, work, self.spin(LAUNCH_S))
         captured = self.captured[regime]
-        last = captured.number - 1
         if regime == "hot":
-            self.results = {last: (captured.rows[name][0], captured.results[name][0])}
+            self.results = {captured.calls[name] - 1: (captured.rows[name][-1], captured.results[name][0])}
         else:
             self.results = dict(enumerate(zip(captured.rows[name], captured.results[name])))
         return device, inside, sorted(self.results)
@@ -271,7 +277,7 @@ class Station:
         """Leaves poisoned blocks of the outputs' sizes for the next allocations; best effort."""
         blocks = [
             self.torch.full((max(1, math.prod(output["shape"])) * self.case.dtypes[output["dtype"]].itemsize,), 0xFF,
-                            dtype=self.torch.uint8, device="cuda")
+                            dtype=self.torch.uint8, device=self.case.device)
             for output in self.case.outputs if "inplace" not in output
         ]
         del blocks

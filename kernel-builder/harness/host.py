@@ -113,6 +113,8 @@ class Station:
             if segment:
                 at, edit = edits[segment - 1]
                 self.case.edit(plan[at], self.seed, edit)
+                # An edit is work of another kind, after which the next call is slower.
+                call(before)
             part = plan[begin:end]
             if keep is None:
                 start = clock()

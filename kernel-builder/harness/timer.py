@@ -7,6 +7,7 @@ Runs as `python -I [-S] timer.py`, with its modules beside it; what comes and go
 """
 
 import ctypes
+import gc
 import importlib
 import importlib.util
 import json
@@ -182,6 +183,8 @@ class Session:
     def leave(self, _request):
         """Forgets the case, so that its memory is free for others."""
         self.case = self.station = None
+        # Plans of blocks refer to their station, which refers to them.
+        gc.collect()
         if self.job["device"] == "cuda":
             self.torch.cuda.empty_cache()
         self.channel.say("left")

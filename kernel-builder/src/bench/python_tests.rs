@@ -41,6 +41,7 @@ axes = { n = 3000 }
 "#;
 
 /// The interpreter; nothing where it has no torch.
+#[expect(clippy::disallowed_macros, reason = "a test that skips says why")]
 fn python() -> Option<CommandLine> {
     let program = env::text("KERNELWRIGHT_PYTHON").unwrap_or_else(|| "python3".to_owned());
     let asked = CommandLine::new(&program).args(["-c", "import torch"]);
