@@ -3,15 +3,23 @@
 Owns: input values, which memory a call may overwrite, and that it holds fresh values when the call begins.
 Never: looks at a clock.
 
+The same numbers give the same inputs in every process, so that one that never sees a kernel knows what the kernel was
+given. Values are cut from a pool of random numbers at a place that a seed decides: new contents for a block cost a copy,
+and nobody knows them before the block begins.
+
 A call that overwrites an input finds other values there the next time. Therefore every timed call of such an operation
 has memory of its own for those inputs, and all of it is filled again before the clock starts. That is done for every
 contender alike, though only the kernel overwrites: the baselines are functional, and allocate what they return.
 """
 
+import hashlib
 import math
 
 # Memory for the inputs that timed calls of one sample overwrite.
 OVERWRITTEN_BYTES = 256 << 20
+# How many elements longer than its input a pool is: as many as the input has, within these.
+FEWEST_PLACES = 1 << 12
+MOST_PLACES = 1 << 22
 
 
 def tensors(result):
@@ -21,8 +29,13 @@ def tensors(result):
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
+def mix(*numbers):
+    """One number of 63 bits from several."""
+    return int.from_bytes(hashlib.sha256(repr(numbers).encode()).digest()[:8], "little") >> 1
+
+
 class Case:
-    """One concrete call: shapes, dtypes and scalars, with as many independent input sets as are asked for."""
+    """One concrete call: shapes, dtypes and scalars, and the values that its inputs take."""
 
     def __init__(self, torch, request, case):
         self.torch = torch
@@ -38,8 +51,10 @@ class Case:
         self.places = [names.index(output["inplace"]) if "inplace" in output else None for output in self.outputs]
         self.overwritten = [place for place in self.places if place is not None]
         self.input_bytes = self.bytes_of(self.inputs)
+        self.output_bytes = self.bytes_of(self.outputs)
         self.overwritten_bytes = self.bytes_of([self.inputs[place] for place in self.overwritten])
-        self.bytes = self.input_bytes + self.bytes_of(self.outputs)
+        self.bytes = self.input_bytes + self.output_bytes
+        self.pools = None
 
     def bytes_of(self, declared):
         present = [tensor for tensor in declared if not tensor.get("omitted")]
@@ -50,22 +65,65 @@ class Case:
         declared = [self.dtypes[tensor["dtype"]] for tensor in self.inputs + self.outputs]
         return any(dtype.is_floating_point and dtype.itemsize == 1 for dtype in declared)
 
-    def make_sets(self, count, generator):
-        return [[self.fill(tensor, generator) for tensor in self.inputs] for _ in range(count)]
+    def make_pools(self, seed):
+        """Draws what all contents of this case are cut from."""
+        generator = self.torch.Generator(device=self.device).manual_seed(seed)
+        self.pools = [self.pool(declared, generator) for declared in self.inputs]
 
-    def fill(self, declared, generator):
+    def pool(self, declared, generator):
         """Random values: normal for floating point, the whole small range for integers, never zeros; None for an
         input that is not passed."""
         if declared.get("omitted"):
             return None
-        torch, dtype = self.torch, self.dtypes[declared["dtype"]]
+        torch, dtype, count = self.torch, self.dtypes[declared["dtype"]], math.prod(declared["shape"])
+        size = [count + min(max(count, FEWEST_PLACES), MOST_PLACES)]
         if dtype.is_floating_point:
             wide = dtype if dtype == torch.float64 else torch.float32
-            values = torch.randn(declared["shape"], generator=generator, device=self.device, dtype=wide)
-            return values.to(dtype)
+            return torch.randn(size, generator=generator, device=self.device, dtype=wide).to(dtype)
         low, high = (0, 2) if dtype == torch.bool else (-100, 100)
-        values = torch.randint(low, high, declared["shape"], generator=generator, device=self.device)
-        return values.to(dtype)
+        return torch.randint(low, high, size, generator=generator, device=self.device).to(dtype)
+
+    def make_sets(self, count):
+        """So many input sets, with memory and without contents."""
+        return [self.make_set() for _ in range(count)]
+
+    def make_set(self):
+        return [
+            None if pool is None else self.torch.empty(declared["shape"], dtype=pool.dtype, device=self.device)
+            for declared, pool in zip(self.inputs, self.pools)
+        ]
+
+    def fill(self, chosen, seed, number):
+        """Gives a set the contents of this seed and number. Versions of the tensors do not tell that."""
+        for place, (tensor, pool) in enumerate(zip(chosen, self.pools)):
+            if tensor is not None:
+                count = tensor.numel()
+                start = mix(seed, number, place) % (pool.numel() - count + 1)
+                tensor.data.view(-1).copy_(pool[start : start + count])
+
+    def edit(self, chosen, seed, number):
+        """Changes one element of a set, by 3 at least where it is a float: which one, seed and number decide."""
+        places = [place for place, tensor in enumerate(chosen)
+                  if tensor is not None and tensor.numel() and place not in self.overwritten]
+        if not places:
+            return
+        tensor = chosen[places[mix(seed, number, "input") % len(places)]].data.view(-1)
+        position = mix(seed, number, "element") % tensor.numel()
+        element = tensor[position : position + 1]
+        old = float(element.to(self.torch.float64))
+        if not tensor.dtype.is_floating_point:
+            new = 1 - old
+        else:
+            new = -old - 3 if old >= 0 else 3 - old
+        element.copy_(self.torch.tensor([new], dtype=self.torch.float32).to(tensor.dtype))
+
+    def contents(self, seed, number, edits):
+        """A new set with the contents of this seed and number, and these edits done."""
+        chosen = self.make_set()
+        self.fill(chosen, seed, number)
+        for edit in edits:
+            self.edit(chosen, seed, edit)
+        return chosen
 
     def results(self, returned, arguments):
         """Every output of a call of the kernel in order: what it returned, and copies of what it overwrote."""
@@ -84,44 +142,42 @@ class Rotation:
     # How many calls may follow each other without a pause.
     most = math.inf
 
-    def __init__(self, slots):
-        self.slots = slots
+    def __init__(self, sets):
+        self.sets = sets
 
     def __len__(self):
-        return len(self.slots)
-
-    def __getitem__(self, place):
-        return self.slots[place]
+        return len(self.sets)
 
     def reserve(self, calls):
         """Make room for so many calls in a row."""
 
     def fresh(self, first, count):
-        """Arguments for `count` calls from the slot `first` on, wrapping round, ready to be used."""
-        return [self.slots[(first + step) % len(self.slots)] for step in range(count)]
+        """Arguments for `count` calls from the set `first` on, wrapping round, ready to be used."""
+        return [self.sets[(first + step) % len(self.sets)] for step in range(count)]
 
 
 class Overwritten(Rotation):
-    """Arguments that calls overwrite: slot `k` holds the values of set `k % len(sets)`, in memory of its own where a call
-    writes, and is filled again each time it is handed out."""
+    """Arguments that calls overwrite: each call in a row has memory of its own where it writes, the same at every
+    `fresh`, filled with the values of its set each time."""
 
     def __init__(self, case, sets):
-        super().__init__([])
+        super().__init__(sets)
         self.case = case
-        self.sets = sets
+        self.slots = []
         self.most = max(len(sets), OVERWRITTEN_BYTES // max(1, case.overwritten_bytes))
         self.reserve(len(sets))
 
     def reserve(self, calls):
         while len(self.slots) < calls:
-            slot = list(self.sets[len(self.slots) % len(self.sets)])
-            for place in self.case.overwritten:
-                slot[place] = slot[place].clone()
-            self.slots.append(slot)
+            self.slots.append({place: self.sets[0][place].clone() for place in self.case.overwritten})
 
     def fresh(self, first, count):
-        for step in range(min(count, len(self.slots))):
-            place = (first + step) % len(self.slots)
-            for overwritten in self.case.overwritten:
-                self.slots[place][overwritten].copy_(self.sets[place % len(self.sets)][overwritten])
-        return super().fresh(first, count)
+        self.reserve(count)
+        rows = []
+        for chosen, slot in zip(super().fresh(first, count), self.slots):
+            row = list(chosen)
+            for place, memory in slot.items():
+                memory.copy_(chosen[place])
+                row[place] = memory
+            rows.append(row)
+        return rows

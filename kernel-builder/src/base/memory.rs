@@ -2,6 +2,7 @@
 //!
 //! Owns: reading `/proc` and the limits of control groups, version 1 and 2 (proc(5), the kernel's
 //! Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst).
+//! Also makes a folder in memory, where there is room.
 //! Never: decides what may run.
 #![expect(
     clippy::disallowed_methods,
@@ -10,6 +11,8 @@
 
 use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};
+
+use super::files::{self, FileError};
 
 /// Memory of the machine or, where one is set, of the limit that this process lives under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +142,19 @@ pub fn resident(process: u32) -> u64 {
         .and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok())
         .unwrap_or(0);
     pages * rustix::param::page_size() as u64
+}
+
+/// A temporary folder for files that are read soon and once: in memory where there is room for four times so many bytes,
+/// else where all temporary files are.
+///
+/// # Errors
+/// When no folder can be made.
+pub fn scratch(bytes: u64) -> Result<tempfile::TempDir, FileError> {
+    const SHARED_MEMORY: &str = "/dev/shm";
+    let folder = Path::new(SHARED_MEMORY);
+    let room = files::free_space(folder).is_some_and(|free| files::is_dir(folder) && free / 4 > bytes);
+    let in_memory = || tempfile::Builder::new().prefix("kernelwright-").tempdir_in(folder).ok();
+    room.then(in_memory).flatten().map_or_else(files::scratch, Ok)
 }
 
 #[cfg(test)]

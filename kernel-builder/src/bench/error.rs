@@ -55,6 +55,39 @@ pub enum BenchError {
         /// Both times.
         reason: String,
     },
+    /// The kernel's process claims times that this program's clock refutes.
+    #[error("`{variant}` tells times that cannot be, at {case}: {reason}")]
+    #[diagnostic(
+        code(bench::clock),
+        help(
+            "something in the kernel's process changes its clock or its timer; on a quiet machine, measure once more"
+        )
+    )]
+    Clock {
+        /// The variant.
+        variant: String,
+        /// The case.
+        case: String,
+        /// What it says, and what went by.
+        reason: String,
+    },
+    /// The kernel slows what runs after it.
+    #[error("`{variant}` leaves the machine slower than it was, at {case}: {reason}")]
+    #[diagnostic(
+        code(bench::state),
+        help(
+            "look for limits and access-policy windows of the L2 cache that are set and not given back, and for \
+             threads and kernels that go on after the call"
+        )
+    )]
+    State {
+        /// The variant.
+        variant: String,
+        /// The case.
+        case: String,
+        /// Which baseline, and how much slower.
+        reason: String,
+    },
     /// A contender that must run raised an exception.
     #[error("`{variant}` could not be measured at {case}: {reason}")]
     #[diagnostic(
@@ -70,7 +103,7 @@ pub enum BenchError {
         reason: String,
     },
     /// The measuring process did not end well.
-    #[error("the process that measures `{variant}` {ending} at {case}:\n{output}")]
+    #[error("the process of the {of} that measures `{variant}` {ending} at {case}:\n{output}")]
     #[diagnostic(
         code(bench::process),
         help(
@@ -78,6 +111,8 @@ pub enum BenchError {
         )
     )]
     Process {
+        /// `kernel` or `baselines`.
+        of: &'static str,
         /// The variant.
         variant: String,
         /// The case that was being measured.

@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use kernel_plan::plan::CommandLine;
 
-use crate::base::files;
 use crate::base::nvml::{self, Driver, Reading};
 use crate::base::process::{self, Limits};
+use crate::base::{env, files};
 
 use super::record::{Clocks, Cpu};
 use super::stats;
@@ -22,6 +22,9 @@ use super::stats;
 const EVERY: Duration = Duration::from_millis(50);
 /// Readings that are kept at most: half an hour of them.
 const KEPT: usize = 36_000;
+
+/// Ticks of /proc in a second: the ABI of Linux has had 100 on every architecture that we build for.
+const TICKS: f64 = 100.0;
 
 /// The processor's model and governor, from the system's own tables; `unknown` where they do not tell.
 pub(super) fn cpu(threads: u64, crowded: Option<f64>) -> Cpu {
@@ -38,6 +41,60 @@ pub(super) fn cpu(threads: u64, crowded: Option<f64>) -> Cpu {
 fn model_of(table: &str) -> Option<&str> {
     let (_, model) = table.lines().find(|line| line.starts_with("model name"))?.split_once(':')?;
     Some(model.trim()).filter(|model| !model.is_empty())
+}
+
+/// What the processors have done until a moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Load {
+    /// Seconds that all processors together were busy.
+    busy: f64,
+    /// Seconds of them that were ours.
+    own: f64,
+    at: Instant,
+}
+
+impl Load {
+    /// The processors now; `own` are the seconds that the timed processes have used. `None` where the system does not
+    /// tell.
+    pub(super) fn now(own: f64) -> Option<Self> {
+        let table = files::read_text(Path::new("/proc/stat")).ok()?;
+        Some(Self { busy: busy_seconds(&table)?, own, at: Instant::now() })
+    }
+
+    /// How many of the processors that the contenders were to have were taken by others since then, on average.
+    pub(super) fn crowded_since(&self, before: &Self, threads: u64) -> f64 {
+        let elapsed = self.at.saturating_duration_since(before.at).as_secs_f64();
+        crowded(self.busy - before.busy, self.own - before.own, elapsed, env::processors() as u64, threads)
+    }
+}
+
+fn crowded(busy: f64, own: f64, elapsed: f64, processors: u64, threads: u64) -> f64 {
+    let others = (busy - own) / elapsed.max(1e-9);
+    let spare = processors.saturating_sub(threads) as f64;
+    (100.0 * (others - spare).max(0.0)).round() / 100.0
+}
+
+/// Busy seconds in the first line of /proc/stat: user, nice, system, interrupts and what the host of a guest took.
+fn busy_seconds(table: &str) -> Option<f64> {
+    let fields: Vec<u64> =
+        table.lines().next()?.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
+    let [user, nice, system, _idle, _waiting, interrupt, soft, stolen, ..] = fields.as_slice() else {
+        return None;
+    };
+    Some((user + nice + system + interrupt + soft + stolen) as f64 / TICKS)
+}
+
+/// Seconds of processors that one process has used, by /proc.
+pub(super) fn processor_seconds(process: u32) -> Option<f64> {
+    ticks_of(&files::read_text(Path::new(&format!("/proc/{process}/stat"))).ok()?)
+}
+
+/// User and system time of /proc/<process>/stat; the name before them may hold anything.
+fn ticks_of(line: &str) -> Option<f64> {
+    let (_, fields) = line.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<f64>().ok();
+    Some((next()? + next()?) / TICKS)
 }
 
 /// Driver and clocks of one GPU.
@@ -221,6 +278,18 @@ mod tests {
     fn the_model_of_a_processor() {
         assert_eq!(model_of("processor\t: 0\nmodel name\t: AMD EPYC\n"), Some("AMD EPYC"));
         assert_eq!(model_of("processor : 0\n"), None);
+    }
+
+    #[test]
+    fn what_others_take_of_the_processors() {
+        let table = "cpu  100 20 30 4000 50 6 7 8 0 0\ncpu0 1 2 3 4\n";
+        assert_eq!(busy_seconds(table), Some(1.71));
+        assert_eq!(busy_seconds("cpu 1 2\n"), None);
+        let line = "42 (a (strange) name) S 1 42 42 0 -1 4194304 9 9 9 9 250 50 0 0 20 0 1 0";
+        assert_eq!(ticks_of(line), Some(3.0));
+        // Four processors, two of them for the contenders: one that others take is not missed, two and a half are.
+        assert_eq!(crowded(30.0, 20.0, 10.0, 4, 2), 0.0);
+        assert_eq!(crowded(45.0, 20.0, 10.0, 4, 2), 0.5);
     }
 
     #[test]

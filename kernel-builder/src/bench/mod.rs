@@ -3,24 +3,30 @@
 //! Owns: which cases are measured, what samples mean (paired ratios with intervals), what a measurement records.
 //! Never: compiles, judges correctness beyond what was timed, writes files, changes clocks.
 //!
-//! Contenders are interleaved block by block in one process, in a new random order each time, on random inputs at
-//! changing addresses; the harness (`harness/bench.py`) takes 15 blocks at least, and more until the interval of every
-//! ratio is narrow (half-width below 0.5%) or the budget of the case is spent, at most 300. Each contender allocates
-//! what it returns, as a caller of PyTorch would have it. Outputs of timed calls are compared with the reference in
-//! float64, so a kernel that is fast because it stopped computing is an error and not a record.
+//! The kernel and the baselines are in two processes, so that neither can touch the other, the reference, or the clock of
+//! this program; one runs at a time. `rounds` asks for blocks of samples in a new random order each time, on contents that
+//! are new in every block, until the ratios are known (`stats`) or the budget is spent. Each contender allocates what it
+//! returns, as a caller of PyTorch would have it. What a process says of time is held against two other clocks (`clock`),
+//! outputs of timed calls against the reference in float64, and what comes after the kernel against what came before it
+//! (`state`): a kernel that is fast because it does not compute, or lies, is an error and not a record.
 
 mod candidate;
+mod clock;
+mod contender;
 pub mod dispatch;
 mod error;
-mod harness;
 mod machine;
+mod outputs;
+mod python;
 mod record;
 pub mod render;
 pub mod report;
 pub mod reproduce;
+mod rounds;
 mod run;
 mod sass;
 pub(crate) mod screen;
+mod state;
 mod stats;
 pub mod trace;
 
@@ -38,8 +44,7 @@ use crate::compile::artifact::Artifact;
 use crate::toolchain::PythonRuntime;
 use crate::verify::Verified;
 
-use harness::Request;
-use run::Run;
+use run::Subject;
 
 /// How long, and what.
 #[derive(Debug, Clone)]
@@ -52,7 +57,7 @@ pub struct Options {
     pub commit: Option<String>,
     /// Threads that PyTorch may use, for all contenders; as many as processors when absent.
     pub threads: Option<usize>,
-    /// Seed of the inputs and of the order of samples.
+    /// Mixed into the secret that decides inputs and the order of samples.
     pub seed: u64,
     /// What is known of the candidate and its task, for the record.
     pub about: About,
@@ -83,7 +88,7 @@ pub enum Outcome {
 /// Measures one verified artifact on every case that op.toml has for its device.
 ///
 /// # Errors
-/// When the kernel computes wrong numbers while it is timed, escapes its stream or raises; when a workload in
+/// When the kernel computes wrong numbers while it is timed, escapes its stream, lies about time or raises; when a workload in
 /// `options` does not exist; when the process dies. That the device is not here is [`Outcome::Skipped`].
 pub fn measure(
     artifact: &Verified<Artifact>,
@@ -103,10 +108,7 @@ pub fn measure(
     if cases.is_empty() {
         return Ok(Outcome::Skipped(format!("op.toml measures no workload on {device}")));
     }
-    let request = Request::new(artifact, op, project, device, cases, options);
-    let mut run = Run::new(artifact, op, &request, options, session);
-    let finished = harness::run(&request, python, session, &mut |line| run.take(line))?;
-    run.end(&finished)
+    run::run(&Subject { artifact, op, project, device, cases, options }, python, session)
 }
 
 /// The cases to measure: those of the named workloads, or all.

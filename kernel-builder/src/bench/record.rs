@@ -38,8 +38,8 @@ pub struct Measurement {
     pub held_out: bool,
     /// The dtype of the type variable, `T=bf16,U=f32` when there are several; that of the first output without any.
     pub dtype: String,
-    /// `host` (wall clock of calls on the processor), `cold` (one call on the GPU after a flush of its L2 cache) or
-    /// `graph` (calls in a CUDA graph on rotating inputs).
+    /// `host` (wall clock of calls on the processor), `cold` (one call on the GPU after a flush of its L2 cache), `graph`
+    /// (calls in a CUDA graph on rotating inputs) or `hot` (calls in a CUDA graph on the same inputs).
     pub regime: String,
     /// The processor's model, or the GPU's name.
     pub device: String,
@@ -58,6 +58,9 @@ pub struct Measurement {
     pub contenders: Vec<Contender>,
     /// Contenders that could not be timed.
     pub skipped: Vec<SkippedContender>,
+    /// What decides how the baselines compute (tf32, workspaces, modes), and what was seen beside the samples.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// The driver's version, for a GPU.
     pub driver: Option<String>,
     /// The state of the GPU just after the case, for a GPU.
@@ -85,9 +88,6 @@ pub struct Measurement {
     /// Codes of what the linter found about the task; absent when it was not asked.
     #[serde(default)]
     pub lint: Option<Vec<String>>,
-    /// What the auditor of baselines states: flags, workspaces, modes.
-    #[serde(default)]
-    pub notes: Vec<String>,
     /// Seconds that sampling was allowed.
     #[serde(default)]
     pub budget: Option<f64>,
@@ -146,7 +146,7 @@ pub struct Ratio {
 /// The samples of one contender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contender {
-    /// `kernel`, `eager`, `fused`, `compile` or `copy`.
+    /// `kernel`, `eager`, `fused`, `compile`, `compile-max`, `cublaslt`, `cublaslt-tuned`, or a ceiling: `copy`, `peak`.
     pub name: String,
     /// Median of the samples, seconds a call.
     pub median_seconds: f64,

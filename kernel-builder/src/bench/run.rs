@@ -1,115 +1,227 @@
-//! One run of the harness: its lines become measurements, or the reason why there are none.
+//! All cases of one artifact: two processes, one after the other asked, and what they say as measurements.
 //!
-//! Owns: what is told while it runs, and what the end of the process means.
-//! Never: starts it.
+//! Owns: what is told while it runs, what each process is given, how samples become a [`Measurement`].
+//! Never: orders blocks, compares values.
 
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use kernel_plan::spec::OpSpec;
-use kernel_plan::spec::op::Case;
+use kernel_plan::spec::op::{Case, Device};
+use kernel_plan::units::Dtype;
+use serde_json::{Value, json};
 
-use crate::base::process::{Ending, Finished, ProcessError};
 use crate::base::report::{Event, Progress, ProgressKind};
 use crate::base::session::Session;
+use crate::base::{env, files, memory};
 use crate::compile::artifact::Artifact;
+use crate::toolchain::PythonRuntime;
 
-use super::harness::{Finding, Line, Machine, MeasuredCase, Regime, Request};
+use super::contender::{Fault, Referee, Timer};
+use super::python::{self, Machine, Part, PythonTimer};
 use super::record::{self, Contender, Measurement, PROTOCOL};
+use super::rounds::{self, Finding, MeasuredCase, Rounds, Samples, Stop};
+use super::stats::SplitMix;
 use super::{BenchError, Options, Outcome, machine, render, stats};
 
 /// The order in which contenders are recorded.
-const ORDER: [&str; 5] = ["kernel", "eager", "fused", "compile", "copy"];
+const ORDER: [&str; 9] =
+    ["kernel", "eager", "fused", "compile", "compile-max", "cublaslt", "cublaslt-tuned", "copy", "peak"];
 
-/// What has been heard so far.
-pub(super) struct Run<'a> {
-    artifact: &'a Artifact,
-    op: &'a OpSpec,
-    request: &'a Request,
-    options: &'a Options,
-    session: &'a Session,
-    progress: Progress,
-    /// What the GPUs do meanwhile.
-    watch: machine::Watch,
-    machine: Option<Machine>,
-    measured: Vec<Measurement>,
-    refusal: Option<BenchError>,
-    /// Cases that are over, whichever way.
-    over: usize,
-    since: Instant,
+/// What is measured, and where it comes from.
+pub(super) struct Subject<'a> {
+    pub(super) artifact: &'a Artifact,
+    pub(super) op: &'a OpSpec,
+    pub(super) project: &'a Path,
+    pub(super) device: Device,
+    pub(super) cases: Vec<Case>,
+    pub(super) options: &'a Options,
 }
 
-impl<'a> Run<'a> {
-    /// A run that has not begun.
-    pub(super) fn new(
-        artifact: &'a Artifact,
-        op: &'a OpSpec,
-        request: &'a Request,
-        options: &'a Options,
-        session: &'a Session,
-    ) -> Self {
-        let total = Some(request.cases().len() as u64);
-        let progress = session.report.progress("measuring", ProgressKind::Count, total);
-        Self {
-            artifact,
-            op,
-            request,
-            options,
-            session,
-            progress,
-            watch: machine::Watch::start(),
-            machine: None,
-            measured: Vec::new(),
-            refusal: None,
-            over: 0,
-            since: Instant::now(),
-        }
+/// A word that nobody can guess; the standard library draws the keys of its hash maps from the operating system.
+pub(super) fn nonce() -> String {
+    format!("{:016x}{:016x}", secret(), secret())
+}
+
+fn secret() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+impl Subject<'_> {
+    /// What both processes are told.
+    fn job(&self) -> Value {
+        let dtypes: BTreeMap<_, _> =
+            Dtype::ALL.iter().map(|dtype| (dtype.as_str(), dtype.torch_name())).collect();
+        json!({
+            "device": self.device,
+            "threads": self.options.threads.unwrap_or_else(env::processors),
+            "dtypes": dtypes,
+        })
     }
 
-    /// Takes one line of the harness.
-    pub(super) fn take(&mut self, line: Line) {
-        match line {
-            Line::Machine(machine) => {
-                self.machine = Some(machine);
-                self.since = Instant::now();
-                return;
-            }
-            Line::Case(measured) => self.keep(&measured),
-            Line::Refused { case, finding, reason } => {
-                let variant = self.artifact.variant.clone();
-                let refusal = match finding {
-                    Finding::Wrong => BenchError::WrongWhileTimed { variant, case, reason },
-                    Finding::Escape => BenchError::StreamEscape { variant, case, reason },
-                    Finding::Raised => BenchError::Raised { variant, case, reason },
-                };
-                self.refusal.get_or_insert(refusal);
-            }
-        }
-        self.over += 1;
-        self.progress.add(1);
-        self.since = Instant::now();
+    /// What only the process of the baselines is told.
+    fn baseline_job(&self) -> Value {
+        let mut job = self.job();
+        let reference = &self.op.reference;
+        job["reference"] = json!({
+            "file": env::absolute(&self.project.join(reference.file.value.as_str())).display().to_string(),
+            "function": reference.function.value.to_string(),
+            "fused": reference.fused.as_ref().map(|fused| fused.value.to_string()),
+        });
+        let tolerance = &self.op.tolerance;
+        job["tolerance"] = json!({
+            "accumulate": tolerance.accumulate.value,
+            "roundings": tolerance.roundings.value,
+        });
+        job
     }
 
-    fn keep(&mut self, measured: &MeasuredCase) {
-        let Some(case) = self.request.cases().iter().find(|case| case.id == measured.case) else { return };
-        let Some(machine) = self.machine.clone() else { return };
-        // The regimes of a case are told together, so they share what was read of the GPU meanwhile.
-        let on_host = self.request.on_host();
-        let gpu = machine.device.as_deref().filter(|_| !on_host).and_then(|name| self.watch.take(name));
-        for regime in &measured.regimes {
-            let measurement = self.measurement(case, measured.bytes, regime, &machine, gpu.clone());
-            self.tell(&measurement);
-            self.measured.push(measurement);
+    /// What only the candidate's process is told.
+    fn candidate_job(&self) -> Value {
+        let mut job = self.job();
+        job["package"] = json!(env::absolute(&self.artifact.dir).display().to_string());
+        job["id"] = json!(self.artifact.id);
+        job["call"] = json!(self.op.call.function.value.to_string());
+        job
+    }
+}
+
+/// Measures every case; the first refusal ends it when all were tried.
+pub(super) fn run(
+    subject: &Subject<'_>,
+    python: &PythonRuntime,
+    session: &Session,
+) -> Result<Outcome, BenchError> {
+    // Where the folder cannot be made, torch falls back to its own.
+    let _own = files::create_dirs(&session.cache);
+    let line = || python::command(python.command(), &session.cache, &env::temp_dir());
+    let mut baselines = PythonTimer::new(Part::new("baseline", line(), subject.baseline_job()))?;
+    let mut kernel = PythonTimer::new(Part::new("candidate", line(), subject.candidate_job()))?;
+    let machine = match baselines.machine() {
+        Ok(machine) => machine,
+        Err(fault) => {
+            let stop = match fault {
+                Fault::Raised(reason) => Stop::Refused(Finding::Raised, reason),
+                fault => Stop::Fault { of: "baselines", fault },
+            };
+            return Err(subject.error("its start", stop));
         }
+    };
+    if let Some(reason) = machine.reason {
+        return Ok(Outcome::Skipped(reason));
+    }
+    subject.measure(&mut kernel, &mut baselines, machine, session)
+}
+
+impl Subject<'_> {
+    fn measure(
+        &self,
+        kernel: &mut dyn Timer,
+        baselines: &mut dyn Referee,
+        machine: Machine,
+        session: &Session,
+    ) -> Result<Outcome, BenchError> {
+        let folder = memory::scratch(self.outputs_bytes())?;
+        let progress =
+            session.report.progress("measuring", ProgressKind::Count, Some(self.cases.len() as u64));
+        let mut watch = machine::Watch::start();
+        let run = Run { subject: self, session, progress, machine };
+        let (mut measured, mut refusal) = (Vec::new(), None);
+        for case in &self.cases {
+            let since = Instant::now();
+            let mut rounds = Rounds {
+                kernel: &mut *kernel,
+                baselines: &mut *baselines,
+                random: SplitMix(secret() ^ self.options.seed),
+                folder: folder.path(),
+                budget: Duration::try_from_secs_f64(self.options.budget).unwrap_or(Duration::MAX),
+                threads: run.machine.threads,
+                idle: rounds::IDLE,
+            };
+            let outcome = rounds.measure(case);
+            // What was read of the GPU is of this case alone, however it ended.
+            let gpu = run.machine.device.as_ref().and_then(|device| watch.take(device));
+            match outcome {
+                Ok(rounds::Outcome::Measured(found)) => {
+                    measured.extend(run.keep(case, &found, gpu.as_ref(), since));
+                }
+                Ok(rounds::Outcome::Skipped(reason)) => {
+                    session.report.note(format!("{} was not measured: {reason}", case.id));
+                }
+                Err(stop @ Stop::Refused(..)) => {
+                    refusal.get_or_insert(self.error(&case.id, stop));
+                }
+                Err(stop) => return Err(refusal.unwrap_or_else(|| self.error(&case.id, stop))),
+            }
+            run.progress.add(1);
+        }
+        refusal.map_or(Ok(Outcome::Measured(measured)), Err)
+    }
+
+    /// Inputs and outputs of the two calls that are compared at a time, for the largest case.
+    fn outputs_bytes(&self) -> u64 {
+        let bytes = |case: &Case| -> u64 {
+            let tensors = case.inputs.iter().chain(&case.outputs);
+            tensors
+                .map(|tensor| {
+                    tensor.shape.iter().product::<u64>().saturating_mul(tensor.dtype.size_bytes() as u64)
+                })
+                .sum()
+        };
+        2 * self.cases.iter().map(bytes).max().unwrap_or(0)
+    }
+
+    fn error(&self, case: &str, stop: Stop) -> BenchError {
+        let (variant, case) = (self.artifact.variant.clone(), case.to_owned());
+        match stop {
+            Stop::Refused(Finding::Wrong, reason) => BenchError::WrongWhileTimed { variant, case, reason },
+            Stop::Refused(Finding::Escape, reason) => BenchError::StreamEscape { variant, case, reason },
+            Stop::Refused(Finding::Clock, reason) => BenchError::Clock { variant, case, reason },
+            Stop::Refused(Finding::State, reason) => BenchError::State { variant, case, reason },
+            Stop::Refused(Finding::Raised, reason) => BenchError::Raised { variant, case, reason },
+            Stop::Fault { fault: Fault::Process(error), .. } => error.into(),
+            Stop::Fault { fault: Fault::Raised(reason), .. } => BenchError::Raised { variant, case, reason },
+            Stop::Fault { of, fault: Fault::Gone { ending, output } } => {
+                BenchError::Process { of, variant, case, ending, output }
+            }
+        }
+    }
+}
+
+/// What measurements share.
+struct Run<'a> {
+    subject: &'a Subject<'a>,
+    session: &'a Session,
+    progress: Progress,
+    machine: Machine,
+}
+
+impl Run<'_> {
+    fn keep(
+        &self,
+        case: &Case,
+        measured: &MeasuredCase,
+        gpu: Option<&machine::Gpu>,
+        since: Instant,
+    ) -> Vec<Measurement> {
+        let of = |regime| self.measurement(case, measured, regime, gpu);
+        let kept: Vec<Measurement> = measured.regimes.iter().map(of).collect();
+        for measurement in &kept {
+            self.tell(measurement, since);
+        }
+        kept
     }
 
     fn measurement(
         &self,
         case: &Case,
-        bytes: u64,
-        regime: &Regime,
-        machine: &Machine,
-        gpu: Option<machine::Gpu>,
+        measured: &MeasuredCase,
+        regime: &Samples,
+        gpu: Option<&machine::Gpu>,
     ) -> Measurement {
+        let (subject, machine) = (self.subject, &self.machine);
         let contenders: Vec<Contender> = ORDER
             .iter()
             .filter_map(|name| {
@@ -123,47 +235,49 @@ impl<'a> Run<'a> {
             })
             .collect();
         let cpu = machine::cpu(machine.threads, regime.crowded);
-        let on_host = self.request.on_host();
+        let on_host = subject.device == Device::Cpu;
         let device = machine.device.clone().filter(|_| !on_host).unwrap_or_else(|| cpu.model.clone());
-        let capability = gpu.as_ref().and_then(|gpu| gpu.capability);
-        let peak = self.options.about.matrix_peak.get(&dtype_of(case)).copied();
-        let roofline = record::roofline(&contenders, bytes, record::operations(self.op, case), peak);
+        let gpu = gpu.filter(|_| !on_host);
+        let about = &subject.options.about;
+        let peak = about.matrix_peak.get(&dtype_of(case)).copied();
+        let roofline = record::roofline(&contenders, measured.bytes, record::operations(subject.op, case), peak);
+        let capability = gpu.and_then(|gpu| gpu.capability);
         Measurement {
             protocol: PROTOCOL,
-            artifact: self.artifact.digest,
-            variant: self.artifact.variant.clone(),
-            op: self.op.name.value.to_string(),
+            artifact: subject.artifact.digest,
+            variant: subject.artifact.variant.clone(),
+            op: subject.op.name.value.to_string(),
             workload: case.workload.to_string(),
             weight: case.weight,
             held_out: case.held_out,
             dtype: dtype_of(case),
-            regime: regime.regime.clone(),
+            regime: regime.regime.as_str().to_owned(),
             device,
             date: machine::today(),
             ratios: record::ratios(&contenders),
             copy_fraction: record::copy_fraction(&contenders),
-            bytes,
-            // The harness refuses a case whose timed outputs are wrong, and reports no other.
+            bytes: measured.bytes,
+            // A case whose timed outputs are wrong is refused.
             checked: true,
             contenders,
             skipped: regime.skipped.clone(),
-            driver: gpu.as_ref().and_then(|gpu| gpu.driver.clone()),
-            throttled: gpu.as_ref().is_some_and(|gpu| machine::throttled(&gpu.clocks)),
-            clocks: gpu.map(|gpu| gpu.clocks),
+            notes: about.notes.iter().chain(&measured.notes).cloned().collect(),
+            driver: gpu.and_then(|gpu| gpu.driver.clone()),
+            throttled: gpu.is_some_and(|gpu| machine::throttled(&gpu.clocks)),
+            clocks: gpu.map(|gpu| gpu.clocks.clone()),
             cpu,
             torch: machine.torch.clone(),
             python: machine.python.clone(),
-            commit: self.options.commit.clone(),
-            axes: record::axes(self.op, case),
-            candidate: self.options.about.candidate.as_ref().map(|candidate| candidate.on(capability)),
+            commit: subject.options.commit.clone(),
+            axes: record::axes(subject.op, case),
+            candidate: about.candidate.as_ref().map(|candidate| candidate.on(capability)),
             roofline,
-            lint: self.options.about.lint.clone(),
-            notes: self.options.about.notes.clone(),
-            budget: Some(self.options.budget),
+            lint: about.lint.clone(),
+            budget: Some(subject.options.budget),
         }
     }
 
-    fn tell(&self, measurement: &Measurement) {
+    fn tell(&self, measurement: &Measurement, since: Instant) {
         let ratios: Vec<String> =
             measurement.ratios.iter().map(|ratio| format!("{:.2}x {}", ratio.ratio, ratio.versus)).collect();
         self.session.report.emit(&Event::Done {
@@ -173,38 +287,9 @@ impl<'a> Run<'a> {
                 Some(kernel) => format!("{}, {}", render::time(kernel.median_seconds), ratios.join(", ")),
                 None => "the kernel could not be timed in this regime".to_owned(),
             },
-            seconds: self.since.elapsed().as_secs_f64(),
+            seconds: since.elapsed().as_secs_f64(),
             cached: false,
         });
-    }
-
-    /// What the end of the process means.
-    pub(super) fn end(self, finished: &Finished) -> Result<Outcome, BenchError> {
-        if let Some(refusal) = self.refusal {
-            return Err(refusal);
-        }
-        if let Some(reason) = self.machine.as_ref().and_then(|machine| machine.reason.clone()) {
-            return Ok(Outcome::Skipped(reason));
-        }
-        if finished.ending.success() && self.over == self.request.cases().len() {
-            return Ok(Outcome::Measured(self.measured));
-        }
-        // ^C reaches the whole group of a terminal, so the child may end before this process notices.
-        if finished.ending == Ending::Signal(2) {
-            return Err(ProcessError::Interrupted.into());
-        }
-        let words = finished.stderr_text();
-        let lines: Vec<&str> = words.lines().collect();
-        Err(BenchError::Process {
-            variant: self.artifact.variant.clone(),
-            case: match (&self.machine, self.request.cases().get(self.over)) {
-                (Some(_), Some(case)) => case.id.clone(),
-                (None, _) => "its start".to_owned(),
-                (Some(_), None) => "its end".to_owned(),
-            },
-            ending: finished.ending.to_string(),
-            output: lines[lines.len().saturating_sub(12)..].join("\n"),
-        })
     }
 }
 

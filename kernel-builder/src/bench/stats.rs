@@ -74,7 +74,6 @@ pub(super) fn paired_ratio(baseline: &[f64], kernel: &[f64]) -> Option<Interval>
 /// Known to half a percent: half of the interval by order statistics is below that, now and five blocks ago. To end as
 /// soon as an interval looks narrow prefers samples that look better than they are; asked twice and at every fifth block
 /// only, the final interval still holds the truth in 94% of cases (a test simulates it).
-#[cfg_attr(not(test), expect(dead_code, reason = "asked by the dialogue with the timing processes"))]
 pub(crate) fn enough(kernel: &[f64], rivals: &[&[f64]]) -> bool {
     let blocks = kernel.len();
     if blocks >= MOST_BLOCKS {
@@ -150,10 +149,12 @@ fn bootstrap(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// SplitMix64 (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014).
-struct SplitMix(u64);
+#[derive(Debug)]
+pub(super) struct SplitMix(pub(super) u64);
 
 impl SplitMix {
-    fn next(&mut self) -> u64 {
+    /// The next 64 bits.
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -162,7 +163,7 @@ impl SplitMix {
     }
 
     /// A number below `bound`, by multiplication; the bias is below 2^-50 for every count of samples here.
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 }

@@ -58,7 +58,7 @@ calls = rotation.fresh(4, 5)
 assert len({id(call[1]) for call in calls}) == 5 and calls[0][0] is sets[0][0]
 for call in calls:
     call[1].value = -1
-assert [call[1].value for call in rotation.fresh(3, 4)] == [11, 1, 1, 11]
+assert [call[1].value for call in rotation.fresh(3, 4)] == [11, 1, 11, 1]
 assert (sets[0][1].value, sets[1][1].value) == (1, 11)
 ");
 }

@@ -1,0 +1,288 @@
+"""Blocks of calls on a GPU, in three regimes.
+
+Owns: flushing, CUDA graphs, events, poison. Never: sees a reference.
+
+`graph`: a CUDA graph of calls that rotates over sets larger than the L2 cache together, each output at an address of its
+own. `hot`: a graph of calls on one set, so that all is in the cache. `cold`: single calls after twice the cache was written
+and then read, so that neither inputs nor dirty lines of others are there.
+What events say is checked from outside by the program's own clock; a block with `audit` is for that: many calls or replays
+in a row, without outputs, between the same events.
+"""
+
+import ctypes
+import math
+import time
+
+from operands import tensors
+
+clock = time.perf_counter
+GRAPH_CALLS = 20
+GRAPH_OUTPUT_BYTES = 8 << 30
+COLD_CALLS = 4
+# What poisoned outputs hold, in turn.
+POISON = (math.nan, 1e4)
+MOST_REPEATS = 2000
+# What a ceiling of other work than the operation's has in a graph: it takes long.
+CEILING_CALLS = 4
+# To launch a graph takes the host less.
+LAUNCH_S = 50e-6
+
+
+def said(error):
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:200] if text else ''}"
+
+
+def poison(torch, tensor, value):
+    """Overwrites an output. PyTorch fills no 8-bit floats, so those get bytes that are NaN in both of their forms."""
+    if tensor.dtype.is_floating_point and tensor.element_size() == 1:
+        tensor.view(torch.uint8).fill_(0x7F)
+    else:
+        tensor.fill_(value if tensor.dtype.is_floating_point else 1)
+
+
+class Persistence:
+    """Lines that a kernel asked to stay in the L2 cache are given back, where the driver has the call."""
+
+    def __init__(self):
+        try:
+            self._reset = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
+        except (AttributeError, OSError):
+            self._reset = None
+
+    def reset(self):
+        if self._reset is not None:
+            self._reset()
+
+
+class Graphs:
+    """The captured graphs of one regime with what their calls returned."""
+
+    def __init__(self, number):
+        self.number = number
+        self.graphs, self.results, self.rows, self.calls = {}, {}, {}, {}
+
+
+class Station:
+    """Contenders of one case and the sets that they are called with."""
+
+    def __init__(self, torch, case, seed):
+        self.torch, self.case = torch, case
+        self.cache = self.cache_bytes(torch)
+        self.sets = case.make_sets(self.count_of(self.cache, case))
+        self.seed = None
+        self.refill(seed)
+        self.rotation = case.rotation(self.sets)
+        self.hot_rotation = case.rotation(self.sets[:1])
+        self.calls, self.arguments, self.launch, self.parts, self.name = {}, {}, {}, {}, None
+        self.flush = torch.empty(2 * self.cache // 4, dtype=torch.float32, device=case.device)
+        self.persistence = Persistence()
+        self.outputs = max(1, case.output_bytes)
+        number = max(len(self.sets), min(GRAPH_CALLS, GRAPH_OUTPUT_BYTES // self.outputs))
+        self.captured = {"graph": Graphs(number), "hot": Graphs(GRAPH_CALLS)}
+        self.turn = 0
+        self.plan = self.results = None
+
+    @staticmethod
+    def cache_bytes(torch):
+        return max(1 << 20, torch.cuda.get_device_properties(0).L2_cache_size)
+
+    @staticmethod
+    def count_of(cache, case):
+        return max(3, min(256, math.ceil(4 * cache / max(1, case.bytes))))
+
+    @classmethod
+    def memory(cls, torch, case, contenders):
+        """What this process will hold at most, and what is free on the device."""
+        cache = cls.cache_bytes(torch)
+        count = cls.count_of(cache, case)
+        calls = max(count, min(GRAPH_CALLS, GRAPH_OUTPUT_BYTES // max(1, case.output_bytes)))
+        # Outputs of every graph, temporaries of a reference in float32 and once in float64, the sets and their pools.
+        held = contenders * (calls + 2) * case.output_bytes + (count + 2) * case.input_bytes + 16 * case.bytes
+        free, _total = torch.cuda.mem_get_info()
+        return held + 2 * cache, free
+
+    def enlist(self, name, call, arguments=None):
+        """Adds a contender and warms it; `arguments` rotate beside the sets where they are not the sets."""
+        arguments = arguments or self.rotation
+        for _ in range(3):
+            call(*arguments.fresh(0, 1))
+        self.torch.cuda.synchronize()
+        start = clock()
+        call(*arguments.fresh(0, 1))
+        launched = clock() - start
+        self.torch.cuda.synchronize()
+        self.calls[name], self.arguments[name], self.launch[name] = call, arguments, launched
+
+    def refill(self, seed):
+        if seed != self.seed:
+            for number, chosen in enumerate(self.sets):
+                self.case.fill(chosen, seed, number)
+            self.seed = seed
+
+    def calibrate(self):
+        """Captures every contender; the calls of a block for each contender of each regime."""
+        skipped = []
+        for regime, captured in self.captured.items():
+            for name in list(self.calls):
+                try:
+                    self.capture(regime, captured, name)
+                except Exception as error:
+                    self.torch.cuda.synchronize()
+                    reason = f"cannot be captured in a CUDA graph: {said(error)}"
+                    skipped.append({"name": name, "regime": regime, "reason": reason})
+        # As many as there are sets, at most: each call's inputs are still there afterwards.
+        single = min(COLD_CALLS, len(self.sets))
+        regimes = [{"regime": "cold", "calls": dict.fromkeys(self.calls, single)}]
+        regimes += [
+            {"regime": regime, "calls": dict(captured.calls)}
+            for regime, captured in self.captured.items()
+        ]
+        for regime in regimes:
+            regime["most"] = dict.fromkeys(regime["calls"], MOST_REPEATS)
+        return regimes, skipped
+
+    def arguments_in(self, regime, name):
+        """Hot calls have one set; what does not rotate over the sets has its own."""
+        if regime == "hot" and self.arguments[name] is self.rotation:
+            return self.hot_rotation
+        return self.arguments[name]
+
+    def capture(self, regime, captured, name):
+        torch, call = self.torch, self.calls[name]
+        number = min(captured.number, CEILING_CALLS) if name in self.parts else captured.number
+        arguments = self.arguments_in(regime, name)
+        rows = arguments.fresh(0, number)
+        if regime == "hot" and arguments is not self.hot_rotation:
+            rows = rows[:1] * number
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            call(rows[0])
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        results, result = [], None
+        with torch.cuda.graph(graph):
+            for row in rows:
+                # In `hot` the memory of one output serves all calls: the one before is given back first.
+                result = None
+                result = call(row)
+                if regime == "graph":
+                    results.append(result)
+        captured.graphs[name] = graph
+        captured.results[name] = results if regime == "graph" else [result]
+        captured.rows[name], captured.calls[name] = rows, number
+
+    def ready(self, request):
+        """Everything of a block that is not timed."""
+        torch, name, regime = self.torch, request["contender"], request["regime"]
+        self.results, self.name = None, name
+        self.turn += 1
+        self.refill(request["seed"])
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        if name is None:
+            # As long a spin as a replay has.
+            self.plan = lambda: self.timed(events, lambda: None, self.spin(LAUNCH_S))
+        elif request["audit"] and regime == "cold":
+            self.plan = self.audit(events, name, request["calls"])
+        elif regime == "cold":
+            self.plan = lambda: self.cold(name, request)
+        else:
+            captured = self.captured[regime]
+            number = captured.calls[name]
+            self.arguments_in(regime, name).fresh(0, number)
+            graph, repeats = captured.graphs[name], max(1, request["calls"] // number)
+            # In step again after the refill: the cache holds what a replay leaves there.
+            graph.replay()
+            for result in captured.results[name]:
+                for output in tensors(result):
+                    poison(torch, output, POISON[self.turn % len(POISON)])
+            self.arguments_in(regime, name).fresh(0, number)
+            self.plan = lambda: self.replay(events, regime, name, graph, repeats)
+        self.persistence.reset()
+        torch.cuda.synchronize()
+
+    def go(self):
+        return self.plan()
+
+    def spin(self, launch_seconds):
+        """GPU cycles that hide the time the host takes to launch: twice of it and 50 us, as launches vary, at 2 GHz."""
+        return int(2e9 * min(5e-3, 2 * launch_seconds + 50e-6))
+
+    def timed(self, events, work, spin):
+        """Seconds between the events round `work`, and by this process's clock round all of it."""
+        start = clock()
+        if spin:
+            self.torch.cuda._sleep(spin)
+        events[0].record()
+        work()
+        events[1].record()
+        self.torch.cuda.synchronize()
+        return events[0].elapsed_time(events[1]) * 1e-3, clock() - start, []
+
+    def replay(self, events, regime, name, graph, repeats):
+        def work():
+            for _ in range(repeats):
+                graph.replay()
+
+        device, inside, _ = self.timed(events, work, self.spin(LAUNCH_S))
+        captured = self.captured[regime]
+        if regime == "hot":
+            self.results = {captured.calls[name] - 1: (captured.rows[name][-1], captured.results[name][0])}
+        else:
+            self.results = dict(enumerate(zip(captured.rows[name], captured.results[name])))
+        return device, inside, sorted(self.results)
+
+    def audit(self, events, name, calls):
+        """Calls in a row as a caller makes them: what works beside the stream ends after the second event."""
+        call, rows = self.calls[name], self.arguments[name].fresh(0, min(calls, self.arguments[name].most))
+
+        def work():
+            for row in rows:
+                call(row)
+
+        return lambda: self.timed(events, work, 0)
+
+    def cold(self, name, request):
+        """Single calls. The GPU spins while the host launches, then inputs are put in place, then the cache is flushed:
+        a call that does not wait for its stream finds other inputs."""
+        torch, call, arguments, number = self.torch, self.calls[name], self.arguments[name], request["calls"]
+        rows = arguments.fresh(request["first"], number)
+        rotating = arguments is self.rotation
+        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(number)]
+        spin = self.spin(self.launch[name] + 200e-6)
+        results, start = {}, clock()
+        for at, (row, (before, after)) in enumerate(zip(rows, events)):
+            if rotating:
+                self.poison_allocator()
+            torch.cuda._sleep(spin)
+            if rotating:
+                # A number that no other call of this block and no set has.
+                self.case.fill(row, request["seed"], len(self.sets) + at)
+            self.flush.fill_(float(at + self.turn))
+            self.flush.sum()
+            before.record()
+            result = call(row)
+            after.record()
+            results[at] = (row, result)
+        torch.cuda.synchronize()
+        inside = clock() - start
+        device = sum(before.elapsed_time(after) * 1e-3 for before, after in events)
+        self.results = results
+        # The sets hold other contents than their seed says.
+        self.seed = None
+        return device, inside, sorted(self.results)
+
+    def poison_allocator(self):
+        """Leaves poisoned blocks of the outputs' sizes for the next allocations; best effort."""
+        blocks = [
+            self.torch.full((max(1, math.prod(output["shape"])) * self.case.dtypes[output["dtype"]].itemsize,), 0xFF,
+                            dtype=self.torch.uint8, device=self.case.device)
+            for output in self.case.outputs if "inplace" not in output
+        ]
+        del blocks
+
+    def kept(self, place):
+        """Arguments and outputs of one call of the last block."""
+        row, result = self.results[place]
+        return row, self.case.results(result, row)

@@ -1,0 +1,139 @@
+"""Blocks of calls on the processor.
+
+Owns: how many calls are a sample, what is done before the clock starts, which outputs of a block are kept.
+Never: sees a reference. What it says of time is checked from outside by the program's own clock.
+"""
+
+import math
+import random
+import time
+
+# Bound before any kernel is imported: who replaces `time.perf_counter_ns` later does not replace this.
+clock = time.perf_counter_ns
+# Seconds between two samples.
+PAUSE = 0.003
+SAMPLE_NS = 200_000
+SETS = 8
+SET_BYTES = 256 << 20
+# Outputs of a block are all kept up to so many bytes; beyond it some of its calls' are.
+KEPT_BYTES = 4 << 20
+FEWEST_KEPT = 4
+
+
+class Station:
+    """Contenders of one case and the sets that they are called with."""
+
+    def __init__(self, torch, case, seed):
+        self.case = case
+        count = max(2, min(SETS, SET_BYTES // max(1, case.bytes)))
+        self.sets = case.make_sets(count)
+        self.seed = None
+        self.refill(seed)
+        self.rotation = case.rotation(self.sets)
+        self.calls, self.arguments, self.parts, self.name = {}, {}, {}, None
+        self.plan = self.results = None
+
+    @staticmethod
+    def memory(_torch, case, _contenders):
+        """The memory of a case, and what is free: two processes hold it beside each other, with copies for the clocks."""
+        sets = max(2, min(SETS, SET_BYTES // max(1, case.bytes)))
+        try:
+            with open("/proc/meminfo", encoding="ascii") as table:
+                free = next(int(row.split()[1]) << 10 for row in table if row.startswith("MemAvailable"))
+        except (OSError, ValueError, StopIteration):
+            free = None
+        # The sets, their pools, and float64 and temporaries of the reference.
+        return case.bytes * (sets + 2) + 16 * case.bytes, free
+
+    def enlist(self, name, call, arguments=None):
+        """Adds a contender and warms it; `arguments` rotate beside the sets where they are not the sets."""
+        arguments = arguments or self.rotation
+        for _ in range(3):
+            call(*arguments.fresh(0, 1))
+        self.calls[name], self.arguments[name] = call, arguments
+
+    def refill(self, seed):
+        if seed != self.seed:
+            for number, chosen in enumerate(self.sets):
+                self.case.fill(chosen, seed, number)
+            self.seed = seed
+
+    def calibrate(self):
+        """Calls in a sample of each contender: as many as last SAMPLE_NS."""
+        calls = {}
+        for name in self.calls:
+            number, most = 1, self.most(name)
+            while (took := min(self.trial(name, number) for _ in range(3))) < SAMPLE_NS and number < most:
+                number = min(most, max(number + 1, math.ceil(number * min(10, 1.1 * SAMPLE_NS / max(took, 1)))))
+            calls[name] = number
+        return [{"regime": "host", "calls": calls,
+                 "most": {name: min(self.most(name), 1 << 20) for name in self.calls}}], []
+
+    def most(self, name):
+        return self.arguments[name].most - 1
+
+    def trial(self, name, number):
+        self.ready({"contender": name, "calls": number, "first": 0, "seed": self.seed, "edits": [], "audit": False})
+        return self.go()[1] * 1e9
+
+    def ready(self, request):
+        """Everything of a block that is not timed. A block without calls shows what the rest costs."""
+        name, number, first = request["contender"], request["calls"], request["first"]
+        self.results, self.name = None, name
+        self.refill(request["seed"])
+        rotation = self.arguments[name]
+        rotation.reserve(number + 1)
+        before, *plan = rotation.fresh(first - 1, number + 1)
+        # A copy has no sets that could be edited.
+        edited = sorted(request["edits"]) if rotation is self.rotation else []
+        edits = [(at, edit) for at, edit in edited if 0 < at < number]
+        bounds = [0, *(at for at, _ in edits), number]
+        wanted = min(number, max(FEWEST_KEPT, KEPT_BYTES // max(1, self.case.output_bytes)))
+        if request["audit"]:
+            wanted = 1
+        if wanted == number:
+            keep = None
+        else:
+            keep = bytearray(number)
+            for at in random.sample(range(number), wanted):
+                keep[at] = 1
+        self.plan = (self.calls[name], before, plan, edits, bounds, keep)
+        # Contenders bring thread pools of their own (torch's, that of compiled code), whose threads spin for a while
+        # after their work and would take processors from the next contender.
+        time.sleep(PAUSE)
+        self.calls[name](before)
+
+    def go(self):
+        """The timed calls; seconds by this process's clock, twice: a processor has no other."""
+        call, before, plan, edits, bounds, keep = self.plan
+        # Not timed: this contender's own threads are awake, and what the others left in the caches is gone.
+        call(before)
+        took, results = 0, {}
+        for segment, (begin, end) in enumerate(zip(bounds, bounds[1:])):
+            if segment:
+                at, edit = edits[segment - 1]
+                self.case.edit(plan[at], self.seed, edit)
+                # An edit is work of another kind, after which the next call is slower.
+                call(before)
+            part = plan[begin:end]
+            if keep is None:
+                start = clock()
+                kept = [call(inputs) for inputs in part]
+                took += clock() - start
+                results.update(enumerate(kept, begin))
+            else:
+                at = begin
+                start = clock()
+                for inputs in part:
+                    result = call(inputs)
+                    if keep[at]:
+                        results[at] = result
+                    at += 1
+                took += clock() - start
+        self.results = results
+        return took * 1e-9, took * 1e-9, None if keep is None else sorted(results)
+
+    def kept(self, place):
+        """Arguments and outputs of one call of the last block."""
+        inputs = self.plan[2][place]
+        return inputs, self.case.results(self.results[place], inputs)

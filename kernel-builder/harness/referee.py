@@ -1,0 +1,96 @@
+"""Compares outputs of timed calls with the reference in float64; runs where no kernel does.
+
+Owns: the bound, and that inputs are what they were. Never: shares a process with a candidate.
+"""
+
+import math
+
+from operands import tensors
+
+
+def worst_excess(torch, case, tolerance, oracle, output):
+    """The largest error of `output` as a multiple of what its arithmetic explains; infinite for a wrong shape.
+
+    Explained: the allowed roundings to the output dtype, plus sums of `accumulated` terms whose errors behave like a
+    random walk (N. Higham, T. Mary, "A new approach to probabilistic rounding error analysis", 2019), with room to
+    spare: `verify` has judged the kernel more sharply; this asks whether it still computes when it is timed.
+    """
+    if output.shape != oracle.shape:
+        return math.inf
+    if output.numel() == 0:
+        return 0.0
+    if not output.dtype.is_floating_point:
+        return 0.0 if torch.equal(output, oracle.to(output.dtype)) else math.inf
+    unit = torch.finfo(output.dtype).eps
+    accumulate = case.dtypes[tolerance["accumulate"]]
+    summed = torch.finfo(accumulate).eps if accumulate.is_floating_point else 0.0
+    exact, got = oracle.to(torch.float64), output.to(torch.float64)
+    scale = exact.abs().max()
+    bound = max(1, tolerance["roundings"]) * unit * exact.abs()
+    bound = bound + 8 * summed * math.sqrt(case.accumulated) * scale + torch.finfo(output.dtype).tiny
+    same = (exact == got) | (exact.isnan() & got.isnan())
+    if output.element_size() == 1:
+        # Conversions to 8 bits saturate, or give no finite number; what lies beyond the range may be either.
+        largest = torch.finfo(output.dtype).max
+        saturated = (got.abs() == largest) & (got.sign() == exact.sign())
+        same |= (exact.abs() + bound >= largest) & (saturated | ~got.isfinite())
+    excess = torch.where(same, torch.zeros_like(bound), (got - exact).abs() / bound)
+    # What is NaN here is NaN on one side only, and compares false to every bound.
+    return float(excess.nan_to_num(nan=math.inf, posinf=math.inf).max())
+
+
+def exact_results(torch, job, reference, case, inputs):
+    """What the reference gives in float64."""
+    oracle_of = getattr(reference, job["reference"]["function"])
+    wide = [t.to(torch.float64) if t is not None and t.dtype.is_floating_point else t for t in inputs]
+    return tensors(oracle_of(*wide, **case.scalars))
+
+
+def times(excess):
+    return "not finite or of another shape" if excess == math.inf else f"{excess:.3g} times too far off"
+
+
+class Bytes:
+    """Tensors that lie one after the other in a file."""
+
+    def __init__(self, torch, path, device):
+        self.torch, self.device, self.at = torch, device, 0
+        with open(path, "rb") as file:
+            self.data = bytearray(file.read())
+
+    def next(self, shape, dtype):
+        count = math.prod(shape) * dtype.itemsize
+        part = memoryview(self.data)[self.at : self.at + count]
+        if len(part) != count:
+            raise ValueError("a file of outputs ends early")
+        self.at += count
+        if count == 0:
+            return self.torch.empty(shape, dtype=dtype, device=self.device)
+        flat = self.torch.frombuffer(part, dtype=self.torch.uint8)
+        return flat.clone().view(dtype).reshape(shape).to(self.device)
+
+
+def same_bits(torch, one, other):
+    return torch.equal(one.contiguous().view(-1).view(torch.uint8), other.contiguous().view(-1).view(torch.uint8))
+
+
+def judge(torch, job, reference, case, calls):
+    """The first thing that is wrong with outputs or inputs of these calls: `wrong`, and which `input` changed."""
+    worst = 0.0
+    for call in calls:
+        data = Bytes(torch, call["file"], case.device)
+        expected = case.contents(call["seed"], call["number"], call["edits"]["done"])
+        left = case.contents(call["seed"], call["number"], call["edits"]["all"])
+        for place, (declared, tensor) in enumerate(zip(case.inputs, left)):
+            if tensor is None or place in case.overwritten:
+                continue
+            if not same_bits(torch, data.next(declared["shape"], tensor.dtype), tensor):
+                return {"wrong": f"input `{declared['name']}` was changed", "worst": worst}
+        exact = exact_results(torch, job, reference, case, expected)
+        for declared, one in zip(case.outputs, exact):
+            got = data.next(declared["shape"], case.dtypes[declared["dtype"]])
+            excess = worst_excess(torch, case, job["tolerance"], one, got)
+            worst = max(worst, min(excess, 1e300))
+            if excess > 1.0:
+                return {"wrong": f"output `{declared['name']}` is {times(excess)}", "worst": worst}
+    return {"wrong": None, "worst": worst}

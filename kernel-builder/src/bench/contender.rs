@@ -1,0 +1,195 @@
+//! What is timed, as the rounds see it: a process that holds contenders and answers for one block at a time.
+//!
+//! Owns: the words between the rounds and whoever times: cases, regimes, blocks, what can go wrong.
+//! Never: says how a block is made; Python and the CUDA driver are behind [`Timer`].
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use kernel_plan::spec::op::Case;
+use serde::{Deserialize, Serialize};
+
+use crate::base::process::ProcessError;
+
+/// How calls follow each other, and what lies in the caches before them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Regime {
+    /// Calls on the processor, one after the other.
+    Host,
+    /// Single calls on the GPU after its L2 cache was flushed.
+    Cold,
+    /// Replays of a CUDA graph of calls that rotates over sets larger than the L2 cache together.
+    Graph,
+    /// Replays of a CUDA graph of calls on the same inputs.
+    Hot,
+}
+
+impl Regime {
+    /// Its name in records.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Cold => "cold",
+            Self::Graph => "graph",
+            Self::Hot => "hot",
+        }
+    }
+}
+
+/// What one block is to be.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Ask<'a> {
+    /// Whom to call. A block of nobody, or without calls, shows what the clocks cost, and what is done beside them.
+    pub(super) contender: Option<&'a str>,
+    pub(super) regime: Regime,
+    /// Calls that are timed.
+    pub(super) calls: u64,
+    /// The input set of the first of them; the others follow, wrapping round.
+    pub(super) first: u64,
+    /// Decides the contents of the sets. A timer learns it when the block begins.
+    #[serde(rename = "seed")]
+    pub(super) contents: u64,
+    /// Before the call at the first number, the edit of the second number is done to its set; not timed.
+    pub(super) edits: &'a [(u64, u64)],
+    /// Many calls in a row, without outputs, to compare clocks.
+    pub(super) audit: bool,
+}
+
+/// What one block took.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Block {
+    /// Seconds of all timed calls by the device's events; on a processor by the process's own clock.
+    pub(super) device: f64,
+    /// Seconds from the word to begin until the device was idle, by the process's own clock.
+    pub(super) inside: f64,
+    /// Seconds from the word to begin until the answer was heard, by this program's clock.
+    pub(super) outside: f64,
+    /// Calls whose outputs are kept; all where it is absent.
+    pub(super) kept: Option<Vec<u64>>,
+}
+
+/// What a case needs before it can be prepared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(super) struct Need {
+    /// Bytes of the device's memory that this process will hold, about.
+    pub(super) needs: u64,
+    /// What is free; absent where nobody says.
+    pub(super) free: Option<u64>,
+    /// Bytes that the operation reads and writes at least.
+    pub(super) bytes: u64,
+}
+
+impl Need {
+    /// Why there is no room, if there is none.
+    pub(super) fn unmet(&self) -> Option<String> {
+        let free = self.free?;
+        (self.needs > free - free / 10).then(|| {
+            let megabytes = |bytes: u64| bytes / 1_000_000;
+            format!(
+                "it needs {} MB for all contenders, {} MB are free",
+                megabytes(self.needs),
+                megabytes(free)
+            )
+        })
+    }
+}
+
+/// The contenders that can be timed on a case.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Prepared {
+    /// Input sets over which calls rotate.
+    pub(super) sets: u64,
+    pub(super) regimes: Vec<Sizes>,
+    pub(super) skipped: Vec<LeftOut>,
+    /// What an auditor of the baselines wants to know.
+    pub(super) notes: Vec<String>,
+}
+
+impl Prepared {
+    /// The sizes of a regime's blocks.
+    pub(super) fn sizes(&self, regime: Regime) -> Option<&Sizes> {
+        self.regimes.iter().find(|sizes| sizes.regime == regime)
+    }
+}
+
+/// How many calls a block has.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Sizes {
+    pub(super) regime: Regime,
+    /// By contender.
+    pub(super) calls: BTreeMap<String, u64>,
+    /// The most calls of an audit, by contender.
+    #[serde(default)]
+    pub(super) most: BTreeMap<String, u64>,
+}
+
+/// A contender that is not timed, in one regime or in all.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct LeftOut {
+    pub(super) name: String,
+    pub(super) regime: Option<Regime>,
+    pub(super) reason: String,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// What was called raised an exception.
+    Raised(String),
+    /// The process has ended, hangs or says what is no answer: how, and what it wrote last.
+    Gone { ending: String, output: String },
+    /// It could not be started, or ctrl-C.
+    Process(ProcessError),
+}
+
+impl From<ProcessError> for Fault {
+    fn from(error: ProcessError) -> Self {
+        Self::Process(error)
+    }
+}
+
+/// Contenders in one process, asked by one caller; between answers nothing of it runs.
+pub(super) trait Timer {
+    /// Takes a case, and says what it needs. Starts the process where there is none.
+    fn begin(&mut self, case: &Case) -> Result<Need, Fault>;
+    /// Makes and warms the contenders of the case. The seed decides the values that contents are cut from.
+    fn prepare(&mut self, seed: u64) -> Result<Prepared, Fault>;
+    /// One block.
+    fn block(&mut self, ask: &Ask<'_>) -> Result<Block, Fault>;
+    /// Leaves inputs and outputs of these calls of the last block in these files; what is wrong with their form, if
+    /// anything, and then there may be no file.
+    fn give(&mut self, places: &[u64], files: &[PathBuf]) -> Result<Option<String>, Fault>;
+    /// Forgets the case and what it held.
+    fn leave(&mut self) -> Result<(), Fault>;
+    /// Ends the process.
+    fn stop(&mut self);
+    /// Seconds of processors that the process has used since it started, where the system tells.
+    fn processor_seconds(&self) -> Option<f64>;
+}
+
+/// A timed call whose outputs lie in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct TimedCall {
+    pub(super) file: PathBuf,
+    #[serde(rename = "seed")]
+    pub(super) contents: u64,
+    /// The number of its contents: that of its set, but where every call has contents of its own.
+    pub(super) number: u64,
+    pub(super) edits: Edits,
+}
+
+/// Edits of a call's set, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Edits {
+    /// Those that were done before the call.
+    pub(super) done: Vec<u64>,
+    /// Those of the whole block.
+    pub(super) all: Vec<u64>,
+}
+
+/// The process of the baselines, which has the reference and never sees a candidate.
+pub(super) trait Referee: Timer {
+    /// What is wrong with the outputs of these calls, if anything.
+    fn judge(&mut self, calls: &[TimedCall]) -> Result<Option<String>, Fault>;
+}

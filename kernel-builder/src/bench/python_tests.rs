@@ -1,0 +1,179 @@
+//! Real processes on the processor: an honest package, and packages that lie in one way each.
+//!
+//! They need a Python with torch: `KERNELWRIGHT_PYTHON`, else `python3`; without it each says so and passes.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kernel_plan::diagnostic::SourceFile;
+use kernel_plan::plan::CommandLine;
+use kernel_plan::spec::op::{Device, Purpose};
+use kernel_plan::spec::parse_op;
+use kernel_plan::units::Dtype;
+use serde_json::{Value, json};
+
+use super::{Part, PythonTimer};
+use crate::base::process::{self, Limits};
+use crate::base::{env, files};
+use crate::bench::rounds::{Finding, IDLE, Outcome, Rounds, Stop};
+use crate::bench::stats::SplitMix;
+
+const OP: &str = r#"
+format = 1
+name = "scale"
+[axes]
+n = { type = "var" }
+[inputs]
+x = { shape = ["n"], dtype = "f32" }
+[outputs]
+y = { shape = ["n"], dtype = "f32" }
+[reference]
+file = "reference.py"
+function = "scale"
+[call]
+function = "scale"
+[tolerance]
+accumulate = "f32"
+length = 1
+roundings = 1
+[workload.one]
+axes = { n = 3000 }
+"#;
+
+/// The interpreter; nothing where it has no torch.
+#[expect(clippy::disallowed_macros, reason = "a test that skips says why")]
+fn python() -> Option<CommandLine> {
+    let program = env::text("KERNELWRIGHT_PYTHON").unwrap_or_else(|| "python3".to_owned());
+    let asked = CommandLine::new(&program).args(["-c", "import torch"]);
+    let found = process::run(&asked, Limits::wall(Duration::from_secs(100))).ok()?.ending.success();
+    if !found {
+        eprintln!("skipped: {program} has no torch");
+    }
+    // Dynamo would compile for half a minute what is not judged here.
+    found.then(|| CommandLine::new(&program).env("TORCHDYNAMO_DISABLE", "1"))
+}
+
+fn job(more: Value) -> Value {
+    let dtypes: serde_json::Map<String, Value> =
+        Dtype::ALL.iter().map(|dtype| (dtype.as_str().to_owned(), json!(dtype.torch_name()))).collect();
+    let mut job = json!({ "device": "cpu", "threads": 1, "dtypes": dtypes });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        job[key] = value.clone();
+    }
+    job
+}
+
+fn measure(folder: &Path, line: &CommandLine, package: &str) -> Result<Outcome, Stop> {
+    files::write(&folder.join("reference.py"), "def scale(x):\n    return x * 2\n").unwrap();
+    files::write(&folder.join("package/__init__.py"), package).unwrap();
+    let text = |path: &str| folder.join(path).display().to_string();
+    let baseline = job(json!({
+        "reference": { "file": text("reference.py"), "function": "scale", "fused": null },
+        "tolerance": { "accumulate": "f32", "roundings": 1 },
+    }));
+    let candidate = job(json!({ "package": text("package"), "id": "scale_package", "call": "scale" }));
+    let (op, problems) = parse_op(SourceFile::new("op.toml", OP));
+    assert!(problems.is_empty(), "{problems:?}");
+    let case = op.unwrap().cases(Purpose::Bench, Device::Cpu).remove(0);
+    let mut baselines = PythonTimer::new(Part::new("baseline", line.clone(), baseline)).unwrap();
+    let mut kernel = PythonTimer::new(Part::new("candidate", line.clone(), candidate)).unwrap();
+    let mut rounds = Rounds {
+        kernel: &mut kernel,
+        baselines: &mut baselines,
+        random: SplitMix(11),
+        folder,
+        budget: Duration::from_millis(300),
+        threads: 1,
+        idle: IDLE,
+    };
+    rounds.measure(&case)
+}
+
+/// What is found against a package.
+fn found(package: &str) -> Option<Result<(), (Finding, String)>> {
+    let line = python()?;
+    let folder = files::scratch().unwrap();
+    Some(match measure(folder.path(), &line, package) {
+        Ok(Outcome::Measured(measured)) => {
+            let samples = &measured.regimes[0].samples;
+            assert!(samples["kernel"].len() >= 15 && samples.contains_key("copy"), "{samples:?}");
+            Ok(())
+        }
+        Err(Stop::Refused(finding, reason)) => Err((finding, reason)),
+        other => panic!("{other:?}"),
+    })
+}
+
+#[track_caller]
+fn refused(package: &str, expected: Finding) {
+    if let Some(found) = found(package) {
+        let (finding, reason) = found.expect_err("measured");
+        assert_eq!(finding, expected, "{reason}");
+    }
+}
+
+#[test]
+fn an_honest_package_is_measured() {
+    if let Some(found) = found("def scale(x):\n    return x * 2\n") {
+        assert_eq!(found, Ok(()));
+    }
+}
+
+#[test]
+fn a_patched_clock_is_refused() {
+    let package = "
+import sys, time
+true = time.perf_counter_ns
+start = true()
+time.perf_counter_ns = sys.modules['host'].clock = lambda: start + (true() - start) // 10
+def scale(x):
+    return x * 2
+";
+    refused(package, Finding::Clock);
+}
+
+#[test]
+fn a_package_that_stops_computing_is_refused() {
+    let package = "
+calls, last = 0, None
+def scale(x):
+    global calls, last
+    calls += 1
+    if calls < 2000 or last is None:
+        last = x * 2
+    return last
+";
+    refused(package, Finding::Wrong);
+}
+
+#[test]
+fn results_that_are_kept_by_pointer_are_refused() {
+    let package = "
+kept = {}
+def scale(x):
+    key = (x.data_ptr(), x._version)
+    if key not in kept:
+        kept[key] = x * 2
+    return kept[key]
+";
+    refused(package, Finding::Wrong);
+}
+
+#[test]
+fn an_input_that_is_changed_is_refused() {
+    refused("def scale(x):\n    y = x * 2\n    x.zero_()\n    return y\n", Finding::Wrong);
+}
+
+#[test]
+fn a_thread_that_goes_on_is_refused() {
+    let package = "
+import threading
+def spin():
+    while True:
+        sum(range(1000))
+threading.Thread(target=spin, daemon=True).start()
+def scale(x):
+    return x * 2
+";
+    refused(package, Finding::State);
+}

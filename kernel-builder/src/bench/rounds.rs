@@ -1,0 +1,498 @@
+//! One case: contenders in turn, block by block, with clocks, outputs and the state of the machine watched.
+//!
+//! Owns: the order of everything that is asked of the processes; every number that a candidate must not foresee.
+//! Never: starts a process, compares a value, decides what a disagreement means.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use kernel_plan::spec::op::Case;
+
+use super::clock::{self, Disagreement, Reading};
+use super::contender::{Ask, Block, Fault, LeftOut, Prepared, Referee, Regime, TimedCall, Timer};
+use super::machine::Load;
+use super::outputs::{self, Which};
+use super::record::SkippedContender;
+use super::state::{self, Blame, State};
+use super::stats::{self, SplitMix};
+
+/// The contender that is judged.
+pub(super) const KERNEL: &str = "kernel";
+/// The baseline that shows whether a kernel leaves something behind.
+const PROBE: &str = "eager";
+const PROBES: usize = 7;
+/// Long blocks before and after the samples of a regime, and how many seconds one is to last: at first, and where clocks
+/// disagreed.
+const AUDITS: usize = 3;
+const LONGER: [f64; 3] = [0.015, 0.06, 0.25];
+/// Inputs are edited within one of so many blocks, on average.
+const EDITED_EVERY: usize = 5;
+/// Twice so long the candidate's process is left alone, and the second time it must use no processor.
+pub(super) const IDLE: Duration = Duration::from_millis(300);
+/// An empty block is taken every so many blocks.
+const EMPTY_EVERY: usize = 3;
+/// Seeds travel as JSON numbers, which hold so many bits everywhere.
+const SEED_BITS: u32 = 53;
+
+/// A case with the samples of every regime.
+#[derive(Debug, PartialEq)]
+pub(super) struct MeasuredCase {
+    pub(super) bytes: u64,
+    pub(super) regimes: Vec<Samples>,
+    pub(super) notes: Vec<String>,
+}
+
+/// The samples of one regime.
+#[derive(Debug, PartialEq)]
+pub(super) struct Samples {
+    pub(super) regime: Regime,
+    /// Seconds a call, one sample a block, by contender.
+    pub(super) samples: BTreeMap<String, Vec<f64>>,
+    /// Calls in each sample, by contender.
+    pub(super) calls: BTreeMap<String, u64>,
+    pub(super) skipped: Vec<SkippedContender>,
+    /// Processors that others took; see [`super::Cpu`].
+    pub(super) crowded: Option<f64>,
+}
+
+/// What came of a case.
+#[derive(Debug, PartialEq)]
+pub(super) enum Outcome {
+    Measured(MeasuredCase),
+    /// There is no room for it; the reason.
+    Skipped(String),
+}
+
+/// What is found against a candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// Outputs of timed calls are wrong, or inputs were changed.
+    Wrong,
+    /// Work outside of the stream.
+    Escape,
+    /// Times that cannot be.
+    Clock,
+    /// It slows what comes after it.
+    State,
+    /// An exception.
+    Raised,
+}
+
+/// Why a case ended early.
+#[derive(Debug)]
+pub(super) enum Stop {
+    Refused(Finding, String),
+    /// One of the processes failed.
+    Fault {
+        of: &'static str,
+        fault: Fault,
+    },
+}
+
+impl From<Disagreement> for Stop {
+    fn from(disagreement: Disagreement) -> Self {
+        match disagreement {
+            Disagreement::Escape(reason) => Self::Refused(Finding::Escape, reason),
+            Disagreement::Clock(reason) => Self::Refused(Finding::Clock, reason),
+        }
+    }
+}
+
+/// Both processes and what chance decides. `random` must come from a seed that no candidate can know.
+pub(super) struct Rounds<'a> {
+    pub(super) kernel: &'a mut dyn Timer,
+    pub(super) baselines: &'a mut dyn Referee,
+    pub(super) random: SplitMix,
+    /// Where outputs are left.
+    pub(super) folder: &'a Path,
+    /// Time for samples of each regime.
+    pub(super) budget: Duration,
+    /// Threads that contenders may use.
+    pub(super) threads: u64,
+    /// [`IDLE`], but in tests.
+    pub(super) idle: Duration,
+}
+
+/// Where the calls of a regime stand: which contents the sets have, and whose turn they are.
+struct Turn {
+    regime: Regime,
+    sets: u64,
+    contents: u64,
+    first: BTreeMap<String, u64>,
+    block: usize,
+}
+
+impl Rounds<'_> {
+    /// Measures one case.
+    ///
+    /// # Errors
+    /// When the candidate is refused, or one of the processes fails.
+    pub(super) fn measure(&mut self, case: &Case) -> Result<Outcome, Stop> {
+        let seed = self.seed();
+        let need = self.baselines.begin(case).map_err(baseline)?;
+        if let Some(reason) = need.unmet() {
+            return Ok(Outcome::Skipped(reason));
+        }
+        let rivals = self.baselines.prepare(seed).map_err(baseline)?;
+        let before = self.probe(&rivals)?;
+        let outcome = self.beside(case, seed, need.bytes, &rivals, &before);
+        // What has ended or hangs forgets nothing, and is not asked.
+        if !matches!(outcome, Err(Stop::Fault { fault: Fault::Gone { .. }, .. })) {
+            self.kernel.leave().map_err(kernel)?;
+            self.baselines.leave().map_err(baseline)?;
+        }
+        outcome
+    }
+
+    /// The part of a case in which the candidate lives.
+    fn beside(
+        &mut self,
+        case: &Case,
+        seed: u64,
+        bytes: u64,
+        rivals: &Prepared,
+        before: &[f64],
+    ) -> Result<Outcome, Stop> {
+        if let Some(reason) = self.kernel.begin(case).map_err(kernel)?.unmet() {
+            return Ok(Outcome::Skipped(reason));
+        }
+        let own = self.kernel.prepare(seed).map_err(kernel)?;
+        let mut regimes = Vec::new();
+        for sizes in &rivals.regimes {
+            regimes.push(self.regime(sizes.regime, &own, rivals)?);
+        }
+        let mut notes = rivals.notes.clone();
+        notes.extend(self.left_behind(rivals, before)?);
+        Ok(Outcome::Measured(MeasuredCase { bytes, regimes, notes }))
+    }
+
+    /// Samples of one regime.
+    fn regime(&mut self, regime: Regime, own: &Prepared, rivals: &Prepared) -> Result<Samples, Stop> {
+        let calls: BTreeMap<String, u64> = [own, rivals]
+            .into_iter()
+            .filter_map(|prepared| prepared.sizes(regime))
+            .flat_map(|sizes| sizes.calls.clone())
+            .collect();
+        let skipped =
+            [own, rivals].into_iter().flat_map(|prepared| left_out(&prepared.skipped, regime)).collect();
+        let mut found = Samples {
+            regime,
+            samples: calls.keys().map(|name| (name.clone(), Vec::new())).collect(),
+            calls,
+            skipped,
+            crowded: None,
+        };
+        let Some(size) = found.calls.get(KERNEL).copied() else {
+            // Without the kernel the others say nothing.
+            found.samples.clear();
+            found.calls.clear();
+            return Ok(found);
+        };
+        let mut turn = Turn { regime, sets: own.sets.max(1), contents: 0, first: BTreeMap::new(), block: 0 };
+        self.audits(&mut turn, own, size)?;
+        let load = (regime == Regime::Host).then(|| self.load()).flatten();
+        self.sample(&mut turn, &mut found, size)?;
+        found.crowded =
+            load.zip(self.load()).map(|(before, after)| after.crowded_since(&before, self.threads));
+        self.audits(&mut turn, own, size)?;
+        // Nobody knows which block is the last until it is over; so it is judged, too.
+        self.renew(&mut turn);
+        self.judged_block(&mut turn, size)?;
+        Ok(found)
+    }
+
+    /// Blocks of one sample a contender, each in a new random order, until they are enough or the budget is spent.
+    fn sample(&mut self, turn: &mut Turn, found: &mut Samples, size: u64) -> Result<(), Stop> {
+        let mut order: Vec<String> = found.calls.keys().cloned().collect();
+        let (mut readings, mut empty) = (Vec::new(), Vec::new());
+        let (mut spent, mut judging) = (Duration::ZERO, Duration::ZERO);
+        loop {
+            let started = Instant::now();
+            let mut judged = Duration::ZERO;
+            if turn.first.get(KERNEL).copied().unwrap_or(1) + size > turn.sets || turn.block == 0 {
+                self.renew(turn);
+            }
+            self.shuffle(&mut order);
+            for name in &order {
+                let calls = found.calls[name];
+                // An edit disturbs the calls after it: in so few blocks that the median does not feel it.
+                let edited = name == KERNEL && (turn.block == 0 || self.random.below(EDITED_EVERY) == 0);
+                let edits = if edited { self.edits(turn, calls) } else { Vec::new() };
+                let block = self.block(turn, name, calls, &edits, false)?;
+                let seconds = block.device / calls.max(1) as f64;
+                if let Some(samples) = found.samples.get_mut(name) {
+                    samples.push(seconds);
+                }
+                if name == KERNEL {
+                    if let Some(disagreement) = clock::impossible(&block) {
+                        return Err(disagreement.into());
+                    }
+                    let since = Instant::now();
+                    // As much time for outputs as for samples, and never none for long.
+                    if edited || judging < spent || self.random.below(8) == 0 {
+                        self.judge(turn, calls, &edits, &block)?;
+                    }
+                    judged += since.elapsed();
+                    readings.push(Reading { block, calls });
+                }
+                self.advance(turn, name, calls);
+            }
+            if turn.block.is_multiple_of(EMPTY_EVERY) {
+                empty.push(self.empty(turn)?);
+            }
+            turn.block += 1;
+            spent += started.elapsed().saturating_sub(judged);
+            judging += judged;
+            if self.over(found, spent) {
+                break;
+            }
+        }
+        // A single call after a flush is not all that its block does.
+        if turn.regime != Regime::Cold
+            && clock::ordinary(&readings, &empty).is_some()
+            && let Some(disagreement) = self.ordinary_again(turn, size)?
+        {
+            return Err(disagreement.into());
+        }
+        Ok(())
+    }
+
+    fn over(&self, found: &Samples, spent: Duration) -> bool {
+        let Some(kernel) = found.samples.get(KERNEL) else { return true };
+        if kernel.len() >= stats::FEWEST_BLOCKS && spent > self.budget {
+            return true;
+        }
+        let rivals: Vec<&[f64]> = found
+            .samples
+            .iter()
+            .filter(|(name, _)| !matches!(name.as_str(), KERNEL | "copy" | "peak"))
+            .map(|(_, samples)| samples.as_slice())
+            .collect();
+        stats::enough(kernel, &rivals)
+    }
+
+    /// Long blocks of the kernel, compared by three clocks with empty ones beside them. Where they disagree they are
+    /// repeated, longer: what a crowded machine adds does not grow with them, what is hidden does.
+    fn audits(&mut self, turn: &mut Turn, own: &Prepared, size: u64) -> Result<(), Stop> {
+        let most = own.sizes(turn.regime).and_then(|sizes| sizes.most.get(KERNEL).copied()).unwrap_or(size);
+        let mut disagreement = None;
+        for seconds in LONGER {
+            self.renew(turn);
+            let short = self.block(turn, KERNEL, size, &[], false)?;
+            let calls = clock::long_calls(turn.regime, &short, size, most, seconds);
+            let (mut long, mut empty) = (Vec::new(), Vec::new());
+            for _ in 0..AUDITS {
+                let block = self.block(turn, KERNEL, calls, &[], true)?;
+                long.push(Reading { block, calls });
+                empty.push(self.empty(turn)?);
+            }
+            disagreement = clock::audit(&long, &empty);
+            if disagreement.is_none() {
+                return Ok(());
+            }
+        }
+        disagreement.map_or(Ok(()), |disagreement| Err(disagreement.into()))
+    }
+
+    /// Blocks of the kernel with empty ones between them, when those among the samples disagreed.
+    fn ordinary_again(&mut self, turn: &mut Turn, size: u64) -> Result<Option<Disagreement>, Stop> {
+        let (mut readings, mut empty) = (Vec::new(), Vec::new());
+        for _ in 0..stats::FEWEST_BLOCKS {
+            self.renew(turn);
+            let block = self.block(turn, KERNEL, size, &[], false)?;
+            readings.push(Reading { block, calls: size });
+            empty.push(self.empty(turn)?);
+        }
+        Ok(clock::ordinary(&readings, &empty))
+    }
+
+    /// A block without calls: what it costs to ask, and on a processor one untimed call.
+    fn empty(&mut self, turn: &Turn) -> Result<Block, Stop> {
+        let ask = Ask {
+            contender: (turn.regime == Regime::Host).then_some(KERNEL),
+            regime: turn.regime,
+            calls: 0,
+            first: self.first(turn, KERNEL),
+            contents: turn.contents,
+            edits: &[],
+            audit: false,
+        };
+        self.kernel.block(&ask).map_err(kernel)
+    }
+
+    fn block(
+        &mut self,
+        turn: &Turn,
+        name: &str,
+        calls: u64,
+        edits: &[(u64, u64)],
+        audit: bool,
+    ) -> Result<Block, Stop> {
+        let first = self.first(turn, name);
+        let ask = Ask {
+            contender: Some(name),
+            regime: turn.regime,
+            calls,
+            first,
+            contents: turn.contents,
+            edits,
+            audit,
+        };
+        if name == KERNEL {
+            self.kernel.block(&ask).map_err(kernel)
+        } else {
+            self.baselines.block(&ask).map_err(baseline)
+        }
+    }
+
+    /// The set of a contender's next timed call; the one before it is called without a clock.
+    fn first(&self, turn: &Turn, name: &str) -> u64 {
+        match turn.regime {
+            Regime::Host => turn.first.get(name).copied().unwrap_or(1),
+            // Single calls have other memory in each block.
+            Regime::Cold => turn.block as u64 % turn.sets,
+            Regime::Graph | Regime::Hot => 0,
+        }
+    }
+
+    fn advance(&self, turn: &mut Turn, name: &str, calls: u64) {
+        let next = self.first(turn, name) + calls;
+        turn.first.insert(name.to_owned(), next);
+    }
+
+    /// New contents for all sets, and everybody begins at the first again.
+    fn renew(&mut self, turn: &mut Turn) {
+        turn.contents = self.seed();
+        turn.first.clear();
+    }
+
+    fn seed(&mut self) -> u64 {
+        self.random.next() >> (64 - SEED_BITS)
+    }
+
+    fn shuffle(&mut self, order: &mut [String]) {
+        for at in (1..order.len()).rev() {
+            order.swap(at, self.random.below(at + 1));
+        }
+    }
+
+    /// Two edits at random calls, where a block comes back to its sets: a result that is kept by pointer is then wrong.
+    fn edits(&mut self, turn: &Turn, calls: u64) -> Vec<(u64, u64)> {
+        if turn.regime != Regime::Host || calls <= turn.sets {
+            return Vec::new();
+        }
+        let mut edits: Vec<(u64, u64)> =
+            (0..2).map(|_| (1 + self.random.below(calls as usize - 1) as u64, self.seed())).collect();
+        edits.sort_unstable();
+        edits.dedup_by_key(|(at, _)| *at);
+        edits
+    }
+
+    /// A block whose outputs are compared, whatever time that takes.
+    fn judged_block(&mut self, turn: &mut Turn, calls: u64) -> Result<(), Stop> {
+        let edits = self.edits(turn, calls);
+        let block = self.block(turn, KERNEL, calls, &edits, false)?;
+        self.judge(turn, calls, &edits, &block)
+    }
+
+    /// Has outputs of the kernel's last block compared: which calls', it learns only now.
+    fn judge(&mut self, turn: &Turn, calls: u64, edits: &[(u64, u64)], block: &Block) -> Result<(), Stop> {
+        let kept = block.kept.clone().unwrap_or_else(|| (0..calls).collect());
+        let places = outputs::places(&mut self.random, &kept, edits);
+        let files: Vec<_> = places.iter().map(|place| self.folder.join(format!("{place}.bin"))).collect();
+        let at = turn.regime.as_str();
+        if let Some(reason) = self.kernel.give(&places, &files).map_err(kernel)? {
+            return Err(Stop::Refused(Finding::Wrong, format!("{at}: {reason}")));
+        }
+        let first = self.first(turn, KERNEL);
+        let which = Which { regime: turn.regime, sets: turn.sets, contents: turn.contents, first };
+        let timed: Vec<TimedCall> =
+            places.iter().zip(files).map(|(place, file)| which.call(*place, edits, file)).collect();
+        match self.baselines.judge(&timed).map_err(baseline)? {
+            Some(reason) => Err(Stop::Refused(Finding::Wrong, format!("{at}: {reason}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Samples of one baseline alone, in the first regime that has it.
+    fn probe(&mut self, rivals: &Prepared) -> Result<Vec<f64>, Stop> {
+        let Some((regime, calls)) =
+            rivals.regimes.iter().find_map(|sizes| Some((sizes.regime, *sizes.calls.get(PROBE)?)))
+        else {
+            return Ok(Vec::new());
+        };
+        let mut turn = Turn { regime, sets: rivals.sets, contents: 0, first: BTreeMap::new(), block: 0 };
+        self.renew(&mut turn);
+        (0..PROBES)
+            .map(|_| Ok(self.block(&turn, PROBE, calls, &[], false)?.device / calls.max(1) as f64))
+            .collect()
+    }
+
+    /// Whether the baselines are as fast as before the candidate, and its process is idle; notes, where that is to be
+    /// told.
+    fn left_behind(&mut self, rivals: &Prepared, before: &[f64]) -> Result<Option<String>, Stop> {
+        let refused = |reason| Err(Stop::Refused(Finding::State, reason));
+        let on_host = rivals.regimes.iter().any(|sizes| sizes.regime == Regime::Host);
+        if on_host && let Some(reason) = state::busy(self.idle(rivals)?) {
+            return refused(reason);
+        }
+        let after = self.probe(rivals)?;
+        let State::Slower(factor) = state::compare(before, &after, on_host) else { return Ok(None) };
+        self.kernel.stop();
+        let alone = self.probe(rivals)?;
+        match state::blame(PROBE, factor, before, &alone, on_host) {
+            Blame::Refused(reason) => refused(reason),
+            Blame::Told(note) => Ok(Some(note)),
+        }
+    }
+
+    /// Processors that the candidate's process takes while others are timed, after it had time to come to rest.
+    fn idle(&mut self, rivals: &Prepared) -> Result<f64, Stop> {
+        let mut used = Vec::new();
+        for _ in 0..2 {
+            let since = Instant::now();
+            let early = self.kernel.processor_seconds();
+            while since.elapsed() < self.idle {
+                if self.probe(rivals)?.is_empty() {
+                    return Ok(0.0);
+                }
+            }
+            let seconds =
+                early.zip(self.kernel.processor_seconds()).map_or(0.0, |(early, late)| late - early);
+            used.push(seconds / since.elapsed().as_secs_f64());
+        }
+        Ok(used[1])
+    }
+
+    fn load(&self) -> Option<Load> {
+        let own = super::machine::processor_seconds(std::process::id())?;
+        Load::now(own + self.kernel.processor_seconds()? + self.baselines.processor_seconds()?)
+    }
+}
+
+fn left_out(skipped: &[LeftOut], regime: Regime) -> Vec<SkippedContender> {
+    skipped
+        .iter()
+        .filter(|one| one.regime.is_none_or(|only| only == regime))
+        .map(|one| SkippedContender { name: one.name.clone(), reason: one.reason.clone() })
+        .collect()
+}
+
+fn kernel(fault: Fault) -> Stop {
+    match fault {
+        Fault::Raised(reason) => Stop::Refused(Finding::Raised, format!("kernel: {reason}")),
+        fault => Stop::Fault { of: KERNEL, fault },
+    }
+}
+
+fn baseline(fault: Fault) -> Stop {
+    match fault {
+        Fault::Raised(reason) => Stop::Refused(Finding::Raised, reason),
+        fault => Stop::Fault { of: "baselines", fault },
+    }
+}
+
+#[cfg(test)]
+#[path = "rounds_tests.rs"]
+mod tests;

@@ -1,0 +1,273 @@
+//! Rounds with fake processes: honest ones, and each way in which one can be wrong.
+
+use std::collections::VecDeque;
+
+use kernel_plan::diagnostic::SourceFile;
+use kernel_plan::spec::op::{Device, Purpose};
+use kernel_plan::spec::parse_op;
+
+use super::*;
+use crate::base::files;
+use crate::bench::contender::{Need, Sizes};
+
+/// Contender, contents, calls and edits.
+type Asked = (String, u64, u64, Vec<(u64, u64)>);
+
+/// A process whose contenders take as long as is scripted; its time is counted, not spent.
+struct Fake {
+    /// Seconds a call, by contender.
+    seconds: BTreeMap<String, f64>,
+    /// What is added to this program's clock by every block.
+    waking: f64,
+    /// Multiplies what is claimed in short blocks, and in long ones.
+    claims: (f64, f64),
+    /// Outputs are wrong after so many blocks.
+    wrong_after: Option<usize>,
+    /// Faults of the next blocks, in order.
+    faults: VecDeque<Fault>,
+    blocks: usize,
+    asked: Vec<Asked>,
+    judged: Vec<TimedCall>,
+    regime: Regime,
+    needs: u64,
+    /// Seconds of processors that it is seen to use at every look.
+    uses: f64,
+    looks: std::cell::Cell<u32>,
+    calls: u64,
+    stopped: bool,
+}
+
+impl Fake {
+    fn new(contenders: &[(&str, f64)]) -> Self {
+        Self {
+            seconds: contenders.iter().map(|(name, seconds)| ((*name).to_owned(), *seconds)).collect(),
+            waking: 100e-6,
+            claims: (1.0, 1.0),
+            wrong_after: None,
+            faults: VecDeque::new(),
+            blocks: 0,
+            asked: Vec::new(),
+            judged: Vec::new(),
+            regime: Regime::Host,
+            needs: 0,
+            uses: 0.0,
+            looks: 0.into(),
+            calls: 20,
+            stopped: false,
+        }
+    }
+
+    fn kernel() -> Self {
+        Self::new(&[("kernel", 10e-6)])
+    }
+
+    fn baselines() -> Self {
+        Self::new(&[("eager", 20e-6), ("copy", 9e-6)])
+    }
+}
+
+impl Timer for Fake {
+    fn begin(&mut self, _: &Case) -> Result<Need, Fault> {
+        self.stopped = false;
+        Ok(Need { needs: self.needs, free: Some(1000), bytes: 64 })
+    }
+
+    fn prepare(&mut self, _: u64) -> Result<Prepared, Fault> {
+        let of = |number: u64| self.seconds.keys().map(|name| (name.clone(), number)).collect();
+        let sizes = Sizes { regime: self.regime, calls: of(self.calls), most: of(100_000) };
+        Ok(Prepared { sets: 8, regimes: vec![sizes], skipped: vec![], notes: vec![] })
+    }
+
+    fn block(&mut self, ask: &Ask<'_>) -> Result<Block, Fault> {
+        if let Some(fault) = self.faults.pop_front() {
+            return Err(fault);
+        }
+        self.blocks += 1;
+        let name = ask.contender.unwrap_or("nobody");
+        self.asked.push((name.to_owned(), ask.contents, ask.calls, ask.edits.to_vec()));
+        let each = self.seconds.get(name).copied().unwrap_or(0.0);
+        let took = each * ask.calls as f64;
+        let claimed = took * if ask.audit { self.claims.1 } else { self.claims.0 };
+        Ok(Block { device: claimed, inside: claimed, outside: took + self.waking, kept: None })
+    }
+
+    fn give(&mut self, places: &[u64], files: &[std::path::PathBuf]) -> Result<Option<String>, Fault> {
+        assert_eq!(places.len(), files.len());
+        let wrong = self.wrong_after.is_some_and(|after| self.blocks > after);
+        Ok(wrong.then(|| "output `out` is 7 times too far off".to_owned()))
+    }
+
+    fn leave(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    fn processor_seconds(&self) -> Option<f64> {
+        self.looks.set(self.looks.get() + 1);
+        Some(self.uses * f64::from(self.looks.get()))
+    }
+}
+
+impl Referee for Fake {
+    fn judge(&mut self, calls: &[TimedCall]) -> Result<Option<String>, Fault> {
+        self.judged.extend(calls.iter().cloned());
+        Ok(None)
+    }
+}
+
+fn case() -> Case {
+    let text = r#"
+format = 1
+name = "scale"
+[axes]
+n = { type = "var" }
+[inputs]
+x = { shape = ["n"], dtype = "f32" }
+[outputs]
+y = { shape = ["n"], dtype = "f32" }
+[reference]
+file = "reference.py"
+function = "scale"
+[call]
+function = "scale"
+[tolerance]
+accumulate = "f32"
+length = 1
+roundings = 1
+[workload.one]
+axes = { n = 4 }
+"#;
+    let (op, problems) = parse_op(SourceFile::new("op.toml", text));
+    assert!(problems.is_empty(), "{problems:?}");
+    op.unwrap().cases(Purpose::Bench, Device::Cpu).remove(0)
+}
+
+fn play(kernel: &mut Fake, baselines: &mut Fake, seed: u64) -> Result<Outcome, Stop> {
+    let folder = files::scratch().unwrap();
+    let (budget, idle) = (Duration::from_millis(1), Duration::from_millis(1));
+    let mut rounds =
+        Rounds { kernel, baselines, random: SplitMix(seed), folder: folder.path(), budget, threads: 1, idle };
+    rounds.measure(&case())
+}
+
+fn refused(kernel: &mut Fake, baselines: &mut Fake) -> (Finding, String) {
+    match play(kernel, baselines, 5) {
+        Err(Stop::Refused(finding, reason)) => (finding, reason),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn honest_contenders_are_measured_in_turn() {
+    let (mut kernel, mut baselines) = (Fake::kernel(), Fake::baselines());
+    let Ok(Outcome::Measured(found)) = play(&mut kernel, &mut baselines, 1) else { panic!("not measured") };
+    let [host] = found.regimes.as_slice() else { panic!("{found:?}") };
+    assert!(found.notes.is_empty());
+    for (name, seconds) in [("kernel", 10e-6), ("eager", 20e-6), ("copy", 9e-6)] {
+        let samples = &host.samples[name];
+        assert!(samples.len() >= stats::FEWEST_BLOCKS, "{name}: {}", samples.len());
+        assert!(samples.iter().all(|sample| (sample - seconds).abs() < 1e-12), "{name}");
+    }
+    // Baselines are asked in different orders.
+    let order: Vec<&str> = baselines.asked.iter().map(|(name, ..)| name.as_str()).collect();
+    let pairs: Vec<_> = order[PROBES..].chunks(2).map(<[&str]>::to_vec).collect();
+    assert!(pairs.contains(&vec!["eager", "copy"]) && pairs.contains(&vec!["copy", "eager"]), "{pairs:?}");
+}
+
+#[test]
+fn contents_are_new_in_every_block_and_the_same_for_both() {
+    let (mut kernel, mut baselines) = (Fake::kernel(), Fake::baselines());
+    play(&mut kernel, &mut baselines, 1).unwrap();
+    let contents = |fake: &Fake, wanted: &str, calls: u64| -> Vec<u64> {
+        let of = fake.asked.iter().filter(|(name, _, number, _)| name == wanted && *number == calls);
+        of.map(|(_, contents, ..)| *contents).collect()
+    };
+    let own = contents(&kernel, "kernel", 20);
+    let mut once = own.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), own.len());
+    let theirs = contents(&baselines, "eager", 20);
+    // Before and after the samples the baselines are probed alone.
+    assert!(theirs.iter().filter(|seed| own.contains(seed)).count() >= stats::FEWEST_BLOCKS);
+    // Another secret, other contents.
+    let mut other = Fake::kernel();
+    play(&mut other, &mut Fake::baselines(), 2).unwrap();
+    assert!(contents(&other, "kernel", 20).iter().all(|seed| !own.contains(seed)));
+}
+
+#[test]
+fn compared_calls_are_chosen_after_the_block_and_follow_edits() {
+    let (mut kernel, mut baselines) = (Fake::kernel(), Fake::baselines());
+    play(&mut kernel, &mut baselines, 3).unwrap();
+    assert!(baselines.judged.len() >= 4);
+    assert!(baselines.judged.iter().all(|call| call.number < 8));
+    assert!(baselines.judged.iter().any(|call| !call.edits.done.is_empty()));
+    assert!(baselines.judged.iter().all(|call| call.edits.all.starts_with(&call.edits.done)));
+    assert!(kernel.asked.iter().all(|(.., edits)| edits.iter().all(|(at, _)| (1..20).contains(at))));
+}
+
+#[test]
+fn a_lie_about_time_is_refused_in_long_blocks_and_in_short_ones() {
+    for claims in [(0.1, 0.1), (0.1, 1.0)] {
+        let mut kernel = Fake { claims, ..Fake::kernel() };
+        assert_eq!(refused(&mut kernel, &mut Fake::baselines()).0, Finding::Clock, "{claims:?}");
+    }
+    let mut kernel = Fake { claims: (50.0, 50.0), ..Fake::kernel() };
+    assert_eq!(refused(&mut kernel, &mut Fake::baselines()).0, Finding::Clock);
+}
+
+#[test]
+fn outputs_that_go_wrong_after_some_blocks_are_refused() {
+    let mut kernel = Fake { wrong_after: Some(12), ..Fake::kernel() };
+    let (finding, reason) = refused(&mut kernel, &mut Fake::baselines());
+    assert_eq!((finding, reason.as_str()), (Finding::Wrong, "host: output `out` is 7 times too far off"));
+}
+
+#[test]
+fn a_process_that_works_while_others_are_timed_is_refused() {
+    let mut kernel = Fake { uses: 5.0, ..Fake::kernel() };
+    assert_eq!(refused(&mut kernel, &mut Fake::baselines()).0, Finding::State);
+}
+
+#[test]
+fn a_process_that_hangs_or_dies_ends_the_case() {
+    let ending = "did not answer within 60 s";
+    let gone = || Fault::Gone { ending: ending.to_owned(), output: String::new() };
+    let mut kernel = Fake { faults: [gone()].into(), ..Fake::kernel() };
+    let stop = play(&mut kernel, &mut Fake::baselines(), 1).unwrap_err();
+    assert!(matches!(stop, Stop::Fault { of: KERNEL, fault: Fault::Gone { .. } }), "{stop:?}");
+    let mut baselines = Fake { faults: [gone()].into(), ..Fake::baselines() };
+    let stop = play(&mut Fake::kernel(), &mut baselines, 1).unwrap_err();
+    assert!(matches!(stop, Stop::Fault { of: "baselines", .. }), "{stop:?}");
+}
+
+#[test]
+fn an_exception_of_the_kernel_is_its_refusal() {
+    let raised = Fault::Raised("ValueError: no".to_owned());
+    let mut kernel = Fake { faults: [raised].into(), ..Fake::kernel() };
+    assert_eq!(
+        refused(&mut kernel, &mut Fake::baselines()),
+        (Finding::Raised, "kernel: ValueError: no".to_owned())
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_skipped_before_anything_is_made() {
+    let mut baselines = Fake { needs: 901, ..Fake::baselines() };
+    let Ok(Outcome::Skipped(reason)) = play(&mut Fake::kernel(), &mut baselines, 1) else { panic!("fits") };
+    assert!(reason.starts_with("it needs"), "{reason}");
+    assert_eq!(baselines.blocks, 0);
+}
+
+#[test]
+fn a_kernel_without_a_regime_leaves_it_empty() {
+    let mut kernel = Fake { regime: Regime::Graph, ..Fake::kernel() };
+    let Ok(Outcome::Measured(found)) = play(&mut kernel, &mut Fake::baselines(), 1) else {
+        panic!("not measured")
+    };
+    assert!(found.regimes[0].samples.is_empty());
+}
