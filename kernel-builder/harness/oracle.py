@@ -80,16 +80,52 @@ def edit_one(tensor: torch.Tensor, random: torch.Generator) -> None:
         flat[place] = 1 - old
 
 
-def make_inputs(seed: int, case: dict, number: int) -> list[torch.Tensor | None]:
-    """The inputs of one set of a case, `None` for one that is not passed; the same call gives the same bytes."""
-    chosen = case["sets"][number]
-    source = chosen.get("edit_of", number)
+def shuffled(tensor: torch.Tensor, dimension: int, random: torch.Generator) -> torch.Tensor:
+    """Every line along `dimension` in an order of its own."""
+    return tensor.gather(dimension, torch.rand(tensor.shape, generator=random).argsort(dimension))
+
+
+def draw_inputs(seed: int, case: dict, number: int) -> list[torch.Tensor | None]:
+    """The inputs of one set of a case before anything is changed, `None` for one that is not passed."""
+    source = case["sets"][number].get("edit_of", number)
     kind = case["sets"][source]["kind"]
     inputs = []
     for place, tensor in enumerate(case["inputs"]):
         random = generator(seed, case["id"], source, place)
         omitted = tensor["omitted"]
         inputs.append(None if omitted else distribution(kind, tensor["shape"], DTYPES[tensor["dtype"]], random))
+    return inputs
+
+
+def change_inputs(inputs: list[torch.Tensor | None], seed: int, case: dict, number: int) -> None:
+    """Change whole inputs as the set says; see `Change` of the schedule. They may be in another dtype by now."""
+    change = case["sets"][number].get("change")
+    if change is None:
+        return
+    random = generator(seed, case["id"], number, "change")
+    if change["what"] == "reverse":
+        for place, dimension in change["places"]:
+            inputs[place] = inputs[place].flip(dimension)
+        return
+    place = change["input"]
+    old, tensor = inputs[place], case["inputs"][place]
+    if change["what"] == "redraw":
+        inputs[place] = distribution("normal", tensor["shape"], DTYPES[tensor["dtype"]], random).to(old.dtype)
+    elif change["what"] == "shuffle":
+        inputs[place] = shuffled(old, change["dimension"], random)
+    elif change["what"] == "scale":
+        inputs[place] = old * change["by"]
+    elif change["what"] == "shift":
+        inputs[place] = old + change["by"]
+    else:
+        raise ValueError(f"unknown change {change['what']!r}")
+
+
+def make_inputs(seed: int, case: dict, number: int) -> list[torch.Tensor | None]:
+    """The inputs of one set of a case, `None` for one that is not passed; the same call gives the same bytes."""
+    inputs = draw_inputs(seed, case, number)
+    change_inputs(inputs, seed, case, number)
+    chosen = case["sets"][number]
     if "edit_input" in chosen:
         edit_one(inputs[chosen["edit_input"]], generator(seed, case["id"], number, "edit"))
     return inputs

@@ -49,6 +49,10 @@ pub struct Measurement {
     pub bytes: u64,
     /// Whether outputs of timed calls were compared with the reference in float64. Measurements that fail are errors.
     pub checked: bool,
+    /// What the linter found about the task on this workload, each a code and what it is about; empty where it found
+    /// nothing, absent where the task was not linted.
+    #[serde(default)]
+    pub lint: Option<Vec<String>>,
     /// Every contender with its samples, the kernel first.
     pub contenders: Vec<Contender>,
     /// Contenders that could not be timed.
@@ -198,6 +202,7 @@ pub(super) mod tests {
             copy_fraction: copy_fraction(&contenders),
             bytes: 33_562_624,
             checked: true,
+            lint: Some(vec!["lint::tiny out".to_owned()]),
             contenders,
             skipped: vec![SkippedContender { name: "compile".to_owned(), reason: "no compiler".to_owned() }],
             driver: Some("580.159".to_owned()),

@@ -130,6 +130,8 @@ impl<'a> Run<'a> {
             bytes,
             // The harness refuses a case whose timed outputs are wrong, and reports no other.
             checked: true,
+            // The evidence knows; who brings both together says so.
+            lint: None,
             contenders,
             skipped: regime.skipped.clone(),
             driver: gpu.as_ref().and_then(|gpu| gpu.driver.clone()),

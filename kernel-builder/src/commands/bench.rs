@@ -1,5 +1,7 @@
 //! `bench`: measures verified builds against PyTorch, interleaved, with intervals.
 
+use std::collections::BTreeSet;
+
 use clap::Args as ClapArgs;
 use serde_json::json;
 
@@ -9,7 +11,7 @@ use crate::bench::{self, Measurement, Options};
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
 use crate::toolchain::PythonRuntime;
-use crate::verify::Verified;
+use crate::verify::{Verified, lint};
 
 use super::build;
 use super::judges::{self, Reach};
@@ -78,7 +80,10 @@ pub fn measure(
             ..Options::default()
         };
         match bench::measure(artifact, op, &project.dir, python, &options, session)? {
-            bench::Outcome::Measured(found) => {
+            bench::Outcome::Measured(mut found) => {
+                for measurement in &mut found {
+                    measurement.lint = lint::noted(artifact.evidence(), &measurement.workload);
+                }
                 archive::record(&project.dir, &found)?;
                 measured.extend(found);
             }
@@ -86,6 +91,13 @@ pub fn measure(
                 session.report.note(format!("{} was not measured: {reason}", artifact.inner().variant));
             }
         }
+    }
+    let found: BTreeSet<&String> = measured.iter().filter_map(|one| one.lint.as_ref()).flatten().collect();
+    if !found.is_empty() {
+        let found: Vec<&str> = found.into_iter().map(String::as_str).collect();
+        session
+            .report
+            .warn(format!("figures of a doubtful task (`kernelwright lint`): {}", found.join(", ")));
     }
     Ok(measured)
 }

@@ -87,6 +87,11 @@ impl Bound {
         Self { of_row: true, ..Self::new(input, accumulate, roundings.saturating_add(1), terms) }
     }
 
+    /// The dtype of what is judged.
+    pub(crate) fn output(&self) -> Dtype {
+        self.output
+    }
+
     /// The largest absolute error that is explained at an exact value in a row.
     pub(crate) fn at(&self, exact: f64, row: impl Into<Row>) -> f64 {
         let (size, row) = (exact.abs(), row.into());

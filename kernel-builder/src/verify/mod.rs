@@ -29,6 +29,7 @@ mod evidence;
 mod fatbin;
 mod findings;
 mod gate;
+pub mod lint;
 mod python_abi;
 mod registration;
 mod schedule;
@@ -118,6 +119,7 @@ const CHECKS: &[Check] = &[
     Check { name: "portability", run: checks::portability::check, by: By::Reading },
     Check { name: "symbols", run: checks::symbols::check, by: By::Reading },
     Check { name: "load", run: checks::load::check, by: By::Running },
+    Check { name: "lint", run: checks::lint::check, by: By::Running },
     Check { name: "results", run: checks::results::check, by: By::Running },
 ];
 

@@ -3,6 +3,7 @@
 //! Owns: nothing. Never: holds code.
 
 pub(super) mod archs;
+pub(super) mod lint;
 pub(super) mod load;
 pub(super) mod portability;
 pub(super) mod resources;
