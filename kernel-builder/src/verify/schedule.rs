@@ -10,6 +10,8 @@ use kernel_plan::spec::op::{Case, CaseTensor};
 use kernel_plan::units::Dtype;
 use serde::Serialize;
 
+use super::bound::unit_roundoff;
+
 mod sets;
 
 pub(crate) use sets::{Change, InputSet, another, scalars_of};
@@ -22,6 +24,20 @@ const POISON_NAN: u8 = 0xff;
 const POISON_FINITE: u8 = 0x5a;
 /// Cases up to this many bytes of inputs and outputs get every trial; larger ones those that large data can fail.
 const THOROUGH: u64 = 3 << 20;
+/// Cases up to this many bytes get values that are chosen to be hard, too: what goes wrong with them does so at any size.
+const HARD: u64 = 256 << 10;
+/// Values that a kernel may get wrong that is right on random data: the oracle's name of each, and what it is for.
+const HARD_VALUES: &[(&str, Purpose)] = &[
+    ("uniform", Purpose::Uniform),
+    ("equal", Purpose::Equal),
+    ("one-hot", Purpose::OneHot),
+    ("sorted", Purpose::Sorted),
+    ("outlier", Purpose::Outlier),
+    ("tiny", Purpose::Tiny),
+    (NON_FINITE, Purpose::NonFinite),
+];
+/// The one of them whose results the reference may leave open.
+pub(crate) const NON_FINITE: &str = "non-finite";
 /// Calls in a row on one small case, so that a kernel that stops working after a while is seen.
 const REPEATS: u32 = 48;
 
@@ -192,6 +208,22 @@ pub(crate) enum Purpose {
     Magnitude,
     /// Many zeros.
     Zeros,
+    /// Values between 0 and 1, so that means are not near zero.
+    Uniform,
+    /// Rows of one value.
+    Equal,
+    /// Rows of zeros but for one element.
+    OneHot,
+    /// Rows in ascending order.
+    Sorted,
+    /// One element of each row that is larger than all others together.
+    Outlier,
+    /// Values that are subnormal in formats of 8 and 16 bits with few exponents, and minute in others.
+    Tiny,
+    /// Infinities and NaN at a few places.
+    NonFinite,
+    /// The rows of an earlier set, in reverse order.
+    Reversed,
     /// Tensors that are aligned to their element only.
     Offset,
     /// Inputs whose neighbors do not lie beside each other.
@@ -215,6 +247,14 @@ impl Purpose {
             Self::Scalar => "another scalar",
             Self::Magnitude => "values of another magnitude",
             Self::Zeros => "mostly zeros",
+            Self::Uniform => "values between 0 and 1",
+            Self::Equal => "rows of equal values",
+            Self::OneHot => "one value that is not zero in each row",
+            Self::Sorted => "sorted rows",
+            Self::Outlier => "one huge value in each row",
+            Self::Tiny => "tiny values",
+            Self::NonFinite => "infinities and NaN",
+            Self::Reversed => "rows in reverse order",
             Self::Offset => "tensors at odd addresses",
             Self::Strided => "inputs with strides",
             Self::Rotate => "new addresses",
@@ -313,6 +353,17 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
             });
             plan(Purpose::Scalar, sets.len() - 1, given, POISON_NAN, "main", 1);
         }
+        if bytes as u64 <= HARD && inputs.iter().any(|input| unit_roundoff(input.dtype) > 0.0) {
+            for (kind, purpose) in HARD_VALUES {
+                sets.push(InputSet { hard: true, ..set(kind) });
+                // Where NaN is expected, a poison of NaN would look like a result.
+                plan(*purpose, sets.len() - 1, given, POISON_FINITE, "main", 1);
+            }
+            if let Some(change) = reversed_rows(op, &inputs) {
+                sets.push(InputSet { edit_of: Some(1), change: Some(change), ..set("normal") });
+                plan(Purpose::Reversed, sets.len() - 1, given, POISON_NAN, "main", 1);
+            }
+        }
         plan(Purpose::Offset, 0, given, POISON_NAN, "offset", 1);
         if case.inputs.iter().any(|input| input.strided && !input.omitted) {
             // A NaN of the gaps would reach the output with all its bits, and look as if nobody had written there.
@@ -331,6 +382,19 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
     }
     let held_out = case.held_out;
     ScheduledCase { id: case.id.clone(), place, inputs, outputs, gradients, held_out, sets, trials }
+}
+
+/// The first axis of the first output run backwards in all inputs, where one has several indices of it.
+fn reversed_rows(op: &OpSpec, inputs: &[TensorSpec]) -> Option<Change> {
+    let axis = &op.outputs.first()?.tensor.shape.first()?.value;
+    let present = op.inputs.iter().enumerate().filter(|(place, _)| inputs[*place].elements() > 0);
+    let places: Vec<(usize, usize)> = present
+        .flat_map(|(place, input)| {
+            let dimensions = input.tensor.shape.iter().enumerate();
+            dimensions.filter(|(_, name)| name.value == *axis).map(move |(at, _)| (place, at))
+        })
+        .collect();
+    places.iter().any(|(place, at)| inputs[*place].shape[*at] > 1).then_some(Change::Reverse { places })
 }
 
 #[cfg(test)]

@@ -45,6 +45,8 @@ pub(crate) struct Oracle {
     pub inputs: Vec<(String, Digest)>,
     /// Sets of cases that have a result of PyTorch in the real dtype.
     pub baselines: Vec<(usize, usize)>,
+    /// Sets of cases whose results the reference leaves open, since what is not finite depends on the dtype.
+    pub undefined: Vec<(usize, usize)>,
     /// Why the first case without one has none.
     pub no_baseline: Option<String>,
     pub environment: Environment,
@@ -157,6 +159,7 @@ impl<'a> Stage<'a> {
         let mut oracle = Oracle {
             inputs: vec![],
             baselines: vec![],
+            undefined: vec![],
             no_baseline: None,
             environment: Environment::default(),
         };
@@ -182,8 +185,10 @@ impl<'a> Stage<'a> {
                 "no-baseline" => {
                     oracle.no_baseline.get_or_insert(message.text("reason"));
                 }
-                "expected" if message.flag("baseline") => {
-                    oracle.baselines.extend(message.count("case").zip(message.count("set")));
+                "expected" => {
+                    let set = message.count("case").zip(message.count("set"));
+                    oracle.baselines.extend(set.filter(|_| message.flag("baseline")));
+                    oracle.undefined.extend(set.filter(|_| message.flag("undefined")));
                 }
                 _ => {}
             })?;

@@ -5,6 +5,7 @@
 use serde_json::json;
 
 use super::super::evidence::{CheckResult, Outcome};
+use super::super::findings::first_few;
 use super::super::{NOT_LOADED, Subject, VerifyError, lint, op_digest};
 
 /// The check's name in evidence.
@@ -33,18 +34,26 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
             Err(error) => return Err(error),
         },
     };
-    let facts = json!({ "cases": lint.cases, "cut": lint.cut, "relations": lint.relations });
+    let mut results = Vec::new();
+    if !lint.relations.is_empty() {
+        let summary = format!("of the reference: {}", first_few(&lint.relations));
+        let facts = json!({ "relations": lint.relations });
+        results.push(CheckResult::new("relations", "lint::relations", Outcome::Passed, summary, facts));
+    }
+    let facts = json!({ "cases": lint.cases, "cut": lint.cut });
     if lint.findings.is_empty() {
         let cut = match lint.cut.len() {
             0 => String::new(),
             count => format!(", {count} of them at shorter lengths"),
         };
         let summary = format!("no shortcut passes in {} cases{cut}", lint.cases);
-        return Ok(vec![CheckResult::new(NAME, CODE, Outcome::Passed, summary, facts)]);
+        results.insert(0, CheckResult::new(NAME, CODE, Outcome::Passed, summary, facts));
+        return Ok(results);
     }
     let told = lint.findings.into_iter().map(|found| {
         let facts = json!({ "about": found.about, "cases": found.cases, "help": found.help });
         CheckResult::new(NAME, &found.code, Outcome::Warned, found.summary, facts)
     });
-    Ok(told.collect())
+    results.splice(0..0, told);
+    Ok(results)
 }

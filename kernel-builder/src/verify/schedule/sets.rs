@@ -28,6 +28,9 @@ pub(crate) struct InputSet {
     pub baseline: bool,
     /// Whether gradients at these values are wanted.
     pub gradient: bool,
+    /// Whether the values are chosen to be hard: then the size of terms is wanted for every row, since their errors are
+    /// not those of random data.
+    pub hard: bool,
 }
 
 /// What is done to inputs as a whole; inputs are named by their places.

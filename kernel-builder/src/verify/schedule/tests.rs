@@ -100,3 +100,26 @@ fn gradients_are_judged_or_said_not_to_be() {
     assert_eq!((count(&plain, Purpose::Gradient), plain.outputs[0].inplace), (0, Some(0)));
     assert!(plain.overwrites(0) && !plain.overwrites(1) && plain.returned().count() == 0);
 }
+
+#[test]
+fn small_cases_get_hard_values_and_large_ones_do_not() {
+    let hard = |rows: u64| -> Vec<Purpose> {
+        let case = scheduled_op(&OP.replace("rows = 8 }", &format!("rows = {rows} }}"))).swap_remove(0);
+        let hard = case.trials.iter().filter(|trial| case.sets[trial.set].hard).map(|trial| trial.purpose);
+        hard.chain(case.trials.iter().map(|trial| trial.purpose).filter(|one| *one == Purpose::Reversed))
+            .collect()
+    };
+    let small = hard(8);
+    assert_eq!(small.len(), HARD_VALUES.len() + 1);
+    assert!(small.contains(&Purpose::NonFinite) && small.contains(&Purpose::Reversed));
+    assert_eq!(hard(1 << 16), []);
+}
+
+#[test]
+fn rows_are_reversed_in_every_input_that_has_them() {
+    let case = scheduled_op(OP).swap_remove(0);
+    let change = case.sets.iter().find_map(|set| set.change.clone());
+    assert_eq!(change, Some(Change::Reverse { places: vec![(0, 0), (1, 0)] }));
+    let single = scheduled_op(&OP.replace("rows = 8 }", "rows = 1 }")).swap_remove(0);
+    assert!(single.sets.iter().all(|set| set.change.is_none()));
+}
