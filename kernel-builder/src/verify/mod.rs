@@ -32,6 +32,7 @@ mod gate;
 pub mod lint;
 mod python_abi;
 mod registration;
+pub mod sanitize;
 mod schedule;
 mod stage;
 mod torches;
@@ -62,6 +63,8 @@ pub struct Options {
     pub threads: usize,
     /// Refuse a library that does not load on manylinux_2_28 hosts, in place of warning.
     pub require_portable: bool,
+    /// Call a CUDA kernel under compute-sanitizer, too.
+    pub sanitize: bool,
 }
 
 impl Options {
@@ -73,6 +76,7 @@ impl Options {
             memory: 16 << 30,
             threads: env::processors(),
             require_portable: false,
+            sanitize: false,
         }
     }
 }
@@ -121,6 +125,7 @@ const CHECKS: &[Check] = &[
     Check { name: "load", run: checks::load::check, by: By::Running },
     Check { name: "lint", run: checks::lint::check, by: By::Running },
     Check { name: "results", run: checks::results::check, by: By::Running },
+    Check { name: "sanitizer", run: checks::sanitizer::check, by: By::Running },
 ];
 
 /// Judges one artifact. Without `op`, results cannot be checked; without `python`, nothing is run; both are said in the

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device};
 use serde_json::{Value, json};
@@ -110,7 +111,19 @@ impl<'a> Stage<'a> {
         limits: Limits,
         on_message: &mut dyn FnMut(&Message),
     ) -> Result<Ended, VerifyError> {
-        channel::play(self.python, &self.harness, role, job, limits, on_message)
+        self.play_in(role, job, limits, &|line| line, on_message)
+    }
+
+    /// Plays a role in a process that `wrap` makes of the usual one.
+    pub(crate) fn play_in(
+        &self,
+        role: &str,
+        job: &Value,
+        limits: Limits,
+        wrap: &dyn Fn(CommandLine) -> CommandLine,
+        on_message: &mut dyn FnMut(&Message),
+    ) -> Result<Ended, VerifyError> {
+        channel::play_in(self.python, &self.harness, role, job, limits, wrap, on_message)
     }
 
     /// Runs `candidate` beside the oracle: both processes start at once, the candidate's gate opens when the inputs are

@@ -8,4 +8,5 @@ pub(super) mod load;
 pub(super) mod portability;
 pub(super) mod resources;
 pub(super) mod results;
+pub(super) mod sanitizer;
 pub(super) mod symbols;

@@ -168,7 +168,7 @@ fn candidate(
 }
 
 /// Takes out of the candidate's job what only the judge and the oracle need.
-fn hide(job: &mut Value) {
+pub(super) fn hide(job: &mut Value) {
     for case in job["cases"].as_array_mut().into_iter().flatten() {
         for set in case["sets"].as_array_mut().into_iter().flatten() {
             let scalars = set["scalars"].take();
