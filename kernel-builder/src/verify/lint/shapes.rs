@@ -136,7 +136,7 @@ fn never_passed(op: &OpSpec) -> Vec<LintFinding> {
         verified().all(|workload| workload.without.iter().any(|left| left.value == *name))
     };
     optional
-        .filter(|name| verified().next().is_some() && is_out(*name))
+        .filter(|name| verified().next().is_some() && is_out(name))
         .map(|name| {
             let summary = format!("no verified workload passes `{name}`: a kernel that ignores it passes");
             let help = "add a workload without it in `without`";
