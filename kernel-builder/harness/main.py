@@ -11,7 +11,7 @@ import os
 import site
 import sys
 
-ROLES = ("oracle", "candidate")
+ROLES = ("oracle", "candidate", "linter")
 
 
 def take_job() -> dict:

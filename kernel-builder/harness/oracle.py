@@ -35,6 +35,12 @@ SMALL = {torch.float8_e4m3fn: 1 / 16}
 LARGE = {torch.float16: 32, torch.float8_e5m2: 32, torch.float8_e4m3fn: 64}
 
 
+# What `outlier` and `tiny` have where it is not 2^17 and 2^-40: the first leaves the range of another format of as many
+# bits where it can, and stays in its own; the second is subnormal where exponents are few.
+HUGE = {torch.float16: 8192.0, torch.float8_e5m2: 4096.0, torch.float8_e4m3fn: 256.0}
+TINY = {torch.float16: 2.0**-18, torch.float8_e5m2: 2.0**-15, torch.float8_e4m3fn: 2.0**-7}
+
+
 def rounded(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Values in `dtype`, none of them beyond its finite range."""
     largest = torch.finfo(dtype).max
@@ -45,7 +51,9 @@ def distribution(kind: str, shape: list[int], dtype: torch.dtype, random: torch.
     """One input; `kind` says how its values are distributed.
 
     `normal`: mean 0, deviation 1. `small` and `large`: mean 0, the deviations above. `sparse`: normal, nine of ten
-    elements zero, and all of the first index of the first axis.
+    elements zero, and all of the first index of the first axis. The hard ones go by rows, which are lines of the last
+    axis: `uniform` is between 0 and 1, `equal` a power of two all along a row (sums of which round nothing), `one-hot`
+    zero but for one 1, `sorted` positive and ascending, `outlier` normal but for one huge element, `tiny` minute.
     """
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=random).to(dtype)
@@ -61,7 +69,46 @@ def distribution(kind: str, shape: list[int], dtype: torch.dtype, random: torch.
         values = torch.where(keep, values, torch.zeros_like(values))
         if values.dim() > 1 and values.shape[0] > 1:
             values[0] = 0
+    elif kind == "tiny":
+        values = values * TINY.get(dtype, 2.0**-40)
+    elif kind != "normal" and kind != "non-finite" and values.numel():
+        values = hard(kind, values if values.dim() else values.view(1), dtype, random).view(shape)
     return rounded(values, dtype)
+
+
+def hard(kind: str, values: torch.Tensor, dtype: torch.dtype, random: torch.Generator) -> torch.Tensor:
+    """Values that are hard for a kernel, of the shape of some normal ones."""
+    rows = [*values.shape[:-1], 1]
+    place = torch.randint(0, values.shape[-1], rows, generator=random)
+    if kind == "uniform":
+        return torch.rand(values.shape, generator=random, dtype=values.dtype)
+    if kind == "equal":
+        size = 2.0 ** torch.randint(-2, 3, rows, generator=random).to(values.dtype)
+        return (size * values[..., :1].sign()).expand(values.shape).contiguous()
+    if kind == "one-hot":
+        return torch.zeros_like(values).scatter(-1, place, 1.0)
+    if kind == "sorted":
+        return values.abs().sort(dim=-1).values
+    if kind == "outlier":
+        huge = HUGE.get(dtype, 2.0**17) * values.gather(-1, place).sign()
+        return values.scatter(-1, place, huge)
+    raise ValueError(f"unknown distribution {kind!r}")
+
+
+def spoil(inputs: list[torch.Tensor | None], random: torch.Generator) -> None:
+    """Put an infinity, NaN and the other infinity into a few rows of the largest input; one row at least stays finite
+    where there are several. Formats without infinities get NaN."""
+    floating = [one for one in inputs if one is not None and one.is_floating_point() and one.numel()]
+    if not floating:
+        return
+    chosen = max(floating, key=torch.numel)
+    length = chosen.shape[-1] if chosen.dim() else 1
+    rows = chosen.numel() // length
+    start = int(torch.randint(0, 3, (1,), generator=random))
+    for turn, row in enumerate(torch.randperm(rows, generator=random)[: max(1, min(3, rows - 1))].tolist()):
+        column = int(torch.randint(0, length, (1,), generator=random))
+        value = (float("inf"), float("nan"), float("-inf"))[(start + turn) % 3]
+        chosen.view(-1)[row * length + column] = float("nan") if chosen.dtype == torch.float8_e4m3fn else value
 
 
 def edit_one(tensor: torch.Tensor, random: torch.Generator) -> None:
@@ -80,16 +127,54 @@ def edit_one(tensor: torch.Tensor, random: torch.Generator) -> None:
         flat[place] = 1 - old
 
 
-def make_inputs(seed: int, case: dict, number: int) -> list[torch.Tensor | None]:
-    """The inputs of one set of a case, `None` for one that is not passed; the same call gives the same bytes."""
-    chosen = case["sets"][number]
-    source = chosen.get("edit_of", number)
+def shuffled(tensor: torch.Tensor, dimension: int, random: torch.Generator) -> torch.Tensor:
+    """Every line along `dimension` in an order of its own."""
+    return tensor.gather(dimension, torch.rand(tensor.shape, generator=random).argsort(dimension))
+
+
+def draw_inputs(seed: int, case: dict, number: int) -> list[torch.Tensor | None]:
+    """The inputs of one set of a case before anything is changed, `None` for one that is not passed."""
+    source = case["sets"][number].get("edit_of", number)
     kind = case["sets"][source]["kind"]
     inputs = []
     for place, tensor in enumerate(case["inputs"]):
         random = generator(seed, case["id"], source, place)
         omitted = tensor["omitted"]
         inputs.append(None if omitted else distribution(kind, tensor["shape"], DTYPES[tensor["dtype"]], random))
+    if kind == "non-finite":
+        spoil(inputs, generator(seed, case["id"], source, "spoil"))
+    return inputs
+
+
+def change_inputs(inputs: list[torch.Tensor | None], seed: int, case: dict, number: int) -> None:
+    """Change whole inputs as the set says; see `Change` of the schedule. They may be in another dtype by now."""
+    change = case["sets"][number].get("change")
+    if change is None:
+        return
+    random = generator(seed, case["id"], number, "change")
+    if change["what"] == "reverse":
+        for place, dimension in change["places"]:
+            inputs[place] = inputs[place].flip(dimension)
+        return
+    place = change["input"]
+    old, tensor = inputs[place], case["inputs"][place]
+    if change["what"] == "redraw":
+        inputs[place] = distribution("normal", tensor["shape"], DTYPES[tensor["dtype"]], random).to(old.dtype)
+    elif change["what"] == "shuffle":
+        inputs[place] = shuffled(old, change["dimension"], random)
+    elif change["what"] == "scale":
+        inputs[place] = old * change["by"]
+    elif change["what"] == "shift":
+        inputs[place] = old + change["by"]
+    else:
+        raise ValueError(f"unknown change {change['what']!r}")
+
+
+def make_inputs(seed: int, case: dict, number: int) -> list[torch.Tensor | None]:
+    """The inputs of one set of a case, `None` for one that is not passed; the same call gives the same bytes."""
+    inputs = draw_inputs(seed, case, number)
+    change_inputs(inputs, seed, case, number)
+    chosen = case["sets"][number]
     if "edit_input" in chosen:
         edit_one(inputs[chosen["edit_input"]], generator(seed, case["id"], number, "edit"))
     return inputs
@@ -140,19 +225,22 @@ def expect(function, case: dict, inputs: list[torch.Tensor | None], scalars: dic
 
 # How often the reference is computed in float32 to see what that arithmetic loses, at values this far apart.
 SAMPLES = 4
+SAMPLES_OF_HARD = 2
 APART = 2.0**-10
 # A row of fewer elements may be small by chance, and then does not show how large the terms of its elements are.
 FEW = 32
 
 
-def terms_of(at, exact: list, inputs: list, places: list[int], random: torch.Generator) -> list[torch.Tensor]:
+def terms_of(
+    at, exact: list, inputs: list, places: list[int], random: torch.Generator, samples: int = SAMPLES
+) -> list[torch.Tensor]:
     """For each value, the size of the terms that it is made of.
 
     Terms cancel where nothing shows it, so their size is taken from what float32 loses: the largest error of
     `at(inputs, dtype)` in float32 at some values near by, in units of float32's roundoff.
     """
     terms = [torch.zeros_like(one) for one in exact]
-    for _ in range(SAMPLES):
+    for _ in range(samples):
         near = cast(inputs, torch.float64)
         for place in places:
             noise = torch.randn(near[place].shape, generator=random, dtype=torch.float64)
@@ -165,12 +253,15 @@ def terms_of(at, exact: list, inputs: list, places: list[int], random: torch.Gen
 
 
 def terms_of_short_rows(
-    function, case: dict, exact: list, inputs: list, scalars: dict, random: torch.Generator
+    function, case: dict, exact: list, inputs: list, scalars: dict, random: torch.Generator, hard: bool = False
 ) -> list[torch.Tensor]:
-    """For each output the size of its terms, zero where rows are long enough to show it; nothing when all are."""
+    """For each output the size of its terms, zero where rows are long enough to show it; nothing when all are.
+
+    With `hard` values no row shows it, however long.
+    """
 
     def is_short(output: dict) -> bool:
-        return DTYPES[output["dtype"]].is_floating_point and (output["shape"] or [1])[-1] < FEW
+        return DTYPES[output["dtype"]].is_floating_point and (hard or (output["shape"] or [1])[-1] < FEW)
 
     if not any(is_short(output) for output in case["outputs"]):
         return []
@@ -179,7 +270,7 @@ def terms_of_short_rows(
         return results(function, cast(values, dtype), scalars)
 
     places = [place for place, one in enumerate(inputs) if one is not None and one.is_floating_point()]
-    terms = terms_of(at, exact, inputs, places, random)
+    terms = terms_of(at, exact, inputs, places, random, SAMPLES_OF_HARD if hard else SAMPLES)
     return [one if is_short(output) else torch.zeros_like(one) for one, output in zip(terms, case["outputs"])]
 
 
@@ -244,6 +335,25 @@ def write_eager(path: str, function, case: dict, inputs: list[torch.Tensor | Non
     return None
 
 
+def is_defined(function, case: dict, inputs: list, scalars: dict, expected: list) -> bool:
+    """Whether PyTorch in the real dtype has what is not finite where float64 has it.
+
+    Where it does not, the reference does not say what an infinity or NaN leads to, and no kernel is held to it.
+    """
+    try:
+        eager = results(function, inputs, scalars)
+    except Exception:  # an operator that the real dtype lacks; the missing baseline says so
+        return False
+    for got, exact, output in zip(eager, expected, case["outputs"]):
+        wanted = exact.to(DTYPES[output["dtype"]]).to(torch.float64)
+        got = got.to(torch.float64)
+        # What is too large for the dtype is left to the bound.
+        same = (got == wanted) | (got.isnan() & wanted.isnan()) | (got.isfinite() & wanted.isfinite())
+        if got.shape != wanted.shape or not bool(same.all()):
+            return False
+    return True
+
+
 def write_expected(job: dict, channel: Channel) -> None:
     """Write the expected results of every set, and what PyTorch itself gets in the real dtype."""
     function = load_reference(job["reference"], job["function"])
@@ -257,7 +367,7 @@ def write_expected(job: dict, channel: Channel) -> None:
             try:
                 expected = expect(function, case, inputs, scalars)
                 random = generator(job["seed"], case["id"], number, "terms")
-                terms = terms_of_short_rows(function, case, expected, inputs, scalars, random)
+                terms = terms_of_short_rows(function, case, expected, inputs, scalars, random, chosen["hard"])
                 write_tensors(f"{path}.bin", [*expected, *terms])
                 if chosen["gradient"]:
                     cotangents = make_cotangents(job["seed"], case, number)
@@ -271,7 +381,8 @@ def write_expected(job: dict, channel: Channel) -> None:
                 missing = write_eager(f"{path}.eager.bin", function, case, inputs, scalars)
                 if missing is not None:
                     channel.send("no-baseline", reason=missing)
-            channel.send("expected", case=place, set=number, baseline=missing is None)
+            undefined = chosen["kind"] == "non-finite" and not is_defined(function, case, inputs, scalars, expected)
+            channel.send("expected", case=place, set=number, baseline=missing is None, undefined=undefined)
 
 
 def play(job: dict, channel: Channel) -> None:

@@ -259,6 +259,7 @@ impl Run<'_> {
             bytes: measured.bytes,
             // A case whose timed outputs are wrong is refused.
             checked: true,
+            // The evidence knows; who brings both together says so.
             contenders,
             skipped: regime.skipped.clone(),
             notes: about.notes.iter().chain(&measured.notes).cloned().collect(),

@@ -1,5 +1,6 @@
 //! `bench`: measures verified builds against PyTorch, interleaved, with intervals.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
@@ -13,7 +14,7 @@ use crate::bench::{self, Measurement, Options, report};
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
 use crate::toolchain::PythonRuntime;
-use crate::verify::{Outcome, Verified};
+use crate::verify::{Outcome, Verified, lint};
 
 use super::judges::{self, Reach};
 use super::project::{self, Project, ProjectDir};
@@ -133,7 +134,10 @@ pub fn measure(
             ..Options::default()
         };
         match bench::measure(artifact, op, &project.dir, python, &options, session)? {
-            bench::Outcome::Measured(found) => {
+            bench::Outcome::Measured(mut found) => {
+                for measurement in &mut found {
+                    measurement.lint = lint::noted(artifact.evidence(), &measurement.workload);
+                }
                 archive::record(&project.dir, &found)?;
                 figures.measured.extend(found);
             }
@@ -143,6 +147,14 @@ pub fn measure(
                 figures.told.push(text);
             }
         }
+    }
+    let measured = figures.measured.iter();
+    let found: BTreeSet<&String> = measured.filter_map(|one| one.lint.as_ref()).flatten().collect();
+    if !found.is_empty() {
+        let found: Vec<&str> = found.into_iter().map(String::as_str).collect();
+        session
+            .report
+            .warn(format!("figures of a doubtful task (`kernelwright lint`): {}", found.join(", ")));
     }
     Ok(figures)
 }

@@ -16,6 +16,7 @@ pub mod gates;
 pub mod import;
 pub mod judges;
 pub mod libraries;
+pub mod lint;
 pub mod load;
 pub mod make;
 pub mod new;

@@ -43,6 +43,10 @@ pub struct Args {
     /// Judge the device code that `[launch]` of op.toml starts, without a build; no build.toml is needed
     #[arg(long, conflicts_with_all = ["torch", "Selection"])]
     device: bool,
+    /// Call CUDA kernels under compute-sanitizer, too, where it is installed: out-of-bounds accesses, races, reads of
+    /// what nobody wrote, and barriers that not all threads reach. Judges again
+    #[arg(long)]
+    sanitize: bool,
 }
 
 /// How the judge works; shared with `make`.
@@ -61,12 +65,15 @@ pub struct How {
     /// Refuse a build that needs a newer system than manylinux_2_28
     #[arg(long)]
     pub require_portable: bool,
+    /// Call CUDA kernels under compute-sanitizer, too; an option of `verify` alone, since it takes minutes.
+    #[arg(skip)]
+    pub sanitize: bool,
 }
 
 impl How {
     /// As without any option, but for portability: what needs a newer system is refused.
     pub fn strict() -> Self {
-        Self { fresh: false, seed: None, deadline: 180, require_portable: true }
+        Self { fresh: false, seed: None, deadline: 180, require_portable: true, sanitize: false }
     }
 }
 
@@ -120,7 +127,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         }
     };
     // Evidence is recalled whichever torch it is from, so what is asked for is judged.
-    let how = How { fresh: args.how.fresh || args.torch.is_some(), ..args.how.clone() };
+    let fresh = args.how.fresh || args.torch.is_some() || args.sanitize;
+    let how = How { fresh, sanitize: args.sanitize, ..args.how.clone() };
     let judged = all(&project, groups, &how, session)?;
     let rows: Vec<_> = judged
         .iter()
@@ -178,6 +186,7 @@ pub fn verify(
     let options = Options {
         seed: how.seed,
         require_portable: how.require_portable,
+        sanitize: how.sanitize,
         deadline: Duration::from_secs(how.deadline),
         ..Options::standard()
     };

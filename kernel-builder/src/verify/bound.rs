@@ -100,6 +100,11 @@ impl Bound {
         }
     }
 
+    /// The dtype of what is judged.
+    pub(crate) fn output(&self) -> Dtype {
+        self.output
+    }
+
     /// The largest absolute error that is explained at an exact value in a row.
     pub(crate) fn at(&self, exact: f64, row: impl Into<Row>) -> f64 {
         let (size, row) = (exact.abs(), row.into());

@@ -18,6 +18,7 @@ use crate::toolchain::PythonRuntime;
 const HARNESS: &[(&str, &str)] = &[
     ("candidate.py", include_str!("../../harness/candidate.py")),
     ("channel.py", include_str!("../../harness/channel.py")),
+    ("linter.py", include_str!("../../harness/linter.py")),
     ("main.py", include_str!("../../harness/main.py")),
     ("oracle.py", include_str!("../../harness/oracle.py")),
     ("tensors.py", include_str!("../../harness/tensors.py")),
@@ -112,6 +113,19 @@ pub(crate) fn play(
     limits: Limits,
     on_message: &mut dyn FnMut(&Message),
 ) -> Result<Ended, VerifyError> {
+    play_in(python, harness, role, job, limits, &|line| line, on_message)
+}
+
+/// The same in a process that `wrap` makes of the usual one.
+pub(crate) fn play_in(
+    python: &PythonRuntime,
+    harness: &Path,
+    role: &str,
+    job: &Value,
+    limits: Limits,
+    wrap: &dyn Fn(CommandLine) -> CommandLine,
+    on_message: &mut dyn FnMut(&Message),
+) -> Result<Ended, VerifyError> {
     let nonce = secret()?;
     let mut job = job.clone();
     job["nonce"] = json!(nonce);
@@ -121,6 +135,7 @@ pub(crate) fn play(
         Some(folder) => line.cwd(folder),
         None => line,
     };
+    let line = wrap(line);
     let (mut done, mut forged) = (false, 0);
     let process =
         process::converse(&line, limits, job.to_string().as_bytes(), &mut |text| match parse(text, &nonce) {

@@ -234,7 +234,7 @@ pub(crate) fn row_length(tensor: &TensorSpec) -> usize {
 }
 
 /// A row of exact values; `terms` has the sizes of the terms of the whole tensor from its first element on, or nothing.
-fn row_of(values: &[f64], terms: &[f64], first: usize) -> Row {
+pub(super) fn row_of(values: &[f64], terms: &[f64], first: usize) -> Row {
     let size = root_mean_square(values);
     let terms = terms.iter().skip(first).take(values.len());
     Row { size, terms: terms.copied().fold(size, f64::max) }
@@ -247,8 +247,13 @@ pub(crate) fn rows(tensor: &TensorSpec, exact: &[f64], terms: &[f64]) -> Vec<Row
     rows.map(|(number, values)| row_of(values, terms, number * length).finite()).collect()
 }
 
+/// Of the values that are finite: what is not would hide the size of the others, or explain any error.
 fn root_mean_square(values: &[f64]) -> f64 {
-    (values.iter().map(|value| value * value).sum::<f64>() / values.len().max(1) as f64).sqrt()
+    let (count, sum) = values
+        .iter()
+        .filter(|value| value.is_finite())
+        .fold((0usize, 0.0), |(count, sum), value| (count + 1, sum + value * value));
+    (sum / count.max(1) as f64).sqrt()
 }
 
 fn index_of(tensor: &TensorSpec, place: usize) -> Vec<u64> {

@@ -31,9 +31,11 @@ mod fatbin;
 mod findings;
 mod gate;
 pub(crate) mod lab;
+pub mod lint;
 pub(crate) mod machine_code;
 mod python_abi;
 mod registration;
+pub mod sanitize;
 mod schedule;
 mod stage;
 mod torches;
@@ -64,6 +66,8 @@ pub struct Options {
     pub threads: usize,
     /// Refuse a library that does not load on manylinux_2_28 hosts, in place of warning.
     pub require_portable: bool,
+    /// Call a CUDA kernel under compute-sanitizer, too.
+    pub sanitize: bool,
 }
 
 impl Options {
@@ -75,6 +79,7 @@ impl Options {
             memory: 16 << 30,
             threads: env::processors(),
             require_portable: false,
+            sanitize: false,
         }
     }
 }
@@ -121,7 +126,9 @@ const CHECKS: &[Check] = &[
     Check { name: "portability", run: checks::portability::check, by: By::Reading },
     Check { name: "symbols", run: checks::symbols::check, by: By::Reading },
     Check { name: "load", run: checks::load::check, by: By::Running },
+    Check { name: "lint", run: checks::lint::check, by: By::Running },
     Check { name: "results", run: checks::results::check, by: By::Running },
+    Check { name: "sanitizer", run: checks::sanitizer::check, by: By::Running },
 ];
 
 /// Judges one artifact. Without `op`, results cannot be checked; without `python`, nothing is run; both are said in the

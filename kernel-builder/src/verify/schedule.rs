@@ -6,10 +6,15 @@
 use std::collections::BTreeMap;
 
 use kernel_plan::spec::OpSpec;
-use kernel_plan::spec::op::{Case, CaseTensor, Scalar, ScalarValue};
+use kernel_plan::spec::op::{Case, CaseTensor};
 use kernel_plan::units::Dtype;
 use serde::Serialize;
-use serde_json::{Map, Value};
+
+use super::bound::unit_roundoff;
+
+mod sets;
+
+pub(crate) use sets::{Change, InputSet, another, scalars_of};
 
 /// Bytes on each side of a tensor that nobody may write.
 pub(crate) const GUARD: usize = 16 << 10;
@@ -19,6 +24,20 @@ const POISON_NAN: u8 = 0xff;
 const POISON_FINITE: u8 = 0x5a;
 /// Cases up to this many bytes of inputs and outputs get every trial; larger ones those that large data can fail.
 const THOROUGH: u64 = 3 << 20;
+/// Cases up to this many bytes get values that are chosen to be hard, too: what goes wrong with them does so at any size.
+const HARD: u64 = 256 << 10;
+/// Values that a kernel may get wrong that is right on random data: the oracle's name of each, and what it is for.
+const HARD_VALUES: &[(&str, Purpose)] = &[
+    ("uniform", Purpose::Uniform),
+    ("equal", Purpose::Equal),
+    ("one-hot", Purpose::OneHot),
+    ("sorted", Purpose::Sorted),
+    ("outlier", Purpose::Outlier),
+    ("tiny", Purpose::Tiny),
+    (NON_FINITE, Purpose::NonFinite),
+];
+/// The one of them whose results the reference may leave open.
+pub(crate) const NON_FINITE: &str = "non-finite";
 /// Calls in a row on one small case, so that a kernel that stops working after a while is seen.
 const REPEATS: u32 = 48;
 
@@ -76,7 +95,7 @@ pub(crate) struct GradientSpec {
 }
 
 impl TensorSpec {
-    fn of(tensor: &CaseTensor, inputs: &[CaseTensor]) -> Self {
+    pub(crate) fn of(tensor: &CaseTensor, inputs: &[CaseTensor]) -> Self {
         let overwritten = tensor.inplace.as_ref();
         Self {
             name: tensor.name.to_string(),
@@ -138,27 +157,6 @@ fn as_text<S: serde::Serializer>(dtype: &Dtype, serializer: S) -> Result<S::Ok, 
     serializer.serialize_str(dtype.as_str())
 }
 
-/// The arguments of one call.
-#[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct InputSet {
-    /// How the values are distributed; see the oracle.
-    pub kind: &'static str,
-    /// The set whose values this one repeats, but for one element or one scalar.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub edit_of: Option<usize>,
-    /// The input that holds the changed element.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub edit_input: Option<usize>,
-    /// The scalar that has another value than in the set of the same inputs.
-    #[serde(skip)]
-    pub changed_scalar: Option<String>,
-    pub scalars: Map<String, Value>,
-    /// Whether PyTorch's own result in the real dtype is wanted for comparison.
-    pub baseline: bool,
-    /// Whether gradients at these values are wanted.
-    pub gradient: bool,
-}
-
 /// One call (or several) of the candidate, and the dump that follows it.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Trial {
@@ -210,6 +208,22 @@ pub(crate) enum Purpose {
     Magnitude,
     /// Many zeros.
     Zeros,
+    /// Values between 0 and 1, so that means are not near zero.
+    Uniform,
+    /// Rows of one value.
+    Equal,
+    /// Rows of zeros but for one element.
+    OneHot,
+    /// Rows in ascending order.
+    Sorted,
+    /// One element of each row that is larger than all others together.
+    Outlier,
+    /// Values that are subnormal in formats of 8 and 16 bits with few exponents, and minute in others.
+    Tiny,
+    /// Infinities and NaN at a few places.
+    NonFinite,
+    /// The rows of an earlier set, in reverse order.
+    Reversed,
     /// Tensors that are aligned to their element only.
     Offset,
     /// Inputs whose neighbors do not lie beside each other.
@@ -233,6 +247,14 @@ impl Purpose {
             Self::Scalar => "another scalar",
             Self::Magnitude => "values of another magnitude",
             Self::Zeros => "mostly zeros",
+            Self::Uniform => "values between 0 and 1",
+            Self::Equal => "rows of equal values",
+            Self::OneHot => "one value that is not zero in each row",
+            Self::Sorted => "sorted rows",
+            Self::Outlier => "one huge value in each row",
+            Self::Tiny => "tiny values",
+            Self::NonFinite => "infinities and NaN",
+            Self::Reversed => "rows in reverse order",
             Self::Offset => "tensors at odd addresses",
             Self::Strided => "inputs with strides",
             Self::Rotate => "new addresses",
@@ -331,6 +353,17 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
             });
             plan(Purpose::Scalar, sets.len() - 1, given, POISON_NAN, "main", 1);
         }
+        if bytes as u64 <= HARD && inputs.iter().any(|input| unit_roundoff(input.dtype) > 0.0) {
+            for (kind, purpose) in HARD_VALUES {
+                sets.push(InputSet { hard: true, ..set(kind) });
+                // Where NaN is expected, a poison of NaN would look like a result.
+                plan(*purpose, sets.len() - 1, given, POISON_FINITE, "main", 1);
+            }
+            if let Some(change) = reversed_rows(op, &inputs) {
+                sets.push(InputSet { edit_of: Some(1), change: Some(change), ..set("normal") });
+                plan(Purpose::Reversed, sets.len() - 1, given, POISON_NAN, "main", 1);
+            }
+        }
         plan(Purpose::Offset, 0, given, POISON_NAN, "offset", 1);
         if case.inputs.iter().any(|input| input.strided && !input.omitted) {
             // A NaN of the gaps would reach the output with all its bits, and look as if nobody had written there.
@@ -351,140 +384,18 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
     ScheduledCase { id: case.id.clone(), place, inputs, outputs, gradients, held_out, sets, trials }
 }
 
-fn scalars_of(case: &Case) -> Map<String, Value> {
-    case.scalars.iter().map(|scalar| (scalar.name.to_string(), value_of(&scalar.value))).collect()
-}
-
-fn value_of(value: &ScalarValue) -> Value {
-    match value {
-        ScalarValue::Float(value) => Value::from(*value),
-        ScalarValue::Int(value) => Value::from(*value),
-        ScalarValue::Bool(value) => Value::from(*value),
-    }
-}
-
-/// A value that an operation must tell from `value`, and that it takes. Integers may be axes or counts, so they keep
-/// theirs.
-fn another(scalar: &Scalar, value: ScalarValue) -> Option<Value> {
-    match value {
-        ScalarValue::Float(value) => {
-            let bound = |bound: Option<ScalarValue>| match bound {
-                Some(ScalarValue::Float(bound)) => Some(bound),
-                _ => None,
-            };
-            let (min, max) = (bound(scalar.min), bound(scalar.max));
-            let takes =
-                |other: &f64| min.is_none_or(|min| min <= *other) && max.is_none_or(|max| *other <= max);
-            let middle = |end: Option<f64>| end.map(|end| f64::midpoint(value, end));
-            [Some(value * 2.0 + 0.25), middle(max), middle(min)]
-                .into_iter()
-                .flatten()
-                .find(|other| takes(other) && *other != value)
-                .map(Value::from)
-        }
-        ScalarValue::Bool(value) => Some(Value::from(!value)),
-        ScalarValue::Int(_) => None,
-    }
+/// The first axis of the first output run backwards in all inputs, where one has several indices of it.
+fn reversed_rows(op: &OpSpec, inputs: &[TensorSpec]) -> Option<Change> {
+    let axis = &op.outputs.first()?.tensor.shape.first()?.value;
+    let present = op.inputs.iter().enumerate().filter(|(place, _)| inputs[*place].elements() > 0);
+    let places: Vec<(usize, usize)> = present
+        .flat_map(|(place, input)| {
+            let dimensions = input.tensor.shape.iter().enumerate();
+            dimensions.filter(|(_, name)| name.value == *axis).map(move |(at, _)| (place, at))
+        })
+        .collect();
+    places.iter().any(|(place, at)| inputs[*place].shape[*at] > 1).then_some(Change::Reverse { places })
 }
 
 #[cfg(test)]
-mod tests {
-    use kernel_plan::diagnostic::SourceFile;
-    use kernel_plan::spec::op::{Device, Purpose as For};
-
-    use super::*;
-
-    const OP: &str = r#"
-        format = 1
-        name = "scale"
-        [axes]
-        rows = { type = "var" }
-        [inputs]
-        x = { shape = ["rows"], dtype = "f32", strided = true }
-        bias = { shape = ["rows"], dtype = "f32", optional = true }
-        [scalars]
-        factor = { type = "float", default = 0.5, min = 0.0, max = 1.0 }
-        [outputs]
-        y = { shape = ["rows"], dtype = "f32" }
-        [reference]
-        file = "reference.py"
-        function = "scale"
-        [gradient]
-        backward = true
-        [call]
-        function = "scale"
-        [tolerance]
-        accumulate = "f32"
-        length = "rows"
-        roundings = 1
-        [workload.plain]
-        axes = { rows = 8 }
-        [workload.bare]
-        axes = { rows = 8 }
-        without = ["bias"]
-        held-out = true
-    "#;
-
-    fn read(text: &str) -> OpSpec {
-        let (op, problems) = kernel_plan::spec::parse_op(SourceFile::new("op.toml", text));
-        assert!(problems.is_empty(), "{problems:?}");
-        op.unwrap()
-    }
-
-    fn scheduled_op(text: &str) -> Vec<ScheduledCase> {
-        let op = read(text);
-        schedule(&op, &op.cases(For::Verify, Device::Cpu))
-    }
-
-    fn count(case: &ScheduledCase, purpose: Purpose) -> usize {
-        case.trials.iter().filter(|trial| trial.purpose == purpose).count()
-    }
-
-    #[test]
-    fn an_input_that_is_not_passed_is_not_edited() {
-        let [plain, bare] = scheduled_op(OP).try_into().unwrap();
-        assert_eq!((count(&plain, Purpose::Edit), count(&bare, Purpose::Edit)), (2, 1));
-        assert_eq!((plain.gradients.len(), bare.gradients.len()), (2, 1));
-        assert_eq!((plain.inputs[1].bytes(), bare.inputs[1].bytes()), (32, 0));
-        assert_eq!((plain.held_out, bare.held_out), (false, true));
-    }
-
-    #[test]
-    fn another_scalar_is_one_that_the_operation_takes() {
-        let factor = |text: &str| {
-            let case = scheduled_op(text).swap_remove(0);
-            let changed = case.sets.iter().find(|set| set.changed_scalar.is_some());
-            changed.map(|set| set.scalars["factor"].as_f64().unwrap())
-        };
-        assert_eq!(factor(OP), Some(0.75));
-        assert_eq!(factor(&OP.replace(", max = 1.0", "")), Some(1.25));
-        assert_eq!(factor(&OP.replace("min = 0.0, max = 1.0", "min = 0.5, max = 0.5")), None);
-    }
-
-    #[test]
-    fn inputs_that_take_strides_get_them() {
-        let case = scheduled_op(OP).swap_remove(0);
-        let of = |arena| case.trials.iter().find(|trial| trial.arena == arena).map(|trial| &trial.strides);
-        assert_eq!(of("spread"), Some(&BTreeMap::from([(0, vec![2])])));
-        assert_eq!(of("main"), Some(&BTreeMap::new()));
-        let matrix = TensorSpec { shape: vec![3, 4], ..case.inputs[0].clone() };
-        assert_eq!((matrix.spread(), matrix.reversed()), (vec![11, 2], vec![1, 3]));
-        assert_eq!(matrix.region(Some(&matrix.spread())), (2 * 11 + 3 * 2 + 1) * 4);
-        let dense = scheduled_op(&OP.replace(", strided = true", "")).swap_remove(0);
-        assert_eq!(count(&dense, Purpose::Strided), 0);
-    }
-
-    #[test]
-    fn gradients_are_judged_or_said_not_to_be() {
-        assert_eq!(gradient_unjudged(&read(OP)), None);
-        assert_eq!(count(&scheduled_op(OP)[0], Purpose::Gradient), 2);
-        let inplace = OP.replace(
-            r#"y = { shape = ["rows"], dtype = "f32" }"#,
-            r#"y = { shape = ["rows"], dtype = "f32", inplace = "x" }"#,
-        );
-        assert!(gradient_unjudged(&read(&inplace)).is_some());
-        let [plain, _] = scheduled_op(&inplace).try_into().unwrap();
-        assert_eq!((count(&plain, Purpose::Gradient), plain.outputs[0].inplace), (0, Some(0)));
-        assert!(plain.overwrites(0) && !plain.overwrites(1) && plain.returned().count() == 0);
-    }
-}
+mod tests;

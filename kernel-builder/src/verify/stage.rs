@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device};
 use serde_json::{Value, json};
@@ -45,6 +46,8 @@ pub(crate) struct Oracle {
     pub inputs: Vec<(String, Digest)>,
     /// Sets of cases that have a result of PyTorch in the real dtype.
     pub baselines: Vec<(usize, usize)>,
+    /// Sets of cases whose results the reference leaves open, since what is not finite depends on the dtype.
+    pub undefined: Vec<(usize, usize)>,
     /// Why the first case without one has none.
     pub no_baseline: Option<String>,
     pub environment: Environment,
@@ -108,7 +111,19 @@ impl<'a> Stage<'a> {
         limits: Limits,
         on_message: &mut dyn FnMut(&Message),
     ) -> Result<Ended, VerifyError> {
-        channel::play(self.python, &self.harness, role, job, limits, on_message)
+        self.play_in(role, job, limits, &|line| line, on_message)
+    }
+
+    /// Plays a role in a process that `wrap` makes of the usual one.
+    pub(crate) fn play_in(
+        &self,
+        role: &str,
+        job: &Value,
+        limits: Limits,
+        wrap: &dyn Fn(CommandLine) -> CommandLine,
+        on_message: &mut dyn FnMut(&Message),
+    ) -> Result<Ended, VerifyError> {
+        channel::play_in(self.python, &self.harness, role, job, limits, wrap, on_message)
     }
 
     /// Runs `candidate` beside the oracle: both processes start at once, the candidate's gate opens when the inputs are
@@ -157,6 +172,7 @@ impl<'a> Stage<'a> {
         let mut oracle = Oracle {
             inputs: vec![],
             baselines: vec![],
+            undefined: vec![],
             no_baseline: None,
             environment: Environment::default(),
         };
@@ -182,8 +198,10 @@ impl<'a> Stage<'a> {
                 "no-baseline" => {
                     oracle.no_baseline.get_or_insert(message.text("reason"));
                 }
-                "expected" if message.flag("baseline") => {
-                    oracle.baselines.extend(message.count("case").zip(message.count("set")));
+                "expected" => {
+                    let set = message.count("case").zip(message.count("set"));
+                    oracle.baselines.extend(set.filter(|_| message.flag("baseline")));
+                    oracle.undefined.extend(set.filter(|_| message.flag("undefined")));
                 }
                 _ => {}
             })?;

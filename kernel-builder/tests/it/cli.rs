@@ -7,6 +7,7 @@ const VERBS: &[&str] = &[
     "new",
     "templates",
     "check",
+    "lint",
     "update",
     "import",
     "export",

@@ -17,6 +17,7 @@ mod fixtures;
 mod frameworks;
 mod judging;
 mod lighter;
+mod lint;
 mod new;
 mod official;
 mod operands;

@@ -17,6 +17,7 @@ const STAGES: &[&str] = &[
     "toolchain",
     "compile",
     "verify",
+    "lint",
     "bench",
     "archive",
     "package",

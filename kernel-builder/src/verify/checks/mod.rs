@@ -3,8 +3,10 @@
 //! Owns: nothing. Never: holds code.
 
 pub(super) mod archs;
+pub(super) mod lint;
 pub(super) mod load;
 pub(super) mod portability;
 pub(super) mod resources;
 pub(super) mod results;
+pub(super) mod sanitizer;
 pub(super) mod symbols;

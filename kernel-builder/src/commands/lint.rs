@@ -1,0 +1,97 @@
+//! `lint`: whether a task can tell a kernel from a shortcut, before anything is spent on it.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use kernel_plan::diagnostic::{Problem, SourceFile};
+use kernel_plan::spec::{self, OpSpec};
+use serde_json::json;
+
+use crate::base::env;
+use crate::base::files;
+use crate::base::session::Session;
+use crate::exit::{self, Failure};
+use crate::toolchain::Extras;
+use crate::toolchain::python::{self, Torch};
+use crate::verify::Options;
+use crate::verify::lint::{self, Lint};
+
+use super::project::{self, ProjectDir, ProjectError, Reading, TORCH};
+
+/// Judge the task itself: what would pass that does no work, and what its workloads never ask
+///
+/// The reference is run in float64 on several sets of inputs. Zeros, one constant, an old result, a copy of an input and
+/// one line repeated are held against the bound that kernels are judged by; inputs and scalars are changed to see
+/// whether they matter; the workloads' lengths are looked at. Only op.toml and its reference are needed. `verify` does
+/// the same once for each task, and every measurement names what was found.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    project: ProjectDir,
+    /// Fail on these too
+    #[arg(long, value_enum, value_name = "WHAT")]
+    deny: Option<Deny>,
+}
+
+/// What is no error, and fails nevertheless.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Deny {
+    /// Every finding
+    Warnings,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let (dir, op, torch) = task(args, session)?;
+    let extras = Extras { client: false, tvm_ffi: false };
+    let python = python::runtime(session, Torch::AtLeast(&torch), extras)?;
+    let lint = lint::lint(&op, &dir, &python, Options::standard().threads, session)?;
+    session.report.result("lint", &json!(lint), &human(&lint));
+    let denied = args.deny == Some(Deny::Warnings) && !lint.findings.is_empty();
+    if denied { Err(Failure::told(exit::SPEC)) } else { Ok(()) }
+}
+
+/// The folder, its op.toml, and the torch to run the reference with.
+fn task(args: &Args, session: &Session) -> Result<(PathBuf, OpSpec, String), Failure> {
+    let Reading { project, problems, missing } = project::read(&args.project.dir)?;
+    project::tell(&problems, session)?;
+    if let Some(project) = project {
+        let torch = project::torch_of(&project)?;
+        return match project.op {
+            Some(op) => Ok((project.dir, op, torch)),
+            None => Err(ProjectError::NoOp { dir: project.dir, step: "lint" }.into()),
+        };
+    }
+    // Without build.toml the task is as good.
+    let Some(missing) = missing else { return Err(Failure::told(exit::SPEC)) };
+    let dir = env::absolute(project::folder(&args.project.dir));
+    let path = dir.join("op.toml");
+    if !files::exists(&path) {
+        return Err(missing.into());
+    }
+    let text = project::specification(&path)?;
+    // Its problems were told with those of the project.
+    let (op, _told): (_, Vec<Problem>) = spec::parse_op(SourceFile::new("op.toml", text));
+    op.map(|op| (dir, op, TORCH.to_owned())).ok_or(Failure::told(exit::SPEC))
+}
+
+fn human(lint: &Lint) -> String {
+    let mut text = String::new();
+    for finding in &lint.findings {
+        text += &format!("warning: {}: {}\n  help: {}\n", finding.code, finding.summary, finding.help);
+    }
+    if let Some((case, lengths)) = lint.cut.first_key_value() {
+        let count = lint.cut.len();
+        text +=
+            &format!("note: {count} cases were looked at with shorter lengths: `{case}` with {lengths}\n");
+    }
+    for relation in &lint.relations {
+        text += &format!("holds: {relation}\n");
+    }
+    let count = match lint.findings.len() {
+        0 => "no shortcut passes".to_owned(),
+        1 => "1 warning".to_owned(),
+        count => format!("{count} warnings"),
+    };
+    text + &format!("{count}; {} cases, {} without an element\n", lint.cases, lint.empty.len())
+}

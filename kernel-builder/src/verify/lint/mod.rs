@@ -1,0 +1,340 @@
+//! Judges a task, not a kernel: what would pass that does no work, and what the workloads never ask.
+//!
+//! Owns: the run of the reference at many inputs, the findings and their words, the memory of earlier results.
+//! Never: meets a candidate, and never refuses one: a finding is told in every result of the task.
+//!
+//! Wrong answers are held against the bound of the judge (`verify/bound.rs`) itself. The inputs are those of its ordinary
+//! trials, several sets of them, since one set can flatter any task.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use kernel_plan::spec::OpSpec;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::channel;
+use super::evidence::Evidence;
+use super::findings::first_few;
+use super::{VerifyError, op_digest};
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files::FileError;
+use crate::base::process::Limits;
+use crate::base::report::ProgressKind;
+use crate::base::session::Session;
+use crate::base::{env, files};
+use crate::toolchain::PythonRuntime;
+
+mod cases;
+mod judge;
+mod probes;
+mod shapes;
+
+use self::cases::{Linted, Role};
+use self::judge::{Computed, Subject};
+
+/// Raised whenever a finding is added or judged otherwise, so that older results no longer count.
+const PROTOCOL: u32 = 1;
+/// The same inputs for everybody: nobody has to be kept from knowing them, and a result can be repeated.
+const SEED: u64 = 0x6c69_6e74;
+/// How long the reference may take for all cases.
+const WALL: Duration = Duration::from_secs(900);
+
+/// What the linter says of a task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lint {
+    /// The operation's meaning: op.toml and the reference.
+    pub op: Digest,
+    /// The version of the linter's rules.
+    pub protocol: u32,
+    /// How many cases were looked at.
+    pub cases: usize,
+    /// Cases without an element, which say nothing.
+    pub empty: Vec<String>,
+    /// Cases that were computed at shorter lengths, each with these.
+    pub cut: BTreeMap<String, String>,
+    /// What a person should know, by code.
+    pub findings: Vec<LintFinding>,
+    /// What holds between the reference's results at related inputs, within the bound.
+    pub relations: Vec<String>,
+    /// `torch.__version__` of the Python that ran the reference.
+    pub torch: String,
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LintFinding {
+    /// `lint::zeros` and so on; docs/formats.md.
+    pub code: String,
+    /// The output, input, scalar, axis or device that it is about.
+    pub about: Option<String>,
+    /// One sentence.
+    pub summary: String,
+    /// What to do.
+    pub help: String,
+    /// The cases where it was seen; empty where it is about all of them together.
+    pub cases: Vec<Near>,
+}
+
+/// A case where a finding was seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Near {
+    /// The case.
+    pub case: String,
+    /// The share of elements at which the wrong answer passes, the least of all inputs; of `lint::narrow` how many values
+    /// the bound tells apart, of `lint::tiny` the deviation.
+    pub figure: f64,
+}
+
+/// Lints a task, or recalls what was said of the same op.toml and reference.
+///
+/// # Errors
+/// The reference fails, or its process does.
+pub fn lint(
+    op: &OpSpec,
+    project: &Path,
+    python: &PythonRuntime,
+    threads: usize,
+    session: &Session,
+) -> Result<Lint, VerifyError> {
+    let digest = op_digest(op, project)?;
+    if let Some(known) = recalled(digest, session) {
+        return Ok(known);
+    }
+    let (linted, empty) = cases::choose(op);
+    let progress =
+        session.report.progress("linting the task", ProgressKind::Count, Some(linted.len() as u64));
+    let mut findings: BTreeMap<Subject, Vec<(String, f64)>> = BTreeMap::new();
+    let mut relations: BTreeMap<String, bool> = BTreeMap::new();
+    let torch = compute(op, project, python, threads, &linted, &mut |linted, computed| {
+        progress.add(1);
+        let found = judge::judge(linted, computed);
+        for (subject, cases) in found.findings {
+            findings.entry(subject).or_default().extend(cases);
+        }
+        for (relation, holds) in found.relations {
+            *relations.entry(relation).or_insert(true) &= holds;
+        }
+    })?;
+    let count = linted.iter().map(|linted| linted.stands_for.len()).sum();
+    let mut told: Vec<LintFinding> =
+        findings.into_iter().map(|(subject, cases)| worded(subject, cases, count)).collect();
+    told.extend(shapes::findings(op));
+    let stands_for = linted.iter().flat_map(|linted| &linted.stands_for);
+    let cut = stands_for.filter_map(|case| Some((case.id.clone(), case.cut.clone()?)));
+    let lint = Lint {
+        op: digest,
+        protocol: PROTOCOL,
+        cases: count,
+        empty,
+        cut: cut.collect(),
+        findings: told,
+        relations: relations.into_iter().filter(|(_, holds)| *holds).map(|(relation, _)| relation).collect(),
+        torch,
+    };
+    files::write(&memory(digest, session), serde_json::to_vec(&lint).unwrap_or_default())?;
+    Ok(lint)
+}
+
+/// What was said of the same task, by this version of the linter.
+pub fn recalled(op: Digest, session: &Session) -> Option<Lint> {
+    let lint: Lint = serde_json::from_slice(&files::read(&memory(op, session)).ok()?).ok()?;
+    (lint.op == op && lint.protocol == PROTOCOL).then_some(lint)
+}
+
+/// What the evidence says of the task on one workload, each finding a code and what it is about; nothing where the task
+/// was not linted.
+pub fn noted(evidence: &Evidence, workload: &str) -> Option<Vec<String>> {
+    let mut checks =
+        evidence.checks.iter().filter(|check| check.name == super::checks::lint::NAME).peekable();
+    checks.peek()?;
+    let is_of = |near: &Value| {
+        let case = near["case"].as_str().unwrap_or_default();
+        case.split('/').next() == Some(workload)
+    };
+    let concerns = |facts: &Value| {
+        let cases = facts["cases"].as_array().map_or(&[][..], Vec::as_slice);
+        cases.is_empty() || cases.iter().any(is_of)
+    };
+    let mut findings = Vec::new();
+    for check in checks {
+        match check.outcome {
+            super::Outcome::Skipped => return None,
+            super::Outcome::Warned if concerns(&check.facts) => {
+                let about = check.facts["about"].as_str().map(|about| format!(" {about}"));
+                findings.push(format!("{}{}", check.code, about.unwrap_or_default()));
+            }
+            _ => {}
+        }
+    }
+    Some(findings)
+}
+
+fn memory(op: Digest, session: &Session) -> std::path::PathBuf {
+    let name = DigestBuilder::new("lint").field("op", op.to_string()).field("protocol", PROTOCOL.to_string());
+    session.cache.join("lint").join(format!("{}.json", name.finish().short(32)))
+}
+
+/// Runs the reference on every set of every case, and hands each case over as it comes; gives torch's version.
+fn compute(
+    op: &OpSpec,
+    project: &Path,
+    python: &PythonRuntime,
+    threads: usize,
+    linted: &[Linted],
+    each: &mut (dyn FnMut(&Linted, &Computed) + Send),
+) -> Result<String, VerifyError> {
+    let folder = files::scratch()?;
+    let harness = channel::unpack(&folder.path().join("harness"))?;
+    let values = folder.path().join("values");
+    files::create_dirs(&values)?;
+    let reference = env::absolute(&project.join(op.reference.file.as_str()));
+    let mut job = json!({
+        "seed": SEED,
+        "threads": threads,
+        "device": "cpu",
+        "reference": reference.display().to_string(),
+        "function": op.reference.function.as_str(),
+        "values_dir": values.display().to_string(),
+        "cases": linted.iter().map(|linted| &linted.scheduled).collect::<Vec<_>>(),
+    });
+    for (case, linted) in linted.iter().enumerate() {
+        for (set, role) in linted.roles.iter().enumerate() {
+            job["cases"][case]["sets"][set]["plain"] = json!(*role == Role::Plain);
+        }
+    }
+    let (mut torch, mut failed) = (String::new(), None);
+    // Values are judged beside the process that computes, which is never kept waiting.
+    let (done, computed) = mpsc::channel::<usize>();
+    let (ended, judged) = std::thread::scope(|scope| {
+        let values = &values;
+        let judge = scope.spawn(move || {
+            for linted in computed.iter().filter_map(|place| linted.get(place)) {
+                each(linted, &taken(values, linted)?);
+            }
+            Ok::<(), FileError>(())
+        });
+        let ended = channel::play(python, &harness, "linter", &job, Limits::wall(WALL), &mut |message| {
+            match (message.event.as_str(), message.count("case")) {
+                ("environment", _) => torch = message.text("torch"),
+                ("no-reference", place) => {
+                    let case = place.and_then(|place| linted.get(place));
+                    let case = case.map_or_else(String::new, |linted| linted.scheduled.id.clone());
+                    failed.get_or_insert(VerifyError::Reference { case, reason: message.text("error") });
+                }
+                // The judge has gone only when a file could not be read, which it says.
+                ("case", Some(place)) => drop(done.send(place)),
+                _ => {}
+            }
+        });
+        drop(done);
+        (ended, judge.join())
+    });
+    match judged {
+        Ok(read) => read?,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+    let ended = ended?;
+    match failed {
+        Some(error) => Err(error),
+        None if ended.done && ended.process.ending.success() => Ok(torch),
+        None => Err(VerifyError::Harness {
+            role: "linter",
+            ending: ended.process.ending.to_string(),
+            said: ended.said(),
+        }),
+    }
+}
+
+/// Reads the files of one case and removes them.
+fn taken(values: &Path, linted: &Linted) -> Result<Computed, FileError> {
+    let place = linted.scheduled.place;
+    let mut computed = Computed { outputs: vec![], inputs: vec![] };
+    for (set, role) in linted.roles.iter().enumerate() {
+        let outputs = values.join(format!("{place}-{set}.bin"));
+        computed.outputs.push(files::read(&outputs)?);
+        files::remove_file(&outputs)?;
+        if *role == Role::Plain {
+            let inputs = values.join(format!("{place}-{set}.inputs.bin"));
+            computed.inputs.push(files::read(&inputs)?);
+            files::remove_file(&inputs)?;
+        }
+    }
+    Ok(computed)
+}
+
+/// A finding in words. `all` is how many cases there are.
+fn worded((code, about): Subject, cases: Vec<(String, f64)>, all: usize) -> LintFinding {
+    let least = cases.iter().map(|(_, figure)| *figure).fold(f64::INFINITY, f64::min);
+    let names: Vec<String> = cases.iter().map(|(case, _)| format!("`{case}`")).collect();
+    let place = match names.len() {
+        count if count == all => format!("in all {all} cases"),
+        count => format!("in {count} of {all} cases ({})", first_few(&names)),
+    };
+    let share = match least {
+        share if share >= 1.0 => "every element".to_owned(),
+        share => format!("{:.1}% of the elements or more", share * 100.0),
+    };
+    let (summary, help) = match code {
+        "lint::zeros" => (
+            format!("`{about}` is near enough to zero that zeros pass at {share}"),
+            "choose inputs, scalars or an operation whose results the bound tells from zero",
+        ),
+        "lint::constant" => (
+            format!("one constant passes for `{about}` at {share}, whatever the inputs are"),
+            "the result hardly depends on the inputs: judge an earlier result of the chain, or other lengths",
+        ),
+        "lint::replay" => (
+            format!("a result for other inputs passes for `{about}` at {share}"),
+            "the result hardly depends on the inputs: judge an earlier result of the chain, or other lengths",
+        ),
+        "lint::copy" => (
+            format!("a copy passes at {share}: {about}"),
+            "let an input that scales or shifts decide more of the result",
+        ),
+        "lint::repeated" => (
+            format!("one line passes for all: {about}"),
+            "the result is the same along an axis: leave the axis out, or let an input differ along it",
+        ),
+        "lint::narrow" => (
+            format!(
+                "`{about}` has fewer than {:.0} values that the bound tells apart",
+                least.ceil().max(2.0)
+            ),
+            "an answer that guesses is near: choose inputs over which the result varies more",
+        ),
+        "lint::tiny" => (
+            format!(
+                "`{about}` deviates by {least:.1e}, so a judge with an absolute tolerance takes a constant for it"
+            ),
+            "the judge here is not fooled; scale the result before it is compared elsewhere",
+        ),
+        "lint::ignored_input" => (
+            format!("no output changes when `{about}` is drawn anew"),
+            "a kernel that ignores it passes: leave it out, or let its values matter",
+        ),
+        "lint::ignored_scalar" => (
+            format!("no output changes with `{about}`"),
+            "a kernel that ignores it passes: let a workload give it a value that matters",
+        ),
+        _ => (
+            format!(
+                "no output changes when values change places: {about}; the product with it is never needed"
+            ),
+            "the operation is less work than it looks, which is honest and no win: judge the product itself",
+        ),
+    };
+    let cases = cases.into_iter().map(|(case, figure)| Near { case, figure }).collect();
+    LintFinding {
+        code: code.to_owned(),
+        about: Some(about),
+        summary: format!("{summary}, {place}"),
+        help: help.to_owned(),
+        cases,
+    }
+}

@@ -1,0 +1,125 @@
+//! The schedule of small operations.
+//!
+//! Owns: nothing. Never: part of the program.
+
+use kernel_plan::diagnostic::SourceFile;
+use kernel_plan::spec::op::{Device, Purpose as For};
+
+use super::*;
+
+const OP: &str = r#"
+    format = 1
+    name = "scale"
+    [axes]
+    rows = { type = "var" }
+    [inputs]
+    x = { shape = ["rows"], dtype = "f32", strided = true }
+    bias = { shape = ["rows"], dtype = "f32", optional = true }
+    [scalars]
+    factor = { type = "float", default = 0.5, min = 0.0, max = 1.0 }
+    [outputs]
+    y = { shape = ["rows"], dtype = "f32" }
+    [reference]
+    file = "reference.py"
+    function = "scale"
+    [gradient]
+    backward = true
+    [call]
+    function = "scale"
+    [tolerance]
+    accumulate = "f32"
+    length = "rows"
+    roundings = 1
+    [workload.plain]
+    axes = { rows = 8 }
+    [workload.bare]
+    axes = { rows = 8 }
+    without = ["bias"]
+    held-out = true
+"#;
+
+fn read(text: &str) -> OpSpec {
+    let (op, problems) = kernel_plan::spec::parse_op(SourceFile::new("op.toml", text));
+    assert!(problems.is_empty(), "{problems:?}");
+    op.unwrap()
+}
+
+fn scheduled_op(text: &str) -> Vec<ScheduledCase> {
+    let op = read(text);
+    schedule(&op, &op.cases(For::Verify, Device::Cpu))
+}
+
+fn count(case: &ScheduledCase, purpose: Purpose) -> usize {
+    case.trials.iter().filter(|trial| trial.purpose == purpose).count()
+}
+
+#[test]
+fn an_input_that_is_not_passed_is_not_edited() {
+    let [plain, bare] = scheduled_op(OP).try_into().unwrap();
+    assert_eq!((count(&plain, Purpose::Edit), count(&bare, Purpose::Edit)), (2, 1));
+    assert_eq!((plain.gradients.len(), bare.gradients.len()), (2, 1));
+    assert_eq!((plain.inputs[1].bytes(), bare.inputs[1].bytes()), (32, 0));
+    assert_eq!((plain.held_out, bare.held_out), (false, true));
+}
+
+#[test]
+fn another_scalar_is_one_that_the_operation_takes() {
+    let factor = |text: &str| {
+        let case = scheduled_op(text).swap_remove(0);
+        let changed = case.sets.iter().find(|set| set.changed_scalar.is_some());
+        changed.map(|set| set.scalars["factor"].as_f64().unwrap())
+    };
+    assert_eq!(factor(OP), Some(0.75));
+    assert_eq!(factor(&OP.replace(", max = 1.0", "")), Some(1.25));
+    assert_eq!(factor(&OP.replace("min = 0.0, max = 1.0", "min = 0.5, max = 0.5")), None);
+}
+
+#[test]
+fn inputs_that_take_strides_get_them() {
+    let case = scheduled_op(OP).swap_remove(0);
+    let of = |arena| case.trials.iter().find(|trial| trial.arena == arena).map(|trial| &trial.strides);
+    assert_eq!(of("spread"), Some(&BTreeMap::from([(0, vec![2])])));
+    assert_eq!(of("main"), Some(&BTreeMap::new()));
+    let matrix = TensorSpec { shape: vec![3, 4], ..case.inputs[0].clone() };
+    assert_eq!((matrix.spread(), matrix.reversed()), (vec![11, 2], vec![1, 3]));
+    assert_eq!(matrix.region(Some(&matrix.spread())), (2 * 11 + 3 * 2 + 1) * 4);
+    let dense = scheduled_op(&OP.replace(", strided = true", "")).swap_remove(0);
+    assert_eq!(count(&dense, Purpose::Strided), 0);
+}
+
+#[test]
+fn gradients_are_judged_or_said_not_to_be() {
+    assert_eq!(gradient_unjudged(&read(OP)), None);
+    assert_eq!(count(&scheduled_op(OP)[0], Purpose::Gradient), 2);
+    let inplace = OP.replace(
+        r#"y = { shape = ["rows"], dtype = "f32" }"#,
+        r#"y = { shape = ["rows"], dtype = "f32", inplace = "x" }"#,
+    );
+    assert!(gradient_unjudged(&read(&inplace)).is_some());
+    let [plain, _] = scheduled_op(&inplace).try_into().unwrap();
+    assert_eq!((count(&plain, Purpose::Gradient), plain.outputs[0].inplace), (0, Some(0)));
+    assert!(plain.overwrites(0) && !plain.overwrites(1) && plain.returned().count() == 0);
+}
+
+#[test]
+fn small_cases_get_hard_values_and_large_ones_do_not() {
+    let hard = |rows: u64| -> Vec<Purpose> {
+        let case = scheduled_op(&OP.replace("rows = 8 }", &format!("rows = {rows} }}"))).swap_remove(0);
+        let hard = case.trials.iter().filter(|trial| case.sets[trial.set].hard).map(|trial| trial.purpose);
+        hard.chain(case.trials.iter().map(|trial| trial.purpose).filter(|one| *one == Purpose::Reversed))
+            .collect()
+    };
+    let small = hard(8);
+    assert_eq!(small.len(), HARD_VALUES.len() + 1);
+    assert!(small.contains(&Purpose::NonFinite) && small.contains(&Purpose::Reversed));
+    assert_eq!(hard(1 << 16), []);
+}
+
+#[test]
+fn rows_are_reversed_in_every_input_that_has_them() {
+    let case = scheduled_op(OP).swap_remove(0);
+    let change = case.sets.iter().find_map(|set| set.change.clone());
+    assert_eq!(change, Some(Change::Reverse { places: vec![(0, 0), (1, 0)] }));
+    let single = scheduled_op(&OP.replace("rows = 8 }", "rows = 1 }")).swap_remove(0);
+    assert!(single.sets.iter().all(|set| set.change.is_none()));
+}
