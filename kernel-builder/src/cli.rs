@@ -62,6 +62,7 @@ enum Verb {
     Verify(commands::verify::Args),
     Screen(commands::screen::Args),
     Bench(commands::bench::Args),
+    Selftest(commands::selftest::Args),
     Package(commands::package::Args),
     Publish(commands::publish::Args),
     Load(commands::load::Args),
@@ -102,7 +103,7 @@ pub fn main() -> u8 {
         report: Report::new(format, cli.global.quiet),
         cache: env::cache_dir(),
         offline: cli.global.offline || env::text(env::OFFLINE).is_some(),
-        jobs: cli.global.jobs.map_or_else(env::processors, usize::from),
+        jobs: cli.global.jobs.map_or_else(|| default_jobs(&cli.verb), usize::from),
     };
     match dispatch(&cli.verb, &session) {
         Ok(()) => exit::SUCCESS,
@@ -112,6 +113,14 @@ pub fn main() -> u8 {
             }
             failure.exit
         }
+    }
+}
+
+/// How many processes run at a time when nobody says.
+fn default_jobs(verb: &Verb) -> usize {
+    match verb {
+        Verb::Selftest(_) => commands::selftest::at_a_time(env::processors()),
+        _ => env::processors(),
     }
 }
 
@@ -128,6 +137,7 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
         Verb::Verify(args) => commands::verify::run(args, session),
         Verb::Screen(args) => commands::screen::run(args, session),
         Verb::Bench(args) => commands::bench::run(args, session),
+        Verb::Selftest(args) => commands::selftest::run(args, session),
         Verb::Package(args) => commands::package::run(args, session),
         Verb::Publish(args) => commands::publish::run(args, session),
         Verb::Load(args) => commands::load::run(args, session),

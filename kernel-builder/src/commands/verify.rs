@@ -9,7 +9,7 @@ use miette::Diagnostic;
 use serde_json::json;
 use thiserror::Error;
 
-use crate::base::files;
+use crate::base::{env, files};
 use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
@@ -61,12 +61,15 @@ pub struct How {
     /// Refuse a build that needs a newer system than manylinux_2_28
     #[arg(long)]
     pub require_portable: bool,
+    /// Processors that a kernel and the reference may use when they are judged; default: all
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
 }
 
 impl How {
     /// As without any option, but for portability: what needs a newer system is refused.
     pub fn strict() -> Self {
-        Self { fresh: false, seed: None, deadline: 180, require_portable: true }
+        Self { fresh: false, seed: None, deadline: 180, require_portable: true, threads: None }
     }
 }
 
@@ -179,6 +182,7 @@ pub fn verify(
         seed: how.seed,
         require_portable: how.require_portable,
         deadline: Duration::from_secs(how.deadline),
+        threads: how.threads.map_or_else(env::processors, usize::from),
         ..Options::standard()
     };
     let mut judged = Vec::new();

@@ -2,12 +2,14 @@
 //!
 //! Owns: the order in which inputs, calls and expected values come into being. Never: compares values.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use super::VerifyError;
@@ -37,6 +39,8 @@ pub(crate) struct Stage<'a> {
     pub seed: u64,
     harness: PathBuf,
     folder: TempDir,
+    /// What the reference's file held before any candidate ran.
+    reference_text: Vec<u8>,
 }
 
 /// What the oracle left.
@@ -47,6 +51,8 @@ pub(crate) struct Oracle {
     pub baselines: Vec<(usize, usize)>,
     /// Why the first case without one has none.
     pub no_baseline: Option<String>,
+    /// SHA-256 of the files of expected values that it wrote, in hexadecimal.
+    expected: BTreeSet<String>,
     pub environment: Environment,
 }
 
@@ -70,7 +76,8 @@ impl<'a> Stage<'a> {
             None => u64::from_str_radix(&channel::secret()?[..13], 16).unwrap_or_default(),
         };
         let reference = env::absolute(&project.join(op.reference.file.as_str()));
-        Ok(Self { python, op, reference, device, threads, seed, harness, folder })
+        let reference_text = files::read(&reference)?;
+        Ok(Self { python, op, reference, device, threads, seed, harness, folder, reference_text })
     }
 
     /// A path of the stage.
@@ -78,8 +85,29 @@ impl<'a> Stage<'a> {
         self.folder.path().join(name)
     }
 
+    /// Where the candidate's process leaves what a trial wrote.
+    pub(crate) fn dump(&self, trial: usize) -> PathBuf {
+        self.path(&format!("dumps/{trial}.bin"))
+    }
+
+    /// The digests of what trials left, by their numbers: what is changed later is not believed.
+    pub(crate) fn sealed(&self, cases: &[ScheduledCase]) -> BTreeMap<usize, Digest> {
+        let trials = cases.iter().flat_map(|case| &case.trials);
+        let sealed = trials.filter_map(|trial| {
+            let bytes = files::read(&self.dump(trial.id)).ok()?;
+            Some((trial.id, Digest::of(&bytes)))
+        });
+        sealed.collect()
+    }
+
     fn text(&self, name: &str) -> String {
         self.path(name).display().to_string()
+    }
+
+    /// Whether the reference and the harness are what they were before a candidate ran.
+    pub(crate) fn is_untouched(&self) -> bool {
+        let same = files::read(&self.reference).is_ok_and(|text| text == self.reference_text);
+        same && self.harness.parent().is_some_and(channel::is_whole)
     }
 
     /// What the candidate's process is told: never the seed, never an expected value.
@@ -158,6 +186,7 @@ impl<'a> Stage<'a> {
             inputs: vec![],
             baselines: vec![],
             no_baseline: None,
+            expected: BTreeSet::new(),
             environment: Environment::default(),
         };
         let mut failed = None;
@@ -176,14 +205,21 @@ impl<'a> Stage<'a> {
                 },
                 "no-reference" => {
                     let case = message.count("case").and_then(|place| cases.get(place));
-                    let case = case.map_or_else(String::new, |case| case.id.clone());
-                    failed.get_or_insert(VerifyError::Reference { case, reason: message.text("error") });
+                    let when = case.map_or_else(
+                        || "when it is loaded".to_owned(),
+                        |case| format!("on the workload `{}`", case.id),
+                    );
+                    failed.get_or_insert(VerifyError::Reference { when, reason: message.text("error") });
                 }
                 "no-baseline" => {
                     oracle.no_baseline.get_or_insert(message.text("reason"));
                 }
-                "expected" if message.flag("baseline") => {
-                    oracle.baselines.extend(message.count("case").zip(message.count("set")));
+                "expected" => {
+                    if message.flag("baseline") {
+                        oracle.baselines.extend(message.count("case").zip(message.count("set")));
+                    }
+                    let digests = message.field("digests").as_array().into_iter().flatten();
+                    oracle.expected.extend(digests.filter_map(Value::as_str).map(str::to_owned));
                 }
                 _ => {}
             })?;
@@ -236,11 +272,19 @@ impl<'a> Stage<'a> {
         Ok((bytes, untouched))
     }
 
-    /// The exact results of one set, or its exact gradients.
-    pub(crate) fn expected(&self, place: usize, set: usize, gradient: bool) -> Result<Vec<f64>, VerifyError> {
+    /// The exact results of one set, or its exact gradients; nothing where they are not what the oracle wrote.
+    pub(crate) fn expected(
+        &self,
+        oracle: &Oracle,
+        place: usize,
+        set: usize,
+        gradient: bool,
+    ) -> Result<Option<Vec<f64>>, VerifyError> {
         let kind = if gradient { ".gradient" } else { "" };
         let bytes = files::read(&self.path(&format!("expected/{place}-{set}{kind}.bin")))?;
-        Ok(decode::doubles(&bytes))
+        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let genuine = oracle.expected.contains(&digest);
+        Ok(genuine.then(|| decode::doubles(&bytes)))
     }
 
     /// The bounds of a case's outputs.

@@ -14,6 +14,7 @@ const VERBS: &[&str] = &[
     "build",
     "verify",
     "bench",
+    "selftest",
     "package",
     "publish",
     "load",
