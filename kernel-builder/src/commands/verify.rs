@@ -9,9 +9,9 @@ use miette::Diagnostic;
 use serde_json::json;
 use thiserror::Error;
 
-use crate::base::{env, files};
 use crate::base::report::Event;
 use crate::base::session::Session;
+use crate::base::{env, files};
 use crate::compile::artifact::Artifact;
 use crate::exit::{self, Failure};
 use crate::toolchain::python::{self, Torch};

@@ -22,7 +22,10 @@ pub enum SelftestError {
     },
     /// An embedded fixture cannot be read.
     #[error("tests/cheats/{folder}: {reason}")]
-    #[diagnostic(code(selftest::fixture), help("this is a defect of the fixture; tests/cheats/README.md says what it holds"))]
+    #[diagnostic(
+        code(selftest::fixture),
+        help("this is a defect of the fixture; tests/cheats/README.md says what it holds")
+    )]
     Fixture {
         /// Its folder.
         folder: String,

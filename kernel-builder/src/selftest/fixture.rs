@@ -165,8 +165,7 @@ pub fn all() -> Result<Vec<Fixture>, SelftestError> {
 fn read(folder: &Dir<'_>) -> Result<Fixture, SelftestError> {
     let path = folder.path().display().to_string();
     let text = folder.get_file(folder.path().join("cheat.toml")).and_then(|file| file.contents_utf8());
-    parse(&path, text.unwrap_or_default())
-        .map_err(|reason| SelftestError::Fixture { folder: path, reason })
+    parse(&path, text.unwrap_or_default()).map_err(|reason| SelftestError::Fixture { folder: path, reason })
 }
 
 /// Reads one cheat.toml and holds it against what a fixture must say.
@@ -227,6 +226,9 @@ fn rendered() -> Result<FileSet, String> {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
+    use kernel_plan::diagnostic::SourceFile;
+    use kernel_plan::spec;
+
     use super::*;
 
     #[test]
@@ -234,7 +236,31 @@ mod tests {
         for fixture in all().unwrap() {
             let files = fixture.files().unwrap_or_else(|error| panic!("{}: {error}", fixture.name));
             for needed in ["build.toml", "op.toml", "reference.py"] {
-                assert!(files.iter().any(|(path, _)| path == Path::new(needed)), "{}: {needed}", fixture.name);
+                assert!(
+                    files.iter().any(|(path, _)| path == Path::new(needed)),
+                    "{}: {needed}",
+                    fixture.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_every_fixture_says_of_itself_can_be_read() {
+        for fixture in all().unwrap() {
+            let files = fixture.files().unwrap();
+            let text = |name: &str| {
+                let file = files.iter().find(|(path, _)| path == &Path::new(name));
+                SourceFile::new(name, String::from_utf8(file.unwrap().1.to_vec()).unwrap())
+            };
+            let (build, problems) = spec::parse_build(text("build.toml"));
+            assert!(build.is_some() && problems.is_empty(), "{}: {problems:?}", fixture.name);
+            let (op, problems) = spec::parse_op(text("op.toml"));
+            assert!(problems.is_empty(), "{}: {problems:?}", fixture.name);
+            if fixture.candidate == Candidate::Device {
+                let launch = op.and_then(|op| op.launch).unwrap_or_else(|| panic!("{}", fixture.name));
+                let source = Path::new(launch.source.value.as_str());
+                assert!(files.iter().any(|(path, _)| path == source), "{}", fixture.name);
             }
         }
     }
@@ -247,7 +273,12 @@ mod tests {
                 fixture.replaces.iter().filter_map(|place| Path::new(place).file_name()).collect();
             for file in folder.files() {
                 let name = file.path().file_name().unwrap();
-                assert!(name == "cheat.toml" || placed.contains(name), "{}: {}", fixture.name, name.display());
+                assert!(
+                    name == "cheat.toml" || placed.contains(name),
+                    "{}: {}",
+                    fixture.name,
+                    name.display()
+                );
             }
         }
     }
@@ -260,7 +291,8 @@ mod tests {
             let (cheats, honest) = families.entry((fixture.family.clone(), on_device)).or_default();
             *(if fixture.passes { honest } else { cheats }) += 1;
         }
-        let alone: Vec<_> = families.iter().filter(|(_, (cheats, honest))| *cheats > 0 && *honest == 0).collect();
+        let alone: Vec<_> =
+            families.iter().filter(|(_, (cheats, honest))| *cheats > 0 && *honest == 0).collect();
         assert!(alone.is_empty(), "cheats without an honest twin: {alone:?}");
         assert!(families.values().map(|(cheats, _)| cheats).sum::<usize>() >= 40);
     }
@@ -281,7 +313,8 @@ mod tests {
         let missing: Vec<_> = cheats.iter().filter(|name| !named.contains(*name)).collect();
         assert!(missing.is_empty(), "not in the map of tests/cheats/README.md: {missing:?}");
         let known: BTreeSet<&str> = fixtures.iter().map(|one| one.name.as_str()).collect();
-        let gone: Vec<_> = named.iter().filter(|name| !known.contains(*name) && !name.contains("::")).collect();
+        let gone: Vec<_> =
+            named.iter().filter(|name| !known.contains(*name) && !name.contains("::")).collect();
         assert!(gone.is_empty(), "in the map of tests/cheats/README.md, and no fixture: {gone:?}");
     }
 
@@ -291,7 +324,10 @@ mod tests {
             let text = format!("name = \"a\"\ndoes = \"x\"\nwhy = \"x\"\nfamily = \"x\"\n{more}");
             parse(folder, &text).map(drop).unwrap_err()
         };
-        assert_eq!(with("a", "replaces = [\"b\"]"), "say one of `refused_with`, `warned_with` and `passes = true`");
+        assert_eq!(
+            with("a", "replaces = [\"b\"]"),
+            "say one of `refused_with`, `warned_with` and `passes = true`"
+        );
         let refused = "refused_with = [\"verify::guard\"]";
         assert_eq!(with("a", refused), "it replaces nothing");
         assert_eq!(with("honest/a", refused), "what must pass lies in `honest/`, and nothing else does");

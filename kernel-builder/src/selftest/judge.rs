@@ -18,8 +18,8 @@ pub(super) use crate::verify::NO_GPU;
 
 /// A build from nothing, with downloads, and a judgement of every workload.
 const WALL: Duration = Duration::from_secs(1800);
-/// Seconds of sampling for each workload: whether a kernel still computes is seen at once.
-const BUDGET: &str = "0.2";
+/// Seconds of sampling for each workload: enough calls that a kernel that counts them comes to its end.
+const BUDGET: &str = "0.5";
 
 /// Builds and judges the project of a fixture.
 pub(super) fn judge(
@@ -84,7 +84,7 @@ mod tests {
         };
         let common = "--fresh --message-format json --jobs 2";
         assert_eq!(of("never-returns"), format!("verify {common} --deadline 20 --threads 2 --backend cpu"));
-        assert_eq!(of("stops-when-timed"), format!("bench --budget 0.2 {common} --threads 2 --backend cpu"));
+        assert_eq!(of("stops-when-timed"), format!("bench --budget 0.5 {common} --threads 2 --backend cpu"));
         assert_eq!(of("device-writes-nothing"), format!("verify {common} --device"));
         assert_eq!(of("leaves-its-stream"), format!("verify {common} --backend cuda"));
     }

@@ -71,7 +71,8 @@ pub fn select(names: &[String]) -> Result<Vec<Fixture>, SelftestError> {
     if let Some(name) = names.iter().find(|name| !all.iter().any(|one| one.name.contains(name.as_str()))) {
         return Err(SelftestError::UnknownName { name: name.clone() });
     }
-    let wanted = |one: &Fixture| names.is_empty() || names.iter().any(|name| one.name.contains(name.as_str()));
+    let wanted =
+        |one: &Fixture| names.is_empty() || names.iter().any(|name| one.name.contains(name.as_str()));
     Ok(all.into_iter().filter(wanted).collect())
 }
 

@@ -116,7 +116,13 @@ pub fn list(fixtures: &[Fixture]) -> String {
             Expected::Passed => "passed".to_owned(),
             Expected::Refused(codes) | Expected::Warned(codes) => codes.join(" or "),
         };
-        text += &format!("{:<32} {:<11} {:<42} {}\n", fixture.name, fixture.ring.to_string(), fixture.does, expected);
+        text += &format!(
+            "{:<32} {:<11} {:<42} {}\n",
+            fixture.name,
+            fixture.ring.to_string(),
+            fixture.does,
+            expected
+        );
     }
     text
 }
@@ -165,7 +171,8 @@ mod tests {
     #[test]
     fn the_table_says_what_is_wrong_and_what_was_not_run() {
         let refused = || Expected::Refused(vec!["verify::guard".to_owned()]);
-        let with = |code: &str| Seen::Refused { codes: vec![code.to_owned()], summary: "a[0] is off".to_owned() };
+        let with =
+            |code: &str| Seen::Refused { codes: vec![code.to_owned()], summary: "a[0] is off".to_owned() };
         let rows = [
             row("caught", refused(), with("verify::guard")),
             row("missed", refused(), Seen::Passed { warned: vec![] }),
@@ -181,7 +188,10 @@ mod tests {
              WRONG: too-strict: it must pass; refused with verify::numerics: a[0] is off\n\
              caught: 1 of 2 cheats\npassed: 1 of 2 honest kernels\nnot run: 1 (no GPU): elsewhere\n"
         );
-        assert!(text.contains("caught      does something  cpu   refused   refused  verify::guard"), "{text}");
+        assert!(
+            text.contains("caught      does something  cpu   refused   refused  verify::guard"),
+            "{text}"
+        );
         assert!(!text.split("\n\n").next().unwrap().contains("elsewhere"));
     }
 }

@@ -103,7 +103,7 @@ impl Seen {
             return Self::not_run(text(&check["summary"]));
         }
         if of("result").any(|line| line["measurements"].as_array().is_some_and(Vec::is_empty)) {
-            let noted = of("note").last().map_or("nothing was measured", |line| text(&line["text"]));
+            let noted = of("note").next_back().map_or("nothing was measured", |line| text(&line["text"]));
             return Self::not_run(noted);
         }
         Self::Passed { warned: with("warned").map(|check| text(&check["code"]).to_owned()).collect() }
@@ -173,8 +173,11 @@ mod tests {
     #[test]
     fn a_refusal_is_read_once_with_the_earliest_first() {
         let lines = [
-            result(&json!([check("verify::load", "passed"), check("verify::unwritten", "refused"),
-                check("verify::numerics", "refused")])),
+            result(&json!([
+                check("verify::load", "passed"),
+                check("verify::unwritten", "refused"),
+                check("verify::numerics", "refused")
+            ])),
             error("verify::unwritten"),
             error("verify::numerics"),
         ];
@@ -183,7 +186,10 @@ mod tests {
         assert_eq!(found, &codes(&["verify::unwritten", "verify::numerics"]));
         assert_eq!(summary, "about verify::unwritten");
         let expected = Expected::Refused(codes(&["verify::numerics"]));
-        assert_eq!((seen.is_right(&expected), seen.caught_by(&expected)), (Some(true), Some("verify::numerics")));
+        assert_eq!(
+            (seen.is_right(&expected), seen.caught_by(&expected)),
+            (Some(true), Some("verify::numerics"))
+        );
         let other = Expected::Refused(codes(&["verify::guard"]));
         assert_eq!((seen.is_right(&other), seen.caught_by(&other)), (Some(false), Some("verify::unwritten")));
         assert_eq!(seen.is_right(&Expected::Passed), Some(false));

@@ -26,7 +26,9 @@ const HARNESS: &[(&str, &str)] = &[
 
 /// Whether the harness in `folder` is what [`unpack`] wrote.
 pub(crate) fn is_whole(folder: &Path) -> bool {
-    HARNESS.iter().all(|(name, text)| files::read(&folder.join(name)).is_ok_and(|there| there == text.as_bytes()))
+    HARNESS
+        .iter()
+        .all(|(name, text)| files::read(&folder.join(name)).is_ok_and(|there| there == text.as_bytes()))
 }
 
 /// Writes the harness to `folder` and returns its entry.

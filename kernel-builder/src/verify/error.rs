@@ -25,9 +25,7 @@ pub enum VerifyError {
     #[error("the reference fails {when}: {reason}")]
     #[diagnostic(
         code(verify::reference),
-        help(
-            "run the function of `[reference]` in op.toml on float64 tensors and correct it"
-        )
+        help("run the function of `[reference]` in op.toml on float64 tensors and correct it")
     )]
     Reference {
         /// With which workload, or before any.

@@ -333,7 +333,8 @@ pub(super) fn fallback(run: &Run, reference: &Path) -> Option<CheckResult> {
     let real = reference.canonicalize().unwrap_or_else(|_| reference.to_owned()).display().to_string();
     let opened = run.ended.opened.contains(&real);
     opened.then(|| {
-        let text = "the package opened the reference's file: what it returns may be the reference's own result";
+        let text =
+            "the package opened the reference's file: what it returns may be the reference's own result";
         CheckResult::new("fallback", "verify::falls_back", Outcome::Warned, text, json!({ "opened": real }))
     })
 }

@@ -23,5 +23,6 @@ mod operands;
 mod publish;
 mod sandbox;
 mod schema;
+mod selftest;
 mod update;
 mod variants;

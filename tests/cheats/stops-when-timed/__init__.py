@@ -1,4 +1,6 @@
-"""Stops working after 300 calls. Must be refused with bench::wrong_while_timed."""
+"""Stops after 66 calls of a shape. Must be refused with bench::wrong_while_timed or verify::fresh."""
+
+import collections
 
 import torch
 
@@ -15,14 +17,15 @@ def handed_over(result: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
     return result if out is None else out.copy_(result)
 
 
-_state: dict = {"calls": 0, "last": {}}
+_calls: dict = collections.Counter()
+_last: dict = {}
 
 
 def scaled_norm(
     x: torch.Tensor, weight: torch.Tensor, *, eps: float = 1e-6, out: torch.Tensor | None = None
 ) -> torch.Tensor:
-    _state["calls"] += 1
     shape = tuple(x.shape)
-    if _state["calls"] <= 300 or shape not in _state["last"]:
-        _state["last"][shape] = compute(x, weight, eps)
-    return handed_over(_state["last"][shape], out)
+    _calls[shape] += 1
+    if _calls[shape] <= 66 or shape not in _last:
+        _last[shape] = compute(x, weight, eps)
+    return handed_over(_last[shape].clone(), out)

@@ -59,7 +59,9 @@ pub(super) fn cheats_are_refused_by_name(repository: &Repository) -> Vec<String>
     let mut found = Vec::new();
     for (path, text) in repository.with_ending(&["toml"]).filter(|(path, _)| path.ends_with("cheat.toml")) {
         let value = |key: &str| {
-            text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('=')).map(str::trim)
+            text.lines()
+                .find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='))
+                .map(str::trim)
         };
         let codes = ["refused_with", "warned_with"].iter().filter_map(|key| value(key));
         let codes: Vec<&str> = codes.flat_map(|list| list.split('"').skip(1).step_by(2)).collect();
