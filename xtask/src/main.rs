@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["kernel", rest @ ..] => forward::kernel(rest),
         ["test"] => test::run(),
-        ["cheats", words @ ..] => forward::kernel(&[&["selftest"], *words].concat()),
+        ["cheats", words @ ..] => forward::kernel(&[&["selftest"][..], words].concat()),
         ["projects", names @ ..] => projects::run(names),
         ["crosscheck", releases @ ..] => crosscheck::run(releases),
         ["fuzz"] => fuzz::run("60", &[]),
