@@ -246,7 +246,7 @@ impl Examiner<'_> {
                 entry.insert(self.stage.inputs(self.oracle, case.place, trial.set, gradient)?);
             }
             if let Entry::Vacant(entry) = expected.entry(of) {
-                let exact = self.stage.expected(self.oracle, case.place, trial.set, gradient)?;
+                let exact = self.stage.expected_by(self.oracle, case.place, trial.set, gradient)?;
                 entry.insert(exact.unwrap_or_default());
             }
             let (bytes, genuine) = &inputs[&of];
