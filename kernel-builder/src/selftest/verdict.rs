@@ -48,7 +48,7 @@ pub enum Seen {
 /// Codes of the judge's own misfortunes.
 const MISFORTUNES: &[&str] = &["verify::harness", "verify::reference", "verify::scratch"];
 /// The first parts of the codes that refuse a kernel.
-const JUDGES: &[&str] = &["verify::", "bench::"];
+const JUDGES: &[&str] = &["verify::", "bench::", "compile::"];
 /// The first parts of the codes that say that something is not here.
 const ABSENCES: &[&str] = &["toolchain::", "base::program_missing"];
 /// Codes of skipped checks without which a kernel has not been judged.
