@@ -13,7 +13,8 @@ import traceback
 import torch
 
 from channel import Channel, environment, wait_for
-from tensors import DTYPES, Guarded, as_tensor, payload_bytes, read_payloads, write_tensors
+from tensors import DTYPES, Guarded, as_tensor, payload_bytes, read_payloads, share_memory, write_tensors
+from watch import Watch
 
 PACKAGE = "kernel_package"
 # How long the GPU waits before the inputs are put in place: about half a millisecond, many times what launching takes.
@@ -116,9 +117,10 @@ def returned_outputs(case: dict) -> list[dict]:
 class Runner:
     """Calls one function as the schedule says."""
 
-    def __init__(self, function, job: dict, channel: Channel) -> None:
+    def __init__(self, function, job: dict, channel: Channel, watch: Watch) -> None:
         self.function = function
         self.channel = channel
+        self.watch = watch
         self.device = job["device"]
         self.keywords = job["out"]
         self.guard = job["guard"]
@@ -126,11 +128,14 @@ class Runner:
         self.dumps_dir = job["dumps_dir"]
         self.arenas: dict = {}
         self.payloads: dict = {}
+        # What an earlier call returned, which its caller may still hold.
+        self.held: list[torch.Tensor] = []
 
     def start_case(self) -> None:
         """Forget the buffers of the case before."""
         self.arenas.clear()
         self.payloads.clear()
+        self.held.clear()
 
     def arena(self, case: dict, trial: dict) -> tuple[list[Guarded | None], list[Guarded]]:
         """The buffers of a trial: those of an earlier trial with the same name, or new ones.
@@ -207,9 +212,14 @@ class Runner:
                 else:
                     results, wrong = self.call(case, trial, inputs, outputs, scalars)
                 self.synchronise()
+                wrong = wrong or self.reused(trial, results)
+                if wrong is not None:
+                    break
         except Exception as error:  # whatever the candidate raises is its answer
             text = "".join(traceback.format_exception_only(error)).strip()
             self.channel.send("raised", trial=number, error=text)
+            return
+        if self.suspicious(number):
             return
         present = [buffer for buffer in inputs if buffer is not None]
         if wrong is None and any(buffer.overlaps(one) for one in results for buffer in present if one.numel()):
@@ -221,6 +231,28 @@ class Runner:
             results = [buffer.buffer for buffer in outputs]
         self.dump(number, [*(buffer.buffer for buffer in present), *results])
         self.channel.send("end", trial=number)
+
+    def reused(self, trial: dict, results: list[torch.Tensor]) -> str | None:
+        """What is wrong where a call returns the memory of an earlier result that its caller still holds."""
+        if trial["form"] != "functional":
+            return None
+        held, self.held = self.held, results
+        if any(share_memory(one, other) for one in results for other in held):
+            return "returned the memory of an earlier result, which its caller still holds"
+        return None
+
+    def suspicious(self, number: int) -> bool:
+        """Whether a tripwire was touched; told to the judge as what is wrong with this trial."""
+        looks = (
+            ("tampered", self.watch.tampered()),
+            ("settings", self.watch.unsettled()),
+            ("network", self.watch.reached_out()),
+        )
+        for event, found in looks:
+            if found is not None:
+                self.channel.send(event, trial=number, error=found)
+                return True
+        return False
 
     def call(
         self, case: dict, trial: dict, inputs: list[Guarded | None], outputs: list[Guarded], scalars: dict
@@ -279,6 +311,7 @@ class Runner:
 def play(job: dict, channel: Channel) -> None:
     """Load the package; when there is a schedule, wait for the inputs and run it."""
     torch.set_num_threads(job["threads"])
+    watch = Watch(job["package"])
     try:
         libraries = Registered(job["package"])
         with libraries.watching():
@@ -301,11 +334,11 @@ def play(job: dict, channel: Channel) -> None:
             torch.cuda.init()
         if wait_for(job["gate"]) != "go":
             return
-        runner = Runner(function, job, channel)
+        runner = Runner(function, job, channel, watch)
         # PyTorch's own streams do not wait for the default stream, so a kernel that is launched there shows, too.
         with torch.cuda.stream(torch.cuda.Stream()) if job["device"] == "cuda" else contextlib.nullcontext():
             for case in job["cases"]:
                 runner.start_case()
                 for trial in case["trials"]:
                     runner.run(case, trial)
-    channel.send("done")
+    channel.send("done", opened=watch.opened())

@@ -11,7 +11,7 @@ import os
 import torch
 
 from channel import Channel, environment, wait_for
-from tensors import DTYPES, write_tensors
+from tensors import DTYPES, digest_of, write_tensors
 
 
 def load_reference(path: str, name: str):
@@ -354,10 +354,9 @@ def is_defined(function, case: dict, inputs: list, scalars: dict, expected: list
     return True
 
 
-def write_expected(job: dict, channel: Channel) -> None:
-    """Write the expected results of every set, and what PyTorch itself gets in the real dtype."""
-    function = load_reference(job["reference"], job["function"])
-    own = load_reference(job["reference"], job["gradient"]) if job["gradient"] else None
+def write_expected(job: dict, function, own, channel: Channel) -> None:
+    """Write the expected results of every set, and what PyTorch itself gets in the real dtype; each message has digests
+    of what was written, so that nothing that comes after is taken for it."""
     for case in job["cases"]:
         place = case["place"]
         for number, chosen in enumerate(case["sets"]):
@@ -369,10 +368,12 @@ def write_expected(job: dict, channel: Channel) -> None:
                 random = generator(job["seed"], case["id"], number, "terms")
                 terms = terms_of_short_rows(function, case, expected, inputs, scalars, random, chosen["hard"])
                 write_tensors(f"{path}.bin", [*expected, *terms])
+                digests = [digest_of([*expected, *terms])]
                 if chosen["gradient"]:
                     cotangents = make_cotangents(job["seed"], case, number)
                     gradients = expect_gradients(function, own, case, inputs, cotangents, scalars, random)
                     write_tensors(f"{path}.gradient.bin", gradients)
+                    digests.append(digest_of(gradients))
             except Exception as error:  # any failure of the project's own code is told, not raised
                 channel.send("no-reference", case=place, set=number, error=f"{type(error).__name__}: {error}")
                 continue
@@ -382,15 +383,27 @@ def write_expected(job: dict, channel: Channel) -> None:
                 if missing is not None:
                     channel.send("no-baseline", reason=missing)
             undefined = chosen["kind"] == "non-finite" and not is_defined(function, case, inputs, scalars, expected)
-            channel.send("expected", case=place, set=number, baseline=missing is None, undefined=undefined)
+            channel.send(
+                "expected", case=place, set=number, baseline=missing is None, undefined=undefined, digests=digests
+            )
 
 
 def play(job: dict, channel: Channel) -> None:
-    """Write inputs, wait for the judge, write expected results."""
+    """Load the reference, write inputs, wait for the judge, write expected results.
+
+    The reference is loaded before a candidate may run: what is written into its file later is read by nobody.
+    """
     torch.set_num_threads(job["threads"])
     channel.send("environment", **environment("cpu"))
+    try:
+        function = load_reference(job["reference"], job["function"])
+        own = load_reference(job["reference"], job["gradient"]) if job["gradient"] else None
+    except Exception as error:  # any failure of the project's own code is told, not raised
+        channel.send("no-reference", error=f"{type(error).__name__}: {error}")
+        channel.send("done")
+        return
     write_inputs(job)
     channel.send("inputs-ready")
     if wait_for(job["gate"]) == "go":
-        write_expected(job, channel)
+        write_expected(job, function, own, channel)
     channel.send("done")

@@ -4,6 +4,7 @@ Owns: where a tensor lies in memory and what surrounds it. Never: looks at value
 """
 
 import ctypes
+import hashlib
 import math
 import os
 
@@ -40,12 +41,16 @@ def region_bytes(tensor: dict, strides: list[int] | None) -> int:
     return (last + 1) * DTYPES[tensor["dtype"]].itemsize
 
 
-def append_bytes(file, tensor: torch.Tensor) -> None:
-    """Append the bytes of a dense tensor to an open binary file."""
+def bytes_of(tensor: torch.Tensor):
+    """The bytes of a tensor, dense; nothing for one without elements."""
     dense = tensor.detach().cpu().contiguous()
     count = dense.numel() * dense.element_size()
-    if count:
-        file.write((ctypes.c_char * count).from_address(dense.data_ptr()))
+    if not count:
+        return b""
+    view = (ctypes.c_char * count).from_address(dense.data_ptr())
+    # The bytes live as long as the tensor.
+    view.tensor = dense
+    return view
 
 
 def write_tensors(path: str, tensors: list[torch.Tensor]) -> None:
@@ -53,8 +58,24 @@ def write_tensors(path: str, tensors: list[torch.Tensor]) -> None:
     unfinished = path + ".part"
     with open(unfinished, "wb") as file:
         for tensor in tensors:
-            append_bytes(file, tensor)
+            file.write(bytes_of(tensor))
     os.replace(unfinished, path)
+
+
+def digest_of(tensors: list[torch.Tensor]) -> str:
+    """SHA-256 of what `write_tensors` writes, in hexadecimal; of the values in memory, whatever becomes of a file."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(bytes_of(tensor))
+    return digest.hexdigest()
+
+
+def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors lie in one storage, or in storages that overlap."""
+    if one.device != other.device or not one.numel() or not other.numel():
+        return False
+    first, second = one.untyped_storage(), other.untyped_storage()
+    return first.data_ptr() < second.data_ptr() + second.nbytes() and second.data_ptr() < first.data_ptr() + first.nbytes()
 
 
 def read_payloads(path: str, tensors: list[dict]) -> list[torch.Tensor]:

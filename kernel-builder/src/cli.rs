@@ -65,6 +65,7 @@ enum Verb {
     Bench(commands::bench::Args),
     Reproduce(commands::reproduce::Args),
     Report(commands::report::Args),
+    Selftest(commands::selftest::Args),
     Package(commands::package::Args),
     Publish(commands::publish::Args),
     Load(commands::load::Args),
@@ -105,7 +106,7 @@ pub fn main() -> u8 {
         report: Report::new(format, cli.global.quiet),
         cache: env::cache_dir(),
         offline: cli.global.offline || env::text(env::OFFLINE).is_some(),
-        jobs: cli.global.jobs.map_or_else(env::processors, usize::from),
+        jobs: cli.global.jobs.map_or_else(|| default_jobs(&cli.verb), usize::from),
     };
     match dispatch(&cli.verb, &session) {
         Ok(()) => exit::SUCCESS,
@@ -115,6 +116,14 @@ pub fn main() -> u8 {
             }
             failure.exit
         }
+    }
+}
+
+/// How many processes run at a time when nobody says.
+fn default_jobs(verb: &Verb) -> usize {
+    match verb {
+        Verb::Selftest(_) => commands::selftest::at_a_time(env::processors()),
+        _ => env::processors(),
     }
 }
 
@@ -134,6 +143,7 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
         Verb::Bench(args) => commands::bench::run(args, session),
         Verb::Reproduce(args) => commands::reproduce::run(args, session),
         Verb::Report(args) => commands::report::run(args, session),
+        Verb::Selftest(args) => commands::selftest::run(args, session),
         Verb::Package(args) => commands::package::run(args, session),
         Verb::Publish(args) => commands::publish::run(args, session),
         Verb::Load(args) => commands::load::run(args, session),

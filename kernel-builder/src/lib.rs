@@ -14,5 +14,6 @@ pub mod exit;
 pub mod package;
 pub mod publish;
 pub mod scaffold;
+pub mod selftest;
 pub mod toolchain;
 pub mod verify;

@@ -11,8 +11,15 @@ use std::time::SystemTime;
 use crate::repo;
 
 /// What the program is made from; newer than the binary means that cargo is going to compile.
-const INPUTS: &[&str] =
-    &["Cargo.toml", "Cargo.lock", "variants.toml", "kernel-builder", "templates", "rust-toolchain.toml"];
+const INPUTS: &[&str] = &[
+    "Cargo.toml",
+    "Cargo.lock",
+    "variants.toml",
+    "kernel-builder",
+    "templates",
+    "tests/cheats",
+    "rust-toolchain.toml",
+];
 
 /// Runs `kernelwright` with the same arguments; does not return when that works.
 ///

@@ -42,4 +42,3 @@ __device__ bool admits(const Bound& bound, double computed, double exact, double
     }
     return fabs(computed - exact) <= most;
 }
-

@@ -89,6 +89,25 @@ pub fn index_client() -> Vec<(String, String)> {
         .collect()
 }
 
+/// The variables that this program looks at, with their values, for a child that is this program again.
+pub fn settings() -> Vec<(String, String)> {
+    let single = [
+        CACHE,
+        CACHE_LIMIT,
+        REMOTE_CACHE,
+        OFFLINE,
+        PYTHON,
+        CXX,
+        CUDA_HOME,
+        CUTLASS_DIR,
+        ONEAPI_ROOT,
+        NVCC,
+        CI,
+    ];
+    let names = single.iter().chain(ROCM_HOMES).chain(CERTIFICATES);
+    names.filter_map(|name| Some(((*name).to_owned(), text(name)?))).chain(index_client()).collect()
+}
+
 /// The folder the program was started in; `.` where it no longer exists.
 pub fn current_dir() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."))

@@ -240,7 +240,8 @@ impl Run<'_> {
         let gpu = gpu.filter(|_| !on_host);
         let about = &subject.options.about;
         let peak = about.matrix_peak.get(&dtype_of(case)).copied();
-        let roofline = record::roofline(&contenders, measured.bytes, record::operations(subject.op, case), peak);
+        let roofline =
+            record::roofline(&contenders, measured.bytes, record::operations(subject.op, case), peak);
         let capability = gpu.and_then(|gpu| gpu.capability);
         Measurement {
             protocol: PROTOCOL,

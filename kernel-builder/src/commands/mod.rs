@@ -30,6 +30,7 @@ pub mod reproducible;
 pub mod schema;
 pub mod screen;
 pub mod selection;
+pub mod selftest;
 pub mod shell;
 pub mod templates;
 pub mod toolchain;

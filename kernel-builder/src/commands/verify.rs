@@ -9,9 +9,9 @@ use miette::Diagnostic;
 use serde_json::json;
 use thiserror::Error;
 
-use crate::base::files;
 use crate::base::report::Event;
 use crate::base::session::Session;
+use crate::base::{env, files};
 use crate::compile::artifact::Artifact;
 use crate::exit::{self, Failure};
 use crate::toolchain::python::{self, Torch};
@@ -68,12 +68,22 @@ pub struct How {
     /// Call CUDA kernels under compute-sanitizer, too; an option of `verify` alone, since it takes minutes.
     #[arg(skip)]
     pub sanitize: bool,
+    /// Processors that a kernel and the reference may use when they are judged; default: all
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
 }
 
 impl How {
     /// As without any option, but for portability: what needs a newer system is refused.
     pub fn strict() -> Self {
-        Self { fresh: false, seed: None, deadline: 180, require_portable: true, sanitize: false }
+        Self {
+            fresh: false,
+            seed: None,
+            deadline: 180,
+            require_portable: true,
+            sanitize: false,
+            threads: None,
+        }
     }
 }
 
@@ -188,6 +198,7 @@ pub fn verify(
         require_portable: how.require_portable,
         sanitize: how.sanitize,
         deadline: Duration::from_secs(how.deadline),
+        threads: how.threads.map_or_else(env::processors, usize::from),
         ..Options::standard()
     };
     let mut judged = Vec::new();

@@ -22,7 +22,15 @@ const HARNESS: &[(&str, &str)] = &[
     ("main.py", include_str!("../../harness/main.py")),
     ("oracle.py", include_str!("../../harness/oracle.py")),
     ("tensors.py", include_str!("../../harness/tensors.py")),
+    ("watch.py", include_str!("../../harness/watch.py")),
 ];
+
+/// Whether the harness in `folder` is what [`unpack`] wrote.
+pub(crate) fn is_whole(folder: &Path) -> bool {
+    HARNESS
+        .iter()
+        .all(|(name, text)| files::read(&folder.join(name)).is_ok_and(|there| there == text.as_bytes()))
+}
 
 /// Writes the harness to `folder` and returns its entry.
 pub(crate) fn unpack(folder: &Path) -> Result<PathBuf, FileError> {
@@ -93,6 +101,8 @@ pub(crate) struct Ended {
     pub done: bool,
     /// Lines on the channel that did not carry the nonce.
     pub forged: usize,
+    /// Python files of others that the process opened, as it says itself.
+    pub opened: Vec<String>,
 }
 
 impl Ended {
@@ -136,14 +146,18 @@ pub(crate) fn play_in(
         None => line,
     };
     let line = wrap(line);
-    let (mut done, mut forged) = (false, 0);
+    let (mut done, mut forged, mut opened) = (false, 0, Vec::new());
     let process =
         process::converse(&line, limits, job.to_string().as_bytes(), &mut |text| match parse(text, &nonce) {
-            Some(message) if message.event == "done" => done = true,
+            Some(message) if message.event == "done" => {
+                done = true;
+                let paths = message.field("opened").as_array().into_iter().flatten();
+                opened.extend(paths.filter_map(Value::as_str).map(str::to_owned));
+            }
             Some(message) => on_message(&message),
             None => forged += 1,
         });
-    Ok(Ended { process: process?, done, forged })
+    Ok(Ended { process: process?, done, forged, opened })
 }
 
 #[cfg(test)]

@@ -22,16 +22,14 @@ pub enum VerifyError {
     #[diagnostic(transparent)]
     File(#[from] FileError),
     /// The project's own reference does not run, so there is nothing to compare with.
-    #[error("the reference fails on the workload `{case}`: {reason}")]
+    #[error("the reference fails {when}: {reason}")]
     #[diagnostic(
         code(verify::reference),
-        help(
-            "run the function of `[reference]` in op.toml on float64 tensors of this workload and correct it"
-        )
+        help("run the function of `[reference]` in op.toml on float64 tensors and correct it")
     )]
     Reference {
-        /// The case.
-        case: String,
+        /// With which workload, or before any.
+        when: String,
         /// What Python said.
         reason: String,
     },

@@ -2,6 +2,8 @@
 //!
 //! Owns: codes, sentences, the order of refusals. Never: reads a dump.
 
+use std::path::Path;
+
 use kernel_plan::spec::op::Case;
 use serde_json::{Value, json};
 
@@ -34,6 +36,8 @@ const GROUPS: &[(&str, &[&str])] = &[
             "verify::raised",
             "verify::malformed",
             "verify::tampered",
+            "verify::settings",
+            "verify::network",
             "verify::launch",
         ],
     ),
@@ -107,13 +111,21 @@ impl Finding {
     /// The call raised, or returned something of a wrong form.
     pub(crate) fn complaint(case: &ScheduledCase, trial: &Trial, code: &'static str, text: &str) -> Self {
         let facts = json!({ "workload": case.id, "trial": trial.id });
-        let text = if code == "verify::raised" {
-            format!("the call raised {text}")
-        } else {
-            format!("the call {text}")
+        let text = match code {
+            "verify::raised" => format!("the call raised {text}"),
+            "verify::malformed" => format!("the call {text}"),
+            _ => text.to_owned(),
         };
-        let code = if trial.form == Form::Gradient { "verify::gradient" } else { code };
+        let of_the_call = matches!(code, "verify::raised" | "verify::malformed");
+        let code = if of_the_call && trial.form == Form::Gradient { "verify::gradient" } else { code };
         Self::new(case, trial, code, &text, facts)
+    }
+
+    /// The process says that it is done, and a trial has no dump.
+    pub(crate) fn missing(case: &ScheduledCase, trial: &Trial) -> Self {
+        let facts = json!({ "workload": case.id, "trial": trial.id });
+        let text = "the process said that all calls were made, and left no result of this one";
+        Self::new(case, trial, "verify::tampered", text, facts)
     }
 
     /// A file of the judge was changed.
@@ -300,7 +312,7 @@ fn ending(schedule: &[ScheduledCase], run: &Run, trials: usize) -> Option<Findin
         Ending::MemoryLimit => ("verify::memory", "the process used more memory than it may".to_owned()),
         Ending::OutputLimit => ("verify::no_result", "the process printed more than it may".to_owned()),
         Ending::Exit(_) if run.ended.forged > 0 => {
-            ("verify::no_result", "something else than the harness wrote on the judge's channel".to_owned())
+            ("verify::tampered", "something else than the harness wrote on the judge's channel".to_owned())
         }
         Ending::Exit(code) => {
             ("verify::no_result", format!("the process returned {code} before all calls were made"))
@@ -313,6 +325,18 @@ fn ending(schedule: &[ScheduledCase], run: &Run, trials: usize) -> Option<Findin
         .iter()
         .find_map(|case| case.trials.iter().find(|trial| trial.id == begun).map(|trial| (case, trial)));
     place.map(|(case, trial)| Finding::new(case, trial, code, &text, facts))
+}
+
+/// Says so where the candidate's process opened the reference: what it returns may be the reference's own.
+pub(super) fn fallback(run: &Run, reference: &Path) -> Option<CheckResult> {
+    // As the process names it: without symbolic links.
+    let real = reference.canonicalize().unwrap_or_else(|_| reference.to_owned()).display().to_string();
+    let opened = run.ended.opened.contains(&real);
+    opened.then(|| {
+        let text =
+            "the package opened the reference's file: what it returns may be the reference's own result";
+        CheckResult::new("fallback", "verify::falls_back", Outcome::Warned, text, json!({ "opened": real }))
+    })
 }
 
 fn passed(name: &str, summary: &Summary) -> String {

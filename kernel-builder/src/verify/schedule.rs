@@ -324,7 +324,8 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
     plan(Purpose::Again, 0, given, POISON_FINITE, "main", 1);
     plan(Purpose::Replay, 1, given, POISON_NAN, "main", 1);
     if takes_out {
-        plan(Purpose::Plain, 0, Form::Functional, POISON_NAN, "main", 1);
+        // Twice, so that the first result is still there when the second is made.
+        plan(Purpose::Plain, 0, Form::Functional, POISON_NAN, "main", 2);
     }
     if thorough {
         for (place, _) in inputs.iter().enumerate().filter(|(_, input)| input.elements() > 0) {

@@ -2,6 +2,7 @@
 //!
 //! Owns: the order in which inputs, calls and expected values come into being. Never: compares values.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use super::VerifyError;
@@ -38,6 +40,8 @@ pub(crate) struct Stage<'a> {
     pub seed: u64,
     harness: PathBuf,
     folder: TempDir,
+    /// What the reference's file held before any candidate ran.
+    reference_text: Vec<u8>,
 }
 
 /// What the oracle left.
@@ -50,6 +54,8 @@ pub(crate) struct Oracle {
     pub undefined: Vec<(usize, usize)>,
     /// Why the first case without one has none.
     pub no_baseline: Option<String>,
+    /// SHA-256 of the files of expected values that it wrote, in hexadecimal.
+    expected: BTreeSet<String>,
     pub environment: Environment,
 }
 
@@ -73,7 +79,8 @@ impl<'a> Stage<'a> {
             None => u64::from_str_radix(&channel::secret()?[..13], 16).unwrap_or_default(),
         };
         let reference = env::absolute(&project.join(op.reference.file.as_str()));
-        Ok(Self { python, op, reference, device, threads, seed, harness, folder })
+        let reference_text = files::read(&reference)?;
+        Ok(Self { python, op, reference, device, threads, seed, harness, folder, reference_text })
     }
 
     /// A path of the stage.
@@ -81,8 +88,29 @@ impl<'a> Stage<'a> {
         self.folder.path().join(name)
     }
 
+    /// Where the candidate's process leaves what a trial wrote.
+    pub(crate) fn dump(&self, trial: usize) -> PathBuf {
+        self.path(&format!("dumps/{trial}.bin"))
+    }
+
+    /// The digests of what trials left, by their numbers: what is changed later is not believed.
+    pub(crate) fn sealed(&self, cases: &[ScheduledCase]) -> BTreeMap<usize, Digest> {
+        let trials = cases.iter().flat_map(|case| &case.trials);
+        let sealed = trials.filter_map(|trial| {
+            let bytes = files::read(&self.dump(trial.id)).ok()?;
+            Some((trial.id, Digest::of(&bytes)))
+        });
+        sealed.collect()
+    }
+
     fn text(&self, name: &str) -> String {
         self.path(name).display().to_string()
+    }
+
+    /// Whether the reference and the harness are what they were before a candidate ran.
+    pub(crate) fn is_untouched(&self) -> bool {
+        let same = files::read(&self.reference).is_ok_and(|text| text == self.reference_text);
+        same && self.harness.parent().is_some_and(channel::is_whole)
     }
 
     /// What the candidate's process is told: never the seed, never an expected value.
@@ -174,6 +202,7 @@ impl<'a> Stage<'a> {
             baselines: vec![],
             undefined: vec![],
             no_baseline: None,
+            expected: BTreeSet::new(),
             environment: Environment::default(),
         };
         let mut failed = None;
@@ -192,8 +221,11 @@ impl<'a> Stage<'a> {
                 },
                 "no-reference" => {
                     let case = message.count("case").and_then(|place| cases.get(place));
-                    let case = case.map_or_else(String::new, |case| case.id.clone());
-                    failed.get_or_insert(VerifyError::Reference { case, reason: message.text("error") });
+                    let when = case.map_or_else(
+                        || "when it is loaded".to_owned(),
+                        |case| format!("on the workload `{}`", case.id),
+                    );
+                    failed.get_or_insert(VerifyError::Reference { when, reason: message.text("error") });
                 }
                 "no-baseline" => {
                     oracle.no_baseline.get_or_insert(message.text("reason"));
@@ -202,6 +234,8 @@ impl<'a> Stage<'a> {
                     let set = message.count("case").zip(message.count("set"));
                     oracle.baselines.extend(set.filter(|_| message.flag("baseline")));
                     oracle.undefined.extend(set.filter(|_| message.flag("undefined")));
+                    let digests = message.field("digests").as_array().into_iter().flatten();
+                    oracle.expected.extend(digests.filter_map(Value::as_str).map(str::to_owned));
                 }
                 _ => {}
             })?;
@@ -256,9 +290,25 @@ impl<'a> Stage<'a> {
 
     /// The exact results of one set, or its exact gradients.
     pub(crate) fn expected(&self, place: usize, set: usize, gradient: bool) -> Result<Vec<f64>, VerifyError> {
+        Ok(decode::doubles(&self.expected_bytes(place, set, gradient)?))
+    }
+
+    /// As [`Self::expected`]; nothing where they are not what the oracle wrote.
+    pub(crate) fn expected_by(
+        &self,
+        oracle: &Oracle,
+        place: usize,
+        set: usize,
+        gradient: bool,
+    ) -> Result<Option<Vec<f64>>, VerifyError> {
+        let bytes = self.expected_bytes(place, set, gradient)?;
+        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(oracle.expected.contains(&digest).then(|| decode::doubles(&bytes)))
+    }
+
+    fn expected_bytes(&self, place: usize, set: usize, gradient: bool) -> Result<Vec<u8>, VerifyError> {
         let kind = if gradient { ".gradient" } else { "" };
-        let bytes = files::read(&self.path(&format!("expected/{place}-{set}{kind}.bin")))?;
-        Ok(decode::doubles(&bytes))
+        Ok(files::read(&self.path(&format!("expected/{place}-{set}{kind}.bin")))?)
     }
 
     /// The bounds of a case's outputs.

@@ -17,6 +17,7 @@ const VERBS: &[&str] = &[
     "bench",
     "reproduce",
     "report",
+    "selftest",
     "package",
     "publish",
     "load",

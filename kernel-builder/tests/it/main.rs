@@ -25,5 +25,6 @@ mod publish;
 mod records;
 mod sandbox;
 mod schema;
+mod selftest;
 mod update;
 mod variants;

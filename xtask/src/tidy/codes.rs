@@ -19,6 +19,7 @@ const STAGES: &[&str] = &[
     "verify",
     "lint",
     "bench",
+    "selftest",
     "archive",
     "package",
     "publish",
@@ -53,29 +54,23 @@ pub(super) fn every_code_is_documented(repository: &Repository) -> Vec<String> {
     missing.chain(stale).collect()
 }
 
-/// A kernel that must be refused says with which code, and the code exists.
+/// A kernel that must be refused or warned of says with which codes, and the codes exist.
 pub(super) fn cheats_are_refused_by_name(repository: &Repository) -> Vec<String> {
     let document = repository.text(DOCUMENT).unwrap_or_default();
     let mut found = Vec::new();
     for (path, text) in repository.with_ending(&["toml"]).filter(|(path, _)| path.ends_with("cheat.toml")) {
         let value = |key: &str| {
-            let line =
-                text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='))?;
-            Some(line.trim().trim_matches('"').to_owned())
+            text.lines()
+                .find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('='))
+                .map(str::trim)
         };
-        let honest = value("passes").as_deref() == Some("true");
-        match value("refused_with") {
-            Some(code) if document.contains(&format!("| `{code}` |")) => {}
-            Some(code) => found.push(format!("{}: there is no code `{code}`", path.display())),
-            None if honest => {}
-            None => found.push(format!("{}: say `refused_with` or `passes = true`", path.display())),
+        let codes = ["refused_with", "warned_with"].iter().filter_map(|key| value(key));
+        let codes: Vec<&str> = codes.flat_map(|list| list.split('"').skip(1).step_by(2)).collect();
+        if codes.is_empty() && value("passes") != Some("true") {
+            found.push(format!("{}: say `refused_with`, `warned_with` or `passes = true`", path.display()));
         }
-        let folder = path
-            .parent()
-            .and_then(|folder| folder.file_name())
-            .map(|name| name.to_string_lossy().into_owned());
-        if value("name") != folder {
-            found.push(format!("{}: `name` is that of the folder", path.display()));
+        for code in codes.iter().filter(|code| !document.contains(&format!("| `{code}` |"))) {
+            found.push(format!("{}: there is no code `{code}`", path.display()));
         }
     }
     found
@@ -116,9 +111,10 @@ mod tests {
             repository.files.push(("tests/cheats/a/cheat.toml".into(), cheat.to_owned()));
             cheats_are_refused_by_name(&repository).len()
         };
-        assert_eq!(with("name = \"a\"\nrefused_with = \"verify::guard\"\n"), 0);
-        assert_eq!(with("name = \"a\"\npasses = true\n"), 0);
-        assert_eq!(with("name = \"a\"\nrefused_with = \"verify::gaurd\"\n"), 1);
-        assert_eq!(with("name = \"b\"\n"), 2);
+        assert_eq!(with("refused_with = [\"verify::guard\"]\n"), 0);
+        assert_eq!(with("passes = true\n"), 0);
+        assert_eq!(with("refused_with = [\"verify::guard\", \"verify::gaurd\"]\n"), 1);
+        assert_eq!(with("warned_with = [\"verify::gaurd\"]\n"), 1);
+        assert_eq!(with("name = \"b\"\n"), 1);
     }
 }

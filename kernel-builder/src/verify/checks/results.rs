@@ -15,9 +15,10 @@ use super::super::compare::{self, Agreement, Fault};
 use super::super::dump::Dump;
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::{self, Finding, Summary};
-use super::super::schedule::{self, Form, ScheduledCase, Trial};
+use super::super::schedule::{self, Form, ScheduledCase, TensorSpec, Trial};
 use super::super::stage::{Oracle, Stage};
 use super::super::{NO_GPU, NOT_LOADED, Subject, VerifyError};
+use crate::base::digest::Digest;
 use crate::base::files;
 use crate::base::process::Limits;
 use crate::toolchain::PythonRuntime;
@@ -58,11 +59,22 @@ pub(crate) struct Run {
     pub begun: Option<usize>,
     /// The trials that ended well, as the candidate's process says; their dumps decide.
     pub finished: usize,
-    /// Trials that raised, or returned something else than tensors of the right form.
+    /// Trials that raised, returned something else than tensors of the right form, or touched a tripwire.
     pub complaints: BTreeMap<usize, (&'static str, String)>,
     /// Whether a complaint ended the run, so that the calls after it were never made.
     pub stopped: bool,
+    /// Digests of the dumps as they were when the process had ended, before any expected value was written.
+    pub dumps: BTreeMap<usize, Digest>,
 }
+
+/// What the candidate's process may say against a trial, and the code of each.
+const COMPLAINTS: &[(&str, &str)] = &[
+    ("raised", "verify::raised"),
+    ("malformed", "verify::malformed"),
+    ("tampered", "verify::tampered"),
+    ("settings", "verify::settings"),
+    ("network", "verify::network"),
+];
 
 fn run(
     subject: &mut Subject<'_>,
@@ -106,6 +118,9 @@ pub(crate) fn judged(
         ..Summary::default()
     };
     let mut found = Vec::new();
+    if let Some((case, trial)) = first_trial(schedule).filter(|_| !stage.is_untouched()) {
+        found.push(Finding::tampered(case, trial));
+    }
     let mut examiner = Examiner { stage, oracle, run, summary: &mut summary };
     for case in schedule {
         examiner.case(case, &cases[case.place], &mut found)?;
@@ -133,7 +148,12 @@ pub(crate) fn judged(
     }
     let mut results = findings::results(schedule, run, found, &summary);
     results.extend(non_finite(schedule, oracle));
+    results.extend(findings::fallback(run, &stage.reference));
     Ok(results)
+}
+
+fn first_trial(schedule: &[ScheduledCase]) -> Option<(&ScheduledCase, &Trial)> {
+    schedule.iter().find_map(|case| Some((case, case.trials.first()?)))
 }
 
 /// That infinities and NaN were not judged, where the reference leaves open what comes of them.
@@ -169,16 +189,16 @@ fn candidate(
                 finished += 1;
                 each();
             }
-            ("raised", Some(trial)) => {
-                complaints.insert(trial, ("verify::raised", message.text("error")));
-            }
-            ("malformed", Some(trial)) => {
-                complaints.insert(trial, ("verify::malformed", message.text("error")));
+            (event, Some(trial)) => {
+                if let Some((_, code)) = COMPLAINTS.iter().find(|(known, _)| *known == event) {
+                    complaints.insert(trial, (*code, message.text("error")));
+                }
             }
             _ => {}
         }
     })?;
-    Ok(Run { ended, begun, finished, complaints, stopped: false })
+    let dumps = stage.sealed(cases);
+    Ok(Run { ended, begun, finished, complaints, stopped: false, dumps })
 }
 
 /// Takes out of the candidate's job what only the judge and the oracle need.
@@ -229,26 +249,33 @@ impl Examiner<'_> {
                 found.push(Finding::complaint(case, trial, code, text));
                 continue;
             }
-            let path = self.stage.path(&format!("dumps/{}.bin", trial.id));
-            if !files::exists(&path) {
-                // The process ended before; its ending is the finding.
+            let path = self.stage.dump(trial.id);
+            let Some(sealed) = self.run.dumps.get(&trial.id) else {
+                if self.run.ended.done {
+                    // It says that all was done, and left nothing to be compared.
+                    found.push(Finding::missing(case, trial));
+                }
+                // Else the process ended before; its ending is the finding.
                 break;
-            }
+            };
             let gradient = trial.form == Form::Gradient;
             let of = (trial.set, gradient);
             if let Entry::Vacant(entry) = inputs.entry(of) {
                 entry.insert(self.stage.inputs(self.oracle, case.place, trial.set, gradient)?);
             }
             if let Entry::Vacant(entry) = expected.entry(of) {
-                entry.insert(self.stage.expected(case.place, trial.set, gradient)?);
+                let exact = self.stage.expected_by(self.oracle, case.place, trial.set, gradient)?;
+                entry.insert(exact.unwrap_or_default());
             }
             let (bytes, genuine) = &inputs[&of];
-            if !genuine {
+            let dumped = files::read(&path)?;
+            files::remove_file(&path)?;
+            let genuine = *genuine && Digest::of(&dumped) == *sealed;
+            let known = !expected[&of].is_empty() || case.outputs.iter().all(|output| output.elements() == 0);
+            if !genuine || !known {
                 found.push(Finding::tampered(case, trial));
                 continue;
             }
-            let dumped = files::read(&path)?;
-            files::remove_file(&path)?;
             // A set's outputs are compared once; later trials with the same bits need no second look at the values.
             let agreed = agreed_sets.get(&of).map(|place: &usize| earlier[*place].2.as_slice());
             let bounds = if gradient { &gradient_bounds } else { &bounds };
@@ -296,6 +323,11 @@ impl Examiner<'_> {
         for (_, set) in self.oracle.baselines.iter().filter(|(place, _)| *place == case.place) {
             let Some(exact) = expected.get(&(*set, false)) else { continue };
             let eager = files::read(&self.stage.path(&format!("expected/{}-{set}.eager.bin", case.place)))?;
+            let whole: usize = case.outputs.iter().map(TensorSpec::bytes).sum();
+            if exact.is_empty() || eager.len() != whole {
+                // Somebody was there; the finding says so.
+                continue;
+            }
             let share = compare::share_of_bound(case, &eager, exact, bounds);
             let largest = self.summary.eager_of_bound.get_or_insert(0.0);
             *largest = largest.max(share);

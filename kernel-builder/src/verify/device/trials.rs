@@ -136,7 +136,8 @@ impl<'a> Lane<'a> {
                 break;
             }
         }
-        Ok(Run { ended: ended(started.elapsed(), !stopped), begun, finished, complaints, stopped })
+        let dumps = self.stage.sealed(schedule);
+        Ok(Run { ended: ended(started.elapsed(), !stopped), begun, finished, complaints, stopped, dumps })
     }
 
     /// One trial; the complaint where the device refuses it, hangs or breaks.
@@ -183,7 +184,7 @@ impl<'a> Lane<'a> {
             }
             ops.push(Op::Run { calls: vec![call.clone()] });
         }
-        let dump = self.stage.path(&format!("dumps/{}.bin", trial.id));
+        let dump = self.stage.dump(trial.id);
         let guards = self.stage.path(&format!("dumps/{}.workspaces", trial.id));
         ops.extend(arena.dump(&dump, &guards));
         match self.gpu.ask(&ops, within)? {
@@ -283,7 +284,7 @@ fn workspaces(arena: &Arena, trial: &Trial, guards: &Path) -> Result<Result<(), 
 fn ended(wall: Duration, done: bool) -> Ended {
     let process =
         Finished { ending: Ending::Exit(0), stdout: vec![], stderr: vec![], wall, peak_resident: 0 };
-    Ended { process, done, forged: 0 }
+    Ended { process, done, forged: 0, opened: vec![] }
 }
 
 /// The candidate's scalars, for people.

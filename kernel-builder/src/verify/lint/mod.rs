@@ -224,8 +224,10 @@ fn compute(
                 ("environment", _) => torch = message.text("torch"),
                 ("no-reference", place) => {
                     let case = place.and_then(|place| linted.get(place));
-                    let case = case.map_or_else(String::new, |linted| linted.scheduled.id.clone());
-                    failed.get_or_insert(VerifyError::Reference { case, reason: message.text("error") });
+                    let when = case.map_or_else(String::new, |linted| {
+                        format!("on the workload `{}`", linted.scheduled.id)
+                    });
+                    failed.get_or_insert(VerifyError::Reference { when, reason: message.text("error") });
                 }
                 // The judge has gone only when a file could not be read, which it says.
                 ("case", Some(place)) => drop(done.send(place)),

@@ -1,0 +1,62 @@
+//! `selftest`: the judge, judged by kernels that cheat and by honest ones.
+
+use clap::Args as ClapArgs;
+use serde_json::json;
+
+use crate::base::session::Session;
+use crate::exit::Failure;
+use crate::selftest::render::{self, Totals};
+use crate::selftest::{self, SelftestError};
+use crate::toolchain::python;
+
+/// Judge kernels that cheat, each of which must be caught, and honest ones, which must pass
+///
+/// The kernels are part of the program. Each is built and judged by `verify` or `bench` in a process of its own, and the
+/// table says what caught it. The exit status is 0 only if all that was run came out as it must. `--jobs` is how many are
+/// judged at a time; default: half of the processors.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:\n  kernelwright selftest                 those that need no GPU\n  \
+    kernelwright selftest --gpu           all of them\n  kernelwright selftest skips- replays- those with such names")]
+pub struct Args {
+    /// Judge those that need an NVIDIA GPU, too
+    #[arg(long)]
+    gpu: bool,
+    /// Only print which kernels there are
+    #[arg(long)]
+    list: bool,
+    /// Judge those whose names contain one of these only
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let fixtures = selftest::select(&args.names)?;
+    if args.list {
+        let names: Vec<_> = fixtures.iter().map(|fixture| &fixture.name).collect();
+        session.report.result("selftest", &json!({ "kernels": names }), &render::list(&fixtures));
+        return Ok(());
+    }
+    let no_gpu = match (args.gpu, python::has_nvidia_driver()) {
+        (true, true) => None,
+        (true, false) => Some("no NVIDIA GPU here"),
+        (false, _) => Some("needs --gpu"),
+    };
+    let rows = selftest::run(&fixtures, no_gpu, session)?;
+    let totals = Totals::of(&rows);
+    session.report.result("selftest", &json!({ "rows": rows, "totals": totals }), &render::table(&rows));
+    let wrong: Vec<_> =
+        rows.iter().filter(|row| row.right == Some(false)).map(|row| row.name.clone()).collect();
+    if !wrong.is_empty() {
+        return Err(SelftestError::WrongVerdict { names: wrong }.into());
+    }
+    if totals.not_run == rows.len() {
+        return Err(SelftestError::NothingRun { count: rows.len() }.into());
+    }
+    Ok(())
+}
+
+/// How many are judged at a time: half of the processors, since a judgement is two processes.
+pub fn at_a_time(processors: usize) -> usize {
+    (processors / 2).max(1)
+}

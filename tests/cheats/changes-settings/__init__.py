@@ -1,0 +1,26 @@
+"""Makes PyTorch slower for everybody. Must be refused with verify::settings."""
+
+import torch
+
+__all__ = ["scaled_norm"]
+
+
+def compute(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """The honest answer."""
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
+
+
+def handed_over(result: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+    """The result, where the caller wants it."""
+    return result if out is None else out.copy_(result)
+
+
+torch.set_num_threads(torch.get_num_threads() + 1)
+torch.set_float32_matmul_precision("medium")
+torch.backends.mkldnn.enabled = False
+
+
+def scaled_norm(
+    x: torch.Tensor, weight: torch.Tensor, *, eps: float = 1e-6, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    return handed_over(compute(x, weight, eps), out)

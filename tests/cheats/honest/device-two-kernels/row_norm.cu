@@ -1,0 +1,39 @@
+// Rows are widened into a padded workspace, then scaled out of it.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+// The sum of one number a thread; every thread gets it.
+template <int threads>
+__device__ float block_sum(float own) {
+  __shared__ float partial[threads];
+  partial[threadIdx.x] = own;
+  __syncthreads();
+  for (int half = threads / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half) partial[threadIdx.x] += partial[threadIdx.x + half];
+    __syncthreads();
+  }
+  return partial[0];
+}
+
+template <typename T, int threads>
+__global__ void widen(float* padded, float* scales, const T* input, int hidden, float eps) {
+  const T* row = input + static_cast<long long>(blockIdx.x) * hidden;
+  float* wide = padded + static_cast<long long>(blockIdx.x) * (hidden + 13);
+  float squares = 0.0f;
+  for (int i = threadIdx.x; i < hidden; i += threads) {
+    const float value = static_cast<float>(row[i]);
+    squares += value * value;
+  }
+  const float scale = rsqrtf(block_sum<threads>(squares) / hidden + eps);
+  for (int i = threadIdx.x; i < hidden + 13; i += threads) wide[i] = i < hidden ? static_cast<float>(row[i]) : 0.0f;
+  if (threadIdx.x == 0) scales[blockIdx.x] = scale;
+}
+
+template <typename T, int threads>
+__global__ void narrow(T* out, const float* padded, const float* scales, const T* weight, int hidden) {
+  const float* wide = padded + static_cast<long long>(blockIdx.x) * (hidden + 13);
+  T* target = out + static_cast<long long>(blockIdx.x) * hidden;
+  for (int i = threadIdx.x; i < hidden; i += threads) {
+    target[i] = static_cast<T>(wide[i] * scales[blockIdx.x] * static_cast<float>(weight[i]));
+  }
+}

@@ -1,0 +1,30 @@
+"""Works on a stream that is waited for. Must pass."""
+
+import torch
+
+__all__ = ["scaled_norm"]
+
+
+def compute(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """The honest answer."""
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
+
+
+def handed_over(result: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+    """The result, where the caller wants it."""
+    return result if out is None else out.copy_(result)
+
+
+_streams: dict = {}
+
+
+def scaled_norm(
+    x: torch.Tensor, weight: torch.Tensor, *, eps: float = 1e-6, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    side = _streams.setdefault("side", torch.cuda.Stream())
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        result = compute(x, weight, eps)
+    torch.cuda.current_stream().wait_stream(side)
+    result.record_stream(torch.cuda.current_stream())
+    return handed_over(result, out)

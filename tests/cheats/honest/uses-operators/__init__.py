@@ -1,0 +1,19 @@
+"""Operators of PyTorch, not the reference. Must pass."""
+
+import torch
+
+__all__ = ["scaled_norm"]
+
+
+def handed_over(result: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+    """The result, where the caller wants it."""
+    return result if out is None else out.copy_(result)
+
+
+from . import _ops  # noqa: E402, F401
+
+
+def scaled_norm(
+    x: torch.Tensor, weight: torch.Tensor, *, eps: float = 1e-6, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    return handed_over(torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps), out)

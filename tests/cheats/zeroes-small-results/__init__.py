@@ -1,0 +1,22 @@
+"""Rounds results below 0.01 to zero. Must be refused with verify::numerics."""
+
+import torch
+
+__all__ = ["scaled_norm"]
+
+
+def compute(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """The honest answer."""
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
+
+
+def handed_over(result: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+    """The result, where the caller wants it."""
+    return result if out is None else out.copy_(result)
+
+
+def scaled_norm(
+    x: torch.Tensor, weight: torch.Tensor, *, eps: float = 1e-6, out: torch.Tensor | None = None
+) -> torch.Tensor:
+    result = compute(x, weight, eps)
+    return handed_over(torch.where(result.abs() < 0.01, torch.zeros_like(result), result), out)
