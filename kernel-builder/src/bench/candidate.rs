@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::digest::Digest;
 use crate::base::files;
 use crate::compile::artifact::Artifact;
+use crate::compile::nvrtc::{self, Cubin};
 use crate::verify::machine_code::{self, MachineCode};
 
 use super::sass;
@@ -101,6 +102,21 @@ impl Candidate {
             flags,
             code: code.collect(),
         }
+    }
+
+    /// What is known of device code: its digest with that of the setting it was compiled with, and its machine code for
+    /// one architecture.
+    pub(super) fn of_device(source: Digest, arch: &str, cubins: &[Cubin]) -> Self {
+        let program = sass::find();
+        let code = cubins.iter().filter_map(|cubin| {
+            let bytes = files::read(&cubin.path).ok()?;
+            let code = machine_code::of_cubin(format!("sm_{arch}"), bytes).ok()?;
+            let sass =
+                program.as_deref().map(|program| sass::facts(program, &code.cubin)).unwrap_or_default();
+            Some(Code::new(code, sass))
+        });
+        let (kind, compiler, flags) = (CandidateKind::Device, None, nvrtc::FIXED.map(str::to_owned).to_vec());
+        Self { kind, source: Some(source), compiler, flags, code: code.collect() }
     }
 
     /// The candidate with the machine code alone that a device of this compute capability runs; with all of it where the

@@ -8,6 +8,7 @@ use thiserror::Error;
 use crate::base::files::FileError;
 use crate::base::process::ProcessError;
 use crate::exit::{self, StageError};
+use crate::verify::VerifyError;
 
 /// Why there is no measurement.
 #[derive(Debug, Error, Diagnostic)]
@@ -126,6 +127,10 @@ pub enum BenchError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Start(#[from] ProcessError),
+    /// A device candidate could not be judged while it was measured; not its fault.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Judge(#[from] VerifyError),
     /// The harness could not be written to a temporary folder.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -137,6 +142,7 @@ impl StageError for BenchError {
         match self {
             Self::Start(ProcessError::Interrupted) => exit::INTERRUPTED,
             Self::File(error) => error.exit(),
+            Self::Judge(error) => error.exit(),
             _ => exit::BENCH,
         }
     }

@@ -13,6 +13,7 @@
 mod candidate;
 mod clock;
 mod contender;
+mod device;
 pub mod dispatch;
 mod error;
 mod machine;
@@ -41,8 +42,10 @@ pub use record::{About, Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, Ro
 
 use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
+use crate::compile::nvrtc::Compiler;
 use crate::toolchain::PythonRuntime;
 use crate::verify::Verified;
+use crate::verify::device::DeviceCandidate;
 
 use run::Subject;
 
@@ -109,6 +112,27 @@ pub fn measure(
         return Ok(Outcome::Skipped(format!("op.toml measures no workload on {device}")));
     }
     run::run(&Subject { artifact, op, project, device, cases, options }, python, session)
+}
+
+/// Measures device code that was verified, on every case that op.toml has for a GPU. `artifact` is what its records name.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn measure_device(
+    artifact: &Artifact,
+    candidate: &DeviceCandidate<'_>,
+    compiler: &Compiler,
+    python: &PythonRuntime,
+    options: &Options,
+    session: &Session,
+) -> Result<Outcome, BenchError> {
+    let cases = select(candidate.op, Device::Cuda, &options.workloads)?;
+    if cases.is_empty() {
+        return Ok(Outcome::Skipped("op.toml measures no workload on cuda".to_owned()));
+    }
+    let (op, project) = (candidate.op, candidate.project);
+    let subject = run::Subject { artifact, op, project, device: Device::Cuda, cases, options };
+    run::run_device(&subject, candidate, compiler, python, session)
 }
 
 /// The cases to measure: those of the named workloads, or all.

@@ -471,7 +471,7 @@ impl Rounds<'_> {
     }
 }
 
-fn left_out(skipped: &[LeftOut], regime: Regime) -> Vec<SkippedContender> {
+pub(super) fn left_out(skipped: &[LeftOut], regime: Regime) -> Vec<SkippedContender> {
     skipped
         .iter()
         .filter(|one| one.regime.is_none_or(|only| only == regime))

@@ -17,9 +17,14 @@ use crate::base::report::{Event, Progress, ProgressKind};
 use crate::base::session::Session;
 use crate::base::{env, files, memory};
 use crate::compile::artifact::Artifact;
+use crate::compile::nvrtc::Compiler;
 use crate::toolchain::PythonRuntime;
+use crate::verify::device::{DeviceCandidate, arch_of};
+use crate::verify::lab::{Lab, NoLab};
 
+use super::candidate::Candidate;
 use super::contender::{Fault, Referee, Timer};
+use super::device::{DeviceRounds, NoFigures};
 use super::python::{self, Machine, Part, PythonTimer};
 use super::record::{self, Contender, Measurement, PROTOCOL};
 use super::rounds::{self, Finding, MeasuredCase, Rounds, Samples, Stop};
@@ -115,7 +120,90 @@ pub(super) fn run(
     subject.measure(&mut kernel, &mut baselines, machine, session)
 }
 
+/// Measures device code on every case; the first refusal ends it when all were tried.
+pub(super) fn run_device(
+    subject: &Subject<'_>,
+    candidate: &DeviceCandidate<'_>,
+    compiler: &Compiler,
+    python: &PythonRuntime,
+    session: &Session,
+) -> Result<Outcome, BenchError> {
+    let _own = files::create_dirs(&session.cache);
+    let line = python::command(python.command(), &session.cache, &env::temp_dir());
+    let mut baselines = PythonTimer::new(Part::new("baseline", line, subject.baseline_job()))?;
+    let machine = match baselines.machine() {
+        Ok(machine) => machine,
+        Err(fault) => return Err(subject.error("its start", Stop::Fault { of: "baselines", fault })),
+    };
+    if let Some(reason) = machine.reason {
+        return Ok(Outcome::Skipped(reason));
+    }
+    let progress =
+        session.report.progress("measuring", ProgressKind::Count, Some(subject.cases.len() as u64));
+    let mut watch = machine::Watch::start();
+    let run = Run { subject, session, progress, machine };
+    let (mut measured, mut refusal) = (Vec::new(), None);
+    for case in &subject.cases {
+        let since = Instant::now();
+        let outcome = subject.device_case(case, candidate, compiler, python, &mut baselines);
+        let gpu = run.machine.device.as_ref().and_then(|device| watch.take(device));
+        match outcome? {
+            Ok(Ok((found, made))) => {
+                let mut kept = run.keep(case, &found, gpu.as_ref(), since);
+                kept.iter_mut().for_each(|one| one.candidate = Some(made.clone()));
+                measured.extend(kept);
+            }
+            Ok(Err(reason)) => session.report.note(format!("{} was not measured: {reason}", case.id)),
+            Err(NoFigures::Refused(complaint)) => {
+                let reason = format!("{} ({})", complaint.text, complaint.code);
+                let stop = Stop::Refused(Finding::Wrong, reason);
+                refusal.get_or_insert(subject.error(&case.id, stop));
+            }
+            Err(NoFigures::Judge(error)) => return Err(error.into()),
+            Err(NoFigures::Baselines(fault)) => {
+                return Err(subject.error(&case.id, Stop::Fault { of: "baselines", fault }));
+            }
+        }
+        run.progress.add(1);
+    }
+    refusal.map_or(Ok(Outcome::Measured(measured)), Err)
+}
+
+/// What came of a case: its numbers, or why there is no room for it, or why it has none.
+type DeviceOutcome = Result<Result<(MeasuredCase, Candidate), String>, NoFigures>;
+
 impl Subject<'_> {
+    fn device_case(
+        &self,
+        case: &Case,
+        candidate: &DeviceCandidate<'_>,
+        compiler: &Compiler,
+        python: &PythonRuntime,
+        baselines: &mut dyn Referee,
+    ) -> Result<DeviceOutcome, BenchError> {
+        let patience = Duration::from_secs(20);
+        let mut lab = match Lab::new(self.op, self.project, case, compiler, python, patience) {
+            Ok(lab) => lab,
+            Err(NoLab::Device(reason)) => return Ok(Ok(Err(reason))),
+            Err(NoLab::Failed(error)) => return Err(error.into()),
+        };
+        let (launch, code) = match candidate.on(case, lab.about(), compiler) {
+            Ok(both) => both,
+            Err(complaint) => return Ok(Err(complaint.into())),
+        };
+        let mut rounds = DeviceRounds {
+            lab: &mut lab,
+            baselines,
+            random: SplitMix(secret() ^ self.options.seed),
+            budget: Duration::try_from_secs_f64(self.options.budget).unwrap_or(Duration::MAX),
+        };
+        let measured = rounds.measure(case, &launch, &code);
+        let arch = arch_of(lab.about());
+        Ok(measured.map(|measured| {
+            measured.map(|found| (found, Candidate::of_device(candidate.digest(), &arch, &code.cubins)))
+        }))
+    }
+
     fn measure(
         &self,
         kernel: &mut dyn Timer,

@@ -9,7 +9,7 @@
 //! device, or what else happens on it.
 
 use crate::compile::nvrtc::Code;
-use crate::device::wire::{Answer, Call, Clock, Function, Op, Sampled, Start, Timed};
+use crate::device::wire::{Answer, Clock, Function, Op, Sampled, Timed};
 use crate::verify::VerifyError;
 use crate::verify::lab::{Attempt, Complaint, Lab};
 use kernel_plan::spec::launch::ConcreteLaunch;
@@ -79,10 +79,10 @@ impl Screen {
                 Err(complaint) => return self.refused(&loaded, complaint),
             }
         }
-        let timed = Timed { clock: Clock::All, before: self.cover(), calls: loaded.calls.clone() };
+        let timed = Timed { clock: Clock::All, before: self.lab.cover(), calls: loaded.calls.clone() };
         let mut plans = vec![Op::Plan { plan: CANDIDATE, timed }];
         if self.planned != Some(self.lab.generation()) {
-            let timed = Timed { clock: Clock::All, before: self.cover(), calls: self.lab.copies() };
+            let timed = Timed { clock: Clock::All, before: self.lab.cover(), calls: self.lab.copies() };
             plans.push(Op::Plan { plan: COPY, timed });
         }
         if let Err(complaint) = self.lab.ask(&plans)? {
@@ -129,11 +129,6 @@ impl Screen {
         // A plan of the candidate may be left; a new worker has none, and nothing else that it left behind.
         self.lab.give_up();
         Ok(Err(complaint))
-    }
-
-    /// Keeps the device busy until the graph is in the queue.
-    fn cover(&self) -> Call {
-        self.lab.flush().into_iter().filter(|start| matches!(start, Start::Fill { .. })).collect()
     }
 
     /// Whether the device is slower than it was with earlier candidates.

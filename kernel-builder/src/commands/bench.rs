@@ -20,7 +20,7 @@ use super::judges::{self, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
 use super::verify;
-use super::{about, build};
+use super::{about, build, device};
 
 /// Measure every verified variant against PyTorch eager, its fused operator and torch.compile
 ///
@@ -39,6 +39,9 @@ pub struct Args {
     /// Write the figures as one HTML page, with plots and all that they depend on
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Measure the device code that `[launch]` of op.toml starts, without a build; no build.toml is needed
+    #[arg(long, conflicts_with_all = ["Selection", "write_dispatch"])]
+    device: bool,
     /// Write tuned/DEVICE.toml: for which lengths the kernel is called, and for which PyTorch, so that nobody is slower
     #[arg(long)]
     write_dispatch: bool,
@@ -58,6 +61,9 @@ pub struct How {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    if args.device {
+        return of_device(args, session);
+    }
     let project = project::load(&args.project.dir, session)?;
     project.op_for("measure")?;
     let artifacts = build::build(&project, &args.selection, session)?;
@@ -76,6 +82,27 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         for artifact in &verified {
             written.extend(write_dispatch(&project, artifact.inner(), &measured)?);
         }
+    }
+    let mut human = bench::render::table(&measured);
+    for path in &written {
+        human += &format!("written to {}\n", path.display());
+    }
+    let data = json!({ "measurements": measured, "told": told, "written": written });
+    session.report.result("bench", &data, &human);
+    Ok(())
+}
+
+/// Judges and measures device code.
+fn of_device(args: &Args, session: &Session) -> Result<(), Failure> {
+    let (project, evidence) = device::verify(&args.project.dir, &args.judge, session)?;
+    device::accept(&project, &evidence)?;
+    let options =
+        Options { budget: args.how.budget, workloads: args.how.workloads.clone(), ..Options::default() };
+    let Figures { measured, told } = device::measure(&project, &options, session)?;
+    let mut written = Vec::new();
+    if let Some(path) = &args.html {
+        files::write(path, report::page(&measured, &told))?;
+        written.push(path.clone());
     }
     let mut human = bench::render::table(&measured);
     for path in &written {

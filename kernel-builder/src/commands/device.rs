@@ -12,9 +12,12 @@ use kernel_plan::spec::{self, OpSpec};
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::archive;
 use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{env, files};
+use crate::bench;
+use crate::compile::artifact::Artifact;
 use crate::compile::nvrtc::{Compiler, NvrtcError, Source};
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::python::{self, Torch};
@@ -22,6 +25,7 @@ use crate::toolchain::{Extras, PythonRuntime, nvrtc};
 use crate::verify::device::{self, DeviceCandidate};
 use crate::verify::{Evidence, Options};
 
+use super::bench::Figures;
 use super::project::{self, ProjectError, TORCH};
 use super::verify::{How, Refusal, evidence_path, line};
 
@@ -130,18 +134,57 @@ pub(super) fn compiler(session: &Session) -> Result<Compiler, Failure> {
     Ok(Compiler::new(kit, &session.cache)?)
 }
 
-/// Judges the device code of a folder with the defaults of `[tune]`; the evidence is kept in the project.
-pub(super) fn verify(dir: &Path, how: &How, session: &Session) -> Result<(DeviceProject, Evidence), Failure> {
-    let started = Instant::now();
-    let project = read(dir, session)?;
+/// Measures device code that was verified, and keeps the records in the project.
+pub(super) fn measure(
+    project: &DeviceProject,
+    options: &bench::Options,
+    session: &Session,
+) -> Result<Figures, Failure> {
     let compiler = compiler(session)?;
-    let candidate = DeviceCandidate {
+    let python = python::runtime(session, Torch::AtLeast(TORCH), Extras::default())?;
+    let candidate = candidate(project);
+    // What its records name: device code has no package and no folder of its own.
+    let artifact = Artifact {
+        variant: NAME.to_owned(),
+        backend: "cuda".to_owned(),
+        dir: project.dir.clone(),
+        id: String::new(),
+        library: None,
+        capabilities: project.archs.clone(),
+        digest: candidate.digest(),
+        commit: None,
+    };
+    let mut figures = Figures::default();
+    match bench::measure_device(&artifact, &candidate, &compiler, &python, options, session)? {
+        bench::Outcome::Measured(found) => {
+            archive::record(&project.dir, &found)?;
+            figures.measured = found;
+        }
+        bench::Outcome::Skipped(reason) => {
+            let text = format!("{NAME} was not measured: {reason}");
+            session.report.note(&text);
+            figures.told.push(text);
+        }
+    }
+    Ok(figures)
+}
+
+fn candidate(project: &DeviceProject) -> DeviceCandidate<'_> {
+    DeviceCandidate {
         op: &project.op,
         project: &project.dir,
         source: project.source.clone(),
         tuning: project.op.tune.default_tuning(),
         archs: project.archs.clone(),
-    };
+    }
+}
+
+/// Judges the device code of a folder with the defaults of `[tune]`; the evidence is kept in the project.
+pub(super) fn verify(dir: &Path, how: &How, session: &Session) -> Result<(DeviceProject, Evidence), Failure> {
+    let started = Instant::now();
+    let project = read(dir, session)?;
+    let compiler = compiler(session)?;
+    let candidate = candidate(&project);
     let options =
         Options { seed: how.seed, deadline: Duration::from_secs(how.deadline), ..Options::standard() };
     let python = oracle(session);

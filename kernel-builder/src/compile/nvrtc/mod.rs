@@ -221,7 +221,7 @@ impl Compiler {
 }
 
 /// Options of every compilation.
-const FIXED: [&str; 2] = ["--std=c++17", "--generate-line-info"];
+pub(crate) const FIXED: [&str; 2] = ["--std=c++17", "--generate-line-info"];
 /// The first version that keeps precompiled headers.
 const PRECOMPILES: (i32, i32) = (12, 8);
 

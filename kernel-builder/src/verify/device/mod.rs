@@ -62,6 +62,25 @@ impl DeviceCandidate<'_> {
     }
 }
 
+impl DeviceCandidate<'_> {
+    /// The launch of a case and its machine code for a device.
+    pub(crate) fn on(
+        &self,
+        case: &Case,
+        about: &About,
+        compiler: &Compiler,
+    ) -> Result<(ConcreteLaunch, Code), super::lab::Complaint> {
+        let refused = |code, text| super::lab::Complaint { code, text };
+        let Some(launch) = &self.op.launch else {
+            return Err(refused("verify::launch", "op.toml has no [launch]".to_owned()));
+        };
+        let launch = launch.evaluate(case, &self.tuning);
+        let launch = launch.map_err(|error| refused("verify::launch", error.to_string()))?;
+        let code = Code::compile(&self.source, [&launch], &arch_of(about), compiler);
+        Ok((launch, code.map_err(|error| refused("compile::device_code", error.to_string()))?))
+    }
+}
+
 /// The architecture whose machine code a device runs best: with the features of it alone, where it has any.
 pub(crate) fn arch_of(about: &About) -> String {
     let (major, minor) = about.capability;

@@ -323,6 +323,16 @@ impl Lab {
         ]
     }
 
+    /// What keeps the device busy until a graph is in the queue.
+    pub(crate) fn cover(&self) -> Call {
+        self.flush().into_iter().filter(|start| matches!(start, Start::Fill { .. })).collect()
+    }
+
+    /// Whether calls overwrite inputs.
+    pub(crate) fn overwrites(&self) -> bool {
+        self.scheduled.outputs.iter().any(|output| output.inplace.is_some())
+    }
+
     /// A copy that reads and writes as many bytes as a call does at least, for every slot.
     pub(crate) fn copies(&self) -> Vec<Call> {
         let half = self.bytes() / 2;

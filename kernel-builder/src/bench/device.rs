@@ -1,0 +1,209 @@
+//! Measures a device candidate against the baselines: the lab's two workers on one side, the process of the baselines on
+//! the other, block by block.
+//!
+//! Owns: what a block of a device candidate is in each regime, and the order of blocks. Never: compiles, or compares
+//! values: the lab does so after every block, in full.
+//!
+//! No code of the candidate runs on the host, so its clock needs no second one; what it left in place of results does,
+//! and every call of every block is compared.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use kernel_plan::spec::launch::ConcreteLaunch;
+use kernel_plan::spec::op::Case;
+
+use crate::compile::nvrtc::Code;
+use crate::device::wire::{Answer, Call, Clock, Op, Sampled, Timed};
+use crate::verify::VerifyError;
+use crate::verify::lab::{Complaint, Lab, Loaded};
+
+use super::contender::{Ask, Fault, Prepared, Referee, Regime};
+use super::record::SkippedContender;
+use super::rounds::{self, KERNEL, MeasuredCase, Samples};
+use super::stats::{self, SplitMix};
+
+/// Trials before the first block.
+const TRIALS: usize = 3;
+/// Calls of a block in the regime `hot`.
+const HOT_CALLS: usize = 20;
+/// Seeds travel as JSON numbers, which hold so many bits everywhere.
+const SEED_BITS: u32 = 53;
+
+/// Why a case has no numbers.
+#[derive(Debug)]
+pub(super) enum NoFigures {
+    /// The candidate is wrong.
+    Refused(Complaint),
+    /// A process of the judge failed.
+    Judge(VerifyError),
+    /// The process of the baselines failed.
+    Baselines(Fault),
+}
+
+impl From<VerifyError> for NoFigures {
+    fn from(error: VerifyError) -> Self {
+        Self::Judge(error)
+    }
+}
+
+impl From<Complaint> for NoFigures {
+    fn from(complaint: Complaint) -> Self {
+        Self::Refused(complaint)
+    }
+}
+
+impl From<Fault> for NoFigures {
+    fn from(fault: Fault) -> Self {
+        Self::Baselines(fault)
+    }
+}
+
+/// A candidate on one case.
+pub(super) struct DeviceRounds<'a> {
+    pub(super) lab: &'a mut Lab,
+    pub(super) baselines: &'a mut dyn Referee,
+    pub(super) random: SplitMix,
+    /// Time for samples of each regime.
+    pub(super) budget: Duration,
+}
+
+impl DeviceRounds<'_> {
+    /// Measures one case; nothing where there is no room for it, with the reason.
+    pub(super) fn measure(
+        &mut self,
+        case: &Case,
+        launch: &ConcreteLaunch,
+        code: &Code,
+    ) -> Result<Result<MeasuredCase, String>, NoFigures> {
+        let need = self.baselines.begin(case)?;
+        if let Some(reason) = need.unmet() {
+            return Ok(Err(reason));
+        }
+        let seed = self.seed();
+        let rivals = self.baselines.prepare(seed)?;
+        let loaded = self.lab.load(launch, code)??;
+        for _ in 0..TRIALS {
+            self.lab.trial(&loaded)??;
+        }
+        let mut regimes = Vec::new();
+        for (number, sizes) in rivals.regimes.iter().enumerate() {
+            regimes.push(self.regime(number as u32 + 1, sizes.regime, &loaded, &rivals)?);
+        }
+        self.lab.unload(&loaded)?;
+        self.baselines.leave()?;
+        Ok(Ok(MeasuredCase { bytes: need.bytes, regimes, notes: rivals.notes.clone() }))
+    }
+
+    fn regime(
+        &mut self,
+        plan: u32,
+        regime: Regime,
+        loaded: &Loaded,
+        rivals: &Prepared,
+    ) -> Result<Samples, NoFigures> {
+        let mut calls = rivals.sizes(regime).map(|sizes| sizes.calls.clone()).unwrap_or_default();
+        let mut skipped: Vec<SkippedContender> = rounds::left_out(&rivals.skipped, regime);
+        let timed = match timed(self.lab, regime, loaded) {
+            Ok(timed) => timed,
+            Err(reason) => {
+                skipped.push(SkippedContender { name: KERNEL.to_owned(), reason });
+                let (samples, calls) = (BTreeMap::new(), BTreeMap::new());
+                return Ok(Samples { regime, samples, calls, skipped, crowded: None });
+            }
+        };
+        calls.insert(KERNEL.to_owned(), timed.calls.len() as u64);
+        self.lab.ask(&[Op::Plan { plan, timed }])??;
+        let mut samples: BTreeMap<String, Vec<f64>> =
+            calls.keys().map(|name| (name.clone(), Vec::new())).collect();
+        let mut order: Vec<String> = calls.keys().cloned().collect();
+        // The first block of the kernel warms up.
+        self.lab.timed(&[Op::Sample { plan }])??;
+        let started = Instant::now();
+        let mut block = 0u64;
+        loop {
+            for at in (1..order.len()).rev() {
+                order.swap(at, self.random.below(at + 1));
+            }
+            for name in &order {
+                let seconds = if name == KERNEL {
+                    let (answers, _) = self.lab.timed(&[Op::Sample { plan }])??;
+                    mean(&answers)
+                } else {
+                    self.rival(name, regime, calls[name], block % rivals.sets.max(1))?
+                };
+                samples.entry(name.clone()).or_default().push(seconds);
+            }
+            block += 1;
+            if self.over(&samples, started.elapsed()) {
+                break;
+            }
+        }
+        self.lab.ask(&[Op::Forget { plan }, Op::Settle])??;
+        Ok(Samples { regime, samples, calls, skipped, crowded: None })
+    }
+
+    fn rival(&mut self, name: &str, regime: Regime, calls: u64, set: u64) -> Result<f64, NoFigures> {
+        let first = if regime == Regime::Cold { set } else { 0 };
+        let contents = self.seed();
+        let ask = Ask { contender: Some(name), regime, calls, first, contents, edits: &[], audit: false };
+        Ok(self.baselines.block(&ask)?.device / calls.max(1) as f64)
+    }
+
+    fn over(&self, samples: &BTreeMap<String, Vec<f64>>, spent: Duration) -> bool {
+        let Some(kernel) = samples.get(KERNEL) else { return true };
+        if kernel.len() >= stats::FEWEST_BLOCKS && spent > self.budget {
+            return true;
+        }
+        let is_rival = |name: &str| !matches!(name, KERNEL | "copy" | "peak");
+        let rivals: Vec<&[f64]> =
+            samples.iter().filter(|(name, _)| is_rival(name)).map(|(_, found)| found.as_slice()).collect();
+        stats::enough(kernel, &rivals)
+    }
+
+    fn seed(&mut self) -> u64 {
+        self.random.next() >> (64 - SEED_BITS)
+    }
+}
+
+/// What a block of a regime is; the reason where there is none.
+fn timed(lab: &Lab, regime: Regime, loaded: &Loaded) -> Result<Timed, String> {
+    Ok(match regime {
+        Regime::Graph => Timed { clock: Clock::All, before: lab.cover(), calls: loaded.calls.clone() },
+        Regime::Cold => Timed { clock: Clock::Each, before: lab.flush(), calls: loaded.calls.clone() },
+        Regime::Hot if lab.overwrites() => {
+            return Err("calls that overwrite their inputs cannot be repeated on the same ones".to_owned());
+        }
+        Regime::Hot => {
+            // Every slot is called, since every slot is compared; the last one's inputs are then in the cache.
+            let before: Call =
+                lab.cover().into_iter().chain(loaded.calls.iter().flatten().cloned()).collect();
+            let last = loaded.calls.last().cloned().unwrap_or_default();
+            Timed { clock: Clock::All, before, calls: vec![last; HOT_CALLS] }
+        }
+        Regime::Host => return Err("device code does not run on the processor".to_owned()),
+    })
+}
+
+/// The mean of a block's calls.
+fn mean(answers: &[Answer]) -> f64 {
+    let sampled = answers.iter().find_map(|answer| match answer {
+        Answer::Sampled(Sampled { seconds, .. }) => Some(seconds),
+        _ => None,
+    });
+    sampled.map_or(0.0, |seconds| seconds.iter().sum::<f64>() / seconds.len().max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_of_single_calls_is_their_mean() {
+        let sampled = |seconds: &[f64]| {
+            vec![Answer::Done, Answer::Sampled(Sampled { seconds: seconds.to_vec(), device: 1.0, wall: 1.0 })]
+        };
+        assert_eq!(mean(&sampled(&[1.0, 3.0])), 2.0);
+        assert_eq!((mean(&sampled(&[2.5])), mean(&[Answer::Done])), (2.5, 0.0));
+    }
+}
