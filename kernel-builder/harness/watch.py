@@ -112,7 +112,8 @@ class Watch:
     def tampered(self) -> str | None:
         """A function that is another one than before, if there is one."""
         for owner, name, before in self._before:
-            if getattr(owner, name, None) is not before and not bound_alike(getattr(owner, name, None), before):
+            now = getattr(owner, name, None)
+            if now is not before and not bound_alike(now, before) and not marked(now, before):
                 return f"the package has put another function in the place of `{said(owner, name)}`"
         return None
 
@@ -148,3 +149,11 @@ def bound_alike(one, other) -> bool:
     """Whether two methods are the same function of the same object; each look makes new ones."""
     function = getattr(one, "__func__", None)
     return function is not None and function is getattr(other, "__func__", None) and one.__self__ is other.__self__
+
+
+def marked(now, before) -> bool:
+    """Whether PyTorch's compiler has put a function in an envelope, as it does with `torch.manual_seed` when something
+    imports it; it keeps what is inside."""
+    return before is not None and before in (
+        getattr(now, "_torchdynamo_orig_callable", None), getattr(now, "__wrapped__", None)
+    )

@@ -181,10 +181,12 @@ fn values(
     let (mut wrong, mut unwritten) = ((0, None), (0, None));
     for (number, values) in exact.chunks(row_length).enumerate() {
         let row = row_of(values, terms, number * row_length);
+        let spreads = values.iter().any(|exact| exact.is_nan());
         for (column, exact) in values.iter().enumerate() {
             let place = number * row_length + column;
             let computed = decode(tensor.dtype, payload, place);
-            if bound.admits(computed, *exact, row) {
+            // NaN may spread over the row that it must be in; it may not be lost, and numbers must be right.
+            if bound.admits(computed, *exact, row) || (spreads && computed.is_nan()) {
                 if let Some(share) = share(computed, *exact, bound, row) {
                     agreement.of_bound = agreement.of_bound.max(share);
                     let scale = exact.abs().max(row.size);
@@ -335,6 +337,23 @@ mod tests {
             INPUT.iter().map(|value| f64::from(*value)).chain(terms.iter().copied()).collect();
         let bound = [Bound::new(Dtype::F32, Dtype::F32, 1, 2)];
         examine(&dump, &case, &trial, &bytes(&INPUT), &exact, &bound, None)
+    }
+
+    #[test]
+    fn nan_may_spread_over_its_row_and_may_not_be_lost() {
+        let values = |exact: [f64; 4], computed: [f32; 4]| {
+            let mut agreement = Agreement::default();
+            let bound = Bound::new(Dtype::F32, Dtype::F32, 1, 2);
+            let (tensor, payload) = (tensor("y", &[2, 2]), bytes(&computed));
+            super::values(&tensor, &payload, (&exact, &[]), &bound, Stale::Poison(0x5a), &mut agreement)
+                .is_ok()
+        };
+        let exact = [0.0, f64::NAN, 1.0, 2.0];
+        assert!(values(exact, [0.0, f32::NAN, 1.0, 2.0]));
+        assert!(values(exact, [f32::NAN, f32::NAN, 1.0, 2.0]));
+        assert!(!values(exact, [0.0, 0.0, 1.0, 2.0]));
+        assert!(!values(exact, [3.0, f32::NAN, 1.0, 2.0]));
+        assert!(!values(exact, [0.0, f32::NAN, f32::NAN, 2.0]));
     }
 
     #[test]
