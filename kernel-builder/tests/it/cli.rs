@@ -14,6 +14,7 @@ const VERBS: &[&str] = &[
     "variants",
     "build",
     "verify",
+    "screen",
     "bench",
     "reproduce",
     "report",
