@@ -69,6 +69,7 @@ def usual(job):
     from torch.utils.cpp_extension import load_inline
 
     text = (PROJECT / "rms_norm.cu").read_text()
+    # After the includes: torch's headers use such names themselves.
     macros = f"#define UNROLL {tuning['unroll']}\n#define STREAM {int(tuning['stream'])}\n"
     includes = "#include <torch/extension.h>\n#include <ATen/cuda/CUDAContext.h>\n#include <c10/cuda/CUDAException.h>\n"
     binding = BINDING.format(
@@ -78,7 +79,7 @@ def usual(job):
     module = load_inline(
         name=f"candidate_{number}",
         cpp_sources="void rms_norm(torch::Tensor out, torch::Tensor input, torch::Tensor weight, double eps);",
-        cuda_sources=macros + includes + text + binding,
+        cuda_sources=includes + macros + text + binding,
         functions=["rms_norm"],
     )
     built = time.perf_counter() - started

@@ -10,6 +10,8 @@
 namespace rms {
 
 constexpr int kWarp = 32;
+// A name and no macro: not every preprocessor looks into pragmas.
+constexpr int kUnroll = UNROLL;
 
 __device__ __forceinline__ float to_float(float value) { return value; }
 __device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
@@ -143,14 +145,14 @@ __global__ void __launch_bounds__(kBlock)
     read_twice(T* out, const T* input, const T* weight, long long hidden, float eps) {
     const T* const from = input + blockIdx.x * hidden;
     float sum = 0.0f;
-#pragma unroll UNROLL
+#pragma unroll kUnroll
     for (long long column = threadIdx.x; column < hidden; column += kBlock) {
         const float value = to_float(from[column]);
         sum += value * value;
     }
     const float scale = rsqrtf(block_sum<kBlock>(sum) / hidden + eps);
     T* const to = out + blockIdx.x * hidden;
-#pragma unroll UNROLL
+#pragma unroll kUnroll
     for (long long column = threadIdx.x; column < hidden; column += kBlock) {
         from_float(to_float(from[column]) * scale * to_float(weight[column]), to[column]);
     }
