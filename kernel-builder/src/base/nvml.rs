@@ -49,7 +49,7 @@ pub struct Reading {
     pub celsius: Option<f64>,
     /// Power drawn, watts.
     pub watts: Option<f64>,
-    /// Why the clock is not higher; [`REASONS`].
+    /// Why the clock is not higher, in words of `REASONS`.
     pub reasons: Vec<&'static str>,
 }
 

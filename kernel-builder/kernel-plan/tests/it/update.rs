@@ -349,3 +349,19 @@ fn an_entry_of_an_inline_table_is_taken_out() {
         assert!(update.text.starts_with(&format!("torch = {after}\n")), "{}", update.text);
     }
 }
+
+#[test]
+fn a_key_that_goes_on_is_no_place_to_add_behind() {
+    // Found by a drawn text: the value of `version` begins before its key ends.
+    let text = concat!(
+        "edition = 4\n",
+        "general = { hub = { repo-id = \"me/norm\" }, name = \"fast-norm\", version.ckends = ['cpu', 'cuda'] }\n",
+        "[torch-noarch]\n",
+        "[kernel.norm]\nbackend = \"cuda\"\nsrc = [\"a.cu\"]\n",
+    );
+    let license = Some("MIT".parse::<License>().expect("a license"));
+    match spec::update(&SourceFile::new("build.toml", text), license.as_ref()) {
+        Ok(update) => assert!(toml::from_str::<toml::Table>(&update.text).is_ok(), "{}", update.text),
+        Err(problems) => assert!(!render(&problems).is_empty()),
+    }
+}

@@ -57,7 +57,8 @@ impl<'a> Draft<'a> {
         let start = self.line_start(anchor.key.start);
         // The indentation, and the first parts of a dotted key. A byte order mark is said once.
         let lead = self.text[start..anchor.key.start].trim_start_matches('\u{feff}');
-        let equals = &self.text[anchor.key.end..anchor.value.start];
+        // Behind a key that goes on, as in `version.major = 1`, the value's place is that of the whole entry.
+        let equals = self.text.get(anchor.key.end..anchor.value.start).unwrap_or(" = ");
         let (place, between) = if anchor.inline {
             (anchor.value.end, ", ".to_owned())
         } else {
