@@ -120,6 +120,7 @@ impl DeviceRounds<'_> {
         // The first block of the kernel warms up.
         self.lab.timed(&[Op::Sample { plan }])??;
         let started = Instant::now();
+        let mut clocks = Vec::new();
         let mut block = 0u64;
         loop {
             for at in (1..order.len()).rev() {
@@ -128,7 +129,10 @@ impl DeviceRounds<'_> {
             for name in &order {
                 let seconds = if name == KERNEL {
                     let (answers, _) = self.lab.timed(&[Op::Sample { plan }])??;
-                    mean(&answers)
+                    let sample = sampled(answers);
+                    let seconds = sample.as_ref().map_or(0.0, mean);
+                    clocks.extend(sample);
+                    seconds
                 } else {
                     self.rival(name, regime, calls[name], block % rivals.sets.max(1))?
                 };
@@ -140,6 +144,9 @@ impl DeviceRounds<'_> {
             }
         }
         self.lab.ask(&[Op::Forget { plan }, Op::Settle])??;
+        if let Some(complaint) = escaped(&clocks) {
+            return Err(complaint.into());
+        }
         Ok(Samples { regime, samples, calls, skipped, crowded: None })
     }
 
@@ -166,6 +173,17 @@ impl DeviceRounds<'_> {
     }
 }
 
+/// What the device's clock did not see, where that is more than the queue explains: in every sample the device was busy
+/// for half as long again, and a millisecond, after the last of its events. One sample may be disturbed; not all are.
+pub(super) fn escaped(samples: &[Sampled]) -> Option<Complaint> {
+    let hidden = samples.iter().map(|sample| (sample.wall - sample.device, sample.device));
+    let (least, device) = hidden.min_by(|one, other| one.0.total_cmp(&other.0))?;
+    (least > 0.5 * device + 1e-3).then(|| Complaint {
+        code: "bench::stream_escape",
+        text: format!("kept the device busy for {:.1} ms that its stream does not show", 1e3 * least),
+    })
+}
+
 /// What a block of a regime is; the reason where there is none.
 fn timed(lab: &Lab, regime: Regime, loaded: &Loaded) -> Result<Timed, String> {
     Ok(match regime {
@@ -185,13 +203,17 @@ fn timed(lab: &Lab, regime: Regime, loaded: &Loaded) -> Result<Timed, String> {
     })
 }
 
-/// The mean of a block's calls.
-fn mean(answers: &[Answer]) -> f64 {
-    let sampled = answers.iter().find_map(|answer| match answer {
-        Answer::Sampled(Sampled { seconds, .. }) => Some(seconds),
+/// The sample among a request's answers.
+pub(super) fn sampled(answers: Vec<Answer>) -> Option<Sampled> {
+    answers.into_iter().find_map(|answer| match answer {
+        Answer::Sampled(sampled) => Some(sampled),
         _ => None,
-    });
-    sampled.map_or(0.0, |seconds| seconds.iter().sum::<f64>() / seconds.len().max(1) as f64)
+    })
+}
+
+/// The mean of a block's calls.
+fn mean(sample: &Sampled) -> f64 {
+    sample.seconds.iter().sum::<f64>() / sample.seconds.len().max(1) as f64
 }
 
 #[cfg(test)]
@@ -200,10 +222,19 @@ mod tests {
 
     #[test]
     fn a_block_of_single_calls_is_their_mean() {
-        let sampled = |seconds: &[f64]| {
-            vec![Answer::Done, Answer::Sampled(Sampled { seconds: seconds.to_vec(), device: 1.0, wall: 1.0 })]
-        };
-        assert_eq!(mean(&sampled(&[1.0, 3.0])), 2.0);
-        assert_eq!((mean(&sampled(&[2.5])), mean(&[Answer::Done])), (2.5, 0.0));
+        let sample = Sampled { seconds: vec![1.0, 3.0], device: 4.0, wall: 4.0 };
+        assert_eq!(mean(&sample), 2.0);
+        assert_eq!(sampled(vec![Answer::Done, Answer::Sampled(sample.clone())]), Some(sample));
+        assert_eq!(sampled(vec![Answer::Done]), None);
+    }
+
+    #[test]
+    fn work_that_no_event_saw_is_told_and_a_disturbed_sample_is_not() {
+        let sample = |device: f64, wall: f64| Sampled { seconds: vec![device], device, wall };
+        assert_eq!(escaped(&[]), None);
+        assert_eq!(escaped(&[sample(1e-4, 2e-4), sample(1e-4, 9e-1)]), None);
+        let found = escaped(&[sample(1e-4, 5e-3), sample(1e-4, 6e-3)]).unwrap();
+        assert_eq!(found.code, "bench::stream_escape");
+        assert_eq!(escaped(&[sample(1.0, 1.4)]), None);
     }
 }

@@ -9,11 +9,12 @@
 //! device, or what else happens on it.
 
 use crate::compile::nvrtc::Code;
-use crate::device::wire::{Answer, Clock, Function, Op, Sampled, Timed};
+use crate::device::wire::{Clock, Function, Op, Timed};
 use crate::verify::VerifyError;
 use crate::verify::lab::{Attempt, Complaint, Lab};
 use kernel_plan::spec::launch::ConcreteLaunch;
 
+use super::device::{escaped, sampled};
 use super::stats;
 
 /// Trials before the first sample; what they catch need not be timed.
@@ -90,6 +91,7 @@ impl Screen {
         }
         self.planned = Some(self.lab.generation());
         let (mut samples, mut ratios, mut copies) = (Vec::new(), Vec::new(), Vec::new());
+        let mut clocks = Vec::new();
         // The first sample warms up.
         for turn in 0..=self.samples {
             let (answers, share) = match self.lab.timed(&[Op::Sample { plan: CANDIDATE }])? {
@@ -98,10 +100,13 @@ impl Screen {
             };
             of_bound = of_bound.max(share);
             let copied = match self.lab.ask(&[Op::Sample { plan: COPY }])? {
-                Ok(answers) => seconds(&answers),
+                Ok(answers) => sampled(answers).and_then(|copy| copy.seconds.first().copied()),
                 Err(complaint) => return Ok(Err(complaint)),
             };
-            if let (1.., Some(own), Some(copied)) = (turn, seconds(&answers), copied) {
+            let Some(sample) = sampled(answers) else { continue };
+            let own = sample.seconds.first().copied();
+            clocks.push(sample);
+            if let (1.., Some(own), Some(copied)) = (turn, own, copied) {
                 samples.push(own);
                 ratios.push(copied / own);
                 copies.push(copied);
@@ -111,7 +116,7 @@ impl Screen {
             return Ok(Err(complaint));
         }
         self.lab.unload(&loaded)?;
-        if let Some(complaint) = self.drift(&copies) {
+        if let Some(complaint) = escaped(&clocks).or_else(|| self.drift(&copies)) {
             self.lab.give_up();
             return Ok(Err(complaint));
         }
@@ -155,13 +160,6 @@ fn drifted(before: &[f64], now: &[f64]) -> Option<f64> {
     }
     let times = stats::median(now)? / stats::median(before)?;
     (times > DRIFT).then_some(times)
-}
-
-fn seconds(answers: &[Answer]) -> Option<f64> {
-    answers.iter().find_map(|answer| match answer {
-        Answer::Sampled(Sampled { seconds, .. }) => seconds.first().copied(),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

@@ -152,8 +152,9 @@ pub(super) fn measure(
         library: None,
         capabilities: project.archs.clone(),
         digest: candidate.digest(),
-        commit: None,
+        commit: project::provenance(&project.dir).commit,
     };
+    let options = &bench::Options { commit: artifact.commit.clone(), ..options.clone() };
     let mut figures = Figures::default();
     match bench::measure_device(&artifact, &candidate, &compiler, &python, options, session)? {
         bench::Outcome::Measured(found) => {
@@ -169,7 +170,7 @@ pub(super) fn measure(
     Ok(figures)
 }
 
-fn candidate(project: &DeviceProject) -> DeviceCandidate<'_> {
+pub(super) fn candidate(project: &DeviceProject) -> DeviceCandidate<'_> {
     DeviceCandidate {
         op: &project.op,
         project: &project.dir,

@@ -253,15 +253,20 @@ impl Project {
 
     /// The commit that the project's folder is at and whether the folder differs from it; default outside of git.
     pub fn provenance(&self) -> Provenance {
-        let git = |arguments: &[&str]| {
-            let line = CommandLine::new("git").args(arguments.iter().copied()).cwd(&self.dir);
-            let done = process::run(&line, Limits::wall(Duration::from_secs(20))).ok()?;
-            done.ending.success().then(|| done.stdout_text().trim().to_owned())
-        };
-        let Some(commit) = git(&["rev-parse", "HEAD"]) else { return Provenance::default() };
-        // The lock follows from what is fetched; that it was written now is no change of the sources.
-        let sources = ["status", "--porcelain", "--", ".", ":(exclude)kernelwright.lock"];
-        let dirty = git(&sources).is_none_or(|text| !text.is_empty());
-        Provenance { commit: Some(commit), dirty }
+        provenance(&self.dir)
     }
+}
+
+/// The commit that a folder is at and whether it differs from it; default outside of git.
+pub fn provenance(dir: &Path) -> Provenance {
+    let git = |arguments: &[&str]| {
+        let line = CommandLine::new("git").args(arguments.iter().copied()).cwd(dir);
+        let done = process::run(&line, Limits::wall(Duration::from_secs(20))).ok()?;
+        done.ending.success().then(|| done.stdout_text().trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "HEAD"]) else { return Provenance::default() };
+    // The lock follows from what is fetched; that it was written now is no change of the sources.
+    let sources = ["status", "--porcelain", "--", ".", ":(exclude)kernelwright.lock"];
+    let dirty = git(&sources).is_none_or(|text| !text.is_empty());
+    Provenance { commit: Some(commit), dirty }
 }

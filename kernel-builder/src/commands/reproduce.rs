@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
+use kernel_plan::spec::OpSpec;
 use miette::Diagnostic;
 use serde_json::json;
 use thiserror::Error;
@@ -19,7 +20,7 @@ use crate::verify::Verified;
 use super::judges::{self, Reach};
 use super::project::{self, Project};
 use super::selection::Selection;
-use super::{about, build, verify};
+use super::{about, build, device, verify};
 
 /// Measure again what a record says, and tell whether it agrees
 ///
@@ -104,19 +105,23 @@ impl StageError for ReproduceError {
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let records = archive::find(&args.record, project::folder(&args.dir))?;
-    let project = project::load(&args.dir, session)?;
-    let op = project.op_for("measure")?;
-    if let Some(other) = records.iter().find(|record| record.op != op.name.value.as_str()) {
-        let here = op.name.value.to_string();
-        return Err(ReproduceError::OtherOperation { recorded: other.op.clone(), here }.into());
-    }
-    let mut variants: Vec<String> = records.iter().map(|record| record.variant.clone()).collect();
-    variants.sort();
-    variants.dedup();
+    let (of_device, of_builds): (Vec<&Measurement>, Vec<&Measurement>) =
+        records.iter().partition(|record| record.variant == device::NAME);
     let mut comparisons = Vec::new();
-    for variant in variants {
-        let mine: Vec<&Measurement> = records.iter().filter(|record| record.variant == variant).collect();
-        comparisons.extend(again(args, &project, &variant, &mine, session)?);
+    if !of_device.is_empty() {
+        comparisons.extend(device_again(args, &of_device, session)?);
+    }
+    if !of_builds.is_empty() {
+        let project = project::load(&args.dir, session)?;
+        same_operation(project.op_for("measure")?, &of_builds)?;
+        let mut variants: Vec<String> = of_builds.iter().map(|record| record.variant.clone()).collect();
+        variants.sort();
+        variants.dedup();
+        for variant in variants {
+            let mine: Vec<&Measurement> =
+                of_builds.iter().copied().filter(|record| record.variant == variant).collect();
+            comparisons.extend(again(args, &project, &variant, &mine, session)?);
+        }
     }
     let disagreeing = comparisons.iter().filter(|comparison| !comparison.agrees()).count();
     let all = comparisons.len();
@@ -150,6 +155,47 @@ fn again(
         found.extend(measured(project, artifact, records, &python, session)?);
     }
     archive::record(&project.dir, &found)?;
+    compared(records, &found)
+}
+
+/// Verifies and measures device code, and compares with its records.
+fn device_again(
+    args: &Args,
+    records: &[&Measurement],
+    session: &Session,
+) -> Result<Vec<reproduce::Comparison>, Failure> {
+    let project = device::read(&args.dir, session)?;
+    same_operation(&project.op, records)?;
+    let here = device::candidate(&project).digest();
+    if let (Some(record), false) = (records.iter().find(|record| record.artifact != here), args.any_source) {
+        let why = format!("the device code or op.toml is {}, the record's is {}", here, record.artifact);
+        let at = record.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
+        return Err(ReproduceError::OtherSource { why, at }.into());
+    }
+    let (project, evidence) = device::verify(&args.dir, &args.judge, session)?;
+    device::accept(&project, &evidence)?;
+    let found = device::measure(&project, &options_of(records), session)?.measured;
+    compared(records, &found)
+}
+
+fn same_operation(op: &OpSpec, records: &[&Measurement]) -> Result<(), ReproduceError> {
+    let here = op.name.value.to_string();
+    match records.iter().find(|record| record.op != here) {
+        Some(other) => Err(ReproduceError::OtherOperation { recorded: other.op.clone(), here }),
+        None => Ok(()),
+    }
+}
+
+/// The workloads and the budget of records.
+fn options_of(records: &[&Measurement]) -> Options {
+    let mut workloads: Vec<String> = records.iter().map(|record| record.workload.clone()).collect();
+    workloads.dedup();
+    let budget = records.iter().filter_map(|record| record.budget).reduce(f64::max).unwrap_or(2.0);
+    Options { budget, workloads, ..Options::default() }
+}
+
+/// Each record beside what was measured of its case.
+fn compared(records: &[&Measurement], found: &[Measurement]) -> Result<Vec<reproduce::Comparison>, Failure> {
     let compared = records.iter().map(|record| {
         let now = found.iter().find(|now| reproduce::is_same_case(record, now));
         let missing = || ReproduceError::NoDevice {
@@ -190,18 +236,14 @@ fn measured(
     python: &PythonRuntime,
     session: &Session,
 ) -> Result<Vec<Measurement>, Failure> {
-    let mut workloads: Vec<String> = records.iter().map(|record| record.workload.clone()).collect();
-    workloads.dedup();
     let options = Options {
-        budget: records.iter().filter_map(|record| record.budget).reduce(f64::max).unwrap_or(2.0),
         threads: records
             .first()
             .filter(|record| record.regime == "host")
             .map(|record| record.cpu.threads as usize),
-        workloads,
         commit: artifact.inner().commit.clone(),
         about: about::of(project, artifact.inner())?,
-        ..Options::default()
+        ..options_of(records)
     };
     match bench::measure(artifact, project.op_for("measure")?, &project.dir, python, &options, session)? {
         Outcome::Measured(found) => Ok(found),

@@ -208,11 +208,21 @@ fn candidates(args: &Args, project: &DeviceProject, case: &Case) -> Result<Vec<C
         for (name, value) in &read.tuning {
             let known = tuning.iter_mut().find(|(known, _)| known.as_str() == name);
             let (_, place) = known.ok_or_else(|| wrong(format!("`{name}` is no tunable of op.toml")))?;
-            *place = match (value.as_i64(), value.as_bool()) {
+            let given = match (value.as_i64(), value.as_bool()) {
                 (Some(number), _) => Value::Integer(number),
                 (_, Some(truth)) => Value::Boolean(truth),
                 _ => return Err(wrong(format!("`{name}` is neither a whole number nor a truth")).into()),
             };
+            let tunables = &project.op.tune.tunables;
+            let choice = tunables.iter().find(|tunable| tunable.name.value.as_str() == name);
+            if choice.is_some_and(|tunable| !tunable.values.contains(&given)) {
+                let reason = format!("{given} is none of the values that op.toml has for `{name}`");
+                return Err(wrong(reason).into());
+            }
+            *place = given;
+        }
+        if !project.op.tune.admits(&Bindings::of(case, &tuning)).unwrap_or_default() {
+            return Err(wrong("the constraints of [tune] do not hold for this workload".to_owned()).into());
         }
         let mut source = project.source.clone();
         if let Some(file) = &read.source {

@@ -48,8 +48,6 @@ pub(crate) enum Op {
     Fill { at: Place, bytes: u64, byte: u8 },
     /// Writes a part of a file.
     Upload { at: Place, bytes: u64, file: PathBuf, from: u64 },
-    /// Writes a few bytes, in hexadecimal.
-    Poke { at: Place, bytes: String },
     /// Reads a few bytes.
     Peek { at: Place, bytes: u64 },
     /// Writes ranges to a file, one after the other; the file appears whole or not at all.

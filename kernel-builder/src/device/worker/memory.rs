@@ -104,11 +104,6 @@ impl Memory {
         done(unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes as usize, context.stream) })
     }
 
-    pub(super) fn poke(&self, context: &Context, at: Place, bytes: &str) -> Outcome<()> {
-        let bytes = unhex(bytes).ok_or_else(|| senseless("bytes are given in hexadecimal"))?;
-        self.write(context, at, &bytes)
-    }
-
     pub(super) fn peek(&self, context: &Context, at: Place, bytes: u64) -> Outcome<String> {
         let mut taken = vec![0; bytes as usize];
         self.read(context, at, &mut taken)?;

@@ -93,7 +93,6 @@ impl Worker {
             Op::Import { buffer, handle, bytes } => memory.import(*buffer, handle, *bytes)?,
             Op::Fill { at, bytes, byte } => memory.fill(context, *at, *bytes, *byte)?,
             Op::Upload { at, bytes, file, from } => memory.upload(context, *at, *bytes, file, *from)?,
-            Op::Poke { at, bytes } => memory.poke(context, *at, bytes)?,
             Op::Peek { at, bytes } => return Ok(Answer::Bytes { bytes: memory.peek(context, *at, *bytes)? }),
             Op::Dump { file, ranges } => memory.dump(context, file, ranges)?,
             Op::Copy { to, from, bytes } => memory.copy(context, *to, *from, *bytes)?,

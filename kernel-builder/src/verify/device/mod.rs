@@ -52,9 +52,10 @@ pub(crate) struct DeviceCandidate<'a> {
 }
 
 impl DeviceCandidate<'_> {
-    /// The digest of the code and of how it is tuned.
+    /// The digest of the code, of how it is started, and of how it is tuned.
     pub(crate) fn digest(&self) -> Digest {
-        let mut digest = DigestBuilder::new("device-candidate").field("source", &self.source.text);
+        let digest = DigestBuilder::new("device-candidate");
+        let mut digest = digest.field("source", &self.source.text).field("op.toml", &self.op.file.text);
         for (name, value) in &self.tuning {
             digest = digest.field("tunable", format!("{name}={value}"));
         }
