@@ -109,6 +109,12 @@ def complaint(returned: list, case: dict, device: str) -> str | None:
     return form_complaint(returned, wanted, device)
 
 
+def same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one form hold the same, NaN included."""
+    flat = [tensor.detach().reshape(-1).contiguous().view(torch.uint8) for tensor in (one, other)]
+    return torch.equal(*flat)
+
+
 def returned_outputs(case: dict) -> list[dict]:
     """The outputs that are returned: those that overwrite no input."""
     return [output for output in case["outputs"] if output["inplace"] is None]
@@ -211,7 +217,13 @@ class Runner:
                     results, wrong = self.differentiate(case, trial, inputs, scalars)
                 else:
                     results, wrong = self.call(case, trial, inputs, outputs, scalars)
+                written = [] if wrong else self.written(case, trial, inputs, outputs, results)
+                used = self.used(written)
                 self.synchronise()
+                if any(not same_bytes(one, late) for one, late in zip(used, written)):
+                    text = "the stream on which the call was made had come to its end, and a result changed after that"
+                    self.channel.send("stream", trial=number, error=text)
+                    return
                 wrong = wrong or self.reused(trial, results)
                 if wrong is not None:
                     break
@@ -231,6 +243,23 @@ class Runner:
             results = [buffer.buffer for buffer in outputs]
         self.dump(number, [*(buffer.buffer for buffer in present), *results])
         self.channel.send("end", trial=number)
+
+    def written(
+        self,
+        case: dict,
+        trial: dict,
+        inputs: list[Guarded | None],
+        outputs: list[Guarded],
+        results: list[torch.Tensor],
+    ) -> list[torch.Tensor]:
+        """All that a call wrote: what it returned, was given to write into, and overwrote."""
+        places = [output["inplace"] for output in case["outputs"] if output["inplace"] is not None]
+        overwritten = [inputs[place].view for place in places if inputs[place] is not None]
+        return [*results, *(buffer.view for buffer in outputs if trial["form"] == "out"), *overwritten]
+
+    def used(self, written: list[torch.Tensor]) -> list[torch.Tensor]:
+        """On a GPU: copies in the queue of the caller's stream, as who uses the results there would find them."""
+        return [one.detach().clone() for one in written] if self.device == "cuda" else []
 
     def reused(self, trial: dict, results: list[torch.Tensor]) -> str | None:
         """What is wrong where a call returns the memory of an earlier result that its caller still holds."""

@@ -5,8 +5,9 @@ Owns: flushing, CUDA graphs, events, poison. Never: sees a reference.
 `graph`: a CUDA graph of calls that rotates over sets larger than the L2 cache together, each output at an address of its
 own. `hot`: a graph of calls on one set, so that all is in the cache. `cold`: single calls after twice the cache was written
 and then read, so that neither inputs nor dirty lines of others are there.
-What events say is checked from outside by the program's own clock; a block with `audit` is for that: many calls or replays
-in a row, without outputs, between the same events.
+What events say is checked from outside by the program's own clock. Blocks with the aim `audit` are for that: many calls or
+replays in a row, without outputs, between the same events; with the aim `queue`, calls that are all in the queue before the
+first of them begins.
 """
 
 import ctypes
@@ -26,6 +27,9 @@ MOST_REPEATS = 2000
 CEILING_CALLS = 4
 # To launch a graph takes the host less.
 LAUNCH_S = 50e-6
+# How long the GPU spins at most, and how many calls are put in the queue meanwhile: it has room for about 1,000 kernels.
+SPIN_S = 5e-3
+QUEUE_CALLS = 200
 
 
 def said(error):
@@ -53,6 +57,10 @@ class Persistence:
     def reset(self):
         if self._reset is not None:
             self._reset()
+
+
+class Used(list):
+    """The outputs of a call as they were when its stream had done it."""
 
 
 class Graphs:
@@ -97,8 +105,9 @@ class Station:
         cache = cls.cache_bytes(torch)
         count = cls.count_of(cache, case)
         calls = max(count, min(GRAPH_CALLS, GRAPH_OUTPUT_BYTES // max(1, case.output_bytes)))
-        # Outputs of every graph, temporaries of a reference in float32 and once in float64, the sets and their pools.
-        held = contenders * (calls + 2) * case.output_bytes + (count + 2) * case.input_bytes + 16 * case.bytes
+        # Outputs of every graph, copies of those of single calls, temporaries of a reference in float32 and once in
+        # float64, the sets and their pools.
+        held = (contenders * (calls + 2) + COLD_CALLS) * case.output_bytes + (count + 2) * case.input_bytes + 16 * case.bytes
         free, _total = torch.cuda.mem_get_info()
         return held + 2 * cache, free
 
@@ -138,6 +147,7 @@ class Station:
             {"regime": regime, "calls": dict(captured.calls)}
             for regime, captured in self.captured.items()
         ]
+        regimes[0]["queued"] = {name: self.queue_calls(name) for name in self.calls}
         for regime in regimes:
             regime["most"] = dict.fromkeys(regime["calls"], MOST_REPEATS)
         return regimes, skipped
@@ -181,10 +191,14 @@ class Station:
         self.refill(request["seed"])
         events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
         if name is None:
-            # As long a spin as a replay has.
-            self.plan = lambda: self.timed(events, lambda: None, self.spin(LAUNCH_S))
-        elif request["audit"] and regime == "cold":
-            self.plan = self.audit(events, name, request["calls"])
+            # As long a spin as what it is compared with has.
+            spin = {"queue": self.spin(SPIN_S), "sample": self.spin(LAUNCH_S)}
+            spin["audit"] = 0 if regime == "cold" else spin["sample"]
+            self.plan = lambda: self.timed(events, lambda: None, spin[request["aim"]])
+        elif request["aim"] == "queue":
+            self.plan = self.in_a_row(events, name, request["calls"], self.spin(SPIN_S))
+        elif request["aim"] == "audit" and regime == "cold":
+            self.plan = self.in_a_row(events, name, request["calls"], 0)
         elif regime == "cold":
             self.plan = lambda: self.cold(name, request)
         else:
@@ -207,18 +221,26 @@ class Station:
 
     def spin(self, launch_seconds):
         """GPU cycles that hide the time the host takes to launch: twice of it and 50 us, as launches vary, at 2 GHz."""
-        return int(2e9 * min(5e-3, 2 * launch_seconds + 50e-6))
+        return int(2e9 * min(SPIN_S, 2 * launch_seconds + 50e-6))
+
+    def queue_calls(self, name):
+        """Calls that the host puts in the queue within half of the longest spin."""
+        most = min(QUEUE_CALLS, self.arguments[name].most)
+        return max(1, int(min(most, SPIN_S / 2 / max(self.launch[name], 1e-6))))
 
     def timed(self, events, work, spin):
-        """Seconds between the events round `work`, and by this process's clock round all of it."""
+        """Seconds between the events round `work`, and by this process's clock round all of it but the spin."""
+        begin = self.torch.cuda.Event(enable_timing=True)
         start = clock()
+        begin.record()
         if spin:
             self.torch.cuda._sleep(spin)
         events[0].record()
         work()
         events[1].record()
         self.torch.cuda.synchronize()
-        return events[0].elapsed_time(events[1]) * 1e-3, clock() - start, []
+        took, spun = clock() - start, begin.elapsed_time(events[0]) * 1e-3
+        return events[0].elapsed_time(events[1]) * 1e-3, max(0.0, took - spun), []
 
     def replay(self, events, regime, name, graph, repeats):
         def work():
@@ -233,7 +255,7 @@ class Station:
             self.results = dict(enumerate(zip(captured.rows[name], captured.results[name])))
         return device, inside, sorted(self.results)
 
-    def audit(self, events, name, calls):
+    def in_a_row(self, events, name, calls, spin):
         """Calls in a row as a caller makes them: what works beside the stream ends after the second event."""
         call, rows = self.calls[name], self.arguments[name].fresh(0, min(calls, self.arguments[name].most))
 
@@ -241,11 +263,12 @@ class Station:
             for row in rows:
                 call(row)
 
-        return lambda: self.timed(events, work, 0)
+        return lambda: self.timed(events, work, spin)
 
     def cold(self, name, request):
         """Single calls. The GPU spins while the host launches, then inputs are put in place, then the cache is flushed:
-        a call that does not wait for its stream finds other inputs."""
+        a call that does not wait for its stream finds other inputs. What it leaves is copied on the caller's stream, as who
+        uses it would: what is not there yet is not copied."""
         torch, call, arguments, number = self.torch, self.calls[name], self.arguments[name], request["calls"]
         rows = arguments.fresh(request["first"], number)
         rotating = arguments is self.rotation
@@ -264,7 +287,7 @@ class Station:
             before.record()
             result = call(row)
             after.record()
-            results[at] = (row, result)
+            results[at] = (row, self.used(row, result))
         torch.cuda.synchronize()
         inside = clock() - start
         device = sum(before.elapsed_time(after) * 1e-3 for before, after in events)
@@ -282,7 +305,12 @@ class Station:
         ]
         del blocks
 
+    def used(self, row, result):
+        """Copies of the outputs, in the queue of the caller's stream; what is no tensor is left as it is."""
+        plain = (self.torch.Tensor, self.torch.nn.Parameter)
+        return Used(one.clone() if type(one) in plain else one for one in self.case.results(result, row))
+
     def kept(self, place):
         """Arguments and outputs of one call of the last block."""
         row, result = self.results[place]
-        return row, self.case.results(result, row)
+        return row, list(result) if isinstance(result, Used) else self.case.results(result, row)

@@ -73,7 +73,7 @@ class Station:
         return self.arguments[name].most - 1
 
     def trial(self, name, number):
-        self.ready({"contender": name, "calls": number, "first": 0, "seed": self.seed, "edits": [], "audit": False})
+        self.ready({"contender": name, "calls": number, "first": 0, "seed": self.seed, "edits": [], "aim": "sample"})
         return self.go()[1] * 1e9
 
     def ready(self, request):
@@ -89,7 +89,7 @@ class Station:
         edits = [(at, edit) for at, edit in edited if 0 < at < number]
         bounds = [0, *(at for at, _ in edits), number]
         wanted = min(number, max(FEWEST_KEPT, KEPT_BYTES // max(1, self.case.output_bytes)))
-        if request["audit"]:
+        if request["aim"] != "sample":
             wanted = 1
         if wanted == number:
             keep = None

@@ -37,6 +37,18 @@ impl Regime {
     }
 }
 
+/// What a block is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Aim {
+    /// A sample, whose outputs can be asked for.
+    Sample,
+    /// Clocks are compared: many calls in a row as a caller makes them, without outputs.
+    Audit,
+    /// The same, of calls that all wait in the queue of a busy device, so that the host's time hides no work of theirs.
+    Queue,
+}
+
 /// What one block is to be.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Ask<'a> {
@@ -52,8 +64,8 @@ pub(super) struct Ask<'a> {
     pub(super) contents: u64,
     /// Before the call at the first number, the edit of the second number is done to its set; not timed.
     pub(super) edits: &'a [(u64, u64)],
-    /// Many calls in a row, without outputs, to compare clocks.
-    pub(super) audit: bool,
+    /// What the block is for.
+    pub(super) aim: Aim,
 }
 
 /// What one block took.
@@ -122,6 +134,9 @@ pub(super) struct Sizes {
     /// The most calls of an audit, by contender.
     #[serde(default)]
     pub(super) most: BTreeMap<String, u64>,
+    /// Calls that fit into the queue of a device, by contender; none where there is no such queue.
+    #[serde(default)]
+    pub(super) queued: BTreeMap<String, u64>,
 }
 
 /// A contender that is not timed, in one regime or in all.

@@ -18,7 +18,7 @@ use crate::device::wire::{Answer, Call, Clock, Op, Sampled, Timed};
 use crate::verify::VerifyError;
 use crate::verify::lab::{Complaint, Lab, Loaded};
 
-use super::contender::{Ask, Fault, Prepared, Referee, Regime};
+use super::contender::{Aim, Ask, Fault, Prepared, Referee, Regime};
 use super::record::SkippedContender;
 use super::rounds::{self, KERNEL, MeasuredCase, Samples};
 use super::stats::{self, SplitMix};
@@ -153,7 +153,7 @@ impl DeviceRounds<'_> {
     fn rival(&mut self, name: &str, regime: Regime, calls: u64, set: u64) -> Result<f64, NoFigures> {
         let first = if regime == Regime::Cold { set } else { 0 };
         let contents = self.seed();
-        let ask = Ask { contender: Some(name), regime, calls, first, contents, edits: &[], audit: false };
+        let ask = Ask { contender: Some(name), regime, calls, first, contents, edits: &[], aim: Aim::Sample };
         Ok(self.baselines.block(&ask)?.device / calls.max(1) as f64)
     }
 

@@ -341,7 +341,7 @@ mod tests {
             first: 1,
             contents: 7,
             edits: &[],
-            audit: false,
+            aim: super::super::contender::Aim::Sample,
         })
     }
 

@@ -3,6 +3,8 @@
 //! Owns: the order of everything that is asked of the processes; every number that a candidate must not foresee.
 //! Never: starts a process, compares a value, decides what a disagreement means.
 
+mod audits;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 use kernel_plan::spec::op::Case;
 
 use super::clock::{self, Disagreement, Reading};
-use super::contender::{Ask, Block, Fault, LeftOut, Prepared, Referee, Regime, TimedCall, Timer};
+use super::contender::{Aim, Ask, Block, Fault, LeftOut, Prepared, Referee, Regime, TimedCall, Timer};
 use super::machine::Load;
 use super::outputs::{self, Which};
 use super::record::SkippedContender;
@@ -22,10 +24,6 @@ pub(super) const KERNEL: &str = "kernel";
 /// The baseline that shows whether a kernel leaves something behind.
 const PROBE: &str = "eager";
 const PROBES: usize = 7;
-/// Long blocks before and after the samples of a regime, and how many seconds one is to last: at first, and where clocks
-/// disagreed.
-const AUDITS: usize = 3;
-const LONGER: [f64; 3] = [0.015, 0.06, 0.25];
 /// Inputs are edited within one of so many blocks, on average.
 const EDITED_EVERY: usize = 5;
 /// Twice so long the candidate's process is left alone, and the second time it must use no processor.
@@ -191,6 +189,9 @@ impl Rounds<'_> {
         };
         let mut turn = Turn { regime, sets: own.sets.max(1), contents: 0, first: BTreeMap::new(), block: 0 };
         self.audits(&mut turn, own, size)?;
+        if let Some(calls) = own.sizes(regime).and_then(|sizes| sizes.queued.get(KERNEL)) {
+            self.queued(&mut turn, *calls)?;
+        }
         let load = (regime == Regime::Host).then(|| self.load()).flatten();
         self.sample(&mut turn, &mut found, size)?;
         found.crowded =
@@ -219,7 +220,7 @@ impl Rounds<'_> {
                 // An edit disturbs the calls after it: in so few blocks that the median does not feel it.
                 let edited = name == KERNEL && (turn.block == 0 || self.random.below(EDITED_EVERY) == 0);
                 let edits = if edited { self.edits(turn, calls) } else { Vec::new() };
-                let block = self.block(turn, name, calls, &edits, false)?;
+                let block = self.block(turn, name, calls, &edits, Aim::Sample)?;
                 let seconds = block.device / calls.max(1) as f64;
                 if let Some(samples) = found.samples.get_mut(name) {
                     samples.push(seconds);
@@ -239,7 +240,7 @@ impl Rounds<'_> {
                 self.advance(turn, name, calls);
             }
             if turn.block.is_multiple_of(EMPTY_EVERY) {
-                empty.push(self.empty(turn)?);
+                empty.push(self.empty(turn, Aim::Sample)?);
             }
             turn.block += 1;
             spent += started.elapsed().saturating_sub(judged);
@@ -272,43 +273,8 @@ impl Rounds<'_> {
         stats::enough(kernel, &rivals)
     }
 
-    /// Long blocks of the kernel, compared by three clocks with empty ones beside them. Where they disagree they are
-    /// repeated, longer: what a crowded machine adds does not grow with them, what is hidden does.
-    fn audits(&mut self, turn: &mut Turn, own: &Prepared, size: u64) -> Result<(), Stop> {
-        let most = own.sizes(turn.regime).and_then(|sizes| sizes.most.get(KERNEL).copied()).unwrap_or(size);
-        let mut disagreement = None;
-        for seconds in LONGER {
-            self.renew(turn);
-            let short = self.block(turn, KERNEL, size, &[], false)?;
-            let calls = clock::long_calls(turn.regime, &short, size, most, seconds);
-            let (mut long, mut empty) = (Vec::new(), Vec::new());
-            for _ in 0..AUDITS {
-                let block = self.block(turn, KERNEL, calls, &[], true)?;
-                long.push(Reading { block, calls });
-                empty.push(self.empty(turn)?);
-            }
-            disagreement = clock::audit(&long, &empty);
-            if disagreement.is_none() {
-                return Ok(());
-            }
-        }
-        disagreement.map_or(Ok(()), |disagreement| Err(disagreement.into()))
-    }
-
-    /// Blocks of the kernel with empty ones between them, when those among the samples disagreed.
-    fn ordinary_again(&mut self, turn: &mut Turn, size: u64) -> Result<Option<Disagreement>, Stop> {
-        let (mut readings, mut empty) = (Vec::new(), Vec::new());
-        for _ in 0..stats::FEWEST_BLOCKS {
-            self.renew(turn);
-            let block = self.block(turn, KERNEL, size, &[], false)?;
-            readings.push(Reading { block, calls: size });
-            empty.push(self.empty(turn)?);
-        }
-        Ok(clock::ordinary(&readings, &empty))
-    }
-
     /// A block without calls: what it costs to ask, and on a processor one untimed call.
-    fn empty(&mut self, turn: &Turn) -> Result<Block, Stop> {
+    fn empty(&mut self, turn: &Turn, aim: Aim) -> Result<Block, Stop> {
         let ask = Ask {
             contender: (turn.regime == Regime::Host).then_some(KERNEL),
             regime: turn.regime,
@@ -316,7 +282,7 @@ impl Rounds<'_> {
             first: self.first(turn, KERNEL),
             contents: turn.contents,
             edits: &[],
-            audit: false,
+            aim,
         };
         self.kernel.block(&ask).map_err(kernel)
     }
@@ -327,7 +293,7 @@ impl Rounds<'_> {
         name: &str,
         calls: u64,
         edits: &[(u64, u64)],
-        audit: bool,
+        aim: Aim,
     ) -> Result<Block, Stop> {
         let first = self.first(turn, name);
         let ask = Ask {
@@ -337,7 +303,7 @@ impl Rounds<'_> {
             first,
             contents: turn.contents,
             edits,
-            audit,
+            aim,
         };
         if name == KERNEL {
             self.kernel.block(&ask).map_err(kernel)
@@ -392,7 +358,7 @@ impl Rounds<'_> {
     /// A block whose outputs are compared, whatever time that takes.
     fn judged_block(&mut self, turn: &mut Turn, calls: u64) -> Result<(), Stop> {
         let edits = self.edits(turn, calls);
-        let block = self.block(turn, KERNEL, calls, &edits, false)?;
+        let block = self.block(turn, KERNEL, calls, &edits, Aim::Sample)?;
         self.judge(turn, calls, &edits, &block)
     }
 
@@ -425,7 +391,7 @@ impl Rounds<'_> {
         let mut turn = Turn { regime, sets: rivals.sets, contents: 0, first: BTreeMap::new(), block: 0 };
         self.renew(&mut turn);
         (0..PROBES)
-            .map(|_| Ok(self.block(&turn, PROBE, calls, &[], false)?.device / calls.max(1) as f64))
+            .map(|_| Ok(self.block(&turn, PROBE, calls, &[], Aim::Sample)?.device / calls.max(1) as f64))
             .collect()
     }
 

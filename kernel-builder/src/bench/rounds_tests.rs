@@ -8,7 +8,7 @@ use kernel_plan::spec::parse_op;
 
 use super::*;
 use crate::base::files;
-use crate::bench::contender::{Need, Sizes};
+use crate::bench::contender::{Aim, Need, Sizes};
 
 /// Contender, contents, calls and edits.
 type Asked = (String, u64, u64, Vec<(u64, u64)>);
@@ -34,6 +34,9 @@ struct Fake {
     uses: f64,
     looks: std::cell::Cell<u32>,
     calls: u64,
+    /// Calls that fit into its queue, and the part of their time that its stream sees.
+    queued: Option<u64>,
+    seen: f64,
     stopped: bool,
 }
 
@@ -53,6 +56,8 @@ impl Fake {
             uses: 0.0,
             looks: 0.into(),
             calls: 20,
+            queued: None,
+            seen: 1.0,
             stopped: false,
         }
     }
@@ -74,7 +79,12 @@ impl Timer for Fake {
 
     fn prepare(&mut self, _: u64) -> Result<Prepared, Fault> {
         let of = |number: u64| self.seconds.keys().map(|name| (name.clone(), number)).collect();
-        let sizes = Sizes { regime: self.regime, calls: of(self.calls), most: of(100_000) };
+        let sizes = Sizes {
+            regime: self.regime,
+            calls: of(self.calls),
+            most: of(100_000),
+            queued: self.queued.map(of).unwrap_or_default(),
+        };
         Ok(Prepared { sets: 8, regimes: vec![sizes], skipped: vec![], notes: vec![] })
     }
 
@@ -87,8 +97,14 @@ impl Timer for Fake {
         self.asked.push((name.to_owned(), ask.contents, ask.calls, ask.edits.to_vec()));
         let each = self.seconds.get(name).copied().unwrap_or(0.0);
         let took = each * ask.calls as f64;
-        let claimed = took * if ask.audit { self.claims.1 } else { self.claims.0 };
-        Ok(Block { device: claimed, inside: claimed, outside: took + self.waking, kept: None })
+        let claimed = took
+            * match ask.aim {
+                Aim::Sample => self.claims.0,
+                Aim::Audit => self.claims.1,
+                Aim::Queue => self.seen,
+            };
+        let inside = if ask.aim == Aim::Queue { took } else { claimed };
+        Ok(Block { device: claimed, inside, outside: took + self.waking, kept: None })
     }
 
     fn give(&mut self, places: &[u64], files: &[std::path::PathBuf]) -> Result<Option<String>, Fault> {
@@ -218,6 +234,20 @@ fn a_lie_about_time_is_refused_in_long_blocks_and_in_short_ones() {
     }
     let mut kernel = Fake { claims: (50.0, 50.0), ..Fake::kernel() };
     assert_eq!(refused(&mut kernel, &mut Fake::baselines()).0, Finding::Clock);
+}
+
+#[test]
+fn work_that_hides_behind_the_host_is_seen_in_the_queue() {
+    let on_a_gpu = |seen| {
+        let kernel = Fake { regime: Regime::Cold, queued: Some(100), seen, ..Fake::kernel() };
+        (kernel, Fake { regime: Regime::Cold, ..Fake::baselines() })
+    };
+    let (mut kernel, mut baselines) = on_a_gpu(0.01);
+    let (finding, reason) = refused(&mut kernel, &mut baselines);
+    assert_eq!(finding, Finding::Escape);
+    assert!(reason.starts_with("100 calls took 10.0 us on the stream"), "{reason}");
+    let (mut kernel, mut baselines) = on_a_gpu(1.0);
+    play(&mut kernel, &mut baselines, 5).unwrap();
 }
 
 #[test]

@@ -37,6 +37,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "verify::malformed",
             "verify::tampered",
             "verify::settings",
+            "verify::stream",
             "verify::network",
             "verify::launch",
         ],

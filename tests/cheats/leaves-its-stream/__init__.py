@@ -1,4 +1,4 @@
-"""Works on a stream that nobody waits for. Must be refused with verify::unwritten or verify::fresh or verify::numerics or verify::replayed."""
+"""Works on a stream that nobody waits for. Must be refused with verify::stream or verify::unwritten or verify::fresh or verify::numerics or verify::replayed."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Its stream waits, the caller does not. Must be refused with bench::stream_escape or bench::wrong_while_timed."""
+"""Its stream waits, the caller does not. Must be refused with verify::stream."""
 
 import torch
 

@@ -73,6 +73,7 @@ const COMPLAINTS: &[(&str, &str)] = &[
     ("malformed", "verify::malformed"),
     ("tampered", "verify::tampered"),
     ("settings", "verify::settings"),
+    ("stream", "verify::stream"),
     ("network", "verify::network"),
 ];
 

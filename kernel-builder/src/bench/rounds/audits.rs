@@ -1,0 +1,74 @@
+//! Blocks that are no samples: they hold what a process says of its time against other clocks.
+//!
+//! Owns: how many there are, how long, and how often they are repeated. Never: decides what a disagreement is.
+
+use super::super::clock::{self, Disagreement, Reading};
+use super::super::contender::{Aim, Prepared};
+use super::super::stats;
+use super::{KERNEL, Rounds, Stop, Turn};
+
+/// Long blocks before and after the samples of a regime, and how many seconds one is to last: at first, and where clocks
+/// disagreed.
+const AUDITS: usize = 3;
+const LONGER: [f64; 3] = [0.015, 0.06, 0.25];
+
+impl Rounds<'_> {
+    /// Long blocks of the kernel, compared by three clocks with empty ones beside them. Where they disagree they are
+    /// repeated, longer: what a crowded machine adds does not grow with them, what is hidden does.
+    pub(super) fn audits(&mut self, turn: &mut Turn, own: &Prepared, size: u64) -> Result<(), Stop> {
+        let most = own.sizes(turn.regime).and_then(|sizes| sizes.most.get(KERNEL).copied()).unwrap_or(size);
+        let mut disagreement = None;
+        for seconds in LONGER {
+            self.renew(turn);
+            let short = self.block(turn, KERNEL, size, &[], Aim::Sample)?;
+            let calls = clock::long_calls(turn.regime, &short, size, most, seconds);
+            let (mut long, mut empty) = (Vec::new(), Vec::new());
+            for _ in 0..AUDITS {
+                let block = self.block(turn, KERNEL, calls, &[], Aim::Audit)?;
+                long.push(Reading { block, calls });
+                empty.push(self.empty(turn, Aim::Audit)?);
+            }
+            disagreement = clock::audit(&long, &empty);
+            if disagreement.is_none() {
+                return Ok(());
+            }
+        }
+        disagreement.map_or(Ok(()), |disagreement| Err(disagreement.into()))
+    }
+
+    /// Blocks of calls that wait in the queue of a busy device. Work beside the stream hides behind the host's time
+    /// otherwise, where a caller takes longer to ask for it than the device to do it.
+    pub(super) fn queued(&mut self, turn: &mut Turn, calls: u64) -> Result<(), Stop> {
+        let mut disagreement = None;
+        for _ in LONGER {
+            self.renew(turn);
+            let (mut queued, mut empty) = (Vec::new(), Vec::new());
+            for _ in 0..AUDITS {
+                let block = self.block(turn, KERNEL, calls, &[], Aim::Queue)?;
+                queued.push(Reading { block, calls });
+                empty.push(self.empty(turn, Aim::Queue)?);
+            }
+            disagreement = clock::audit(&queued, &empty);
+            if disagreement.is_none() {
+                return Ok(());
+            }
+        }
+        disagreement.map_or(Ok(()), |disagreement| Err(disagreement.into()))
+    }
+
+    /// Blocks of the kernel with empty ones between them, when those among the samples disagreed.
+    pub(super) fn ordinary_again(
+        &mut self,
+        turn: &mut Turn,
+        size: u64,
+    ) -> Result<Option<Disagreement>, Stop> {
+        let (mut readings, mut empty) = (Vec::new(), Vec::new());
+        for _ in 0..stats::FEWEST_BLOCKS {
+            self.renew(turn);
+            let block = self.block(turn, KERNEL, size, &[], Aim::Sample)?;
+            readings.push(Reading { block, calls: size });
+            empty.push(self.empty(turn, Aim::Sample)?);
+        }
+        Ok(clock::ordinary(&readings, &empty))
+    }
+}
