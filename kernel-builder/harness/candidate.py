@@ -8,6 +8,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import time
 import traceback
 
 import torch
@@ -17,8 +18,10 @@ from tensors import DTYPES, Guarded, as_tensor, payload_bytes, read_payloads, sh
 from watch import Watch
 
 PACKAGE = "kernel_package"
-# How long the GPU waits before the inputs are put in place: about half a millisecond, many times what launching takes.
-DELAY_CYCLES = 1_000_000
+# How long the GPU waits before the inputs are put in place, at 2 GHz: half a millisecond and twice what the host took for
+# the last call, so that all of a call waits in the queue; 20 ms at most, since a first call may compile for long.
+CYCLES_PER_SECOND = 2e9
+DELAY_S, LONGEST_DELAY_S = 5e-4, 2e-2
 
 
 def load_package(folder: str):
@@ -134,6 +137,8 @@ class Runner:
         self.dumps_dir = job["dumps_dir"]
         self.arenas: dict = {}
         self.payloads: dict = {}
+        # Seconds that the host took for the last call.
+        self.took = 0.0
         # What an earlier call returned, which its caller may still hold.
         self.held: list[torch.Tensor] = []
 
@@ -191,7 +196,7 @@ class Runner:
         if self.device == "cuda":
             payloads = [payload.to(self.device) for payload in payloads]
             torch.cuda.synchronize()
-            torch.cuda._sleep(DELAY_CYCLES)
+            torch.cuda._sleep(int(CYCLES_PER_SECOND * min(LONGEST_DELAY_S, DELAY_S + 2 * self.took)))
         for buffer, payload in zip(inputs, payloads):
             if buffer is not None:
                 buffer.reset(pattern, payload)
@@ -291,8 +296,10 @@ class Runner:
         into = {}
         if trial["form"] == "out":
             into = {keyword: buffer.view for keyword, buffer in zip(self.keywords, outputs)}
+        start = time.perf_counter()
         with torch.no_grad():
             result = self.function(*arguments, **scalars, **into)
+        self.took = time.perf_counter() - start
         if trial["form"] == "out":
             return [], None
         returned = returned_list(result)

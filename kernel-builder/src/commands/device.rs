@@ -186,8 +186,12 @@ pub(super) fn verify(dir: &Path, how: &How, session: &Session) -> Result<(Device
     let project = read(dir, session)?;
     let compiler = compiler(session)?;
     let candidate = candidate(&project);
-    let options =
-        Options { seed: how.seed, deadline: Duration::from_secs(how.deadline), ..Options::standard() };
+    let options = Options {
+        seed: how.seed,
+        deadline: Duration::from_secs(how.deadline),
+        sanitize: how.sanitize,
+        ..Options::standard()
+    };
     let python = oracle(session);
     let evidence = device::judge(&candidate, &compiler, python.as_ref(), &options, session)?;
     let text = serde_json::to_string_pretty(&evidence).unwrap_or_default();

@@ -117,7 +117,8 @@ impl Diagnostic for Refusal {
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if args.device {
-        let (project, evidence) = device::verify(&args.project.dir, &args.how, session)?;
+        let how = How { sanitize: args.sanitize, ..args.how.clone() };
+        let (project, evidence) = device::verify(&args.project.dir, &how, session)?;
         let row = json!({ "variant": device::NAME, "evidence": &evidence });
         session.report.result("verify", &json!({ "variants": [row] }), &table(device::NAME, &evidence));
         return device::accept(&project, &evidence);

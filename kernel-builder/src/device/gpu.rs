@@ -19,6 +19,10 @@ pub(crate) struct Gpu {
     process: Option<Dialogue>,
     /// How many processes were started.
     started: u32,
+    /// How long a process may take to end by itself before it is killed.
+    grace: Duration,
+    /// How the last one ended that did so.
+    ending: Option<Ending>,
 }
 
 /// Why a request was not answered in full.
@@ -53,9 +57,15 @@ impl Gpu {
         Self::run_by(CommandLine::new(env::own_program()).args(["--worker", ROLE]))
     }
 
-    /// A worker behind another command line, such as one under a sanitizer.
-    pub(crate) fn run_by(line: CommandLine) -> Self {
-        Self { line, process: None, started: 0 }
+    fn run_by(line: CommandLine) -> Self {
+        Self { line, process: None, started: 0, grace: Duration::ZERO, ending: None }
+    }
+
+    /// A worker under another program, such as a sanitizer, which has something to do when the worker has ended: it has
+    /// so long for it.
+    pub(crate) fn within(wrap: impl FnOnce(CommandLine) -> CommandLine, grace: Duration) -> Self {
+        let plain = Self::new();
+        Self { line: wrap(plain.line), grace, ..Self::run_by(CommandLine::new("")) }
     }
 
     /// How many processes were started so far; a higher number than before means that everything in it is gone.
@@ -70,7 +80,23 @@ impl Gpu {
 
     /// Ends the process, if there is one.
     pub(crate) fn end(&mut self) {
-        self.process = None;
+        let Some(mut process) = self.process.take() else { return };
+        process.close();
+        while !self.grace.is_zero() {
+            match process.hear(self.grace) {
+                Ok(Heard::Line(_)) => {}
+                Ok(Heard::Ended(ending)) => {
+                    self.ending = Some(ending);
+                    break;
+                }
+                Ok(Heard::Silence) | Err(_) => break,
+            }
+        }
+    }
+
+    /// How the last process ended, where it was given time to do so by itself and took no more.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        self.ending
     }
 
     /// Does all of this in order; one answer for each.
@@ -107,7 +133,7 @@ impl Gpu {
             Heard::Silence => Failure::Hung(within),
             Heard::Ended(ending) => Failure::Died { ending, said: process.said() },
         };
-        self.process = None;
+        self.end();
         Ok(Err(failure))
     }
 }
@@ -143,6 +169,24 @@ mod tests {
         assert!(!gpu.lives());
         assert_eq!(gpu.ask(&[Op::Free { buffer: 1 }], SOON).unwrap(), Ok(vec![Answer::Done]));
         assert_eq!(gpu.generation(), 2);
+    }
+
+    #[test]
+    fn a_worker_under_a_tool_has_time_to_end_by_itself() {
+        let folder = crate::base::files::scratch().unwrap();
+        let log = folder.path().join("log");
+        let script = format!(
+            "read -r line; echo '{DONE}'; cat; sleep 0.05; echo found > '{}'; exit 86",
+            log.display()
+        );
+        for (grace, ending) in [(SOON, Some(Ending::Exit(86))), (Duration::ZERO, None)] {
+            crate::base::files::write(&log, "").unwrap();
+            let mut gpu = Gpu::within(|_| CommandLine::new("sh").args(["-c", &script]), grace);
+            gpu.ask(&[Op::Settle], SOON).unwrap().unwrap();
+            gpu.end();
+            assert_eq!(gpu.ending(), ending);
+            assert_eq!(crate::base::files::read_text(&log).unwrap().is_empty(), ending.is_none());
+        }
     }
 
     #[test]

@@ -22,16 +22,14 @@ const CODE: &str = "verify::sanitizer";
 /// The smallest cases that have elements, this many: a tool slows a kernel down a hundred times.
 const CASES: usize = 3;
 /// How long all calls under one tool may take.
-const WALL: Duration = Duration::from_secs(600);
+pub(in crate::verify) const WALL: Duration = Duration::from_secs(600);
 
 /// A result for each tool; nothing where none was asked for.
 pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
     if !subject.options.sanitize {
         return Ok(vec![]);
     }
-    let skipped = |code: &str, summary: &str| {
-        Ok(vec![CheckResult::new("sanitizer", code, Outcome::Skipped, summary, json!({}))])
-    };
+    let skipped = |code: &str, summary: &str| Ok(skipped(code, summary));
     let (Some(op), Some(python)) = (subject.op, subject.python) else {
         return skipped(
             "verify::no_op",
@@ -48,12 +46,12 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         return skipped(NO_GPU, "no NVIDIA GPU here: nothing was called under compute-sanitizer");
     }
     let Some(program) = sanitize::find() else {
-        return skipped(
-            "verify::no_sanitizer",
-            "no compute-sanitizer on PATH, in CUDA_HOME/bin or in /usr/local/cuda/bin; it comes with the CUDA toolkit",
-        );
+        return Ok(not_installed());
     };
-    let cases = small(&schedule::schedule(op, &op.cases(Purpose::Verify, Device::Cuda)));
+    let mut cases = small(&schedule::schedule(op, &op.cases(Purpose::Verify, Device::Cuda)));
+    for (place, case) in cases.iter_mut().enumerate() {
+        case.place = place;
+    }
     if cases.is_empty() {
         return skipped(
             "verify::no_workload",
@@ -71,14 +69,24 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     Ok(results)
 }
 
+/// Why nothing was called under it.
+pub(in crate::verify) fn skipped(code: &str, summary: &str) -> Vec<CheckResult> {
+    vec![CheckResult::new("sanitizer", code, Outcome::Skipped, summary, json!({}))]
+}
+
+/// The result where there is no such tool.
+pub(in crate::verify) fn not_installed() -> Vec<CheckResult> {
+    let text = "no compute-sanitizer on PATH, in CUDA_HOME/bin or in /usr/local/cuda/bin; it comes with the CUDA toolkit";
+    skipped("verify::no_sanitizer", text)
+}
+
 /// The smallest cases, each with its first call.
-fn small(schedule: &[ScheduledCase]) -> Vec<ScheduledCase> {
+pub(in crate::verify) fn small(schedule: &[ScheduledCase]) -> Vec<ScheduledCase> {
     let elements = |case: &ScheduledCase| case.outputs.iter().map(TensorSpec::elements).sum::<usize>();
     let mut cases: Vec<ScheduledCase> = schedule.iter().filter(|case| elements(case) > 0).cloned().collect();
     cases.sort_by_key(elements);
     cases.truncate(CASES);
-    for (place, case) in cases.iter_mut().enumerate() {
-        case.place = place;
+    for case in &mut cases {
         case.sets.truncate(1);
         case.trials.truncate(1);
     }
@@ -99,7 +107,7 @@ fn under(
 }
 
 /// What a report and the end of the process mean.
-fn verdict(tool: &str, report: &str, ending: Ending, done: bool) -> CheckResult {
+pub(in crate::verify) fn verdict(tool: &str, report: &str, ending: Ending, done: bool) -> CheckResult {
     let report = sanitize::parse(report);
     let result = |outcome, code: &str, summary: String| {
         let facts = json!({ "tool": tool, "errors": report.errors, "ending": ending.to_string() });

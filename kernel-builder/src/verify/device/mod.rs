@@ -15,7 +15,7 @@ use kernel_plan::spec::op::{Case, Device, Purpose};
 use kernel_plan::spec::tune::Tuning;
 use serde_json::json;
 
-use super::checks::{resources, results};
+use super::checks::{resources, results, sanitizer};
 use super::evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL};
 use super::schedule::{self, ScheduledCase};
 use super::stage::Stage;
@@ -30,6 +30,7 @@ use crate::device::wire::{About, Answer, Op};
 use crate::toolchain::PythonRuntime;
 
 mod arena;
+mod sanitized;
 pub(super) mod trials;
 
 use trials::Lane;
@@ -139,8 +140,13 @@ pub(crate) fn judge(
         }
     };
     let started = Instant::now();
-    let skipped =
-        |code: &str, text: String| vec![CheckResult::new("results", code, Outcome::Skipped, text, json!({}))];
+    let skipped = |code: &str, text: String| {
+        let mut found = vec![CheckResult::new("results", code, Outcome::Skipped, text.clone(), json!({}))];
+        if options.sanitize {
+            found.extend(sanitizer::skipped(code, &text));
+        }
+        found
+    };
     match (done, about, python) {
         (None, Ok(_), _) => {}
         (_, Err(reason), _) => {
@@ -291,5 +297,10 @@ fn tried(
         lane.gpu.end();
         lane.run(alone, &cases, options.deadline, &|| {})
     };
-    results::judged(&stage, &oracle, schedule, &cases, &run, &mut again)
+    let mut found = results::judged(&stage, &oracle, schedule, &cases, &run, &mut again)?;
+    if options.sanitize {
+        lane.gpu.end();
+        found.extend(sanitized::check(&lane, schedule, &cases)?);
+    }
+    Ok(found)
 }
