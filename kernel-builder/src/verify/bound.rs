@@ -59,6 +59,24 @@ pub(crate) struct Row {
     pub terms: f64,
 }
 
+/// A [`Bound`] where the row is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RowBound {
+    rounding: f64,
+    /// What roundings count against at least.
+    rounded: f64,
+    accumulation: f64,
+    terms: f64,
+}
+
+impl RowBound {
+    /// The largest absolute error that is explained at an exact value.
+    pub(crate) fn at(&self, exact: f64) -> f64 {
+        let size = exact.abs();
+        self.rounding * size.max(self.rounded) + self.accumulation * size.max(self.terms)
+    }
+}
+
 impl From<f64> for Row {
     fn from(size: f64) -> Self {
         Self { size, terms: size }
@@ -107,9 +125,14 @@ impl Bound {
 
     /// The largest absolute error that is explained at an exact value in a row.
     pub(crate) fn at(&self, exact: f64, row: impl Into<Row>) -> f64 {
-        let (size, row) = (exact.abs(), row.into());
-        let rounded = if self.of_row { size.max(row.size) } else { size };
-        self.rounding * rounded.max(smallest_normal(self.output)) + self.accumulation * size.max(row.terms)
+        self.in_row(row.into()).at(exact)
+    }
+
+    /// The bound for all elements of a row.
+    pub(crate) fn in_row(&self, row: Row) -> RowBound {
+        let smallest = smallest_normal(self.output);
+        let rounded = if self.of_row { smallest.max(row.size) } else { smallest };
+        RowBound { rounding: self.rounding, rounded, accumulation: self.accumulation, terms: row.terms }
     }
 
     /// Whether an honest result may be too large for its 8 bits; `None` where the output has more, or `exact` is NaN.

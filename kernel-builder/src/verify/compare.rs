@@ -107,9 +107,15 @@ pub(crate) fn share_of_bound(
         let row_length = row_length(tensor);
         for (number, values) in exact[..tensor.elements()].chunks(row_length).enumerate() {
             let row = row_of(values, terms, number * row_length);
+            let within = bound.in_row(row);
             for (column, exact) in values.iter().enumerate() {
                 let computed = decode(tensor.dtype, bytes, number * row_length + column);
-                largest = largest.max(share(computed, *exact, bound, row).unwrap_or(0.0));
+                let (error, allowed) = ((computed - exact).abs(), within.at(*exact));
+                // What stands for a value beyond its format's range is no error.
+                let counts = error <= allowed || !bound.admits(computed, *exact, row);
+                if error.is_finite() && counts {
+                    largest = largest.max(share(error, allowed));
+                }
             }
         }
         bytes = &bytes[tensor.bytes()..];
@@ -181,24 +187,31 @@ fn values(
     let (mut wrong, mut unwritten) = ((0, None), (0, None));
     for (number, values) in exact.chunks(row_length).enumerate() {
         let row = row_of(values, terms, number * row_length);
+        // What is not finite in the terms would explain any error.
+        let (within, is_finite) = (bound.in_row(row), row == row.finite());
         let spreads = values.iter().any(|exact| exact.is_nan());
         for (column, exact) in values.iter().enumerate() {
             let place = number * row_length + column;
             let computed = decode(tensor.dtype, payload, place);
+            let (error, allowed) = ((computed - exact).abs(), within.at(*exact));
+            let is_close = error.is_finite() && error <= allowed;
             // NaN may spread over the row that it must be in; it may not be lost, and numbers must be right.
-            if bound.admits(computed, *exact, row) || (spreads && computed.is_nan()) {
-                if let Some(share) = share(computed, *exact, bound, row) {
-                    agreement.of_bound = agreement.of_bound.max(share);
+            if (is_close && is_finite)
+                || bound.admits(computed, *exact, row)
+                || (spreads && computed.is_nan())
+            {
+                if is_close {
+                    agreement.of_bound = agreement.of_bound.max(share(error, allowed));
                     let scale = exact.abs().max(row.size);
                     if scale > 0.0 {
-                        agreement.relative = agreement.relative.max((computed - exact).abs() / scale);
+                        agreement.relative = agreement.relative.max(error / scale);
                     }
                 }
                 continue;
             }
             let found = if stale.is(payload, place, bytes) { &mut unwritten } else { &mut wrong };
             found.0 += 1;
-            found.1.get_or_insert((place, computed, *exact, bound.at(*exact, row)));
+            found.1.get_or_insert((place, computed, *exact, allowed));
         }
     }
     let element = |place, value| Element { index: index_of(tensor, place), value };
@@ -223,11 +236,9 @@ fn values(
     }
 }
 
-/// An error as a share of the bound; `None` for what is not finite, or stands for a value beyond its format's range.
-fn share(computed: f64, exact: f64, bound: &Bound, row: Row) -> Option<f64> {
-    let (error, allowed) = ((computed - exact).abs(), bound.at(exact, row));
-    let comparable = error.is_finite() && (error <= allowed || !bound.admits(computed, exact, row));
-    comparable.then_some(if error == 0.0 { 0.0 } else { error / allowed })
+/// An error as a share of the bound, which may be zero where the error is.
+fn share(error: f64, allowed: f64) -> f64 {
+    if error == 0.0 { 0.0 } else { error / allowed }
 }
 
 /// The length of the last dimension; everything is one row where there is none.
@@ -442,11 +453,14 @@ mod tests {
 
     #[test]
     fn what_is_beyond_the_range_has_no_error() {
-        let bound = Bound::new(Dtype::F8e4m3, Dtype::F32, 1, 1);
-        assert_eq!(share(448.0, 1000.0, &bound, Row::from(1000.0)), None);
-        assert_eq!(share(f64::NAN, 1000.0, &bound, Row::from(1000.0)), None);
-        let wrong = share(300.0, 1000.0, &bound, Row::from(1000.0)).unwrap();
-        assert!(wrong > 1.0 && share(1.0, 1.0, &bound, Row::from(1.0)) == Some(0.0), "{wrong}");
+        let bounds = [Bound::new(Dtype::F8e4m3, Dtype::F32, 1, 1)];
+        let output = TensorSpec { dtype: Dtype::F8e4m3, ..tensor("y", &[1]) };
+        let case = ScheduledCase { outputs: vec![output], ..case() };
+        let share = |computed: u8, exact: f64| share_of_bound(&case, &[computed], &[exact], &bounds);
+        // The largest number, NaN, and 288.
+        assert_eq!((share(0x7e, 1000.0), share(0x7f, 1000.0)), (0.0, 0.0));
+        assert!(share(0x79, 1000.0) > 1.0);
+        assert_eq!(share(0x38, 1.0), 0.0);
     }
 
     #[test]

@@ -123,7 +123,8 @@ impl<'a> Dump<'a> {
 
     /// The bytes of what the call left, one after the other.
     pub(crate) fn result_bytes(&self) -> Vec<u8> {
-        self.results().iter().flat_map(|(_, placed)| placed.payload().to_vec()).collect()
+        let results = self.results();
+        results.iter().map(|(_, placed)| placed.payload()).collect::<Vec<_>>().concat()
     }
 }
 
