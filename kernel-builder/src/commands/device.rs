@@ -86,7 +86,7 @@ pub(super) fn read(dir: &Path, session: &Session) -> Result<DeviceProject, Failu
     let Some(op) = op else { return Err(Failure::told(exit::SPEC)) };
     let Some(launch) = &op.launch else { return Err(NoLaunch { op: path }.into()) };
     let source = source(&folder, launch)?;
-    let archs = archs(&folder)?;
+    let archs = archs(&folder, session)?;
     Ok(DeviceProject { dir: folder, op, source, archs })
 }
 
@@ -98,20 +98,17 @@ fn source(folder: &Path, launch: &Launch) -> Result<Source, Failure> {
 }
 
 /// The capabilities that build.toml lists for its CUDA kernels; the usual ones where it lists none, or is not there.
-fn archs(folder: &Path) -> Result<Vec<String>, Failure> {
-    let listed = match files::exists(&folder.join("build.toml")) {
-        true => project::read(folder)?.project.map(|project| {
-            let kernels: Vec<&Kernel> = project.build.kernels.iter().collect();
-            let of_kernels = kernels.iter().flat_map(|kernel| &kernel.cuda_capabilities);
-            let noarch = match &project.build.framework {
-                Framework::TorchNoarch(noarch) => noarch.cuda_capabilities.as_slice(),
-                _ => &[],
-            };
-            of_kernels.chain(noarch).map(|capability| capability.value.digits()).collect::<Vec<String>>()
-        }),
-        false => None,
-    };
-    let mut listed = listed.unwrap_or_default();
+fn archs(folder: &Path, session: &Session) -> Result<Vec<String>, Failure> {
+    let mut listed: Vec<String> = vec![];
+    if files::exists(&folder.join("build.toml")) {
+        let build = project::load(folder, session)?.build;
+        let of_kernels = build.kernels.iter().flat_map(|kernel: &Kernel| &kernel.cuda_capabilities);
+        let noarch = match &build.framework {
+            Framework::TorchNoarch(noarch) => noarch.cuda_capabilities.as_slice(),
+            _ => &[],
+        };
+        listed.extend(of_kernels.chain(noarch).map(|capability| capability.value.digits()));
+    }
     listed.sort();
     listed.dedup();
     Ok(if listed.is_empty() { ARCHS.map(str::to_owned).to_vec() } else { listed })

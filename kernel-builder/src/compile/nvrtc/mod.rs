@@ -32,13 +32,15 @@ pub use worker::{ROLE, serve};
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The names of headers beside a source.
 const HEADERS: [&str; 4] = ["cuh", "h", "hpp", "inl"];
-/// The C++ library's headers that device code names, forwarded to CUDA's.
-const LIBRARY: [(&str, &str); 10] = [
+/// Headers that device code names and NVRTC does not have: those of the C++ library, forwarded to CUDA's, and what
+/// device code takes from the driver's.
+const LIBRARY: [(&str, &str); 11] = [
     ("array", include_str!("../../../resources/nvrtc/array")),
     ("climits", include_str!("../../../resources/nvrtc/climits")),
     ("cmath", include_str!("../../../resources/nvrtc/cmath")),
     ("cstddef", include_str!("../../../resources/nvrtc/cstddef")),
     ("cstdint", include_str!("../../../resources/nvrtc/cstdint")),
+    ("cuda.h", include_str!("../../../resources/nvrtc/cuda.h")),
     ("limits", include_str!("../../../resources/nvrtc/limits")),
     ("stddef.h", include_str!("../../../resources/nvrtc/stddef.h")),
     ("stdint.h", include_str!("../../../resources/nvrtc/stdint.h")),
