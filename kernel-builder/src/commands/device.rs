@@ -18,10 +18,10 @@ use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::bench;
 use crate::compile::artifact::Artifact;
-use crate::compile::nvrtc::{Compiler, NvrtcError, Source};
+use crate::compile::nvrtc::{Compiler, Kit, NvrtcError, Source, Tool};
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::python::{self, Torch};
-use crate::toolchain::{Extras, PythonRuntime, nvrtc};
+use crate::toolchain::{Extras, PythonRuntime, nvcc, nvrtc};
 use crate::verify::device::{self, DeviceCandidate};
 use crate::verify::{Evidence, Options};
 
@@ -126,8 +126,11 @@ pub(super) fn oracle(session: &Session) -> Option<PythonRuntime> {
 }
 
 /// The compiler of device code.
-pub(super) fn compiler(session: &Session) -> Result<Compiler, Failure> {
-    let kit = nvrtc::obtain(session)?;
+pub(super) fn compiler(tool: Tool, session: &Session) -> Result<Compiler, Failure> {
+    let kit = match tool {
+        Tool::Nvrtc => Kit::Nvrtc(nvrtc::obtain(session)?),
+        Tool::Nvcc => Kit::Nvcc(nvcc::obtain(session)?),
+    };
     Ok(Compiler::new(kit, &session.cache)?)
 }
 
@@ -135,9 +138,10 @@ pub(super) fn compiler(session: &Session) -> Result<Compiler, Failure> {
 pub(super) fn measure(
     project: &DeviceProject,
     options: &bench::Options,
+    tool: Tool,
     session: &Session,
 ) -> Result<Figures, Failure> {
-    let compiler = compiler(session)?;
+    let compiler = compiler(tool, session)?;
     let python = python::runtime(session, Torch::AtLeast(TORCH), Extras::default())?;
     let candidate = candidate(project);
     // What its records name: device code has no package and no folder of its own.
@@ -178,10 +182,15 @@ pub(super) fn candidate(project: &DeviceProject) -> DeviceCandidate<'_> {
 }
 
 /// Judges the device code of a folder with the defaults of `[tune]`; the evidence is kept in the project.
-pub(super) fn verify(dir: &Path, how: &How, session: &Session) -> Result<(DeviceProject, Evidence), Failure> {
+pub(super) fn verify(
+    dir: &Path,
+    how: &How,
+    tool: Tool,
+    session: &Session,
+) -> Result<(DeviceProject, Evidence), Failure> {
     let started = Instant::now();
     let project = read(dir, session)?;
-    let compiler = compiler(session)?;
+    let compiler = compiler(tool, session)?;
     let candidate = candidate(&project);
     let options =
         Options { seed: how.seed, deadline: Duration::from_secs(how.deadline), ..Options::standard() };
