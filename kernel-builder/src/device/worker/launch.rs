@@ -32,7 +32,7 @@ pub(super) struct Modules {
 }
 
 /// The bytes of one argument, aligned as strictly as any argument must be.
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 #[derive(Clone, Copy)]
 struct Bytes([u8; 128]);
 
@@ -128,12 +128,7 @@ impl Module {
         done(unsafe { sys::cuModuleGetFunction(&raw mut function, self.handle, text.as_ptr()) })
             .map_err(|trouble| Trouble { text: format!("{}: `{name}`", trouble.text), ..trouble })?;
         self.functions.push(function);
-        let number = |attribute| {
-            let mut value = 0;
-            // SAFETY: the driver writes one integer.
-            done(unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, function) })?;
-            Ok::<u32, Trouble>(u32::try_from(value).unwrap_or_default())
-        };
+        let number = |attribute| number(function, attribute);
         use sys::CUfunction_attribute as Of;
         Ok(Function {
             name: name.to_owned(),
@@ -145,6 +140,14 @@ impl Module {
     }
 }
 
+/// What the driver says of a function.
+fn number(function: sys::CUfunction, attribute: sys::CUfunction_attribute) -> Outcome<u32> {
+    let mut value = 0;
+    // SAFETY: the driver writes one integer.
+    done(unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, function) })?;
+    Ok(u32::try_from(value).unwrap_or_default())
+}
+
 /// Lets a function have what its launch asks for beyond what every device gives.
 fn allow(function: sys::CUfunction, kernel: &Kernel) -> Outcome<()> {
     use sys::CUfunction_attribute as Of;
@@ -152,7 +155,8 @@ fn allow(function: sys::CUfunction, kernel: &Kernel) -> Outcome<()> {
         // SAFETY: the handle is one that the driver gave.
         done(unsafe { sys::cuFuncSetAttribute(function, attribute, value.cast_signed()) })
     };
-    if kernel.shared > 0 {
+    // It is only raised: a start of the same function that is in a graph by now may need more than this one.
+    if kernel.shared > number(function, Of::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)? {
         set(Of::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel.shared)?;
     }
     if kernel.cluster.is_some_and(|cluster| cluster.iter().product::<u32>() > PORTABLE_CLUSTER) {
