@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::digest::Digest;
 use crate::base::files;
 use crate::compile::artifact::Artifact;
-use crate::compile::nvrtc::{self, Cubin};
+use crate::compile::nvrtc::{Cubin, Tool};
 use crate::verify::machine_code::{self, MachineCode};
 
 use super::sass;
@@ -22,7 +22,7 @@ pub struct Candidate {
     pub kind: CandidateKind,
     /// Digest over build.toml, op.toml and every source: the same claim has the same one.
     pub source: Option<Digest>,
-    /// The C++ compiler, as it signed the library.
+    /// The C++ compiler, as it signed the library; `nvrtc` or `nvcc` for device code.
     pub compiler: Option<String>,
     /// The flags that the project adds.
     pub flags: Vec<String>,
@@ -106,7 +106,7 @@ impl Candidate {
 
     /// What is known of device code: its digest with that of the setting it was compiled with, and its machine code for
     /// one architecture.
-    pub(super) fn of_device(source: Digest, arch: &str, cubins: &[Cubin]) -> Self {
+    pub(super) fn of_device(source: Digest, arch: &str, tool: Tool, cubins: &[Cubin]) -> Self {
         let program = sass::find();
         let code = cubins.iter().filter_map(|cubin| {
             let bytes = files::read(&cubin.path).ok()?;
@@ -115,8 +115,13 @@ impl Candidate {
                 program.as_deref().map(|program| sass::facts(program, &code.cubin)).unwrap_or_default();
             Some(Code::new(code, sass))
         });
-        let (kind, compiler, flags) = (CandidateKind::Device, None, nvrtc::FIXED.map(str::to_owned).to_vec());
-        Self { kind, source: Some(source), compiler, flags, code: code.collect() }
+        Self {
+            kind: CandidateKind::Device,
+            source: Some(source),
+            compiler: Some(tool.name().to_owned()),
+            flags: tool.options().map(str::to_owned).to_vec(),
+            code: code.collect(),
+        }
     }
 
     /// The candidate with the machine code alone that a device of this compute capability runs; with all of it where the

@@ -200,7 +200,9 @@ impl Subject<'_> {
         let measured = rounds.measure(case, &launch, &code);
         let arch = arch_of(lab.about());
         Ok(measured.map(|measured| {
-            measured.map(|found| (found, Candidate::of_device(candidate.digest(), &arch, &code.cubins)))
+            measured.map(|found| {
+                (found, Candidate::of_device(candidate.digest(), &arch, compiler.tool(), &code.cubins))
+            })
         }))
     }
 

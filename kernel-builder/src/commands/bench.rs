@@ -12,6 +12,7 @@ use crate::base::session::Session;
 use crate::bench::dispatch::Dispatch;
 use crate::bench::{self, Measurement, Options, report};
 use crate::compile::artifact::Artifact;
+use crate::compile::nvrtc::Tool;
 use crate::exit::Failure;
 use crate::toolchain::PythonRuntime;
 use crate::verify::{Outcome, Verified, lint};
@@ -42,6 +43,9 @@ pub struct Args {
     /// Measure the device code that `[launch]` of op.toml starts, without a build; no build.toml is needed
     #[arg(long, conflicts_with_all = ["Selection", "write_dispatch"])]
     device: bool,
+    /// What compiles device code
+    #[arg(long, value_enum, value_name = "WHICH", requires = "device")]
+    compiler: Option<Tool>,
     /// Write tuned/DEVICE.toml: for which lengths the kernel is called, and for which PyTorch, so that nobody is slower
     #[arg(long)]
     write_dispatch: bool,
@@ -94,11 +98,12 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 
 /// Judges and measures device code.
 fn of_device(args: &Args, session: &Session) -> Result<(), Failure> {
-    let (project, evidence) = device::verify(&args.project.dir, &args.judge, session)?;
+    let tool = args.compiler.unwrap_or_default();
+    let (project, evidence) = device::verify(&args.project.dir, &args.judge, tool, session)?;
     device::accept(&project, &evidence)?;
     let options =
         Options { budget: args.how.budget, workloads: args.how.workloads.clone(), ..Options::default() };
-    let Figures { measured, told } = device::measure(&project, &options, session)?;
+    let Figures { measured, told } = device::measure(&project, &options, tool, session)?;
     let mut written = Vec::new();
     if let Some(path) = &args.html {
         files::write(path, report::page(&measured, &told))?;

@@ -18,10 +18,10 @@ use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::bench;
 use crate::compile::artifact::Artifact;
-use crate::compile::nvrtc::{Compiler, NvrtcError, Source};
+use crate::compile::nvrtc::{Compiler, Kit, NvrtcError, Source, Tool};
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::python::{self, Torch};
-use crate::toolchain::{Extras, PythonRuntime, nvrtc};
+use crate::toolchain::{Extras, PythonRuntime, nvcc, nvrtc};
 use crate::verify::device::{self, DeviceCandidate};
 use crate::verify::{Evidence, Options};
 
@@ -86,7 +86,7 @@ pub(super) fn read(dir: &Path, session: &Session) -> Result<DeviceProject, Failu
     let Some(op) = op else { return Err(Failure::told(exit::SPEC)) };
     let Some(launch) = &op.launch else { return Err(NoLaunch { op: path }.into()) };
     let source = source(&folder, launch)?;
-    let archs = archs(&folder)?;
+    let archs = archs(&folder, session)?;
     Ok(DeviceProject { dir: folder, op, source, archs })
 }
 
@@ -98,20 +98,17 @@ fn source(folder: &Path, launch: &Launch) -> Result<Source, Failure> {
 }
 
 /// The capabilities that build.toml lists for its CUDA kernels; the usual ones where it lists none, or is not there.
-fn archs(folder: &Path) -> Result<Vec<String>, Failure> {
-    let listed = match files::exists(&folder.join("build.toml")) {
-        true => project::read(folder)?.project.map(|project| {
-            let kernels: Vec<&Kernel> = project.build.kernels.iter().collect();
-            let of_kernels = kernels.iter().flat_map(|kernel| &kernel.cuda_capabilities);
-            let noarch = match &project.build.framework {
-                Framework::TorchNoarch(noarch) => noarch.cuda_capabilities.as_slice(),
-                _ => &[],
-            };
-            of_kernels.chain(noarch).map(|capability| capability.value.digits()).collect::<Vec<String>>()
-        }),
-        false => None,
-    };
-    let mut listed = listed.unwrap_or_default();
+fn archs(folder: &Path, session: &Session) -> Result<Vec<String>, Failure> {
+    let mut listed: Vec<String> = vec![];
+    if files::exists(&folder.join("build.toml")) {
+        let build = project::load(folder, session)?.build;
+        let of_kernels = build.kernels.iter().flat_map(|kernel: &Kernel| &kernel.cuda_capabilities);
+        let noarch = match &build.framework {
+            Framework::TorchNoarch(noarch) => noarch.cuda_capabilities.as_slice(),
+            _ => &[],
+        };
+        listed.extend(of_kernels.chain(noarch).map(|capability| capability.value.digits()));
+    }
     listed.sort();
     listed.dedup();
     Ok(if listed.is_empty() { ARCHS.map(str::to_owned).to_vec() } else { listed })
@@ -129,8 +126,11 @@ pub(super) fn oracle(session: &Session) -> Option<PythonRuntime> {
 }
 
 /// The compiler of device code.
-pub(super) fn compiler(session: &Session) -> Result<Compiler, Failure> {
-    let kit = nvrtc::obtain(session)?;
+pub(super) fn compiler(tool: Tool, session: &Session) -> Result<Compiler, Failure> {
+    let kit = match tool {
+        Tool::Nvrtc => Kit::Nvrtc(nvrtc::obtain(session)?),
+        Tool::Nvcc => Kit::Nvcc(nvcc::obtain(session)?),
+    };
     Ok(Compiler::new(kit, &session.cache)?)
 }
 
@@ -138,9 +138,10 @@ pub(super) fn compiler(session: &Session) -> Result<Compiler, Failure> {
 pub(super) fn measure(
     project: &DeviceProject,
     options: &bench::Options,
+    tool: Tool,
     session: &Session,
 ) -> Result<Figures, Failure> {
-    let compiler = compiler(session)?;
+    let compiler = compiler(tool, session)?;
     let python = python::runtime(session, Torch::AtLeast(TORCH), Extras::default())?;
     let candidate = candidate(project);
     // What its records name: device code has no package and no folder of its own.
@@ -181,10 +182,15 @@ pub(super) fn candidate(project: &DeviceProject) -> DeviceCandidate<'_> {
 }
 
 /// Judges the device code of a folder with the defaults of `[tune]`; the evidence is kept in the project.
-pub(super) fn verify(dir: &Path, how: &How, session: &Session) -> Result<(DeviceProject, Evidence), Failure> {
+pub(super) fn verify(
+    dir: &Path,
+    how: &How,
+    tool: Tool,
+    session: &Session,
+) -> Result<(DeviceProject, Evidence), Failure> {
     let started = Instant::now();
     let project = read(dir, session)?;
-    let compiler = compiler(session)?;
+    let compiler = compiler(tool, session)?;
     let candidate = candidate(&project);
     let options = Options {
         seed: how.seed,

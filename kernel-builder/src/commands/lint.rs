@@ -63,11 +63,13 @@ fn task(args: &Args, session: &Session) -> Result<(PathBuf, OpSpec, String), Fai
         };
     }
     // Without build.toml the task is as good.
-    let Some(missing) = missing else { return Err(Failure::told(exit::SPEC)) };
+    if missing.is_none() {
+        return Err(Failure::told(exit::SPEC));
+    }
     let dir = env::absolute(project::folder(&args.project.dir));
     let path = dir.join("op.toml");
     if !files::exists(&path) {
-        return Err(missing.into());
+        return Err(ProjectError::NoOp { dir, step: "lint" }.into());
     }
     let text = project::specification(&path)?;
     // Its problems were told with those of the project.

@@ -13,6 +13,7 @@ use crate::archive;
 use crate::base::session::Session;
 use crate::bench::{self, Measurement, Options, Outcome, Ratio, reproduce};
 use crate::compile::artifact::Artifact;
+use crate::compile::nvrtc::Tool;
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::PythonRuntime;
 use crate::verify::Verified;
@@ -172,10 +173,19 @@ fn device_again(
         let at = record.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
         return Err(ReproduceError::OtherSource { why, at }.into());
     }
-    let (project, evidence) = device::verify(&args.dir, &args.judge, session)?;
+    let tool = tool_of(records);
+    let (project, evidence) = device::verify(&args.dir, &args.judge, tool, session)?;
     device::accept(&project, &evidence)?;
-    let found = device::measure(&project, &options_of(records), session)?.measured;
+    let found = device::measure(&project, &options_of(records), tool, session)?.measured;
     compared(records, &found)
+}
+
+/// The compiler that made the machine code of records.
+fn tool_of(records: &[&Measurement]) -> Tool {
+    let by_nvcc = |record: &&Measurement| {
+        record.candidate.as_ref().and_then(|made| made.compiler.as_deref()) == Some(Tool::Nvcc.name())
+    };
+    if records.iter().any(by_nvcc) { Tool::Nvcc } else { Tool::Nvrtc }
 }
 
 fn same_operation(op: &OpSpec, records: &[&Measurement]) -> Result<(), ReproduceError> {

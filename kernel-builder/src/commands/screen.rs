@@ -22,7 +22,7 @@ use crate::base::report::{Event, ProgressKind};
 use crate::base::session::Session;
 use crate::base::{env, files, interrupt};
 use crate::bench::screen::{Screen, Screened};
-use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source};
+use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source, Tool};
 use crate::device::gpu::Gpu;
 use crate::exit::{self, Failure, StageError};
 use crate::verify::device as judge;
@@ -36,7 +36,7 @@ const MOST: usize = 100_000;
 
 /// Judge and time many device candidates on one workload, in tens of milliseconds each
 ///
-/// A candidate is a setting of `[tune]`, another source, or both. Each is compiled by NVRTC, called on contents that it
+/// A candidate is a setting of `[tune]`, another source, or both. Each is compiled, called on contents that it
 /// never saw, compared with the fp64 reference in full, and timed by CUDA graphs whose every call is compared, too. A
 /// line each comes back as soon as it is known: right ones with seconds and the share of a copy's speed, others with
 /// the code of what is wrong. Needs an NVIDIA GPU.
@@ -57,6 +57,9 @@ pub struct Args {
     /// Seconds that a candidate's kernels may take at a time before they count as hung
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     patience: f64,
+    /// What compiles device code
+    #[arg(long, value_enum, value_name = "WHICH")]
+    compiler: Option<Tool>,
 }
 
 /// What stops screening.
@@ -121,7 +124,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let no_gpu = |reason: String| Failure::from(ScreenError::NoGpu { reason });
     let about = judge::device(&mut Gpu::new())?.map_err(no_gpu)?;
     let arch = judge::arch_of(&about);
-    let compiler = device::compiler(session)?;
+    let compiler = device::compiler(args.compiler.unwrap_or_default(), session)?;
     let python = crate::toolchain::python::runtime(
         session,
         crate::toolchain::python::Torch::AtLeast(project::TORCH),

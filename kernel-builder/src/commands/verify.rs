@@ -13,6 +13,7 @@ use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::compile::artifact::Artifact;
+use crate::compile::nvrtc::Tool;
 use crate::exit::{self, Failure};
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
@@ -43,6 +44,9 @@ pub struct Args {
     /// Judge the device code that `[launch]` of op.toml starts, without a build; no build.toml is needed
     #[arg(long, conflicts_with_all = ["torch", "Selection"])]
     device: bool,
+    /// What compiles device code
+    #[arg(long, value_enum, value_name = "WHICH", requires = "device")]
+    compiler: Option<Tool>,
     /// Call CUDA kernels under compute-sanitizer, too, where it is installed: out-of-bounds accesses, races, reads of
     /// what nobody wrote, and barriers that not all threads reach. Judges again
     #[arg(long)]
@@ -118,7 +122,8 @@ impl Diagnostic for Refusal {
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if args.device {
         let how = How { sanitize: args.sanitize, ..args.how.clone() };
-        let (project, evidence) = device::verify(&args.project.dir, &how, session)?;
+        let compiler = args.compiler.unwrap_or_default();
+        let (project, evidence) = device::verify(&args.project.dir, &how, compiler, session)?;
         let row = json!({ "variant": device::NAME, "evidence": &evidence });
         session.report.result("verify", &json!({ "variants": [row] }), &table(device::NAME, &evidence));
         return device::accept(&project, &evidence);

@@ -13,6 +13,7 @@ mod interpreter;
 pub mod libraries;
 mod lock;
 mod metal;
+pub mod nvcc;
 pub mod nvrtc;
 mod parts;
 mod pins;

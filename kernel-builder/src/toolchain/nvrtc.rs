@@ -20,7 +20,7 @@ use crate::base::files;
 use crate::base::session::Session;
 
 /// The release whose wheels are fetched.
-const RELEASE: &str = "13.0";
+pub(super) const RELEASE: &str = "13.0";
 /// Folders of a toolkit that hold libraries.
 const LIBRARIES: [&str; 3] = ["lib64", "targets/x86_64-linux/lib", "lib"];
 

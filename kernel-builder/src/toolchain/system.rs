@@ -64,14 +64,24 @@ pub(super) fn beside_wheels(version: &str) -> Option<CudaKit> {
     nvcc_beside_wheels(version).into_iter().find_map(|nvcc| toolkit_of(nvcc, version).ok())
 }
 
+/// The installed toolkit of whichever version; nothing where there is none or it is incomplete.
+pub(super) fn installed() -> Option<CudaKit> {
+    let nvcc = find_nvcc()?;
+    let version = nvcc_version(&said_by(&nvcc).ok()?)?;
+    toolkit_of(nvcc, &version).ok()
+}
+
+fn said_by(nvcc: &Path) -> Result<String, ToolchainError> {
+    let line = CommandLine::new(nvcc).arg("--version");
+    Ok(process::run(&line, Limits::wall(Duration::from_secs(30)))?.stdout_text())
+}
+
 fn toolkit(wanted: &str) -> Result<CudaKit, ToolchainError> {
     toolkit_of(find_nvcc().ok_or(ToolchainError::NoSystemCuda)?, wanted)
 }
 
 fn toolkit_of(nvcc: PathBuf, wanted: &str) -> Result<CudaKit, ToolchainError> {
-    let done =
-        process::run(&CommandLine::new(&nvcc).arg("--version"), Limits::wall(Duration::from_secs(30)))?;
-    let said = done.stdout_text();
+    let said = said_by(&nvcc)?;
     let found = nvcc_version(&said).unwrap_or_else(|| "unknown".to_owned());
     if found != wanted {
         return Err(ToolchainError::WrongSystemCuda { nvcc, found, wanted: wanted.to_owned() });

@@ -86,7 +86,7 @@ pub(super) fn key_files(cuda: Option<&CudaKit>, framework: &FrameworkKit) -> Vec
 
 /// Merges the wheels into one folder: nvcc finds its parts relative to itself. `front` is the compiler of another
 /// toolkit, for wheels that hold none.
-fn toolkit(
+pub(super) fn toolkit(
     session: &Session,
     pins: &CudaPins,
     stored: &[Stored],

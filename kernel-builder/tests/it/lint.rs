@@ -61,7 +61,7 @@ fn every_task_has_the_findings_that_it_must_have() {
 #[test]
 fn a_folder_without_a_task_is_told_so() {
     let sandbox = Sandbox::new();
-    sandbox.run(&["lint"]).refused(10, &["spec::no_project"]);
+    sandbox.run(&["lint"]).refused(10, &["spec::no_op", "has no op.toml"]);
     sandbox.project("fast-norm", "cpu");
     std::fs::remove_file(sandbox.path("work/fast-norm/op.toml")).expect("a file");
     sandbox.run(&["lint", "fast-norm"]).refused(10, &["spec::no_op", "lint"]);

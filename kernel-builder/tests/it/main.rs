@@ -12,6 +12,7 @@ mod build_shared;
 mod check;
 mod cli;
 mod client;
+mod device_code;
 mod exchange;
 mod fixtures;
 mod frameworks;

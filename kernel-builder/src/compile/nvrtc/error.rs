@@ -1,4 +1,4 @@
-//! What can go wrong when device code is compiled by NVRTC.
+//! What can go wrong when device code is compiled.
 //!
 //! Owns: the codes and the words. Never: decides whose fault a rejected source is.
 
@@ -19,7 +19,7 @@ pub enum NvrtcError {
     Rejected {
         /// The source.
         name: String,
-        /// What failed, in NVRTC's words.
+        /// What failed, in the compiler's words.
         status: String,
         /// Its errors with places.
         log: String,
@@ -28,7 +28,7 @@ pub enum NvrtcError {
     #[error("the compiler of `{name}` {ending}")]
     #[diagnostic(
         code(compile::device_compiler),
-        help("the source makes NVRTC crash; a smaller one that does is worth a report to NVIDIA")
+        help("the source makes the compiler crash; a smaller one that does is worth a report to NVIDIA")
     )]
     Crashed {
         /// The source.

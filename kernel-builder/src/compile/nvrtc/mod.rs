@@ -1,6 +1,6 @@
-//! Device code alone, compiled by NVRTC: a text becomes machine code for one architecture.
+//! Device code alone, compiled by NVRTC or by nvcc: a text becomes machine code for one architecture.
 //!
-//! Owns: the processes that compile, the options, the cache by content. Never: decides what is compiled.
+//! Owns: the processes that compile, the options, the cache by content. Never: decides what is compiled, or by which.
 //!
 //! A source is compiled once for each architecture, set of macros and set of kernels; the machine code lies in the cache
 //! under the digest of all that it depends on, the compiler and the headers beside the source included.
@@ -16,8 +16,10 @@ use serde::{Deserialize, Serialize};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::process::{Dialogue, Heard};
 use crate::base::{env, files};
+use crate::toolchain::nvcc::NvccKit;
 use crate::toolchain::nvrtc::NvrtcKit;
 
+mod by_nvcc;
 mod code;
 mod error;
 mod library;
@@ -32,13 +34,15 @@ pub use worker::{ROLE, serve};
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The names of headers beside a source.
 const HEADERS: [&str; 4] = ["cuh", "h", "hpp", "inl"];
-/// The C++ library's headers that device code names, forwarded to CUDA's.
-const LIBRARY: [(&str, &str); 10] = [
+/// Headers that device code names and NVRTC does not have: those of the C++ library, forwarded to CUDA's, and what
+/// device code takes from the driver's.
+const LIBRARY: [(&str, &str); 11] = [
     ("array", include_str!("../../../resources/nvrtc/array")),
     ("climits", include_str!("../../../resources/nvrtc/climits")),
     ("cmath", include_str!("../../../resources/nvrtc/cmath")),
     ("cstddef", include_str!("../../../resources/nvrtc/cstddef")),
     ("cstdint", include_str!("../../../resources/nvrtc/cstdint")),
+    ("cuda.h", include_str!("../../../resources/nvrtc/cuda.h")),
     ("limits", include_str!("../../../resources/nvrtc/limits")),
     ("stddef.h", include_str!("../../../resources/nvrtc/stddef.h")),
     ("stdint.h", include_str!("../../../resources/nvrtc/stdint.h")),
@@ -78,9 +82,55 @@ pub(crate) struct Cubin {
     pub seconds: Option<f64>,
 }
 
+/// Which program compiles device code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Tool {
+    /// NVIDIA's compiler as a library: in milliseconds, without a C++ compiler
+    #[default]
+    Nvrtc,
+    /// NVIDIA's compiler driver: device code sees the headers of the system's C++ compiler
+    Nvcc,
+}
+
+impl Tool {
+    /// What records and messages call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nvrtc => "nvrtc",
+            Self::Nvcc => "nvcc",
+        }
+    }
+
+    /// Options of every compilation.
+    pub(crate) fn options(self) -> [&'static str; 2] {
+        match self {
+            Self::Nvrtc => ["--std=c++17", "--generate-line-info"],
+            Self::Nvcc => ["-std=c++17", "-lineinfo"],
+        }
+    }
+}
+
+/// A compiler that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kit {
+    /// The library.
+    Nvrtc(NvrtcKit),
+    /// The driver.
+    Nvcc(NvccKit),
+}
+
+impl Kit {
+    fn id(&self) -> &str {
+        match self {
+            Self::Nvrtc(kit) => &kit.id,
+            Self::Nvcc(kit) => &kit.id,
+        }
+    }
+}
+
 /// Processes that compile, as many as ask at a time.
 pub(crate) struct Compiler {
-    kit: NvrtcKit,
+    kit: Kit,
     folder: PathBuf,
     /// Holds what the processes keep between two texts: precompiled headers.
     scratch: tempfile::TempDir,
@@ -109,13 +159,21 @@ impl Compiler {
     ///
     /// # Errors
     /// When nothing can be written.
-    pub(crate) fn new(kit: NvrtcKit, cache: &Path) -> Result<Self, NvrtcError> {
+    pub(crate) fn new(kit: Kit, cache: &Path) -> Result<Self, NvrtcError> {
         let scratch = files::scratch()?;
         for (name, text) in LIBRARY {
             files::write(&scratch.path().join("include").join(name), text)?;
         }
         let folder = cache.join("cubin");
         Ok(Self { kit, folder, scratch, idle: Mutex::default(), started: Mutex::default() })
+    }
+
+    /// Which program it is.
+    pub(crate) fn tool(&self) -> Tool {
+        match &self.kit {
+            Kit::Nvrtc(_) => Tool::Nvrtc,
+            Kit::Nvcc(_) => Tool::Nvcc,
+        }
     }
 
     /// Compiles a unit, or finds it in the cache. Callable from many threads; each has a process of its own meanwhile.
@@ -130,16 +188,10 @@ impl Compiler {
             files::used(&path);
             return Ok(Cubin { path, digest, names, log, seconds: None });
         }
-        let mut process = self.take()?;
-        let job = Job {
-            text: unit.text.clone(),
-            name: unit.name.clone(),
-            options: process.with_headers(self.options(unit))?,
-            expressions: unit.expressions.clone(),
-            cubin: path.clone(),
+        let done = match &self.kit {
+            Kit::Nvrtc(kit) => self.by_library(kit, unit, &path)?,
+            Kit::Nvcc(kit) => by_nvcc::compile(kit, unit, &path)?,
         };
-        let done = process.ask(&job, unit)?;
-        self.give_back(process);
         if let Some(status) = done.failed {
             return Err(NvrtcError::Rejected { name: unit.name.clone(), status, log: done.log });
         }
@@ -148,12 +200,26 @@ impl Compiler {
         Ok(Cubin { path, digest, names: done.names, log: done.log, seconds: Some(done.seconds) })
     }
 
-    fn options(&self, unit: &Unit) -> Vec<String> {
+    fn by_library(&self, kit: &NvrtcKit, unit: &Unit, cubin: &Path) -> Result<Done, NvrtcError> {
+        let mut process = self.take(kit)?;
+        let job = Job {
+            text: unit.text.clone(),
+            name: unit.name.clone(),
+            options: process.with_headers(self.options(kit, unit))?,
+            expressions: unit.expressions.clone(),
+            cubin: cubin.to_owned(),
+        };
+        let done = process.ask(&job, unit)?;
+        self.give_back(process);
+        Ok(done)
+    }
+
+    fn options(&self, kit: &NvrtcKit, unit: &Unit) -> Vec<String> {
         let mut options = vec![format!("--gpu-architecture=sm_{}", unit.arch)];
-        options.extend(FIXED.iter().map(|option| (*option).to_owned()));
+        options.extend(Tool::Nvrtc.options().map(str::to_owned));
         options.extend(unit.defines.iter().map(|(name, value)| format!("--define-macro={name}={value}")));
         let own = self.scratch.path().join("include");
-        let folders = unit.include.iter().chain([&own]).chain(&self.kit.include);
+        let folders = unit.include.iter().chain([&own]).chain(&kit.include);
         options.extend(folders.map(|folder| format!("--include-path={}", folder.display())));
         options
     }
@@ -161,9 +227,9 @@ impl Compiler {
     /// The digest of everything that the machine code depends on.
     fn key(&self, unit: &Unit) -> Result<Digest, NvrtcError> {
         let mut key = DigestBuilder::new("cubin")
-            .field("compiler", &self.kit.id)
+            .field("compiler", self.kit.id())
             .field("library", LIBRARY.map(|(_, text)| text).concat())
-            .field("options", FIXED.concat())
+            .field("options", self.tool().options().concat())
             .field("arch", &unit.arch)
             .field("name", &unit.name)
             .field("text", &unit.text);
@@ -186,7 +252,7 @@ impl Compiler {
         Ok(key.finish())
     }
 
-    fn take(&self) -> Result<Process, NvrtcError> {
+    fn take(&self, kit: &NvrtcKit) -> Result<Process, NvrtcError> {
         if let Some(process) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             return Ok(process);
         }
@@ -199,7 +265,7 @@ impl Compiler {
         files::create_dirs(&headers)?;
         let line = CommandLine::new(env::own_program()).args(["--worker", ROLE]);
         let mut dialogue = Dialogue::start(&line)?;
-        let (library, builtins) = (self.kit.library.clone(), self.kit.builtins.clone());
+        let (library, builtins) = (kit.library.clone(), kit.builtins.clone());
         dialogue.say(&serde_json::to_string(&Opening { library, builtins }).unwrap_or_default());
         let opened = match dialogue.hear(PATIENCE)? {
             Heard::Line(line) => serde_json::from_str::<Done>(&line).map_err(|error| error.to_string()),
@@ -211,7 +277,7 @@ impl Compiler {
                 let precompiles = version.is_some_and(|version| version >= PRECOMPILES);
                 Ok(Process { dialogue, headers, precompiles, asked: BTreeMap::new() })
             }
-            Err(reason) => Err(NvrtcError::Library { library: self.kit.library.clone(), reason }),
+            Err(reason) => Err(NvrtcError::Library { library: kit.library.clone(), reason }),
         }
     }
 
@@ -220,8 +286,6 @@ impl Compiler {
     }
 }
 
-/// Options of every compilation.
-pub(crate) const FIXED: [&str; 2] = ["--std=c++17", "--generate-line-info"];
 /// The first version that keeps precompiled headers.
 const PRECOMPILES: (i32, i32) = (12, 8);
 
@@ -280,7 +344,7 @@ mod tests {
     fn compiler(cache: &Path) -> Compiler {
         let kit =
             NvrtcKit { library: "nowhere.so".into(), builtins: None, include: vec![], id: "1".to_owned() };
-        Compiler::new(kit, cache).unwrap()
+        Compiler::new(Kit::Nvrtc(kit), cache).unwrap()
     }
 
     #[test]
@@ -301,6 +365,9 @@ mod tests {
         for other in &others {
             assert_ne!(compiler.key(other).unwrap(), key, "{other:?}");
         }
+        let nvcc = NvccKit { nvcc: "nvcc".into(), cxx: "g++".into(), include: vec![], id: "1".to_owned() };
+        let nvcc = Compiler::new(Kit::Nvcc(nvcc), folder.path()).unwrap();
+        assert_ne!(nvcc.key(&unit).unwrap(), key);
         files::write(&headers.join("README.md"), "two").unwrap();
         assert_eq!(compiler.key(&unit).unwrap(), key);
         files::write(&headers.join("a.cuh"), "two").unwrap();

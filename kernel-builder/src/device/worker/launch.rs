@@ -22,7 +22,8 @@ const PORTABLE_CLUSTER: u32 = 8;
 /// Loaded machine code.
 struct Module {
     handle: sys::CUmodule,
-    functions: Vec<sys::CUfunction>,
+    /// With their mangled names.
+    functions: Vec<(sys::CUfunction, String)>,
 }
 
 /// All machine code by its numbers.
@@ -32,7 +33,7 @@ pub(super) struct Modules {
 }
 
 /// The bytes of one argument, aligned as strictly as any argument must be.
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 #[derive(Clone, Copy)]
 struct Bytes([u8; 128]);
 
@@ -89,7 +90,7 @@ impl Modules {
 
     fn launch(&self, context: &Context, memory: &Memory, kernel: &Kernel) -> Outcome<()> {
         let module = self.modules.get(&kernel.module).ok_or_else(|| unknown(kernel.module))?;
-        let function = *module.functions.get(kernel.function as usize).ok_or_else(|| {
+        let (function, name) = module.functions.get(kernel.function as usize).ok_or_else(|| {
             senseless(format!("module {} was not loaded with so many functions", kernel.module))
         })?;
         let arguments: Outcome<Vec<Bytes>> =
@@ -110,13 +111,18 @@ impl Modules {
             attrs: attributes.as_mut_ptr(),
             numAttrs: attributes.len() as u32,
         };
-        allow(function, kernel)?;
+        let told = |trouble: Trouble| Trouble {
+            text: format!("{}: {}", trouble.text, words(name, kernel)),
+            ..trouble
+        };
+        allow(*function, kernel).map_err(told)?;
         // SAFETY: arguments and attributes outlive the call, which copies them. That there are as many as the function
         // takes, and of its types, is what op.toml says; the driver copies as many bytes as the function declares, none
         // of which lies outside of `Bytes` unless a parameter is longer than 128 bytes.
         done(unsafe {
-            sys::cuLaunchKernelEx(&raw const config, function, pointers.as_mut_ptr(), ptr::null_mut())
+            sys::cuLaunchKernelEx(&raw const config, *function, pointers.as_mut_ptr(), ptr::null_mut())
         })
+        .map_err(told)
     }
 }
 
@@ -127,13 +133,8 @@ impl Module {
         // SAFETY: the driver writes one handle.
         done(unsafe { sys::cuModuleGetFunction(&raw mut function, self.handle, text.as_ptr()) })
             .map_err(|trouble| Trouble { text: format!("{}: `{name}`", trouble.text), ..trouble })?;
-        self.functions.push(function);
-        let number = |attribute| {
-            let mut value = 0;
-            // SAFETY: the driver writes one integer.
-            done(unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, function) })?;
-            Ok::<u32, Trouble>(u32::try_from(value).unwrap_or_default())
-        };
+        self.functions.push((function, name.to_owned()));
+        let number = |attribute| number(function, attribute);
         use sys::CUfunction_attribute as Of;
         Ok(Function {
             name: name.to_owned(),
@@ -145,6 +146,28 @@ impl Module {
     }
 }
 
+/// What the driver says of a function.
+fn number(function: sys::CUfunction, attribute: sys::CUfunction_attribute) -> Outcome<u32> {
+    let mut value = 0;
+    // SAFETY: the driver writes one integer.
+    done(unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, function) })?;
+    Ok(u32::try_from(value).unwrap_or_default())
+}
+
+/// A start, for whom the driver's few words leave in the dark.
+fn words(name: &str, kernel: &Kernel) -> String {
+    let times = |[x, y, z]: [u32; 3]| format!("{x} x {y} x {z}");
+    let mut words = format!("`{name}` with a grid of {} blocks", times(kernel.grid));
+    if let Some(cluster) = kernel.cluster {
+        words += &format!(" in clusters of {}", times(cluster));
+    }
+    words += &format!(" of {} threads", times(kernel.block));
+    if kernel.shared > 0 {
+        words += &format!(" and {} bytes of dynamic shared memory", kernel.shared);
+    }
+    words + if kernel.cooperative { ", cooperative" } else { "" }
+}
+
 /// Lets a function have what its launch asks for beyond what every device gives.
 fn allow(function: sys::CUfunction, kernel: &Kernel) -> Outcome<()> {
     use sys::CUfunction_attribute as Of;
@@ -152,7 +175,8 @@ fn allow(function: sys::CUfunction, kernel: &Kernel) -> Outcome<()> {
         // SAFETY: the handle is one that the driver gave.
         done(unsafe { sys::cuFuncSetAttribute(function, attribute, value.cast_signed()) })
     };
-    if kernel.shared > 0 {
+    // It is only raised: a start of the same function that is in a graph by now may need more than this one.
+    if kernel.shared > number(function, Of::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)? {
         set(Of::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel.shared)?;
     }
     if kernel.cluster.is_some_and(|cluster| cluster.iter().product::<u32>() > PORTABLE_CLUSTER) {
@@ -236,6 +260,13 @@ fn encode(map: &TensorMap, memory: &Memory) -> Outcome<Bytes> {
                 }
             },
         )
+    })
+    .map_err(|trouble| Trouble {
+        text: format!(
+            "{}: a tensor map of {:?} elements of {}, {:?} bytes apart, with a box of {:?}, innermost first",
+            trouble.text, map.lengths, map.dtype, map.strides, map.box_lengths
+        ),
+        ..trouble
     })?;
     let words: Vec<u8> = encoded.opaque.iter().flat_map(|word| word.to_ne_bytes()).collect();
     Ok(Bytes::of(&words))
@@ -258,4 +289,30 @@ fn type_of(dtype: Dtype) -> Outcome<sys::CUtensorMapDataType> {
 
 fn unknown(number: u32) -> Trouble {
     senseless(format!("there is no module {number}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_fails_is_described() {
+        let kernel = Kernel {
+            module: 1,
+            function: 0,
+            grid: [64, 2, 1],
+            block: [128, 1, 1],
+            cluster: Some([4, 1, 1]),
+            shared: 1024,
+            cooperative: true,
+            arguments: vec![],
+        };
+        assert_eq!(
+            words("f", &kernel),
+            "`f` with a grid of 64 x 2 x 1 blocks in clusters of 4 x 1 x 1 of 128 x 1 x 1 threads and 1024 bytes of \
+             dynamic shared memory, cooperative"
+        );
+        let plain = Kernel { cluster: None, shared: 0, cooperative: false, ..kernel };
+        assert_eq!(words("f", &plain), "`f` with a grid of 64 x 2 x 1 blocks of 128 x 1 x 1 threads");
+    }
 }

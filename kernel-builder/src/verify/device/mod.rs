@@ -217,7 +217,11 @@ fn compiled(
     let warnings = logs.iter().any(|log| log.contains("warning"));
     let outcome = if warnings { Outcome::Warned } else { Outcome::Passed };
     let text = if warnings { format!("{text}; the compiler warns") } else { text };
-    let facts = json!({ "log": logs.join("\n").trim(), "tuning": trials::words_of(&candidate.tuning) });
+    let facts = json!({
+        "compiler": compiler.tool().name(),
+        "log": logs.join("\n").trim(),
+        "tuning": trials::words_of(&candidate.tuning),
+    });
     Ok(Ok((codes, CheckResult::new("compile", "compile::device_code", outcome, text, facts))))
 }
 

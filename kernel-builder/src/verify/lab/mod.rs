@@ -89,6 +89,8 @@ pub(crate) struct Lab {
     bounds: Vec<Numbers>,
     known: Vec<Known>,
     layout: Layout,
+    /// Bytes of the piece in which it lies: as many as any candidate needed so far.
+    piece: u64,
     judge: Code,
     /// The runner that has its memory; another one has none.
     ready: Option<u32>,
@@ -123,8 +125,8 @@ impl<E: Into<VerifyError>> From<E> for NoLab {
 }
 
 impl Lab {
-    /// Computes what is expected and puts it on the device. `workspaces` are those of any launch of the case: they depend
-    /// on the tuning, so a candidate that needs more gets a layout of its own.
+    /// Computes what is expected and puts it on the device. Workspaces depend on the tuning, so every candidate has a
+    /// layout of its own; tensors lie first, in the same places in all of them.
     ///
     /// # Errors
     /// There is no device, or the reference fails.
@@ -174,6 +176,7 @@ impl Lab {
             bounds,
             known: pool.known,
             layout,
+            piece: 0,
             judge,
             ready: None,
             trials: 0,
@@ -213,10 +216,12 @@ impl Lab {
         code: &Code,
     ) -> Result<Attempt<Loaded>, VerifyError> {
         let wanted = Layout::new(&self.scheduled, &launch.workspaces, self.slots());
-        if wanted != self.layout {
-            self.layout = wanted;
+        // What was planned in the running worker, a copy for one, names addresses in its piece: a larger one is another
+        // worker's. One that is too large is good for what needs less.
+        if wanted.bytes > self.piece {
             self.give_up();
         }
+        self.layout = wanted;
         if let Err(complaint) = self.prepare()? {
             return Ok(Err(complaint));
         }
@@ -363,12 +368,16 @@ impl Lab {
         if self.is_ready() {
             return Ok(Ok(()));
         }
+        // The memory of an earlier worker is gone with it; what the judge had of it may be refused, and is forgotten.
+        // That comes first, or the device holds both.
+        let _gone = self.checker.ask(&[Op::Free { buffer: ARENA }], OWN)?;
         let l2 = self.about.l2;
+        let bytes = self.piece.max(self.layout.bytes);
         let ops = [
             load(HELPER, &self.judge),
             Op::Allocate { buffer: FLUSH, bytes: 2 * l2 },
             Op::Allocate { buffer: SINK, bytes: 64 },
-            Op::Allocate { buffer: ARENA, bytes: self.layout.bytes },
+            Op::Allocate { buffer: ARENA, bytes },
             Op::Export { buffer: ARENA },
         ];
         let handle = match self.runner.ask(&ops, OWN)? {
@@ -381,12 +390,10 @@ impl Lab {
                 return Ok(Err(Complaint::of(&failure)));
             }
         };
-        let bytes = self.layout.bytes;
         let import = Op::Import { buffer: ARENA, handle: handle.unwrap_or_default(), bytes };
-        // The memory of an earlier worker is gone with it; what the judge had of it may be refused, and is forgotten.
-        let _gone = self.checker.ask(&[Op::Free { buffer: ARENA }], OWN)?;
         self.checked(&[import])?;
         self.ready = Some(self.runner.generation());
+        self.piece = bytes;
         Ok(Ok(()))
     }
 

@@ -4,7 +4,7 @@
 //! Never: knows an address; that it is aligned to 16 bytes (32 with interleave 32b) is for the one who allocates.
 
 use crate::spec::expr::IntExpr;
-use crate::spec::launch::{ConcreteTensorMap, ConcreteWorkspace, Interleave, OobFill, TensorMap};
+use crate::spec::launch::{ConcreteTensorMap, ConcreteWorkspace, Interleave, OobFill, Swizzle, TensorMap};
 use crate::spec::op::row_major;
 use crate::units::Dtype;
 
@@ -13,6 +13,8 @@ use super::{Context, LaunchError};
 
 /// Dimensions.
 const RANK: usize = 5;
+/// Dimensions of an interleaved tensor at least.
+const INTERLEAVED: usize = 3;
 /// Elements in a dimension of the tensor.
 const LENGTH: u64 = 1 << 32;
 /// Bytes between neighbors.
@@ -44,6 +46,14 @@ impl Context<'_> {
             let message = format!("the tensor map `{name}` is of {rank} dimensions");
             return Err(fail(message, "tensor maps have 1 to 5; `shape` merges or splits them"));
         }
+        if map.interleave != Interleave::None && rank < INTERLEAVED {
+            let message = format!("the tensor map `{name}` is interleaved and of {rank} dimension(s)");
+            return Err(fail(message, "interleaved tensor maps have 3 to 5; `shape` splits dimensions"));
+        }
+        if map.interleave == Interleave::B32 && map.swizzle != Swizzle::B32 {
+            let message = format!("the tensor map `{name}` is interleaved by 32 bytes and not swizzled so");
+            return Err(fail(message, "interleave = \"32b\" needs swizzle = \"32b\""));
+        }
         if let Some(length) = described.shape.iter().find(|length| !(1..=LENGTH).contains(*length)) {
             let message = format!("the tensor map `{name}` has a dimension of {length}");
             return Err(fail(message, "it is between 1 and 4294967296; exclude others with `when`"));
@@ -74,6 +84,11 @@ impl Context<'_> {
                 format!("the box of `{name}` has {} dimension(s), its tensor {rank}", box_lengths.len());
             return Err(fail(message, "one length for each dimension, outermost first"));
         }
+        if map.interleave == Interleave::None && element_strides.first().is_some_and(|stride| *stride != 1) {
+            let message = format!("the tensor map `{name}` leaves out elements of the innermost dimension");
+            let help = "that is ignored without an interleave; the last of `element-strides` is 1";
+            return Err(fail(message, help));
+        }
         let inner = box_lengths.first().map_or(0, |length| u64::from(*length)) * size;
         if map.interleave == Interleave::None {
             if !inner.is_multiple_of(16) {
@@ -86,9 +101,12 @@ impl Context<'_> {
                 return Err(fail(message, &help));
             }
         }
-        if map.oob_fill == OobFill::Nan && !described.dtype.is_float() {
-            let message = format!("`{}` has no NaN, its dtype is {}", map.tensor.value, described.dtype);
-            return Err(fail(message, "take `oob-fill` away: zeros are read outside of the tensor"));
+        // Floating-point numbers of 8 bits travel as bytes.
+        if map.oob_fill == OobFill::Nan && (!described.dtype.is_float() || size == 1) {
+            let message =
+                format!("outside of `{}` no NaN is read, its dtype is {}", map.tensor.value, described.dtype);
+            let help = "take `oob-fill` away: zeros are read; NaN takes bf16, f16, f32 or f64";
+            return Err(fail(message, help));
         }
         Ok(ConcreteTensorMap {
             name: name.clone(),

@@ -1,0 +1,192 @@
+//! Device code alone, compiled by NVRTC and by nvcc: the same kernels, from the same words of op.toml.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::sandbox::{Ended, Sandbox, finish};
+
+/// A cache whose wheels are used.
+const CACHE: &str = "KERNELWRIGHT_TORCH_CACHE";
+
+/// A kernel of a template in a namespace, and one without a mangled name.
+const SOURCE: &str = r#"#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include "scale.cuh"
+
+namespace mine {
+template <typename T, int width, bool twice>
+__global__ void scale(T* out, const T* input, int count) {
+  const int i = blockIdx.x * width + threadIdx.x;
+  if (i < count) out[i] = static_cast<T>(static_cast<float>(input[i]) * FACTOR * (twice ? 2 : 1));
+}
+}  // namespace mine
+
+extern "C" __global__ void count_up(int* counter) { atomicAdd(counter, STEP); }
+"#;
+
+const OP: &str = r#"format = 1
+name = "scale"
+
+[axes]
+rows = { type = "var", min = 1 }
+
+[dtypes]
+T = ["bf16", "f16", "f32"]
+
+[inputs]
+input = { shape = ["rows"], dtype = "T" }
+
+[outputs]
+out = { shape = ["rows"], dtype = "T" }
+
+[reference]
+file = "reference.py"
+function = "scale"
+
+[call]
+function = "scale"
+
+[tolerance]
+accumulate = "f32"
+length = 1
+roundings = 1
+
+[launch]
+source = "scale.cu"
+
+[launch.define]
+STEP = 3
+
+[launch.workspace.counter]
+dtype = "i32"
+shape = [1]
+zero = true
+
+[[launch.kernel]]
+entry = "mine::scale"
+template = ["T", 128, "rows > 100"]
+grid = ["ceil_div(rows, 128)"]
+block = [128]
+args = ["out", "input", { i32 = "rows" }]
+
+[[launch.kernel]]
+entry = "count_up"
+grid = [1]
+block = [1]
+args = ["counter"]
+
+[workload.few]
+axes = { rows = 7 }
+
+[workload.many]
+axes = { rows = 700 }
+"#;
+
+fn project(sandbox: &Sandbox) {
+    sandbox.write("work/scale/op.toml", OP);
+    sandbox.write("work/scale/scale.cu", SOURCE);
+    sandbox.write("work/scale/scale.cuh", "#define FACTOR 3\n");
+    sandbox.write("work/scale/reference.py", "def scale(input):\n    return input * 3\n");
+}
+
+fn check<'a>(evidence: &'a Value, name: &str) -> &'a Value {
+    let checks = evidence["checks"].as_array().expect("a list");
+    checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("no {name} in {evidence}"))
+}
+
+fn evidence(sandbox: &Sandbox) -> Value {
+    serde_json::from_str(&sandbox.read("work/scale/.kernelwright/verdicts/device.json")).expect("JSON")
+}
+
+#[test]
+fn both_compilers_make_the_same_kernels() {
+    let Some(cache) = std::env::var_os(CACHE) else {
+        eprintln!("skipped: {CACHE} names no cache with the wheels of CUDA");
+        return;
+    };
+    let kernels = |compiler: &str| {
+        let sandbox = Sandbox::new();
+        std::fs::create_dir(sandbox.path("cache")).expect("a new folder");
+        for folder in ["wheels", "index", "cuda"] {
+            let there = Path::new(&cache).join(folder);
+            std::os::unix::fs::symlink(there, sandbox.path("cache").join(folder)).expect("a link");
+        }
+        project(&sandbox);
+        let ended = sandbox.run(&["verify", "--device", "--compiler", compiler, "scale"]);
+        if ended.code == 13 {
+            return Err(ended.stderr);
+        }
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        let evidence = evidence(&sandbox);
+        assert_eq!(check(&evidence, "compile")["facts"]["compiler"], compiler);
+        let kernels = check(&evidence, "resources")["facts"]["kernels"].as_array().expect("a list").clone();
+        let name = |kernel: &Value| format!("{} {}", kernel["arch"], kernel["kernel"]);
+        Ok(kernels.iter().map(name).collect::<BTreeSet<String>>())
+    };
+    match (kernels("nvrtc"), kernels("nvcc")) {
+        (Ok(one), Ok(other)) => {
+            assert_eq!(one, other);
+            // Three dtypes, two truths and the plain one, for each of the usual architectures.
+            assert_eq!(one.len(), 4 * 7, "{one:?}");
+            assert!(one.contains("\"sm_90a\" \"_ZN4mine5scaleI6__halfLi128ELb1EEEvPT_PKS2_i\""), "{one:?}");
+        }
+        (one, other) => {
+            let why = [one.err(), other.err()].into_iter().flatten().collect::<String>();
+            eprintln!("skipped: the cache lacks a compiler: {why}");
+        }
+    }
+}
+
+/// An nvcc that writes down how it was called, and gives each wanted kernel the name that its place has.
+const NVCC: &str = r#"
+case "$1" in --version) echo "Cuda compilation tools, release 13.0, V13.0.88"; exit 0 ;; esac
+echo "$*" >> "$HOME/calls"
+last= out= text=
+for word; do
+  case "$last" in -o) out=$word ;; -ptx|-cubin) text=$word ;; esac
+  last=$word
+done
+if grep -q BROKEN "$text"; then echo 'scale.cu(3): error: identifier "BROKEN" is undefined' >&2; exit 2; fi
+case "$*" in
+  *-ptx*)
+    sed -n 's/^__device__ auto \(.*\) = .*/.visible .entry name_\1()/p' "$text" > "$out"
+    sed -n 's/^__device__ auto \(.*\) = .*/.global .align 8 .u64 \1 = name_\1;/p' "$text" >> "$out" ;;
+  *) grep -q ' = name_' "$text" && exit 3; cp "$text" "$out" ;;
+esac
+"#;
+
+#[test]
+fn nvcc_is_asked_for_ptx_then_for_machine_code_and_once() {
+    let sandbox = Sandbox::new();
+    project(&sandbox);
+    sandbox.script("toolkit/bin/nvcc", NVCC);
+    sandbox.write("toolkit/include/cuda_runtime.h", "");
+    sandbox.write("toolkit/lib64/libcudart.so.13", "");
+    sandbox.fake("g++", "echo 'g++ (Fake) 1.0'");
+    let verify = || -> Ended {
+        finish(
+            sandbox
+                .command(&["verify", "--device", "--compiler", "nvcc", "scale"])
+                .env("CUDA_HOME", sandbox.path("toolkit"))
+                .env("CUDA_VISIBLE_DEVICES", ""),
+        )
+    };
+    let ended = verify();
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let calls = sandbox.read("home/calls");
+    assert_eq!(calls.lines().count(), 8, "two for each architecture: {calls}");
+    let first = calls.lines().next().unwrap_or_default();
+    for word in ["-arch=sm_80", "-std=c++17", "-lineinfo", "-DSTEP=3", "-I/", "-ccbin", "-isystem"] {
+        assert!(first.contains(word), "{word}: {first}");
+    }
+    assert_eq!(
+        check(&evidence(&sandbox), "compile")["summary"],
+        "7 kernels for sm_80, sm_90a, sm_100, sm_120"
+    );
+    verify();
+    assert_eq!(sandbox.read("home/calls"), calls, "the second time the cache has everything");
+    sandbox.write("work/scale/scale.cu", &SOURCE.replace("count_up", "BROKEN"));
+    verify().refused(15, &["compile::device_code", "scale.cu(3): error: identifier \"BROKEN\" is undefined"]);
+}
