@@ -11,6 +11,7 @@
 //! (`state`): a kernel that is fast because it does not compute, or lies, is an error and not a record.
 
 mod candidate;
+pub(crate) mod ceilings;
 mod clock;
 mod contender;
 mod device;
@@ -38,6 +39,7 @@ use kernel_plan::spec::op::{Case, Device, Purpose};
 
 pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Sass};
 pub use error::BenchError;
+pub(crate) use record::multiplies;
 pub use record::{About, Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, Roofline, SkippedContender};
 
 use crate::base::session::Session;

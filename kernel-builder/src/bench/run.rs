@@ -327,7 +327,7 @@ impl Run<'_> {
         let device = machine.device.clone().filter(|_| !on_host).unwrap_or_else(|| cpu.model.clone());
         let gpu = gpu.filter(|_| !on_host);
         let about = &subject.options.about;
-        let peak = about.matrix_peak.get(&dtype_of(case)).copied();
+        let peak = operands_of(case).and_then(|dtype| about.matrix_peak.get(&dtype).copied());
         let roofline =
             record::roofline(&contenders, measured.bytes, record::operations(subject.op, case), peak);
         let capability = gpu.and_then(|gpu| gpu.capability);
@@ -381,6 +381,13 @@ impl Run<'_> {
             cached: false,
         });
     }
+}
+
+/// The dtype of the matrices that a case multiplies, where it is one.
+fn operands_of(case: &Case) -> Option<String> {
+    let mut dtypes = case.inputs.iter().filter(|input| input.shape.len() > 1).map(|input| input.dtype);
+    let first = dtypes.next()?;
+    dtypes.all(|other| other == first).then(|| first.to_string())
 }
 
 /// The dtype that names a case: that of its type variable, all of them where there are several, else the output's.

@@ -20,7 +20,7 @@ use super::judges::{self, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
 use super::verify;
-use super::{about, build, device};
+use super::{about, build, device, gpu};
 
 /// Measure every verified variant against PyTorch eager, its fused operator and torch.compile
 ///
@@ -153,11 +153,15 @@ pub fn measure(
         let variant = &artifact.inner().variant;
         let warned = artifact.evidence().checks.iter().filter(|check| check.outcome == Outcome::Warned);
         figures.told.extend(warned.map(|check| format!("{variant}: {}: {}", check.name, check.summary)));
+        let mut about = about::of(project, artifact.inner())?;
+        if artifact.inner().backend == "cuda" && bench::multiplies(op) {
+            about.matrix_peak = gpu::matrix_peaks(session)?;
+        }
         let options = Options {
             budget: how.budget,
             workloads: how.workloads.clone(),
             commit: artifact.inner().commit.clone(),
-            about: about::of(project, artifact.inner())?,
+            about,
             ..Options::default()
         };
         match bench::measure(artifact, op, &project.dir, python, &options, session)? {

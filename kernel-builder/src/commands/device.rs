@@ -26,6 +26,7 @@ use crate::verify::device::{self, DeviceCandidate};
 use crate::verify::{Evidence, Options};
 
 use super::bench::Figures;
+use super::gpu;
 use super::project::{self, ProjectError, TORCH};
 use super::verify::{How, Refusal, evidence_path, line};
 
@@ -154,9 +155,15 @@ pub(super) fn measure(
         digest: candidate.digest(),
         commit: project::provenance(&project.dir).commit,
     };
-    let options = &bench::Options { commit: artifact.commit.clone(), ..options.clone() };
+    let mut options = bench::Options { commit: artifact.commit.clone(), ..options.clone() };
+    if bench::multiplies(&project.op) {
+        options.about.matrix_peak = gpu::matrix_peaks(session)?;
+        if options.about.matrix_peak.is_empty() {
+            session.report.note("`kernelwright gpu` measures what this GPU can do in products of matrices");
+        }
+    }
     let mut figures = Figures::default();
-    match bench::measure_device(&artifact, &candidate, &compiler, &python, options, session)? {
+    match bench::measure_device(&artifact, &candidate, &compiler, &python, &options, session)? {
         bench::Outcome::Measured(found) => {
             archive::record(&project.dir, &found)?;
             figures.measured = found;

@@ -53,6 +53,12 @@ impl Gpu {
         Self::run_by(CommandLine::new(env::own_program()).args(["--worker", ROLE]))
     }
 
+    /// A worker of the device of this UUID.
+    pub(crate) fn of(uuid: &str) -> Self {
+        let line = CommandLine::new(env::own_program()).args(["--worker", ROLE]);
+        Self::run_by(line.env(env::VISIBLE_DEVICES, uuid))
+    }
+
     /// A worker behind another command line, such as one under a sanitizer.
     pub(crate) fn run_by(line: CommandLine) -> Self {
         Self { line, process: None, started: 0 }
