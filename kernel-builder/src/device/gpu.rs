@@ -2,7 +2,7 @@
 //!
 //! Owns: the life of the process. Never: repeats a question; what was in a worker is gone with it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 
@@ -19,6 +19,8 @@ pub(crate) struct Gpu {
     process: Option<Dialogue>,
     /// How many processes were started.
     started: u32,
+    /// How long the last one took to end.
+    ending: Duration,
 }
 
 /// Why a request was not answered in full.
@@ -61,7 +63,7 @@ impl Gpu {
 
     /// A worker behind another command line, such as one under a sanitizer.
     pub(crate) fn run_by(line: CommandLine) -> Self {
-        Self { line, process: None, started: 0 }
+        Self { line, process: None, started: 0, ending: Duration::ZERO }
     }
 
     /// How many processes were started so far; a higher number than before means that everything in it is gone.
@@ -76,7 +78,16 @@ impl Gpu {
 
     /// Ends the process, if there is one.
     pub(crate) fn end(&mut self) {
-        self.process = None;
+        if let Some(process) = self.process.take() {
+            let since = Instant::now();
+            drop(process);
+            self.ending = since.elapsed();
+        }
+    }
+
+    /// How long the last process that was ended took to be gone: with a kernel that hangs, the driver has work to do.
+    pub(crate) fn ending(&self) -> Duration {
+        self.ending
     }
 
     /// Does all of this in order; one answer for each.
@@ -113,7 +124,7 @@ impl Gpu {
             Heard::Silence => Failure::Hung(within),
             Heard::Ended(ending) => Failure::Died { ending, said: process.said() },
         };
-        self.process = None;
+        self.end();
         Ok(Err(failure))
     }
 }
@@ -149,6 +160,19 @@ mod tests {
         assert!(!gpu.lives());
         assert_eq!(gpu.ask(&[Op::Free { buffer: 1 }], SOON).unwrap(), Ok(vec![Answer::Done]));
         assert_eq!(gpu.generation(), 2);
+    }
+
+    #[test]
+    fn how_long_a_worker_took_to_end_is_known_after_it() {
+        let mut gpu = fake(&format!("read -r line; echo '{DONE}'; cat"));
+        gpu.end();
+        assert_eq!(gpu.ending(), Duration::ZERO, "there was none");
+        assert_eq!(gpu.ask(&[Op::Settle], SOON).unwrap(), Ok(vec![Answer::Done]));
+        gpu.end();
+        let ending = gpu.ending();
+        assert!(ending > Duration::ZERO && !gpu.lives());
+        gpu.end();
+        assert_eq!(gpu.ending(), ending, "that of the last one that there was");
     }
 
     #[test]

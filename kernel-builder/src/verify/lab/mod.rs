@@ -8,7 +8,7 @@
 //! left in memory of its own from an earlier trial is wrong in the next.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::launch::ConcreteLaunch;
@@ -92,6 +92,8 @@ pub(crate) struct Lab {
     judge: Code,
     /// The runner that has its memory; another one has none.
     ready: Option<u32>,
+    /// How long it took to end the last runner and to have another one ready; nothing once it was told.
+    restarted: Option<Duration>,
     trials: u64,
     secret: String,
     /// Seconds that an attempt may take.
@@ -176,6 +178,7 @@ impl Lab {
             layout,
             judge,
             ready: None,
+            restarted: None,
             trials: 0,
             secret: channel::secret()?,
             patience,
@@ -195,6 +198,12 @@ impl Lab {
     /// How often the running worker was started.
     pub(crate) fn generation(&self) -> u32 {
         self.runner.generation()
+    }
+
+    /// How long it took to end the last running worker and to have another one ready, if there was another one since this
+    /// was last asked.
+    pub(crate) fn restarted(&mut self) -> Option<Duration> {
+        self.restarted.take()
     }
 
     /// Bytes that a call reads and writes at least.
@@ -363,6 +372,7 @@ impl Lab {
         if self.is_ready() {
             return Ok(Ok(()));
         }
+        let since = Instant::now();
         let l2 = self.about.l2;
         let ops = [
             load(HELPER, &self.judge),
@@ -387,6 +397,7 @@ impl Lab {
         let _gone = self.checker.ask(&[Op::Free { buffer: ARENA }], OWN)?;
         self.checked(&[import])?;
         self.ready = Some(self.runner.generation());
+        self.restarted = Some(self.runner.ending() + since.elapsed());
         Ok(Ok(()))
     }
 
