@@ -495,4 +495,4 @@ fn baseline(fault: Fault) -> Stop {
 
 #[cfg(test)]
 #[path = "rounds_tests.rs"]
-mod tests;
+pub(super) mod tests;

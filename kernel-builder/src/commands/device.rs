@@ -12,7 +12,7 @@ use kernel_plan::spec::{self, OpSpec};
 use miette::Diagnostic;
 use thiserror::Error;
 
-use crate::archive;
+use crate::archive::{Earlier, Unfinished};
 use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{env, files};
@@ -25,7 +25,7 @@ use crate::toolchain::{Extras, PythonRuntime, nvrtc};
 use crate::verify::device::{self, DeviceCandidate};
 use crate::verify::{Evidence, Options};
 
-use super::bench::Figures;
+use super::bench::{Figures, kind, settled};
 use super::gpu;
 use super::project::{self, ProjectError, TORCH};
 use super::verify::{How, Refusal, evidence_path, line};
@@ -139,6 +139,7 @@ pub(super) fn compiler(session: &Session) -> Result<Compiler, Failure> {
 pub(super) fn measure(
     project: &DeviceProject,
     options: &bench::Options,
+    earlier: Earlier,
     session: &Session,
 ) -> Result<Figures, Failure> {
     let compiler = compiler(session)?;
@@ -163,9 +164,13 @@ pub(super) fn measure(
         }
     }
     let mut figures = Figures::default();
-    match bench::measure_device(&artifact, &candidate, &compiler, &python, &options, session)? {
+    let kind = kind(&artifact.digest, &project.op, &project.dir, &options)?;
+    let mut kept = Unfinished::begin(&project.dir, &kind, earlier)?;
+    let outcome =
+        bench::measure_device(&artifact, &candidate, &compiler, &python, &options, &mut kept, session);
+    match settled(outcome, &mut kept, session)? {
         bench::Outcome::Measured(found) => {
-            archive::record(&project.dir, &found)?;
+            kept.finish(&found)?;
             figures.measured = found;
         }
         bench::Outcome::Skipped(reason) => {
