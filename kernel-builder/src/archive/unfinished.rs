@@ -43,6 +43,10 @@ impl Unfinished {
                 // A case whose line was cut short is measured again.
                 let read = |line: &str| serde_json::from_str::<Vec<Measurement>>(line).ok();
                 run.cases = text.lines().filter_map(read).flatten().collect();
+                if !text.is_empty() && !text.ends_with('\n') {
+                    // What is kept next shall not become a part of it.
+                    files::append_line(&run.path, "").map_err(unkept)?;
+                }
             }
         }
         Ok(run)
@@ -131,12 +135,16 @@ mod tests {
         assert!(records(project).is_empty(), "no run is over");
         // A process that is killed may leave half a line.
         let path = begin(project, Earlier::Resume).path;
-        files::append_line(&path, "[{\"protocol\": 2, \"artif").unwrap();
+        let text = files::read_text(&path).unwrap();
+        files::write(&path, format!("{text}[{{\"protocol\": 2, \"artif")).unwrap();
         let other = Unfinished::begin(project, &Digest::of(b"other"), Earlier::Resume).unwrap();
         assert_eq!(other.count(), 0);
         let mut run = begin(project, Earlier::Resume);
         assert_eq!(run.known(), &all[..2]);
         run.keep(&all[2..]).unwrap();
+        drop(run);
+        let run = begin(project, Earlier::Resume);
+        assert_eq!(run.known(), all);
         run.finish(&all[1..]).unwrap();
         assert_eq!(records(project), &all[1..]);
         let rest = begin(project, Earlier::Resume);
