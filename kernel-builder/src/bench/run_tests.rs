@@ -9,6 +9,7 @@ use crate::base::digest::Digest;
 use crate::base::files::FileError;
 use crate::base::process::ProcessError;
 use crate::base::report::{MessageFormat, Report};
+use crate::bench::About;
 use crate::bench::rounds::tests::Fake;
 
 const OP: &str = r#"
@@ -62,7 +63,17 @@ impl Keep for Kept {
 }
 
 fn run(kernel: &mut Fake, torch: &str, kept: &mut Kept) -> Result<Outcome, BenchError> {
-    let (op, problems) = parse_op(SourceFile::new("op.toml", OP));
+    run_of(OP, About::default(), kernel, torch, kept)
+}
+
+fn run_of(
+    text: &str,
+    about: About,
+    kernel: &mut Fake,
+    torch: &str,
+    kept: &mut Kept,
+) -> Result<Outcome, BenchError> {
+    let (op, problems) = parse_op(SourceFile::new("op.toml", text));
     assert!(problems.is_empty(), "{problems:?}");
     let op = op.unwrap();
     let artifact = Artifact {
@@ -75,7 +86,7 @@ fn run(kernel: &mut Fake, torch: &str, kept: &mut Kept) -> Result<Outcome, Bench
         digest: Digest::of(b"artifact"),
         commit: None,
     };
-    let options = Options { budget: 0.001, ..Options::default() };
+    let options = Options { budget: 0.001, about, ..Options::default() };
     let cases = op.cases(Purpose::Bench, Device::Cpu);
     let project = Path::new(".");
     let subject =
@@ -158,4 +169,48 @@ fn what_cannot_be_kept_stops_the_run() {
     let error = run(&mut kernel, "2.11", &mut kept).unwrap_err();
     assert!(matches!(error, BenchError::File(_)) && !error.refuses(), "{error:?}");
     assert_eq!(kernel.begun, 1);
+}
+
+#[test]
+fn a_product_of_matrices_is_held_against_the_measured_peak_of_its_operands() {
+    let gemm = r#"
+format = 1
+name = "gemm"
+[axes]
+m = { type = "var" }
+n = { type = "var" }
+k = { type = "var" }
+[inputs]
+a = { shape = ["m", "k"], dtype = "bf16" }
+b = { shape = ["k", "n"], dtype = "bf16" }
+bias = { shape = ["n"], dtype = "f32" }
+[outputs]
+c = { shape = ["m", "n"], dtype = "f32" }
+[reference]
+file = "reference.py"
+function = "gemm"
+[call]
+function = "gemm"
+[tolerance]
+accumulate = "f32"
+length = "k"
+roundings = 1
+[flashinfer]
+op-type = "gemm"
+[workload.one]
+axes = { m = 100, n = 100, k = 100 }
+"#;
+    let roofline = |text: &str, peaks: &[(&str, f64)]| {
+        let matrix_peak = peaks.iter().map(|(dtype, rate)| ((*dtype).to_owned(), *rate)).collect();
+        let about = About { matrix_peak, ..About::default() };
+        let found = run_of(text, about, &mut Fake::kernel(), "2.11", &mut Kept::default());
+        measured(found)[0].roofline.unwrap()
+    };
+    // Two million operations in ten microseconds: 0.2 of 10^12 a second.
+    let found = roofline(gemm, &[("bf16", 0.4), ("f32", 0.1)]);
+    assert!((found.teraflops_per_second.unwrap() - 0.2).abs() < 1e-9, "{found:?}");
+    assert!((found.of_matrix_peak.unwrap() - 0.5).abs() < 1e-9, "{found:?}");
+    assert_eq!(roofline(gemm, &[("f32", 0.1)]).of_matrix_peak, None, "operands decide, not results");
+    let other = gemm.replace("op-type = \"gemm\"", "op-type = \"norm\"");
+    assert_eq!(roofline(&other, &[("bf16", 0.4)]).of_matrix_peak, None);
 }
