@@ -3,6 +3,8 @@
 //! Owns: the file, the questions "was this measured already" and "which records are meant", and a record's name.
 //! Never: changes a line; an index, if one is wanted, is derived from the lines.
 
+mod unfinished;
+
 use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
@@ -13,6 +15,8 @@ use crate::base::files::{self, FileError};
 use crate::base::input;
 use crate::bench::Measurement;
 use crate::exit::{self, StageError};
+
+pub use unfinished::{Earlier, Unfinished};
 
 /// A record that could not be kept, or cannot be had.
 #[derive(Debug, Error, Diagnostic)]

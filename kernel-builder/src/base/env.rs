@@ -35,6 +35,9 @@ pub const CERTIFICATES: &[&str] = &["PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_B
 /// Set in continuous integration; prompts and bars are off there.
 pub const CI: &str = "CI";
 
+/// Which GPUs a process sees, and in which order.
+pub const VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
+
 /// What every child process inherits; all else is scrubbed.
 pub const INHERITED: &[&str] = &[
     "PATH",
@@ -46,7 +49,7 @@ pub const INHERITED: &[&str] = &[
     "TMPDIR",
     "TERM",
     "LD_LIBRARY_PATH",
-    "CUDA_VISIBLE_DEVICES",
+    VISIBLE_DEVICES,
     "XDG_CACHE_HOME",
 ];
 

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use serde::Serialize;
 
 /// The library's name where drivers install it; the name without a number belongs to development packages.
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -29,12 +30,14 @@ const REASONS: &[(ThrottleReasons, &str)] = &[
 pub const IDLE: &str = "gpu_idle";
 
 /// One GPU at one moment; what the driver does not tell is absent.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Reading {
     /// The driver's number of the GPU.
     pub index: u32,
     /// Its name, as PyTorch has it too.
     pub name: String,
+    /// `GPU-` and its UUID.
+    pub uuid: Option<String>,
     /// The driver's version.
     pub driver: Option<String>,
     /// Compute capability, major and minor.
@@ -45,10 +48,14 @@ pub struct Reading {
     pub sm_most_mhz: Option<f64>,
     /// Clock of the memory, MHz.
     pub memory_mhz: Option<f64>,
+    /// The highest clock that the memory can have, MHz.
+    pub memory_most_mhz: Option<f64>,
     /// Temperature of the chip, degrees Celsius.
     pub celsius: Option<f64>,
     /// Power drawn, watts.
     pub watts: Option<f64>,
+    /// Power from which on the clock is held down, watts.
+    pub watts_most: Option<f64>,
     /// Why the clock is not higher, in words of `REASONS`.
     pub reasons: Vec<&'static str>,
 }
@@ -74,14 +81,18 @@ impl Driver {
                 Some(Reading {
                     index,
                     name: device.name().ok()?,
+                    uuid: device.uuid().ok(),
                     driver: driver.clone(),
                     capability: capability
                         .and_then(|it| Some((u32::try_from(it.major).ok()?, u32::try_from(it.minor).ok()?))),
                     sm_mhz: number(device.clock_info(Clock::SM).ok()),
                     sm_most_mhz: number(device.max_clock_info(Clock::SM).ok()),
                     memory_mhz: number(device.clock_info(Clock::Memory).ok()),
+                    memory_most_mhz: number(device.max_clock_info(Clock::Memory).ok()),
                     celsius: number(device.temperature(TemperatureSensor::Gpu).ok()),
                     watts: number(device.power_usage().ok()).map(|milliwatts| milliwatts / 1000.0),
+                    watts_most: number(device.enforced_power_limit().ok())
+                        .map(|milliwatts| milliwatts / 1000.0),
                     reasons: device.current_throttle_reasons().map(names_of).unwrap_or_default(),
                 })
             })

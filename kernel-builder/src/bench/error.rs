@@ -137,6 +137,21 @@ pub enum BenchError {
     File(#[from] FileError),
 }
 
+impl BenchError {
+    /// Whether the kernel is at fault, so that none of its figures of this run count.
+    pub fn refuses(&self) -> bool {
+        match self {
+            Self::WrongWhileTimed { .. }
+            | Self::StreamEscape { .. }
+            | Self::Clock { .. }
+            | Self::State { .. }
+            | Self::Raised { .. } => true,
+            Self::Process { of, .. } => *of != "baselines",
+            Self::UnknownWorkload { .. } | Self::Start(_) | Self::Judge(_) | Self::File(_) => false,
+        }
+    }
+}
+
 impl StageError for BenchError {
     fn exit(&self) -> u8 {
         match self {

@@ -11,6 +11,7 @@
 //! (`state`): a kernel that is fast because it does not compute, or lies, is an error and not a record.
 
 mod candidate;
+pub(crate) mod ceilings;
 mod clock;
 mod contender;
 mod device;
@@ -38,8 +39,10 @@ use kernel_plan::spec::op::{Case, Device, Purpose};
 
 pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Sass};
 pub use error::BenchError;
+pub(crate) use record::multiplies;
 pub use record::{About, Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, Roofline, SkippedContender};
 
+use crate::base::files::FileError;
 use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
 use crate::compile::nvrtc::Compiler;
@@ -88,7 +91,34 @@ pub enum Outcome {
     Skipped(String),
 }
 
-/// Measures one verified artifact on every case that op.toml has for its device.
+/// Where the measurements of a run are kept while it goes on.
+pub trait Keep {
+    /// What a run like this one, which was interrupted, has measured.
+    fn known(&self) -> &[Measurement];
+
+    /// Keeps all measurements of one case.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    fn keep(&mut self, case: &[Measurement]) -> Result<(), FileError>;
+}
+
+/// For whoever wants all figures new and together, or none.
+#[derive(Debug, Clone, Copy)]
+pub struct Nowhere;
+
+impl Keep for Nowhere {
+    fn known(&self) -> &[Measurement] {
+        &[]
+    }
+
+    fn keep(&mut self, _case: &[Measurement]) -> Result<(), FileError> {
+        Ok(())
+    }
+}
+
+/// Measures one verified artifact on every case that op.toml has for its device. Each case is kept as soon as it is
+/// measured; those that `kept` knows are not measured again.
 ///
 /// # Errors
 /// When the kernel computes wrong numbers while it is timed, escapes its stream, lies about time or raises; when a workload in
@@ -99,6 +129,7 @@ pub fn measure(
     project: &Path,
     python: &PythonRuntime,
     options: &Options,
+    kept: &mut dyn Keep,
     session: &Session,
 ) -> Result<Outcome, BenchError> {
     let artifact = artifact.inner();
@@ -111,7 +142,7 @@ pub fn measure(
     if cases.is_empty() {
         return Ok(Outcome::Skipped(format!("op.toml measures no workload on {device}")));
     }
-    run::run(&Subject { artifact, op, project, device, cases, options }, python, session)
+    run::run(&Subject { artifact, op, project, device, cases, options }, python, kept, session)
 }
 
 /// Measures device code that was verified, on every case that op.toml has for a GPU. `artifact` is what its records name.
@@ -124,6 +155,7 @@ pub(crate) fn measure_device(
     compiler: &Compiler,
     python: &PythonRuntime,
     options: &Options,
+    kept: &mut dyn Keep,
     session: &Session,
 ) -> Result<Outcome, BenchError> {
     let cases = select(candidate.op, Device::Cuda, &options.workloads)?;
@@ -132,7 +164,7 @@ pub(crate) fn measure_device(
     }
     let (op, project) = (candidate.op, candidate.project);
     let subject = run::Subject { artifact, op, project, device: Device::Cuda, cases, options };
-    run::run_device(&subject, candidate, compiler, python, session)
+    run::run_device(&subject, candidate, compiler, python, kept, session)
 }
 
 /// The cases to measure: those of the named workloads, or all.

@@ -254,11 +254,15 @@ pub(super) fn axes(op: &OpSpec, case: &Case) -> BTreeMap<String, u64> {
     lengths.map(|(name, length)| (name.to_string(), *length)).collect()
 }
 
-/// Multiplications and additions of a product of matrices, which op.toml calls by its `op-type`; `None` for all else,
-/// whose count nobody declares.
+/// Whether an operation is a product of matrices, as op.toml says by its `op-type`.
+pub(crate) fn multiplies(op: &OpSpec) -> bool {
+    let kind = op.flashinfer.as_ref().and_then(|section| section.op_type.as_deref());
+    matches!(kind, Some("gemm" | "bmm"))
+}
+
+/// Multiplications and additions of a product of matrices; `None` for all else, whose count nobody declares.
 pub(super) fn operations(op: &OpSpec, case: &Case) -> Option<f64> {
-    let kind = op.flashinfer.as_ref()?.op_type.as_deref()?;
-    let output = case.outputs.first().filter(|_| matches!(kind, "gemm" | "bmm"))?;
+    let output = case.outputs.first().filter(|_| multiplies(op))?;
     let elements: f64 = output.shape.iter().map(|length| *length as f64).product();
     Some(2.0 * elements * case.accumulated as f64)
 }

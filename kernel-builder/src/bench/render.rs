@@ -152,7 +152,7 @@ fn footer(measurements: &[Measurement]) -> String {
 }
 
 /// `1 kernel`, `2 kernels`.
-pub(super) fn counted(count: u64, noun: &str) -> String {
+pub(crate) fn counted(count: u64, noun: &str) -> String {
     if count == 1 { format!("{count} {noun}") } else { format!("{count} {noun}s") }
 }
 

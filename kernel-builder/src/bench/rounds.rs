@@ -461,4 +461,4 @@ fn baseline(fault: Fault) -> Stop {
 
 #[cfg(test)]
 #[path = "rounds_tests.rs"]
-mod tests;
+pub(super) mod tests;

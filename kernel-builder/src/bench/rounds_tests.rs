@@ -8,13 +8,14 @@ use kernel_plan::spec::parse_op;
 
 use super::*;
 use crate::base::files;
+use crate::base::process::ProcessError;
 use crate::bench::contender::{Aim, Need, Sizes};
 
 /// Contender, contents, calls and edits.
 type Asked = (String, u64, u64, Vec<(u64, u64)>);
 
 /// A process whose contenders take as long as is scripted; its time is counted, not spent.
-struct Fake {
+pub(in crate::bench) struct Fake {
     /// Seconds a call, by contender.
     seconds: BTreeMap<String, f64>,
     /// What is added to this program's clock by every block.
@@ -38,6 +39,11 @@ struct Fake {
     queued: Option<u64>,
     seen: f64,
     stopped: bool,
+    /// Cases that were begun, and the one, counted from one, at whose beginning the user presses ctrl-C.
+    pub(in crate::bench) begun: usize,
+    pub(in crate::bench) interrupted_at: Option<usize>,
+    /// Outputs are wrong in this case and all that follow, counted from one.
+    pub(in crate::bench) wrong_from: Option<usize>,
 }
 
 impl Fake {
@@ -59,14 +65,17 @@ impl Fake {
             queued: None,
             seen: 1.0,
             stopped: false,
+            begun: 0,
+            interrupted_at: None,
+            wrong_from: None,
         }
     }
 
-    fn kernel() -> Self {
+    pub(in crate::bench) fn kernel() -> Self {
         Self::new(&[("kernel", 10e-6)])
     }
 
-    fn baselines() -> Self {
+    pub(in crate::bench) fn baselines() -> Self {
         Self::new(&[("eager", 20e-6), ("copy", 9e-6)])
     }
 }
@@ -74,6 +83,10 @@ impl Fake {
 impl Timer for Fake {
     fn begin(&mut self, _: &Case) -> Result<Need, Fault> {
         self.stopped = false;
+        self.begun += 1;
+        if self.interrupted_at == Some(self.begun) {
+            return Err(ProcessError::Interrupted.into());
+        }
         Ok(Need { needs: self.needs, free: Some(1000), bytes: 64 })
     }
 
@@ -109,7 +122,8 @@ impl Timer for Fake {
 
     fn give(&mut self, places: &[u64], files: &[std::path::PathBuf]) -> Result<Option<String>, Fault> {
         assert_eq!(places.len(), files.len());
-        let wrong = self.wrong_after.is_some_and(|after| self.blocks > after);
+        let wrong = self.wrong_after.is_some_and(|after| self.blocks > after)
+            || self.wrong_from.is_some_and(|from| self.begun >= from);
         Ok(wrong.then(|| "output `out` is 7 times too far off".to_owned()))
     }
 

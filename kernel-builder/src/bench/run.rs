@@ -29,7 +29,7 @@ use super::python::{self, Machine, Part, PythonTimer};
 use super::record::{self, Contender, Measurement, PROTOCOL};
 use super::rounds::{self, Finding, MeasuredCase, Rounds, Samples, Stop};
 use super::stats::SplitMix;
-use super::{BenchError, Options, Outcome, machine, render, stats};
+use super::{BenchError, Keep, Options, Outcome, machine, render, stats};
 
 /// The order in which contenders are recorded.
 const ORDER: [&str; 9] =
@@ -97,6 +97,7 @@ impl Subject<'_> {
 pub(super) fn run(
     subject: &Subject<'_>,
     python: &PythonRuntime,
+    kept: &mut dyn Keep,
     session: &Session,
 ) -> Result<Outcome, BenchError> {
     // Where the folder cannot be made, torch falls back to its own.
@@ -117,7 +118,7 @@ pub(super) fn run(
     if let Some(reason) = machine.reason {
         return Ok(Outcome::Skipped(reason));
     }
-    subject.measure(&mut kernel, &mut baselines, machine, session)
+    subject.measure(&mut kernel, &mut baselines, machine, kept, session)
 }
 
 /// Measures device code on every case; the first refusal ends it when all were tried.
@@ -126,6 +127,7 @@ pub(super) fn run_device(
     candidate: &DeviceCandidate<'_>,
     compiler: &Compiler,
     python: &PythonRuntime,
+    kept: &mut dyn Keep,
     session: &Session,
 ) -> Result<Outcome, BenchError> {
     let _own = files::create_dirs(&session.cache);
@@ -138,35 +140,35 @@ pub(super) fn run_device(
     if let Some(reason) = machine.reason {
         return Ok(Outcome::Skipped(reason));
     }
-    let progress =
-        session.report.progress("measuring", ProgressKind::Count, Some(subject.cases.len() as u64));
-    let mut watch = machine::Watch::start();
-    let run = Run { subject, session, progress, machine };
-    let (mut measured, mut refusal) = (Vec::new(), None);
-    for case in &subject.cases {
-        let since = Instant::now();
-        let outcome = subject.device_case(case, candidate, compiler, python, &mut baselines);
-        let gpu = run.machine.device.as_ref().and_then(|device| watch.take(device));
-        match outcome? {
-            Ok(Ok((found, made))) => {
-                let mut kept = run.keep(case, &found, gpu.as_ref(), since);
-                kept.iter_mut().for_each(|one| one.candidate = Some(made.clone()));
-                measured.extend(kept);
-            }
-            Ok(Err(reason)) => session.report.note(format!("{} was not measured: {reason}", case.id)),
-            Err(NoFigures::Refused(complaint)) => {
-                let reason = format!("{} ({})", complaint.text, complaint.code);
-                let stop = Stop::Refused(Finding::Wrong, reason);
-                refusal.get_or_insert(subject.error(&case.id, stop));
-            }
-            Err(NoFigures::Judge(error)) => return Err(error.into()),
-            Err(NoFigures::Baselines(fault)) => {
-                return Err(subject.error(&case.id, Stop::Fault { of: "baselines", fault }));
-            }
+    let mut one = |case: &Case, _: &Machine| match subject.device_case(
+        case,
+        candidate,
+        compiler,
+        python,
+        &mut baselines,
+    )? {
+        Ok(Ok((found, made))) => Ok(CaseEnd::Measured(found, Some(made))),
+        Ok(Err(reason)) => Ok(CaseEnd::Skipped(reason)),
+        Err(NoFigures::Refused(complaint)) => {
+            let reason = format!("{} ({})", complaint.text, complaint.code);
+            Ok(CaseEnd::Refused(Stop::Refused(Finding::Wrong, reason)))
         }
-        run.progress.add(1);
-    }
-    refusal.map_or(Ok(Outcome::Measured(measured)), Err)
+        Err(NoFigures::Judge(error)) => Err(error.into()),
+        Err(NoFigures::Baselines(fault)) => {
+            Err(subject.error(&case.id, Stop::Fault { of: "baselines", fault }))
+        }
+    };
+    subject.each_case(machine, kept, session, &mut one)
+}
+
+/// How a case ended that did not end everything.
+enum CaseEnd {
+    /// With numbers; of device code, with what was measured.
+    Measured(MeasuredCase, Option<Candidate>),
+    /// There is no room for it; the reason.
+    Skipped(String),
+    /// The kernel is refused.
+    Refused(Stop),
 }
 
 /// What came of a case: its numbers, or why there is no room for it, or why it has none.
@@ -211,9 +213,39 @@ impl Subject<'_> {
         kernel: &mut dyn Timer,
         baselines: &mut dyn Referee,
         machine: Machine,
+        kept: &mut dyn Keep,
         session: &Session,
     ) -> Result<Outcome, BenchError> {
         let folder = memory::scratch(self.outputs_bytes())?;
+        let mut one = |case: &Case, machine: &Machine| {
+            let mut rounds = Rounds {
+                kernel: &mut *kernel,
+                baselines: &mut *baselines,
+                random: SplitMix(secret() ^ self.options.seed),
+                folder: folder.path(),
+                budget: Duration::try_from_secs_f64(self.options.budget).unwrap_or(Duration::MAX),
+                threads: machine.threads,
+                idle: rounds::IDLE,
+            };
+            match rounds.measure(case) {
+                Ok(rounds::Outcome::Measured(found)) => Ok(CaseEnd::Measured(found, None)),
+                Ok(rounds::Outcome::Skipped(reason)) => Ok(CaseEnd::Skipped(reason)),
+                Err(stop @ Stop::Refused(..)) => Ok(CaseEnd::Refused(stop)),
+                Err(stop) => Err(self.error(&case.id, stop)),
+            }
+        };
+        self.each_case(machine, kept, session, &mut one)
+    }
+
+    /// Every case in turn, each kept as soon as it is measured; those that are kept already are not measured again. The
+    /// first refusal ends it when all were tried.
+    fn each_case(
+        &self,
+        machine: Machine,
+        kept: &mut dyn Keep,
+        session: &Session,
+        one: &mut dyn FnMut(&Case, &Machine) -> Result<CaseEnd, BenchError>,
+    ) -> Result<Outcome, BenchError> {
         let progress =
             session.report.progress("measuring", ProgressKind::Count, Some(self.cases.len() as u64));
         let mut watch = machine::Watch::start();
@@ -221,29 +253,29 @@ impl Subject<'_> {
         let (mut measured, mut refusal) = (Vec::new(), None);
         for case in &self.cases {
             let since = Instant::now();
-            let mut rounds = Rounds {
-                kernel: &mut *kernel,
-                baselines: &mut *baselines,
-                random: SplitMix(secret() ^ self.options.seed),
-                folder: folder.path(),
-                budget: Duration::try_from_secs_f64(self.options.budget).unwrap_or(Duration::MAX),
-                threads: run.machine.threads,
-                idle: rounds::IDLE,
-            };
-            let outcome = rounds.measure(case);
+            let known = run.known(case, kept.known());
+            if !known.is_empty() {
+                session.report.note(format!("{} was measured by a run that was interrupted", case.id));
+                measured.extend(known);
+                run.progress.add(1);
+                continue;
+            }
+            let end = one(case, &run.machine);
             // What was read of the GPU is of this case alone, however it ended.
             let gpu = run.machine.device.as_ref().and_then(|device| watch.take(device));
-            match outcome {
-                Ok(rounds::Outcome::Measured(found)) => {
-                    measured.extend(run.keep(case, &found, gpu.as_ref(), since));
+            match end {
+                Ok(CaseEnd::Measured(found, candidate)) => {
+                    let made = run.measurements(case, &found, candidate.as_ref(), gpu.as_ref(), since);
+                    kept.keep(&made)?;
+                    measured.extend(made);
                 }
-                Ok(rounds::Outcome::Skipped(reason)) => {
+                Ok(CaseEnd::Skipped(reason)) => {
                     session.report.note(format!("{} was not measured: {reason}", case.id));
                 }
-                Err(stop @ Stop::Refused(..)) => {
+                Ok(CaseEnd::Refused(stop)) => {
                     refusal.get_or_insert(self.error(&case.id, stop));
                 }
-                Err(stop) => return Err(refusal.unwrap_or_else(|| self.error(&case.id, stop))),
+                Err(error) => return Err(refusal.unwrap_or(error)),
             }
             run.progress.add(1);
         }
@@ -289,19 +321,43 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn keep(
+    /// What is known of a case from a run like this one.
+    fn known(&self, case: &Case, earlier: &[Measurement]) -> Vec<Measurement> {
+        let Machine { torch, python, .. } = &self.machine;
+        let (dtype, device) = (dtype_of(case), self.device());
+        let axes = record::axes(self.subject.op, case);
+        let same = |one: &&Measurement| {
+            one.workload == case.workload.as_str()
+                && (&one.dtype, &one.axes, &one.device) == (&dtype, &axes, &device)
+                && (&one.torch, &one.python, one.protocol) == (torch, python, PROTOCOL)
+        };
+        earlier.iter().filter(same).cloned().collect()
+    }
+
+    /// What is measured on, as records call it.
+    fn device(&self) -> String {
+        let gpu = self.machine.device.clone().filter(|_| self.subject.device != Device::Cpu);
+        gpu.unwrap_or_else(|| machine::cpu(self.machine.threads, None).model)
+    }
+
+    fn measurements(
         &self,
         case: &Case,
         measured: &MeasuredCase,
+        candidate: Option<&Candidate>,
         gpu: Option<&machine::Gpu>,
         since: Instant,
     ) -> Vec<Measurement> {
-        let of = |regime| self.measurement(case, measured, regime, gpu);
-        let kept: Vec<Measurement> = measured.regimes.iter().map(of).collect();
-        for measurement in &kept {
+        let of = |regime| {
+            let mut one = self.measurement(case, measured, regime, gpu);
+            one.candidate = candidate.cloned().or(one.candidate);
+            one
+        };
+        let made: Vec<Measurement> = measured.regimes.iter().map(of).collect();
+        for measurement in &made {
             self.tell(measurement, since);
         }
-        kept
+        made
     }
 
     fn measurement(
@@ -326,10 +382,9 @@ impl Run<'_> {
             .collect();
         let cpu = machine::cpu(machine.threads, regime.crowded);
         let on_host = subject.device == Device::Cpu;
-        let device = machine.device.clone().filter(|_| !on_host).unwrap_or_else(|| cpu.model.clone());
         let gpu = gpu.filter(|_| !on_host);
         let about = &subject.options.about;
-        let peak = about.matrix_peak.get(&dtype_of(case)).copied();
+        let peak = operands_of(case).and_then(|dtype| about.matrix_peak.get(&dtype).copied());
         let roofline =
             record::roofline(&contenders, measured.bytes, record::operations(subject.op, case), peak);
         let capability = gpu.and_then(|gpu| gpu.capability);
@@ -343,7 +398,7 @@ impl Run<'_> {
             held_out: case.held_out,
             dtype: dtype_of(case),
             regime: regime.regime.as_str().to_owned(),
-            device,
+            device: self.device(),
             date: machine::today(),
             ratios: record::ratios(&contenders),
             copy_fraction: record::copy_fraction(&contenders),
@@ -385,6 +440,13 @@ impl Run<'_> {
     }
 }
 
+/// The dtype of the matrices that a case multiplies, where it is one.
+fn operands_of(case: &Case) -> Option<String> {
+    let mut dtypes = case.inputs.iter().filter(|input| input.shape.len() > 1).map(|input| input.dtype);
+    let first = dtypes.next()?;
+    dtypes.all(|other| other == first).then(|| first.to_string())
+}
+
 /// The dtype that names a case: that of its type variable, all of them where there are several, else the output's.
 fn dtype_of(case: &Case) -> String {
     let chosen: Vec<_> = case.dtypes.iter().collect();
@@ -398,3 +460,7 @@ fn dtype_of(case: &Case) -> String {
             .join(","),
     }
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -8,6 +8,8 @@
 //! full after it. A copy of as many bytes is timed after every sample; its drift says what the candidate did to the
 //! device, or what else happens on it.
 
+use std::time::Duration;
+
 use crate::compile::nvrtc::Code;
 use crate::device::wire::{Clock, Function, Op, Timed};
 use crate::verify::VerifyError;
@@ -58,6 +60,12 @@ impl Screen {
     /// What the candidates are screened on.
     pub(crate) fn lab(&self) -> &Lab {
         &self.lab
+    }
+
+    /// How long the last worker took to end and another one to be ready, where there was another one since this was last
+    /// asked.
+    pub(crate) fn restarted(&mut self) -> Option<Duration> {
+        self.lab.restarted()
     }
 
     /// Judges and times a candidate.

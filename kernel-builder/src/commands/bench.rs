@@ -1,16 +1,19 @@
 //! `bench`: measures verified builds against PyTorch, interleaved, with intervals.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
+use kernel_plan::spec::OpSpec;
 use serde_json::json;
 
-use crate::archive;
+use crate::archive::{self, Earlier, Unfinished};
+use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
+use crate::base::nvml::Driver;
 use crate::base::session::Session;
 use crate::bench::dispatch::Dispatch;
-use crate::bench::{self, Measurement, Options, report};
+use crate::bench::{self, BenchError, Measurement, Options, report};
 use crate::compile::artifact::Artifact;
 use crate::compile::nvrtc::Tool;
 use crate::exit::Failure;
@@ -21,12 +24,13 @@ use super::judges::{self, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
 use super::verify;
-use super::{about, build, device};
+use super::{about, build, device, gpu};
 
 /// Measure every verified variant against PyTorch eager, its fused operator and torch.compile
 ///
 /// Contenders are interleaved in one run; the result is a ratio with its 95% interval. Figures of a CPU are local to
-/// this machine. Every measurement is appended to .kernelwright/records.jsonl of the project.
+/// this machine. Every measurement is appended to .kernelwright/records.jsonl of the project. A run that is interrupted
+/// goes on where it was when it is started again, unless with `--fresh`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(flatten)]
@@ -76,7 +80,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let groups = judges::groups(artifacts, &python, Reach::Kept, extras, session)?;
     let verdicts = verify::all(&project, groups, &args.judge, session)?;
     let verified = verify::accept(verdicts, &project)?;
-    let Figures { measured, told } = measure(&project, &verified, &args.how, &python, session)?;
+    let Figures { measured, told } =
+        measure(&project, &verified, &args.how, args.judge.earlier(), &python, session)?;
     let mut written = Vec::new();
     if let Some(path) = &args.html {
         files::write(path, report::page(&measured, &told))?;
@@ -103,7 +108,8 @@ fn of_device(args: &Args, session: &Session) -> Result<(), Failure> {
     device::accept(&project, &evidence)?;
     let options =
         Options { budget: args.how.budget, workloads: args.how.workloads.clone(), ..Options::default() };
-    let Figures { measured, told } = device::measure(&project, &options, tool, session)?;
+    let earlier = args.judge.earlier();
+    let Figures { measured, told } = device::measure(&project, &options, tool, earlier, session)?;
     let mut written = Vec::new();
     if let Some(path) = &args.html {
         files::write(path, report::page(&measured, &told))?;
@@ -149,6 +155,7 @@ pub fn measure(
     project: &Project,
     verified: &[Verified<Artifact>],
     how: &How,
+    earlier: Earlier,
     python: &PythonRuntime,
     session: &Session,
 ) -> Result<Figures, Failure> {
@@ -158,19 +165,26 @@ pub fn measure(
         let variant = &artifact.inner().variant;
         let warned = artifact.evidence().checks.iter().filter(|check| check.outcome == Outcome::Warned);
         figures.told.extend(warned.map(|check| format!("{variant}: {}: {}", check.name, check.summary)));
+        let mut about = about::of(project, artifact.inner())?;
+        if artifact.inner().backend == "cuda" && bench::multiplies(op) {
+            about.matrix_peak = gpu::matrix_peaks(session)?;
+        }
         let options = Options {
             budget: how.budget,
             workloads: how.workloads.clone(),
             commit: artifact.inner().commit.clone(),
-            about: about::of(project, artifact.inner())?,
+            about,
             ..Options::default()
         };
-        match bench::measure(artifact, op, &project.dir, python, &options, session)? {
+        let kind = kind(&artifact.inner().digest, op, &project.dir, &options)?;
+        let mut kept = Unfinished::begin(&project.dir, &kind, earlier)?;
+        let outcome = bench::measure(artifact, op, &project.dir, python, &options, &mut kept, session);
+        match settled(outcome, &mut kept, session)? {
             bench::Outcome::Measured(mut found) => {
                 for measurement in &mut found {
                     measurement.lint = lint::noted(artifact.evidence(), &measurement.workload);
                 }
-                archive::record(&project.dir, &found)?;
+                kept.finish(&found)?;
                 figures.measured.extend(found);
             }
             bench::Outcome::Skipped(reason) => {
@@ -189,4 +203,45 @@ pub fn measure(
             .warn(format!("figures of a doubtful task (`kernelwright lint`): {}", found.join(", ")));
     }
     Ok(figures)
+}
+
+/// The digest of what decides the figures of a run beside the machine's programs, which records name: the candidate, the
+/// task with its reference, how long is sampled, the driver.
+pub(super) fn kind(
+    artifact: &Digest,
+    op: &OpSpec,
+    project: &Path,
+    options: &Options,
+) -> Result<Digest, Failure> {
+    let reference = files::read(&project.join(op.reference.file.value.as_str()))?;
+    let driver = Driver::open().and_then(|driver| driver.readings().into_iter().next()?.driver);
+    Ok(DigestBuilder::new("bench")
+        .field("protocol", bench::PROTOCOL.to_string())
+        .field("artifact", artifact.to_string())
+        .field("op.toml", &op.file.text)
+        .field("reference", reference)
+        .field("budget", options.budget.to_string())
+        .field("threads", format!("{:?}", options.threads))
+        .field("driver", driver.unwrap_or_default())
+        .finish())
+}
+
+/// What a run came to: figures of a kernel that was refused are forgotten, those of one that was interrupted are not.
+pub(super) fn settled(
+    outcome: Result<bench::Outcome, BenchError>,
+    kept: &mut Unfinished,
+    session: &Session,
+) -> Result<bench::Outcome, Failure> {
+    outcome.or_else(|error| {
+        if error.refuses() {
+            kept.discard()?;
+        } else if kept.count() > 0 {
+            let count = kept.count();
+            session.report.note(format!(
+                "{} are kept; the next `bench` of the same build goes on after their cases",
+                bench::render::counted(count as u64, "measurement")
+            ));
+        }
+        Err(error.into())
+    })
 }

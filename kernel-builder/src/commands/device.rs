@@ -12,7 +12,7 @@ use kernel_plan::spec::{self, OpSpec};
 use miette::Diagnostic;
 use thiserror::Error;
 
-use crate::archive;
+use crate::archive::{Earlier, Unfinished};
 use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{env, files};
@@ -25,7 +25,8 @@ use crate::toolchain::{Extras, PythonRuntime, nvcc, nvrtc};
 use crate::verify::device::{self, DeviceCandidate};
 use crate::verify::{Evidence, Options};
 
-use super::bench::Figures;
+use super::bench::{Figures, kind, settled};
+use super::gpu;
 use super::project::{self, ProjectError, TORCH};
 use super::verify::{How, Refusal, evidence_path, line};
 
@@ -139,6 +140,7 @@ pub(super) fn measure(
     project: &DeviceProject,
     options: &bench::Options,
     tool: Tool,
+    earlier: Earlier,
     session: &Session,
 ) -> Result<Figures, Failure> {
     let compiler = compiler(tool, session)?;
@@ -155,11 +157,21 @@ pub(super) fn measure(
         digest: candidate.digest(),
         commit: project::provenance(&project.dir).commit,
     };
-    let options = &bench::Options { commit: artifact.commit.clone(), ..options.clone() };
+    let mut options = bench::Options { commit: artifact.commit.clone(), ..options.clone() };
+    if bench::multiplies(&project.op) {
+        options.about.matrix_peak = gpu::matrix_peaks(session)?;
+        if options.about.matrix_peak.is_empty() {
+            session.report.note("`kernelwright gpu` measures what this GPU can do in products of matrices");
+        }
+    }
     let mut figures = Figures::default();
-    match bench::measure_device(&artifact, &candidate, &compiler, &python, options, session)? {
+    let kind = kind(&artifact.digest, &project.op, &project.dir, &options)?;
+    let mut kept = Unfinished::begin(&project.dir, &kind, earlier)?;
+    let outcome =
+        bench::measure_device(&artifact, &candidate, &compiler, &python, &options, &mut kept, session);
+    match settled(outcome, &mut kept, session)? {
         bench::Outcome::Measured(found) => {
-            archive::record(&project.dir, &found)?;
+            kept.finish(&found)?;
             figures.measured = found;
         }
         bench::Outcome::Skipped(reason) => {

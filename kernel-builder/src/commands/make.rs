@@ -133,7 +133,9 @@ fn measure(
             known.extend(earlier);
         }
     }
-    known.extend(bench_verb::measure(project, &fresh, &args.bench, python, session)?.measured);
+    known.extend(
+        bench_verb::measure(project, &fresh, &args.bench, args.judge.earlier(), python, session)?.measured,
+    );
     Ok(known)
 }
 

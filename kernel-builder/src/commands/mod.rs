@@ -13,6 +13,7 @@ pub mod doctor;
 pub mod export;
 pub mod full_abi;
 pub mod gates;
+pub mod gpu;
 pub mod import;
 pub mod judges;
 pub mod libraries;

@@ -9,7 +9,7 @@ use miette::Diagnostic;
 use serde_json::json;
 use thiserror::Error;
 
-use crate::archive;
+use crate::archive::{self, Earlier};
 use crate::base::session::Session;
 use crate::bench::{self, Measurement, Options, Outcome, Ratio, reproduce};
 use crate::compile::artifact::Artifact;
@@ -176,7 +176,8 @@ fn device_again(
     let tool = tool_of(records);
     let (project, evidence) = device::verify(&args.dir, &args.judge, tool, session)?;
     device::accept(&project, &evidence)?;
-    let found = device::measure(&project, &options_of(records), tool, session)?.measured;
+    let options = options_of(records);
+    let found = device::measure(&project, &options, tool, Earlier::Forget, session)?.measured;
     compared(records, &found)
 }
 
@@ -255,7 +256,8 @@ fn measured(
         about: about::of(project, artifact.inner())?,
         ..options_of(records)
     };
-    match bench::measure(artifact, project.op_for("measure")?, &project.dir, python, &options, session)? {
+    let op = project.op_for("measure")?;
+    match bench::measure(artifact, op, &project.dir, python, &options, &mut bench::Nowhere, session)? {
         Outcome::Measured(found) => Ok(found),
         Outcome::Skipped(reason) => {
             let recorded = records.first().map(|record| record.device.clone()).unwrap_or_default();

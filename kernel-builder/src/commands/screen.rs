@@ -345,6 +345,8 @@ impl<'a> Tally<'a> {
         let mut row = json!({
             "place": one.place, "tuning": tuning, "source": candidate.file,
             "compile_seconds": one.seconds, "judge_seconds": seconds,
+            "worker": screen.lab().generation(),
+            "worker_seconds": screen.restarted().map(|took| took.as_secs_f64()),
         });
         let human = match &attempt {
             Ok(screened) => {

@@ -12,7 +12,7 @@ use crate::toolchain::python;
 /// Judge kernels that cheat, each of which must be caught, and honest ones, which must pass
 ///
 /// The kernels are part of the program. Each is built and judged by `verify` or `bench` in a process of its own, and the
-/// table says what caught it. The exit status is 0 only if all that was run came out as it must. `--jobs` is how many are
+/// table says what caught it; the last ones, `queue`, are candidates of one `screen`. The exit status is 0 only if all that was run came out as it must. `--jobs` is how many are
 /// judged at a time; default: half of the processors.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:\n  kernelwright selftest                 those that need no GPU\n  \
@@ -33,8 +33,11 @@ pub struct Args {
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let fixtures = selftest::select(&args.names)?;
     if args.list {
-        let names: Vec<_> = fixtures.iter().map(|fixture| &fixture.name).collect();
-        session.report.result("selftest", &json!({ "kernels": names }), &render::list(&fixtures));
+        let mut names = Vec::new();
+        for fixture in &fixtures {
+            names.extend(fixture.subjects()?.into_iter().map(|subject| subject.name));
+        }
+        session.report.result("selftest", &json!({ "kernels": names }), &render::list(&fixtures)?);
         return Ok(());
     }
     let no_gpu = match (args.gpu, python::has_nvidia_driver()) {

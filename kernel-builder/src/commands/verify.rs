@@ -9,6 +9,7 @@ use miette::Diagnostic;
 use serde_json::json;
 use thiserror::Error;
 
+use crate::archive::Earlier;
 use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{env, files};
@@ -78,6 +79,11 @@ pub struct How {
 }
 
 impl How {
+    /// What `--fresh` says of figures that an interrupted run left.
+    pub fn earlier(&self) -> Earlier {
+        if self.fresh { Earlier::Forget } else { Earlier::Resume }
+    }
+
     /// As without any option, but for portability: what needs a newer system is refused.
     pub fn strict() -> Self {
         Self {

@@ -2,7 +2,7 @@
 //!
 //! Owns: the life of the process. Never: repeats a question; what was in a worker is gone with it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 
@@ -22,7 +22,9 @@ pub(crate) struct Gpu {
     /// How long a process may take to end by itself before it is killed.
     grace: Duration,
     /// How the last one ended that did so.
-    ending: Option<Ending>,
+    ended: Option<Ending>,
+    /// How long the last one took to end.
+    ending: Duration,
 }
 
 /// Why a request was not answered in full.
@@ -51,21 +53,30 @@ impl std::fmt::Display for Failure {
     }
 }
 
+/// This program as a worker.
+fn own_line() -> CommandLine {
+    CommandLine::new(env::own_program()).args(["--worker", ROLE])
+}
+
 impl Gpu {
     /// A worker that is started when it is first asked.
     pub(crate) fn new() -> Self {
-        Self::run_by(CommandLine::new(env::own_program()).args(["--worker", ROLE]))
+        Self::run_by(own_line())
     }
 
-    fn run_by(line: CommandLine) -> Self {
-        Self { line, process: None, started: 0, grace: Duration::ZERO, ending: None }
+    /// A worker of the device of this UUID.
+    pub(crate) fn of(uuid: &str) -> Self {
+        Self::run_by(own_line().env(env::VISIBLE_DEVICES, uuid))
     }
 
     /// A worker under another program, such as a sanitizer, which has something to do when the worker has ended: it has
     /// so long for it.
     pub(crate) fn within(wrap: impl FnOnce(CommandLine) -> CommandLine, grace: Duration) -> Self {
-        let plain = Self::new();
-        Self { line: wrap(plain.line), grace, ..Self::run_by(CommandLine::new("")) }
+        Self { grace, ..Self::run_by(wrap(own_line())) }
+    }
+
+    fn run_by(line: CommandLine) -> Self {
+        Self { line, process: None, started: 0, grace: Duration::ZERO, ended: None, ending: Duration::ZERO }
     }
 
     /// How many processes were started so far; a higher number than before means that everything in it is gone.
@@ -81,21 +92,29 @@ impl Gpu {
     /// Ends the process, if there is one.
     pub(crate) fn end(&mut self) {
         let Some(mut process) = self.process.take() else { return };
+        let since = Instant::now();
         process.close();
         while !self.grace.is_zero() {
             match process.hear(self.grace) {
                 Ok(Heard::Line(_)) => {}
                 Ok(Heard::Ended(ending)) => {
-                    self.ending = Some(ending);
+                    self.ended = Some(ending);
                     break;
                 }
                 Ok(Heard::Silence) | Err(_) => break,
             }
         }
+        drop(process);
+        self.ending = since.elapsed();
     }
 
     /// How the last process ended, where it was given time to do so by itself and took no more.
-    pub(crate) fn ending(&self) -> Option<Ending> {
+    pub(crate) fn ended(&self) -> Option<Ending> {
+        self.ended
+    }
+
+    /// How long the last process that was ended took to be gone: with a kernel that hangs, the driver has work to do.
+    pub(crate) fn ending(&self) -> Duration {
         self.ending
     }
 
@@ -184,9 +203,22 @@ mod tests {
             let mut gpu = Gpu::within(|_| CommandLine::new("sh").args(["-c", &script]), grace);
             gpu.ask(&[Op::Settle], SOON).unwrap().unwrap();
             gpu.end();
-            assert_eq!(gpu.ending(), ending);
+            assert_eq!(gpu.ended(), ending);
             assert_eq!(crate::base::files::read_text(&log).unwrap().is_empty(), ending.is_none());
         }
+    }
+
+    #[test]
+    fn how_long_a_worker_took_to_end_is_known_after_it() {
+        let mut gpu = fake(&format!("read -r line; echo '{DONE}'; cat"));
+        gpu.end();
+        assert_eq!(gpu.ending(), Duration::ZERO, "there was none");
+        assert_eq!(gpu.ask(&[Op::Settle], SOON).unwrap(), Ok(vec![Answer::Done]));
+        gpu.end();
+        let ending = gpu.ending();
+        assert!(ending > Duration::ZERO && !gpu.lives());
+        gpu.end();
+        assert_eq!(gpu.ending(), ending, "that of the last one that there was");
     }
 
     #[test]

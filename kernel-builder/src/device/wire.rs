@@ -239,8 +239,12 @@ pub(crate) struct About {
     pub clock_khz: u32,
     /// The driver's CUDA version, e.g. 13000.
     pub driver: i32,
-    /// PCI address, as NVML takes it.
+    /// PCI address.
     pub pci: String,
+    /// Its name for `CUDA_VISIBLE_DEVICES`, as NVML has it too: `GPU-` and a UUID.
+    pub uuid: String,
+    /// Such names of all devices that the process sees, in their order; the worker uses the first.
+    pub visible: Vec<String>,
 }
 
 /// What a function uses, as the driver says.

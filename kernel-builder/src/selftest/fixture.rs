@@ -65,6 +65,17 @@ pub enum JudgedBy {
     Bench,
 }
 
+/// Something that gets a row: a fixture, or one of those in its queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The fixture's name; in a queue with its place and the name of the other fixture.
+    pub name: String,
+    /// What it does, in a few words.
+    pub does: String,
+    /// What must come of it.
+    pub expected: Expected,
+}
+
 /// One folder of tests/cheats: `cheat.toml`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,6 +113,9 @@ pub struct Fixture {
     /// Whether it must pass.
     #[serde(default)]
     passes: bool,
+    /// Other fixtures that one run of `screen` judges, in this order.
+    #[serde(default)]
+    pub queue: Vec<String>,
     /// Seconds for all calls together, where the cheat is about time.
     pub deadline: Option<u64>,
     /// Its folder in tests/cheats.
@@ -118,13 +132,65 @@ fn default_project() -> String {
 }
 
 impl Fixture {
-    /// What must come of it.
-    pub fn expected(&self) -> Expected {
-        match (self.refused_with.is_empty(), self.warned_with.is_empty()) {
+    /// What gets a row: itself, or all in its queue.
+    ///
+    /// # Errors
+    /// A fixture that the queue names is not there.
+    pub fn subjects(&self) -> Result<Vec<Subject>, SelftestError> {
+        if self.queue.is_empty() {
+            return Ok(vec![self.subject(self.name.clone())]);
+        }
+        let members = self.members()?;
+        let named = members.iter().enumerate();
+        Ok(named.map(|(at, one)| one.subject(format!("{}-{}-{}", self.name, at + 1, one.name))).collect())
+    }
+
+    fn subject(&self, name: String) -> Subject {
+        let expected = match (self.refused_with.is_empty(), self.warned_with.is_empty()) {
             (false, _) => Expected::Refused(self.refused_with.clone()),
             (true, false) => Expected::Warned(self.warned_with.clone()),
             (true, true) => Expected::Passed,
-        }
+        };
+        Subject { name, does: self.does.clone(), expected }
+    }
+
+    /// The fixtures in the queue.
+    fn members(&self) -> Result<Vec<Self>, SelftestError> {
+        let find = |name: &String| {
+            let folder = FIXTURES.get_dir(name).or_else(|| FIXTURES.get_dir(Path::new(HONEST).join(name)));
+            let member = folder.map(read).transpose()?;
+            let fits = |one: &Self| {
+                let texts = one.replaces.len() <= 1 && one.candidate == Candidate::Device;
+                texts && one.queue.is_empty() && one.project == self.project
+            };
+            member.filter(fits).ok_or_else(|| SelftestError::Fixture {
+                folder: self.folder.clone(),
+                reason: format!("`{name}` is no device code of the project `{}`", self.project),
+            })
+        };
+        self.queue.iter().map(find).collect()
+    }
+
+    /// The device code of each in the queue; nothing for that of the project itself.
+    ///
+    /// # Errors
+    /// A fixture that the queue names is not there, or has no file.
+    pub fn candidates(&self) -> Result<Vec<Option<&'static [u8]>>, SelftestError> {
+        let text = |one: Self| match one.replaces.first() {
+            Some(place) => one.file(place).map(Some),
+            None => Ok(None),
+        };
+        self.members()?.into_iter().map(text).collect()
+    }
+
+    /// The file that takes a place in the project.
+    fn file(&self, place: &str) -> Result<&'static [u8], SelftestError> {
+        let name = Path::new(place).file_name().unwrap_or_default();
+        let file = FIXTURES.get_file(Path::new(&self.folder).join(name));
+        file.map(|file| file.contents()).ok_or_else(|| SelftestError::Fixture {
+            folder: self.folder.clone(),
+            reason: format!("there is no {}", name.display()),
+        })
     }
 
     /// The project with the fixture's files in place.
@@ -135,19 +201,17 @@ impl Fixture {
         let wrong = |reason: String| SelftestError::Fixture { folder: self.folder.clone(), reason };
         let mut set = base(&self.project).map_err(&wrong)?;
         for place in &self.replaces {
-            let name = Path::new(place).file_name().unwrap_or_default();
-            let file = FIXTURES.get_file(Path::new(&self.folder).join(name));
-            let file = file.ok_or_else(|| wrong(format!("there is no {}", name.display())))?;
+            let file = self.file(place)?;
             if !set.iter().any(|(path, _)| path == Path::new(place)) {
                 return Err(wrong(format!("the project `{}` has no {place}", self.project)));
             }
-            set.insert(place, file.contents()).map_err(|error| wrong(error.to_string()))?;
+            set.insert(place, file).map_err(|error| wrong(error.to_string()))?;
         }
         Ok(set)
     }
 }
 
-/// Every fixture: those that must be refused first, then by name.
+/// Every fixture: those that must be refused first, then by name; queues last.
 ///
 /// # Errors
 /// One of them cannot be read, which the tests find.
@@ -158,8 +222,12 @@ pub fn all() -> Result<Vec<Fixture>, SelftestError> {
         name != PROJECTS && name != HONEST
     });
     let mut found = folders.chain(honest).map(read).collect::<Result<Vec<_>, _>>()?;
-    found.sort_by(|a, b| (a.ring, a.passes, &a.name).cmp(&(b.ring, b.passes, &b.name)));
+    found.sort_by(|a, b| place_of(a).cmp(&place_of(b)));
     Ok(found)
+}
+
+fn place_of(fixture: &Fixture) -> (bool, Ring, bool, &str) {
+    (!fixture.queue.is_empty(), fixture.ring, fixture.passes, &fixture.name)
 }
 
 fn read(folder: &Dir<'_>) -> Result<Fixture, SelftestError> {
@@ -172,9 +240,10 @@ fn read(folder: &Dir<'_>) -> Result<Fixture, SelftestError> {
 fn parse(folder: &str, text: &str) -> Result<Fixture, String> {
     let fixture: Fixture = toml::from_str(text).map_err(|error| error.to_string())?;
     let is_honest = folder.starts_with(HONEST);
-    let answers = [!fixture.refused_with.is_empty(), !fixture.warned_with.is_empty(), fixture.passes];
+    let queues = !fixture.queue.is_empty();
+    let answers = [!fixture.refused_with.is_empty(), !fixture.warned_with.is_empty(), fixture.passes, queues];
     if answers.iter().filter(|given| **given).count() != 1 {
-        return Err("say one of `refused_with`, `warned_with` and `passes = true`".to_owned());
+        return Err("say one of `refused_with`, `warned_with`, `passes = true` and `queue`".to_owned());
     }
     if fixture.passes != is_honest {
         return Err(format!("what must pass lies in `{HONEST}/`, and nothing else does"));
@@ -182,7 +251,7 @@ fn parse(folder: &str, text: &str) -> Result<Fixture, String> {
     if Path::new(folder).file_name().is_none_or(|name| *name != *fixture.name) {
         return Err("`name` is that of the folder".to_owned());
     }
-    if fixture.replaces.is_empty() && !is_honest {
+    if fixture.replaces.is_empty() && !is_honest && !queues {
         return Err("it replaces nothing".to_owned());
     }
     if fixture.does.chars().count() > 40 {
@@ -298,6 +367,25 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_has_bad_ones_between_honest_ones() {
+        let fixtures = all().unwrap();
+        let queue = fixtures.last().unwrap();
+        assert_eq!(queue.name, "queue");
+        let subjects = queue.subjects().unwrap();
+        let honest: Vec<bool> = subjects.iter().map(|one| one.expected == Expected::Passed).collect();
+        assert_eq!(honest, [true, false, true, false, true, false, true]);
+        assert_eq!(subjects[1].name, "queue-2-device-hangs");
+        assert_eq!(subjects[1].expected, Expected::Refused(vec!["verify::hang".to_owned()]));
+        let texts = queue.candidates().unwrap();
+        assert!(texts[0].is_none() && texts[1].is_some() && texts.len() == subjects.len());
+        for unknown in ["no-such", "device-gemm", "never-returns", "queue"] {
+            let wrong = Fixture { queue: vec![unknown.to_owned()], ..queue.clone() };
+            let error = wrong.subjects().unwrap_err().to_string();
+            assert!(error.ends_with("is no device code of the project `device-row-norm`"), "{error}");
+        }
+    }
+
+    #[test]
     fn the_readme_places_every_cheat() {
         let readme = FIXTURES.get_file("README.md").and_then(|file| file.contents_utf8()).unwrap();
         let map = readme.split("## The map").nth(1).unwrap();
@@ -326,12 +414,15 @@ mod tests {
         };
         assert_eq!(
             with("a", "replaces = [\"b\"]"),
-            "say one of `refused_with`, `warned_with` and `passes = true`"
+            "say one of `refused_with`, `warned_with`, `passes = true` and `queue`"
         );
         let refused = "refused_with = [\"verify::guard\"]";
         assert_eq!(with("a", refused), "it replaces nothing");
         assert_eq!(with("honest/a", refused), "what must pass lies in `honest/`, and nothing else does");
         assert_eq!(with("b", &format!("{refused}\nreplaces = [\"b\"]")), "`name` is that of the folder");
+        let queue = "queue = [\"device-hangs\"]";
+        let both = format!("{queue}\npasses = true");
+        assert_eq!(with("a", &both), "say one of `refused_with`, `warned_with`, `passes = true` and `queue`");
         assert!(with("a", "rwong = 1").contains("unknown field"));
     }
 }

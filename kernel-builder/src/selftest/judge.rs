@@ -29,8 +29,40 @@ pub(super) fn judge(
     threads: usize,
     session: &Session,
 ) -> Result<Seen, ProcessError> {
+    let said = ask(arguments(fixture, threads), project, temporary, session)?;
+    Ok(Seen::read(&said.lines, said.succeeded, &said.ending))
+}
+
+/// Judges candidates, a file of `--candidates`, one after the other in one run. One compiler, so that they come to be
+/// judged in their order.
+pub(super) fn screen(
+    candidates: &Path,
+    project: &Path,
+    temporary: &Path,
+    session: &Session,
+) -> Result<Said, ProcessError> {
+    let words = ["screen", "--message-format", "json", "--jobs", "1", "--candidates"];
+    let words = words.map(str::to_owned).into_iter().chain([candidates.display().to_string()]);
+    ask(words.collect(), project, temporary, session)
+}
+
+/// What a child said, and how it ended.
+pub(super) struct Said {
+    /// Its JSON lines.
+    pub(super) lines: Vec<Value>,
+    pub(super) succeeded: bool,
+    /// For people.
+    pub(super) ending: String,
+}
+
+fn ask(
+    words: Vec<String>,
+    project: &Path,
+    temporary: &Path,
+    session: &Session,
+) -> Result<Said, ProcessError> {
     let mut line = CommandLine::new(env::own_program())
-        .args(arguments(fixture, threads))
+        .args(words)
         .path(project)
         .env("TMPDIR", temporary.display().to_string())
         .env(env::CACHE, session.cache.display().to_string());
@@ -46,7 +78,8 @@ pub(super) fn judge(
     })?;
     let said = done.stderr_text();
     let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    Ok(Seen::read(&lines, done.ending.success(), &format!("the judge {}: {last}", done.ending)))
+    let ending = format!("the judge {}: {last}", done.ending);
+    Ok(Said { lines, succeeded: done.ending.success(), ending })
 }
 
 /// The words before the project.

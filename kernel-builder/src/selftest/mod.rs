@@ -6,6 +6,7 @@
 mod error;
 mod fixture;
 mod judge;
+mod queue;
 pub mod render;
 mod verdict;
 
@@ -22,7 +23,7 @@ use crate::base::{env, files, interrupt};
 use crate::exit::Failure;
 
 pub use error::SelftestError;
-pub use fixture::{Fixture, Ring, all};
+pub use fixture::{Fixture, Ring, Subject, all};
 pub use verdict::{Expected, Seen};
 
 /// What came of one kernel.
@@ -47,12 +48,12 @@ pub struct Row {
 }
 
 impl Row {
-    fn new(fixture: &Fixture, seen: Seen, seconds: f64) -> Self {
-        let expected = fixture.expected();
+    fn new(subject: Subject, ring: Ring, seen: Seen, seconds: f64) -> Self {
+        let Subject { name, does, expected } = subject;
         Self {
-            name: fixture.name.clone(),
-            does: fixture.does.clone(),
-            ring: fixture.ring,
+            name,
+            does,
+            ring,
             right: seen.is_right(&expected),
             caught_by: seen.caught_by(&expected).map(str::to_owned),
             expected,
@@ -62,17 +63,21 @@ impl Row {
     }
 }
 
-/// The fixtures whose names contain one of `names`; all of them when nothing is named.
+/// The fixtures whose names contain one of `names`; all of them when nothing is named. A queue is judged as a whole, also
+/// where one of its candidates is named by its place: `queue-2`.
 ///
 /// # Errors
 /// A name fits none.
 pub fn select(names: &[String]) -> Result<Vec<Fixture>, SelftestError> {
     let all = fixture::all()?;
-    if let Some(name) = names.iter().find(|name| !all.iter().any(|one| one.name.contains(name.as_str()))) {
+    let fits = |one: &Fixture, name: &String| {
+        let own = format!("{}-", one.name);
+        one.name.contains(name.as_str()) || (!one.queue.is_empty() && name.starts_with(&own))
+    };
+    if let Some(name) = names.iter().find(|name| !all.iter().any(|one| fits(one, name))) {
         return Err(SelftestError::UnknownName { name: name.clone() });
     }
-    let wanted =
-        |one: &Fixture| names.is_empty() || names.iter().any(|name| one.name.contains(name.as_str()));
+    let wanted = |one: &Fixture| names.is_empty() || names.iter().any(|name| fits(one, name));
     Ok(all.into_iter().filter(wanted).collect())
 }
 
@@ -86,31 +91,35 @@ pub fn run(fixtures: &[Fixture], no_gpu: Option<&str>, session: &Session) -> Res
     let next = AtomicUsize::new(0);
     let gpu = Mutex::new(());
     let threads = (env::processors() / session.jobs).max(1);
-    let one = |fixture: &Fixture| -> Result<Row, Failure> {
+    let one = |fixture: &Fixture| -> Result<Vec<Row>, Failure> {
+        let subjects = fixture.subjects()?;
         let away = no_gpu.filter(|_| fixture.ring != Ring::Cpu);
-        if let Some(reason) = away {
-            return Ok(Row::new(fixture, Seen::not_run(reason), 0.0));
+        let _turn = (fixture.ring != Ring::Cpu && away.is_none()).then(|| gpu.lock());
+        let seen = match away {
+            Some(reason) => vec![(Seen::not_run(reason), 0.0); subjects.len()],
+            None => judge_in(&scratch.path().join(&fixture.name), fixture, threads, session)?,
+        };
+        let rows = subjects.into_iter().zip(seen);
+        let rows: Vec<Row> =
+            rows.map(|(subject, (seen, took))| Row::new(subject, fixture.ring, seen, took)).collect();
+        for row in rows.iter().filter(|_| away.is_none()) {
+            session.report.emit(&Event::Done {
+                action: "judged",
+                subject: &row.name,
+                detail: &render::outcome(row),
+                seconds: row.seconds,
+                cached: false,
+            });
         }
-        let _turn = (fixture.ring != Ring::Cpu).then(|| gpu.lock());
-        let started = Instant::now();
-        let seen = judge_in(&scratch.path().join(&fixture.name), fixture, threads, session)?;
-        let row = Row::new(fixture, seen, started.elapsed().as_secs_f64());
-        session.report.emit(&Event::Done {
-            action: "judged",
-            subject: &row.name,
-            detail: &render::outcome(&row),
-            seconds: row.seconds,
-            cached: false,
-        });
-        Ok(row)
+        Ok(rows)
     };
     let work = || {
         let mut rows = Vec::new();
         while let Some((place, fixture)) = taken(&next, fixtures) {
             interrupt::check()?;
             // What stops one stops all: what is not begun is left.
-            let row = one(fixture).inspect_err(|_| next.store(fixtures.len(), Ordering::Relaxed))?;
-            rows.push((place, row));
+            let own = one(fixture).inspect_err(|_| next.store(fixtures.len(), Ordering::Relaxed))?;
+            rows.push((place, own));
         }
         Ok::<_, Failure>(rows)
     };
@@ -126,7 +135,7 @@ pub fn run(fixtures: &[Fixture], no_gpu: Option<&str>, session: &Session) -> Res
         Ok::<_, Failure>(())
     })?;
     rows.sort_by_key(|(place, _)| *place);
-    Ok(rows.into_iter().map(|(_, row)| row).collect())
+    Ok(rows.into_iter().flat_map(|(_, own)| own).collect())
 }
 
 fn taken<'a>(next: &AtomicUsize, fixtures: &'a [Fixture]) -> Option<(usize, &'a Fixture)> {
@@ -134,14 +143,28 @@ fn taken<'a>(next: &AtomicUsize, fixtures: &'a [Fixture]) -> Option<(usize, &'a 
     Some((place, fixtures.get(place)?))
 }
 
-/// Writes a fixture's project to `folder`, judges it there, and removes it.
-fn judge_in(folder: &Path, fixture: &Fixture, threads: usize, session: &Session) -> Result<Seen, Failure> {
+/// Writes a fixture's project to `folder`, judges it there, and removes it. Gives what came of each of its subjects, and
+/// the seconds that took.
+fn judge_in(
+    folder: &Path,
+    fixture: &Fixture,
+    threads: usize,
+    session: &Session,
+) -> Result<Vec<(Seen, f64)>, Failure> {
+    let started = Instant::now();
     // What the child leaves when it is killed goes with the folder.
     let temporary = folder.join("tmp");
     files::create_dirs(&temporary)?;
     let project = folder.join("project");
     fixture.files()?.write_to(&project)?;
-    let seen = judge::judge(fixture, &project, &temporary, threads, session)?;
+    let seen = if fixture.queue.is_empty() {
+        let seen = judge::judge(fixture, &project, &temporary, threads, session)?;
+        vec![(seen, started.elapsed().as_secs_f64())]
+    } else {
+        let candidates = queue::write(fixture, folder)?;
+        let said = judge::screen(&candidates, &project, &temporary, session)?;
+        queue::read(fixture.queue.len(), &said)
+    };
     files::remove_dir(folder)?;
     Ok(seen)
 }
@@ -154,6 +177,10 @@ mod tests {
     fn a_part_of_a_name_selects_and_an_unknown_one_is_told() {
         let found = select(&["skips-".to_owned()]).unwrap();
         assert!(found.len() > 1 && found.iter().all(|one| one.name.contains("skips-")));
+        for name in ["queue", "queue-2-device-hangs"] {
+            let found = select(&[name.to_owned()]).unwrap();
+            assert_eq!(found.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["queue"]);
+        }
         let error = select(&["no-such-cheat".to_owned()]).unwrap_err();
         assert_eq!(error.to_string(), "no kernel of the suite is called `no-such-cheat`");
     }

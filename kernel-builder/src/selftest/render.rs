@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
 use super::verdict::{Expected, Seen};
-use super::{Fixture, Row};
+use super::{Fixture, Row, SelftestError};
 
 /// How many came out as they must.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -108,23 +108,23 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// One line a fixture: name, ring, what must come of it, what it does.
-pub fn list(fixtures: &[Fixture]) -> String {
+/// One line a kernel: name, ring, what it does, what must come of it.
+///
+/// # Errors
+/// A queue names what is not there, which the tests find.
+pub fn list(fixtures: &[Fixture]) -> Result<String, SelftestError> {
     let mut text = String::new();
     for fixture in fixtures {
-        let expected = match fixture.expected() {
-            Expected::Passed => "passed".to_owned(),
-            Expected::Refused(codes) | Expected::Warned(codes) => codes.join(" or "),
-        };
-        text += &format!(
-            "{:<32} {:<11} {:<42} {}\n",
-            fixture.name,
-            fixture.ring.to_string(),
-            fixture.does,
-            expected
-        );
+        for subject in fixture.subjects()? {
+            let expected = match subject.expected {
+                Expected::Passed => "passed".to_owned(),
+                Expected::Refused(codes) | Expected::Warned(codes) => codes.join(" or "),
+            };
+            let ring = fixture.ring.to_string();
+            text += &format!("{:<32} {ring:<11} {:<42} {expected}\n", subject.name, subject.does);
+        }
     }
-    text
+    Ok(text)
 }
 
 fn word(seen: &Seen) -> &'static str {

@@ -67,6 +67,10 @@ impl Seen {
         Self::NotRun { reason: reason.to_owned() }
     }
 
+    pub(super) fn failed(reason: &str) -> Self {
+        Self::Failed { reason: reason.to_owned() }
+    }
+
     /// Reads the JSON lines of a child that ended in this way; `ending` is for people.
     pub(super) fn read(lines: &[Value], succeeded: bool, ending: &str) -> Self {
         let of = |name: &'static str| lines.iter().filter(move |line| line["event"] == name);

@@ -1,6 +1,6 @@
 //! The command line itself: help, usage errors, what is generated from it.
 
-use super::sandbox::{Sandbox, tree};
+use super::sandbox::{Sandbox, finish, tree};
 
 /// In the order of the help.
 const VERBS: &[&str] = &[
@@ -25,6 +25,7 @@ const VERBS: &[&str] = &[
     "make",
     "toolchain",
     "doctor",
+    "gpu",
     "schema",
     "completions",
     "man",
@@ -108,4 +109,19 @@ fn doctor_looks_and_changes_nothing() {
     assert!(examined.event("result")["findings"].is_array());
     // What was found may be remembered; fetched is nothing.
     assert!(!sandbox.path("cache/wheels").exists() && tree(&sandbox.work()).is_empty());
+}
+
+#[test]
+fn a_machine_that_shows_no_gpu_says_why() {
+    let sandbox = Sandbox::new();
+    let ask = |format: &str| {
+        let mut line = sandbox.command(&["gpu", "--message-format", format]);
+        finish(line.env("CUDA_VISIBLE_DEVICES", "-1"))
+    };
+    let human = ask("human");
+    assert_eq!((human.code, human.stderr.as_str()), (0, ""));
+    assert!(human.stdout.starts_with("no NVIDIA GPU: "), "{}", human.stdout);
+    let result = ask("json").event("result");
+    assert_eq!((&result["command"], &result["gpus"]), (&"gpu".into(), &serde_json::json!([])));
+    assert!(result["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{result}");
 }

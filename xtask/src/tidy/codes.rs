@@ -66,8 +66,9 @@ pub(super) fn cheats_are_refused_by_name(repository: &Repository) -> Vec<String>
         };
         let codes = ["refused_with", "warned_with"].iter().filter_map(|key| value(key));
         let codes: Vec<&str> = codes.flat_map(|list| list.split('"').skip(1).step_by(2)).collect();
-        if codes.is_empty() && value("passes") != Some("true") {
-            found.push(format!("{}: say `refused_with`, `warned_with` or `passes = true`", path.display()));
+        if codes.is_empty() && value("passes") != Some("true") && value("queue").is_none() {
+            let choice = "`refused_with`, `warned_with`, `passes = true` or `queue`";
+            found.push(format!("{}: say {choice}", path.display()));
         }
         for code in codes.iter().filter(|code| !document.contains(&format!("| `{code}` |"))) {
             found.push(format!("{}: there is no code `{code}`", path.display()));
@@ -113,6 +114,7 @@ mod tests {
         };
         assert_eq!(with("refused_with = [\"verify::guard\"]\n"), 0);
         assert_eq!(with("passes = true\n"), 0);
+        assert_eq!(with("queue = [\n"), 0);
         assert_eq!(with("refused_with = [\"verify::guard\", \"verify::gaurd\"]\n"), 1);
         assert_eq!(with("warned_with = [\"verify::gaurd\"]\n"), 1);
         assert_eq!(with("name = \"b\"\n"), 1);

@@ -8,7 +8,7 @@ use std::ptr;
 
 use cudarc::driver::sys;
 
-use crate::device::wire::{About, Origin, Trouble};
+use crate::device::wire::{About, Origin, Trouble, hex};
 
 /// The device that a worker uses: the first that `CUDA_VISIBLE_DEVICES` leaves.
 const ORDINAL: i32 = 0;
@@ -137,6 +137,48 @@ impl Context {
             clock_khz: number(Of::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?,
             driver,
             pci: text(pci)?,
+            uuid: uuid(self.device)?,
+            visible: visible()?,
         })
+    }
+}
+
+/// The UUIDs of all devices that this process sees.
+fn visible() -> Outcome<Vec<String>> {
+    let mut count = 0;
+    // SAFETY: the driver writes one integer.
+    done(unsafe { sys::cuDeviceGetCount(&raw mut count) })?;
+    (0..count)
+        .map(|ordinal| {
+            let mut device = 0;
+            // SAFETY: the driver writes one handle.
+            done(unsafe { sys::cuDeviceGet(&raw mut device, ordinal) })?;
+            uuid(device)
+        })
+        .collect()
+}
+
+fn uuid(device: sys::CUdevice) -> Outcome<String> {
+    let mut uuid = sys::CUuuid { bytes: [0; 16] };
+    // SAFETY: the driver writes 16 bytes.
+    done(unsafe { sys::cuDeviceGetUuid_v2(&raw mut uuid, device) })?;
+    Ok(named(&uuid.bytes.map(|byte| byte as u8)))
+}
+
+/// A UUID as `CUDA_VISIBLE_DEVICES` takes it.
+fn named(uuid: &[u8; 16]) -> String {
+    let digits = hex(uuid);
+    let [first, second, third, fourth] = [0..8, 8..12, 12..16, 16..20].map(|part| &digits[part]);
+    format!("GPU-{first}-{second}-{third}-{fourth}-{}", &digits[20..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_has_the_form_of_nvidia_smi() {
+        let bytes = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 255];
+        assert_eq!(named(&bytes), "GPU-01020304-0506-0708-090a-0b0c0d0e0fff");
     }
 }

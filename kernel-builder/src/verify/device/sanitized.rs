@@ -38,7 +38,7 @@ pub(super) fn check(
         let run = lane.run(&small, cases, WALL, &|| {})?;
         lane.gpu.end();
         let text = files::read_text(&log).unwrap_or_default();
-        let ending = lane.gpu.ending().unwrap_or(Ending::Deadline);
+        let ending = lane.gpu.ended().unwrap_or(Ending::Deadline);
         Ok(sanitizer::verdict(tool, &text, ending, !run.stopped))
     };
     TOOLS.iter().map(under).collect()

@@ -8,7 +8,7 @@
 //! left in memory of its own from an earlier trial is wrong in the next.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::launch::ConcreteLaunch;
@@ -94,6 +94,8 @@ pub(crate) struct Lab {
     judge: Code,
     /// The runner that has its memory; another one has none.
     ready: Option<u32>,
+    /// How long it took to end the last runner and to have another one ready; nothing once it was told.
+    restarted: Option<Duration>,
     trials: u64,
     secret: String,
     /// Seconds that an attempt may take.
@@ -179,6 +181,7 @@ impl Lab {
             piece: 0,
             judge,
             ready: None,
+            restarted: None,
             trials: 0,
             secret: channel::secret()?,
             patience,
@@ -198,6 +201,12 @@ impl Lab {
     /// How often the running worker was started.
     pub(crate) fn generation(&self) -> u32 {
         self.runner.generation()
+    }
+
+    /// How long it took to end the last running worker and to have another one ready, if there was another one since this
+    /// was last asked.
+    pub(crate) fn restarted(&mut self) -> Option<Duration> {
+        self.restarted.take()
     }
 
     /// Bytes that a call reads and writes at least.
@@ -368,6 +377,7 @@ impl Lab {
         if self.is_ready() {
             return Ok(Ok(()));
         }
+        let since = Instant::now();
         // The memory of an earlier worker is gone with it; what the judge had of it may be refused, and is forgotten.
         // That comes first, or the device holds both.
         let _gone = self.checker.ask(&[Op::Free { buffer: ARENA }], OWN)?;
@@ -394,6 +404,7 @@ impl Lab {
         self.checked(&[import])?;
         self.ready = Some(self.runner.generation());
         self.piece = bytes;
+        self.restarted = Some(self.runner.ending() + since.elapsed());
         Ok(Ok(()))
     }
 

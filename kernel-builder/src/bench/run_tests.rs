@@ -1,0 +1,216 @@
+//! A run over several cases with fake processes: what is kept when it ends in the middle.
+
+use kernel_plan::diagnostic::SourceFile;
+use kernel_plan::spec::op::Purpose;
+use kernel_plan::spec::parse_op;
+
+use super::*;
+use crate::base::digest::Digest;
+use crate::base::files::FileError;
+use crate::base::process::ProcessError;
+use crate::base::report::{MessageFormat, Report};
+use crate::bench::About;
+use crate::bench::rounds::tests::Fake;
+
+const OP: &str = r#"
+format = 1
+name = "scale"
+[axes]
+n = { type = "var" }
+[inputs]
+x = { shape = ["n"], dtype = "f32" }
+[outputs]
+y = { shape = ["n"], dtype = "f32" }
+[reference]
+file = "reference.py"
+function = "scale"
+[call]
+function = "scale"
+[tolerance]
+accumulate = "f32"
+length = 1
+roundings = 1
+[workload.one]
+axes = { n = 4 }
+[workload.two]
+axes = { n = 5 }
+[workload.three]
+axes = { n = 6 }
+"#;
+
+/// What was kept, as a file would have it.
+#[derive(Default)]
+struct Kept {
+    cases: Vec<Vec<Measurement>>,
+    known: Vec<Measurement>,
+    /// Nothing can be written.
+    full: bool,
+}
+
+impl Keep for Kept {
+    fn known(&self) -> &[Measurement] {
+        &self.known
+    }
+
+    fn keep(&mut self, case: &[Measurement]) -> Result<(), FileError> {
+        if self.full {
+            let cause = std::io::Error::other("no space");
+            return Err(FileError { action: "write", path: "unfinished".into(), cause });
+        }
+        self.cases.push(case.to_vec());
+        Ok(())
+    }
+}
+
+fn run(kernel: &mut Fake, torch: &str, kept: &mut Kept) -> Result<Outcome, BenchError> {
+    run_of(OP, About::default(), kernel, torch, kept)
+}
+
+fn run_of(
+    text: &str,
+    about: About,
+    kernel: &mut Fake,
+    torch: &str,
+    kept: &mut Kept,
+) -> Result<Outcome, BenchError> {
+    let (op, problems) = parse_op(SourceFile::new("op.toml", text));
+    assert!(problems.is_empty(), "{problems:?}");
+    let op = op.unwrap();
+    let artifact = Artifact {
+        variant: "a-variant".to_owned(),
+        backend: "cpu".to_owned(),
+        dir: "package".into(),
+        id: "_scale".to_owned(),
+        library: None,
+        capabilities: vec![],
+        digest: Digest::of(b"artifact"),
+        commit: None,
+    };
+    let options = Options { budget: 0.001, about, ..Options::default() };
+    let cases = op.cases(Purpose::Bench, Device::Cpu);
+    let project = Path::new(".");
+    let subject =
+        Subject { artifact: &artifact, op: &op, project, device: Device::Cpu, cases, options: &options };
+    let machine = Machine {
+        torch: torch.to_owned(),
+        python: "3.12".to_owned(),
+        threads: 1,
+        device: Some("cpu".to_owned()),
+        reason: None,
+    };
+    let report = Report::new(MessageFormat::Human, true);
+    let session = Session { report, cache: env::temp_dir(), offline: true, jobs: 1 };
+    subject.measure(kernel, &mut Fake::baselines(), machine, kept, &session)
+}
+
+/// The workloads of measurements.
+fn workloads<'a>(measured: impl IntoIterator<Item = &'a Measurement>) -> Vec<&'a str> {
+    measured.into_iter().map(|one| one.workload.as_str()).collect()
+}
+
+fn measured(outcome: Result<Outcome, BenchError>) -> Vec<Measurement> {
+    match outcome {
+        Ok(Outcome::Measured(found)) => found,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_case_is_kept_before_the_next_one_begins_and_is_not_measured_twice() {
+    let mut kept = Kept::default();
+    let mut kernel = Fake::kernel();
+    kernel.interrupted_at = Some(3);
+    let error = run(&mut kernel, "2.11", &mut kept).unwrap_err();
+    assert!(matches!(error, BenchError::Start(ProcessError::Interrupted)), "{error:?}");
+    assert!(!error.refuses());
+    assert_eq!(workloads(kept.cases.iter().flatten()), ["one", "two"]);
+
+    let mut again = Kept { known: kept.cases.concat(), ..Kept::default() };
+    let mut kernel = Fake::kernel();
+    let found = measured(run(&mut kernel, "2.11", &mut again));
+    assert_eq!((workloads(&found), kernel.begun), (vec!["one", "two", "three"], 1));
+    assert_eq!(found[..2], again.known[..]);
+    assert_eq!(workloads(again.cases.iter().flatten()), ["three"]);
+}
+
+#[test]
+fn figures_of_another_torch_or_other_lengths_are_measured_again() {
+    let mut kept = Kept::default();
+    let known = measured(run(&mut Fake::kernel(), "2.11", &mut kept));
+    let begun = |torch: &str, known: Vec<Measurement>| {
+        let mut kernel = Fake::kernel();
+        measured(run(&mut kernel, torch, &mut Kept { known, ..Kept::default() }));
+        kernel.begun
+    };
+    assert_eq!(begun("2.11", known.clone()), 0);
+    assert_eq!(begun("2.12", known.clone()), 3);
+    let mut longer = known.clone();
+    longer[0].axes.insert("n".to_owned(), 400);
+    assert_eq!(begun("2.11", longer), 1);
+    let elsewhere = |one: Measurement| Measurement { device: "another processor".to_owned(), ..one };
+    assert_eq!(begun("2.11", known.into_iter().map(elsewhere).collect()), 3);
+}
+
+#[test]
+fn a_refusal_says_that_what_was_kept_does_not_count() {
+    let mut kept = Kept::default();
+    let mut kernel = Fake::kernel();
+    kernel.wrong_from = Some(2);
+    let error = run(&mut kernel, "2.11", &mut kept).unwrap_err();
+    assert!(error.refuses() && matches!(error, BenchError::WrongWhileTimed { .. }), "{error:?}");
+    assert_eq!(workloads(kept.cases.iter().flatten()), ["one"]);
+    assert_eq!(kernel.begun, 3, "all cases were tried");
+}
+
+#[test]
+fn what_cannot_be_kept_stops_the_run() {
+    let mut kept = Kept { full: true, ..Kept::default() };
+    let mut kernel = Fake::kernel();
+    let error = run(&mut kernel, "2.11", &mut kept).unwrap_err();
+    assert!(matches!(error, BenchError::File(_)) && !error.refuses(), "{error:?}");
+    assert_eq!(kernel.begun, 1);
+}
+
+#[test]
+fn a_product_of_matrices_is_held_against_the_measured_peak_of_its_operands() {
+    let gemm = r#"
+format = 1
+name = "gemm"
+[axes]
+m = { type = "var" }
+n = { type = "var" }
+k = { type = "var" }
+[inputs]
+a = { shape = ["m", "k"], dtype = "bf16" }
+b = { shape = ["k", "n"], dtype = "bf16" }
+bias = { shape = ["n"], dtype = "f32" }
+[outputs]
+c = { shape = ["m", "n"], dtype = "f32" }
+[reference]
+file = "reference.py"
+function = "gemm"
+[call]
+function = "gemm"
+[tolerance]
+accumulate = "f32"
+length = "k"
+roundings = 1
+[flashinfer]
+op-type = "gemm"
+[workload.one]
+axes = { m = 100, n = 100, k = 100 }
+"#;
+    let roofline = |text: &str, peaks: &[(&str, f64)]| {
+        let matrix_peak = peaks.iter().map(|(dtype, rate)| ((*dtype).to_owned(), *rate)).collect();
+        let about = About { matrix_peak, ..About::default() };
+        let found = run_of(text, about, &mut Fake::kernel(), "2.11", &mut Kept::default());
+        measured(found)[0].roofline.unwrap()
+    };
+    // Two million operations in ten microseconds: 0.2 of 10^12 a second.
+    let found = roofline(gemm, &[("bf16", 0.4), ("f32", 0.1)]);
+    assert!((found.teraflops_per_second.unwrap() - 0.2).abs() < 1e-9, "{found:?}");
+    assert!((found.of_matrix_peak.unwrap() - 0.5).abs() < 1e-9, "{found:?}");
+    assert_eq!(roofline(gemm, &[("f32", 0.1)]).of_matrix_peak, None, "operands decide, not results");
+    let other = gemm.replace("op-type = \"gemm\"", "op-type = \"norm\"");
+    assert_eq!(roofline(&other, &[("bf16", 0.4)]).of_matrix_peak, None);
+}
