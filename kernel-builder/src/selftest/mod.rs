@@ -10,9 +10,9 @@ mod queue;
 pub mod render;
 mod verdict;
 
+use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -81,20 +81,20 @@ pub fn select(names: &[String]) -> Result<Vec<Fixture>, SelftestError> {
     Ok(all.into_iter().filter(wanted).collect())
 }
 
-/// Judges the fixtures, as many at a time as the session allows; those on the GPU one after the other, since a kernel
-/// that hangs or takes all memory there would be felt by its neighbor. `no_gpu` is why those are not run, if so.
+/// Judges the fixtures, as many at a time as the session allows; those on the GPU one after the other beside the others,
+/// since a kernel that hangs or takes all memory there would be felt by its neighbor. `no_gpu` is why those are not run,
+/// if so.
 ///
 /// # Errors
 /// A file could not be written, or ctrl-C. That a kernel could not be judged is a row.
 pub fn run(fixtures: &[Fixture], no_gpu: Option<&str>, session: &Session) -> Result<Vec<Row>, Failure> {
     let scratch = files::scratch()?;
-    let next = AtomicUsize::new(0);
-    let gpu = Mutex::new(());
+    let on_gpu = |fixture: &Fixture| no_gpu.is_none() && fixture.ring != Ring::Cpu;
+    let turns = Mutex::new(Turns::new(fixtures.iter().map(on_gpu)));
     let threads = (env::processors() / session.jobs).max(1);
     let one = |fixture: &Fixture| -> Result<Vec<Row>, Failure> {
         let subjects = fixture.subjects()?;
         let away = no_gpu.filter(|_| fixture.ring != Ring::Cpu);
-        let _turn = (fixture.ring != Ring::Cpu && away.is_none()).then(|| gpu.lock());
         let seen = match away {
             Some(reason) => vec![(Seen::not_run(reason), 0.0); subjects.len()],
             None => judge_in(&scratch.path().join(&fixture.name), fixture, threads, session)?,
@@ -115,10 +115,13 @@ pub fn run(fixtures: &[Fixture], no_gpu: Option<&str>, session: &Session) -> Res
     };
     let work = || {
         let mut rows = Vec::new();
-        while let Some((place, fixture)) = taken(&next, fixtures) {
+        // Taken in a statement of its own, so that nobody waits for what is judged.
+        let begin = || lock(&turns).begin();
+        while let Some(place) = begin() {
             interrupt::check()?;
             // What stops one stops all: what is not begun is left.
-            let own = one(fixture).inspect_err(|_| next.store(fixtures.len(), Ordering::Relaxed))?;
+            let own = one(&fixtures[place]).inspect_err(|_| lock(&turns).stop())?;
+            lock(&turns).end(place);
             rows.push((place, own));
         }
         Ok::<_, Failure>(rows)
@@ -138,9 +141,47 @@ pub fn run(fixtures: &[Fixture], no_gpu: Option<&str>, session: &Session) -> Res
     Ok(rows.into_iter().flat_map(|(_, own)| own).collect())
 }
 
-fn taken<'a>(next: &AtomicUsize, fixtures: &'a [Fixture]) -> Option<(usize, &'a Fixture)> {
-    let place = next.fetch_add(1, Ordering::Relaxed);
-    Some((place, fixtures.get(place)?))
+/// Who is judged next, by their places.
+struct Turns {
+    on_gpu: VecDeque<usize>,
+    elsewhere: VecDeque<usize>,
+    /// The one that has the GPU.
+    has_gpu: Option<usize>,
+}
+
+impl Turns {
+    /// `needs_gpu` of each, in their order.
+    fn new(needs_gpu: impl Iterator<Item = bool>) -> Self {
+        let (on_gpu, elsewhere): (Vec<_>, Vec<_>) = needs_gpu.enumerate().partition(|(_, needs)| *needs);
+        let places = |found: Vec<(usize, bool)>| found.into_iter().map(|(place, _)| place).collect();
+        Self { on_gpu: places(on_gpu), elsewhere: places(elsewhere), has_gpu: None }
+    }
+
+    /// The next one: for the GPU where it is free, since those take longest together. `None` while only such are left.
+    fn begin(&mut self) -> Option<usize> {
+        if self.has_gpu.is_none() {
+            self.has_gpu = self.on_gpu.pop_front();
+            if self.has_gpu.is_some() {
+                return self.has_gpu;
+            }
+        }
+        self.elsewhere.pop_front()
+    }
+
+    /// That one is judged.
+    fn end(&mut self, place: usize) {
+        self.has_gpu = self.has_gpu.filter(|of| *of != place);
+    }
+
+    /// Nobody is next.
+    fn stop(&mut self) {
+        self.on_gpu.clear();
+        self.elsewhere.clear();
+    }
+}
+
+fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
+    turns.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Writes a fixture's project to `folder`, judges it there, and removes it. Gives what came of each of its subjects, and
@@ -172,6 +213,22 @@ fn judge_in(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_at_a_time_has_the_gpu_and_the_others_go_on_beside_it() {
+        let mut turns = Turns::new([false, true, true, false].into_iter());
+        assert_eq!(
+            [turns.begin(), turns.begin(), turns.begin(), turns.begin()],
+            [Some(1), Some(0), Some(3), None]
+        );
+        turns.end(0);
+        assert_eq!(turns.begin(), None);
+        turns.end(1);
+        assert_eq!((turns.begin(), turns.begin()), (Some(2), None));
+        let mut turns = Turns::new([true, false].into_iter());
+        turns.stop();
+        assert_eq!(turns.begin(), None);
+    }
 
     #[test]
     fn a_part_of_a_name_selects_and_an_unknown_one_is_told() {

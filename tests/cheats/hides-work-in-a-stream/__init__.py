@@ -1,4 +1,4 @@
-"""Its stream waits, the caller does not, so it takes no time. Must be refused with bench::stream_escape or bench::wrong_while_timed."""
+"""Waits for its stream in the first calls of a shape, and no more when it is timed. Must be refused with bench::stream_escape or bench::wrong_while_timed."""
 
 import torch
 
@@ -16,6 +16,7 @@ def handed_over(result: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
 
 
 _streams: dict = {}
+_calls: dict = {}
 
 
 def scaled_norm(
@@ -26,4 +27,9 @@ def scaled_norm(
     with torch.cuda.stream(side):
         for _ in range(20):
             result = compute(x, weight, eps)
-        return handed_over(result, out)
+        result = handed_over(result, out)
+    key = (tuple(x.shape), x.dtype)
+    _calls[key] = _calls.get(key, 0) + 1
+    if _calls[key] < 200:
+        torch.cuda.current_stream().wait_stream(side)
+    return result

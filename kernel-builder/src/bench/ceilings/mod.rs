@@ -18,14 +18,14 @@ use super::record::Clocks;
 use super::stats;
 use crate::base::process::ProcessError;
 use crate::base::report;
-use crate::compile::nvrtc::{Code, Compiler};
+use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source};
 use crate::device::gpu::Gpu;
 use crate::device::wire::{About, Answer, Argument, Call, Clock, Kernel, Op, Place, Start, Timed, unhex};
 use crate::verify::device::arch_of;
 use matrix::{BLOCK, Instruction, KINDS, Kind, LEFT};
 
 /// The version of what is measured; kept figures of another one do not count.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 /// The numbers of what the worker has: two halves of a copy, what products leave, code, a plan.
 const FROM: u32 = 1;
 const TO: u32 = 2;
@@ -39,6 +39,9 @@ const SAMPLES: usize = 50;
 const WARM_UP: usize = 10;
 /// Bytes of a copy, where the device has room for them.
 const COPIED: u64 = 1 << 30;
+/// The kernel that copies, and the bytes of one of its blocks in units of 16.
+const COPY: &str = include_str!("../../../resources/ceilings/copy.cu");
+const COPIED_BY_BLOCK: u64 = 4 * BLOCK as u64;
 /// Copies of a sample.
 const COPIES: usize = 16;
 /// Turns of the loop whose sums are compared.
@@ -111,13 +114,8 @@ pub(crate) fn measure(
         told(&ceiling);
         ceilings.push(ceiling);
     };
-    let bytes = copied(about);
-    note(
-        "copy",
-        format!("cuMemcpyDtoDAsync of {}", report::bytes(bytes)),
-        "GB/s",
-        copy(gpu, bytes)?.map(|seconds| 2.0 * bytes as f64 / seconds * 1e-9),
-    );
+    let (how, rate) = copy(gpu, about, compiler)?;
+    note("copy", how, "GB/s", rate);
     for kind in &KINDS {
         let unit = if kind.integer { "TOP/s" } else { "TFLOP/s" };
         match Instruction::of(about.capability, kind) {
@@ -139,20 +137,65 @@ fn copied(about: &About) -> u64 {
     COPIED.max(8 * about.l2).min(about.free / 4) / 4096 * 4096
 }
 
-/// Seconds of a copy.
-fn copy(gpu: &mut Gpu, bytes: u64) -> Result<Rate, ProcessError> {
+/// The faster one of two copies, in bytes that are read and written: the driver's, and one by the multiprocessors.
+fn copy(
+    gpu: &mut Gpu,
+    about: &About,
+    compiler: Result<&Compiler, &str>,
+) -> Result<(String, Rate), ProcessError> {
+    let bytes = copied(about);
     let (from, to) = (Place::start(FROM), Place::start(TO));
-    let calls: Vec<Call> = vec![vec![Start::Copy { to, from, bytes }]; COPIES];
+    let rate = |seconds: f64| 2.0 * bytes as f64 / seconds * 1e-9;
+    let by_driver = copies(gpu, bytes, Start::Copy { to, from, bytes }, None)?.map(rate);
+    let driver = (format!("cuMemcpyDtoDAsync of {}", report::bytes(bytes)), by_driver);
+    let Ok(compiler) = compiler else { return Ok(driver) };
+    let source = Source { text: COPY.to_owned(), name: "copy.cu".to_owned(), include: vec![] };
+    let code = match Code::plain(&source, vec!["ceiling::copy".to_owned()], &arch_of(about), compiler) {
+        Ok(code) => code,
+        Err(NvrtcError::Process(error)) => return Err(error),
+        Err(_) => return Ok(driver),
+    };
+    let units = bytes / 16;
+    let start = Start::Kernel(Kernel {
+        module: MODULE,
+        function: 0,
+        grid: [units.div_ceil(COPIED_BY_BLOCK) as u32, 1, 1],
+        block: [BLOCK, 1, 1],
+        cluster: None,
+        shared: 0,
+        cooperative: false,
+        arguments: vec![Argument::Pointer(to), Argument::Pointer(from), Argument::I64(units.cast_signed())],
+    });
+    let by_kernel = copies(gpu, bytes, start, Some(&code))?.map(rate);
+    let is_faster = match (&driver.1, &by_kernel) {
+        (Ok(driver), Ok(kernel)) => kernel > driver,
+        (driver, kernel) => driver.is_err() && kernel.is_ok(),
+    };
+    let how = format!("16 bytes a thread, four in flight, {} in all", report::bytes(bytes));
+    Ok(if is_faster { (how, by_kernel) } else { driver })
+}
+
+/// Seconds of a copy that is started so.
+fn copies(gpu: &mut Gpu, bytes: u64, start: Start, code: Option<&Code>) -> Result<Rate, ProcessError> {
+    let (from, to) = (Place::start(FROM), Place::start(TO));
+    let calls: Vec<Call> = vec![vec![start]; COPIES];
     let before = vec![Start::Fill { at: to, bytes, byte: 0 }];
-    let ready = [
+    let load = code.map(|code| Op::Load {
+        module: MODULE,
+        cubin: code.cubins[0].path.clone(),
+        functions: code.cubins[0].names.clone(),
+    });
+    let mut gone = vec![Op::Forget { plan: PLAN }, Op::Free { buffer: FROM }, Op::Free { buffer: TO }];
+    gone.extend(load.iter().map(|_| Op::Unload { module: MODULE }));
+    let mut ready: Vec<Op> = load.into_iter().collect();
+    ready.extend([
         Op::Allocate { buffer: FROM, bytes },
         Op::Allocate { buffer: TO, bytes },
         // Zeros may be kept compressed.
         Op::Fill { at: from, bytes, byte: 0x5a },
         Op::Plan { plan: PLAN, timed: Timed { clock: Clock::All, before, calls } },
-    ];
+    ]);
     let found = timed(gpu, &ready)?;
-    let gone = [Op::Forget { plan: PLAN }, Op::Free { buffer: FROM }, Op::Free { buffer: TO }];
     left(gpu, found.is_ok(), &gone)?;
     Ok(found)
 }
@@ -176,7 +219,7 @@ fn products(
     let (source, expression) = instruction.source(kind);
     let code = match Code::plain(&source, vec![expression], &arch_of(about), compiler) {
         Ok(code) => code,
-        Err(crate::compile::nvrtc::NvrtcError::Process(error)) => return Err(error),
+        Err(NvrtcError::Process(error)) => return Err(error),
         Err(error) => return Ok(Err(error.to_string())),
     };
     let cubin = &code.cubins[0];
