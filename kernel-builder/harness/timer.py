@@ -180,6 +180,16 @@ class Session:
         verdict = self.referee.judge(self.torch, self.job, self.reference, self.case, request["calls"])
         self.channel.say("judged", **verdict)
 
+    def trace(self, request):
+        """What the device does for calls of a case; the process is not timed afterwards."""
+        case = self.operands.Case(self.torch, self.job, request["case"])
+        cupti = importlib.import_module("cupti")
+        found = cupti.trace(self.torch, case, self.kernel, request["seed"])
+        del case
+        gc.collect()
+        self.torch.cuda.empty_cache()
+        self.channel.say("traced", **found)
+
     def leave(self, _request):
         """Forgets the case, so that its memory is free for others."""
         self.case = self.station = None
@@ -190,7 +200,7 @@ class Session:
         self.channel.say("left")
 
 
-REQUESTS = ("begin", "prepare", "block", "give", "judge", "leave")
+REQUESTS = ("begin", "prepare", "block", "give", "judge", "trace", "leave")
 
 
 def main():

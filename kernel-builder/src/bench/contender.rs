@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use kernel_plan::spec::op::Case;
 use serde::{Deserialize, Serialize};
 
+use super::cupti::Cupti;
 use crate::base::process::ProcessError;
 
 /// How calls follow each other, and what lies in the caches before them.
@@ -181,6 +182,12 @@ pub(super) trait Timer {
     fn stop(&mut self);
     /// Seconds of processors that the process has used since it started, where the system tells.
     fn processor_seconds(&self) -> Option<f64>;
+}
+
+/// A process of the candidate that is never timed: a tracer slows what it has looked at.
+pub(super) trait Traced {
+    /// What the device does for some calls. Starts the process where there is none.
+    fn trace(&mut self, case: &Case, seed: u64) -> Result<Cupti, Fault>;
 }
 
 /// A timed call whose outputs lie in a file.

@@ -92,7 +92,7 @@ impl DeviceRounds<'_> {
         }
         self.lab.unload(&loaded)?;
         self.baselines.leave()?;
-        Ok(Ok(MeasuredCase { bytes: need.bytes, regimes, notes: rivals.notes.clone() }))
+        Ok(Ok(MeasuredCase { bytes: need.bytes, regimes, notes: rivals.notes.clone(), cupti: None }))
     }
 
     fn regime(

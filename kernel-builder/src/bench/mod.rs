@@ -14,6 +14,7 @@ mod candidate;
 pub(crate) mod ceilings;
 mod clock;
 mod contender;
+pub mod cupti;
 mod device;
 pub mod dispatch;
 mod error;

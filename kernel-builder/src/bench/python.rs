@@ -16,16 +16,18 @@ use tempfile::TempDir;
 use crate::base::files::{self, FileError};
 use crate::base::process::{Dialogue, Ending, Heard, ProcessError};
 
-use super::contender::{Ask, Block, Fault, Need, Prepared, Referee, TimedCall, Timer};
+use super::contender::{Ask, Block, Fault, Need, Prepared, Referee, TimedCall, Timer, Traced};
+use super::cupti::Cupti;
 use super::machine;
 use super::run::nonce;
 
 /// What both roles are made of; the first is the entry.
-const HARNESS: [(&str, &str); 4] = [
+const HARNESS: [(&str, &str); 5] = [
     ("timer.py", include_str!("../../harness/timer.py")),
     ("operands.py", include_str!("../../harness/operands.py")),
     ("host.py", include_str!("../../harness/host.py")),
     ("gpu.py", include_str!("../../harness/gpu.py")),
+    ("cupti.py", include_str!("../../harness/cupti.py")),
 ];
 /// What only the process without a candidate gets.
 const OF_BASELINES: [(&str, &str); 3] = [
@@ -253,6 +255,12 @@ impl Timer for PythonTimer {
 
     fn processor_seconds(&self) -> Option<f64> {
         machine::processor_seconds(self.running.as_ref()?.dialogue.id())
+    }
+}
+
+impl Traced for PythonTimer {
+    fn trace(&mut self, case: &Case, seed: u64) -> Result<Cupti, Fault> {
+        self.ask(&json!({ "do": "trace", "case": case, "seed": seed }), "traced", PREPARE)
     }
 }
 

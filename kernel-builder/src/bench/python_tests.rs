@@ -78,6 +78,7 @@ fn measure(folder: &Path, line: &CommandLine, package: &str) -> Result<Outcome, 
     let mut baselines = PythonTimer::new(Part::new("baseline", line.clone(), baseline)).unwrap();
     let mut kernel = PythonTimer::new(Part::new("candidate", line.clone(), candidate)).unwrap();
     let mut rounds = Rounds {
+        tracer: None,
         kernel: &mut kernel,
         baselines: &mut baselines,
         random: SplitMix(11),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::digest::Digest;
 
 use super::candidate::Candidate;
+use super::cupti::Cupti;
 use super::stats::{self, Interval};
 
 /// The version of the measuring protocol: figures of different versions are not compared.
@@ -88,6 +89,9 @@ pub struct Measurement {
     /// Codes of what the linter found about the task; absent when it was not asked.
     #[serde(default)]
     pub lint: Option<Vec<String>>,
+    /// What NVIDIA's tracer saw of calls of the case, in whichever regime; absent for processors and device code.
+    #[serde(default)]
+    pub cupti: Option<Cupti>,
     /// Seconds that sampling was allowed.
     #[serde(default)]
     pub budget: Option<f64>,
@@ -333,6 +337,7 @@ pub(super) mod tests {
             throttled: false,
             lint: Some(vec![]),
             notes: vec!["tf32 is off for matrix products".to_owned()],
+            cupti: None,
             budget: Some(2.0),
             contenders,
         }

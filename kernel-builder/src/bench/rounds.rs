@@ -12,7 +12,10 @@ use std::time::{Duration, Instant};
 use kernel_plan::spec::op::Case;
 
 use super::clock::{self, Disagreement, Reading};
-use super::contender::{Aim, Ask, Block, Fault, LeftOut, Prepared, Referee, Regime, TimedCall, Timer};
+use super::contender::{
+    Aim, Ask, Block, Fault, LeftOut, Prepared, Referee, Regime, TimedCall, Timer, Traced,
+};
+use super::cupti::{self, Cupti};
 use super::machine::Load;
 use super::outputs::{self, Which};
 use super::record::SkippedContender;
@@ -39,6 +42,8 @@ pub(super) struct MeasuredCase {
     pub(super) bytes: u64,
     pub(super) regimes: Vec<Samples>,
     pub(super) notes: Vec<String>,
+    /// What NVIDIA's tracer saw of calls, where it was asked.
+    pub(super) cupti: Option<Cupti>,
 }
 
 /// The samples of one regime.
@@ -101,6 +106,8 @@ impl From<Disagreement> for Stop {
 pub(super) struct Rounds<'a> {
     pub(super) kernel: &'a mut dyn Timer,
     pub(super) baselines: &'a mut dyn Referee,
+    /// On a GPU.
+    pub(super) tracer: Option<&'a mut dyn Traced>,
     pub(super) random: SplitMix,
     /// Where outputs are left.
     pub(super) folder: &'a Path,
@@ -134,13 +141,38 @@ impl Rounds<'_> {
         }
         let rivals = self.baselines.prepare(seed).map_err(baseline)?;
         let before = self.probe(&rivals)?;
-        let outcome = self.beside(case, seed, need.bytes, &rivals, &before);
+        let mut outcome = self.beside(case, seed, need.bytes, &rivals, &before);
         // What has ended or hangs forgets nothing, and is not asked.
         if !matches!(outcome, Err(Stop::Fault { fault: Fault::Gone { .. }, .. })) {
             self.kernel.leave().map_err(kernel)?;
             self.baselines.leave().map_err(baseline)?;
         }
+        if let Ok(Outcome::Measured(found)) = &mut outcome {
+            self.trace(case, found)?;
+        }
         outcome
+    }
+
+    /// Has calls traced in a process that is not timed, and compares with the figures.
+    fn trace(&mut self, case: &Case, found: &mut MeasuredCase) -> Result<(), Stop> {
+        let seed = self.seed();
+        let Some(tracer) = &mut self.tracer else { return Ok(()) };
+        let reason = match tracer.trace(case, seed) {
+            Ok(seen) => {
+                if let Some(disagreement) = cupti::compare(&seen, &found.regimes, KERNEL) {
+                    return Err(disagreement.into());
+                }
+                let reason = seen.reason.clone();
+                found.cupti = Some(seen);
+                reason
+            }
+            Err(fault @ Fault::Process(_)) => return Err(kernel(fault)),
+            // A tracer that breaks is not the kernel's fault: everything was measured without it.
+            Err(Fault::Raised(reason)) => Some(reason),
+            Err(Fault::Gone { ending, .. }) => Some(format!("its process {ending}")),
+        };
+        found.notes.extend(reason.map(|reason| format!("no kernel was traced: {reason}")));
+        Ok(())
     }
 
     /// The part of a case in which the candidate lives.
@@ -162,7 +194,7 @@ impl Rounds<'_> {
         }
         let mut notes = rivals.notes.clone();
         notes.extend(self.left_behind(rivals, before)?);
-        Ok(Outcome::Measured(MeasuredCase { bytes, regimes, notes }))
+        Ok(Outcome::Measured(MeasuredCase { bytes, regimes, notes, cupti: None }))
     }
 
     /// Samples of one regime.

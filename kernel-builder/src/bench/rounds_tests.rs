@@ -178,8 +178,16 @@ axes = { n = 4 }
 fn play(kernel: &mut Fake, baselines: &mut Fake, seed: u64) -> Result<Outcome, Stop> {
     let folder = files::scratch().unwrap();
     let (budget, idle) = (Duration::from_millis(1), Duration::from_millis(1));
-    let mut rounds =
-        Rounds { kernel, baselines, random: SplitMix(seed), folder: folder.path(), budget, threads: 1, idle };
+    let mut rounds = Rounds {
+        kernel,
+        baselines,
+        tracer: None,
+        random: SplitMix(seed),
+        folder: folder.path(),
+        budget,
+        threads: 1,
+        idle,
+    };
     rounds.measure(&case())
 }
 
@@ -262,6 +270,47 @@ fn work_that_hides_behind_the_host_is_seen_in_the_queue() {
     assert!(reason.starts_with("100 calls took 10.0 us on the stream"), "{reason}");
     let (mut kernel, mut baselines) = on_a_gpu(1.0);
     play(&mut kernel, &mut baselines, 5).unwrap();
+}
+
+/// A tracer that sees the device at work for so long in each call; a broken one says nothing.
+struct Tracer(Option<f64>);
+
+impl Traced for Tracer {
+    fn trace(&mut self, _: &Case, _: u64) -> Result<Cupti, Fault> {
+        let gone = || Fault::Gone { ending: "was killed".to_owned(), output: String::new() };
+        let each = self.0.ok_or_else(gone)?;
+        Ok(Cupti { calls: 10, busy: 10.0 * each, ..Cupti::default() })
+    }
+}
+
+#[test]
+fn what_the_tracer_sees_is_held_against_the_figures_and_kept() {
+    let folder = files::scratch().unwrap();
+    let traced = |each| {
+        let moment = Duration::from_millis(1);
+        let mut rounds = Rounds {
+            kernel: &mut Fake::kernel(),
+            baselines: &mut Fake::baselines(),
+            tracer: Some(&mut Tracer(each)),
+            random: SplitMix(5),
+            folder: folder.path(),
+            budget: moment,
+            threads: 1,
+            idle: moment,
+        };
+        rounds.measure(&case())
+    };
+    let Ok(Outcome::Measured(found)) = traced(Some(11e-6)) else { panic!("not measured") };
+    assert_eq!(found.cupti.unwrap().calls, 10);
+    assert!(found.notes.is_empty());
+    assert!(matches!(traced(Some(40e-6)), Err(Stop::Refused(Finding::Escape, _))));
+    let Ok(Outcome::Measured(found)) = traced(None) else {
+        panic!("a broken tracer is no fault of a kernel")
+    };
+    assert_eq!(
+        (found.cupti, found.notes),
+        (None, vec!["no kernel was traced: its process was killed".to_owned()])
+    );
 }
 
 #[test]

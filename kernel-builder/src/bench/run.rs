@@ -23,7 +23,7 @@ use crate::verify::device::{DeviceCandidate, arch_of};
 use crate::verify::lab::{Lab, NoLab};
 
 use super::candidate::Candidate;
-use super::contender::{Fault, Referee, Timer};
+use super::contender::{Fault, Referee, Timer, Traced};
 use super::device::{DeviceRounds, NoFigures};
 use super::python::{self, Machine, Part, PythonTimer};
 use super::record::{self, Contender, Measurement, PROTOCOL};
@@ -118,7 +118,10 @@ pub(super) fn run(
     if let Some(reason) = machine.reason {
         return Ok(Outcome::Skipped(reason));
     }
-    subject.measure(&mut kernel, &mut baselines, machine, kept, session)
+    let mut tracer = PythonTimer::new(Part::new("candidate", line(), subject.candidate_job()))?;
+    let tracer: Option<&mut dyn Traced> =
+        if subject.device == Device::Cuda { Some(&mut tracer) } else { None };
+    subject.measure(&mut kernel, &mut baselines, tracer, machine, kept, session)
 }
 
 /// Measures device code on every case; the first refusal ends it when all were tried.
@@ -212,6 +215,7 @@ impl Subject<'_> {
         &self,
         kernel: &mut dyn Timer,
         baselines: &mut dyn Referee,
+        mut tracer: Option<&mut dyn Traced>,
         machine: Machine,
         kept: &mut dyn Keep,
         session: &Session,
@@ -221,6 +225,7 @@ impl Subject<'_> {
             let mut rounds = Rounds {
                 kernel: &mut *kernel,
                 baselines: &mut *baselines,
+                tracer: tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn Traced),
                 random: SplitMix(secret() ^ self.options.seed),
                 folder: folder.path(),
                 budget: Duration::try_from_secs_f64(self.options.budget).unwrap_or(Duration::MAX),
@@ -420,6 +425,7 @@ impl Run<'_> {
             candidate: about.candidate.as_ref().map(|candidate| candidate.on(capability)),
             roofline,
             lint: about.lint.clone(),
+            cupti: measured.cupti.clone(),
             budget: Some(subject.options.budget),
         }
     }

@@ -100,7 +100,7 @@ fn run_of(
     };
     let report = Report::new(MessageFormat::Human, true);
     let session = Session { report, cache: env::temp_dir(), offline: true, jobs: 1 };
-    subject.measure(kernel, &mut Fake::baselines(), machine, kept, &session)
+    subject.measure(kernel, &mut Fake::baselines(), None, machine, kept, &session)
 }
 
 /// The workloads of measurements.
