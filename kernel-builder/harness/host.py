@@ -90,7 +90,7 @@ class Station:
         bounds = [0, *(at for at, _ in edits), number]
         wanted = min(number, max(FEWEST_KEPT, KEPT_BYTES // max(1, self.case.output_bytes)))
         if request["aim"] != "sample":
-            wanted = 1
+            wanted = min(number, 1)
         if wanted == number:
             keep = None
         else:

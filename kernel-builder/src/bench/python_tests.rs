@@ -1,6 +1,7 @@
 //! Real processes on the processor: an honest package, and packages that lie in one way each.
 //!
-//! They need a Python with torch: `KERNELWRIGHT_PYTHON`, else `python3`; without it each says so and passes.
+//! They need a Python with torch: `KERNELWRIGHT_PYTHON`, else `python3`, with the packages of the folder that
+//! `KERNELWRIGHT_SITE` names, if it does; without torch each says so and passes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use crate::base::{env, files};
 use crate::bench::rounds::{Finding, IDLE, Outcome, Rounds, Stop};
 use crate::bench::stats::SplitMix;
 
+/// Names a managed folder of packages, as the harness takes it.
+const SITE: &str = "KERNELWRIGHT_SITE";
 const OP: &str = r#"
 format = 1
 name = "scale"
@@ -44,13 +47,19 @@ axes = { n = 3000 }
 #[expect(clippy::disallowed_macros, reason = "a test that skips says why")]
 fn python() -> Option<CommandLine> {
     let program = env::text("KERNELWRIGHT_PYTHON").unwrap_or_else(|| "python3".to_owned());
-    let asked = CommandLine::new(&program).args(["-c", "import torch"]);
+    let site = env::text(SITE);
+    let with = |line: CommandLine| match &site {
+        Some(site) => line.env(SITE, site.as_str()),
+        None => line,
+    };
+    let look = format!("import os, site; site.addsitedir(os.environ.get('{SITE}', '')); import torch");
+    let asked = with(CommandLine::new(&program).args(["-c", &look]));
     let found = process::run(&asked, Limits::wall(Duration::from_secs(100))).ok()?.ending.success();
     if !found {
         eprintln!("skipped: {program} has no torch");
     }
     // Dynamo would compile for half a minute what is not judged here.
-    found.then(|| CommandLine::new(&program).env("TORCHDYNAMO_DISABLE", "1"))
+    found.then(|| with(CommandLine::new(&program).env("TORCHDYNAMO_DISABLE", "1")))
 }
 
 fn job(more: Value) -> Value {
