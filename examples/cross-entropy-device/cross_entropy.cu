@@ -1,6 +1,7 @@
 // Cross-entropy of rows of logits. Owns: the kernels. Never: chooses among them; [launch] of op.toml does.
 //
-// UNROLL: how many vectors a thread has in flight. STREAM: whether logits are marked as used once.
+// UNROLL: how many vectors a thread adds at a time. AHEAD: whether it has fetched as many more before. STREAM: whether
+// logits are marked as used once.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -170,27 +171,71 @@ __device__ __forceinline__ Slice<kElements> slice_of(int64_t row, int64_t hidden
     return Slice<kElements>(row * hidden + begin, end - begin);
 }
 
-// What a block finds in a slice.
+// Vectors of a slice, one every kBlock places; minus infinity, which adds nothing, behind its end.
+template <typename Unit, int kBlock, int kElements>
+__device__ __forceinline__ void fetch(
+    Unit (&units)[kUnroll], const typename Unit::Bits* from, int64_t start, int64_t vectors) {
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+        if (start + i * kBlock < vectors) {
+            units[i].bits = load(from + start + i * kBlock);
+        } else {
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                units[i].set(j, minus_infinity());
+            }
+        }
+    }
+}
+
+// What a block finds in a slice. All vectors that a thread has in flight are added at a time: what was known is made
+// relative to another largest value once for all of them. With AHEAD the next are on their way meanwhile.
 template <typename T, int kBlock, int kElements>
 __device__ __forceinline__ Known read(const T* input, const Slice<kElements>& slice) {
     using Unit = Vector<T, kElements>;
-    using Bits = typename Unit::Bits;
-    const Bits* const from = reinterpret_cast<const Bits*>(input + slice.aligned());
+    const auto* const from = reinterpret_cast<const typename Unit::Bits*>(input + slice.aligned());
     Known known = nothing();
+    Unit units[kUnroll];
+#if AHEAD
+    fetch<Unit, kBlock, kElements>(units, from, threadIdx.x, slice.vectors);
+#endif
     for (int64_t start = threadIdx.x; start < slice.vectors; start += kBlock * kUnroll) {
-        Unit units[kUnroll];
+#if AHEAD
+        Unit next[kUnroll];
+        fetch<Unit, kBlock, kElements>(next, from, start + kBlock * kUnroll, slice.vectors);
+#else
+        fetch<Unit, kBlock, kElements>(units, from, start, slice.vectors);
+#endif
+        float largest = known.largest;
 #pragma unroll
         for (int i = 0; i < kUnroll; ++i) {
-            if (start + i * kBlock < slice.vectors) {
-                units[i].bits = load(from + start + i * kBlock);
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                largest = fmaxf(largest, units[i].get(j));
             }
         }
+        const float origin_now = origin(largest);
+        float sums[kUnroll];
 #pragma unroll
         for (int i = 0; i < kUnroll; ++i) {
-            if (start + i * kBlock < slice.vectors) {
-                add<T, Unit, kElements>(known, units[i]);
+            sums[i] = 0.0f;
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                sums[i] += exponential<T>(units[i].get(j) - origin_now);
             }
         }
+        float sum = known.sum * exponential<T>(known.largest - origin_now);
+#pragma unroll
+        for (int i = 0; i < kUnroll; ++i) {
+            sum += sums[i];
+        }
+        known = {largest, sum};
+#if AHEAD
+#pragma unroll
+        for (int i = 0; i < kUnroll; ++i) {
+            units[i].bits = next[i].bits;
+        }
+#endif
     }
     const int64_t single = slice.single(threadIdx.x);
     if (single >= 0) {
