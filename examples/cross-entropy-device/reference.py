@@ -1,0 +1,21 @@
+"""What `cross_entropy` computes, in plain PyTorch. On float64 tensors it is the oracle, on real dtypes the baseline."""
+
+import torch
+
+
+def cross_entropy(
+    input: torch.Tensor, target: torch.Tensor, ignore_index: int = -100
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The cross-entropy of each row of `input` [rows, vocabulary] with its target, and the logarithm of the sum of the
+    row's exponentials, which the gradient needs.
+
+    The loss is zero where the target is `ignore_index` or no column. Half-precision tensors are computed in float32,
+    and so are the results; float64 stays float64.
+    """
+    x = input.to(torch.promote_types(input.dtype, torch.float32))
+    largest = x.amax(dim=-1, keepdim=True)
+    lse = ((x - largest).exp().sum(dim=-1, keepdim=True).log() + largest).squeeze(-1)
+    counts = (target != ignore_index) & (target >= 0) & (target < input.shape[-1])
+    column = torch.where(counts, target, torch.zeros_like(target))
+    loss = lse - x.gather(-1, column.unsqueeze(-1)).squeeze(-1)
+    return torch.where(counts, loss, torch.zeros_like(loss)), lse

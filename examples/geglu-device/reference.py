@@ -1,0 +1,13 @@
+"""What `geglu` computes, in plain PyTorch. On float64 tensors it is the oracle, on real dtypes the baseline."""
+
+import torch
+from torch.nn.functional import gelu
+
+
+def geglu(input: torch.Tensor, tanh: bool = True) -> torch.Tensor:
+    """GELU of `input[:, 0]` times `input[:, 1]`; in memory that is a row with the gates first, as vLLM's gelu_and_mul.
+
+    Half-precision tensors are computed in float32 and rounded once, at the end; float64 stays float64.
+    """
+    gate, up = input.to(torch.promote_types(input.dtype, torch.float32)).unbind(1)
+    return (gelu(gate, approximate="tanh" if tanh else "none") * up).to(input.dtype)

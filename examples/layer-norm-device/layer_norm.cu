@@ -1,0 +1,213 @@
+// Layer normalisation.
+// Owns: the kernels. Never: chooses among them; [launch] of op.toml does.
+//
+// UNROLL: how many elements of a row that is not held a thread has in flight. STREAM: whether what is not read again is
+// marked so, and leaves the caches first.
+
+#include <cstdint>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace layer {
+
+constexpr int kWarp = 32;
+// A name and no macro: not every preprocessor looks into pragmas.
+constexpr int kUnroll = UNROLL;
+
+__device__ __forceinline__ float to_float(float value) { return value; }
+__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
+__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+
+__device__ __forceinline__ void from_float(float value, float& to) { to = value; }
+__device__ __forceinline__ void from_float(float value, __half& to) { to = __float2half_rn(value); }
+__device__ __forceinline__ void from_float(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
+
+// As many bytes as one load moves.
+template <int kBytes>
+struct Word;
+template <>
+struct Word<2> {
+    using Type = uint16_t;
+};
+template <>
+struct Word<4> {
+    using Type = uint32_t;
+};
+template <>
+struct Word<8> {
+    using Type = uint2;
+};
+template <>
+struct Word<16> {
+    using Type = uint4;
+};
+
+template <typename T, int kElements>
+struct Vector {
+    using Bits = typename Word<kElements * sizeof(T)>::Type;
+    union {
+        Bits bits;
+        T elements[kElements];
+    };
+    __device__ Vector() {}
+    __device__ __forceinline__ float get(int place) const { return to_float(elements[place]); }
+    __device__ __forceinline__ void set(int place, float value) { from_float(value, elements[place]); }
+};
+
+template <typename Bits>
+__device__ __forceinline__ Bits load(const Bits* from) {
+#if STREAM
+    return __ldcs(from);
+#else
+    return *from;
+#endif
+}
+
+template <typename Bits>
+__device__ __forceinline__ void store(Bits* to, Bits bits) {
+#if STREAM
+    __stcs(to, bits);
+#else
+    *to = bits;
+#endif
+}
+
+// Bits of which the compiler knows nothing any more. It would keep values as float once they were converted, in twice
+// the registers; so they are converted again.
+__device__ __forceinline__ void forget(uint32_t& bits) { asm volatile("" : "+r"(bits)); }
+__device__ __forceinline__ void forget(uint2& bits) {
+    forget(bits.x);
+    forget(bits.y);
+}
+__device__ __forceinline__ void forget(uint4& bits) {
+    forget(bits.x);
+    forget(bits.y);
+    forget(bits.z);
+    forget(bits.w);
+}
+
+// Sum over kLanes neighboring threads of a warp, known to all of them.
+template <int kLanes>
+__device__ __forceinline__ float lanes_sum(float value) {
+#pragma unroll
+    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+        value += __shfl_xor_sync(0xffffffffu, value, offset);
+    }
+    return value;
+}
+
+// Sum over the threads of a row, known to all of them and added in the same order in every run. kLanes threads have a
+// row: a part of a warp, or whole warps. kRows rows share a block. Each use in a kernel has a number of its own, and so
+// memory of its own: no barrier is needed between them.
+template <int kLanes, int kRows, int kUse>
+__device__ __forceinline__ float row_sum(float value) {
+    if constexpr (kLanes <= kWarp) {
+        return lanes_sum<kLanes>(value);
+    } else {
+        constexpr int kWarps = kLanes / kWarp;
+        __shared__ float sums[kRows * kWarps];
+        const int warp = threadIdx.x / kWarp;
+        const int lane = threadIdx.x % kWarp;
+        value = lanes_sum<kWarp>(value);
+        if (lane == 0) {
+            sums[warp] = value;
+        }
+        __syncthreads();
+        return lanes_sum<kWarp>(lane < kWarps ? sums[warp / kWarps * kWarps + lane] : 0.0f);
+    }
+}
+
+// Rows that their threads hold: kUnits vectors a thread. Deviations are squared once the mean is known.
+template <typename T, int kLanes, int kRows, int kElements, int kUnits>
+__global__ void __launch_bounds__(kLanes * kRows)
+    held(T* out, const T* input, const T* weight, const T* bias, long long rows, int hidden, float eps) {
+    using Unit = Vector<T, kElements>;
+    using Bits = typename Unit::Bits;
+    const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / kLanes;
+    const int lane = threadIdx.x % kLanes;
+    const int length = row < rows ? hidden / kElements : 0;
+    const Bits* const from = reinterpret_cast<const Bits*>(input) + row * length;
+    Unit held[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = lane + i * kLanes;
+        if (place < length) {
+            held[i].bits = load(from + place);
+        }
+    }
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        if (lane + i * kLanes < length) {
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                sum += held[i].get(j);
+            }
+            forget(held[i].bits);
+        }
+    }
+    const float mean = row_sum<kLanes, kRows, 0>(sum) / hidden;
+    float squares = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        if (lane + i * kLanes < length) {
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                const float deviation = held[i].get(j) - mean;
+                squares += deviation * deviation;
+            }
+            forget(held[i].bits);
+        }
+    }
+    const float factor = rsqrtf(row_sum<kLanes, kRows, 1>(squares) / hidden + eps);
+    const Bits* const weights = reinterpret_cast<const Bits*>(weight);
+    const Bits* const biass = reinterpret_cast<const Bits*>(bias);
+    Bits* const to = reinterpret_cast<Bits*>(out) + row * length;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = lane + i * kLanes;
+        if (place < length) {
+            Unit by;
+            Unit plus;
+            by.bits = weights[place];
+            plus.bits = biass[place];
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                const float value = (held[i].get(j) - mean) * factor;
+                held[i].set(j, value * (by.get(j)) + plus.get(j));
+            }
+            store(to + place, held[i].bits);
+        }
+    }
+}
+
+// Any row: for the mean, for the deviations, for the results.
+template <typename T, int kBlock>
+__global__ void __launch_bounds__(kBlock)
+    read_thrice(T* out, const T* input, const T* weight, const T* bias, long long hidden, float eps) {
+    const int64_t row = blockIdx.x;
+    const T* const from = input + row * hidden;
+    float sum = 0.0f;
+#pragma unroll kUnroll
+    for (int64_t column = threadIdx.x; column < hidden; column += kBlock) {
+        sum += to_float(from[column]);
+    }
+    const float mean = row_sum<kBlock, 1, 0>(sum) / hidden;
+    float squares = 0.0f;
+#pragma unroll kUnroll
+    for (int64_t column = threadIdx.x; column < hidden; column += kBlock) {
+        const float deviation = to_float(from[column]) - mean;
+        squares += deviation * deviation;
+    }
+    const float factor = rsqrtf(row_sum<kBlock, 1, 1>(squares) / hidden + eps);
+    const T* const weights = weight;
+    const T* const biass = bias;
+    T* const to = out + row * hidden;
+#pragma unroll kUnroll
+    for (int64_t column = threadIdx.x; column < hidden; column += kBlock) {
+        const float value = (to_float(from[column]) - mean) * factor;
+        from_float(value * (to_float(weights[column])) + to_float(biass[column]), to[column]);
+    }
+}
+
+}  // namespace layer
