@@ -3,6 +3,7 @@
 //! Stages, in the order in which data flows: scaffold, toolchain, compile, device, verify, bench, archive, package, publish.
 //! A stage uses stages above it and [`base`]; stages meet in [`commands`] alone.
 
+mod agent;
 pub mod archive;
 pub mod base;
 pub mod bench;

@@ -1,0 +1,184 @@
+//! Files of settings in a project, and which of them is used here.
+//!
+//! Owns: finding and reading `tuned/*.toml`, and what is told of those that are not used. Never: knows the format;
+//! `agent::tuned` does.
+
+use miette::Diagnostic;
+use thiserror::Error;
+
+use crate::agent::tuned::{self, Settings, Tuned};
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files;
+use crate::base::session::Session;
+use crate::compile::nvrtc;
+use crate::device::gpu::Gpu;
+use crate::device::wire::About;
+use crate::exit::{self, Failure, StageError};
+use crate::verify::{device as judge, gpu_present};
+
+use super::device::DeviceProject;
+
+/// Where the files lie in a project.
+const FOLDER: &str = "tuned";
+
+/// Which settings device code is started with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// What `fill` found for this device, or for the nearest one.
+    Tuned,
+    /// The defaults of `[tune]`.
+    Defaults,
+}
+
+impl Choice {
+    /// What `--untuned` says.
+    pub(super) fn of(untuned: bool) -> Self {
+        if untuned { Self::Defaults } else { Self::Tuned }
+    }
+}
+
+/// A dispatch table lies where settings would be written.
+#[derive(Debug, Error, Diagnostic)]
+#[error("`{file}` is no file of settings, so it is not written over")]
+#[diagnostic(
+    code(agent::taken),
+    help("`bench --write-dispatch` writes dispatch tables there; move it away, or delete it, then fill again")
+)]
+struct Taken {
+    file: String,
+}
+
+impl StageError for Taken {
+    fn exit(&self) -> u8 {
+        exit::AGENT
+    }
+}
+
+/// The settings of every call of a project on the GPU that is here.
+///
+/// # Errors
+/// A file of this source is damaged, or has settings that op.toml does not.
+pub(super) fn settings(
+    project: &DeviceProject,
+    choice: Choice,
+    session: &Session,
+) -> Result<Settings, Failure> {
+    let defaults = Settings::defaults(&project.op);
+    if choice == Choice::Defaults {
+        return Ok(defaults);
+    }
+    let (mut names, mut tables) = (Vec::new(), Vec::new());
+    for (name, table) in read_all(project, session)? {
+        table.check(&name, &project.op)?;
+        names.push(name);
+        tables.push(table);
+    }
+    if tables.is_empty() {
+        return Ok(defaults);
+    }
+    let about = if gpu_present() { judge::device(&mut Gpu::new())?.ok() } else { None };
+    let Some(about) = about else {
+        let text = format!("no NVIDIA GPU here, so {} is not used: every call has the defaults", names.join(", "));
+        session.report.note(text);
+        return Ok(defaults);
+    };
+    let nearest = tuned::nearest(&tables, &about.name, about.capability, about.multiprocessors);
+    let Some(place) = nearest else {
+        let text =
+            format!("no settings for {} nor for a GPU like it: `kernelwright fill` finds them", about.name);
+        session.report.note(text);
+        return Ok(defaults);
+    };
+    let (name, table) = (names.swap_remove(place), tables.swap_remove(place));
+    if table.device == about.name {
+        session.report.note(format!("settings of {name}"));
+    } else {
+        let text = format!(
+            "settings of {name}, which is for {}: none are for {}; `kernelwright fill` finds them",
+            table.device, about.name
+        );
+        session.report.note(text);
+    }
+    Ok(Settings::of_table(&name, table, &project.op)?)
+}
+
+/// Every file of settings that is of this operation and source, by name. One of another source is told and left out.
+fn read_all(project: &DeviceProject, session: &Session) -> Result<Vec<(String, Tuned)>, Failure> {
+    let folder = project.dir.join(FOLDER);
+    if !files::is_dir(&folder) {
+        return Ok(vec![]);
+    }
+    let source = source_digest(project)?;
+    let mut found = Vec::new();
+    for file in files::walk(&folder, |_| false)? {
+        if file.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let name = format!("{FOLDER}/{}", file.display());
+        let text = files::read_text(&folder.join(&file))?;
+        if !tuned::is_settings(&text) {
+            continue;
+        }
+        let table = Tuned::read(&name, &text)?;
+        if table.op != project.op.name.value.as_str() {
+            continue;
+        }
+        if table.source != source {
+            session.report.warn(format!(
+                "{name} is ignored: it is of another text of `{}`, of its headers, or of [launch] and [tune] \
+                 (digest {}, now {}); `kernelwright fill` finds settings for this one",
+                project.source.name,
+                table.source.short(12),
+                source.short(12),
+            ));
+            continue;
+        }
+        found.push((name, table));
+    }
+    Ok(found)
+}
+
+/// The table of a device as it is in a project, to be continued; an empty one where there is none of this source.
+pub(super) fn of_device(project: &DeviceProject, about: &About) -> Result<(String, Tuned), Failure> {
+    let source = source_digest(project)?;
+    let name = format!("{FOLDER}/{}", tuned::file_name(&about.name));
+    let path = project.dir.join(&name);
+    let empty = || {
+        let (capability, count) = (about.capability, about.multiprocessors);
+        Tuned::empty(&project.op, &about.name, capability, count, source)
+    };
+    if !files::exists(&path) {
+        return Ok((name, empty()));
+    }
+    let text = files::read_text(&path)?;
+    if !tuned::is_settings(&text) {
+        return Err(Taken { file: name }.into());
+    }
+    let table = Tuned::read(&name, &text)?;
+    let is_ours = table.source == source && table.device == about.name && table.check(&name, &project.op).is_ok();
+    // What else op.toml says may have changed since.
+    let mut whole = empty();
+    if is_ours {
+        whole.settings = table.settings;
+    }
+    Ok((name, whole))
+}
+
+/// Writes a table: to a temporary name, then renamed.
+pub(super) fn write(project: &DeviceProject, name: &str, table: &Tuned) -> Result<(), Failure> {
+    Ok(files::write(&project.dir.join(name), table.text())?)
+}
+
+/// The digest of what a setting is good for: the device code, the headers beside it, how it is started, what is tuned.
+pub(super) fn source_digest(project: &DeviceProject) -> Result<Digest, Failure> {
+    let launch = serde_json::to_vec(&project.op.launch).unwrap_or_default();
+    let tune = serde_json::to_vec(&project.op.tune).unwrap_or_default();
+    let mut digest = DigestBuilder::new("device-source")
+        .field("source", &project.source.text)
+        .field("launch", launch)
+        .field("tune", tune);
+    for (name, text) in nvrtc::headers(&project.source.include)? {
+        digest = digest.field("header", name).field("text", text);
+    }
+    Ok(digest.finish())
+}
