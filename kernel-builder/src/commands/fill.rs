@@ -76,7 +76,7 @@ pub struct Args {
     /// Seconds of search for each workload and dtype, at most
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     budget: f64,
-    /// Candidates for each workload and dtype, at most
+    /// Candidates for each workload and dtype, at most; a setting that is timed again with more samples counts again
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     candidates: Option<u32>,
     /// What chance follows from: the same seed and the same verdicts give the same search
@@ -114,12 +114,12 @@ enum FillError {
         help("say in `[tune.NAME]` what may be varied without changing the result; docs/formats.md has the keys")
     )]
     NoTunables { dir: PathBuf },
-    #[error("op.toml holds the workload `{name}` out: no agent sees it")]
+    #[error("op.toml holds {what} out, so no agent sees it")]
     #[diagnostic(
         code(agent::held_out),
         help("search for others; what is found for the lengths nearest to it is used there, too")
     )]
-    HeldOut { name: String },
+    HeldOut { what: String },
     #[error("no setting is right for {}", names.join(", "))]
     #[diagnostic(
         code(agent::nothing_right),
@@ -167,7 +167,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     }
     let cases = cases(&project, &args.workloads)?;
     let about = judge::device(&mut Gpu::new())?.map_err(ScreeningError::no_gpu)?;
-    let (name, mut table) = tuned::of_device(&project, &about)?;
+    let (name, mut table) = tuned::of_device(&project, &about, session)?;
     let compiler = device::compiler(args.compiler.unwrap_or_default(), session)?;
     let python = python::runtime(session, Torch::AtLeast(project::TORCH), Extras::default())?;
     let told = gpu::reading(&about).and_then(|now| now.driver);
@@ -212,13 +212,20 @@ fn cases(project: &DeviceProject, names: &[String]) -> Result<Vec<Case>, Failure
     if names.is_empty() {
         found = screening::cases(&project.op, None)?;
         found.retain(|case| !case.held_out);
+        if found.is_empty() {
+            return Err(FillError::HeldOut { what: "every workload".to_owned() }.into());
+        }
     }
     for name in names {
         let of_name = screening::cases(&project.op, Some(name))?;
         if of_name.iter().any(|case| case.held_out) {
-            return Err(FillError::HeldOut { name: name.clone() }.into());
+            return Err(FillError::HeldOut { what: format!("the workload `{name}`") }.into());
         }
-        found.extend(of_name.into_iter().filter(|case| !found.iter().any(|known| known.id == case.id)).collect::<Vec<_>>());
+        for case in of_name {
+            if !found.iter().any(|known| known.id == case.id) {
+                found.push(case);
+            }
+        }
     }
     Ok(found)
 }

@@ -64,7 +64,7 @@ pub(super) fn cases(op: &OpSpec, name: Option<&str>) -> Result<Vec<Case>, Screen
     known.dedup();
     cases.retain(|case| name.is_none_or(|name| case.workload.as_str() == name || case.id == name));
     if cases.is_empty() {
-        let known = if known.is_empty() { "empty".to_owned() } else { known.join(", ") };
+        let known = if known.is_empty() { "empty: give a workload `devices = [\"cuda\"]`".to_owned() } else { known.join(", ") };
         return Err(ScreeningError::NoWorkload { name: name.map(str::to_owned), known });
     }
     Ok(cases)

@@ -125,11 +125,9 @@ fn read_all(project: &DeviceProject, session: &Session) -> Result<Vec<(String, T
         }
         if table.source != source {
             session.report.warn(format!(
-                "{name} is ignored: it is of another text of `{}`, of its headers, or of [launch] and [tune] \
-                 (digest {}, now {}); `kernelwright fill` finds settings for this one",
-                project.source.name,
-                table.source.short(12),
-                source.short(12),
+                "{name} is ignored: it is for another text of `{}`, its headers, [launch] or [tune] (source {}, here \
+                 it is {source}); `kernelwright fill` finds settings for this one",
+                project.source.name, table.source,
             ));
             continue;
         }
@@ -138,28 +136,33 @@ fn read_all(project: &DeviceProject, session: &Session) -> Result<Vec<(String, T
     Ok(found)
 }
 
-/// The table of a device as it is in a project, to be continued; an empty one where there is none of this source.
-pub(super) fn of_device(project: &DeviceProject, about: &About) -> Result<(String, Tuned), Failure> {
+/// The table of a device as it is in a project, to be continued; an empty one where there is none of this source. What is
+/// written anew is told.
+///
+/// # Errors
+/// A dispatch table lies there.
+pub(super) fn of_device(
+    project: &DeviceProject,
+    about: &About,
+    session: &Session,
+) -> Result<(String, Tuned), Failure> {
     let source = source_digest(project)?;
     let name = format!("{FOLDER}/{}", tuned::file_name(&about.name));
     let path = project.dir.join(&name);
-    let empty = || {
-        let (capability, count) = (about.capability, about.multiprocessors);
-        Tuned::empty(&project.op, &about.name, capability, count, source)
-    };
+    let (capability, count) = (about.capability, about.multiprocessors);
+    let mut whole = Tuned::empty(&project.op, &about.name, capability, count, source);
     if !files::exists(&path) {
-        return Ok((name, empty()));
+        return Ok((name, whole));
     }
     let text = files::read_text(&path)?;
     if !tuned::is_settings(&text) {
         return Err(Taken { file: name }.into());
     }
-    let table = Tuned::read(&name, &text)?;
-    let is_ours = table.source == source && table.device == about.name && table.check(&name, &project.op).is_ok();
-    // What else op.toml says may have changed since.
-    let mut whole = empty();
-    if is_ours {
-        whole.settings = table.settings;
+    let read = Tuned::read(&name, &text).and_then(|table| table.check(&name, &project.op).map(|()| table));
+    match read {
+        Ok(table) if table.source == source && table.device == about.name => whole.settings = table.settings,
+        Ok(_) => session.report.warn(format!("{name} is of another source or device: it is written anew")),
+        Err(error) => session.report.warn(format!("{error}: it is written anew")),
     }
     Ok((name, whole))
 }
@@ -181,4 +184,33 @@ pub(super) fn source_digest(project: &DeviceProject) -> Result<Digest, Failure> 
         digest = digest.field("header", name).field("text", text);
     }
     Ok(digest.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel_plan::diagnostic::SourceFile;
+
+    use super::*;
+    use crate::compile::nvrtc::Source;
+
+    fn project(op: &str, source: &str) -> DeviceProject {
+        let op = kernel_plan::spec::parse_op(SourceFile::new("op.toml", op)).0.unwrap();
+        let source = Source { text: source.to_owned(), name: "k.cu".to_owned(), include: vec![] };
+        let settings = Settings::defaults(&op);
+        DeviceProject { dir: "/nowhere".into(), op, source, archs: vec![], settings }
+    }
+
+    #[test]
+    fn a_setting_is_good_for_a_source_a_launch_and_its_tunables() {
+        let text = include_str!("../../../examples/rms-norm-device/op.toml");
+        let digest = |op: &str, source: &str| source_digest(&project(op, source)).unwrap();
+        let first = digest(text, "one");
+        assert_eq!(first, digest(text, "one"));
+        assert_ne!(first, digest(text, "other"));
+        assert_ne!(first, digest(&text.replace("grid = [\"rows\"]", "grid = [\"rows + 0\"]"), "one"));
+        assert_ne!(first, digest(&text.replace("values = [1, 2, 4, 8]", "values = [1, 2, 4]"), "one"));
+        // Another workload, or another comment, changes nothing that was found.
+        let more = format!("# a comment\n{text}\n[workload.more]\naxes = {{ rows = 9, hidden = 9 }}\n");
+        assert_eq!(first, digest(&more, "one"));
+    }
 }

@@ -25,7 +25,7 @@ use crate::base::random::SplitMix;
 /// Seconds that a verdict takes.
 const TAKES: f64 = 0.04;
 
-/// Judges by a formula, the last candidate first, so that nothing leans on an order.
+/// Judges by a formula, in any order, so that nothing leans on one.
 struct Scripted<'a> {
     cost: &'a dyn Fn(&Tuning) -> Result<f64, &'static str>,
     taken: Vec<Candidate>,
@@ -69,7 +69,10 @@ impl Judge for Scripted<'_> {
         if self.left == 0 {
             return Err(Interrupted.into());
         }
-        let Some(candidate) = self.taken.pop() else { return Ok(None) };
+        if self.taken.is_empty() {
+            return Ok(None);
+        }
+        let candidate = self.taken.swap_remove(self.random.below(self.taken.len()));
         (self.left, self.judged) = (self.left - 1, self.judged + 1);
         self.now.set(self.now.get() + TAKES);
         let unit = (self.random.next() >> 11) as f64 / (1u64 << 53) as f64 - 0.5;
@@ -163,7 +166,7 @@ fn a_search_ends_with_its_candidates() {
     let found = found.unwrap();
     assert_eq!((found.judged, judge.judged, judged.len()), (200, 200, 200));
     let (op, _) = example();
-    assert!(judged.iter().take(6).any(|one| one.tuning == op.tune.default_tuning()), "the defaults come first");
+    assert!(judged.iter().take(50).any(|one| one.tuning == op.tune.default_tuning()), "the defaults are among the first");
     assert!(cost(&best[0]).unwrap() <= 1.03, "{best:?}");
     assert_eq!(found.right + found.refused.values().map(|(count, _)| count).sum::<usize>(), 200);
     assert!(found.refused.keys().eq(["compile::device_code"]), "{:?}", found.refused);
@@ -214,18 +217,24 @@ fn a_gain_is_confirmed_by_rounds_that_did_not_choose() {
 }
 
 #[test]
-fn what_chance_alone_makes_faster_is_no_gain() {
+fn what_chance_alone_makes_faster_is_seldom_a_gain() {
     let alike = |_: &Tuning| Ok(1.0);
-    for seed in 0..8 {
-        let runs = Runs::new();
+    let (op, case) = example();
+    let device = Device { capability: (9, 0), multiprocessors: 132, threads: 1024, shared: 232_448 };
+    let admit = Box::new(|tuning: &Tuning| prune::admit(&op, &case, &device, tuning));
+    let mut tuner = Tuner::new(Space::new(&op.tune.tunables, admit), &[], 100, 1);
+    let best: Vec<Tuning> = tuner.propose(4).into_iter().map(|one| one.tuning).collect();
+    let runs = Runs::new();
+    let gains = (0..60).filter(|seed| {
         let mut judge = Scripted::new(&alike, &runs.now, 0.1);
-        judge.random = SplitMix(seed);
-        let (_, best, _) = runs.search(&mut judge, Budget { seconds: 1e6, candidates: Some(100) });
-        let found = runs.confirm(&mut judge, best).unwrap();
-        // An interval of 95% misses one by chance in one of forty runs on this side; none of these eight.
-        let (op, _) = example();
-        assert_eq!((&found.tuning, found.gain), (&op.tune.default_tuning(), None), "seed {seed}");
-    }
+        judge.random = SplitMix(*seed);
+        let found = runs.confirm(&mut judge, best.clone()).unwrap();
+        assert_eq!(found.tuning == op.tune.default_tuning(), found.gain.is_none());
+        found.gain.is_some()
+    });
+    // An interval of 95% lies above one by chance in one of forty runs, and in some more since rounds end early.
+    let gains = gains.count();
+    assert!(gains <= 5, "{gains} of 60");
 }
 
 #[test]

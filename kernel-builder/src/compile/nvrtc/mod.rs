@@ -130,14 +130,17 @@ impl Kit {
 }
 
 /// The headers below some folders with their texts: they are a part of every source that is compiled with these folders.
+/// What lies in hidden folders is made by programs, this one among them, and is none.
 ///
 /// # Errors
 /// One cannot be read.
 pub(crate) fn headers(folders: &[PathBuf]) -> Result<Vec<(String, Vec<u8>)>, FileError> {
     let is_header = |path: &Path| path.extension().is_some_and(|end| HEADERS.iter().any(|known| end == *known));
+    let enter =
+        |path: &Path| !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     let mut found = Vec::new();
     for folder in folders {
-        for path in files::walk(folder, |_| true)?.into_iter().filter(|path| is_header(path)) {
+        for path in files::walk(folder, enter)?.into_iter().filter(|path| is_header(path)) {
             found.push((path.display().to_string(), files::read(&folder.join(&path))?));
         }
     }
