@@ -1,6 +1,7 @@
 //! The stages of Kernelwright that touch the world.
 //!
-//! Stages, in the order in which data flows: scaffold, toolchain, compile, device, verify, bench, archive, package, publish.
+//! Stages, in the order in which data flows: scaffold, agent, toolchain, compile, device, verify, bench,
+//! archive, package, publish.
 //! A stage uses stages above it and [`base`]; stages meet in [`commands`] alone.
 
 mod agent;

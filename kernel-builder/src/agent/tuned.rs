@@ -186,7 +186,8 @@ impl Tuned {
         // Two workloads with the same lengths would have two borders between them: the newer one counts.
         self.settings.retain(|old| (&old.axes, &old.dtypes) != (&setting.axes, &setting.dtypes));
         self.settings.push(setting);
-        self.settings.sort_by(|one, other| (&one.workload, &one.dtypes).cmp(&(&other.workload, &other.dtypes)));
+        self.settings
+            .sort_by(|one, other| (&one.workload, &one.dtypes).cmp(&(&other.workload, &other.dtypes)));
         self.settings = with_ranges(&self.settings);
     }
 
@@ -222,7 +223,9 @@ impl Tuned {
             for (tunable, value) in &setting.tuning {
                 let known = op.tune.tunables.iter().find(|known| known.name.value.as_str() == tunable);
                 let Some(known) = known else {
-                    return refused(format!("its setting for `{of}` has `{tunable}`, which is no tunable of op.toml"));
+                    return refused(format!(
+                        "its setting for `{of}` has `{tunable}`, which is no tunable of op.toml"
+                    ));
                 };
                 if !read_value(value).is_some_and(|value| known.values.contains(&value)) {
                     return refused(format!(

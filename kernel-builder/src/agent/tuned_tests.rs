@@ -80,7 +80,10 @@ fn a_call_gets_the_nearest_setting_within_reach() {
     assert_eq!((at(1024, 4096), at(2047, 4096)), ("128".to_owned(), "128".to_owned()));
     assert_eq!((at(4096, 4096), at(2049, 8192)), ("512".to_owned(), "512".to_owned()));
     // On the border, and too far away: the defaults.
-    assert_eq!((at(2048, 4096), at(9000, 4096), at(511, 4096)), ("256".to_owned(), "256".to_owned(), "256".to_owned()));
+    assert_eq!(
+        (at(2048, 4096), at(9000, 4096), at(511, 4096)),
+        ("256".to_owned(), "256".to_owned(), "256".to_owned())
+    );
     assert_eq!(block(&settings, &op, [1024, 4096]).1, "tuned/x.toml, llm-1024x4096");
     assert_eq!(block(&settings, &op, [1, 1]).1, "the defaults of [tune]");
     assert_eq!(block(&Settings::defaults(&op), &op, [1024, 4096]).0, "256");
@@ -135,7 +138,8 @@ fn another_device_of_the_same_capability_is_the_next_best() {
     let of = |device: &str, capability, count| Tuned {
         ..Tuned::empty(&op, device, capability, count, Digest::of(b"source"))
     };
-    let tables = [of("NVIDIA A100", (8, 0), 108), of("NVIDIA H100", (9, 0), 114), of("NVIDIA H200", (9, 0), 132)];
+    let tables =
+        [of("NVIDIA A100", (8, 0), 108), of("NVIDIA H100", (9, 0), 114), of("NVIDIA H200", (9, 0), 132)];
     let found = |device: &str, capability, count| nearest(&tables, device, capability, count);
     assert_eq!(found("NVIDIA H100", (9, 0), 114), Some(1));
     assert_eq!(found("NVIDIA GH200", (9, 0), 130), Some(2));

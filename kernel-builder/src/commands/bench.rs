@@ -108,7 +108,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 /// Judges and measures device code.
 fn of_device(args: &Args, session: &Session) -> Result<(), Failure> {
     let tool = args.compiler.unwrap_or_default();
-    let (project, evidence) = device::verify(&args.project.dir, &args.judge, tool, Choice::of(args.untuned), session)?;
+    let (project, evidence) =
+        device::verify(&args.project.dir, &args.judge, tool, Choice::of(args.untuned), session)?;
     device::accept(&project, &evidence)?;
     let options =
         Options { budget: args.how.budget, workloads: args.how.workloads.clone(), ..Options::default() };

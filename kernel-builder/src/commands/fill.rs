@@ -111,7 +111,9 @@ enum FillError {
     #[error("`{}` has nothing to search: no [tune] in op.toml", dir.display())]
     #[diagnostic(
         code(agent::no_tunables),
-        help("say in `[tune.NAME]` what may be varied without changing the result; docs/formats.md has the keys")
+        help(
+            "say in `[tune.NAME]` what may be varied without changing the result; docs/formats.md has the keys"
+        )
     )]
     NoTunables { dir: PathBuf },
     #[error("op.toml holds {what} out, so no agent sees it")]
@@ -233,7 +235,8 @@ fn cases(project: &DeviceProject, names: &[String]) -> Result<Vec<Case>, Failure
 /// What an earlier run found for this device.
 fn earlier(project: &DeviceProject, table: &Tuned) -> Vec<Tuning> {
     let settings = table.settings.iter();
-    let mut found: Vec<Tuning> = settings.filter_map(|setting| table::tuning_of(&project.op, setting)).collect();
+    let mut found: Vec<Tuning> =
+        settings.filter_map(|setting| table::tuning_of(&project.op, setting)).collect();
     found.dedup();
     found.truncate(TAUGHT);
     found
@@ -273,7 +276,8 @@ impl Run<'_> {
         let since = Instant::now();
         let clock = || since.elapsed().as_secs_f64();
         let what = format!("searching {}", case.id);
-        let progress = self.session.report.progress(&what, ProgressKind::Count, candidates.map(|it| it as u64));
+        let progress =
+            self.session.report.progress(&what, ProgressKind::Count, candidates.map(|it| it as u64));
         let (standing, confirmed) = task.run(|line| {
             let mut judge = OnGpu::new(&task, line, self.source.clone());
             let mut best = None;

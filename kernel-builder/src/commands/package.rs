@@ -4,8 +4,8 @@ use clap::Args as ClapArgs;
 use kernel_plan::units::RelPath;
 use serde_json::json;
 
-use crate::archive;
 use crate::agent::tuned::is_settings;
+use crate::archive;
 use crate::base::files;
 use crate::base::session::Session;
 use crate::bench::dispatch::Dispatch;

@@ -64,7 +64,11 @@ pub(super) fn cases(op: &OpSpec, name: Option<&str>) -> Result<Vec<Case>, Screen
     known.dedup();
     cases.retain(|case| name.is_none_or(|name| case.workload.as_str() == name || case.id == name));
     if cases.is_empty() {
-        let known = if known.is_empty() { "empty: give a workload `devices = [\"cuda\"]`".to_owned() } else { known.join(", ") };
+        let known = if known.is_empty() {
+            "empty: give a workload `devices = [\"cuda\"]`".to_owned()
+        } else {
+            known.join(", ")
+        };
         return Err(ScreeningError::NoWorkload { name: name.map(str::to_owned), known });
     }
     Ok(cases)
@@ -120,10 +124,7 @@ struct Queue {
 impl Task<'_> {
     /// Compiles what `work` hands in, in as many threads as there are jobs, until it returns. However it ends, nobody
     /// waits for somebody who has left.
-    pub(super) fn run<T>(
-        &self,
-        work: impl FnOnce(&Line<'_>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+    pub(super) fn run<T>(&self, work: impl FnOnce(&Line<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
         let queue = Queue::default();
         let (send, compiled) = mpsc::sync_channel(4 * self.jobs.max(1));
         std::thread::scope(|scope| {

@@ -42,7 +42,9 @@ impl Choice {
 #[error("`{file}` is no file of settings, so it is not written over")]
 #[diagnostic(
     code(agent::taken),
-    help("`bench --write-dispatch` writes dispatch tables there; move it away, or delete it, then fill again")
+    help(
+        "`bench --write-dispatch` writes dispatch tables there; move it away, or delete it, then fill again"
+    )
 )]
 struct Taken {
     file: String,
@@ -78,7 +80,8 @@ pub(super) fn settings(
     }
     let about = if gpu_present() { judge::device(&mut Gpu::new())?.ok() } else { None };
     let Some(about) = about else {
-        let text = format!("no NVIDIA GPU here, so {} is not used: every call has the defaults", names.join(", "));
+        let text =
+            format!("no NVIDIA GPU here, so {} is not used: every call has the defaults", names.join(", "));
         session.report.note(text);
         return Ok(defaults);
     };

@@ -133,7 +133,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if args.device {
         let how = How { sanitize: args.sanitize, ..args.how.clone() };
         let compiler = args.compiler.unwrap_or_default();
-        let (project, evidence) = device::verify(&args.project.dir, &how, compiler, Choice::of(args.untuned), session)?;
+        let (project, evidence) =
+            device::verify(&args.project.dir, &how, compiler, Choice::of(args.untuned), session)?;
         let row = json!({ "variant": device::NAME, "evidence": &evidence });
         session.report.result("verify", &json!({ "variants": [row] }), &table(device::NAME, &evidence));
         return device::accept(&project, &evidence);

@@ -163,7 +163,8 @@ fn settings_of_another_source_are_ignored_with_a_warning() {
     let sandbox = project();
     let first = source(&sandbox);
     let ended = run(&sandbox, &["screen", "scale"]);
-    ended.refused(16, &["tuned/nvidia-h200.toml is ignored", NOWHERE, "`kernelwright fill`", "bench::no_gpu"]);
+    ended
+        .refused(16, &["tuned/nvidia-h200.toml is ignored", NOWHERE, "`kernelwright fill`", "bench::no_gpu"]);
     // Without them nothing is said of them.
     assert!(!run(&sandbox, &["screen", "scale", "--untuned"]).stderr.contains("tuned/"));
     // A header is a part of the source, the reference is not.
@@ -191,7 +192,8 @@ fn settings_of_this_source_are_read() {
         ("format = 1", "format = 9", "format 9"),
         ("seconds = 1e-5", "seconds = \"fast\"", "invalid type"),
     ] {
-        with(&here.replacen(from, to, 1)).refused(19, &["agent::tuned", "tuned/nvidia-h200.toml", why, "--untuned"]);
+        with(&here.replacen(from, to, 1))
+            .refused(19, &["agent::tuned", "tuned/nvidia-h200.toml", why, "--untuned"]);
         let verify = ["verify", "--device", "scale"];
         run(&sandbox, &verify).refused(19, &["agent::tuned", why]);
     }

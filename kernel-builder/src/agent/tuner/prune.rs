@@ -173,7 +173,10 @@ mod tests {
     #[test]
     fn a_launch_without_numbers_is_a_reason() {
         let (mut op, case) = matmul();
-        let text = op.file.text.replace("block = [\"warps_m * warps_n * 32\"]", "block = [\"warps_m / (warps_n - 2)\"]");
+        let text = op
+            .file
+            .text
+            .replace("block = [\"warps_m * warps_n * 32\"]", "block = [\"warps_m / (warps_n - 2)\"]");
         op = kernel_plan::spec::parse_op(SourceFile::new("op.toml", text)).0.unwrap();
         let pruned = admit(&op, &case, &H200, &tuning(&op, &[])).unwrap_err();
         assert_eq!(pruned.reason, Reason::Launch);

@@ -102,7 +102,8 @@ impl<'a> Space<'a> {
                 return None;
             }
             // Many draws, so that no neighbour of what was drawn is preferred; then the first one from anywhere.
-            let drawn = (0..32).map(|_| &listed[random.below(count)]).find(|point| !proposed.contains(*point));
+            let drawn =
+                (0..32).map(|_| &listed[random.below(count)]).find(|point| !proposed.contains(*point));
             let first = random.below(count);
             let mut all = (0..count).map(|step| &listed[(first + step) % count]);
             return drawn.or_else(|| all.find(|point| !proposed.contains(*point))).cloned();

@@ -210,9 +210,8 @@ fn what_won_elsewhere_is_tried_first() {
 #[test]
 fn a_space_where_nothing_can_run_ends_at_once() {
     let tunables = tunables(&[16, 5]);
-    let admit: Admit<'_> = Box::new(|_| {
-        Err(prune::Pruned { reason: prune::Reason::Shared, text: "too much".to_owned() })
-    });
+    let admit: Admit<'_> =
+        Box::new(|_| Err(prune::Pruned { reason: prune::Reason::Shared, text: "too much".to_owned() }));
     let mut tuner = tuner(&tunables, admit, 100, 3);
     assert_eq!(tuner.propose(10), []);
     assert_eq!(tuner.space().pruned()[&prune::Reason::Shared].0, 80);

@@ -84,7 +84,9 @@ pub(super) fn confirm(
     let Some(winner) = winner.map(|winner| winner.tuning.clone()) else { return Ok(None) };
     let found = |contenders: &[Contender], tuning: &Tuning| {
         let of = contenders.iter().find(|contender| contender.tuning == *tuning);
-        of.and_then(|of| Some((of.middle(|round| Some(round.seconds))?, of.middle(|round| round.copy_fraction))))
+        of.and_then(|of| {
+            Some((of.middle(|round| Some(round.seconds))?, of.middle(|round| round.copy_fraction)))
+        })
     };
     let runs_default = contenders.iter().any(|contender| contender.tuning == *default);
     if winner == *default || !runs_default {

@@ -122,7 +122,7 @@ mod tests {
         let key = Digest::of(b"key");
         let refusal = |code: &str| Refusal { code: code.to_owned(), text: "why".to_owned() };
         let right = verdict(64, Ok(Figures { seconds: 1e-5, copy_fraction: Some(0.9) }));
-        let wrong = verdict(32, Err(refusal("verify::wrong")));
+        let wrong = verdict(32, Err(refusal("verify::guard")));
         let open = |earlier| Log::open(project.path(), &key, earlier).unwrap();
         let mut log = open(Earlier::Resume);
         for verdict in [&right, &verdict(16, Err(refusal(PASSING))), &wrong] {
@@ -134,7 +134,9 @@ mod tests {
         assert_eq!(again.earlier(), [right.clone(), wrong.clone()]);
         again.add(&right).unwrap();
         assert_eq!(open(Earlier::Resume).earlier(), [right.clone(), wrong, right]);
-        assert!(Log::open(project.path(), &Digest::of(b"other"), Earlier::Resume).unwrap().earlier().is_empty());
+        assert!(
+            Log::open(project.path(), &Digest::of(b"other"), Earlier::Resume).unwrap().earlier().is_empty()
+        );
         assert!(open(Earlier::Forget).earlier().is_empty());
         assert!(open(Earlier::Resume).earlier().is_empty());
     }

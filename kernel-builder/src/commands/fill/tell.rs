@@ -58,7 +58,12 @@ pub(super) fn done(filled: &Filled, session: &Session) {
         None => "no setting is right".to_owned(),
     };
     for (tuning, refusal) in filled.confirmed.iter().flat_map(|confirmed| &confirmed.fallen) {
-        session.report.warn(format!("{} was right and then refused: {}: {}", words(tuning), refusal.code, refusal.text));
+        session.report.warn(format!(
+            "{} was right and then refused: {}: {}",
+            words(tuning),
+            refusal.code,
+            refusal.text
+        ));
     }
     for (code, (count, first)) in &filled.standing.refused {
         session.report.note(format!("{count} refused: {code}: {first}"));

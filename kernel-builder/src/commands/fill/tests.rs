@@ -39,11 +39,7 @@ struct Scripted<'a> {
 }
 
 impl<'a> Scripted<'a> {
-    fn new(
-        cost: &'a dyn Fn(&Tuning) -> Result<f64, &'static str>,
-        now: &'a Cell<f64>,
-        noise: f64,
-    ) -> Self {
+    fn new(cost: &'a dyn Fn(&Tuning) -> Result<f64, &'static str>, now: &'a Cell<f64>, noise: f64) -> Self {
         let (taken, random) = (vec![], SplitMix(23));
         Self { cost, taken, now, noise, random, is_ready: false, left: usize::MAX, judged: 0 }
     }
@@ -139,8 +135,7 @@ impl Runs {
         budget: Budget,
     ) -> (Result<Standing, Failure>, Vec<Tuning>, Vec<Candidate>) {
         let (op, case) = example();
-        let device =
-            Device { capability: (9, 0), multiprocessors: 132, threads: 1024, shared: 232_448 };
+        let device = Device { capability: (9, 0), multiprocessors: 132, threads: 1024, shared: 232_448 };
         let admit = Box::new(|tuning: &Tuning| prune::admit(&op, &case, &device, tuning));
         let space = Space::new(&op.tune.tunables, admit);
         let mut tuner = Tuner::new(space, &[op.tune.default_tuning()], budget.candidates.unwrap_or(100), 1);
@@ -166,7 +161,10 @@ fn a_search_ends_with_its_candidates() {
     let found = found.unwrap();
     assert_eq!((found.judged, judge.judged, judged.len()), (200, 200, 200));
     let (op, _) = example();
-    assert!(judged.iter().take(50).any(|one| one.tuning == op.tune.default_tuning()), "the defaults are among the first");
+    assert!(
+        judged.iter().take(50).any(|one| one.tuning == op.tune.default_tuning()),
+        "the defaults are among the first"
+    );
     assert!(cost(&best[0]).unwrap() <= 1.03, "{best:?}");
     assert_eq!(found.right + found.refused.values().map(|(count, _)| count).sum::<usize>(), 200);
     assert!(found.refused.keys().eq(["compile::device_code"]), "{:?}", found.refused);
@@ -210,7 +208,11 @@ fn a_gain_is_confirmed_by_rounds_that_did_not_choose() {
     let (op, _) = example();
     let (winner, default) = (cost(&found.tuning).unwrap(), cost(&op.tune.default_tuning()).unwrap());
     let gain = found.gain.unwrap();
-    assert!(gain.low <= default / winner && default / winner <= gain.high, "{gain:?} is not {}", default / winner);
+    assert!(
+        gain.low <= default / winner && default / winner <= gain.high,
+        "{gain:?} is not {}",
+        default / winner
+    );
     assert!((found.seconds / (winner * 1e-5) - 1.0).abs() < 0.01);
     assert!((found.default_seconds.unwrap() / (default * 1e-5) - 1.0).abs() < 0.01);
     assert_eq!((found.missed, found.fallen.len()), (None, 0));
@@ -250,13 +252,13 @@ fn what_is_refused_when_it_is_called_more_often_is_out() {
             return cost(tuning);
         }
         calls.set(calls.get() + 1);
-        if calls.get() > 15 { Err("verify::wrong") } else { Ok(0.5) }
+        if calls.get() > 15 { Err("verify::guard") } else { Ok(0.5) }
     };
     let mut judge = Scripted::new(&falls, &runs.now, 0.01);
     let found = runs.confirm(&mut judge, vec![best.clone()]).unwrap();
     assert_eq!((found.tuning, found.gain), (op.tune.default_tuning(), None));
     assert_eq!(found.fallen.len(), 1);
-    assert_eq!((&found.fallen[0].0, found.fallen[0].1.code.as_str()), (&best, "verify::wrong"));
+    assert_eq!((&found.fallen[0].0, found.fallen[0].1.code.as_str()), (&best, "verify::guard"));
 }
 
 #[test]
@@ -264,13 +266,13 @@ fn defaults_that_are_wrong_are_replaced_and_a_task_without_a_right_setting_has_n
     let runs = Runs::new();
     let (op, _) = example();
     let default = op.tune.default_tuning();
-    let wrong = |tuning: &Tuning| if *tuning == default { Err("verify::wrong") } else { cost(tuning) };
+    let wrong = |tuning: &Tuning| if *tuning == default { Err("verify::guard") } else { cost(tuning) };
     let mut other = default.clone();
     other.insert("unroll".parse().unwrap(), Value::Integer(1));
     let mut judge = Scripted::new(&wrong, &runs.now, 0.01);
     let found = runs.confirm(&mut judge, vec![other.clone()]).unwrap();
     assert_eq!((found.tuning, found.default_seconds, found.gain), (other.clone(), None, None));
-    let nothing = |_: &Tuning| Err("verify::wrong");
+    let nothing = |_: &Tuning| Err("verify::guard");
     let mut judge = Scripted::new(&nothing, &runs.now, 0.01);
     assert_eq!(runs.confirm(&mut judge, vec![other]), None);
     let (found, best, _) = runs.search(&mut judge, Budget { seconds: 1e6, candidates: Some(30) });

@@ -135,9 +135,9 @@ impl Kit {
 /// # Errors
 /// One cannot be read.
 pub(crate) fn headers(folders: &[PathBuf]) -> Result<Vec<(String, Vec<u8>)>, FileError> {
-    let is_header = |path: &Path| path.extension().is_some_and(|end| HEADERS.iter().any(|known| end == *known));
-    let enter =
-        |path: &Path| !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    let is_header =
+        |path: &Path| path.extension().is_some_and(|end| HEADERS.iter().any(|known| end == *known));
+    let enter = |path: &Path| !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     let mut found = Vec::new();
     for folder in folders {
         for path in files::walk(folder, enter)?.into_iter().filter(|path| is_header(path)) {

@@ -236,8 +236,7 @@ fn settings(candidate: &DeviceCandidate<'_>) -> serde_json::Value {
     let mut found: Vec<serde_json::Value> = Vec::new();
     for case in cases(candidate, Purpose::Verify).iter().chain(&cases(candidate, Purpose::Bench)) {
         let chosen = candidate.settings.of(candidate.op, case);
-        let one =
-            json!({ "case": case.id, "tuning": trials::words_of(&chosen.tuning), "from": chosen.from });
+        let one = json!({ "case": case.id, "tuning": trials::words_of(&chosen.tuning), "from": chosen.from });
         if chosen.tuning != *defaults && !found.contains(&one) {
             found.push(one);
         }
