@@ -267,6 +267,9 @@ mod tests {
     use kernel_plan::diagnostic::SourceFile;
 
     use super::*;
+    use crate::base::files;
+    use crate::compile::nvrtc::Kit;
+    use crate::toolchain::nvrtc::NvrtcKit;
 
     fn op() -> OpSpec {
         let text = include_str!("../../../examples/rms-norm-device/op.toml");
@@ -282,6 +285,70 @@ mod tests {
         let error = names(Some("nowhere")).unwrap_err();
         assert!(error.contains("`nowhere`"), "{error}");
         assert!(names(Some("odd-hidden")).is_err(), "it is verified and not measured");
+    }
+
+    /// Hands in settings that have no launch, so that nothing is compiled.
+    fn with_line<T>(
+        work: impl FnOnce(&Line<'_>, &dyn Fn(usize)) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let op = op();
+        let case = cases(&op, None).unwrap().remove(0);
+        let cache = files::scratch().unwrap();
+        let kit = NvrtcKit { library: "none".into(), builtins: None, include: vec![], id: "none".to_owned() };
+        let compiler = Compiler::new(Kit::Nvrtc(kit), cache.path()).unwrap();
+        let python =
+            PythonRuntime { program: "none".into(), site: None, beside: vec![], torch: String::new() };
+        let source = Arc::new(Source { text: String::new(), name: String::new(), include: vec![] });
+        let task = Task {
+            op: &op,
+            project: cache.path(),
+            case: &case,
+            arch: "90a",
+            compiler: &compiler,
+            python: &python,
+            patience: Duration::from_secs(1),
+            jobs: 3,
+        };
+        task.run(|line| {
+            let give = |place| line.give(Job { place, tuning: Tuning::new(), source: source.clone() });
+            work(line, &give)
+        })
+    }
+
+    #[test]
+    fn what_is_handed_in_comes_out_once() {
+        let found = with_line(|line, give| {
+            assert!(line.next()?.is_none());
+            // More than are taken out meanwhile: whoever compiles waits, and whoever hands in does not.
+            (0..100).for_each(give);
+            let mut found = Vec::new();
+            while let Some(one) = line.next()? {
+                assert_eq!(one.code.unwrap_err().code, "verify::launch");
+                found.push(one.place);
+            }
+            Ok(found)
+        });
+        let mut found = found.unwrap();
+        found.sort_unstable();
+        assert_eq!(found, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_forgotten_does_not_come_out() {
+        let found = with_line(|line, give| {
+            (0..100).for_each(give);
+            line.clear()?;
+            assert!(line.next()?.is_none());
+            give(100);
+            Ok(line.next()?.map(|one| one.place))
+        });
+        assert_eq!(found.unwrap(), Some(100));
+        // Whoever leaves early leaves nobody waiting.
+        let left: Result<(), Failure> = with_line(|_, give| {
+            (0..100).for_each(give);
+            Err(Failure::told(exit::BENCH))
+        });
+        assert_eq!(left.unwrap_err().exit, exit::BENCH);
     }
 
     #[test]

@@ -135,6 +135,9 @@ mod tests {
     use kernel_plan::spec::expr::Value;
     use kernel_plan::spec::op::{Device as Kind, Purpose};
 
+    use kernel_plan::spec::tune::Count;
+
+    use super::super::space::Space;
     use super::*;
 
     const H200: Device = Device { capability: (9, 0), multiprocessors: 132, threads: 1024, shared: 232_448 };
@@ -181,6 +184,25 @@ mod tests {
         let pruned = admit(&op, &case, &H200, &tuning(&op, &[])).unwrap_err();
         assert_eq!(pruned.reason, Reason::Launch);
         assert!(pruned.text.contains("zero"), "{pruned:?}");
+    }
+
+    #[test]
+    fn constraints_leave_out_what_they_count() {
+        let (op, case) = matmul();
+        let admit = Box::new(|tuning: &Tuning| admit(&op, &case, &H200, tuning));
+        let space = Space::new(&op.tune.tunables, admit);
+        let by = |reason| space.pruned().get(&reason).map_or(0, |(count, _)| *count);
+        let raw = space.raw().unwrap();
+        let counted = op.tune.count(&Bindings::of(&case, &Tuning::new()), 1 << 20, 1 << 20);
+        assert_eq!(counted, Count::Exactly((raw - by(Reason::Constraint)) as u64));
+        // Of what the constraints let pass, an H200 has room for all; two warps in nearly all shared memory are too few.
+        let pruned: Vec<Reason> = space.pruned().keys().copied().collect();
+        assert_eq!(pruned, [Reason::Constraint, Reason::Occupancy]);
+        assert_eq!(space.count(), Some(raw - by(Reason::Constraint) - by(Reason::Occupancy)));
+        assert!(by(Reason::Occupancy) * 20 < space.count().unwrap());
+        let half = Device { shared: 99 << 10, capability: (8, 6), ..H200 };
+        let fewer = Space::new(&op.tune.tunables, Box::new(|tuning| super::admit(&op, &case, &half, tuning)));
+        assert!(fewer.pruned()[&Reason::Shared].0 > 0 && fewer.count() < space.count());
     }
 
     fn kernel(grid: u32, block: u32, shared: u32, cooperative: bool) -> KernelLaunch {
