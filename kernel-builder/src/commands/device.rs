@@ -279,3 +279,62 @@ pub(super) fn accept(project: &DeviceProject, evidence: &Evidence) -> Result<(),
         .collect();
     if reports.is_empty() { Ok(()) } else { Err(Failure { exit: exit::VERIFY, reports }) }
 }
+
+#[cfg(test)]
+mod tests {
+    use kernel_plan::spec::expr::Value;
+    use kernel_plan::spec::tune::Tuning;
+
+    use super::*;
+    use crate::agent::tuned::{Setting, Tuned};
+
+    const RECORDS: &str = include_str!("../../../bench/results/2026-11-22-h200-rms-norm-device.jsonl");
+    const OP: &str = include_str!("../../../examples/rms-norm-device/op.toml");
+
+    #[test]
+    fn a_record_says_which_setting_it_is_of() {
+        let op = spec::parse_op(SourceFile::new("op.toml", OP)).0.unwrap();
+        let mut table = Tuned::empty(&op, "NVIDIA H200", (9, 0), 132, crate::base::digest::Digest::of(b"x"));
+        let tuning = Tuning::from([("block".parse().unwrap(), Value::Integer(512))]);
+        let tuning: Tuning = op.tune.default_tuning().into_iter().chain(tuning).collect();
+        table.put(Setting {
+            workload: "llm-128x4096".to_owned(),
+            date: "2026-11-22".to_owned(),
+            driver: "580".to_owned(),
+            compiler: "nvrtc".to_owned(),
+            protocol: 1,
+            judged: 1,
+            right: 1,
+            seconds: 1e-6,
+            default_seconds: None,
+            copy_fraction: None,
+            gain: None,
+            dtypes: [("T".to_owned(), "f16".to_owned())].into(),
+            axes: [("rows".to_owned(), 128), ("hidden".to_owned(), 4096)].into(),
+            range: [].into(),
+            tuning: tuned_table::written(&tuning),
+        });
+        let settings = Settings::of_table("tuned/nvidia-h200.toml", table, &op).unwrap();
+        let source = Source { text: String::new(), name: String::new(), include: vec![] };
+        let project = DeviceProject { dir: PathBuf::new(), op, source, archs: vec![], settings };
+        let mut of = Vec::new();
+        for line in RECORDS.lines() {
+            let mut record: Measurement = serde_json::from_str(line).unwrap();
+            assert_eq!(record.candidate.as_ref().unwrap().setting, None, "it is from before");
+            name_setting(&mut record, &project);
+            let setting = record.candidate.unwrap().setting.unwrap();
+            of.push((format!("{} {}", record.workload, record.dtype), setting));
+        }
+        for (case, setting) in &of {
+            let is_tuned = case == "llm-128x4096 f16";
+            assert_eq!(setting.tuning["block"], if is_tuned { "512" } else { "256" }, "{case}");
+            assert_eq!(
+                setting.from == "tuned/nvidia-h200.toml, llm-128x4096",
+                is_tuned,
+                "{case}: {}",
+                setting.from
+            );
+        }
+        assert!(of.iter().any(|(case, _)| case == "llm-128x4096 f16") && of.len() > 3);
+    }
+}

@@ -159,3 +159,37 @@ fn counts(standing: &Standing) -> String {
     };
     format!("{} right of {}{earlier}", standing.right, standing.judged + standing.recalled)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_gain_is_not_called_one() {
+        let gain = |ratio: f64| Gain { ratio, low: ratio - 0.01, high: ratio + 0.01 };
+        let confirmed = Confirmed {
+            tuning: Tuning::new(),
+            seconds: 1.9e-5,
+            default_seconds: Some(2e-5),
+            copy_fraction: Some(0.9612),
+            gain: Some(gain(1.05)),
+            missed: None,
+            fallen: vec![],
+        };
+        assert_eq!(
+            verdict(&confirmed, None),
+            "19.0 us, 0.961 of copy, 1.050x [1.040, 1.060] over the defaults"
+        );
+        let missed = Some((Tuning::new(), gain(1.005)));
+        let none = Confirmed { gain: None, missed, copy_fraction: None, ..confirmed.clone() };
+        assert_eq!(
+            verdict(&none, Some(0.7)),
+            "19.0 us, 0.700 of the peak, the defaults: the best of the search is 1.005x [0.995, 1.015] over them, which \
+             is no gain"
+        );
+        let alone = Confirmed { gain: None, missed: None, ..confirmed.clone() };
+        assert!(verdict(&alone, None).ends_with("the defaults: nothing is better"));
+        let wrong = Confirmed { gain: None, missed: None, default_seconds: None, ..confirmed };
+        assert!(verdict(&wrong, None).ends_with("the defaults are not right here"));
+    }
+}
