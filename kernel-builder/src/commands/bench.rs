@@ -23,7 +23,7 @@ use crate::verify::{Outcome, Verified, lint};
 use super::judges::{self, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
-use super::tuned::Choice;
+use super::tuned::{Choice, no_settings};
 use super::verify;
 use super::{about, build, device, gpu};
 
@@ -142,6 +142,7 @@ fn write_dispatch(
         known.iter().filter(|(_, it)| it.device == device).map(|(name, it)| (*name, it)).collect();
     let Some(table) = Dispatch::of(&named, &artifact.backend) else { return Ok(None) };
     let path = project.dir.join("tuned").join(table.file_name());
+    no_settings(&path)?;
     files::write(&path, table.text())?;
     Ok(Some(path))
 }

@@ -3,6 +3,8 @@
 //! Owns: finding and reading `tuned/*.toml`, and what is told of those that are not used. Never: knows the format;
 //! `agent::tuned` does.
 
+use std::path::Path;
+
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -37,17 +39,19 @@ impl Choice {
     }
 }
 
-/// A dispatch table lies where settings would be written.
+/// A table of one kind lies where one of the other would be written.
 #[derive(Debug, Error, Diagnostic)]
-#[error("`{file}` is no file of settings, so it is not written over")]
+#[error("`{file}` is {there}, and {wanted} is not written over it")]
 #[diagnostic(
     code(agent::taken),
     help(
-        "`bench --write-dispatch` writes dispatch tables there; move it away, or delete it, then fill again"
+        "`fill` writes settings there, `bench --write-dispatch` dispatch tables: move away or delete which you do not need"
     )
 )]
 struct Taken {
     file: String,
+    there: &'static str,
+    wanted: &'static str,
 }
 
 impl StageError for Taken {
@@ -159,7 +163,7 @@ pub(super) fn of_device(
     }
     let text = files::read_text(&path)?;
     if !tuned::is_settings(&text) {
-        return Err(Taken { file: name }.into());
+        return Err(Taken { file: name, there: "no file of settings", wanted: "one" }.into());
     }
     let read = Tuned::read(&name, &text).and_then(|table| table.check(&name, &project.op).map(|()| table));
     match read {
@@ -168,6 +172,15 @@ pub(super) fn of_device(
         Err(error) => session.report.warn(format!("{error}: it is written anew")),
     }
     Ok((name, whole))
+}
+
+/// Fails where a dispatch table would be written over settings.
+pub(super) fn no_settings(path: &Path) -> Result<(), Failure> {
+    if files::exists(path) && tuned::is_settings(&files::read_text(path)?) {
+        let file = path.display().to_string();
+        return Err(Taken { file, there: "a file of settings", wanted: "a dispatch table" }.into());
+    }
+    Ok(())
 }
 
 /// Writes a table: to a temporary name, then renamed.
@@ -201,6 +214,19 @@ mod tests {
         let source = Source { text: source.to_owned(), name: "k.cu".to_owned(), include: vec![] };
         let settings = Settings::defaults(&op);
         DeviceProject { dir: "/nowhere".into(), op, source, archs: vec![], settings }
+    }
+
+    #[test]
+    fn tables_of_two_kinds_do_not_replace_each_other() {
+        let folder = files::scratch().unwrap();
+        let path = folder.path().join("nvidia-h200.toml");
+        no_settings(&path).unwrap();
+        files::write(&path, "format = 1\n").unwrap();
+        no_settings(&path).unwrap();
+        files::write(&path, "kind = \"settings\"\n").unwrap();
+        let failure = no_settings(&path).unwrap_err();
+        assert!(failure.reports[0].to_string().contains("nvidia-h200.toml"), "{failure:?}");
+        assert_eq!(failure.exit, exit::AGENT);
     }
 
     #[test]
