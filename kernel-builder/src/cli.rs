@@ -23,7 +23,7 @@ use crate::exit::{self, Failure};
   kernelwright make fast-norm                          all stages, from check to load
 
 Exit codes: 2 usage, 10 spec, 11 plan, 12 scaffold, 13 toolchain, 14 compile, 15 verify, 16 bench,
-17 package, 18 publish, 20 archive, 21 load, 130 interrupted. In docs/formats.md with the JSON messages.")]
+17 package, 18 publish, 19 agent, 20 archive, 21 load, 130 interrupted. In docs/formats.md with the JSON messages.")]
 pub struct Cli {
     #[command(flatten)]
     global: Global,
@@ -62,6 +62,7 @@ enum Verb {
     Build(commands::build::Args),
     Verify(commands::verify::Args),
     Screen(commands::screen::Args),
+    Fill(commands::fill::Args),
     Bench(commands::bench::Args),
     Reproduce(commands::reproduce::Args),
     Report(commands::report::Args),
@@ -141,6 +142,7 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
         Verb::Build(args) => commands::build::run(args, session),
         Verb::Verify(args) => commands::verify::run(args, session),
         Verb::Screen(args) => commands::screen::run(args, session),
+        Verb::Fill(args) => commands::fill::run(args, session),
         Verb::Bench(args) => commands::bench::run(args, session),
         Verb::Reproduce(args) => commands::reproduce::run(args, session),
         Verb::Report(args) => commands::report::run(args, session),

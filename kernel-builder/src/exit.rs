@@ -34,6 +34,8 @@ pub const BENCH: u8 = 16;
 pub const PACKAGE: u8 = 17;
 /// The package could not be published.
 pub const PUBLISH: u8 = 18;
+/// An agent has nothing to offer, or what it left behind cannot be used.
+pub const AGENT: u8 = 19;
 /// The record could not be kept.
 pub const ARCHIVE: u8 = 20;
 /// The published package does not load, or its example fails.

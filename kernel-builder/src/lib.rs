@@ -1,8 +1,10 @@
 //! The stages of Kernelwright that touch the world.
 //!
-//! Stages, in the order in which data flows: scaffold, toolchain, compile, device, verify, bench, archive, package, publish.
+//! Stages, in the order in which data flows: scaffold, agent, toolchain, compile, device, verify, bench,
+//! archive, package, publish.
 //! A stage uses stages above it and [`base`]; stages meet in [`commands`] alone.
 
+mod agent;
 pub mod archive;
 pub mod base;
 pub mod bench;

@@ -18,5 +18,6 @@ pub(crate) mod loopback;
 pub mod memory;
 pub mod nvml;
 pub mod process;
+pub(crate) mod random;
 pub mod report;
 pub mod session;

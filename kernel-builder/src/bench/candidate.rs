@@ -28,6 +28,18 @@ pub struct Candidate {
     pub flags: Vec<String>,
     /// The machine code that the device runs, one entry a source; all of it where the device did not say which.
     pub code: Vec<Code>,
+    /// Of device code: the tunables of this case, and where they come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setting: Option<Setting>,
+}
+
+/// The tunables of a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Each with its value, as text.
+    pub tuning: BTreeMap<String, String>,
+    /// `the defaults of [tune]`, or a file of `tuned/` and its workload.
+    pub from: String,
 }
 
 /// Whether a candidate has host code of its own.
@@ -101,6 +113,7 @@ impl Candidate {
             compiler: library.as_deref().and_then(machine_code::host_compiler),
             flags,
             code: code.collect(),
+            setting: None,
         }
     }
 
@@ -121,6 +134,7 @@ impl Candidate {
             compiler: Some(tool.name().to_owned()),
             flags: tool.options().map(str::to_owned).to_vec(),
             code: code.collect(),
+            setting: None,
         }
     }
 
@@ -199,6 +213,7 @@ pub(super) mod tests {
                 flags: vec!["-arch".to_owned(), "sm_90a".to_owned()],
                 kernels: vec![kernel],
             }],
+            setting: None,
         }
     }
 

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use crate::agent::ranges::{REACH, lengths_of};
 use crate::base::digest::Digest;
 use crate::exit::{self, StageError};
 
@@ -26,9 +27,6 @@ pub const FORMAT: u32 = 1;
 
 /// Baselines that a package can call in the kernel's place. What torch.compile makes is no function of PyTorch's.
 const CALLABLE: [&str; 2] = ["eager", "fused"];
-
-/// How far from a measured length something is said, as a factor.
-const REACH: f64 = 2.0;
 
 /// A dtype, and a length for each axis that varies.
 type Case = (String, BTreeMap<String, u64>);
@@ -127,9 +125,7 @@ impl Dispatch {
 
     /// The name of its file below `tuned/`: the device's, in small letters and digits.
     pub fn file_name(&self) -> String {
-        let words = self.device.split(|letter: char| !letter.is_ascii_alphanumeric());
-        let words: Vec<String> = words.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect();
-        format!("{}.toml", words.join("-"))
+        crate::agent::tuned::file_name(&self.device)
     }
 
     /// The text of the file.
@@ -271,17 +267,6 @@ fn joined(boxes: BTreeSet<Cell>, axis: usize, lengths: &[u64]) -> BTreeSet<Cell>
 /// Whether what is said of two lengths leaves no gap between them.
 fn within_reach(low: u64, high: u64) -> bool {
     high as f64 <= REACH * REACH * low as f64
-}
-
-/// The least and the greatest length that a run of measured lengths stands for.
-fn lengths_of(first: usize, last: usize, lengths: &[u64]) -> [u64; 2] {
-    let (low, high) = (lengths[first] as f64, lengths[last] as f64);
-    let below = first.checked_sub(1).map_or(0.0, |before| (lengths[before] as f64 * low).sqrt());
-    let above = lengths.get(last + 1).map_or(f64::INFINITY, |after| (*after as f64 * high).sqrt());
-    // Strictly nearer to this length than to the next measured one, and within reach.
-    let least = (below.floor() + 1.0).max((low / REACH).ceil());
-    let greatest = (above.ceil() - 1.0).min((high * REACH).floor());
-    [least as u64, greatest as u64]
 }
 
 #[cfg(test)]

@@ -240,7 +240,7 @@ fn gpu_of(answer: &str, name: &str) -> Option<Gpu> {
 }
 
 /// Today, UTC, as `YYYY-MM-DD`.
-pub(super) fn today() -> String {
+pub(crate) fn today() -> String {
     date_of(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 

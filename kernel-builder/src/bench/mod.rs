@@ -20,6 +20,7 @@ pub mod dispatch;
 mod error;
 mod machine;
 mod outputs;
+pub(crate) mod paired;
 mod python;
 mod record;
 pub mod render;
@@ -33,13 +34,15 @@ mod state;
 mod stats;
 pub mod trace;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device, Purpose};
 
-pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Sass};
+pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Sass, Setting};
 pub use error::BenchError;
+pub(crate) use machine::today;
 pub(crate) use record::multiplies;
 pub use record::{About, Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, Roofline, SkippedContender};
 
@@ -166,6 +169,16 @@ pub(crate) fn measure_device(
     let (op, project) = (candidate.op, candidate.project);
     let subject = run::Subject { artifact, op, project, device: Device::Cuda, cases, options };
     run::run_device(&subject, candidate, compiler, python, kept, session)
+}
+
+/// Seconds that the arithmetic of a case takes at the highest rate of matrix products that was measured on a device, in
+/// 10^12 operations a second by dtype; `None` for what is no such product, or of a dtype that was not measured.
+pub(crate) fn least_seconds(op: &OpSpec, case: &Case, peaks: &BTreeMap<String, f64>) -> Option<f64> {
+    let operations = record::operations(op, case)?;
+    let mut dtypes = case.inputs.iter().filter(|input| input.shape.len() > 1).map(|input| input.dtype);
+    let first = dtypes.next()?;
+    let peak = peaks.get(&first.to_string()).filter(|_| dtypes.all(|other| other == first))?;
+    Some(operations / (peak * 1e12))
 }
 
 /// The cases to measure: those of the named workloads, or all.

@@ -30,7 +30,6 @@ const DRIFT: f64 = 1.1;
 /// Screens one candidate after another.
 pub(crate) struct Screen {
     lab: Lab,
-    samples: usize,
     /// The worker that the copy was planned in.
     planned: Option<u32>,
     /// Seconds of the copy in all samples so far.
@@ -53,8 +52,8 @@ pub(crate) struct Screened {
 }
 
 impl Screen {
-    pub(crate) fn new(lab: Lab, samples: usize) -> Self {
-        Self { lab, samples, planned: None, copies: vec![] }
+    pub(crate) fn new(lab: Lab) -> Self {
+        Self { lab, planned: None, copies: vec![] }
     }
 
     /// What the candidates are screened on.
@@ -68,7 +67,7 @@ impl Screen {
         self.lab.restarted()
     }
 
-    /// Judges and times a candidate.
+    /// Judges a candidate, and times it by so many samples after one to warm up.
     ///
     /// # Errors
     /// The judge's own work fails; what is wrong with the candidate is the inner error.
@@ -76,6 +75,7 @@ impl Screen {
         &mut self,
         launch: &ConcreteLaunch,
         code: &Code,
+        count: usize,
     ) -> Result<Attempt<Screened>, VerifyError> {
         let loaded = match self.lab.load(launch, code)? {
             Ok(loaded) => loaded,
@@ -101,7 +101,7 @@ impl Screen {
         let (mut samples, mut ratios, mut copies) = (Vec::new(), Vec::new(), Vec::new());
         let mut clocks = Vec::new();
         // The first sample warms up.
-        for turn in 0..=self.samples {
+        for turn in 0..=count {
             let (answers, share) = match self.lab.timed(&[Op::Sample { plan: CANDIDATE }])? {
                 Ok(sampled) => sampled,
                 Err(complaint) => return self.refused(&loaded, complaint),

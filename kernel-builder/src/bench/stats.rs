@@ -1,7 +1,9 @@
 //! Ratios of paired samples with their intervals, and when there are enough samples.
 //!
-//! Owns: the median of paired ratios, its interval, the rule that ends sampling, the random numbers of the bootstrap.
+//! Owns: the median of paired ratios, its interval, the rule that ends sampling.
 //! Never: sees units or a clock; only ratios leave this module.
+
+pub(super) use crate::base::random::SplitMix;
 
 /// Resamples of the bootstrap.
 const RESAMPLES: usize = 2000;
@@ -148,26 +150,6 @@ fn bootstrap(values: &[f64]) -> Option<(f64, f64)> {
     Some((medians[outside], medians[RESAMPLES - 1 - outside]))
 }
 
-/// SplitMix64 (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014).
-#[derive(Debug)]
-pub(super) struct SplitMix(pub(super) u64);
-
-impl SplitMix {
-    /// The next 64 bits.
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`, by multiplication; the bias is below 2^-50 for every count of samples here.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::collection::vec;
@@ -312,14 +294,6 @@ mod tests {
     fn samples_that_are_no_times_are_left_out() {
         assert_eq!(paired_ratio(&[1.0], &[0.0]), None);
         assert_eq!(paired_ratio(&[], &[]), None);
-    }
-
-    #[test]
-    fn random_numbers_are_those_of_the_paper() {
-        // First outputs for seed 0, as in every published implementation.
-        let mut random = SplitMix(0);
-        assert_eq!(random.next(), 0xe220_a839_7b1d_cdaf);
-        assert_eq!(random.next(), 0x6e78_9e6a_a1b9_65f4);
     }
 
     fn samples() -> impl Strategy<Value = Vec<(f64, f64)>> {

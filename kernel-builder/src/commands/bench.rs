@@ -23,6 +23,7 @@ use crate::verify::{Outcome, Verified, lint};
 use super::judges::{self, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
+use super::tuned::{Choice, no_settings};
 use super::verify;
 use super::{about, build, device, gpu};
 
@@ -50,6 +51,9 @@ pub struct Args {
     /// What compiles device code
     #[arg(long, value_enum, value_name = "WHICH", requires = "device")]
     compiler: Option<Tool>,
+    /// Give every call of device code the defaults of `[tune]`, not what `fill` found for this GPU
+    #[arg(long, requires = "device")]
+    untuned: bool,
     /// Write tuned/DEVICE.toml: for which lengths the kernel is called, and for which PyTorch, so that nobody is slower
     #[arg(long)]
     write_dispatch: bool,
@@ -104,7 +108,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 /// Judges and measures device code.
 fn of_device(args: &Args, session: &Session) -> Result<(), Failure> {
     let tool = args.compiler.unwrap_or_default();
-    let (project, evidence) = device::verify(&args.project.dir, &args.judge, tool, session)?;
+    let (project, evidence) =
+        device::verify(&args.project.dir, &args.judge, tool, Choice::of(args.untuned), session)?;
     device::accept(&project, &evidence)?;
     let options =
         Options { budget: args.how.budget, workloads: args.how.workloads.clone(), ..Options::default() };
@@ -137,6 +142,7 @@ fn write_dispatch(
         known.iter().filter(|(_, it)| it.device == device).map(|(name, it)| (*name, it)).collect();
     let Some(table) = Dispatch::of(&named, &artifact.backend) else { return Ok(None) };
     let path = project.dir.join("tuned").join(table.file_name());
+    no_settings(&path)?;
     files::write(&path, table.text())?;
     Ok(Some(path))
 }

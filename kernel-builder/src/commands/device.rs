@@ -8,15 +8,17 @@ use std::time::{Duration, Instant};
 use kernel_plan::diagnostic::SourceFile;
 use kernel_plan::spec::build::{Framework, Kernel};
 use kernel_plan::spec::launch::Launch;
+use kernel_plan::spec::op::{Case, Device, Purpose};
 use kernel_plan::spec::{self, OpSpec};
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::agent::tuned::{self as tuned_table, Chosen, Settings};
 use crate::archive::{Earlier, Unfinished};
 use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{env, files};
-use crate::bench;
+use crate::bench::{self, Measurement};
 use crate::compile::artifact::Artifact;
 use crate::compile::nvrtc::{Compiler, Kit, NvrtcError, Source, Tool};
 use crate::exit::{self, Failure, StageError};
@@ -28,6 +30,7 @@ use crate::verify::{Evidence, Options};
 use super::bench::{Figures, kind, settled};
 use super::gpu;
 use super::project::{self, ProjectError, TORCH};
+use super::tuned::{self, Choice};
 use super::verify::{How, Refusal, evidence_path, line};
 
 /// The architectures that code is compiled for where build.toml names none.
@@ -72,6 +75,8 @@ pub(super) struct DeviceProject {
     pub(super) source: Source,
     /// What it is compiled for.
     pub(super) archs: Vec<String>,
+    /// The tunables of every call.
+    pub(super) settings: Settings,
 }
 
 /// Reads a folder; a build.toml is needed for nothing but the architectures.
@@ -88,7 +93,15 @@ pub(super) fn read(dir: &Path, session: &Session) -> Result<DeviceProject, Failu
     let Some(launch) = &op.launch else { return Err(NoLaunch { op: path }.into()) };
     let source = source(&folder, launch)?;
     let archs = archs(&folder, session)?;
-    Ok(DeviceProject { dir: folder, op, source, archs })
+    let settings = Settings::defaults(&op);
+    Ok(DeviceProject { dir: folder, op, source, archs, settings })
+}
+
+/// Reads a folder, and which settings its calls have on the GPU that is here.
+pub(super) fn read_with(dir: &Path, choice: Choice, session: &Session) -> Result<DeviceProject, Failure> {
+    let project = read(dir, session)?;
+    let settings = tuned::settings(&project, choice, session)?;
+    Ok(DeviceProject { settings, ..project })
 }
 
 fn source(folder: &Path, launch: &Launch) -> Result<Source, Failure> {
@@ -170,7 +183,10 @@ pub(super) fn measure(
     let outcome =
         bench::measure_device(&artifact, &candidate, &compiler, &python, &options, &mut kept, session);
     match settled(outcome, &mut kept, session)? {
-        bench::Outcome::Measured(found) => {
+        bench::Outcome::Measured(mut found) => {
+            for measurement in &mut found {
+                name_setting(measurement, project);
+            }
             kept.finish(&found)?;
             figures.measured = found;
         }
@@ -183,25 +199,49 @@ pub(super) fn measure(
     Ok(figures)
 }
 
+/// Writes into a measurement which tunables its calls had.
+fn name_setting(measurement: &mut Measurement, project: &DeviceProject) {
+    let cases = project.op.cases(Purpose::Bench, Device::Cuda);
+    let is_of = |case: &&Case| {
+        let dtypes = tuned_table::dtypes_of(case);
+        let named = match dtypes.values().collect::<Vec<_>>().as_slice() {
+            [one] => **one == measurement.dtype,
+            several => {
+                let pairs = dtypes.iter().map(|(name, dtype)| format!("{name}={dtype}"));
+                several.is_empty() || pairs.collect::<Vec<_>>().join(",") == measurement.dtype
+            }
+        };
+        named
+            && case.workload.as_str() == measurement.workload
+            && tuned_table::axes_of(&project.op, case) == measurement.axes
+    };
+    if let (Some(case), Some(made)) = (cases.iter().find(is_of), &mut measurement.candidate) {
+        let Chosen { tuning, from } = project.settings.of(&project.op, case);
+        let pairs = tuning.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        made.setting = Some(bench::Setting { tuning: pairs.collect(), from });
+    }
+}
+
 pub(super) fn candidate(project: &DeviceProject) -> DeviceCandidate<'_> {
     DeviceCandidate {
         op: &project.op,
         project: &project.dir,
         source: project.source.clone(),
-        tuning: project.op.tune.default_tuning(),
+        settings: project.settings.clone(),
         archs: project.archs.clone(),
     }
 }
 
-/// Judges the device code of a folder with the defaults of `[tune]`; the evidence is kept in the project.
+/// Judges the device code of a folder with the settings of its calls; the evidence is kept in the project.
 pub(super) fn verify(
     dir: &Path,
     how: &How,
     tool: Tool,
+    choice: Choice,
     session: &Session,
 ) -> Result<(DeviceProject, Evidence), Failure> {
     let started = Instant::now();
-    let project = read(dir, session)?;
+    let project = read_with(dir, choice, session)?;
     let compiler = compiler(tool, session)?;
     let candidate = candidate(&project);
     let options = Options {
@@ -238,4 +278,63 @@ pub(super) fn accept(project: &DeviceProject, evidence: &Evidence) -> Result<(),
         })
         .collect();
     if reports.is_empty() { Ok(()) } else { Err(Failure { exit: exit::VERIFY, reports }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel_plan::spec::expr::Value;
+    use kernel_plan::spec::tune::Tuning;
+
+    use super::*;
+    use crate::agent::tuned::{Setting, Tuned};
+
+    const RECORDS: &str = include_str!("../../../bench/results/2026-11-22-h200-rms-norm-device.jsonl");
+    const OP: &str = include_str!("../../../examples/rms-norm-device/op.toml");
+
+    #[test]
+    fn a_record_says_which_setting_it_is_of() {
+        let op = spec::parse_op(SourceFile::new("op.toml", OP)).0.unwrap();
+        let mut table = Tuned::empty(&op, "NVIDIA H200", (9, 0), 132, crate::base::digest::Digest::of(b"x"));
+        let tuning = Tuning::from([("block".parse().unwrap(), Value::Integer(512))]);
+        let tuning: Tuning = op.tune.default_tuning().into_iter().chain(tuning).collect();
+        table.put(Setting {
+            workload: "llm-128x4096".to_owned(),
+            date: "2026-11-22".to_owned(),
+            driver: "580".to_owned(),
+            compiler: "nvrtc".to_owned(),
+            protocol: 1,
+            judged: 1,
+            right: 1,
+            seconds: 1e-6,
+            default_seconds: None,
+            copy_fraction: None,
+            gain: None,
+            dtypes: [("T".to_owned(), "f16".to_owned())].into(),
+            axes: [("rows".to_owned(), 128), ("hidden".to_owned(), 4096)].into(),
+            range: [].into(),
+            tuning: tuned_table::written(&tuning),
+        });
+        let settings = Settings::of_table("tuned/nvidia-h200.toml", table, &op).unwrap();
+        let source = Source { text: String::new(), name: String::new(), include: vec![] };
+        let project = DeviceProject { dir: PathBuf::new(), op, source, archs: vec![], settings };
+        let mut of = Vec::new();
+        for line in RECORDS.lines() {
+            let mut record: Measurement = serde_json::from_str(line).unwrap();
+            assert_eq!(record.candidate.as_ref().unwrap().setting, None, "it is from before");
+            name_setting(&mut record, &project);
+            let setting = record.candidate.unwrap().setting.unwrap();
+            of.push((format!("{} {}", record.workload, record.dtype), setting));
+        }
+        for (case, setting) in &of {
+            let is_tuned = case == "llm-128x4096 f16";
+            assert_eq!(setting.tuning["block"], if is_tuned { "512" } else { "256" }, "{case}");
+            assert_eq!(
+                setting.from == "tuned/nvidia-h200.toml, llm-128x4096",
+                is_tuned,
+                "{case}: {}",
+                setting.from
+            );
+        }
+        assert!(of.iter().any(|(case, _)| case == "llm-128x4096 f16") && of.len() > 3);
+    }
 }

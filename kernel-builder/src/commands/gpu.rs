@@ -109,7 +109,7 @@ fn one(mut gpu: Gpu, about: About, args: &Args, session: &Session) -> Result<Fou
 }
 
 /// How the GPU is now, where the driver's library tells.
-fn reading(about: &About) -> Option<Reading> {
+pub(super) fn reading(about: &About) -> Option<Reading> {
     let readings = Driver::open()?.readings();
     let of = |reading: &&Reading| reading.uuid.as_deref() == Some(about.uuid.as_str());
     readings.iter().find(of).cloned()

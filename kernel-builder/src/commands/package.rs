@@ -4,6 +4,7 @@ use clap::Args as ClapArgs;
 use kernel_plan::units::RelPath;
 use serde_json::json;
 
+use crate::agent::tuned::is_settings;
 use crate::archive;
 use crate::base::files;
 use crate::base::session::Session;
@@ -70,6 +71,10 @@ fn tables(project: &Project) -> Result<Vec<Dispatch>, Failure> {
     let mut tables = Vec::new();
     for path in project.files.iter().filter(own) {
         let text = files::read_text(&project.dir.join(path.as_str()))?;
+        // What `fill` leaves in the same folder is for device code.
+        if is_settings(&text) {
+            continue;
+        }
         let table = Dispatch::read(path.as_str(), &text)?;
         if project.op.as_ref().is_some_and(|op| op.name.value.as_str() == table.op) {
             tables.push(table);

@@ -10,6 +10,7 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::archive::{self, Earlier};
+use crate::base::digest::Digest;
 use crate::base::session::Session;
 use crate::bench::{self, Measurement, Options, Outcome, Ratio, reproduce};
 use crate::compile::artifact::Artifact;
@@ -21,6 +22,7 @@ use crate::verify::Verified;
 use super::judges::{self, Reach};
 use super::project::{self, Project};
 use super::selection::Selection;
+use super::tuned::Choice;
 use super::{about, build, device, verify};
 
 /// Measure again what a record says, and tell whether it agrees
@@ -165,16 +167,25 @@ fn device_again(
     records: &[&Measurement],
     session: &Session,
 ) -> Result<Vec<reproduce::Comparison>, Failure> {
-    let project = device::read(&args.dir, session)?;
+    let other = |here: &Digest| records.iter().find(|record| record.artifact != *here);
+    let mut choice = Choice::Tuned;
+    let project = device::read_with(&args.dir, choice, session)?;
     same_operation(&project.op, records)?;
-    let here = device::candidate(&project).digest();
-    if let (Some(record), false) = (records.iter().find(|record| record.artifact != here), args.any_source) {
+    let mut here = device::candidate(&project).digest();
+    if other(&here).is_some() {
+        // Records of the defaults, from before anything was tuned or by `--untuned`.
+        let untuned = device::candidate(&device::read(&args.dir, session)?).digest();
+        if other(&untuned).is_none() {
+            (choice, here) = (Choice::Defaults, untuned);
+        }
+    }
+    if let (Some(record), false) = (other(&here), args.any_source) {
         let why = format!("the device code or op.toml is {}, the record's is {}", here, record.artifact);
         let at = record.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
         return Err(ReproduceError::OtherSource { why, at }.into());
     }
     let tool = tool_of(records);
-    let (project, evidence) = device::verify(&args.dir, &args.judge, tool, session)?;
+    let (project, evidence) = device::verify(&args.dir, &args.judge, tool, choice, session)?;
     device::accept(&project, &evidence)?;
     let options = options_of(records);
     let found = device::measure(&project, &options, tool, Earlier::Forget, session)?.measured;

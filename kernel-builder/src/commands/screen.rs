@@ -3,33 +3,33 @@
 //! Owns: what a candidate is, in which order they come back. Never: judges or times; `bench::screen` does.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::expr::{Bindings, Value};
-use kernel_plan::spec::launch::ConcreteLaunch;
-use kernel_plan::spec::op::{Case, Device, Purpose};
+use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 use miette::Diagnostic;
 use serde::Deserialize;
 use serde_json::json;
 use thiserror::Error;
 
+use crate::agent::tuned::Chosen;
 use crate::base::report::{Event, ProgressKind};
 use crate::base::session::Session;
 use crate::base::{env, files, interrupt};
 use crate::bench::screen::{Screen, Screened};
-use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source, Tool};
+use crate::compile::nvrtc::{Source, Tool};
 use crate::device::gpu::Gpu;
 use crate::exit::{self, Failure, StageError};
 use crate::verify::device as judge;
-use crate::verify::lab::{Attempt, Complaint, Lab, NoLab};
 
 use super::device::{self, DeviceProject};
 use super::project;
+use super::screening::{self, Compiled, Job, ScreeningError, Task};
+use super::tuned::Choice;
 
 /// The most settings of `[tune]` that `--all` screens.
 const MOST: usize = 100_000;
@@ -60,20 +60,14 @@ pub struct Args {
     /// What compiles device code
     #[arg(long, value_enum, value_name = "WHICH")]
     compiler: Option<Tool>,
+    /// Tunables that a line of `--candidates` does not name have their defaults, not what `fill` found for this device
+    #[arg(long)]
+    untuned: bool,
 }
 
 /// What stops screening.
 #[derive(Debug, Error, Diagnostic)]
 enum ScreenError {
-    #[error("there is no GPU to screen on: {reason}")]
-    #[diagnostic(
-        code(bench::no_gpu),
-        help("`kernelwright verify --device` compiles the code and tells what it would use, without a GPU")
-    )]
-    NoGpu { reason: String },
-    #[error("op.toml measures no workload {} on cuda", named(name))]
-    #[diagnostic(code(bench::unknown_workload), help("the choice is {known}"))]
-    NoWorkload { name: Option<String>, known: String },
     #[error("line {line} of the candidates is no candidate: {reason}")]
     #[diagnostic(
         code(bench::candidate),
@@ -90,10 +84,6 @@ enum ScreenError {
     TooMany,
 }
 
-fn named(name: &Option<String>) -> String {
-    name.as_ref().map_or_else(String::new, |name| format!("`{name}`"))
-}
-
 impl StageError for ScreenError {
     fn exit(&self) -> u8 {
         exit::BENCH
@@ -103,26 +93,20 @@ impl StageError for ScreenError {
 /// One candidate.
 struct Candidate {
     tuning: Tuning,
-    source: Source,
+    source: Arc<Source>,
     /// As it was named, where it is not the project's.
     file: Option<String>,
-}
-
-/// A candidate that is compiled, or why it is not.
-struct Compiled {
-    place: usize,
-    seconds: f64,
-    code: Attempt<(ConcreteLaunch, Code)>,
+    /// Where the tunables come from that it does not name; nothing for one that names all.
+    base: Option<String>,
 }
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let started = Instant::now();
-    let project = device::read(&args.project.dir, session)?;
-    let case = case(&project.op, args.workload.as_deref())?;
+    let project = device::read_with(&args.project.dir, Choice::of(args.untuned), session)?;
+    let case = screening::cases(&project.op, args.workload.as_deref())?.swap_remove(0);
     let candidates = candidates(args, &project, &case)?;
-    let no_gpu = |reason: String| Failure::from(ScreenError::NoGpu { reason });
-    let about = judge::device(&mut Gpu::new())?.map_err(no_gpu)?;
+    let about = judge::device(&mut Gpu::new())?.map_err(ScreeningError::no_gpu)?;
     let arch = judge::arch_of(&about);
     let compiler = device::compiler(args.compiler.unwrap_or_default(), session)?;
     let python = crate::toolchain::python::runtime(
@@ -130,62 +114,31 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         crate::toolchain::python::Torch::AtLeast(project::TORCH),
         crate::toolchain::Extras::default(),
     )?;
-    let next = AtomicUsize::new(0);
-    let stop = AtomicUsize::new(0);
-    let (send, compiled) = mpsc::sync_channel::<Result<Compiled, NvrtcError>>(4 * session.jobs);
-    std::thread::scope(|scope| {
-        for _ in 0..session.jobs.min(candidates.len()) {
-            let send = send.clone();
-            let (next, stop, candidates, compiler) = (&next, &stop, &candidates, &compiler);
-            let (project, case, arch) = (&project, &case, &arch);
-            scope.spawn(move || {
-                loop {
-                    let place = next.fetch_add(1, Ordering::SeqCst);
-                    if place >= candidates.len() || stop.load(Ordering::SeqCst) > 0 || interrupt::requested()
-                    {
-                        break;
-                    }
-                    let one = compile(place, &candidates[place], project, case, arch, compiler);
-                    if send.send(one).is_err() {
-                        break;
-                    }
-                }
-            });
+    let task = Task {
+        op: &project.op,
+        project: &project.dir,
+        case: &case,
+        arch: &arch,
+        compiler: &compiler,
+        python: &python,
+        patience: Duration::from_secs_f64(args.patience.clamp(0.05, 600.0)),
+        jobs: session.jobs.min(candidates.len()),
+    };
+    task.run(|line| {
+        for (place, candidate) in candidates.iter().enumerate() {
+            let (tuning, source) = (candidate.tuning.clone(), candidate.source.clone());
+            line.give(Job { place, tuning, source });
         }
-        drop(send);
-        // However it ends, nobody waits for somebody who has left.
-        let judged = (|| {
-            let patience = Duration::from_secs_f64(args.patience.clamp(0.05, 600.0));
-            let lab = Lab::new(&project.op, &project.dir, &case, &compiler, &python, patience);
-            let lab = lab.map_err(|error| match error {
-                NoLab::Device(reason) => no_gpu(reason),
-                NoLab::Failed(error) => error.into(),
-            })?;
-            let mut tally = Tally::new(session, &candidates, started);
-            let mut screen = Screen::new(lab, usize::from(args.samples));
-            tally.ready(&screen);
-            for one in &compiled {
-                tally.judge(one?, &mut screen)?;
-            }
-            interrupt::check()?;
-            tally.end();
-            Ok(())
-        })();
-        stop.store(1, Ordering::SeqCst);
-        drop(compiled);
-        judged
+        let mut tally = Tally::new(session, &candidates, started);
+        let mut screen = Screen::new(task.lab()?);
+        tally.ready(&screen);
+        while let Some(one) = line.next()? {
+            tally.judge(&one, &mut screen, usize::from(args.samples))?;
+        }
+        interrupt::check()?;
+        tally.end();
+        Ok(())
     })
-}
-
-/// The workload's first case.
-fn case(op: &OpSpec, name: Option<&str>) -> Result<Case, ScreenError> {
-    let cases = op.cases(Purpose::Bench, Device::Cuda);
-    let mut known: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
-    known.dedup();
-    let known = known.join(", ");
-    let wanted = |case: &&Case| name.is_none_or(|name| case.workload.as_str() == name || case.id == name);
-    let missing = || ScreenError::NoWorkload { name: name.map(str::to_owned), known };
-    cases.iter().find(wanted).cloned().ok_or_else(missing)
 }
 
 #[derive(Deserialize)]
@@ -197,17 +150,20 @@ struct Line {
 }
 
 fn candidates(args: &Args, project: &DeviceProject, case: &Case) -> Result<Vec<Candidate>, Failure> {
+    let own = Arc::new(project.source.clone());
     let Some(path) = &args.candidates else {
-        let own = |tuning| Candidate { tuning, source: project.source.clone(), file: None };
+        let own = |tuning| Candidate { tuning, source: own.clone(), file: None, base: None };
         return Ok(settings(&project.op, case)?.into_iter().map(own).collect());
     };
     let path = if path.as_os_str() == "-" { Path::new("/dev/stdin") } else { path };
     let text = files::read_text(path)?;
     let mut found = Vec::new();
+    // What a line does not name is as the project has it for this workload.
+    let Chosen { tuning: base, from } = project.settings.of(&project.op, case);
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = |reason: String| ScreenError::Line { line: number + 1, reason };
         let read: Line = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
-        let mut tuning = project.op.tune.default_tuning();
+        let mut tuning = base.clone();
         for (name, value) in &read.tuning {
             let known = tuning.iter_mut().find(|(known, _)| known.as_str() == name);
             let (_, place) = known.ok_or_else(|| wrong(format!("`{name}` is no tunable of op.toml")))?;
@@ -227,13 +183,16 @@ fn candidates(args: &Args, project: &DeviceProject, case: &Case) -> Result<Vec<C
         if !project.op.tune.admits(&Bindings::of(case, &tuning)).unwrap_or_default() {
             return Err(wrong("the constraints of [tune] do not hold for this workload".to_owned()).into());
         }
-        let mut source = project.source.clone();
+        let mut source = own.clone();
         if let Some(file) = &read.source {
-            source.text = files::read_text(file)?;
-            source.name = file.display().to_string();
-            source.include.extend(env::absolute(file).parent().map(Path::to_owned));
+            let mut other = project.source.clone();
+            other.text = files::read_text(file)?;
+            other.name = file.display().to_string();
+            other.include.extend(env::absolute(file).parent().map(Path::to_owned));
+            source = Arc::new(other);
         }
-        found.push(Candidate { tuning, source, file: read.source.map(|file| file.display().to_string()) });
+        let file = read.source.map(|file| file.display().to_string());
+        found.push(Candidate { tuning, source, file, base: Some(from.clone()) });
     }
     Ok(found)
 }
@@ -258,38 +217,6 @@ fn settings(op: &OpSpec, case: &Case) -> Result<Vec<Tuning>, ScreenError> {
     }
     all.retain(|tuning| op.tune.admits(&Bindings::of(case, tuning)).unwrap_or_default());
     Ok(all)
-}
-
-fn compile(
-    place: usize,
-    candidate: &Candidate,
-    project: &DeviceProject,
-    case: &Case,
-    arch: &str,
-    compiler: &Compiler,
-) -> Result<Compiled, NvrtcError> {
-    let started = Instant::now();
-    let refused = |code, text: String| Compiled {
-        place,
-        seconds: started.elapsed().as_secs_f64(),
-        code: Err(Complaint { code, text }),
-    };
-    let Some(launch) = &project.op.launch else {
-        return Ok(refused("verify::launch", "op.toml has no [launch]".to_owned()));
-    };
-    let launch = match launch.evaluate(case, &candidate.tuning) {
-        Ok(launch) => launch,
-        Err(error) => return Ok(refused("verify::launch", error.to_string())),
-    };
-    match Code::compile(&candidate.source, [&launch], arch, compiler) {
-        Ok(code) => {
-            Ok(Compiled { place, seconds: started.elapsed().as_secs_f64(), code: Ok((launch, code)) })
-        }
-        Err(error @ (NvrtcError::File(_) | NvrtcError::Process(_) | NvrtcError::Library { .. })) => {
-            Err(error)
-        }
-        Err(error) => Ok(refused("compile::device_code", error.to_string())),
-    }
 }
 
 /// What came of all candidates so far.
@@ -326,12 +253,9 @@ impl<'a> Tally<'a> {
         ));
     }
 
-    fn judge(&mut self, one: Compiled, screen: &mut Screen) -> Result<(), Failure> {
+    fn judge(&mut self, one: &Compiled, screen: &mut Screen, samples: usize) -> Result<(), Failure> {
         let started = Instant::now();
-        let attempt = match &one.code {
-            Ok((launch, code)) => screen.candidate(launch, code)?,
-            Err(complaint) => Err(complaint.clone()),
-        };
+        let attempt = screening::judged(one, screen, samples)?;
         let seconds = started.elapsed().as_secs_f64();
         self.busy += seconds;
         self.judged += 1;
@@ -343,7 +267,7 @@ impl<'a> Tally<'a> {
         let words: Vec<String> =
             words.chain(tuning.iter().map(|(name, value)| format!("{name}={value}"))).collect();
         let mut row = json!({
-            "place": one.place, "tuning": tuning, "source": candidate.file,
+            "place": one.place, "tuning": tuning, "source": candidate.file, "base": candidate.base,
             "compile_seconds": one.seconds, "judge_seconds": seconds,
             "worker": screen.lab().generation(),
             "worker_seconds": screen.restarted().map(|took| took.as_secs_f64()),
@@ -411,10 +335,9 @@ mod tests {
         let (op, problems) = kernel_plan::spec::parse_op(SourceFile::new("op.toml", text));
         assert!(problems.is_empty(), "{problems:?}");
         let op = op.unwrap();
-        let case = super::case(&op, Some("llm-4096x4096")).unwrap();
+        let case = screening::cases(&op, Some("llm-4096x4096")).unwrap().remove(0);
         let all = settings(&op, &case).unwrap();
         assert_eq!(all.len(), 16 * 3 * 4 * 2 * 2);
         assert!(all.contains(&op.tune.default_tuning()));
-        assert!(super::case(&op, Some("nowhere")).is_err());
     }
 }

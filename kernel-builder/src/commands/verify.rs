@@ -25,6 +25,7 @@ use super::device;
 use super::judges::{self, Group, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
+use super::tuned::Choice;
 
 /// Judge every variant against the fp64 reference, and against cheats
 ///
@@ -48,6 +49,9 @@ pub struct Args {
     /// What compiles device code
     #[arg(long, value_enum, value_name = "WHICH", requires = "device")]
     compiler: Option<Tool>,
+    /// Give every call of device code the defaults of `[tune]`, not what `fill` found for this GPU
+    #[arg(long, requires = "device")]
+    untuned: bool,
     /// Call CUDA kernels under compute-sanitizer, too, where it is installed: out-of-bounds accesses, races, reads of
     /// what nobody wrote, and barriers that not all threads reach. Judges again
     #[arg(long)]
@@ -129,7 +133,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if args.device {
         let how = How { sanitize: args.sanitize, ..args.how.clone() };
         let compiler = args.compiler.unwrap_or_default();
-        let (project, evidence) = device::verify(&args.project.dir, &how, compiler, session)?;
+        let (project, evidence) =
+            device::verify(&args.project.dir, &how, compiler, Choice::of(args.untuned), session)?;
         let row = json!({ "variant": device::NAME, "evidence": &evidence });
         session.report.result("verify", &json!({ "variants": [row] }), &table(device::NAME, &evidence));
         return device::accept(&project, &evidence);

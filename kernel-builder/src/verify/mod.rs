@@ -212,7 +212,7 @@ fn cpu_model() -> Option<String> {
 }
 
 /// Whether the driver of an NVIDIA GPU is loaded; cheap, so that nothing is run to find out.
-fn gpu_present() -> bool {
+pub(crate) fn gpu_present() -> bool {
     ["/dev/nvidiactl", "/dev/dxg"].iter().any(|device| files::exists(Path::new(device)))
 }
 

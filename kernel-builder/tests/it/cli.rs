@@ -15,6 +15,7 @@ const VERBS: &[&str] = &[
     "build",
     "verify",
     "screen",
+    "fill",
     "bench",
     "reproduce",
     "report",

@@ -14,6 +14,7 @@ mod cli;
 mod client;
 mod device_code;
 mod exchange;
+mod filling;
 mod fixtures;
 mod frameworks;
 mod judging;

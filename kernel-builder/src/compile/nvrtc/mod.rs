@@ -14,6 +14,7 @@ use kernel_plan::plan::CommandLine;
 use serde::{Deserialize, Serialize};
 
 use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files::FileError;
 use crate::base::process::{Dialogue, Heard};
 use crate::base::{env, files};
 use crate::toolchain::nvcc::NvccKit;
@@ -128,6 +129,24 @@ impl Kit {
     }
 }
 
+/// The headers below some folders with their texts: they are a part of every source that is compiled with these folders.
+/// What lies in hidden folders is made by programs, this one among them, and is none.
+///
+/// # Errors
+/// One cannot be read.
+pub(crate) fn headers(folders: &[PathBuf]) -> Result<Vec<(String, Vec<u8>)>, FileError> {
+    let is_header =
+        |path: &Path| path.extension().is_some_and(|end| HEADERS.iter().any(|known| end == *known));
+    let enter = |path: &Path| !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    let mut found = Vec::new();
+    for folder in folders {
+        for path in files::walk(folder, enter)?.into_iter().filter(|path| is_header(path)) {
+            found.push((path.display().to_string(), files::read(&folder.join(&path))?));
+        }
+    }
+    Ok(found)
+}
+
 /// Processes that compile, as many as ask at a time.
 pub(crate) struct Compiler {
     kit: Kit,
@@ -174,6 +193,11 @@ impl Compiler {
             Kit::Nvrtc(_) => Tool::Nvrtc,
             Kit::Nvcc(_) => Tool::Nvcc,
         }
+    }
+
+    /// Which program it is, and which one of them.
+    pub(crate) fn id(&self) -> String {
+        format!("{} {}", self.tool().name(), self.kit.id().get(..12).unwrap_or(self.kit.id()))
     }
 
     /// Compiles a unit, or finds it in the cache. Callable from many threads; each has a process of its own meanwhile.
@@ -239,15 +263,8 @@ impl Compiler {
         for expression in &unit.expressions {
             key = key.field("kernel", expression);
         }
-        for folder in &unit.include {
-            for header in files::walk(folder, |_| true)? {
-                let is_header =
-                    header.extension().is_some_and(|end| HEADERS.iter().any(|known| end == *known));
-                if is_header {
-                    let text = files::read(&folder.join(&header))?;
-                    key = key.field("header", header.display().to_string()).field("text", text);
-                }
-            }
+        for (name, text) in headers(&unit.include)? {
+            key = key.field("header", name).field("text", text);
         }
         Ok(key.finish())
     }

@@ -12,7 +12,6 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::launch::ConcreteLaunch;
 use kernel_plan::spec::op::{Case, Device, Purpose};
-use kernel_plan::spec::tune::Tuning;
 use serde_json::json;
 
 use super::checks::{resources, results, sanitizer};
@@ -20,6 +19,7 @@ use super::evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL};
 use super::schedule::{self, ScheduledCase};
 use super::stage::Stage;
 use super::{NO_GPU, Options, VerifyError, cubin, op_digest, tell};
+use crate::agent::tuned::Settings;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
 use crate::base::report::ProgressKind;
@@ -46,8 +46,8 @@ pub(crate) struct DeviceCandidate<'a> {
     pub project: &'a std::path::Path,
     /// The device code.
     pub source: Source,
-    /// The tunables that it is judged with.
-    pub tuning: Tuning,
+    /// The tunables of every call.
+    pub settings: Settings,
     /// The architectures that it is declared for, e.g. `90a`.
     pub archs: Vec<String>,
 }
@@ -57,8 +57,12 @@ impl DeviceCandidate<'_> {
     pub(crate) fn digest(&self) -> Digest {
         let digest = DigestBuilder::new("device-candidate");
         let mut digest = digest.field("source", &self.source.text).field("op.toml", &self.op.file.text);
-        for (name, value) in &self.tuning {
+        for (name, value) in self.settings.default_tuning() {
             digest = digest.field("tunable", format!("{name}={value}"));
+        }
+        // Nothing where all calls have the defaults, so that such a candidate is named as before there were others.
+        for setting in self.settings.words() {
+            digest = digest.field("setting", setting);
         }
         digest.finish()
     }
@@ -76,7 +80,7 @@ impl DeviceCandidate<'_> {
         let Some(launch) = &self.op.launch else {
             return Err(refused("verify::launch", "op.toml has no [launch]".to_owned()));
         };
-        let launch = launch.evaluate(case, &self.tuning);
+        let launch = launch.evaluate(case, &self.settings.of(self.op, case).tuning);
         let launch = launch.map_err(|error| refused("verify::launch", error.to_string()))?;
         let code = Code::compile(&self.source, [&launch], &arch_of(about), compiler);
         Ok((launch, code.map_err(|error| refused("compile::device_code", error.to_string()))?))
@@ -220,9 +224,24 @@ fn compiled(
     let facts = json!({
         "compiler": compiler.tool().name(),
         "log": logs.join("\n").trim(),
-        "tuning": trials::words_of(&candidate.tuning),
+        "tuning": trials::words_of(candidate.settings.default_tuning()),
+        "settings": settings(candidate),
     });
     Ok(Ok((codes, CheckResult::new("compile", "compile::device_code", outcome, text, facts))))
+}
+
+/// The calls whose tunables are not the defaults, with where those come from.
+fn settings(candidate: &DeviceCandidate<'_>) -> serde_json::Value {
+    let defaults = candidate.settings.default_tuning();
+    let mut found: Vec<serde_json::Value> = Vec::new();
+    for case in cases(candidate, Purpose::Verify).iter().chain(&cases(candidate, Purpose::Bench)) {
+        let chosen = candidate.settings.of(candidate.op, case);
+        let one = json!({ "case": case.id, "tuning": trials::words_of(&chosen.tuning), "from": chosen.from });
+        if chosen.tuning != *defaults && !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found.into()
 }
 
 fn refusal(code: &str, text: String, log: &str) -> CheckResult {
@@ -245,12 +264,13 @@ fn launches(
     };
     for (scheduled, case) in schedule.iter().zip(&verified) {
         for trial in &scheduled.trials {
-            add(case, trials::launch_of(candidate.op, case, scheduled, trial, &candidate.tuning))?;
+            add(case, trials::launch_of(candidate.op, case, scheduled, trial, &candidate.settings))?;
         }
     }
     if let Some(launch) = &candidate.op.launch {
         for case in cases(candidate, Purpose::Bench) {
-            add(&case, launch.evaluate(&case, &candidate.tuning).map_err(|error| error.to_string()))?;
+            let tuning = candidate.settings.of(candidate.op, &case).tuning;
+            add(&case, launch.evaluate(&case, &tuning).map_err(|error| error.to_string()))?;
         }
     }
     Ok(found)
@@ -295,7 +315,7 @@ fn tried(
     let ((), oracle) = stage.beside_oracle(schedule, || Ok(()))?;
     let trials = schedule.iter().map(|case| case.trials.len() as u64).sum();
     let progress = session.report.progress("calling the kernels", ProgressKind::Count, Some(trials));
-    let mut lane = Lane::new(gpu, code, candidate.op, &candidate.tuning, &stage);
+    let mut lane = Lane::new(gpu, code, candidate.op, &candidate.settings, &stage);
     let run = lane.run(schedule, &cases, options.deadline, &|| progress.add(1))?;
     let mut again = |alone: &[ScheduledCase]| {
         lane.gpu.end();

@@ -34,7 +34,7 @@ pub(super) fn check(
     let under = |tool: &&str| {
         let log = lane.stage.path(&format!("{tool}.log"));
         let gpu = Gpu::within(|line| sanitize::wrapped(line, &program, tool, &log), REPORT);
-        let mut lane = Lane::new(gpu, lane.code, lane.op, lane.tuning, lane.stage);
+        let mut lane = Lane::new(gpu, lane.code, lane.op, lane.settings, lane.stage);
         let run = lane.run(&small, cases, WALL, &|| {})?;
         lane.gpu.end();
         let text = files::read_text(&log).unwrap_or_default();

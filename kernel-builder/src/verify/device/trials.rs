@@ -18,6 +18,7 @@ use super::super::schedule::{Form, GUARD, ScheduledCase, Trial};
 use super::super::stage::Stage;
 use super::super::{VerifyError, compare};
 use super::arena::{Arena, spread};
+use crate::agent::tuned::Settings;
 use crate::base::files;
 use crate::base::process::{Ending, Finished};
 use crate::compile::nvrtc::Code;
@@ -67,10 +68,11 @@ pub(super) fn launch_of(
     case: &Case,
     scheduled: &ScheduledCase,
     trial: &Trial,
-    tuning: &Tuning,
+    settings: &Settings,
 ) -> Result<ConcreteLaunch, String> {
     let Some(launch) = &op.launch else { return Err("op.toml has no [launch]".to_owned()) };
-    launch.evaluate(&case_of(case, scheduled, trial), tuning).map_err(|error| error.to_string())
+    let case = case_of(case, scheduled, trial);
+    launch.evaluate(&case, &settings.of(op, &case).tuning).map_err(|error| error.to_string())
 }
 
 /// One worker with the candidate's machine code.
@@ -78,7 +80,7 @@ pub(super) struct Lane<'a> {
     pub(super) gpu: Gpu,
     pub(super) code: &'a Code,
     pub(super) op: &'a OpSpec,
-    pub(super) tuning: &'a Tuning,
+    pub(super) settings: &'a Settings,
     pub(super) stage: &'a Stage<'a>,
     /// The worker that the code was loaded into.
     loaded_in: Option<u32>,
@@ -94,10 +96,10 @@ impl<'a> Lane<'a> {
         gpu: Gpu,
         code: &'a Code,
         op: &'a OpSpec,
-        tuning: &'a Tuning,
+        settings: &'a Settings,
         stage: &'a Stage<'a>,
     ) -> Self {
-        Self { gpu, code, op, tuning, stage, loaded_in: None, next: 0 }
+        Self { gpu, code, op, settings, stage, loaded_in: None, next: 0 }
     }
 
     /// Makes every call, until one breaks the device or all time is spent.
@@ -149,7 +151,7 @@ impl<'a> Lane<'a> {
         arenas: &mut Arenas,
         within: Duration,
     ) -> Result<Result<(), Complaint>, VerifyError> {
-        let launch = match launch_of(self.op, case, scheduled, trial, self.tuning) {
+        let launch = match launch_of(self.op, case, scheduled, trial, self.settings) {
             Ok(launch) => launch,
             Err(reason) => return Ok(Err((LAUNCH, format!("cannot be started: {reason}")))),
         };
@@ -287,7 +289,7 @@ fn ended(wall: Duration, done: bool) -> Ended {
     Ended { process, done, forged: 0, opened: vec![] }
 }
 
-/// The candidate's scalars, for people.
+/// A setting, for people.
 pub(super) fn words_of(tuning: &Tuning) -> Value {
     tuning.iter().map(|(name, value)| (name.to_string(), Value::from(value.to_string()))).collect()
 }

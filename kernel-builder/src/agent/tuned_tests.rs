@@ -1,0 +1,156 @@
+//! Files of settings: what they say, and what is refused.
+//!
+//! Owns: an example. Never: touches a file.
+
+use kernel_plan::diagnostic::SourceFile;
+use kernel_plan::spec::op::{Device, Purpose};
+
+use super::*;
+
+fn op() -> OpSpec {
+    let text = include_str!("../../../examples/rms-norm-device/op.toml");
+    kernel_plan::spec::parse_op(SourceFile::new("op.toml", text)).0.unwrap()
+}
+
+fn setting(op: &OpSpec, workload: &str, axes: [u64; 2], block: i64) -> Setting {
+    let mut tuning = op.tune.default_tuning();
+    tuning.insert("block".parse().unwrap(), Value::Integer(block));
+    let names = ["rows", "hidden"].map(str::to_owned);
+    Setting {
+        workload: workload.to_owned(),
+        date: "2026-11-22".to_owned(),
+        driver: "580.1".to_owned(),
+        compiler: "nvrtc 13.0".to_owned(),
+        protocol: 1,
+        judged: 100,
+        right: 90,
+        seconds: 1.9e-5,
+        default_seconds: Some(2e-5),
+        copy_fraction: Some(0.96),
+        gain: Some(Gain { ratio: 1.05, low: 1.04, high: 1.06 }),
+        dtypes: BTreeMap::from([("T".to_owned(), "bf16".to_owned())]),
+        axes: names.into_iter().zip(axes).collect(),
+        range: BTreeMap::new(),
+        tuning: written(&tuning),
+    }
+}
+
+fn table(op: &OpSpec) -> Tuned {
+    let mut table = Tuned::empty(op, "NVIDIA H200", (9, 0), 132, Digest::of(b"source"));
+    table.put(setting(op, "llm-4096x4096", [4096, 4096], 512));
+    table.put(setting(op, "llm-1024x4096", [1024, 4096], 128));
+    table
+}
+
+fn case(op: &OpSpec, name: &str, axes: [u64; 2]) -> Case {
+    let cases = op.cases(Purpose::Bench, Device::Cuda);
+    let mut case = cases.iter().find(|case| case.id.starts_with(name)).unwrap().clone();
+    for (axis, length) in ["rows", "hidden"].into_iter().zip(axes) {
+        case.axes.insert(axis.parse().unwrap(), length);
+    }
+    case
+}
+
+fn block(settings: &Settings, op: &OpSpec, axes: [u64; 2]) -> (String, String) {
+    let chosen = settings.of(op, &case(op, "llm-4096x4096", axes));
+    (chosen.tuning[&"block".parse().unwrap()].to_string(), chosen.from)
+}
+
+#[test]
+fn a_file_reads_back_and_its_order_is_stable() {
+    let op = op();
+    let table = table(&op);
+    assert_eq!(Tuned::read("tuned/x.toml", &table.text()).unwrap(), table);
+    table.check("tuned/x.toml", &op).unwrap();
+    let names: Vec<&str> = table.settings.iter().map(|one| one.workload.as_str()).collect();
+    assert_eq!(names, ["llm-1024x4096", "llm-4096x4096"]);
+    assert!(is_settings(&table.text()));
+    assert!(!is_settings("format = 1\n") && !is_settings("kind = ["));
+    assert_eq!(file_name("NVIDIA H200"), "nvidia-h200.toml");
+    let mut again = table.clone();
+    again.put(setting(&op, "llm-1024x4096", [1024, 4096], 128));
+    assert_eq!(again, table);
+}
+
+#[test]
+fn a_call_gets_the_nearest_setting_within_reach() {
+    let op = op();
+    let settings = Settings::of_table("tuned/x.toml", table(&op), &op).unwrap();
+    let at = |rows, hidden| block(&settings, &op, [rows, hidden]).0;
+    assert_eq!((at(1024, 4096), at(2047, 4096)), ("128".to_owned(), "128".to_owned()));
+    assert_eq!((at(4096, 4096), at(2049, 8192)), ("512".to_owned(), "512".to_owned()));
+    // On the border, and too far away: the defaults.
+    assert_eq!(
+        (at(2048, 4096), at(9000, 4096), at(511, 4096)),
+        ("256".to_owned(), "256".to_owned(), "256".to_owned())
+    );
+    assert_eq!(block(&settings, &op, [1024, 4096]).1, "tuned/x.toml, llm-1024x4096");
+    assert_eq!(block(&settings, &op, [1, 1]).1, "the defaults of [tune]");
+    assert_eq!(block(&Settings::defaults(&op), &op, [1024, 4096]).0, "256");
+    // Another dtype was not measured.
+    let other = case(&op, "llm-128x4096/T=f32", [1024, 4096]);
+    assert_eq!(settings.of(&op, &other).from, "the defaults of [tune]");
+}
+
+#[test]
+fn a_setting_that_a_constraint_forbids_there_is_not_used() {
+    let text = include_str!("../../../examples/rms-norm-device/op.toml")
+        .replace("[tune.block]", "[tune]\nconstraints = [\"rows < 3000 or block < 512\"]\n\n[tune.block]");
+    let (op, problems) = kernel_plan::spec::parse_op(SourceFile::new("op.toml", text));
+    assert!(problems.is_empty(), "{problems:?}");
+    let op = op.unwrap();
+    let settings = Settings::of_table("tuned/x.toml", table(&op), &op).unwrap();
+    assert_eq!(block(&settings, &op, [2500, 4096]).0, "512");
+    assert_eq!(block(&settings, &op, [4096, 4096]).0, "256");
+}
+
+#[test]
+fn what_a_person_changed_is_refused() {
+    let op = op();
+    let text = table(&op).text();
+    for (from, to, why) in [
+        ("format = 1", "format = 2", "format 2"),
+        ("format = 1", "format = 1\nextra = 2", "extra"),
+        ("2047", "2048", "ranges do not follow"),
+        ("kind = \"settings\"", "kind = \"table\"", "kind"),
+    ] {
+        assert!(text.contains(from), "{from}\n{text}");
+        let error = Tuned::read("tuned/x.toml", &text.replacen(from, to, 1)).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    for (from, to, why) in [
+        ("block = 128", "blocks = 128", "`blocks`, which is no tunable"),
+        ("block = 128", "block = 100", "block = 100, which is none of the values"),
+        ("block = 128", "block = \"128\"", "none of the values"),
+        ("block = 128\n", "", "no value of `block`"),
+    ] {
+        assert!(text.contains(from), "{from}\n{text}");
+        let read = Tuned::read("tuned/x.toml", &text.replacen(from, to, 1)).unwrap();
+        let error = Settings::of_table("tuned/x.toml", read, &op).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+        assert!(error.to_string().contains("tuned/x.toml"), "{error}");
+    }
+}
+
+#[test]
+fn another_device_of_the_same_capability_is_the_next_best() {
+    let op = op();
+    let of = |device: &str, capability, count| Tuned {
+        ..Tuned::empty(&op, device, capability, count, Digest::of(b"source"))
+    };
+    let tables =
+        [of("NVIDIA A100", (8, 0), 108), of("NVIDIA H100", (9, 0), 114), of("NVIDIA H200", (9, 0), 132)];
+    let found = |device: &str, capability, count| nearest(&tables, device, capability, count);
+    assert_eq!(found("NVIDIA H100", (9, 0), 114), Some(1));
+    assert_eq!(found("NVIDIA GH200", (9, 0), 130), Some(2));
+    assert_eq!(found("NVIDIA L40", (8, 9), 142), None);
+}
+
+#[test]
+fn the_digest_knows_the_table() {
+    let op = op();
+    assert!(Settings::defaults(&op).words().is_empty());
+    let words = Settings::of_table("tuned/x.toml", table(&op), &op).unwrap().words();
+    assert_eq!(words.len(), 2);
+    assert!(words[0].contains("block=128"), "{words:?}");
+}

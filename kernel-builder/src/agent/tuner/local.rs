@@ -1,0 +1,36 @@
+//! Random settings first, then the neighbours of the best few: for spaces of some hundreds or thousands.
+//!
+//! Owns: how much is random. Never: moves in more than one tunable at a time, but by chance.
+
+use super::search::{Known, Strategy, beside_the_best};
+use super::space::{Point, Space};
+use crate::base::random::SplitMix;
+
+/// Random settings at the start, for each tunable; they are drawn before anything is known.
+const START: usize = 8;
+/// The settings whose neighbours are tried.
+const FEW: usize = 6;
+/// One of so many is random, so that no valley holds the search.
+const RANDOM: usize = 6;
+
+/// Climbs from many places.
+#[derive(Debug, Default)]
+pub(super) struct Local {
+    turn: usize,
+}
+
+impl Strategy for Local {
+    fn name(&self) -> &'static str {
+        "random and local"
+    }
+
+    fn next(&mut self, space: &mut Space<'_>, known: &Known, random: &mut SplitMix) -> Option<Point> {
+        self.turn += 1;
+        let is_start = known.proposed.len() < START * space.choices().count();
+        let beside = match is_start || self.turn.is_multiple_of(RANDOM) {
+            true => None,
+            false => beside_the_best(space, known, FEW, random),
+        };
+        beside.or_else(|| space.fresh(&known.proposed, random))
+    }
+}

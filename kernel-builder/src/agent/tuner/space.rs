@@ -1,0 +1,248 @@
+//! The settings that may be searched: what `[tune]` spans, less what cannot run.
+//!
+//! Owns: points, neighbours, and what was left out why. Never: knows what a setting costs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kernel_plan::spec::expr::Value;
+use kernel_plan::spec::tune::{Tunable, Tuning};
+
+use super::prune::{Pruned, Reason};
+use crate::base::random::SplitMix;
+
+/// For each tunable the place of its value.
+pub(crate) type Point = Vec<usize>;
+
+/// Raw settings up to which all of them are looked at before the search begins.
+const LISTED: usize = 50_000;
+/// Draws after which a space that is not listed counts as searched.
+const DRAWS: usize = 5_000;
+
+/// What can run of a setting.
+pub(crate) type Admit<'a> = Box<dyn Fn(&Tuning) -> Result<(), Pruned> + 'a>;
+
+/// The settings of one task.
+pub(crate) struct Space<'a> {
+    tunables: &'a [Tunable],
+    admit: Admit<'a>,
+    /// What can run, where all was looked at.
+    listed: Option<Vec<Point>>,
+    /// What was looked at, where not all was.
+    looked: BTreeMap<Point, bool>,
+    pruned: BTreeMap<Reason, (usize, String)>,
+}
+
+impl<'a> Space<'a> {
+    /// The settings of `tunables` that `admit` lets pass.
+    pub(crate) fn new(tunables: &'a [Tunable], admit: Admit<'a>) -> Self {
+        let (looked, pruned) = (BTreeMap::new(), BTreeMap::new());
+        let mut space = Self { tunables, admit, listed: None, looked, pruned };
+        if space.raw().is_some_and(|raw| raw <= LISTED) {
+            space.listed = Some(space.list());
+        }
+        space
+    }
+
+    /// The product of all choices, where it is a number.
+    pub(crate) fn raw(&self) -> Option<usize> {
+        self.tunables.iter().try_fold(1usize, |raw, tunable| raw.checked_mul(tunable.values.len()))
+    }
+
+    /// How many settings can run, where all were looked at.
+    pub(crate) fn count(&self) -> Option<usize> {
+        self.listed.as_ref().map(Vec::len)
+    }
+
+    /// Why settings were left out, how many (of those that were looked at), and what was said of the first one.
+    pub(crate) fn pruned(&self) -> &BTreeMap<Reason, (usize, String)> {
+        &self.pruned
+    }
+
+    /// The choices of each tunable.
+    pub(super) fn choices(&self) -> impl Iterator<Item = usize> {
+        self.tunables.iter().map(|tunable| tunable.values.len())
+    }
+
+    /// The setting at a point.
+    pub(super) fn tuning(&self, point: &Point) -> Tuning {
+        let pairs = self.tunables.iter().zip(point);
+        pairs.map(|(tunable, place)| (tunable.name.value.clone(), tunable.values[*place])).collect()
+    }
+
+    /// Where a setting lies; nowhere if it is of other tunables or values.
+    pub(super) fn point(&self, tuning: &Tuning) -> Option<Point> {
+        if tuning.len() != self.tunables.len() {
+            return None;
+        }
+        let place = |tunable: &Tunable| {
+            let value = tuning.get(&tunable.name.value)?;
+            tunable.values.iter().position(|other| other == value)
+        };
+        self.tunables.iter().map(place).collect()
+    }
+
+    /// Whether the setting at a point can run.
+    pub(super) fn admits(&mut self, point: &Point) -> bool {
+        if let Some(listed) = &self.listed {
+            return listed.binary_search(point).is_ok();
+        }
+        if let Some(known) = self.looked.get(point) {
+            return *known;
+        }
+        let admitted = self.look(point);
+        self.looked.insert(point.clone(), admitted);
+        admitted
+    }
+
+    /// A setting that can run and was not proposed; none where there is none left, or none is found.
+    pub(super) fn fresh(&mut self, proposed: &BTreeSet<Point>, random: &mut SplitMix) -> Option<Point> {
+        if let Some(listed) = &self.listed {
+            let count = listed.len();
+            if count == 0 || proposed.len() >= count && listed.iter().all(|point| proposed.contains(point)) {
+                return None;
+            }
+            // Many draws, so that no neighbour of what was drawn is preferred; then the first one from anywhere.
+            let drawn =
+                (0..32).map(|_| &listed[random.below(count)]).find(|point| !proposed.contains(*point));
+            let first = random.below(count);
+            let mut all = (0..count).map(|step| &listed[(first + step) % count]);
+            return drawn.or_else(|| all.find(|point| !proposed.contains(*point))).cloned();
+        }
+        (0..DRAWS).find_map(|_| {
+            let point: Point =
+                self.tunables.iter().map(|tunable| random.below(tunable.values.len())).collect();
+            (!proposed.contains(&point) && self.admits(&point)).then_some(point)
+        })
+    }
+
+    /// What differs from a point in one tunable by one step; for truths and pairs that is the other value.
+    pub(super) fn neighbours(&self, point: &Point) -> Vec<Point> {
+        let mut found = Vec::new();
+        for (axis, place) in point.iter().enumerate() {
+            let last = self.tunables[axis].values.len() - 1;
+            for other in [place.checked_sub(1), (*place < last).then_some(place + 1)].into_iter().flatten() {
+                let mut neighbour = point.clone();
+                neighbour[axis] = other;
+                found.push(neighbour);
+            }
+        }
+        found
+    }
+
+    /// Every point that can run, in ascending order.
+    fn list(&mut self) -> Vec<Point> {
+        let mut all = vec![Point::new()];
+        for tunable in self.tunables {
+            let longer = |point: &Point| {
+                let point = point.clone();
+                (0..tunable.values.len()).map(move |place| point.iter().copied().chain([place]).collect())
+            };
+            all = all.iter().flat_map(longer).collect();
+        }
+        all.retain(|point| self.look(point));
+        all
+    }
+
+    fn look(&mut self, point: &Point) -> bool {
+        match (self.admit)(&self.tuning(point)) {
+            Ok(()) => true,
+            Err(Pruned { reason, text }) => {
+                self.pruned.entry(reason).or_insert((0, text)).0 += 1;
+                false
+            }
+        }
+    }
+}
+
+/// A setting in words: `block=256 stream=true`.
+pub(crate) fn words(tuning: &Tuning) -> String {
+    let words = tuning.iter().map(|(name, value): (_, &Value)| format!("{name}={value}"));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use kernel_plan::spec::Spanned;
+
+    use super::*;
+
+    /// Tunables `a`, `b`, .. with so many values each, which are their own places.
+    pub(in crate::agent::tuner) fn tunables(lengths: &[usize]) -> Vec<Tunable> {
+        let names = "abcdefghijklmnop".chars();
+        let one = |(name, length): (char, &usize)| Tunable {
+            name: Spanned::new(name.to_string().parse().unwrap(), 0..0),
+            values: (0..*length as i64).map(Value::Integer).collect(),
+            default: Spanned::new(Value::Integer(0), 0..0),
+        };
+        names.zip(lengths).map(one).collect()
+    }
+
+    pub(in crate::agent::tuner) fn all<'a>() -> Admit<'a> {
+        Box::new(|_| Ok(()))
+    }
+
+    /// Only settings whose places add up to an even number.
+    pub(in crate::agent::tuner) fn even<'a>() -> Admit<'a> {
+        Box::new(|tuning| {
+            let sum: i64 = tuning
+                .values()
+                .map(|value| match value {
+                    Value::Integer(number) => *number,
+                    Value::Boolean(_) => 0,
+                })
+                .sum();
+            if sum % 2 == 0 {
+                return Ok(());
+            }
+            Err(Pruned { reason: Reason::Constraint, text: "odd".to_owned() })
+        })
+    }
+
+    #[test]
+    fn what_cannot_run_is_left_out_and_counted() {
+        let tunables = tunables(&[3, 2, 4]);
+        let mut space = Space::new(&tunables, even());
+        assert_eq!((space.raw(), space.count()), (Some(24), Some(12)));
+        assert_eq!(space.pruned()[&Reason::Constraint], (12, "odd".to_owned()));
+        assert!(space.admits(&vec![2, 1, 3]) && !space.admits(&vec![2, 1, 2]));
+        let tuning = space.tuning(&vec![2, 1, 3]);
+        assert_eq!(words(&tuning), "a=2 b=1 c=3");
+        assert_eq!(space.point(&tuning), Some(vec![2, 1, 3]));
+        let mut other = tuning.clone();
+        other.insert("a".parse().unwrap(), Value::Integer(7));
+        assert_eq!(space.point(&other), None);
+        assert_eq!(space.point(&Tuning::new()), None);
+    }
+
+    #[test]
+    fn a_space_too_large_to_list_is_drawn_from() {
+        let tunables = tunables(&[20, 20, 20, 20]);
+        let mut space = Space::new(&tunables, even());
+        assert_eq!((space.raw(), space.count()), (Some(160_000), None));
+        let (mut random, mut proposed) = (SplitMix(1), BTreeSet::new());
+        for _ in 0..200 {
+            let point = space.fresh(&proposed, &mut random).unwrap();
+            assert!(point.iter().sum::<usize>() % 2 == 0);
+            assert!(proposed.insert(point), "drawn twice");
+        }
+        assert!(space.pruned()[&Reason::Constraint].0 > 100);
+    }
+
+    #[test]
+    fn every_setting_of_a_listed_space_is_drawn_once() {
+        let tunables = tunables(&[5, 5, 5]);
+        let mut space = Space::new(&tunables, all());
+        let (mut random, mut proposed) = (SplitMix(3), BTreeSet::new());
+        while let Some(point) = space.fresh(&proposed, &mut random) {
+            assert!(proposed.insert(point));
+        }
+        assert_eq!(proposed.len(), 125);
+    }
+
+    #[test]
+    fn neighbours_differ_by_one_step() {
+        let tunables = tunables(&[3, 2]);
+        let space = Space::new(&tunables, all());
+        assert_eq!(space.neighbours(&vec![1, 0]), [vec![0, 0], vec![2, 0], vec![1, 1]]);
+    }
+}

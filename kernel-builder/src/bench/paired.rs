@@ -1,0 +1,47 @@
+//! Two settings of one candidate, held against each other by samples that were taken in turn.
+//!
+//! Owns: what of two settings is called faster, and when that is known. Never: takes a sample.
+
+use super::stats;
+use crate::agent::tuned::Gain;
+
+/// The version of the way settings are searched and held against each other.
+pub(crate) const PROTOCOL: u32 = 1;
+/// Rounds that are taken in any case.
+pub(crate) const FEWEST: usize = stats::FEWEST_BLOCKS;
+
+/// The middle of some numbers.
+pub(crate) fn middle(values: &[f64]) -> Option<f64> {
+    stats::median(values)
+}
+
+/// How many times faster `chosen` is than `default`, with its 95% interval.
+pub(crate) fn gain(default: &[f64], chosen: &[f64]) -> Option<Gain> {
+    let found = stats::paired_ratio(default, chosen)?;
+    Some(Gain { ratio: found.median, low: found.low, high: found.high })
+}
+
+/// Whether that is known well enough.
+pub(crate) fn known(default: &[f64], chosen: &[f64]) -> bool {
+    stats::enough(chosen, &[default])
+}
+
+/// Whether it is a gain at all: what lies within the interval is none.
+pub(crate) fn is_gain(gain: &Gain) -> bool {
+    gain.low > 1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_within_the_interval_is_no_gain() {
+        let default = [1.0; 20];
+        let noisy: Vec<f64> = (0..20).map(|at| if at % 2 == 0 { 0.9 } else { 1.08 }).collect();
+        assert!(!is_gain(&gain(&default, &noisy).unwrap()));
+        assert!(is_gain(&gain(&default, &[0.98; 20]).unwrap()));
+        assert!(!is_gain(&gain(&default, &default).unwrap()));
+        assert_eq!(gain(&[], &[]), None);
+    }
+}

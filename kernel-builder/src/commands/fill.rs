@@ -1,0 +1,348 @@
+//! `fill`: an agent proposes settings of a device project, the judge says what they are worth, the best ones are kept.
+//!
+//! Owns: the loop over workloads, what is told, and the file that results. Never: searches, judges or times; `agent` and
+//! `bench::screen` do.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args as ClapArgs;
+use kernel_plan::spec::op::Case;
+use kernel_plan::spec::tune::Tuning;
+use miette::Diagnostic;
+use thiserror::Error;
+
+use crate::agent::tuned::{self as table, Tuned};
+use crate::agent::tuner::prune::{self, Device};
+use crate::agent::tuner::space::{self, Space};
+use crate::agent::tuner::{self, Tuner};
+use crate::agent::{Agent as _, Budget};
+use crate::archive::Earlier;
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files;
+use crate::base::random::SplitMix;
+use crate::base::report::ProgressKind;
+use crate::base::session::Session;
+use crate::bench::{self, paired};
+use crate::compile::nvrtc::{Compiler, Source, Tool};
+use crate::device::gpu::Gpu;
+use crate::device::wire::About;
+use crate::exit::{self, Failure, StageError};
+use crate::toolchain::python::Torch;
+use crate::toolchain::{Extras, PythonRuntime, python};
+use crate::verify::device as judge;
+
+use super::device::{self, DeviceProject};
+use super::screening::{self, ScreeningError, Task};
+use super::{gpu, project, tuned};
+
+mod confirm;
+mod log;
+mod on_gpu;
+mod search;
+mod tell;
+
+use confirm::Confirmed;
+use log::Log;
+use on_gpu::OnGpu;
+use search::Standing;
+
+/// The best settings of a search that run against the defaults.
+const FEW: usize = 4;
+/// Settings of other workloads that are tried first.
+const TAUGHT: usize = 12;
+/// Seconds that the rounds of a gain may take.
+const ROUNDS: f64 = 10.0;
+/// Candidates that a second of search is taken to have room for, when a strategy is chosen.
+const A_SECOND: f64 = 20.0;
+
+/// Fill the holes of a project: find the best setting of `[tune]` for each workload on this GPU
+///
+/// The agent proposes settings; each is compiled, compared with the fp64 reference and timed as by `screen`, and the agent
+/// hears what came of it. The best few then run in turn with the defaults, and a gain within its interval is none. What
+/// is found goes to tuned/DEVICE.toml, which `verify --device`, `bench --device` and `screen` use. Workloads that op.toml
+/// holds out are left alone. A search that is interrupted goes on when it is started again. Needs an NVIDIA GPU.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    project: project::ProjectDir,
+    /// Who proposes
+    #[arg(long, value_enum, value_name = "WHICH", default_value_t = Which::Tuner)]
+    agent: Which,
+    /// Search for this workload only, as `bench` names it; may be given several times
+    #[arg(long = "workload", value_name = "NAME")]
+    workloads: Vec<String>,
+    /// Seconds of search for each workload and dtype, at most
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
+    budget: f64,
+    /// Candidates for each workload and dtype, at most; a setting that is timed again with more samples counts again
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    candidates: Option<u32>,
+    /// What chance follows from: the same seed and the same verdicts give the same search
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Forget what earlier searches of the same source on this GPU judged
+    #[arg(long)]
+    fresh: bool,
+    /// Seconds that a candidate's kernels may take at a time before they count as hung
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
+    patience: f64,
+    /// What compiles device code
+    #[arg(long, value_enum, value_name = "WHICH")]
+    compiler: Option<Tool>,
+}
+
+/// Who proposes candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Which {
+    /// Built in, without a model: searches the settings of `[tune]`
+    Tuner,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
+    if (0.01..=1e6).contains(&number) { Ok(number) } else { Err("it is between 0.01 and 1000000".to_owned()) }
+}
+
+/// What leaves nothing to fill, or nothing to fill it with.
+#[derive(Debug, Error, Diagnostic)]
+enum FillError {
+    #[error("`{}` has nothing to search: no [tune] in op.toml", dir.display())]
+    #[diagnostic(
+        code(agent::no_tunables),
+        help(
+            "say in `[tune.NAME]` what may be varied without changing the result; docs/formats.md has the keys"
+        )
+    )]
+    NoTunables { dir: PathBuf },
+    #[error("op.toml holds {what} out, so no agent sees it")]
+    #[diagnostic(
+        code(agent::held_out),
+        help("search for others; what is found for the lengths nearest to it is used there, too")
+    )]
+    HeldOut { what: String },
+    #[error("no setting is right for {}", names.join(", "))]
+    #[diagnostic(
+        code(agent::nothing_right),
+        help("`kernelwright verify --device` says what is wrong; the search above counts the reasons")
+    )]
+    NothingRight { names: Vec<String> },
+}
+
+impl StageError for FillError {
+    fn exit(&self) -> u8 {
+        exit::AGENT
+    }
+}
+
+/// What all workloads of a run share.
+struct Run<'a> {
+    args: &'a Args,
+    project: &'a DeviceProject,
+    about: &'a About,
+    driver: String,
+    compiler: &'a Compiler,
+    python: &'a PythonRuntime,
+    source: Arc<Source>,
+    session: &'a Session,
+}
+
+/// What came of one workload.
+struct Filled {
+    case: Case,
+    standing: Standing,
+    strategy: &'static str,
+    confirmed: Option<Confirmed>,
+    /// The best settings, for the workloads that follow.
+    teaches: Vec<Tuning>,
+    /// The share of the time that its arithmetic takes at the peak, where both are known.
+    of_peak: Option<f64>,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let Which::Tuner = args.agent;
+    let project = device::read(&args.project.dir, session)?;
+    if project.op.tune.tunables.is_empty() {
+        return Err(FillError::NoTunables { dir: project.dir }.into());
+    }
+    let cases = cases(&project, &args.workloads)?;
+    let about = judge::device(&mut Gpu::new())?.map_err(ScreeningError::no_gpu)?;
+    let (name, mut table) = tuned::of_device(&project, &about, session)?;
+    let compiler = device::compiler(args.compiler.unwrap_or_default(), session)?;
+    let python = python::runtime(session, Torch::AtLeast(project::TORCH), Extras::default())?;
+    let told = gpu::reading(&about).and_then(|now| now.driver);
+    let run = Run {
+        args,
+        project: &project,
+        about: &about,
+        driver: told.unwrap_or_else(|| about.driver.to_string()),
+        compiler: &compiler,
+        python: &python,
+        source: Arc::new(project.source.clone()),
+        session,
+    };
+    let peaks = if bench::multiplies(&project.op) { gpu::matrix_peaks(session)? } else { Default::default() };
+    let (mut taught, mut filled, mut nothing) = (earlier(&project, &table), Vec::new(), Vec::new());
+    for case in cases {
+        let least = bench::least_seconds(&project.op, &case, &peaks);
+        let one = run.one(&case, &taught, least)?;
+        match &one.confirmed {
+            Some(confirmed) => {
+                // As soon as it is known, so that whatever ends the next search leaves it.
+                table.put(run.setting(&one, confirmed));
+                tuned::write(&project, &name, &table)?;
+            }
+            None => nothing.push(case.id.clone()),
+        }
+        tell::done(&one, session);
+        for tuning in one.teaches.iter().rev() {
+            taught.retain(|known| known != tuning);
+            taught.insert(0, tuning.clone());
+        }
+        taught.truncate(TAUGHT);
+        filled.push(one);
+    }
+    tell::result(&filled, &name, &table, session);
+    if nothing.is_empty() { Ok(()) } else { Err(FillError::NothingRight { names: nothing }.into()) }
+}
+
+/// The cases to search for: those of the named workloads, or all, without those that are held out.
+fn cases(project: &DeviceProject, names: &[String]) -> Result<Vec<Case>, Failure> {
+    let mut found: Vec<Case> = Vec::new();
+    if names.is_empty() {
+        found = screening::cases(&project.op, None)?;
+        found.retain(|case| !case.held_out);
+        if found.is_empty() {
+            return Err(FillError::HeldOut { what: "every workload".to_owned() }.into());
+        }
+    }
+    for name in names {
+        let of_name = screening::cases(&project.op, Some(name))?;
+        if of_name.iter().any(|case| case.held_out) {
+            return Err(FillError::HeldOut { what: format!("the workload `{name}`") }.into());
+        }
+        for case in of_name {
+            if !found.iter().any(|known| known.id == case.id) {
+                found.push(case);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What an earlier run found for this device.
+fn earlier(project: &DeviceProject, table: &Tuned) -> Vec<Tuning> {
+    let settings = table.settings.iter();
+    let mut found: Vec<Tuning> =
+        settings.filter_map(|setting| table::tuning_of(&project.op, setting)).collect();
+    found.dedup();
+    found.truncate(TAUGHT);
+    found
+}
+
+impl Run<'_> {
+    /// Searches for one workload, and confirms what is found.
+    fn one(&self, case: &Case, taught: &[Tuning], least: Option<f64>) -> Result<Filled, Failure> {
+        let op = &self.project.op;
+        let device = Device {
+            capability: self.about.capability,
+            multiprocessors: self.about.multiprocessors,
+            threads: self.about.threads,
+            shared: self.about.shared,
+        };
+        let admit = Box::new(|tuning: &Tuning| prune::admit(op, case, &device, tuning));
+        let default = op.tune.default_tuning();
+        let first: Vec<Tuning> = std::iter::once(default.clone()).chain(taught.iter().cloned()).collect();
+        let candidates = self.args.candidates.map(|candidates| candidates as usize);
+        let budget = Budget { seconds: self.args.budget, candidates };
+        let room = candidates.unwrap_or((A_SECOND * self.args.budget) as usize);
+        let mut tuner = Tuner::new(Space::new(&op.tune.tunables, admit), &first, room, self.args.seed);
+        tell::begins(case, &tuner, self.session);
+        let earlier = if self.args.fresh { Earlier::Forget } else { Earlier::Resume };
+        let mut log = Log::open(&self.project.dir, &self.key(case)?, earlier)?;
+        let arch = judge::arch_of(self.about);
+        let task = Task {
+            op,
+            project: &self.project.dir,
+            case,
+            arch: &arch,
+            compiler: self.compiler,
+            python: self.python,
+            patience: Duration::from_secs_f64(self.args.patience),
+            jobs: self.session.jobs,
+        };
+        let since = Instant::now();
+        let clock = || since.elapsed().as_secs_f64();
+        let what = format!("searching {}", case.id);
+        let progress =
+            self.session.report.progress(&what, ProgressKind::Count, candidates.map(|it| it as u64));
+        let (standing, confirmed) = task.run(|line| {
+            let mut judge = OnGpu::new(&task, line, self.source.clone());
+            let mut best = None;
+            let mut told = |standing: &Standing, _: &search::Verdict| {
+                progress.add(1);
+                tell::better(standing, &mut best, case, least, &progress, self.session);
+            };
+            let standing = search::search(&mut tuner, &mut judge, &mut log, &budget, &clock, &mut told)?;
+            progress.doing(&format!("confirming {}", case.id));
+            let mut random = SplitMix(self.args.seed ^ 0x636f_6e66);
+            let best = tuner.best(FEW);
+            // Where the search found nothing right, the defaults alone could be: they were tried first.
+            let confirmed = match best.is_empty() {
+                true => None,
+                false => confirm::confirm(best, &default, &mut judge, ROUNDS, &clock, &mut random)?,
+            };
+            Ok((standing, confirmed))
+        })?;
+        let of_peak = confirmed.as_ref().and_then(|confirmed| Some(least? / confirmed.seconds));
+        let teaches = match &confirmed {
+            Some(confirmed) => {
+                let others = tuner.best(2).into_iter().filter(|tuning| *tuning != confirmed.tuning);
+                std::iter::once(confirmed.tuning.clone()).chain(others).collect()
+            }
+            None => vec![],
+        };
+        let strategy = tuner.strategy();
+        Ok(Filled { case: case.clone(), standing, strategy, confirmed, teaches, of_peak })
+    }
+
+    /// The digest of all that verdicts on a workload depend on.
+    fn key(&self, case: &Case) -> Result<Digest, Failure> {
+        let op = &self.project.op;
+        let reference = files::read(&self.project.dir.join(op.reference.file.value.as_str()))?;
+        Ok(DigestBuilder::new("fill")
+            .field("protocol", paired::PROTOCOL.to_string())
+            .field("source", tuned::source_digest(self.project)?.to_string())
+            .field("op.toml", &op.file.text)
+            .field("reference", reference)
+            .field("case", &case.id)
+            .field("device", &self.about.uuid)
+            .field("driver", &self.driver)
+            .field("compiler", self.compiler.id())
+            .finish())
+    }
+
+    /// What the table says of a workload.
+    fn setting(&self, filled: &Filled, confirmed: &Confirmed) -> table::Setting {
+        let case = &filled.case;
+        table::Setting {
+            workload: case.workload.to_string(),
+            date: bench::today(),
+            driver: self.driver.clone(),
+            compiler: self.compiler.id(),
+            protocol: paired::PROTOCOL,
+            judged: (filled.standing.judged + filled.standing.recalled) as u64,
+            right: filled.standing.right as u64,
+            seconds: confirmed.seconds,
+            default_seconds: confirmed.default_seconds,
+            copy_fraction: confirmed.copy_fraction,
+            gain: confirmed.gain,
+            dtypes: table::dtypes_of(case),
+            axes: table::axes_of(&self.project.op, case),
+            range: Default::default(),
+            tuning: table::written(&confirmed.tuning),
+        }
+    }
+}
