@@ -150,7 +150,7 @@ pub(super) fn run_device(
         python,
         &mut baselines,
     )? {
-        Ok(Ok((found, made))) => Ok(CaseEnd::Measured(found, Some(made))),
+        Ok(Ok((found, made))) => Ok(CaseEnd::Measured(Box::new(found), Some(made))),
         Ok(Err(reason)) => Ok(CaseEnd::Skipped(reason)),
         Err(NoFigures::Refused(complaint)) => {
             let reason = format!("{} ({})", complaint.text, complaint.code);
@@ -167,7 +167,7 @@ pub(super) fn run_device(
 /// How a case ended that did not end everything.
 enum CaseEnd {
     /// With numbers; of device code, with what was measured.
-    Measured(MeasuredCase, Option<Candidate>),
+    Measured(Box<MeasuredCase>, Option<Candidate>),
     /// There is no room for it; the reason.
     Skipped(String),
     /// The kernel is refused.
@@ -233,7 +233,7 @@ impl Subject<'_> {
                 idle: rounds::IDLE,
             };
             match rounds.measure(case) {
-                Ok(rounds::Outcome::Measured(found)) => Ok(CaseEnd::Measured(found, None)),
+                Ok(rounds::Outcome::Measured(found)) => Ok(CaseEnd::Measured(Box::new(found), None)),
                 Ok(rounds::Outcome::Skipped(reason)) => Ok(CaseEnd::Skipped(reason)),
                 Err(stop @ Stop::Refused(..)) => Ok(CaseEnd::Refused(stop)),
                 Err(stop) => Err(self.error(&case.id, stop)),
