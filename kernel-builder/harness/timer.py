@@ -172,6 +172,9 @@ class Session:
         part = self.station.parts.get(self.station.name, 1.0)
         self.channel.say("done", device=device * part, inside=inside, kept=kept)
 
+    def suspect(self, _request):
+        self.channel.say("suspected", places=self.station.suspects())
+
     def give(self, request):
         self.channel.say("given", wrong=hand_over(self.case, self.station, request))
 
@@ -200,7 +203,7 @@ class Session:
         self.channel.say("left")
 
 
-REQUESTS = ("begin", "prepare", "block", "give", "judge", "trace", "leave")
+REQUESTS = ("begin", "prepare", "block", "suspect", "give", "judge", "trace", "leave")
 
 
 def main():

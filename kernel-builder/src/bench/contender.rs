@@ -173,6 +173,9 @@ pub(super) trait Timer {
     fn prepare(&mut self, seed: u64) -> Result<Prepared, Fault>;
     /// One block.
     fn block(&mut self, ask: &Ask<'_>) -> Result<Block, Fault>;
+    /// Calls of the last block that left nothing but what lay in their outputs before, on a GPU. It is asked of every
+    /// sample, outside of its time; whether such a call is wrong, the reference says.
+    fn suspects(&mut self) -> Result<Vec<u64>, Fault>;
     /// Leaves inputs and outputs of these calls of the last block in these files; what is wrong with their form, if
     /// anything, and then there may be no file.
     fn give(&mut self, places: &[u64], files: &[PathBuf]) -> Result<Option<String>, Fault>;

@@ -214,6 +214,11 @@ struct Done {
 }
 
 #[derive(Debug, Deserialize)]
+struct Suspected {
+    places: Vec<u64>,
+}
+
+#[derive(Debug, Deserialize)]
 struct Wrong {
     wrong: Option<String>,
 }
@@ -235,6 +240,10 @@ impl Timer for PythonTimer {
         let done: Done = self.ask(&json!({ "do": "go" }), "done", self.part.patience)?;
         let outside = since.elapsed().as_secs_f64();
         Ok(Block { device: done.device, inside: done.inside, outside, kept: done.kept })
+    }
+
+    fn suspects(&mut self) -> Result<Vec<u64>, Fault> {
+        Ok(self.ask::<Suspected>(&json!({ "do": "suspect" }), "suspected", ANSWER)?.places)
     }
 
     fn give(&mut self, places: &[u64], files: &[PathBuf]) -> Result<Option<String>, Fault> {

@@ -4,6 +4,7 @@
 //! Never: starts a process, compares a value, decides what a disagreement means.
 
 mod audits;
+mod judging;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,12 +13,9 @@ use std::time::{Duration, Instant};
 use kernel_plan::spec::op::Case;
 
 use super::clock::{self, Disagreement, Reading};
-use super::contender::{
-    Aim, Ask, Block, Fault, LeftOut, Prepared, Referee, Regime, TimedCall, Timer, Traced,
-};
+use super::contender::{Aim, Ask, Block, Fault, LeftOut, Prepared, Referee, Regime, Timer, Traced};
 use super::cupti::{self, Cupti};
 use super::machine::Load;
-use super::outputs::{self, Which};
 use super::record::SkippedContender;
 use super::state::{self, Blame, State};
 use super::stats::{self, SplitMix};
@@ -262,9 +260,10 @@ impl Rounds<'_> {
                         return Err(disagreement.into());
                     }
                     let since = Instant::now();
+                    let suspects = self.suspects(turn.regime)?;
                     // As much time for outputs as for samples, and never none for long.
-                    if edited || judging < spent || self.random.below(8) == 0 {
-                        self.judge(turn, calls, &edits, &block)?;
+                    if edited || judging < spent || !suspects.is_empty() || self.random.below(8) == 0 {
+                        self.judge(turn, calls, &edits, &block, &suspects)?;
                     }
                     judged += since.elapsed();
                     readings.push(Reading { block, calls });
@@ -385,32 +384,6 @@ impl Rounds<'_> {
         edits.sort_unstable();
         edits.dedup_by_key(|(at, _)| *at);
         edits
-    }
-
-    /// A block whose outputs are compared, whatever time that takes.
-    fn judged_block(&mut self, turn: &mut Turn, calls: u64) -> Result<(), Stop> {
-        let edits = self.edits(turn, calls);
-        let block = self.block(turn, KERNEL, calls, &edits, Aim::Sample)?;
-        self.judge(turn, calls, &edits, &block)
-    }
-
-    /// Has outputs of the kernel's last block compared: which calls', it learns only now.
-    fn judge(&mut self, turn: &Turn, calls: u64, edits: &[(u64, u64)], block: &Block) -> Result<(), Stop> {
-        let kept = block.kept.clone().unwrap_or_else(|| (0..calls).collect());
-        let places = outputs::places(&mut self.random, &kept, edits);
-        let files: Vec<_> = places.iter().map(|place| self.folder.join(format!("{place}.bin"))).collect();
-        let at = turn.regime.as_str();
-        if let Some(reason) = self.kernel.give(&places, &files).map_err(kernel)? {
-            return Err(Stop::Refused(Finding::Wrong, format!("{at}: {reason}")));
-        }
-        let first = self.first(turn, KERNEL);
-        let which = Which { regime: turn.regime, sets: turn.sets, contents: turn.contents, first };
-        let timed: Vec<TimedCall> =
-            places.iter().zip(files).map(|(place, file)| which.call(*place, edits, file)).collect();
-        match self.baselines.judge(&timed).map_err(baseline)? {
-            Some(reason) => Err(Stop::Refused(Finding::Wrong, format!("{at}: {reason}"))),
-            None => Ok(()),
-        }
     }
 
     /// Samples of one baseline alone, in the first regime that has it.

@@ -9,7 +9,7 @@ use kernel_plan::spec::parse_op;
 use super::*;
 use crate::base::files;
 use crate::base::process::ProcessError;
-use crate::bench::contender::{Aim, Need, Sizes};
+use crate::bench::contender::{Aim, Need, Sizes, TimedCall};
 
 /// Contender, contents, calls and edits.
 type Asked = (String, u64, u64, Vec<(u64, u64)>);
@@ -38,6 +38,8 @@ pub(in crate::bench) struct Fake {
     /// Calls that fit into its queue, and the part of their time that its stream sees.
     queued: Option<u64>,
     seen: f64,
+    /// Calls that left nothing, in every block.
+    suspects: Vec<u64>,
     stopped: bool,
     /// Cases that were begun, and the one, counted from one, at whose beginning the user presses ctrl-C.
     pub(in crate::bench) begun: usize,
@@ -64,6 +66,7 @@ impl Fake {
             calls: 20,
             queued: None,
             seen: 1.0,
+            suspects: vec![],
             stopped: false,
             begun: 0,
             interrupted_at: None,
@@ -118,6 +121,10 @@ impl Timer for Fake {
             };
         let inside = if ask.aim == Aim::Queue { took } else { claimed };
         Ok(Block { device: claimed, inside, outside: took + self.waking, kept: None })
+    }
+
+    fn suspects(&mut self) -> Result<Vec<u64>, Fault> {
+        Ok(self.suspects.clone())
     }
 
     fn give(&mut self, places: &[u64], files: &[std::path::PathBuf]) -> Result<Option<String>, Fault> {
@@ -270,6 +277,17 @@ fn work_that_hides_behind_the_host_is_seen_in_the_queue() {
     assert!(reason.starts_with("100 calls took 10.0 us on the stream"), "{reason}");
     let (mut kernel, mut baselines) = on_a_gpu(1.0);
     play(&mut kernel, &mut baselines, 5).unwrap();
+}
+
+#[test]
+fn a_call_that_left_nothing_is_compared_in_every_block() {
+    let on_a_gpu = |fake| Fake { regime: Regime::Graph, ..fake };
+    let mut kernel = Fake { suspects: vec![13], ..on_a_gpu(Fake::kernel()) };
+    let mut baselines = on_a_gpu(Fake::baselines());
+    play(&mut kernel, &mut baselines, 5).unwrap();
+    let of_thirteen = baselines.judged.iter().filter(|call| call.file.ends_with("13.bin")).count();
+    // All samples, and the block after them.
+    assert!(of_thirteen > stats::FEWEST_BLOCKS, "{of_thirteen}");
 }
 
 /// A tracer that sees the device at work for so long in each call; a broken one says nothing.
