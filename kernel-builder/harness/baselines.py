@@ -14,7 +14,7 @@ import cublaslt
 from operands import Rotation, tensors
 from referee import exact_results, times, worst_excess
 
-NAMES = ("eager", "fused", "compile", "compile-max", "cublaslt", "cublaslt-tuned", "copy", "peak")
+NAMES = ("eager", "fused", "compile", "compile-max", "cublaslt", "cublaslt-tuned", "cublaslt-turned", "copy", "peak")
 MAXIMUM = "max-autotune-no-cudagraphs"
 # A baseline that is further off than so many times the bound is wrong; up to it, it is less precise than it may be.
 WRONG = 8.0
@@ -91,10 +91,11 @@ class Enlisting:
     def skip(self, name, reason):
         self.skipped.append({"name": name, "regime": None, "reason": reason})
 
-    def try_one(self, name, call, needed=False):
-        """Warms a baseline, and takes it unless it fails or is wrong."""
+    def try_one(self, name, call, needed=False, arguments=None, row=None):
+        """Warms a baseline, and takes it unless it fails or is wrong. Where it has arguments of its own, `row` are those
+        of the exact results."""
         try:
-            self.station.enlist(name, call)
+            self.station.enlist(name, call, arguments)
         except Exception as error:
             if needed:
                 raise RuntimeError(f"{name}: {said(error)}") from error
@@ -102,7 +103,7 @@ class Enlisting:
                 return self.skip(name, "torch.compile needs Python.h for the processor: apt install python3-dev")
             return self.skip(name, said(error))
         excess = 0.0
-        for exact, got in zip(self.exact, tensors(call(self.row))):
+        for exact, got in zip(self.exact, tensors(call(row or self.row))):
             excess = max(excess, worst_excess(self.torch, self.case, self.job["tolerance"], exact, got))
         if excess > WRONG:
             for held in (self.station.calls, self.station.arguments):
@@ -127,7 +128,8 @@ class Enlisting:
             self.notes.append(f"{name}: mode {mode or 'default'}, {graphs} graphs, {breaks} breaks")
 
     def library(self, product):
-        """cuBLASLt for a matrix product: the first algorithm of its heuristic, and the best of all that it returns."""
+        """cuBLASLt for a matrix product: the first algorithm of its heuristic, the best of all that it returns, and the best
+        with the right operand stored the other way round."""
         for name, asked in (("cublaslt", 1), ("cublaslt-tuned", 100)):
             try:
                 matmul = cublaslt.Matmul(self.torch, product, self.row)
@@ -137,6 +139,16 @@ class Enlisting:
                 continue
             self.notes.append(f"{name}: {note}")
             self.try_one(name, matmul)
+        name = "cublaslt-turned"
+        try:
+            other, rows = product.turned([*self.station.sets, self.row])
+            row = rows.pop()
+            matmul = cublaslt.Matmul(self.torch, other, row)
+            note = matmul.choose(100, rows)
+        except Exception as error:
+            return self.skip(name, said(error))
+        self.notes.append(f"{name}: {note}")
+        return self.try_one(name, matmul, arguments=Rotation(rows), row=row)
 
 
 def enlist(torch, job, reference, case, station):

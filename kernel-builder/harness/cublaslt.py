@@ -40,6 +40,15 @@ class Product:
         self.rows, self.columns, self.inner = lengths
         self.dtype = dtype
         self.operations = 2 * self.rows * self.columns * self.inner
+        self.stored = "operands as the operation has them"
+
+    def turned(self, rows):
+        """The same with the right operand stored the other way round, as weights may be: it is added to each row."""
+        flipped = (self.left_flipped, not self.right_flipped)
+        lengths = (self.rows, self.columns, self.inner)
+        other = Product(self.left, len(rows[0]), flipped, self.shape, lengths, self.dtype)
+        other.stored = "the right operand stored the other way round"
+        return other, [[*row, row[self.right].T.contiguous()] for row in rows]
 
 
 def product_of(torch, case, row, exact):
@@ -143,7 +152,7 @@ class Matmul:
         best = min(timed)[1]
         self.algorithm = usable[best].algorithm
         return (f"algorithm {best + 1} of {len(usable)}, workspace {usable[best].workspace} of {self.size} bytes, "
-                "operands as the operation has them")
+                f"{self.product.stored}")
 
     def time(self, algorithm, sets):
         """The median time of some calls on rotating sets."""

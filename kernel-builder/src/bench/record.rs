@@ -150,7 +150,8 @@ pub struct Ratio {
 /// The samples of one contender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Contender {
-    /// `kernel`, `eager`, `fused`, `compile`, `compile-max`, `cublaslt`, `cublaslt-tuned`, or a ceiling: `copy`, `peak`.
+    /// `kernel`, `eager`, `fused`, `compile`, `compile-max`, `cublaslt`, `cublaslt-tuned`, `cublaslt-turned`, or a
+    /// ceiling: `copy`, `peak`.
     pub name: String,
     /// Median of the samples, seconds a call.
     pub median_seconds: f64,

@@ -32,8 +32,18 @@ use super::stats::SplitMix;
 use super::{BenchError, Keep, Options, Outcome, machine, render, stats};
 
 /// The order in which contenders are recorded.
-const ORDER: [&str; 9] =
-    ["kernel", "eager", "fused", "compile", "compile-max", "cublaslt", "cublaslt-tuned", "copy", "peak"];
+const ORDER: [&str; 10] = [
+    "kernel",
+    "eager",
+    "fused",
+    "compile",
+    "compile-max",
+    "cublaslt",
+    "cublaslt-tuned",
+    "cublaslt-turned",
+    "copy",
+    "peak",
+];
 
 /// What is measured, and where it comes from.
 pub(super) struct Subject<'a> {
