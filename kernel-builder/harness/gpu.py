@@ -329,7 +329,8 @@ class Station:
         if fresh or eight_bits:
             return (tensor.detach().reshape(-1).view(self.torch.uint8) == (0xFF if fresh else 0x7F)).all()
         value = POISON[self.turn % len(POISON)] if tensor.dtype.is_floating_point else 1
-        return (tensor.isnan() if math.isnan(value) else tensor == value).all()
+        # Both as the dtype rounds it: beside a bare number a comparison may have more digits.
+        return (tensor.isnan() if math.isnan(value) else tensor == tensor.new_tensor(value)).all()
 
     def kept(self, place):
         """Arguments and outputs of one call of the last block."""
