@@ -43,7 +43,9 @@ pub(super) const NAME: &str = "device";
 #[error("`{}` has no [launch], so nothing says how its device code is started", op.display())]
 #[diagnostic(
     code(spec::no_launch),
-    help("docs/formats.md has the keys; without `--device`, the variants that build.toml builds are judged")
+    help(
+        "docs/formats.md has the keys; what build.toml builds is judged by `verify` and `bench` without `--device`"
+    )
 )]
 struct NoLaunch {
     op: PathBuf,

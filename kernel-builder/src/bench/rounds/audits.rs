@@ -17,38 +17,37 @@ impl Rounds<'_> {
     /// repeated, longer: what a crowded machine adds does not grow with them, what is hidden does.
     pub(super) fn audits(&mut self, turn: &mut Turn, own: &Prepared, size: u64) -> Result<(), Stop> {
         let most = own.sizes(turn.regime).and_then(|sizes| sizes.most.get(KERNEL).copied()).unwrap_or(size);
-        let mut disagreement = None;
-        for seconds in LONGER {
-            self.renew(turn);
-            let short = self.block(turn, KERNEL, size, &[], Aim::Sample)?;
-            let calls = clock::long_calls(turn.regime, &short, size, most, seconds);
-            let (mut long, mut empty) = (Vec::new(), Vec::new());
-            for _ in 0..AUDITS {
-                let block = self.block(turn, KERNEL, calls, &[], Aim::Audit)?;
-                long.push(Reading { block, calls });
-                empty.push(self.empty(turn, Aim::Audit)?);
-            }
-            disagreement = clock::audit(&long, &empty);
-            if disagreement.is_none() {
-                return Ok(());
-            }
-        }
-        disagreement.map_or(Ok(()), |disagreement| Err(disagreement.into()))
+        self.agree(turn, Aim::Audit, |rounds, turn, seconds| {
+            let short = rounds.block(turn, KERNEL, size, &[], Aim::Sample)?;
+            Ok(clock::long_calls(turn.regime, &short, size, most, seconds))
+        })
     }
 
     /// Blocks of calls that wait in the queue of a busy device. Work beside the stream hides behind the host's time
     /// otherwise, where a caller takes longer to ask for it than the device to do it.
     pub(super) fn queued(&mut self, turn: &mut Turn, calls: u64) -> Result<(), Stop> {
+        self.agree(turn, Aim::Queue, |_, _, _| Ok(calls))
+    }
+
+    /// Blocks with one aim beside empty ones, again while their clocks disagree; `calls` says how many a block has that
+    /// is to last so long.
+    fn agree(
+        &mut self,
+        turn: &mut Turn,
+        aim: Aim,
+        calls: impl Fn(&mut Self, &Turn, f64) -> Result<u64, Stop>,
+    ) -> Result<(), Stop> {
         let mut disagreement = None;
-        for _ in LONGER {
+        for seconds in LONGER {
             self.renew(turn);
-            let (mut queued, mut empty) = (Vec::new(), Vec::new());
+            let calls = calls(self, turn, seconds)?;
+            let (mut readings, mut empty) = (Vec::new(), Vec::new());
             for _ in 0..AUDITS {
-                let block = self.block(turn, KERNEL, calls, &[], Aim::Queue)?;
-                queued.push(Reading { block, calls });
-                empty.push(self.empty(turn, Aim::Queue)?);
+                let block = self.block(turn, KERNEL, calls, &[], aim)?;
+                readings.push(Reading { block, calls });
+                empty.push(self.empty(turn, aim)?);
             }
-            disagreement = clock::audit(&queued, &empty);
+            disagreement = clock::audit(&readings, &empty);
             if disagreement.is_none() {
                 return Ok(());
             }
