@@ -19,6 +19,7 @@ use crate::exit::{self, Failure, StageError};
 use crate::verify::{device as judge, gpu_present};
 
 use super::device::DeviceProject;
+use super::generate;
 
 /// Where the files lie in a project.
 const FOLDER: &str = "tuned";
@@ -110,7 +111,7 @@ pub(super) fn settings(
 }
 
 /// Every file of settings that is of this operation and source, by name. One of another source is told and left out.
-fn read_all(project: &DeviceProject, session: &Session) -> Result<Vec<(String, Tuned)>, Failure> {
+pub(super) fn read_all(project: &DeviceProject, session: &Session) -> Result<Vec<(String, Tuned)>, Failure> {
     let folder = project.dir.join(FOLDER);
     if !files::is_dir(&folder) {
         return Ok(vec![]);
@@ -196,7 +197,9 @@ pub(super) fn source_digest(project: &DeviceProject) -> Result<Digest, Failure> 
         .field("source", &project.source.text)
         .field("launch", launch)
         .field("tune", tune);
-    for (name, text) in nvrtc::headers(&project.source.include)? {
+    // What `generate` writes beside the device code follows from op.toml and from settings, and no kernel includes it.
+    let headers = nvrtc::headers(&project.source.include)?.into_iter();
+    for (name, text) in headers.filter(|(_, text)| !text.starts_with(generate::MARK.as_bytes())) {
         digest = digest.field("header", name).field("text", text);
     }
     Ok(digest.finish())
