@@ -57,20 +57,38 @@ KERNEL_INLINE Floats larger(Floats a, Floats b) {
 
 KERNEL_INLINE Floats magnitude(Floats value) { return (Floats)((Words)value & 0x7fffffff); }
 
-KERNEL_INLINE bool any(Mask mask) {
-#if KERNEL_X86 == 512
-    return _mm512_movepi32_mask((__m512i)mask) != 0;
-#elif KERNEL_X86 == 256
-    return _mm256_movemask_ps((__m256)mask) != 0;
-#else
-    Mask found = mask;
+#if KERNEL_X86 == 0
+// A bit for each lane, the first one lowest.
+KERNEL_INLINE uint32_t lane_bits(Mask mask) {
     int32_t lanes[kLanes];
-    std::memcpy(lanes, &found, sizeof lanes);
-    int32_t result = 0;
+    std::memcpy(lanes, &mask, sizeof lanes);
+    uint32_t bits = 0;
     for (int64_t i = 0; i < kLanes; ++i) {
-        result |= lanes[i];
+        bits |= (static_cast<uint32_t>(lanes[i]) & 1) << i;
     }
-    return result != 0;
+    return bits;
+}
+#endif
+
+// A bit for each lane in which both are equal, the first one lowest.
+KERNEL_INLINE uint32_t equal_lanes(Floats a, Floats b) {
+#if KERNEL_X86 == 512
+    return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ);
+#elif KERNEL_X86 == 256
+    return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps((__m256)a, (__m256)b, _CMP_EQ_OQ)));
+#else
+    return lane_bits(a == b);
+#endif
+}
+
+// A bit for each lane that is NaN.
+KERNEL_INLINE uint32_t nan_lanes(Floats value) {
+#if KERNEL_X86 == 512
+    return _mm512_cmp_ps_mask((__m512)value, (__m512)value, _CMP_UNORD_Q);
+#elif KERNEL_X86 == 256
+    return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps((__m256)value, (__m256)value, _CMP_UNORD_Q)));
+#else
+    return lane_bits(value != value);
 #endif
 }
 
@@ -80,44 +98,60 @@ KERNEL_INLINE float lanes_first(Floats value) {
     return lanes[0];
 }
 
-// Lanes are joined as a tree, as the chains are: a row of n elements passes through n / 64 (SSE2: n / 32) additions in
-// sequence, which keeps the rounding error of long rows small.
-KERNEL_INLINE float lanes_sum(Floats value) {
-    float lanes[kLanes];
-    store_floats(lanes, value);
-    for (int64_t width = kLanes / 2; width > 0; width /= 2) {
-        for (int64_t i = 0; i < width; ++i) {
-            lanes[i] += lanes[i + width];
-        }
-    }
-    return lanes[0];
-}
-
-KERNEL_INLINE float chains_sum(Floats* chains) {
-    for (int64_t width = kChains / 2; width > 0; width /= 2) {
-        for (int64_t i = 0; i < width; ++i) {
-            chains[i] += chains[i + width];
-        }
-    }
-    return lanes_sum(chains[0]);
-}
+struct Sum {
+#if KERNEL_X86
+    KERNEL_INLINE static __m256 of_eight(__m256 a, __m256 b) { return _mm256_add_ps(a, b); }
+    KERNEL_INLINE static __m128 of_four(__m128 a, __m128 b) { return _mm_add_ps(a, b); }
+#endif
+    KERNEL_INLINE static Floats of(Floats a, Floats b) { return a + b; }
+    KERNEL_INLINE static float of(float a, float b) { return a + b; }
+};
 
 // Where an element is NaN the result is any other one.
-KERNEL_INLINE float chains_largest(Floats* chains) {
+struct Maximum {
+#if KERNEL_X86
+    KERNEL_INLINE static __m256 of_eight(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
+    KERNEL_INLINE static __m128 of_four(__m128 a, __m128 b) { return _mm_max_ps(a, b); }
+#endif
+    KERNEL_INLINE static Floats of(Floats a, Floats b) { return larger(a, b); }
+    KERNEL_INLINE static float of(float a, float b) { return a > b ? a : b; }
+};
+
+// Chains are joined as a tree, and so are lanes: a row of n elements passes through n / 64 (SSE2: n / 32) additions in
+// sequence, which keeps the rounding error of long rows small.
+template <typename Join>
+KERNEL_INLINE float joined(Floats* chains) {
     for (int64_t width = kChains / 2; width > 0; width /= 2) {
         for (int64_t i = 0; i < width; ++i) {
-            chains[i] = larger(chains[i], chains[i + width]);
+            chains[i] = Join::of(chains[i], chains[i + width]);
         }
     }
+#if KERNEL_X86
+#if KERNEL_X86 == 512
+    const __m512 all = (__m512)chains[0];
+    const __m256 half = 
+        Join::of_eight(_mm512_maskz_extractf32x8_ps(0xff, all, 0), _mm512_maskz_extractf32x8_ps(0xff, all, 1));
+#else
+    const __m256 half = (__m256)chains[0];
+#endif
+    __m128 few = Join::of_four(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    few = Join::of_four(few, _mm_movehl_ps(few, few));
+    return _mm_cvtss_f32(Join::of_four(few, _mm_shuffle_ps(few, few, 1)));
+#else
     float lanes[kLanes];
     store_floats(lanes, chains[0]);
     for (int64_t width = kLanes / 2; width > 0; width /= 2) {
         for (int64_t i = 0; i < width; ++i) {
-            lanes[i] = lanes[i] > lanes[i + width] ? lanes[i] : lanes[i + width];
+            lanes[i] = Join::of(lanes[i], lanes[i + width]);
         }
     }
     return lanes[0];
+#endif
 }
+
+KERNEL_INLINE float chains_sum(Floats* chains) { return joined<Sum>(chains); }
+
+KERNEL_INLINE float chains_largest(Floats* chains) { return joined<Maximum>(chains); }
 
 // What one load moves: kElements of a type, as kParts vectors of float32. Which element goes to which lane is the
 // type's own business, as long as load and store agree.

@@ -44,29 +44,54 @@ KERNEL_INLINE Found search(const typename Type::Storage* row, int64_t length) {
     return {chains_largest(chains), chains_sum(sums)};
 }
 
-// The first column with `value`, or with NaN if that is NaN; `length` if there is none.
-template <typename Type>
-KERNEL_INLINE int64_t first_of(const typename Type::Storage* row, int64_t length, float value) {
-    const Floats wanted = splat(value);
-    const bool wants_nan = value != value;
+struct IsEqual {
+    Floats value;
+    KERNEL_INLINE uint32_t operator()(Floats here) const { return equal_lanes(here, value); }
+};
+
+struct IsNan {
+    KERNEL_INLINE uint32_t operator()(Floats here) const { return nan_lanes(here); }
+};
+
+// The first element of a block that is wanted; kElements if there is none.
+template <typename Type, typename Wanted>
+KERNEL_INLINE int64_t place_in(const Block<Type::kParts>& block, const Wanted& wanted) {
+    int64_t place = Type::kElements;
+    for (int64_t part = 0; part < Type::kParts; ++part) {
+        const uint32_t lanes = wanted(block.part[part]);
+        const int64_t first = lanes != 0 ? __builtin_ctz(lanes) * Type::kParts + part : Type::kElements;
+        place = first < place ? first : place;
+    }
+    return place;
+}
+
+// The first column that is wanted; `length` or more if there is none.
+template <typename Type, typename Wanted>
+KERNEL_INLINE int64_t first_of(const typename Type::Storage* row, int64_t length, const Wanted& wanted) {
     int64_t column = 0;
-    for (; column + Type::kElements <= length; column += Type::kElements) {
-        const Block<Type::kParts> block = Type::load(row + column);
-        Mask found = {};
-        for (int64_t part = 0; part < Type::kParts; ++part) {
-            found |= wants_nan ? block.part[part] != block.part[part] : block.part[part] == wanted;
+    for (; column + 4 * Type::kElements <= length; column += 4 * Type::kElements) {
+        uint32_t lanes = 0;
+        for (int64_t i = 0; i < 4; ++i) {
+            const Block<Type::kParts> block = Type::load(row + column + i * Type::kElements);
+            for (int64_t part = 0; part < Type::kParts; ++part) {
+                lanes |= wanted(block.part[part]);
+            }
         }
-        if (any(found)) {
+        if (lanes != 0) {
             break;
         }
     }
-    for (; column < length; ++column) {
-        const float element = lanes_first(load_tail<Type>(row + column, 1).part[0]);
-        if (element == value || (wants_nan && element != element)) {
-            return column;
+    for (; column + Type::kElements <= length; column += Type::kElements) {
+        const int64_t place = place_in<Type>(Type::load(row + column), wanted);
+        if (place < Type::kElements) {
+            return column + place;
         }
     }
-    return length;
+    if (column < length) {
+        // Behind the end are negative infinities. Where these are wanted, all elements of the row are.
+        column += place_in<Type>(load_tail<Type>(row + column, length - column, Type::kLeast), wanted);
+    }
+    return column;
 }
 
 template <typename Type>
@@ -78,7 +103,7 @@ KERNEL_INLINE int64_t largest_column(const typename Type::Storage* row, int64_t 
         const int64_t count = hidden - first < kPiece ? hidden - first : kPiece;
         const Found found = search<Type>(row + first, count);
         if (found.suspicion != found.suspicion) {
-            const int64_t column = first_of<Type>(row + first, count, found.suspicion);
+            const int64_t column = first_of<Type>(row + first, count, IsNan{});
             if (column < count) {
                 return first + column;
             }
@@ -89,7 +114,7 @@ KERNEL_INLINE int64_t largest_column(const typename Type::Storage* row, int64_t 
         }
     }
     const int64_t count = hidden - begin < kPiece ? hidden - begin : kPiece;
-    return begin + first_of<Type>(row + begin, count, largest);
+    return begin + first_of<Type>(row + begin, count, IsEqual{splat(largest)});
 }
 
 template <typename Type>
