@@ -1,0 +1,11 @@
+// Layer normalisation on the CPU. Owns: the function that the binding calls. Never: allocates, starts
+// threads, keeps state. The arithmetic is in layer_norm_rows.h, compiled for each instruction set by each_isa.h.
+
+#include "layer_norm_call.h"
+
+#define KERNEL_BODY "layer_norm_rows.h"
+#include "each_isa.h"
+
+extern "C" void layer_norm_cpu(const LayerNormCall& call, int64_t first, int64_t last) {
+    run(call.T, call, first, last);
+}
