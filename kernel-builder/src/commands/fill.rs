@@ -66,7 +66,7 @@ const A_SECOND: f64 = 20.0;
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(flatten)]
-    project: project::ProjectDir,
+    project: project::TaskDir,
     /// Who proposes
     #[arg(long, value_enum, value_name = "WHICH", default_value_t = Which::Tuner)]
     agent: Which,
