@@ -52,7 +52,9 @@ enum GenerateError {
     #[error("the host side of `{}` is not generated: {BINDING} was written by hand", dir.display())]
     #[diagnostic(
         code(scaffold::by_hand),
-        help("remove {BINDING} and run `kernelwright generate` to have it generated; keep what it does beyond op.toml")
+        help(
+            "remove {BINDING} and run `kernelwright generate` to have it generated; keep what it does beyond op.toml"
+        )
     )]
     ByHand {
         /// The project.
@@ -140,10 +142,13 @@ pub(super) fn refresh(dir: &Path, check: bool, session: &Session) -> Result<Done
     let backward =
         if files::exists(&backward_path) { Some(read_op(&backward_path, dir, session)?) } else { None };
     let reference = files::read_text(&folder.join(op.reference.file.value.as_str()))?;
-    let settings = [settings(&folder.join("op.toml"), &op, session)?, match &backward {
-        Some(op) => settings(&backward_path, op, session)?,
-        None => vec![],
-    }];
+    let settings = [
+        settings(&folder.join("op.toml"), &op, session)?,
+        match &backward {
+            Some(op) => settings(&backward_path, op, session)?,
+            None => vec![],
+        },
+    ];
     let sources = Sources {
         op: &op,
         backward: backward.as_ref(),
@@ -342,7 +347,8 @@ pub(super) fn after_fill(dir: &Path, session: &Session) -> Result<(), Failure> {
     }
     let done = refresh(dir, false, session)?;
     for path in done.written {
-        let event = Event::Done { action: "written", subject: &path, detail: "", seconds: 0.0, cached: false };
+        let event =
+            Event::Done { action: "written", subject: &path, detail: "", seconds: 0.0, cached: false };
         session.report.emit(&event);
     }
     Ok(())

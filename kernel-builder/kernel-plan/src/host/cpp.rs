@@ -75,7 +75,8 @@ impl Names<'_> {
                 let inputs = self.op.inputs.iter().map(|input| &input.tensor);
                 let mut tensors = inputs.chain(self.op.outputs.iter().map(|output| &output.tensor));
                 let shape = tensors.find(|tensor| tensor.name.value == *name).map(|tensor| &tensor.shape);
-                let inner = shape.into_iter().flatten().skip(dimension + 1).map(|axis| self.name(&axis.value));
+                let inner =
+                    shape.into_iter().flatten().skip(dimension + 1).map(|axis| self.name(&axis.value));
                 let lengths: Vec<_> = inner.collect();
                 if lengths.is_empty() { "1".to_owned() } else { format!("({})", lengths.join(" * ")) }
             }

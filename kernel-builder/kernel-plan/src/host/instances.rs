@@ -166,7 +166,8 @@ impl Search {
         else {
             return;
         };
-        let holds = |condition: &Program, numbers: &[i64]| condition.run(numbers).is_some_and(|truth| truth != 0);
+        let holds =
+            |condition: &Program, numbers: &[i64]| condition.run(numbers).is_some_and(|truth| truth != 0);
         if found.contains(&values) || !self.near.iter().all(|condition| holds(condition, numbers)) {
             return;
         }
@@ -189,7 +190,11 @@ impl Search {
 
 /// What a place stands for.
 enum Tried {
-    Axis { least: i64, greatest: i64, step: i64 },
+    Axis {
+        least: i64,
+        greatest: i64,
+        step: i64,
+    },
     /// False or true; whether an optional input is there.
     Truth,
     /// A whole number that the caller passes.
@@ -206,7 +211,8 @@ impl Tried {
         match self {
             Self::Axis { least, greatest, step } => {
                 let dense = (1..=65_536).chain((65_536..=262_144).step_by(8));
-                let all = dense.map(|number| number * step).filter(|number| (*least..=*greatest).contains(number));
+                let all =
+                    dense.map(|number| number * step).filter(|number| (*least..=*greatest).contains(number));
                 Lengths { few: self.some(), all: all.collect() }
             }
             _ => Lengths { few: self.some(), all: self.some() },
@@ -250,7 +256,8 @@ fn known<'a>(
     tuning: &'a Tuning,
     dtypes: &'a BTreeMap<PythonName, Dtype>,
 ) -> (Known<'a>, Vec<Tried>) {
-    let mut values: BTreeMap<&PythonName, Value> = tuning.iter().map(|(name, value)| (name, *value)).collect();
+    let mut values: BTreeMap<&PythonName, Value> =
+        tuning.iter().map(|(name, value)| (name, *value)).collect();
     let (mut slots, mut tried) = (BTreeMap::new(), vec![]);
     let mut place = |name, what| {
         slots.insert(name, tried.len());
@@ -282,7 +289,8 @@ fn known<'a>(
     let tensors = inputs.chain(op.outputs.iter().map(|output| &output.tensor));
     let shapes = tensors.map(|tensor| {
         let axes = tensor.shape.iter();
-        let trees = axes.map(|axis| Expr { kind: ExprKind::Name(axis.value.clone()), span: axis.span.clone() });
+        let trees =
+            axes.map(|axis| Expr { kind: ExprKind::Name(axis.value.clone()), span: axis.span.clone() });
         (&tensor.name.value, trees.collect())
     });
     (Known { values, dtypes, slots, shapes: shapes.collect() }, tried)
@@ -317,5 +325,9 @@ pub(super) fn spelled(kernel: &Kernel, op: &OpSpec, instance: &Instance, space: 
     });
     let arguments: Vec<String> = arguments.collect();
     let entry = &kernel.entry.value;
-    if arguments.is_empty() { format!("{space}{entry}") } else { format!("{space}{entry}<{}>", arguments.join(", ")) }
+    if arguments.is_empty() {
+        format!("{space}{entry}")
+    } else {
+        format!("{space}{entry}<{}>", arguments.join(", "))
+    }
 }

@@ -67,10 +67,12 @@ pub(super) fn plan(
         space: *space,
     };
     let range_plan = |range: &RangeSettings| {
-        let dtypes = range.dtypes.iter().map(|(name, dtype)| format!("call.{name} == Element::{}", element(*dtype)));
-        let axes = range.axes.iter().map(|(name, [least, greatest])| {
-            format!("call.{name} >= {least} && call.{name} <= {greatest}")
-        });
+        let dtypes =
+            range.dtypes.iter().map(|(name, dtype)| format!("call.{name} == Element::{}", element(*dtype)));
+        let axes = range
+            .axes
+            .iter()
+            .map(|(name, [least, greatest])| format!("call.{name} >= {least} && call.{name} <= {greatest}"));
         let all: Vec<String> = dtypes.chain(axes).collect();
         RangePlan {
             when: if all.is_empty() { "true".to_owned() } else { all.join(" && ") },
@@ -126,7 +128,10 @@ fn defines(launch: &Launch, tuning: &Tuning) -> Result<Vec<(String, String)>, Ho
 fn instance_plan(op: &OpSpec, kernel: &Kernel, instance: &Instance, space: usize) -> InstancePlan {
     let elements = instance.dtypes.iter().map(|dtype| format!("int64_t(Element::{})", element(*dtype)));
     let key = elements.chain(instance.values.iter().map(ToString::to_string)).collect();
-    InstancePlan { key, function: instances::spelled(kernel, op, instance, &format!("macros_{space}::")) }
+    InstancePlan {
+        key,
+        function: instances::spelled(kernel, op, instance, &format!("{}_macros_{space}::", op.name.value)),
+    }
 }
 
 fn kernel_plan(op: &OpSpec, kernel: &Kernel, names: &Names<'_>) -> Result<KernelPlan, HostError> {
@@ -146,10 +151,14 @@ fn kernel_plan(op: &OpSpec, kernel: &Kernel, names: &Names<'_>) -> Result<Kernel
             KernelArgument::TensorMap(name) => {
                 return Err(unsupported(format!("`{}` is a tensor map", name.value)));
             }
-            KernelArgument::I32(expr) => ("int32_t".to_owned(), format!("static_cast<int32_t>({})", names.text(expr.tree()))),
+            KernelArgument::I32(expr) => {
+                ("int32_t".to_owned(), format!("static_cast<int32_t>({})", names.text(expr.tree())))
+            }
             KernelArgument::I64(expr) => ("int64_t".to_owned(), names.text(expr.tree())),
             KernelArgument::Bool(expr) => ("bool".to_owned(), names.text(expr.tree())),
-            KernelArgument::F32(name) => ("float".to_owned(), format!("static_cast<float>(call.{})", name.value)),
+            KernelArgument::F32(name) => {
+                ("float".to_owned(), format!("static_cast<float>(call.{})", name.value))
+            }
             KernelArgument::F64(name) => ("double".to_owned(), format!("call.{}", name.value)),
         })
     });

@@ -27,7 +27,9 @@ pub use types::*;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// Neither `[launch]` nor `[cpu]`.
-    #[error("op.toml says neither how device code is started ([launch]) nor what runs on the processor ([cpu])")]
+    #[error(
+        "op.toml says neither how device code is started ([launch]) nor what runs on the processor ([cpu])"
+    )]
     NoCode,
     /// Something of the format that generated code does not do.
     #[error("{what}, and a generated host side does not do that")]
@@ -116,7 +118,8 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
         .enumerate()
         .map(|(place, input)| {
             let name = &input.tensor.name.value;
-            let over = op.outputs.iter().any(|it| it.inplace.as_ref().is_some_and(|place| place.value == *name));
+            let over =
+                op.outputs.iter().any(|it| it.inplace.as_ref().is_some_and(|place| place.value == *name));
             TensorPlan { place, optional: input.optional, inplace: over, ..tensor(op, &input.tensor) }
         })
         .collect();
@@ -203,7 +206,10 @@ fn file_name(path: &str) -> String {
 fn camel(name: &str) -> String {
     let word = |word: &str| {
         let mut letters = word.chars();
-        letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str()).unwrap_or_default()
+        letters
+            .next()
+            .map(|first| first.to_ascii_uppercase().to_string() + letters.as_str())
+            .unwrap_or_default()
     };
     name.split('_').map(word).collect()
 }
@@ -229,12 +235,15 @@ fn dtype_plan(dtype: Dtype) -> DtypePlan {
 }
 
 fn tensor(op: &OpSpec, tensor: &Tensor) -> TensorPlan {
-    let place = |name: &PythonName| op.axes.iter().position(|axis| axis.name.value == *name).unwrap_or_default();
+    let place =
+        |name: &PythonName| op.axes.iter().position(|axis| axis.name.value == *name).unwrap_or_default();
     let axes: Vec<usize> = tensor.shape.iter().map(|axis| place(&axis.value)).collect();
     let leading = axes.first().is_some_and(|first| op.axes[*first].leading);
-    let words = tensor.shape.iter().enumerate().map(|(at, axis)| {
-        if at == 0 && leading { "...".to_owned() } else { axis.value.to_string() }
-    });
+    let words = tensor
+        .shape
+        .iter()
+        .enumerate()
+        .map(|(at, axis)| if at == 0 && leading { "...".to_owned() } else { axis.value.to_string() });
     let (variable, dtype) = match &tensor.dtype.value {
         TensorDtype::Fixed(dtype) => (None, Some(dtype_plan(*dtype))),
         TensorDtype::Variable(name) => {
@@ -250,7 +259,12 @@ fn tensor(op: &OpSpec, tensor: &Tensor) -> TensorPlan {
     let places = axes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let own = dtype.as_ref().map_or_else(
         || "{}".to_owned(),
-        |dtype| format!("{{ScalarType::{}, static_cast<int>(Element::{}), \"{}\"}}", dtype.scalar_type, dtype.element, dtype.torch),
+        |dtype| {
+            format!(
+                "{{ScalarType::{}, static_cast<int>(Element::{}), \"{}\"}}",
+                dtype.scalar_type, dtype.element, dtype.torch
+            )
+        },
     );
     let which = variable.map_or_else(|| "-1".to_owned(), |place| place.to_string());
     let spec = format!("{{\"{}\", {}, {{{places}}}, {which}, {own}}}", tensor.name.value, axes.len());
@@ -293,9 +307,9 @@ fn schema(
     };
     let plain = arguments(&mut ('a'..='z')).join(", ");
     let mut letters = 'a'..='z';
-    let brought = returned.iter().map(|place| {
-        format!("Tensor({}!) {}", letters.next().unwrap_or('z'), outputs[*place].name)
-    });
+    let brought = returned
+        .iter()
+        .map(|place| format!("Tensor({}!) {}", letters.next().unwrap_or('z'), outputs[*place].name));
     let brought: Vec<String> = brought.collect();
     let with_outputs = brought.into_iter().chain(arguments(&mut letters)).collect::<Vec<_>>().join(", ");
     let returns = match returned.len() {

@@ -102,7 +102,9 @@ impl Program {
                 Self::Constant(_) => {}
                 Self::Slot(place) => found.push(*place),
                 Self::Not(operand) | Self::Negate(operand) => rest.push(operand),
-                Self::Binary(_, left, right) | Self::CeilDiv(left, right) => rest.extend([left.as_ref(), right.as_ref()]),
+                Self::Binary(_, left, right) | Self::CeilDiv(left, right) => {
+                    rest.extend([left.as_ref(), right.as_ref()])
+                }
                 Self::Min(all) | Self::Max(all) => rest.extend(all),
             }
         }
@@ -142,8 +144,12 @@ impl Program {
                 let (left, right) = (left.run(numbers)?, right.run(numbers)?);
                 floor_div(left, right)?.checked_add(i64::from(left.checked_rem(right)? != 0))
             }
-            Self::Min(all) => all.iter().map(|one| one.run(numbers)).collect::<Option<Vec<_>>>()?.into_iter().min(),
-            Self::Max(all) => all.iter().map(|one| one.run(numbers)).collect::<Option<Vec<_>>>()?.into_iter().max(),
+            Self::Min(all) => {
+                all.iter().map(|one| one.run(numbers)).collect::<Option<Vec<_>>>()?.into_iter().min()
+            }
+            Self::Max(all) => {
+                all.iter().map(|one| one.run(numbers)).collect::<Option<Vec<_>>>()?.into_iter().max()
+            }
         }
     }
 }

@@ -115,7 +115,10 @@ pub(super) fn plan(
     variables: &[VariablePlan],
 ) -> Result<PythonPlan, HostError> {
     let unknown = |axis: usize| HostError::Unsupported {
-        what: format!("the length of `{}` follows from no input that is always given", op.axes[axis].name.value),
+        what: format!(
+            "the length of `{}` follows from no input that is always given",
+            op.axes[axis].name.value
+        ),
     };
     let mut last = true;
     for input in inputs.iter_mut().rev() {
@@ -124,9 +127,11 @@ pub(super) fn plan(
         input.dtypes = dtypes(input, variables);
         input.flattened = format!("{0}.reshape(math.prod(leading), *{0}.shape[len(leading) :])", input.name);
     }
-    let first = inputs.iter().find(|input| !input.optional).map(|input| input.name.clone()).ok_or_else(|| {
-        HostError::Unsupported { what: "every input is optional".to_owned() }
-    })?;
+    let first = inputs
+        .iter()
+        .find(|input| !input.optional)
+        .map(|input| input.name.clone())
+        .ok_or_else(|| HostError::Unsupported { what: "every input is optional".to_owned() })?;
     let leading_of = inputs.iter().find(|input| input.leading && !input.optional).map(leading);
     for output in outputs.iter_mut() {
         output.dtypes = dtypes(output, variables);
@@ -143,7 +148,10 @@ pub(super) fn plan(
             (None, variable) => {
                 let same = inputs.iter().find(|input| !input.optional && input.variable == variable);
                 let same = same.ok_or_else(|| HostError::Unsupported {
-                    what: format!("the dtype of `{}` follows from no input that is always given", output.name),
+                    what: format!(
+                        "the dtype of `{}` follows from no input that is always given",
+                        output.name
+                    ),
                 })?;
                 format!("{}.dtype", same.name)
             }
@@ -213,7 +221,8 @@ pub fn backward(forward: &HostPlan, backward: &HostPlan) -> Result<BackwardPlan,
     let (mut saved, mut saved_outputs, mut arguments) = (vec![], false, vec![]);
     for input in &backward.inputs {
         let name = &input.name;
-        let gradient = name.strip_prefix("grad_").filter(|name| returned.iter().any(|output| output.name == *name));
+        let gradient =
+            name.strip_prefix("grad_").filter(|name| returned.iter().any(|output| output.name == *name));
         if gradient.is_some() {
             arguments.push(format!("{name}.contiguous()"));
             continue;
@@ -233,7 +242,10 @@ pub fn backward(forward: &HostPlan, backward: &HostPlan) -> Result<BackwardPlan,
     let mut scalars = vec![];
     for scalar in &backward.scalars {
         if !forward.scalars.iter().any(|known| known.name == scalar.name) {
-            return Err(unsupported(format!("`{}` takes `{}`, which `{}` does not", backward.op, scalar.name, forward.op)));
+            return Err(unsupported(format!(
+                "`{}` takes `{}`, which `{}` does not",
+                backward.op, scalar.name, forward.op
+            )));
         }
         arguments.push(format!("ctx.{}", scalar.name));
         scalars.push(scalar.name.clone());
@@ -242,7 +254,10 @@ pub fn backward(forward: &HostPlan, backward: &HostPlan) -> Result<BackwardPlan,
     for result in &results {
         let of = result.name.strip_prefix("grad_");
         if !of.is_some_and(|of| forward.inputs.iter().any(|input| input.name == of)) {
-            return Err(unsupported(format!("`{}` returns `{}`, the gradient of no input", backward.op, result.name)));
+            return Err(unsupported(format!(
+                "`{}` returns `{}`, the gradient of no input",
+                backward.op, result.name
+            )));
         }
     }
     let of_input = forward.inputs.iter().map(|input| {

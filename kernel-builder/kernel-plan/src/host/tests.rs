@@ -110,7 +110,10 @@ fn what_cannot_be_compiled_ahead_of_time_is_refused() {
     assert_eq!(refused(&op), "the macro `UNROLL` of [launch.define] is `hidden`, which lengths decide");
     let op = changed("template = [\"T\",", "template = [\"T\", \"hidden\",");
     assert!(refused(&op).contains("more than 512 instances over all lengths"), "{}", refused(&op));
-    let op = changed("input = { shape = [\"rows\", \"hidden\"]", "input = { strided = true, shape = [\"rows\", \"hidden\"]");
+    let op = changed(
+        "input = { shape = [\"rows\", \"hidden\"]",
+        "input = { strided = true, shape = [\"rows\", \"hidden\"]",
+    );
     assert!(refused(&op).contains("may have any strides"), "{}", refused(&op));
 }
 

@@ -54,7 +54,8 @@ pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
 fn leading(op: &OpSpec) -> Vec<Problem> {
     let mut leading = op.axes.iter().filter(|axis| axis.leading);
     let Some(first) = leading.next() else { return vec![] };
-    let help = "`leading = true` is for the one axis that stands for any number of leading axes, as rows does";
+    let help =
+        "`leading = true` is for the one axis that stands for any number of leading axes, as rows does";
     let mut problems: Vec<_> = leading
         .map(|second| {
             let message = format!("`{}` is a second leading axis", second.name.value);

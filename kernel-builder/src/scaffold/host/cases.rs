@@ -151,7 +151,10 @@ fn small(plan: &HostPlan) -> CasePlan {
         case.without.is_empty() && case.elements > 0 && case.axes.values().all(|length| *length >= 2)
     };
     let found = plan.cases.iter().filter(wide).min_by_key(|case| case.elements);
-    found.or_else(|| plan.cases.iter().find(|case| case.elements > 0)).cloned().unwrap_or_else(|| example(plan))
+    found
+        .or_else(|| plan.cases.iter().find(|case| case.elements > 0))
+        .cloned()
+        .unwrap_or_else(|| example(plan))
 }
 
 /// A shape that is measured, of a moderate size; else one for verifying.

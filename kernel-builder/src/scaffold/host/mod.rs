@@ -160,7 +160,8 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
         inside
     };
     let tests = cases::tests(sources.op, &forward);
-    let first = context! { cuda_files => listed("cuda"), cpu_files => listed("cpu"), ..merge_maps([tests, whole]) };
+    let first =
+        context! { cuda_files => listed("cuda"), cpu_files => listed("cpu"), ..merge_maps([tests, whole]) };
     let mut initial = FileSet::default();
     for (path, file) in [
         ("build.toml".to_owned(), BUILD),
@@ -177,7 +178,8 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
 
 /// What a compiler reads.
 pub(crate) fn is_source(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| ["h", "cuh", "cu", "cpp"].iter().any(|known| extension == *known))
+    path.extension()
+        .is_some_and(|extension| ["h", "cuh", "cu", "cpp"].iter().any(|known| extension == *known))
 }
 
 /// Every backend of a project needs code for it.
