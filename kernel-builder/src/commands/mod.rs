@@ -37,6 +37,7 @@ pub mod selftest;
 pub mod shell;
 pub mod templates;
 pub mod toolchain;
+mod tracing;
 mod tuned;
 pub mod update;
 pub mod variants;
