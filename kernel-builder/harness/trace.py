@@ -2,7 +2,7 @@
 
 Owns: the drawn inputs, the calls in float64, the graphs of torch.export. Never: decides what fits; it says what it saw.
 
-One job as JSON on standard input, one report as JSON on standard output. An attempt is a form of a template (how a call
+One job as JSON on standard input; for each of its names a report on standard output, a line of JSON. An attempt is a form of a template (how a call
 of its operation is written), an order of the person's parameters, and values for the numbers. One that is far off at
 the first inputs is not tried on more.
 """
@@ -23,6 +23,7 @@ DRAWN = {"normal": (1, 0, False), "tiny": (1e-3, 0, False), "offset": (1, 3, Tru
 HARD = ("huge", "non-finite", "ignored")
 MOST_ORDERS = 800
 NEAR = 1e-5
+PLAUSIBLE = 0.5
 FAR = 1e300
 FLOATS: dict = {}
 
@@ -295,7 +296,11 @@ class Attempts:
             except Exception as problem:
                 error = error or f"{type(problem).__name__}: {problem}"[:300]
                 continue
-            for numbers in self.numbers_of(op, fixed, self.constants_of(called, copies)):
+            # A constant of the person's own is looked for only where the default is not far off: it is an eps, mostly.
+            apart = self.worst(got, wanted, placed(torch, got, wanted))
+            has_number = any(one["kind"] != "bool" for one in op["scalars"])
+            constants = self.constants_of(called, copies) if has_number and apart < PLAUSIBLE else []
+            for numbers in self.numbers_of(op, fixed, constants):
                 trial = {**attempt, "numbers": numbers, "split": split}
                 trial |= self.first(reference, form, trial)
                 found.append(trial)
@@ -544,13 +549,13 @@ def guessed(torch, subject) -> tuple:
     return None, error
 
 
-def report(torch, job: dict) -> dict:
-    """Everything that was seen."""
+def report(torch, job: dict, name: str | None) -> dict:
+    """Everything that was seen of one function or class."""
     from subject import Subject, Unusable
 
     FLOATS.update({torch.float32: None, torch.bfloat16: None, torch.float16: None})
     try:
-        subject = Subject(job["file"], job["name"])
+        subject = Subject(job["file"], name)
     except Unusable as problem:
         return {"unusable": str(problem)}
     except Exception as problem:
@@ -606,7 +611,9 @@ def main() -> None:
 
     torch.set_num_threads(job["threads"])
     with os.fdopen(answer, "w") as out:
-        out.write(json.dumps(report(torch, job)) + "\n")
+        for name in job["names"]:
+            out.write(json.dumps(report(torch, job, name)) + "\n")
+            out.flush()
 
 
 if __name__ == "__main__":

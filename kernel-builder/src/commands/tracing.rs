@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::base::files::FileError;
 use crate::base::process::{self, Limits};
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
@@ -92,21 +93,7 @@ pub(crate) fn find(
 /// Runs the harness.
 fn trace(given: &Given, path: &Path, served: &[Served], session: &Session) -> Result<Report, Failure> {
     let folder = files::scratch()?;
-    for (name, text) in HARNESS {
-        files::write(&folder.path().join(name), text)?;
-    }
-    let mut templates: Vec<Value> = Vec::new();
-    for served in served {
-        let reference = folder.path().join(&served.template.name).join("reference.py");
-        files::write(&reference, served.files.get(served.op.reference.file.value.as_str()).unwrap_or_default())?;
-        templates.push(served.job(&reference.display().to_string()));
-    }
-    let job = json!({
-        "file": path.display().to_string(),
-        "name": given.name,
-        "threads": 1,
-        "templates": templates,
-    });
+    let job = job(folder.path(), path, &[given.name.as_deref()], served)?;
     let extras = Extras { client: false, tvm_ffi: false };
     let python = python::runtime(session, Torch::AtLeast(super::project::TORCH), extras)?;
     let line = python.command().path(&folder.path().join("trace.py")).cwd(folder.path());
@@ -127,6 +114,26 @@ fn trace(given: &Given, path: &Path, served: &[Served], session: &Session) -> Re
         }
     };
     Err(ScaffoldError::Untraceable { file: given.file.display().to_string(), reason }.into())
+}
+
+/// Unpacks the harness and the references of the templates, and writes the job for these names of a file.
+pub(super) fn job(
+    folder: &Path,
+    path: &Path,
+    names: &[Option<&str>],
+    served: &[Served],
+) -> Result<Value, FileError> {
+    for (name, text) in HARNESS {
+        files::write(&folder.join(name), text)?;
+    }
+    let mut templates: Vec<Value> = Vec::new();
+    for served in served {
+        let reference = folder.join(&served.template.name).join("reference.py");
+        files::write(&reference, served.files.get(served.op.reference.file.value.as_str()).unwrap_or_default())?;
+        templates.push(served.job(&reference.display().to_string()));
+    }
+    let file = path.display().to_string();
+    Ok(json!({ "file": file, "names": names, "threads": 1, "templates": templates }))
 }
 
 /// That nothing fits, with what to do.

@@ -15,7 +15,11 @@ pub mod adopt;
 mod claims;
 pub mod file_set;
 pub mod fit;
+#[cfg(test)]
+mod fit_tests;
 pub mod hole;
+#[cfg(test)]
+mod hole_tests;
 mod ops;
 pub mod serves;
 pub mod settings;
