@@ -497,8 +497,10 @@ def graph_of(torch, called, tensors: list) -> dict:
         if isinstance(value, (bool, int, str)) or value is None:
             return value
         if isinstance(value, float):
+            if not math.isfinite(value):
+                return str(value)
             constants.append(value)
-            return value if math.isfinite(value) else str(value)
+            return value
         return str(value).removeprefix("torch.")
 
     for node in graph.nodes:
@@ -549,6 +551,11 @@ def guessed(torch, subject) -> tuple:
     return None, error
 
 
+def number(value):
+    """A number that JSON has; None for anything else."""
+    return value if isinstance(value, (bool, int, float)) and math.isfinite(value) else None
+
+
 def report(torch, job: dict, name: str | None) -> dict:
     """Everything that was seen of one function or class."""
     from subject import Subject, Unusable
@@ -586,7 +593,7 @@ def report(torch, job: dict, name: str | None) -> dict:
         "torch": torch.__version__,
         "name": subject.name,
         "module": subject.is_module,
-        "parameters": [{"name": one.name, "kind": one.kind, "optional": one.optional, "value": one.value if isinstance(one.value, (bool, int, float)) else None} for one in subject.parameters],
+        "parameters": [{"name": one.name, "kind": one.kind, "optional": one.optional, "value": number(one.value)} for one in subject.parameters],
         "state": list(subject.state),
         "example": bool(subject.example_values),
         "attempts": tried,

@@ -25,13 +25,15 @@ pub(crate) fn specimen(template: &Template) -> Result<(Answers, FileSet), Scaffo
 /// # Errors
 /// The first claim that is not so.
 pub(crate) fn check(template: &Template) -> Result<(), ScaffoldError> {
-    let (answers, files) = specimen(template)?;
     let mut names = BTreeSet::new();
     for hole in &template.holes {
         if !names.insert(&hole.name) {
             return Err(template.defect(format!("two holes have the name `{}`", hole.name)));
         }
+        // Before anything is rendered, which takes the default.
+        of_choice(template, hole).map_err(|what| template.defect(what))?;
     }
+    let (answers, files) = specimen(template)?;
     if template.holes.is_empty() && template.serves.is_empty() && template.indexes.is_empty() {
         return Ok(());
     }
@@ -40,6 +42,24 @@ pub(crate) fn check(template: &Template) -> Result<(), ScaffoldError> {
         of_hole(template, hole, &answers, &files, &op).map_err(|what| template.defect(what))?;
     }
     of_forms(template, &op).map_err(|what| template.defect(what))
+}
+
+/// That every file of a choice is there, has a name of its own, and that the default is one of them.
+fn of_choice(template: &Template, hole: &Hole) -> Result<(), String> {
+    let Kind::Choice { from, files, default, .. } = &hole.kind else { return Ok(()) };
+    let name = &hole.name;
+    let missing = files.iter().find(|file| !template.files().contains_key(&format!("{from}/{file}")));
+    if let Some(file) = missing {
+        return Err(format!("the hole `{name}` offers `{from}/{file}`, which is no file of the template"));
+    }
+    let stems: BTreeSet<_> = files.iter().map(|file| file.split('.').next()).collect();
+    if stems.len() < files.len() {
+        return Err(format!("two files of the hole `{name}` have the same name before the point"));
+    }
+    if files.contains(default) {
+        return Ok(());
+    }
+    Err(format!("the default of the hole `{name}` is `{default}`, which is none of its files"))
 }
 
 fn of_hole(
@@ -55,20 +75,7 @@ fn of_hole(
             let known = op.tune.tunables.iter().any(|tunable| tunable.name.value.as_str() == name);
             if known { Ok(()) } else { Err(format!("the hole `{name}` is a value, and op.toml has no [tune.{name}]")) }
         }
-        Kind::Choice { from, files: offered, default, .. } => {
-            let missing = offered.iter().find(|file| !template.files().contains_key(&format!("{from}/{file}")));
-            if let Some(file) = missing {
-                return Err(format!("the hole `{name}` offers `{from}/{file}`, which is no file of the template"));
-            }
-            let stems: BTreeSet<_> = offered.iter().map(|file| file.split('.').next()).collect();
-            if stems.len() < offered.len() {
-                return Err(format!("two files of the hole `{name}` have the same name before the point"));
-            }
-            if offered.contains(default) {
-                return Ok(());
-            }
-            Err(format!("the default of the hole `{name}` is `{default}`, which is none of its files"))
-        }
+        Kind::Choice { .. } => Ok(()),
         Kind::Code { file, contract } => {
             let path = template::path_of(template, answers, file).map_err(|error| error.to_string())?;
             let bytes = files
