@@ -38,6 +38,9 @@ pub mod selftest;
 pub mod shell;
 pub mod templates;
 pub mod toolchain;
+mod tracing;
+#[cfg(test)]
+mod tracing_tests;
 mod tuned;
 pub mod update;
 pub mod variants;

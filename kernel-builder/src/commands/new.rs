@@ -1,5 +1,6 @@
 //! `new`: a complete kernel project from a template.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -15,17 +16,25 @@ use crate::base::process::{self, Limits, ProcessError};
 use crate::base::session::Session;
 use crate::exit::Failure;
 use crate::scaffold::host::Identity;
-use crate::scaffold::{Answers, ScaffoldError, Template, template};
+use crate::scaffold::{Answers, ScaffoldError, Template, adopt, template};
 
 use super::generate;
+use super::tracing::{self, Given, Matched};
 
 /// Write a complete kernel project
 ///
 /// Device code, binding, Python package, reference, tests, benchmark, example, card and flake, from a template. What is
 /// not given is asked for when a terminal is there. A git repository with a first commit is made, unless the folder is
 /// inside of one.
+///
+/// With `--from`, the template is the one whose kernel computes what a PyTorch function or module computes: it is traced
+/// by torch.export, and compared with the references of the templates in float64, on drawn inputs of several shapes. Its
+/// parameters may have any names and order. The file may define `example_inputs()`, which returns the arguments of a call,
+/// and `example_module()`, which returns an instance.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Example:\n  kernelwright new me/fast-norm --template rms-norm --backends cpu,cuda")]
+#[command(
+    after_help = "Examples:\n  kernelwright new me/fast-norm --template rms-norm --backends cpu,cuda\n  kernelwright new me/my-norm --from reference.py:norm\n  kernelwright new me/my-softmax --template softmax --set bytes=8"
+)]
 pub struct Args {
     /// Whose kernel it is and its name, as on the Hub
     #[arg(value_name = "OWNER/NAME")]
@@ -36,6 +45,12 @@ pub struct Args {
     /// What to start from; `kernelwright templates` lists them
     #[arg(long, value_name = "NAME")]
     template: Option<String>,
+    /// The template that serves this function or module; with `--template`, whether that one does
+    #[arg(long, value_name = "FILE.py[:NAME]")]
+    from: Option<String>,
+    /// What to put into a hole of the template; `kernelwright templates NAME` shows them. May be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
     /// Backends to write code for, separated by commas; default: all that the template has
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     backends: Vec<String>,
@@ -53,9 +68,22 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         Some(name) => split_name(name)?,
         None => split_name(&ask_name()?)?,
     };
-    let template = match &args.template {
-        Some(name) => template::find(name)?,
-        None => ask_template()?,
+    let template = match (&args.template, &args.from) {
+        (Some(name), _) => Some(template::find(name)?),
+        (None, Some(_)) => None,
+        (None, None) => Some(ask_template()?),
+    };
+    let matched = match &args.from {
+        None => None,
+        Some(words) => {
+            let among = template.clone().map_or_else(template::all, |template| Ok(vec![template]))?;
+            Some(tracing::find(&Given::parse(words), among, session)?)
+        }
+    };
+    let template = match (template, &matched) {
+        (_, Some(matched)) => matched.template.clone(),
+        (Some(template), None) => template,
+        (None, None) => ask_template()?,
     };
     let backends = if args.backends.is_empty() { ask_backends(&template)? } else { args.backends.clone() };
     let year = year_of(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
@@ -63,22 +91,29 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let mut ordered: Vec<String> =
         template.backends.iter().filter(|backend| backends.contains(backend)).cloned().collect();
     ordered.extend(backends.into_iter().filter(|backend| !template.backends.contains(backend)));
-    let answers = Answers { owner, name, license: args.license.clone(), backends: ordered, year };
+    let set: BTreeMap<String, String> = args.set.iter().cloned().collect();
+    let answers = Answers { owner, name, license: args.license.clone(), backends: ordered, year, set };
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(answers.name.as_str()));
-    let set = template::render(&template, &answers)?;
+    let mut set = template::render(&template, &answers)?;
+    if let Some(Matched { template, fit, function, text }) = &matched {
+        adopt::adopt(template, fit, function, text, &mut set)?;
+    }
     let set = generate::complete(set, &identity(&template, &answers))?;
     set.write_to(&dir)?;
     if !args.no_git {
         first_commit(&dir, session)?;
     }
     let written: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
+    let told = matched.as_ref().map(sentences).unwrap_or_default();
     let human = format!(
-        "{} files in {}\n\nnext:\n  kernelwright make {}\n",
+        "{told}{} files in {}\n\nnext:\n  kernelwright make {}\n",
         written.len(),
         dir.display(),
         dir.display()
     );
-    session.report.result("new", &json!({ "dir": dir, "template": template.name, "files": written }), &human);
+    let from = matched.as_ref().map(|matched| adopt::facts(&matched.fit));
+    let data = json!({ "dir": dir, "template": template.name, "files": written, "set": answers.set, "from": from });
+    session.report.result("new", &data, &human);
     Ok(())
 }
 
@@ -92,6 +127,38 @@ fn identity(template: &Template, answers: &Answers) -> Identity {
         backends: answers.backends.clone(),
         year: answers.year,
         template: template.name.clone(),
+    }
+}
+
+/// What is said of a match.
+fn sentences(matched: &Matched) -> String {
+    let Matched { fit, function, .. } = matched;
+    let mut text = format!(
+        "{function} is {}: over {} sets of inputs it differs by at most {:.1e} in float64\n",
+        fit.template, fit.sets, fit.deviation
+    );
+    text += &fit.form.as_ref().map(|form| format!("  form: {form}\n")).unwrap_or_default();
+    for (own, argument) in &fit.arguments {
+        text += &format!("  your `{own}` is {argument}\n");
+    }
+    for (scalar, value) in &fit.defaults {
+        text += &format!("  `{scalar}` is {value} by default\n");
+    }
+    for note in &fit.notes {
+        text += &format!("  {note}\n");
+    }
+    let kept = adopt::KEPT;
+    text + &match &fit.keeps_template {
+        None => format!("  the kernel is verified against your function, in {kept}\n"),
+        Some(why) => format!("  the kernel is verified against the template's reference, since {why}; your file is {kept}\n"),
+    }
+}
+
+/// `bytes=8` → its two parts.
+fn setting(words: &str) -> Result<(String, String), String> {
+    match words.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE".to_owned()),
     }
 }
 

@@ -30,6 +30,11 @@ impl FileSet {
         Ok(())
     }
 
+    /// The bytes of a file, by its path inside the project.
+    pub fn get(&self, path: &str) -> Option<&[u8]> {
+        self.0.get(Path::new(path)).map(Vec::as_slice)
+    }
+
     /// The files, sorted by path.
     pub fn iter(&self) -> impl Iterator<Item = (&Path, &[u8])> {
         self.0.iter().map(|(path, bytes)| (path.as_path(), bytes.as_slice()))

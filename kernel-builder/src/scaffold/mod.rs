@@ -1,6 +1,6 @@
 //! Renders a template and a person's answers to the files of a new project, in memory, and writes them last.
 //!
-//! Owns: templates, the file set, the refusal to overwrite.
+//! Owns: templates and their holes, which of them serves a reference, the file set, the refusal to overwrite.
 //! Never: asks anything (the command does), changes a file that is there.
 
 use std::path::PathBuf;
@@ -11,8 +11,19 @@ use thiserror::Error;
 use crate::base::files::FileError;
 use crate::exit::{self, StageError};
 
+pub mod adopt;
+mod claims;
 pub mod file_set;
+pub mod fit;
+#[cfg(test)]
+mod fit_tests;
+pub mod hole;
+#[cfg(test)]
+mod hole_tests;
 pub mod host;
+mod ops;
+pub mod serves;
+pub mod settings;
 pub mod template;
 
 pub use file_set::FileSet;
@@ -116,6 +127,83 @@ pub enum ScaffoldError {
         /// The file.
         file: String,
     },
+    /// `template.toml` says what is not so.
+    #[error("template.toml of `{template}` is wrong: {what}")]
+    #[diagnostic(code(scaffold::claim), help("this is a defect of the template; templates/README.md has the format"))]
+    Claim {
+        /// The template.
+        template: String,
+        /// What it claims.
+        what: String,
+    },
+    /// What was set is no hole of the template.
+    #[error("the template `{template}` has no hole `{name}`")]
+    #[diagnostic(code(scaffold::unknown_hole), help("{}", settable(template, offered)))]
+    UnknownHole {
+        /// The template.
+        template: String,
+        /// What was set.
+        name: String,
+        /// The holes that can be set.
+        offered: Vec<String>,
+    },
+    /// A value that the hole does not take.
+    #[error("`{name}` cannot be `{value}`: {reason}")]
+    #[diagnostic(code(scaffold::bad_hole), help("it takes: {}", admitted.join(", ")))]
+    BadHole {
+        /// The hole.
+        name: String,
+        /// What was set.
+        value: String,
+        /// Why not.
+        reason: String,
+        /// What it takes.
+        admitted: Vec<String>,
+    },
+    /// Code is no value of a command line.
+    #[error("the hole `{name}` is code, which is not set here")]
+    #[diagnostic(
+        code(scaffold::code_hole),
+        help("make the project, and edit what stands between `// hole: {name}` and `// end of hole: {name}` in {file}")
+    )]
+    CodeHole {
+        /// The hole.
+        name: String,
+        /// Its file.
+        file: String,
+    },
+    /// Values that do not go together.
+    #[error("op.toml does not admit {}: {reason}", set.join(" with "))]
+    #[diagnostic(code(scaffold::inadmissible), help("`[tune]` and `[scalars]` of op.toml say what goes together; `kernelwright templates NAME` shows the values"))]
+    Inadmissible {
+        /// What was set.
+        set: Vec<String>,
+        /// What op.toml's reader said.
+        reason: String,
+    },
+    /// A reference that cannot be traced.
+    #[error("`{file}` cannot be traced: {reason}")]
+    #[diagnostic(
+        code(scaffold::untraceable),
+        help("what is traced is a function of tensors, or a torch.nn.Module that is made without arguments, with one length, or by `example_module()` of the file; `example_inputs()` of the file may return the arguments of a call")
+    )]
+    Untraceable {
+        /// The file.
+        file: String,
+        /// Why.
+        reason: String,
+    },
+    /// No template serves a reference.
+    #[error("no template serves `{name}`, which has {}", listed(ops))]
+    #[diagnostic(code(scaffold::nothing_fits), help("{help}"))]
+    NothingFits {
+        /// The function.
+        name: String,
+        /// Its operators.
+        ops: Vec<String>,
+        /// The nearest template, why it does not fit, and what to do.
+        help: String,
+    },
     /// A required answer is missing and nobody can be asked.
     #[error("{what} is missing")]
     #[diagnostic(code(scaffold::missing_answer), help("{help}"))]
@@ -129,6 +217,17 @@ pub enum ScaffoldError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     File(#[from] FileError),
+}
+
+fn settable(template: &str, offered: &[String]) -> String {
+    if offered.is_empty() {
+        return format!("it has none that can be set; `kernelwright templates {template}` shows what it has");
+    }
+    format!("what can be set: {}; `kernelwright templates {template}` has their values", offered.join(", "))
+}
+
+fn listed(ops: &[String]) -> String {
+    if ops.is_empty() { "no operators that could be seen".to_owned() } else { format!("the operators {}", ops.join(", ")) }
 }
 
 impl StageError for ScaffoldError {

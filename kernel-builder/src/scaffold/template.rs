@@ -3,15 +3,28 @@
 //! Owns: the format of `template.toml` (documented in templates/README.md), the variables.
 //! Never: knows a template by name.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
 use include_dir::{Dir, include_dir};
 use kernel_plan::units::KernelName;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, UndefinedBehavior, context};
 use serde::{Deserialize, Serialize};
 
-use super::{FileSet, ScaffoldError};
+use super::hole::{Hole, Kind};
+use super::serves::{Indexes, Serves};
+use super::{FileSet, ScaffoldError, claims, settings};
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates");
+
+/// The folder with files that several templates take; no template.
+const SHARED: &str = "_shared";
+const MANIFEST: &str = "template.toml";
+
+/// The files of a template, or of what all share, by their path inside it.
+pub(crate) type Sources = BTreeMap<String, Vec<u8>>;
 
 /// What a template offers: `template.toml`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,6 +41,22 @@ pub struct Template {
     /// Paths that are written for one backend only.
     #[serde(default)]
     when: Vec<When>,
+    /// Files of `_shared` that the project gets a copy of.
+    #[serde(default)]
+    shared: Vec<Shared>,
+    /// What may be set or filled in.
+    #[serde(default, rename = "hole")]
+    pub holes: Vec<Hole>,
+    /// Calls of the operation in another form than its own, for `new --from`.
+    #[serde(default)]
+    pub serves: Vec<Serves>,
+    /// What integer inputs count.
+    #[serde(default)]
+    pub indexes: BTreeMap<String, Indexes>,
+    #[serde(skip)]
+    files: Arc<Sources>,
+    #[serde(skip)]
+    common: Arc<Sources>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -35,6 +64,15 @@ pub struct Template {
 struct When {
     backend: String,
     paths: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shared {
+    /// The path below `_shared`.
+    from: String,
+    /// The path in the project.
+    to: String,
 }
 
 /// What a person answered.
@@ -50,34 +88,123 @@ pub struct Answers {
     pub backends: Vec<String>,
     /// For the card.
     pub year: i64,
+    /// What is set: values and choices, by the hole's name.
+    pub set: BTreeMap<String, String>,
 }
 
 /// Every template, by name.
+///
+/// # Errors
+/// One of them is none: its `template.toml` cannot be read.
 pub fn all() -> Result<Vec<Template>, ScaffoldError> {
-    let mut templates = Vec::new();
-    for folder in TEMPLATES.dirs() {
-        let name = folder.path().display().to_string();
-        let text = folder.get_file(folder.path().join("template.toml")).and_then(|file| file.contents_utf8());
-        let template = toml::from_str(text.unwrap_or_default())
-            .map_err(|cause| ScaffoldError::Manifest { name, cause })?;
-        templates.push(template);
-    }
-    Ok(templates)
+    let common = TEMPLATES.get_dir(SHARED).map(sources).unwrap_or_default();
+    let common = Arc::new(common);
+    let folders = TEMPLATES.dirs().filter(|folder| folder.path() != Path::new(SHARED));
+    folders.map(|folder| read(&folder.path().display().to_string(), sources(folder), &common)).collect()
 }
 
-/// The template of that name.
+/// The template of that name, with everything that it claims looked at.
+///
+/// # Errors
+/// There is none, or it claims what is not so.
 pub fn find(name: &str) -> Result<Template, ScaffoldError> {
     let templates = all()?;
     let names: Vec<String> = templates.iter().map(|template| template.name.clone()).collect();
-    templates.into_iter().find(|template| template.name == name).ok_or_else(|| {
+    let found = templates.into_iter().find(|template| template.name == name).ok_or_else(|| {
         ScaffoldError::UnknownTemplate {
             name: name.to_owned(),
             hint: format!("the templates are: {}", names.join(", ")),
         }
-    })
+    })?;
+    claims::check(&found)?;
+    Ok(found)
 }
 
-/// Renders every file of a template.
+/// A template of these files, which include `template.toml`.
+pub(crate) fn read(
+    name: &str,
+    mut files: Sources,
+    common: &Arc<Sources>,
+) -> Result<Template, ScaffoldError> {
+    let manifest = files.remove(MANIFEST).unwrap_or_default();
+    let mut template: Template = toml::from_str(&String::from_utf8_lossy(&manifest))
+        .map_err(|cause| ScaffoldError::Manifest { name: name.to_owned(), cause })?;
+    template.files = Arc::new(files);
+    template.common = Arc::clone(common);
+    Ok(template)
+}
+
+/// All files below an embedded folder, by their path inside it.
+fn sources(folder: &Dir<'_>) -> Sources {
+    let mut found = Sources::new();
+    let mut pending = vec![folder];
+    while let Some(next) = pending.pop() {
+        pending.extend(next.dirs());
+        for file in next.files() {
+            let inside = file.path().strip_prefix(folder.path()).unwrap_or(file.path());
+            found.insert(inside.display().to_string(), file.contents().to_vec());
+        }
+    }
+    found
+}
+
+impl Template {
+    /// The files of the template's folder.
+    pub(crate) fn files(&self) -> &Sources {
+        &self.files
+    }
+
+    /// A defect of the template, in words.
+    pub(crate) fn defect(&self, what: impl Into<String>) -> ScaffoldError {
+        ScaffoldError::Claim { template: self.name.clone(), what: what.into() }
+    }
+}
+
+/// Renders paths and texts with the variables of one project, strictly.
+struct Renderer {
+    engine: Environment<'static>,
+    variables: minijinja::Value,
+}
+
+impl Renderer {
+    fn new(template: &Template, answers: &Answers) -> Result<Self, ScaffoldError> {
+        let mut engine = Environment::new();
+        engine.set_undefined_behavior(UndefinedBehavior::Strict);
+        engine.set_syntax(syntax(&template.name)?);
+        let name = answers.name.as_str();
+        let variables = context! {
+            name,
+            module => answers.name.module(),
+            owner => answers.owner.clone(),
+            repo_id => format!("{}/{name}", answers.owner),
+            license => answers.license.clone(),
+            backends => answers.backends.clone(),
+            title => title(name),
+            year => answers.year,
+        };
+        Ok(Self { engine, variables })
+    }
+
+    fn text(&self, file: &str, text: &str) -> Result<String, ScaffoldError> {
+        self.engine
+            .render_str(text, &self.variables)
+            .map_err(|cause| ScaffoldError::Render { file: file.to_owned(), cause })
+    }
+
+    /// Adds a file of the template to the project: rendered without the suffix `.j2`, else as it is.
+    fn place(&self, set: &mut FileSet, from: &str, to: &str, bytes: &[u8]) -> Result<(), ScaffoldError> {
+        let bytes = match (from.ends_with(".j2"), std::str::from_utf8(bytes)) {
+            (true, Ok(text)) => self.text(from, text)?.into_bytes(),
+            _ => bytes.to_vec(),
+        };
+        set.insert(to.strip_suffix(".j2").unwrap_or(to), bytes)
+    }
+}
+
+/// Renders every file of a template, and writes what was set into them.
+///
+/// # Errors
+/// A backend, a hole or a value that the template has not; a defect of the template.
 pub fn render(template: &Template, answers: &Answers) -> Result<FileSet, ScaffoldError> {
     for backend in &answers.backends {
         if !template.backends.contains(backend) {
@@ -88,49 +215,44 @@ pub fn render(template: &Template, answers: &Answers) -> Result<FileSet, Scaffol
             });
         }
     }
-    let mut engine = Environment::new();
-    engine.set_undefined_behavior(UndefinedBehavior::Strict);
-    engine.set_syntax(syntax(&template.name)?);
-    let name = answers.name.as_str();
-    let variables = context! {
-        name,
-        module => answers.name.module(),
-        owner => answers.owner.clone(),
-        repo_id => format!("{}/{name}", answers.owner),
-        license => answers.license.clone(),
-        backends => answers.backends.clone(),
-        title => title(name),
-        year => answers.year,
-    };
-    let render = |file: &str, text: &str| {
-        engine
-            .render_str(text, &variables)
-            .map_err(|cause| ScaffoldError::Render { file: file.to_owned(), cause })
-    };
+    settings::refuse_unknown(template, &answers.set)?;
+    let renderer = Renderer::new(template, answers)?;
     let mut left_out = Vec::new();
     for when in template.when.iter().filter(|when| !answers.backends.contains(&when.backend)) {
         for path in &when.paths {
-            left_out.push(render("template.toml", path)?);
+            left_out.push(renderer.text(MANIFEST, path)?);
         }
     }
+    let skipped = |path: &str| left_out.iter().any(|prefix| Path::new(path).starts_with(prefix));
     let mut set = FileSet::default();
-    let mut pending: Vec<&Dir<'_>> = TEMPLATES.get_dir(&template.name).into_iter().collect();
-    while let Some(folder) = pending.pop() {
-        pending.extend(folder.dirs());
-        for file in folder.files() {
-            let inside =
-                file.path().strip_prefix(&template.name).unwrap_or(file.path()).display().to_string();
-            let path = render(&inside, &inside)?;
-            let skipped = left_out.iter().any(|prefix| std::path::Path::new(&path).starts_with(prefix));
-            if inside == "template.toml" || skipped {
-                continue;
-            }
-            match (path.strip_suffix(".j2"), file.contents_utf8()) {
-                (Some(path), Some(text)) => set.insert(path, render(&inside, text)?)?,
-                _ => set.insert(path, file.contents())?,
-            }
+    let alternatives: Vec<&str> = template.holes.iter().filter_map(Hole::folder).collect();
+    for (inside, bytes) in template.files.iter() {
+        let path = renderer.text(inside, inside)?;
+        let chosen_from = alternatives.iter().any(|folder| Path::new(inside).starts_with(folder));
+        if !skipped(&path) && !chosen_from {
+            renderer.place(&mut set, inside, &path, bytes)?;
         }
     }
+    for hole in &template.holes {
+        let Kind::Choice { from, to, .. } = &hole.kind else { continue };
+        let file = format!("{from}/{}", settings::chosen(template, hole, &answers.set)?);
+        let path = renderer.text(MANIFEST, to)?;
+        let bytes = template.files.get(&file).ok_or_else(|| template.defect(format!("it has no `{file}`")))?;
+        if !skipped(&path) {
+            renderer.place(&mut set, &file, &path, bytes)?;
+        }
+    }
+    for Shared { from, to } in &template.shared {
+        let path = renderer.text(MANIFEST, to)?;
+        let bytes = template
+            .common
+            .get(from)
+            .ok_or_else(|| template.defect(format!("`_shared` has no `{from}`, which `[[shared]]` names")))?;
+        if !skipped(&path) {
+            renderer.place(&mut set, from, &path, bytes)?;
+        }
+    }
+    settings::write_values(template, &answers.set, &mut set)?;
     Ok(set)
 }
 
@@ -138,6 +260,23 @@ pub fn render(template: &Template, answers: &Answers) -> Result<FileSet, Scaffol
 pub(super) fn syntax(name: &str) -> Result<SyntaxConfig, ScaffoldError> {
     let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
     syntax.map_err(|cause| ScaffoldError::Render { file: name.to_owned(), cause })
+}
+
+/// The path of the project that a text of `template.toml` stands for.
+pub(crate) fn path_of(template: &Template, answers: &Answers, text: &str) -> Result<String, ScaffoldError> {
+    Renderer::new(template, answers)?.text(MANIFEST, text)
+}
+
+/// Answers that stand for any, with all backends.
+pub(crate) fn sample(template: &Template, name: KernelName) -> Answers {
+    Answers {
+        owner: "me".to_owned(),
+        name,
+        license: "Apache-2.0".to_owned(),
+        backends: template.backends.clone(),
+        year: 2026,
+        set: BTreeMap::new(),
+    }
 }
 
 /// `rms-norm` → `Rms Norm`.
@@ -163,6 +302,7 @@ mod tests {
             license: "Apache-2.0".to_owned(),
             backends: backends.iter().map(ToString::to_string).collect(),
             year: 2026,
+            set: BTreeMap::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Owns: the format of cheat.toml (documented in tests/cheats/README.md), the base projects.
 //! Never: runs or writes anything.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use include_dir::{Dir, include_dir};
@@ -287,13 +288,14 @@ fn rendered() -> Result<FileSet, String> {
         license: "Apache-2.0".to_owned(),
         backends: template.backends.clone(),
         year: 2026,
+        set: BTreeMap::new(),
     };
     template::render(&template, &answers).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
 
     use kernel_plan::diagnostic::SourceFile;
     use kernel_plan::spec;

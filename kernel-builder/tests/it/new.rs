@@ -105,3 +105,76 @@ fn says_what_it_wrote_as_json() {
     let there = tree(&sandbox.work().join("fast-norm"));
     assert_eq!(files, there);
 }
+
+#[test]
+fn holes_are_set_and_shown() {
+    let sandbox = Sandbox::new();
+    let made = sandbox.run(&["new", "me/my-glu", "--template", "swiglu", "--set", "bytes=8", "--set", "block=128"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let op = sandbox.read("work/my-glu/op.toml");
+    let default = |name: &str| {
+        let section = op.split_once(&format!("[tune.{name}]")).expect("a tunable").1;
+        section.lines().find_map(|line| line.strip_prefix("default = ")).expect("a default").to_owned()
+    };
+    assert_eq!([default("bytes"), default("block"), default("unroll")], ["8", "128", "2"]);
+    let source = sandbox.read("work/my-glu/my_glu_cuda/swiglu.cu");
+    assert!(source.contains("// hole: gate\n") && source.contains("// end of hole: gate\n"), "{source}");
+    let shown = sandbox.run(&["templates", "swiglu"]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    for words in ["gate: code", "> __device__ __forceinline__ float activated", "default 16, one of 4, 8, 16"] {
+        assert!(shown.stdout.contains(words), "{words}\n{}", shown.stdout);
+    }
+    let facts = sandbox.run(&["templates", "swiglu", "--message-format", "json"]).event("result");
+    let holes = facts["template"]["hole"].as_array().expect("a list");
+    let gate = holes.iter().find(|hole| hole["name"] == "gate").expect("a hole");
+    assert!(gate["default"].as_str().expect("code").contains("activated"), "{gate}");
+    let bytes = holes.iter().find(|hole| hole["name"] == "bytes").expect("a hole");
+    assert_eq!((&bytes["kind"], &bytes["default"]), (&"value".into(), &"16".into()));
+}
+
+#[test]
+fn what_cannot_be_set_is_said_with_what_can() {
+    let sandbox = Sandbox::new();
+    let set = |setting: &str| sandbox.run(&["new", "me/my-glu", "--template", "swiglu", "--set", setting]);
+    set("width=4").refused(12, &["scaffold::unknown_hole", "bytes, block, unroll, stream"]);
+    set("bytes=5").refused(12, &["scaffold::bad_hole", "it takes: 4, 8, 16"]);
+    set("gate=x").refused(12, &["scaffold::code_hole", "// hole: gate", "swiglu.cu"]);
+    set("bytes").refused(2, &["NAME=VALUE"]);
+    assert!(tree(&sandbox.work()).is_empty());
+}
+
+#[test]
+fn a_reference_that_is_no_file_is_told() {
+    let sandbox = Sandbox::new();
+    let made = sandbox.run(&["new", "me/my-norm", "--from", "nowhere.py:norm"]);
+    assert_ne!(made.code, 0);
+    assert!(made.stderr.contains("nowhere.py"), "{}", made.stderr);
+}
+
+/// The program from end to end, with the managed Python of a cache.
+#[test]
+fn a_reference_chooses_its_template() {
+    let Some(cache) = std::env::var_os("KERNELWRIGHT_TORCH_CACHE") else {
+        eprintln!("skipped: KERNELWRIGHT_TORCH_CACHE names no cache with a managed Python");
+        return;
+    };
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("cache")).expect("a new folder");
+    std::os::unix::fs::symlink(std::path::Path::new(&cache).join("python"), sandbox.path("cache/python"))
+        .expect("a link");
+    let text = "import torch\n\n\ndef gated(u, g):\n    return torch.nn.functional.silu(g) * u\n\n\n\
+                def colder(x):\n    return torch.softmax(x / 1.5, -1)\n";
+    sandbox.write("work/mine.py", text);
+    let new = |name: &str, from: &str| {
+        finish(sandbox.command(&["new", name, "--from", from, "--no-git"]).env_remove("KERNELWRIGHT_PYTHON"))
+    };
+    let made = new("me/my-glu", "mine.py:gated");
+    assert_eq!(made.code, 0, "{}\n{}", made.stdout, made.stderr);
+    for words in ["gated is swiglu", "your `g` is input[:, 0]", "your `u` is input[:, 1]", "from_reference.py"] {
+        assert!(made.stdout.contains(words), "{words}\n{}", made.stdout);
+    }
+    assert_eq!(sandbox.read("work/my-glu/from_reference.py"), text);
+    let words = ["scaffold::nothing_fits", "_softmax", "the nearest is softmax", "--template softmax", "`finish` in"];
+    new("me/my-softmax", "mine.py:colder").refused(12, &words);
+    new("me/my-softmax", "mine.py").refused(12, &["scaffold::untraceable", "gated, colder", "FILE.py:NAME"]);
+}

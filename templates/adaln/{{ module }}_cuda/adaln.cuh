@@ -86,6 +86,13 @@ __device__ __forceinline__ void forget(uint4& bits) {
     forget(bits.w);
 }
 
+// hole: modulation
+// What a normalised element becomes, given the scale and the shift of its batch.
+__device__ __forceinline__ float modulated(float value, float scale, float shift) {
+    return value * (1.0f + scale) + shift;
+}
+// end of hole: modulation
+
 // Sum over kLanes neighboring threads of a warp, known to all of them.
 template <int kLanes>
 __device__ __forceinline__ float lanes_sum(float value) {
@@ -176,7 +183,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 const float value = (held[i].get(j) - mean) * factor;
-                held[i].set(j, value * (1.0f + by.get(j)) + plus.get(j));
+                held[i].set(j, modulated(value, by.get(j), plus.get(j)));
             }
             store(to + place, held[i].bits);
         }
@@ -208,7 +215,7 @@ __global__ void __launch_bounds__(kBlock)
 #pragma unroll kUnroll
     for (int64_t column = threadIdx.x; column < hidden; column += kBlock) {
         const float value = (to_float(from[column]) - mean) * factor;
-        from_float(value * (1.0f + to_float(scales[column])) + to_float(shifts[column]), to[column]);
+        from_float(modulated(value, to_float(scales[column]), to_float(shifts[column])), to[column]);
     }
 }
 

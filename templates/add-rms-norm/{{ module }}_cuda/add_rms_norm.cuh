@@ -74,6 +74,11 @@ __device__ __forceinline__ void store(Bits* to, Bits bits) {
 #endif
 }
 
+// hole: scaling
+// What an element of the sum becomes, given the row's scale, 1 / root mean square, and the element's weight.
+__device__ __forceinline__ float scaled(float value, float scale, float weight) { return value * scale * weight; }
+// end of hole: scaling
+
 // Sum over kLanes neighboring threads of a warp, known to all of them.
 template <int kLanes>
 __device__ __forceinline__ float lanes_sum(float value) {
@@ -153,7 +158,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
             unit.bits = weights[place];
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
-                unit.set(j, held[i][j] * scale * unit.get(j));
+                unit.set(j, scaled(held[i][j], scale, unit.get(j)));
             }
             store(to + place, unit.bits);
         }
@@ -178,7 +183,7 @@ __global__ void __launch_bounds__(kBlock)
     for (int64_t column = threadIdx.x; column < hidden; column += kBlock) {
         const float value = to_float(from[column]) + to_float(residual[column]);
         from_float(value, residual[column]);
-        from_float(value * scale * to_float(weight[column]), to[column]);
+        from_float(scaled(value, scale, to_float(weight[column])), to[column]);
     }
 }
 

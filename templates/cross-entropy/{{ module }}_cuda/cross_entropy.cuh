@@ -246,6 +246,7 @@ __device__ __forceinline__ Known read(const T* input, const Slice<kElements>& sl
     return over_row<T, kBlock, 1>(known);
 }
 
+// hole: finish
 // The results of a row. It is NaN that comes of a row without a logit above minus infinity, or with NaN or plus
 // infinity, as in PyTorch. A target that is not among the columns, or is to be ignored, costs nothing.
 template <typename T>
@@ -259,6 +260,7 @@ __device__ __forceinline__ void finish(
     lse[row] = logarithm;
     loss[row] = counts ? logarithm - to_float(input[row * vocabulary + column]) : 0.0f;
 }
+// end of hole: finish
 
 // A row by one block.
 template <typename T, int kBlock, int kElements>

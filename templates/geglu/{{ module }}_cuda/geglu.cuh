@@ -90,6 +90,7 @@ __device__ __forceinline__ float quotient(float value, float by) {
     }
 }
 
+// hole: gate
 // value * the normal distribution's share below it. With kTanh by the usual formula, 0.5 value (1 + tanh(inner)), which
 // is value * sigmoid(2 inner): nothing cancels in that.
 template <typename T, bool kTanh>
@@ -101,6 +102,7 @@ __device__ __forceinline__ float activated(float value) {
         return 0.5f * value * (1.0f + erff(0.7071067811865476f * value));
     }
 }
+// end of hole: gate
 
 // A row of the input is the gates, then what they are multiplied with. Vectors of results are counted through all rows,
 // so that no thread is idle at the end of one. Index holds as many elements as the input has.

@@ -86,6 +86,11 @@ __device__ __forceinline__ void forget(uint4& bits) {
     forget(bits.w);
 }
 
+// hole: affine
+// What a normalised element becomes, given its weight and its bias.
+__device__ __forceinline__ float affine(float value, float weight, float bias) { return value * weight + bias; }
+// end of hole: affine
+
 // Sum over kLanes neighboring threads of a warp, known to all of them.
 template <int kLanes>
 __device__ __forceinline__ float lanes_sum(float value) {
@@ -174,7 +179,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 const float value = (held[i].get(j) - mean) * factor;
-                held[i].set(j, value * (by.get(j)) + plus.get(j));
+                held[i].set(j, affine(value, by.get(j), plus.get(j)));
             }
             store(to + place, held[i].bits);
         }
@@ -206,7 +211,7 @@ __global__ void __launch_bounds__(kBlock)
 #pragma unroll kUnroll
     for (int64_t column = threadIdx.x; column < hidden; column += kBlock) {
         const float value = (to_float(from[column]) - mean) * factor;
-        from_float(value * (to_float(weights[column])) + to_float(biass[column]), to[column]);
+        from_float(affine(value, to_float(weights[column]), to_float(biass[column])), to[column]);
     }
 }
 

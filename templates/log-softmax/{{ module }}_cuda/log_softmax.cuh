@@ -225,6 +225,7 @@ __device__ __forceinline__ Known read(const T* input, const Slice<kElements>& sl
     return over_row<T, kBlock, 1>(known);
 }
 
+// hole: finish
 // What the elements of a row become, once all of it is known. A row without a value above minus infinity, or with NaN
 // or plus infinity, is NaN: the difference or the sum is.
 template <typename T>
@@ -235,6 +236,7 @@ struct Finish {
     __device__ explicit Finish(Known known) : largest(known.largest), logarithm(logf(known.sum)) {}
     __device__ __forceinline__ float operator()(float value) const { return value - largest - logarithm; }
 };
+// end of hole: finish
 
 template <typename T, typename Unit, int kElements>
 __device__ __forceinline__ void finish_unit(Unit& unit, const Finish<T>& finish) {

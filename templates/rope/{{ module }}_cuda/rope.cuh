@@ -71,6 +71,13 @@ __device__ __forceinline__ void store(Bits* to, Bits bits) {
 // of a pair are half a head apart, or neighbors with kInterleaved. The heads of a thread are `groups` apart, so that
 // neighboring threads have neighboring memory. A thread reads all of a pair before it writes it, and no two threads
 // have the same pair: results may lie where the queries and keys do.
+// hole: rotation
+// What a pair becomes, given the cosine and the sine of its angle.
+__device__ __forceinline__ float2 rotated(float a, float b, float cosine, float sine) {
+    return {a * cosine - b * sine, b * cosine + a * sine};
+}
+// end of hole: rotation
+
 template <typename T, int kBlock, int kElements, int kHeads, bool kInterleaved, typename Index>
 __global__ void __launch_bounds__(kBlock)
     rotate(T* q_out, T* k_out, const T* q, const T* k, const T* cos_sin, const long long* positions,
@@ -123,12 +130,9 @@ __global__ void __launch_bounds__(kBlock)
                 Unit& second = kInterleaved && 2 * j + 1 < kElements ? lows[i] : highs[i];
                 const int x = kInterleaved ? 2 * j % kElements : j;
                 const int y = kInterleaved ? (2 * j + 1) % kElements : j;
-                const float a = first.get(x);
-                const float b = second.get(y);
-                const float c = cosines.get(j);
-                const float s = sines.get(j);
-                first.set(x, a * c - b * s);
-                second.set(y, b * c + a * s);
+                const float2 pair = rotated(first.get(x), second.get(y), cosines.get(j), sines.get(j));
+                first.set(x, pair.x);
+                second.set(y, pair.y);
             }
             const bool is_query = head < heads;
             const int64_t at = is_query ? token * heads + head : token * kv_heads + (head - heads);

@@ -103,6 +103,7 @@ struct Best {
 
 constexpr int kNoColumn = 0x7fffffff;
 
+// hole: combine
 __device__ __forceinline__ Best nothing() { return {__int_as_float(static_cast<int>(0xff800000u)), kNoColumn}; }
 
 __device__ __forceinline__ Best better(Best a, Best b) {
@@ -119,6 +120,7 @@ __device__ __forceinline__ void meet(Best& best, float value, int column) {
         best = {value, column};
     }
 }
+// end of hole: combine
 
 template <int kLanes>
 __device__ __forceinline__ Best over_lanes(Best best) {

@@ -62,12 +62,23 @@ __device__ __forceinline__ Bits load(const Bits* from) {
 #endif
 }
 
+// hole: combine
+// What no element adds up to, what an element counts as, how two parts are joined, and what the whole becomes.
+__device__ __forceinline__ float nothing() { return 0.0f; }
+__device__ __forceinline__ float counted(float element) { return element; }
+__device__ __forceinline__ float joined(float part, float other) { return part + other; }
+template <bool kMean, typename Length>
+__device__ __forceinline__ float whole(float sum, Length hidden) {
+    return kMean ? sum / hidden : sum;
+}
+// end of hole: combine
+
 // Sum over kLanes neighboring threads of a warp, known to all of them.
 template <int kLanes>
 __device__ __forceinline__ float lanes_sum(float value) {
 #pragma unroll
     for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-        value += __shfl_xor_sync(0xffffffffu, value, offset);
+        value = joined(value, __shfl_xor_sync(0xffffffffu, value, offset));
     }
     return value;
 }
@@ -88,7 +99,7 @@ __device__ __forceinline__ float row_sum(float value) {
             sums[warp] = value;
         }
         __syncthreads();
-        return lanes_sum<kWarp>(lane < kWarps ? sums[warp / kWarps * kWarps + lane] : 0.0f);
+        return lanes_sum<kWarp>(lane < kWarps ? sums[warp / kWarps * kWarps + lane] : nothing());
     }
 }
 
@@ -134,26 +145,30 @@ __global__ void __launch_bounds__(kLanes * kRows) sum_short(T* out, const T* inp
     const int lane = threadIdx.x % kLanes;
     const int length = row < rows ? hidden / kElements : 0;
     const Bits* const from = reinterpret_cast<const Bits*>(input) + row * length;
-    float sum = 0.0f;
+    float sum = nothing();
 #pragma unroll kUnroll
     for (int place = lane; place < length; place += kLanes) {
         Unit unit;
         unit.bits = load(from + place);
 #pragma unroll
         for (int j = 0; j < kElements; ++j) {
-            sum += unit.get(j);
+            sum = joined(sum, counted(unit.get(j)));
         }
     }
     sum = lanes_sum<kLanes>(sum);
     if (lane == 0 && row < rows) {
-        from_float(kMean ? sum / hidden : sum, out[row]);
+        from_float(whole<kMean>(sum, hidden), out[row]);
     }
 }
 
 // The sum of a slice, by a block. Elements of a vector are added apart, so that additions need not wait for each other.
 template <typename T, int kBlock, int kElements>
 __device__ __forceinline__ float sum_slice(const T* input, const Slice<kElements>& slice) {
-    float sums[kElements] = {};
+    float sums[kElements];
+#pragma unroll
+    for (int j = 0; j < kElements; ++j) {
+        sums[j] = nothing();
+    }
     using Unit = Vector<T, kElements>;
     using Bits = typename Unit::Bits;
     const Bits* const from = reinterpret_cast<const Bits*>(input + slice.aligned());
@@ -170,19 +185,19 @@ __device__ __forceinline__ float sum_slice(const T* input, const Slice<kElements
             if (start + i * kBlock < slice.vectors) {
 #pragma unroll
                 for (int j = 0; j < kElements; ++j) {
-                    sums[j] += units[i].get(j);
+                    sums[j] = joined(sums[j], counted(units[i].get(j)));
                 }
             }
         }
     }
-    float sum = 0.0f;
+    float sum = nothing();
 #pragma unroll
     for (int j = 0; j < kElements; ++j) {
-        sum += sums[j];
+        sum = joined(sum, sums[j]);
     }
     const int64_t single = slice.single(threadIdx.x);
     if (single >= 0) {
-        sum += to_float(input[single]);
+        sum = joined(sum, counted(to_float(input[single])));
     }
     return row_sum<kBlock, 1>(sum);
 }
@@ -192,7 +207,7 @@ template <typename T, int kBlock, int kElements, bool kMean>
 __global__ void __launch_bounds__(kBlock) sum_rows(T* out, const T* input, long long hidden) {
     const float sum = sum_slice<T, kBlock>(input, slice_of<kElements>(blockIdx.x, hidden, 0, 1));
     if (threadIdx.x == 0) {
-        from_float(kMean ? sum / hidden : sum, out[blockIdx.x]);
+        from_float(whole<kMean>(sum, hidden), out[blockIdx.x]);
     }
 }
 
@@ -209,9 +224,9 @@ __global__ void __launch_bounds__(kBlock) sum_parts(float* sums, const T* input,
 template <typename T, bool kMean>
 __global__ void __launch_bounds__(kWarp) join_parts(T* out, const float* sums, long long hidden, int parts) {
     const int lane = threadIdx.x;
-    const float sum = lanes_sum<kWarp>(lane < parts ? sums[static_cast<int64_t>(blockIdx.x) * parts + lane] : 0.0f);
+    const float sum = lanes_sum<kWarp>(lane < parts ? sums[static_cast<int64_t>(blockIdx.x) * parts + lane] : nothing());
     if (lane == 0) {
-        from_float(kMean ? sum / hidden : sum, out[blockIdx.x]);
+        from_float(whole<kMean>(sum, hidden), out[blockIdx.x]);
     }
 }
 

@@ -90,11 +90,13 @@ __device__ __forceinline__ float quotient(float value, float by) {
     }
 }
 
+// hole: gate
 // value * sigmoid(value).
 template <typename T>
 __device__ __forceinline__ float activated(float value) {
     return quotient<T>(value, 1.0f + exponential<T>(-value));
 }
+// end of hole: gate
 
 // A row of the input is the gates, then what they are multiplied with. Vectors of results are counted through all rows,
 // so that no thread is idle at the end of one. Index holds as many elements as the input has.

@@ -1,0 +1,230 @@
+//! harness/trace.py on what people write: tests/tracing, function by function.
+//!
+//! They need a Python with torch: `KERNELWRIGHT_PYTHON`, else `python3`, with the packages of the folder that
+//! `KERNELWRIGHT_SITE` names, if it does; without torch each says so and passes.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kernel_plan::plan::CommandLine;
+
+use super::tracing::job;
+use crate::base::process::{self, Limits};
+use crate::base::{env, files};
+use crate::scaffold::fit::{self, Report};
+use crate::scaffold::serves::{self, Served};
+use crate::scaffold::template;
+
+const SITE: &str = "KERNELWRIGHT_SITE";
+
+/// The interpreter; nothing where it has no torch.
+#[expect(clippy::disallowed_macros, reason = "a test that skips says why")]
+fn python() -> Option<CommandLine> {
+    let program = env::text("KERNELWRIGHT_PYTHON").unwrap_or_else(|| "python3".to_owned());
+    let site = env::text(SITE);
+    let with = |line: CommandLine| match &site {
+        Some(site) => line.env(SITE, site.as_str()),
+        None => line,
+    };
+    let look = format!("import os, site; site.addsitedir(os.environ.get('{SITE}', '')); import torch");
+    let asked = with(CommandLine::new(&program).args(["-c", &look]));
+    let found = process::run(&asked, Limits::wall(Duration::from_secs(100))).ok()?.ending.success();
+    if !found {
+        eprintln!("skipped: {program} has no torch");
+    }
+    found.then(|| with(CommandLine::new(&program)))
+}
+
+fn served() -> Vec<Served> {
+    template::all().unwrap().into_iter().map(|template| serves::served(template).unwrap()).collect()
+}
+
+/// What the harness says of these names of a file, in one process.
+fn reports(path: &Path, names: &[&str], served: &[Served]) -> Option<Vec<Report>> {
+    let line = python()?;
+    let folder = files::scratch().unwrap();
+    let names: Vec<Option<&str>> = names.iter().copied().map(Some).collect();
+    let job = job(folder.path(), path, &names, served).unwrap();
+    let line = line.path(&folder.path().join("trace.py"));
+    let mut reports = Vec::new();
+    let input = job.to_string();
+    let ended = process::converse(&line, Limits::wall(Duration::from_secs(600)), input.as_bytes(), &mut |line| {
+        reports.push(serde_json::from_str::<Report>(line).unwrap());
+    });
+    let ended = ended.unwrap();
+    assert!(ended.ending.success() && reports.len() == names.len(), "{}", ended.stderr_text());
+    Some(reports)
+}
+
+/// Holds functions of a file of tests/tracing against the template that serves each, or a part of the refusal.
+#[track_caller]
+fn check(file: &str, wanted: &[(&str, Result<&str, &str>)]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tracing").join(file);
+    let served = served();
+    let names: Vec<&str> = wanted.iter().map(|(name, _)| *name).collect();
+    let Some(reports) = reports(&path, &names, &served) else { return };
+    for (report, (name, wanted)) in reports.iter().zip(wanted) {
+        match (fit::judge(report, &served), wanted) {
+            (Ok(fit), Ok(template)) => assert_eq!(fit.template, *template, "{name}"),
+            (Err(unfit), Err(why)) => assert!(unfit.why.contains(why), "{name}: {}", unfit.why),
+            (got, wanted) => panic!("{name}: {got:?} instead of {wanted:?}"),
+        }
+    }
+}
+
+#[test]
+fn norms() {
+    check(
+        "norms.py",
+        &[
+            ("llama", Ok("rms-norm")),
+            ("by_sum", Ok("rms-norm")),
+            ("own", Ok("rms-norm")),
+            ("LlamaRMSNorm", Ok("rms-norm")),
+            ("layer_without_mean", Ok("rms-norm")),
+            ("FixedLayerNorm", Ok("layer-norm")),
+            ("layer_by_hand", Ok("layer-norm")),
+            ("layer_by_var", Ok("layer-norm")),
+            ("layer_optional", Ok("layer-norm")),
+        ],
+    );
+}
+
+#[test]
+fn norms_of_sums_and_modulated_ones() {
+    let fit = Ok("add-rms-norm");
+    check("norms.py", &[("added", fit), ("added_in_place", fit), ("modulated", Ok("adaln"))]);
+}
+
+#[test]
+fn what_only_looks_like_a_norm() {
+    check(
+        "norms.py",
+        &[
+            ("Gemma", Err("a result differs")),
+            ("eps_outside", Err("drawn `tiny` a result differs")),
+            ("eps_of_the_dtype", Err("depends on the dtype")),
+            ("unbiased", Err("a result differs")),
+            ("rounded", Err("a cast to a narrower dtype")),
+            ("clamped", Err("`clamp`")),
+        ],
+    );
+}
+
+#[test]
+fn what_only_looks_like_a_norm_at_a_first_glance() {
+    check(
+        "norms.py",
+        &[
+            ("no_mean_but_a_bias", Err("a result differs")),
+            ("writes", Err("it writes into `x`")),
+            ("over_columns", Err("a result differs")),
+            ("only_short", Err("other operators at other lengths")),
+        ],
+    );
+}
+
+#[test]
+fn rows() {
+    check(
+        "rows.py",
+        &[
+            ("soft", Ok("softmax")),
+            ("soft_by_hand", Ok("softmax")),
+            ("soft_unsafe", Ok("softmax")),
+            ("log_of_sum", Ok("log-softmax")),
+            ("log_soft", Ok("log-softmax")),
+            ("losses", Ok("cross-entropy")),
+            ("mean_loss", Ok("cross-entropy")),
+            ("gathered", Ok("cross-entropy")),
+        ],
+    );
+}
+
+#[test]
+fn reductions() {
+    check(
+        "rows.py",
+        &[
+            ("sums", Ok("row-sum")),
+            ("means", Ok("row-sum")),
+            ("divided", Ok("row-sum")),
+            ("largest", Ok("row-max")),
+            ("values", Ok("row-max")),
+        ],
+    );
+}
+
+#[test]
+fn what_only_looks_like_rows() {
+    check(
+        "rows.py",
+        &[
+            ("over_columns", Err("a result differs")),
+            ("clamped", Err("`clamp`")),
+            ("cleaned", Err("which the template's reference has not")),
+            ("tempered", Err("a result differs")),
+            ("smoothed", Err("a result differs")),
+            ("total", Err("shape")),
+            ("smallest", Err("a result differs")),
+            ("product", Err("")),
+        ],
+    );
+}
+
+#[test]
+fn gates_and_rotations() {
+    check(
+        "gates.py",
+        &[
+            ("chunks", Ok("swiglu")),
+            ("sigmoids", Ok("swiglu")),
+            ("gelu_tanh", Ok("geglu")),
+            ("gelu_erf", Ok("geglu")),
+            ("gelu_by_hand", Ok("geglu")),
+            ("transformers", Ok("rope")),
+            ("one", Ok("rope")),
+            ("two", Ok("rope")),
+        ],
+    );
+}
+
+#[test]
+fn what_only_looks_like_a_gate() {
+    let differs = Err("a result differs");
+    check(
+        "gates.py",
+        &[("swapped", differs), ("quick", differs), ("relu", differs), ("backwards", differs), ("silu_alone", Err(""))],
+    );
+}
+
+#[test]
+fn what_cannot_be_traced_is_said() {
+    let folder = files::scratch().unwrap();
+    let path = folder.path().join("mine.py");
+    let file = "import torch\nprint('hello')\n\n\
+                class Two(torch.nn.Module):\n    def __init__(self, rows, columns):\n        super().__init__()\n\n\
+                def branching(x):\n    return x * 2 if x.sum() > 0 else x\n";
+    files::write(&path, file).unwrap();
+    let Some(reports) = reports(&path, &["Two", "branching", "nothing"], &served()) else { return };
+    let said = reports[0].unusable.as_deref().unwrap();
+    assert!(said.contains("`rows`, `columns`") && said.contains("example_module()"), "{said}");
+    assert!(reports[1].unusable.is_none() && reports[1].graph.is_none());
+    assert!(reports[1].error.is_some(), "{:?}", reports[1].error);
+    assert_eq!(reports[2].unusable.as_deref(), Some("the file defines no function or class `nothing`"));
+}
+
+#[test]
+fn examples_of_the_file_are_used() {
+    let folder = files::scratch().unwrap();
+    let path = folder.path().join("mine.py");
+    let file = "import torch\nimport torch.nn.functional as F\n\n\
+                def example_inputs():\n    return torch.randn(2, 3, 48), (48,), torch.ones(48)\n\n\
+                def norm(x, shape, w):\n    return F.rms_norm(x, shape, w, 1e-6)\n";
+    files::write(&path, file).unwrap();
+    let served = served();
+    let Some(reports) = reports(&path, &["norm"], &served) else { return };
+    let fit = fit::judge(&reports[0], &served).unwrap();
+    assert_eq!(fit.template, "rms-norm");
+    assert!(fit.notes.iter().any(|note| note.contains("two leading axes")), "{:?}", fit.notes);
+}

@@ -1,0 +1,449 @@
+//! Which template serves a person's reference, by what harness/trace.py saw of both.
+//!
+//! Owns: the decision, its reasons, what is told about a match. Never: runs Python, reads or writes a file.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::ops;
+use super::serves::{Form, Served};
+
+/// How far results may be apart, in parts of the largest of their row, in float64. A constant that a person wrote with
+/// eight digits stays below it; another eps, another curve or another divisor does not.
+const NEAR: f64 = 1e-7;
+/// How many different sets of lengths must have been tried.
+const PASSES: usize = 4;
+
+/// What the harness saw.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Report {
+    /// Why the file cannot be traced; nothing else is there then.
+    pub unusable: Option<String>,
+    /// `torch.__version__`.
+    #[serde(default)]
+    pub torch: String,
+    /// The function or class.
+    #[serde(default)]
+    pub name: String,
+    /// Whether it is a module.
+    #[serde(default)]
+    pub module: bool,
+    /// What it is called with.
+    #[serde(default)]
+    pub parameters: Vec<Parameter>,
+    /// Names of the module's own tensors.
+    #[serde(default)]
+    pub state: Vec<String>,
+    /// Every call that was tried.
+    #[serde(default)]
+    pub attempts: Vec<Attempt>,
+    /// The graph of the function alone, when nothing was near.
+    pub graph: Option<Graph>,
+    /// Why it has no graph.
+    pub error: Option<String>,
+    /// What the references of the templates are made of, when nothing was near.
+    #[serde(default)]
+    pub template_ops: BTreeMap<String, Vec<String>>,
+}
+
+/// A parameter of the person's function.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// `tensor`, `float`, `int`, `bool`, `fixed` or `last-length`.
+    pub kind: String,
+    /// Whether it may be left out.
+    pub optional: bool,
+    /// Its default, of a number.
+    pub value: Option<Value>,
+}
+
+/// A call as a form of a template.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Attempt {
+    /// The template.
+    pub template: String,
+    /// Which of its forms.
+    pub form: usize,
+    /// The person's tensors in the order of the form's arguments.
+    #[serde(default)]
+    pub order: Vec<String>,
+    /// Where each scalar of the operation comes from.
+    #[serde(default)]
+    pub numbers: BTreeMap<String, (Origin, Value)>,
+    /// Whether the inputs had one more leading axis than the operation has.
+    #[serde(default)]
+    pub split: bool,
+    /// The deviation at the first inputs; absent when no call ran.
+    pub deviation: Option<f64>,
+    /// Why no call ran.
+    pub error: Option<String>,
+    /// The proof, where the first inputs were near.
+    pub facts: Option<Facts>,
+}
+
+/// Where a scalar comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// A parameter of the person's, by name.
+    From,
+    /// A constant.
+    Is,
+}
+
+/// Everything that was seen of an attempt.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Facts {
+    /// Deviations, one for each set of inputs.
+    pub proof: Vec<Proof>,
+    /// Calls that failed.
+    pub problems: Vec<String>,
+    /// Which of the form's results each of the person's is.
+    pub places: Option<Vec<usize>>,
+    /// Arguments that the person's function changed.
+    pub written_to: Vec<String>,
+    /// The person's graph.
+    pub graph: Option<Graph>,
+    /// Whether it has the same operators at all lengths.
+    pub graphs_alike: bool,
+    /// Whether its constants are the same in float32 and float64.
+    pub constants_alike: bool,
+    /// The operators of the template's reference.
+    pub template_ops: Vec<String>,
+    /// Whether it also holds with one leading axis more, or less.
+    pub other_rank: bool,
+    /// Whether float64 stays float64.
+    pub float64_stays: bool,
+    /// Whether results have the same dtypes as the template's.
+    pub dtypes: bool,
+    /// Whether it is the same on inputs of these kinds, bit for bit nearly.
+    pub hard: BTreeMap<String, bool>,
+}
+
+/// One set of inputs.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Proof {
+    /// Which lengths.
+    pub pass: usize,
+    /// How they were drawn.
+    pub drawn: String,
+    /// The largest deviation.
+    pub deviation: f64,
+}
+
+/// A graph of `torch.export` in core ATen.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Graph {
+    /// The operators in order.
+    pub nodes: Vec<Node>,
+}
+
+/// One operator.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Node {
+    /// `%mul`.
+    pub name: String,
+    /// `mul.Tensor`.
+    pub op: String,
+    /// Nodes by name, constants as they are.
+    pub arguments: Vec<Value>,
+    /// Of the first result.
+    pub shape: Option<Vec<u64>>,
+    /// Of the first result.
+    pub dtype: Option<String>,
+}
+
+/// A template that serves the reference.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fit {
+    /// The template.
+    pub template: String,
+    /// The form, in words; nothing for the operation's own call.
+    pub form: Option<String>,
+    /// What each argument of the form is called by the person.
+    pub arguments: Vec<(String, String)>,
+    /// Defaults of scalars that the project gets.
+    pub defaults: BTreeMap<String, Value>,
+    /// The largest deviation that was seen.
+    pub deviation: f64,
+    /// How many sets of inputs were compared.
+    pub sets: usize,
+    /// What a person should know.
+    pub notes: Vec<String>,
+    /// Why the template's reference is kept; nothing when the person's own takes its place.
+    pub keeps_template: Option<String>,
+}
+
+/// Why no template serves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfit {
+    /// The operators, in order, each once.
+    pub ops: Vec<String>,
+    /// The nearest template.
+    pub nearest: Option<String>,
+    /// Why it does not serve.
+    pub why: String,
+}
+
+/// The template that serves the reference, or why none does.
+pub fn judge(report: &Report, served: &[Served]) -> Result<Fit, Unfit> {
+    let mut fitting: Vec<(&Attempt, &Served, &Form, &Facts)> = Vec::new();
+    for attempt in &report.attempts {
+        let Some((served, form)) = place(attempt, served) else { continue };
+        let Some(facts) = &attempt.facts else { continue };
+        if reasons(attempt, facts, served, form).is_empty() {
+            fitting.push((attempt, served, form, facts));
+        }
+    }
+    let from = |attempt: &Attempt| attempt.numbers.values().filter(|(origin, _)| *origin == Origin::From).count();
+    let is_default = |attempt: &Attempt, served: &Served| {
+        let default = |(name, (_, value)): (&String, &(Origin, Value))| default_of(served, name).as_ref() == Some(value);
+        attempt.numbers.iter().filter(|number| default(*number)).count()
+    };
+    fitting.sort_by_key(|(attempt, served, form, _)| {
+        let more = std::cmp::Reverse((from(attempt), is_default(attempt, served)));
+        (form.remains.is_some(), attempt.split, form.as_words.is_some(), more)
+    });
+    let Some((attempt, serving, form, facts)) = fitting.first().copied() else {
+        return Err(unfit(report, served));
+    };
+    let rivals: BTreeSet<&str> = fitting
+        .iter()
+        .filter(|(_, _, other, _)| other.remains.is_some() == form.remains.is_some())
+        .map(|(attempt, ..)| attempt.template.as_str())
+        .collect();
+    if rivals.len() > 1 {
+        let names: Vec<_> = rivals.into_iter().collect();
+        let why = format!("it is served by {} alike; choose one with --template", names.join(" and "));
+        return Err(Unfit { ops: facts.graph.as_ref().map(names_of).unwrap_or_default(), nearest: None, why });
+    }
+    Ok(fit(report, attempt, serving, form, facts))
+}
+
+fn place<'s>(attempt: &Attempt, served: &'s [Served]) -> Option<(&'s Served, &'s Form)> {
+    let served = served.iter().find(|served| served.template.name == attempt.template)?;
+    Some((served, served.forms.get(attempt.form)?))
+}
+
+fn default_of(served: &Served, scalar: &str) -> Option<Value> {
+    let found = served.op.scalars.iter().find(|one| one.name.value.as_str() == scalar)?;
+    serde_json::to_value(found.default.value).ok()
+}
+
+/// Why an attempt is no match; nothing when it is one.
+fn reasons(attempt: &Attempt, facts: &Facts, served: &Served, form: &Form) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(problem) = facts.problems.first() {
+        found.push(format!("a call fails: {problem}"));
+    }
+    let far = facts.proof.iter().filter(|proof| !(proof.deviation <= NEAR));
+    if let Some(worst) = far.max_by(|one, other| one.deviation.total_cmp(&other.deviation)) {
+        found.push(differs(worst.deviation, &worst.drawn));
+    }
+    let passes: BTreeSet<usize> = facts.proof.iter().map(|proof| proof.pass).collect();
+    if passes.len() < PASSES {
+        found.push(format!("it was compared at {} sets of lengths alone", passes.len()));
+    }
+    if !facts.places.as_ref().is_some_and(|places| places.contains(&0)) {
+        found.push("it does not return the operation's first result".to_owned());
+    }
+    for name in &facts.written_to {
+        let argument = attempt.order.iter().position(|slot| slot == name);
+        let input = argument.and_then(|place| form.arguments.get(place));
+        let overwrites = |input: &String| {
+            let mut outputs = served.op.outputs.iter().filter_map(|output| output.inplace.as_ref());
+            outputs.any(|inplace| inplace.value.as_str() == input)
+        };
+        if !input.is_some_and(overwrites) {
+            found.push(format!("it writes into `{name}`, and the kernel does not"));
+        }
+    }
+    let Some(graph) = &facts.graph else {
+        found.push("torch.export makes no graph of it".to_owned());
+        return found;
+    };
+    if !facts.graphs_alike {
+        found.push("it has other operators at other lengths".to_owned());
+    }
+    if !facts.constants_alike {
+        found.push("a constant of it depends on the dtype (an eps that is not given, perhaps)".to_owned());
+    }
+    let (decides, unknown) = ops::decisions(graph);
+    let known = ops::computes(facts.template_ops.iter().map(String::as_str));
+    for name in unknown {
+        found.push(format!("it has `{name}`, of which no more is known than its results"));
+    }
+    let casts = facts.template_ops.iter().any(|op| op == "_to_copy.default");
+    for name in decides.difference(&known).filter(|name| !(casts && *name == "round")) {
+        found.push(format!("it has {}, which the template's reference has not", in_words(name)));
+    }
+    found
+}
+
+fn differs(deviation: f64, drawn: &str) -> String {
+    if deviation >= 1e299 {
+        return format!("on inputs drawn `{drawn}` a result cannot be compared (another shape or dtype, or not finite)");
+    }
+    format!("on inputs drawn `{drawn}` a result differs by {deviation:.2e} of the largest of its row")
+}
+
+/// What decides, for people.
+fn in_words(name: &str) -> String {
+    match name {
+        "round" => "a rounding (`round`, or a cast to integers)".to_owned(),
+        "narrow" => "a cast to a narrower dtype, whatever its input has".to_owned(),
+        "compare" => "a comparison".to_owned(),
+        "gather" => "indexing by a tensor".to_owned(),
+        "clamp" => "`clamp` (or relu)".to_owned(),
+        other => format!("`{other}`"),
+    }
+}
+
+fn fit(report: &Report, attempt: &Attempt, served: &Served, form: &Form, facts: &Facts) -> Fit {
+    let outputs: Vec<String> = match &form.results {
+        Some(results) => results.clone(),
+        None => served.op.outputs.iter().map(|output| output.tensor.name.value.to_string()).collect(),
+    };
+    let places = facts.places.clone().unwrap_or_default();
+    let mut notes = Vec::new();
+    notes.extend(form.remains.iter().map(|remains| format!("left to you: {remains}")));
+    let more: Vec<&str> =
+        outputs.iter().enumerate().filter(|(place, _)| !places.contains(place)).map(|(_, name)| name.as_str()).collect();
+    if !more.is_empty() {
+        notes.push(format!("the kernel also returns: {}", more.join(", ")));
+    }
+    if places.iter().enumerate().any(|(place, is)| place != *is && places.len() > 1) {
+        notes.push(format!("the kernel returns in the order {}", outputs.join(", ")));
+    }
+    if attempt.split {
+        notes.push("your inputs have two leading axes where the operation has one".to_owned());
+    } else if !facts.other_rank {
+        notes.push("with another leading axis your function is a different one; the kernel is as seen here".to_owned());
+    }
+    let hard: Vec<&str> = facts.hard.iter().filter(|(_, same)| !**same).map(|(kind, _)| kind.as_str()).collect();
+    if !hard.is_empty() {
+        let list = hard.join(", ");
+        notes.push(format!("on inputs of these kinds your function gives something else than the kernel will: {list}"));
+    }
+    if !facts.dtypes {
+        notes.push("in half precision your results have another dtype than the kernel's".to_owned());
+    }
+    let defaults = attempt.numbers.iter().filter_map(|(name, (origin, value))| {
+        let value = match origin {
+            Origin::Is => Some(value.clone()),
+            Origin::From => {
+                let own = report.parameters.iter().find(|one| Some(one.name.as_str()) == value.as_str());
+                own.and_then(|own| own.value.clone())
+            }
+        }?;
+        (default_of(served, name).as_ref() != Some(&value)).then(|| (name.clone(), value))
+    });
+    Fit {
+        template: attempt.template.clone(),
+        form: form.as_words.clone(),
+        arguments: attempt.order.iter().cloned().zip(form.arguments.iter().cloned()).collect(),
+        defaults: defaults.filter(|(name, _)| !form.scalars.contains_key(name)).collect(),
+        deviation: facts.proof.iter().map(|proof| proof.deviation).fold(0.0, f64::max),
+        sets: facts.proof.len(),
+        notes,
+        keeps_template: keeps_template(report, attempt, served, form, facts, &places, outputs.len()),
+    }
+}
+
+/// Why the person's function cannot be the reference that the kernel is verified against.
+fn keeps_template(
+    report: &Report,
+    attempt: &Attempt,
+    served: &Served,
+    form: &Form,
+    facts: &Facts,
+    places: &[usize],
+    outputs: usize,
+) -> Option<String> {
+    let tensors = report.parameters.iter().filter(|one| one.kind == "tensor").take(attempt.order.len());
+    let signature = tensors.map(|one| &one.name).eq(attempt.order.iter());
+    let leads = report.parameters.iter().take(attempt.order.len()).all(|one| one.kind == "tensor");
+    let by_name = |(name, (origin, value)): (&String, &(Origin, Value))| {
+        *origin == Origin::From && value.as_str() == Some(name.as_str())
+    };
+    let in_place = served.op.outputs.iter().any(|output| output.inplace.is_some());
+    let why = if report.module {
+        "yours is a module"
+    } else if form.as_words.is_some() || !form.without.is_empty() || attempt.split || !signature || !leads {
+        "yours takes its tensors in another form or order"
+    } else if !attempt.numbers.iter().all(by_name) {
+        "yours does not take the operation's scalars by these names"
+    } else if !places.iter().copied().eq(0..outputs) {
+        "yours does not return the operation's results in order"
+    } else if !facts.written_to.is_empty() || in_place && !facts.written_to.is_empty() {
+        "yours writes into its arguments"
+    } else if !facts.float64_stays {
+        "yours does not compute in float64 on float64 tensors"
+    } else if !facts.dtypes {
+        "yours returns other dtypes"
+    } else if !facts.hard.values().all(|same| *same) {
+        "yours differs on hard inputs"
+    } else if served.op.gradient.as_ref().is_some_and(|gradient| gradient.function.is_some()) {
+        "the template's file has the exact gradients beside it"
+    } else {
+        return None;
+    };
+    Some(why.to_owned())
+}
+
+/// The operators of a graph, in order, each once, without what only moves values.
+fn names_of(graph: &Graph) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for node in &graph.nodes {
+        let name = ops::base(&node.op).to_owned();
+        if ops::named(&name).0 != ops::Class::Move && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// Why nothing serves it, with the nearest template: by a proof that failed, else by operators and deviation.
+fn unfit(report: &Report, served: &[Served]) -> Unfit {
+    let proven = report.attempts.iter().filter_map(|attempt| {
+        let facts = attempt.facts.as_ref()?;
+        let (served, form) = place(attempt, served)?;
+        Some((attempt, facts, reasons(attempt, facts, served, form)))
+    });
+    if let Some((attempt, facts, reasons)) = proven.min_by(|one, other| {
+        let worst = |facts: &Facts| facts.proof.iter().map(|proof| proof.deviation).fold(0.0, f64::max);
+        one.2.len().cmp(&other.2.len()).then(worst(one.1).total_cmp(&worst(other.1)))
+    }) {
+        let ops = facts.graph.as_ref().map(names_of).unwrap_or_default();
+        return Unfit { ops, nearest: Some(attempt.template.clone()), why: reasons.join("; ") };
+    }
+    let ops = report.graph.as_ref().map(names_of).unwrap_or_default();
+    let own = ops::computes(ops.iter().map(String::as_str));
+    let nearness = |name: &str| {
+        let theirs = report.template_ops.get(name).map(|ops| ops::computes(ops.iter().map(String::as_str)));
+        let theirs = theirs.unwrap_or_default();
+        let both = own.intersection(&theirs).count() as f64;
+        both / (own.union(&theirs).count() as f64).max(1.0)
+    };
+    let ran = |name: &str| {
+        let tries = report.attempts.iter().filter(|attempt| attempt.template == name);
+        let best = tries.clone().filter_map(|attempt| attempt.deviation).min_by(f64::total_cmp);
+        (best, tries.filter_map(|attempt| attempt.error.clone()).next())
+    };
+    let nearest = served.iter().map(|served| served.template.name.as_str()).max_by(|one, other| {
+        let deviation = |name| ran(name).0.unwrap_or(f64::INFINITY);
+        nearness(one).total_cmp(&nearness(other)).then(deviation(other).total_cmp(&deviation(one)))
+    });
+    let nearest = nearest.filter(|name| nearness(name) > 0.0);
+    let why = match (nearest.map(|name| ran(name)), &report.error) {
+        (Some((Some(deviation), _)), _) => differs(deviation, "normal"),
+        (Some((None, Some(error))), _) => error,
+        (_, Some(error)) => format!("it cannot be traced with simple inputs: {error}"),
+        _ => "its operators are those of none of them".to_owned(),
+    };
+    Unfit { ops, nearest: nearest.map(str::to_owned), why }
+}

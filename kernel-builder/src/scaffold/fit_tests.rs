@@ -1,0 +1,140 @@
+//! The matcher on reports that harness/trace.py made of tests/tracing; no Python is needed.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::fit::{Fit, Report, Unfit, judge};
+use super::serves::{self, Served};
+use super::template;
+use crate::base::files;
+
+fn served() -> Vec<Served> {
+    template::all().unwrap().into_iter().map(|template| serves::served(template).unwrap()).collect()
+}
+
+/// A recorded report.
+fn recorded(case: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tracing/recorded.jsonl");
+    let text = files::read_text(&path).unwrap();
+    let mut reports = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    reports.find(|report| report["case"] == case).unwrap_or_else(|| panic!("`{case}` is not recorded"))
+}
+
+fn judged(report: Value) -> Result<Fit, Unfit> {
+    let report: Report = serde_json::from_value(report).unwrap();
+    judge(&report, &served())
+}
+
+#[track_caller]
+fn fits(case: &str, template: &str) -> Fit {
+    let fit = judged(recorded(case)).unwrap();
+    assert_eq!(fit.template, template, "{case}");
+    fit
+}
+
+#[track_caller]
+fn refused(report: Value, nearest: Option<&str>, why: &str) {
+    let unfit = judged(report).unwrap_err();
+    assert_eq!(unfit.nearest.as_deref(), nearest, "{}", unfit.why);
+    assert!(unfit.why.contains(why), "{}", unfit.why);
+}
+
+#[test]
+fn what_people_write_is_recognised() {
+    let fit = fits("norms/llama", "rms-norm");
+    assert_eq!(fit.defaults.get("eps"), Some(&json!(1e-5)));
+    assert!(fit.keeps_template.unwrap().contains("by these names"));
+    let fit = fits("norms/by_sum", "rms-norm");
+    let names: Vec<_> = fit.arguments.iter().map(|(own, argument)| (own.as_str(), argument.as_str())).collect();
+    assert_eq!((names, fit.defaults.get("eps")), (vec![("x", "input"), ("w", "weight")], Some(&json!(1e-5))));
+    assert_eq!(fits("norms/LlamaRMSNorm", "rms-norm").keeps_template.as_deref(), Some("yours is a module"));
+    fits("norms/modulated", "adaln");
+    fits("rows/soft", "softmax");
+    fits("rows/losses", "cross-entropy");
+    assert_eq!(fits("rows/means", "row-sum").defaults.get("mean"), Some(&json!(true)));
+    assert!(fits("gates/chunks", "swiglu").form.unwrap().contains("in each row the gates"));
+    assert!(fits("gates/gelu_by_hand", "geglu").form.unwrap().contains("two tensors"));
+    assert!(fits("gates/transformers", "rope").form.unwrap().contains("transformers"));
+}
+
+#[test]
+fn the_persons_function_is_the_reference_where_it_can_be() {
+    assert_eq!(fits("norms/own", "rms-norm").keeps_template, None);
+    let fit = fits("rows/soft_unsafe", "softmax");
+    assert_eq!(fit.keeps_template.as_deref(), Some("yours differs on hard inputs"));
+    assert!(fit.notes.iter().any(|note| note.contains("huge")), "{:?}", fit.notes);
+}
+
+#[test]
+fn what_the_kernel_does_not_do_is_said() {
+    let fit = fits("rows/mean_loss", "cross-entropy");
+    assert!(fit.notes.contains(&"left to you: the mean over the rows that count".to_owned()), "{:?}", fit.notes);
+    let fit = fits("rows/losses", "cross-entropy");
+    assert!(fit.notes.contains(&"the kernel also returns: lse".to_owned()), "{:?}", fit.notes);
+    assert!(fits("gates/one", "rope").notes[0].contains("the other tensor"));
+    // The operation overwrites the residual, too.
+    fits("norms/added_in_place", "add-rms-norm");
+}
+
+#[test]
+fn what_only_looks_like_it_is_refused() {
+    for (case, nearest, why) in [
+        ("norms/eps_outside", "rms-norm", "drawn `tiny` a result differs"),
+        ("norms/eps_of_the_dtype", "rms-norm", "depends on the dtype"),
+        ("norms/rounded", "rms-norm", "a cast to a narrower dtype"),
+        ("norms/clamped", "rms-norm", "`clamp`"),
+        ("norms/writes", "rms-norm", "it writes into `x`"),
+        ("norms/only_short", "rms-norm", "other operators at other lengths"),
+        ("norms/Gemma", "rms-norm", "a result differs"),
+        ("norms/unbiased", "layer-norm", "a result differs"),
+        ("rows/over_columns", "softmax", "a result differs"),
+        ("rows/clamped", "softmax", "`clamp`"),
+        ("gates/swapped", "swiglu", "a result differs"),
+        ("gates/backwards", "rope", "a result differs"),
+    ] {
+        refused(recorded(case), Some(nearest), why);
+    }
+    let unfit = judged(recorded("rows/total")).unwrap_err();
+    assert_eq!(unfit.ops, ["sum"]);
+    assert!(unfit.why.contains("shape"), "{}", unfit.why);
+}
+
+#[test]
+fn each_part_of_the_proof_is_needed() {
+    let attempt = |report: &Value| {
+        let attempts = report["attempts"].as_array().unwrap();
+        attempts.iter().position(|attempt| attempt.get("facts").is_some()).unwrap()
+    };
+    let changed = |edit: &dyn Fn(&mut Value)| {
+        let mut report = recorded("rows/soft");
+        let place = attempt(&report);
+        edit(&mut report["attempts"][place]["facts"]);
+        report
+    };
+    assert!(judged(changed(&|_| {})).is_ok());
+    let edits: [(&dyn Fn(&mut Value), &str); 9] = [
+        (&|facts| facts["proof"][31]["deviation"] = json!(1e-6), "a result differs"),
+        (&|facts| facts["proof"] = json!([{ "pass": 0, "drawn": "normal", "deviation": 0.0 }]), "1 sets of lengths"),
+        (&|facts| facts["proof"] = json!([]), "0 sets of lengths"),
+        (&|facts| facts["graph"] = Value::Null, "no graph"),
+        (&|facts| facts["graphs_alike"] = json!(false), "other lengths"),
+        (&|facts| facts["constants_alike"] = json!(false), "depends on the dtype"),
+        (&|facts| facts["places"] = Value::Null, "first result"),
+        (&|facts| facts["problems"] = json!(["boom"]), "a call fails: boom"),
+        (&|facts| facts["graph"]["nodes"][0]["op"] = json!("frobnicate.default"), "`frobnicate`"),
+    ];
+    for (edit, why) in edits {
+        refused(changed(edit), Some("softmax"), why);
+    }
+}
+
+#[test]
+fn two_templates_that_serve_alike_are_a_question() {
+    let mut report = recorded("rows/soft");
+    let mut other = report["attempts"].as_array().unwrap().iter().find(|one| one.get("facts").is_some()).unwrap().clone();
+    other["template"] = json!("log-softmax");
+    other["facts"]["template_ops"] = json!(["amax.default"]);
+    report["attempts"].as_array_mut().unwrap().push(other);
+    refused(report, None, "served by log-softmax and softmax alike; choose one with --template");
+}

@@ -1,0 +1,184 @@
+//! Which calls a template serves, for `new --from`: its operation's own, and those that `template.toml` lists.
+//!
+//! Owns: `[[serves]]` and `[indexes]`, what harness/trace.py is told of templates. Never: runs or judges a call.
+
+use std::collections::BTreeMap;
+
+use kernel_plan::spec::OpSpec;
+use kernel_plan::spec::op::{AxisKind, ScalarValue, Tensor, TensorDtype};
+use kernel_plan::units::Dtype;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::hole::{Hole, Kind};
+use super::template::{self, Template};
+use super::{FileSet, ScaffoldError, claims, settings};
+
+/// One `[[serves]]`: how a call of the operation is also written.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Serves {
+    /// How it differs from the operation's own call, in words.
+    #[serde(rename = "as")]
+    pub as_words: String,
+    /// What such a call is given: Python expressions over the operation's inputs, axes, scalars and `torch`.
+    pub arguments: Vec<String>,
+    /// What it returns: expressions over the outputs, too; the outputs themselves when absent.
+    pub results: Option<Vec<String>>,
+    /// Scalars that have one value in this form.
+    #[serde(default)]
+    pub scalars: BTreeMap<String, toml::Value>,
+    /// Optional inputs that this form has not.
+    #[serde(default)]
+    pub without: Vec<String>,
+    /// What of such a call the kernel leaves to the caller, in words.
+    pub remains: Option<String>,
+}
+
+/// `[indexes.INPUT]`: what the values of an integer input mean.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Indexes {
+    /// They are places along this axis.
+    pub axis: String,
+    /// A scalar; its value is no place.
+    pub ignored: Option<String>,
+}
+
+/// A form as the matcher and the harness see it. The first ones are the operation's own calls.
+#[derive(Debug, Clone, Serialize)]
+pub struct Form {
+    /// In words; nothing for the operation's own call.
+    #[serde(skip)]
+    pub as_words: Option<String>,
+    /// See [`Serves`].
+    pub arguments: Vec<String>,
+    /// See [`Serves`].
+    pub results: Option<Vec<String>>,
+    /// See [`Serves`].
+    pub scalars: BTreeMap<String, Value>,
+    /// See [`Serves`].
+    pub without: Vec<String>,
+    /// See [`Serves`].
+    #[serde(skip)]
+    pub remains: Option<String>,
+}
+
+/// A template with its operation, as it is held against a reference.
+#[derive(Debug, Clone)]
+pub struct Served {
+    /// The template.
+    pub template: Template,
+    /// Its operation.
+    pub op: OpSpec,
+    /// Every form of a call.
+    pub forms: Vec<Form>,
+    /// The project's files, of which the reference is one.
+    pub files: FileSet,
+}
+
+/// What a template serves.
+///
+/// # Errors
+/// A defect of the template.
+pub fn served(template: Template) -> Result<Served, ScaffoldError> {
+    claims::check(&template)?;
+    let (_, files) = claims::specimen(&template)?;
+    let (_, op) = settings::contract(&template, &files)?;
+    let names = |keep: &dyn Fn(bool) -> bool| -> Vec<String> {
+        let inputs = op.inputs.iter().filter(|input| keep(input.optional));
+        inputs.map(|input| input.tensor.name.value.to_string()).collect()
+    };
+    let optional = names(&|optional| optional);
+    let own = |without: Vec<String>| Form {
+        as_words: None,
+        arguments: names(&|_| true).into_iter().filter(|name| !without.contains(name)).collect(),
+        results: None,
+        scalars: BTreeMap::new(),
+        without,
+        remains: None,
+    };
+    let mut forms = vec![own(optional.clone())];
+    if !optional.is_empty() {
+        forms.push(own(Vec::new()));
+    }
+    forms.extend(template.serves.iter().map(|form| Form {
+        as_words: Some(form.as_words.clone()),
+        arguments: form.arguments.clone(),
+        results: form.results.clone(),
+        scalars: form.scalars.iter().map(|(name, value)| (name.clone(), json!(value))).collect(),
+        without: if form.without.is_empty() { optional.clone() } else { form.without.clone() },
+        remains: form.remains.clone(),
+    }));
+    Ok(Served { template, op, forms, files })
+}
+
+impl Served {
+    /// The file of a code hole in a project; of another one, nothing.
+    ///
+    /// # Errors
+    /// A defect of the template.
+    pub fn path(&self, hole: &Hole) -> Result<String, ScaffoldError> {
+        let Kind::Code { file, .. } = &hole.kind else { return Ok(String::new()) };
+        let (answers, _) = claims::specimen(&self.template)?;
+        template::path_of(&self.template, &answers, file)
+    }
+
+    /// What the harness is told; `reference` is the path of the template's reference.
+    pub fn job(&self, reference: &str) -> Value {
+        let axes = self.op.axes.iter().map(|axis| match axis.kind {
+            AxisKind::Const(length) => json!({ "name": axis.name.value, "const": length, "multiple_of": 1, "min": null }),
+            AxisKind::Var { multiple_of, min, .. } => {
+                json!({ "name": axis.name.value, "const": null, "multiple_of": multiple_of, "min": min })
+            }
+        });
+        let inputs = self.op.inputs.iter().map(|input| {
+            let name = input.tensor.name.value.as_str();
+            let indexes = self.template.indexes.get(name);
+            json!({
+                "name": name,
+                "shape": input.tensor.shape.iter().map(|axis| &axis.value).collect::<Vec<_>>(),
+                "kind": kind(&self.op, &input.tensor),
+                "counts": indexes.map(|indexes| &indexes.axis),
+                "ignored": indexes.and_then(|indexes| indexes.ignored.as_ref()),
+            })
+        });
+        let scalars = self.op.scalars.iter().map(|scalar| {
+            let kind = match scalar.default.value {
+                ScalarValue::Float(_) => "float",
+                ScalarValue::Int(_) => "int",
+                ScalarValue::Bool(_) => "bool",
+            };
+            json!({ "name": scalar.name.value, "kind": kind, "default": scalar.default.value })
+        });
+        let outputs: Vec<_> = self.op.outputs.iter().map(|output| &output.tensor.name.value).collect();
+        json!({
+            "name": self.template.name,
+            "reference": reference,
+            "function": self.op.reference.function.value,
+            "op": {
+                "axes": axes.collect::<Vec<_>>(),
+                "inputs": inputs.collect::<Vec<_>>(),
+                "scalars": scalars.collect::<Vec<_>>(),
+                "outputs": outputs,
+            },
+            "forms": self.forms,
+        })
+    }
+}
+
+/// What the values of a tensor are: `float`, `int` or `bool`.
+fn kind(op: &OpSpec, tensor: &Tensor) -> &'static str {
+    let dtype = match &tensor.dtype.value {
+        TensorDtype::Fixed(dtype) => Some(*dtype),
+        TensorDtype::Variable(name) => {
+            let variable = op.dtypes.iter().find(|variable| variable.name.value == *name);
+            variable.and_then(|variable| variable.dtypes.first().copied())
+        }
+    };
+    match dtype {
+        Some(Dtype::Bool) => "bool",
+        Some(Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64) => "int",
+        _ => "float",
+    }
+}
