@@ -90,15 +90,16 @@ __device__ __forceinline__ float lanes_sum(float value) {
 }
 
 // Sum over the threads of a row, known to all of them and added in the same order in every run. kLanes threads have a
-// row: a part of a warp, or whole warps. kRows rows share a block. Each use in a kernel has a number of its own, and so
-// memory of its own: no barrier is needed between them.
+// row: a part of a warp, where kRows rows share a block; or the whole block, which has kLanes threads at most. Each use in
+// a kernel has a number of its own, and so memory of its own: no barrier is needed between them.
 template <int kLanes, int kRows, int kUse>
 __device__ __forceinline__ float row_sum(float value) {
     if constexpr (kLanes <= kWarp) {
         return lanes_sum<kLanes>(value);
     } else {
-        constexpr int kWarps = kLanes / kWarp;
-        __shared__ float sums[kRows * kWarps];
+        static_assert(kRows == 1);
+        __shared__ float sums[kLanes / kWarp];
+        const int warps = blockDim.x / kWarp;
         const int warp = threadIdx.x / kWarp;
         const int lane = threadIdx.x % kWarp;
         value = lanes_sum<kWarp>(value);
@@ -106,7 +107,7 @@ __device__ __forceinline__ float row_sum(float value) {
             sums[warp] = value;
         }
         __syncthreads();
-        return lanes_sum<kWarp>(lane < kWarps ? sums[warp / kWarps * kWarps + lane] : 0.0f);
+        return lanes_sum<kWarp>(lane < warps ? sums[lane] : 0.0f);
     }
 }
 
@@ -116,8 +117,9 @@ __global__ void __launch_bounds__(kLanes * kRows)
     held(T* out, T* sum, const T* input, const T* weight, long long rows, int hidden, float eps) {
     using Unit = Vector<T, kElements>;
     using Bits = typename Unit::Bits;
-    const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / kLanes;
-    const int lane = threadIdx.x % kLanes;
+    const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + (kRows == 1 ? 0 : threadIdx.x / kLanes);
+    const int lanes = kRows == 1 ? static_cast<int>(blockDim.x) : kLanes;
+    const int lane = kRows == 1 ? static_cast<int>(threadIdx.x) : threadIdx.x % kLanes;
     const int length = row < rows ? hidden / kElements : 0;
     const Bits* const from = reinterpret_cast<const Bits*>(input) + row * length;
     Bits* const residual = reinterpret_cast<Bits*>(sum) + row * length;
@@ -125,7 +127,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
     Unit residuals[kUnits];
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        const int place = lane + i * kLanes;
+        const int place = lane + i * lanes;
         if (place < length) {
             inputs[i].bits = load(from + place);
             residuals[i].bits = load(residual + place);
@@ -135,7 +137,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
     float squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        const int place = lane + i * kLanes;
+        const int place = lane + i * lanes;
         if (place < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
@@ -152,7 +154,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
     Bits* const to = reinterpret_cast<Bits*>(out) + row * length;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        const int place = lane + i * kLanes;
+        const int place = lane + i * lanes;
         if (place < length) {
             Unit unit;
             unit.bits = weights[place];

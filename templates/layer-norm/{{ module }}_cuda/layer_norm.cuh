@@ -102,15 +102,16 @@ __device__ __forceinline__ float lanes_sum(float value) {
 }
 
 // Sum over the threads of a row, known to all of them and added in the same order in every run. kLanes threads have a
-// row: a part of a warp, or whole warps. kRows rows share a block. Each use in a kernel has a number of its own, and so
-// memory of its own: no barrier is needed between them.
+// row: a part of a warp, where kRows rows share a block; or the whole block, which has kLanes threads at most. Each use in
+// a kernel has a number of its own, and so memory of its own: no barrier is needed between them.
 template <int kLanes, int kRows, int kUse>
 __device__ __forceinline__ float row_sum(float value) {
     if constexpr (kLanes <= kWarp) {
         return lanes_sum<kLanes>(value);
     } else {
-        constexpr int kWarps = kLanes / kWarp;
-        __shared__ float sums[kRows * kWarps];
+        static_assert(kRows == 1);
+        __shared__ float sums[kLanes / kWarp];
+        const int warps = blockDim.x / kWarp;
         const int warp = threadIdx.x / kWarp;
         const int lane = threadIdx.x % kWarp;
         value = lanes_sum<kWarp>(value);
@@ -118,7 +119,7 @@ __device__ __forceinline__ float row_sum(float value) {
             sums[warp] = value;
         }
         __syncthreads();
-        return lanes_sum<kWarp>(lane < kWarps ? sums[warp / kWarps * kWarps + lane] : 0.0f);
+        return lanes_sum<kWarp>(lane < warps ? sums[lane] : 0.0f);
     }
 }
 
@@ -128,14 +129,15 @@ __global__ void __launch_bounds__(kLanes * kRows)
     held(T* out, const T* input, const T* weight, const T* bias, long long rows, int hidden, float eps) {
     using Unit = Vector<T, kElements>;
     using Bits = typename Unit::Bits;
-    const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / kLanes;
-    const int lane = threadIdx.x % kLanes;
+    const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + (kRows == 1 ? 0 : threadIdx.x / kLanes);
+    const int lanes = kRows == 1 ? static_cast<int>(blockDim.x) : kLanes;
+    const int lane = kRows == 1 ? static_cast<int>(threadIdx.x) : threadIdx.x % kLanes;
     const int length = row < rows ? hidden / kElements : 0;
     const Bits* const from = reinterpret_cast<const Bits*>(input) + row * length;
     Unit held[kUnits];
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        const int place = lane + i * kLanes;
+        const int place = lane + i * lanes;
         if (place < length) {
             held[i].bits = load(from + place);
         }
@@ -143,7 +145,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        if (lane + i * kLanes < length) {
+        if (lane + i * lanes < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 sum += held[i].get(j);
@@ -155,7 +157,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
     float squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        if (lane + i * kLanes < length) {
+        if (lane + i * lanes < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 const float deviation = held[i].get(j) - mean;
@@ -170,7 +172,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
     Bits* const to = reinterpret_cast<Bits*>(out) + row * length;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        const int place = lane + i * kLanes;
+        const int place = lane + i * lanes;
         if (place < length) {
             Unit by;
             Unit plus;

@@ -142,14 +142,15 @@ __device__ __forceinline__ Known over_lanes(Known known) {
 }
 
 // Over the threads of a row, known to all of them and added in the same order in every run. kLanes threads have a row:
-// a part of a warp, or whole warps. kRows rows share a block.
+// a part of a warp, where kRows rows share a block; or the whole block, which has kLanes threads at most.
 template <typename T, int kLanes, int kRows>
 __device__ __forceinline__ Known over_row(Known known) {
     if constexpr (kLanes <= kWarp) {
         return over_lanes<T, kLanes>(known);
     } else {
-        constexpr int kWarps = kLanes / kWarp;
-        __shared__ Known parts[kRows * kWarps];
+        static_assert(kRows == 1);
+        __shared__ Known parts[kLanes / kWarp];
+        const int warps = blockDim.x / kWarp;
         const int warp = threadIdx.x / kWarp;
         const int lane = threadIdx.x % kWarp;
         known = over_lanes<T, kWarp>(known);
@@ -157,7 +158,7 @@ __device__ __forceinline__ Known over_row(Known known) {
             parts[warp] = known;
         }
         __syncthreads();
-        return over_lanes<T, kWarp>(lane < kWarps ? parts[warp / kWarps * kWarps + lane] : nothing());
+        return over_lanes<T, kWarp>(lane < warps ? parts[lane] : nothing());
     }
 }
 
@@ -284,15 +285,16 @@ __global__ void __launch_bounds__(kLanes * kRows)
     using Bits = typename Unit::Bits;
     extern __shared__ uint4 memory[];
     Bits* const kept = reinterpret_cast<Bits*>(memory) + threadIdx.x;
-    const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / kLanes;
-    const int lane = threadIdx.x % kLanes;
+    const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + (kRows == 1 ? 0 : threadIdx.x / kLanes);
+    const int lanes = kRows == 1 ? static_cast<int>(blockDim.x) : kLanes;
+    const int lane = kRows == 1 ? static_cast<int>(threadIdx.x) : threadIdx.x % kLanes;
     const int length = row < rows ? hidden / kElements : 0;
     const Bits* const from = reinterpret_cast<const Bits*>(input) + row * length;
     Bits* const to = reinterpret_cast<Bits*>(out) + row * length;
     Unit held[kUnits];
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        const int place = lane + i * kLanes;
+        const int place = lane + i * lanes;
         if (place < length) {
             held[i].bits = load(from + place);
         }
@@ -304,15 +306,15 @@ __global__ void __launch_bounds__(kLanes * kRows)
         Unit units[kBatch];
 #pragma unroll
         for (int k = 0; k < kBatch; ++k) {
-            const int place = lane + (kUnits + i + k) * kLanes;
+            const int place = lane + (kUnits + i + k) * lanes;
             if (place < length) {
                 units[k].bits = load(from + place);
             }
         }
 #pragma unroll
         for (int k = 0; k < kBatch; ++k) {
-            if (lane + (kUnits + i + k) * kLanes < length) {
-                kept[(i + k) * kLanes] = units[k].bits;
+            if (lane + (kUnits + i + k) * lanes < length) {
+                kept[(i + k) * lanes] = units[k].bits;
                 add<T, Unit, kElements>(known, units[k]);
             }
         }
@@ -321,7 +323,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
     float largest = known.largest;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        if (lane + i * kLanes < length) {
+        if (lane + i * lanes < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 largest = fmaxf(largest, held[i].get(j));
@@ -333,7 +335,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
     float sum = kKept > 0 ? known.sum * exponential<T>(known.largest - begin) : 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        if (lane + i * kLanes < length) {
+        if (lane + i * lanes < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 sum += exponential<T>(held[i].get(j) - begin);
@@ -344,17 +346,17 @@ __global__ void __launch_bounds__(kLanes * kRows)
     const Finish<T> finish(over_row<T, kLanes, kRows>({largest, sum}));
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        const int place = lane + i * kLanes;
+        const int place = lane + i * lanes;
         if (place < length) {
             finish_unit<T, Unit, kElements>(held[i], finish);
             store(to + place, held[i].bits);
         }
     }
     for (int i = 0; i < kKept; ++i) {
-        const int place = lane + (kUnits + i) * kLanes;
+        const int place = lane + (kUnits + i) * lanes;
         if (place < length) {
             Unit unit;
-            unit.bits = kept[i * kLanes];
+            unit.bits = kept[i * lanes];
             finish_unit<T, Unit, kElements>(unit, finish);
             store(to + place, unit.bits);
         }
