@@ -53,6 +53,7 @@ struct Global {
 enum Verb {
     New(commands::new::Args),
     Templates(commands::templates::Args),
+    Generate(commands::generate::Args),
     Check(commands::check::Args),
     Lint(commands::lint::Args),
     Update(commands::update::Args),
@@ -133,6 +134,7 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
     match verb {
         Verb::New(args) => commands::new::run(args, session),
         Verb::Templates(args) => commands::templates::run(args, session),
+        Verb::Generate(args) => commands::generate::run(args, session),
         Verb::Check(args) => commands::check::run(args, session),
         Verb::Lint(args) => commands::lint::run(args, session),
         Verb::Update(args) => commands::update::run(args, session),

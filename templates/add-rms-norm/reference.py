@@ -14,3 +14,18 @@ def add_rms_norm(
     x = input.to(compute) + residual.to(compute)
     scale = torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
     return (x * scale * weight.to(compute)).to(input.dtype), x.to(input.dtype)
+
+
+def add_rms_norm_backward(
+    grad_out: torch.Tensor, grad_sum: torch.Tensor, sum: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The gradients of the input and the weight of `add_rms_norm`, where its second result is `sum`. The gradient of the
+    residual is that of the input."""
+    compute = torch.promote_types(sum.dtype, torch.float32)
+    g, x = grad_out.to(compute), sum.to(compute)
+    scale = torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
+    x = x * scale
+    weighted = g * weight.to(compute)
+    slope = (weighted * x).mean(dim=-1, keepdim=True)
+    grad_input = scale * (weighted - x * slope) + grad_sum.to(compute)
+    return grad_input.to(sum.dtype), (g * x).sum(dim=0).to(weight.dtype)

@@ -19,3 +19,25 @@ def cross_entropy(
     column = torch.where(counts, target, torch.zeros_like(target))
     loss = lse - x.gather(-1, column.unsqueeze(-1)).squeeze(-1)
     return torch.where(counts, loss, torch.zeros_like(loss)), lse
+
+
+def cross_entropy_backward(
+    grad_loss: torch.Tensor,
+    grad_lse: torch.Tensor,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    lse: torch.Tensor,
+    ignore_index: int = -100,
+) -> torch.Tensor:
+    """The gradient of the logits, of the gradients of both results of `cross_entropy`; `lse` is the second one.
+
+    A row is zero where both ask for nothing: where there is no gradient of `lse`, and the target is not counted.
+    """
+    compute = torch.promote_types(input.dtype, torch.float32)
+    x = input.to(compute)
+    counts = (target != ignore_index) & (target >= 0) & (target < input.shape[-1])
+    of_loss = torch.where(counts, grad_loss.to(compute), 0.0).unsqueeze(-1)
+    factor = of_loss + grad_lse.to(compute).unsqueeze(-1)
+    grad = torch.where(factor == 0, 0.0, (x - lse.to(compute).unsqueeze(-1)).exp() * factor)
+    is_target = torch.arange(input.shape[-1], device=input.device) == target.unsqueeze(-1)
+    return torch.where(is_target & counts.unsqueeze(-1), grad - of_loss, grad).to(input.dtype)

@@ -6,6 +6,7 @@
 pub mod backend;
 pub mod diagnostic;
 pub mod exchange;
+pub mod host;
 pub mod kit;
 pub mod plan;
 pub mod spec;

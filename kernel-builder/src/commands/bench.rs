@@ -45,7 +45,8 @@ pub struct Args {
     /// Write the figures as one HTML page, with plots and all that they depend on
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Measure the device code that `[launch]` of op.toml starts, without a build; no build.toml is needed
+    /// Measure the device code that `[launch]` of op.toml starts, without a build; no build.toml is needed. DIR may be
+    /// another file like op.toml, such as the backward.toml beside it
     #[arg(long, conflicts_with_all = ["Selection", "write_dispatch"])]
     device: bool,
     /// What compiles device code

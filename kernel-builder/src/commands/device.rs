@@ -5,11 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kernel_plan::diagnostic::SourceFile;
+use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::build::{Framework, Kernel};
 use kernel_plan::spec::launch::Launch;
 use kernel_plan::spec::op::{Case, Device, Purpose};
-use kernel_plan::spec::{self, OpSpec};
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -29,7 +28,7 @@ use crate::verify::{Evidence, Options};
 
 use super::bench::{Figures, kind, settled};
 use super::gpu;
-use super::project::{self, ProjectError, TORCH};
+use super::project::{self, OpFile, TORCH};
 use super::tuned::{self, Choice};
 use super::verify::{How, Refusal, evidence_path, line};
 
@@ -71,7 +70,9 @@ impl StageError for NvrtcError {
 pub(super) struct DeviceProject {
     /// Its folder, absolute.
     pub(super) dir: PathBuf,
-    /// op.toml.
+    /// Whether `op` is another file than the op.toml of the folder: what is kept of it has its operation's name.
+    pub(super) is_beside: bool,
+    /// op.toml, or the file beside it.
     pub(super) op: OpSpec,
     /// The code.
     pub(super) source: Source,
@@ -81,25 +82,26 @@ pub(super) struct DeviceProject {
     pub(super) settings: Settings,
 }
 
-/// Reads a folder; a build.toml is needed for nothing but the architectures.
+/// Reads a folder or an op file; a build.toml is needed for nothing but the architectures.
 pub(super) fn read(dir: &Path, session: &Session) -> Result<DeviceProject, Failure> {
-    let folder = env::absolute(project::folder(dir));
-    let path = folder.join("op.toml");
-    if !files::exists(&path) {
-        return Err(ProjectError::NoOp { dir: folder, step: "judge device code" }.into());
-    }
-    let shown = project::folder(dir).join("op.toml").display().to_string();
-    let (op, problems) = spec::parse_op(SourceFile::new(shown.as_str(), project::specification(&path)?));
-    project::tell(&problems, session)?;
-    let Some(op) = op else { return Err(Failure::told(exit::SPEC)) };
-    let Some(launch) = &op.launch else { return Err(NoLaunch { op: path }.into()) };
+    let file = OpFile::of(dir);
+    let op = file.read("judge device code", session)?;
+    let Some(launch) = &op.launch else { return Err(NoLaunch { op: file.path() }.into()) };
+    let folder = env::absolute(&file.folder);
     let source = source(&folder, launch)?;
     let archs = archs(&folder, session)?;
     let settings = Settings::defaults(&op);
-    Ok(DeviceProject { dir: folder, op, source, archs, settings })
+    Ok(DeviceProject { dir: folder, is_beside: file.is_beside(), op, source, archs, settings })
 }
 
-/// Reads a folder, and which settings its calls have on the GPU that is here.
+impl DeviceProject {
+    /// What its evidence is kept and told as. Device code of a file beside op.toml has its operation's name, too.
+    pub(super) fn title(&self) -> String {
+        if self.is_beside { format!("{NAME}-{}", self.op.name.value) } else { NAME.to_owned() }
+    }
+}
+
+/// Reads a folder or an op file, and which settings its calls have on the GPU that is here.
 pub(super) fn read_with(dir: &Path, choice: Choice, session: &Session) -> Result<DeviceProject, Failure> {
     let project = read(dir, session)?;
     let settings = tuned::settings(&project, choice, session)?;
@@ -193,7 +195,7 @@ pub(super) fn measure(
             figures.measured = found;
         }
         bench::Outcome::Skipped(reason) => {
-            let text = format!("{NAME} was not measured: {reason}");
+            let text = format!("{} was not measured: {reason}", project.title());
             session.report.note(&text);
             figures.told.push(text);
         }
@@ -255,10 +257,11 @@ pub(super) fn verify(
     let python = oracle(session);
     let evidence = device::judge(&candidate, &compiler, python.as_ref(), &options, session)?;
     let text = serde_json::to_string_pretty(&evidence).unwrap_or_default();
-    files::write(&evidence_path(&project.dir, NAME), text)?;
+    let title = project.title();
+    files::write(&evidence_path(&project.dir, &title), text)?;
     session.report.emit(&Event::Done {
         action: if evidence.refusal().is_none() { "verified" } else { "refused" },
-        subject: NAME,
+        subject: &title,
         detail: &line(&evidence),
         seconds: started.elapsed().as_secs_f64(),
         cached: false,
@@ -272,10 +275,10 @@ pub(super) fn accept(project: &DeviceProject, evidence: &Evidence) -> Result<(),
     let reports: Vec<miette::Report> = refused
         .map(|check| {
             miette::Report::new(Refusal {
-                variant: NAME.to_owned(),
+                variant: project.title(),
                 code: check.code.clone(),
                 summary: check.summary.clone(),
-                log: evidence_path(&project.dir, NAME),
+                log: evidence_path(&project.dir, &project.title()),
             })
         })
         .collect();
@@ -284,6 +287,8 @@ pub(super) fn accept(project: &DeviceProject, evidence: &Evidence) -> Result<(),
 
 #[cfg(test)]
 mod tests {
+    use kernel_plan::diagnostic::SourceFile;
+    use kernel_plan::spec;
     use kernel_plan::spec::expr::Value;
     use kernel_plan::spec::tune::Tuning;
 
@@ -318,7 +323,8 @@ mod tests {
         });
         let settings = Settings::of_table("tuned/nvidia-h200.toml", table, &op).unwrap();
         let source = Source { text: String::new(), name: String::new(), include: vec![] };
-        let project = DeviceProject { dir: PathBuf::new(), op, source, archs: vec![], settings };
+        let project =
+            DeviceProject { dir: PathBuf::new(), is_beside: false, op, source, archs: vec![], settings };
         let mut of = Vec::new();
         for line in RECORDS.lines() {
             let mut record: Measurement = serde_json::from_str(line).unwrap();

@@ -35,7 +35,7 @@ use crate::verify::device as judge;
 
 use super::device::{self, DeviceProject};
 use super::screening::{self, ScreeningError, Task};
-use super::{gpu, project, tuned};
+use super::{generate, gpu, project, tuned};
 
 mod confirm;
 mod log;
@@ -66,7 +66,7 @@ const A_SECOND: f64 = 20.0;
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(flatten)]
-    project: project::ProjectDir,
+    project: project::TaskDir,
     /// Who proposes
     #[arg(long, value_enum, value_name = "WHICH", default_value_t = Which::Tuner)]
     agent: Which,
@@ -203,6 +203,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         }
         taught.truncate(TAUGHT);
         filled.push(one);
+    }
+    if filled.iter().any(|one| one.confirmed.is_some()) {
+        generate::after_fill(&project.dir, session)?;
     }
     tell::result(&filled, &name, &table, session);
     if nothing.is_empty() { Ok(()) } else { Err(FillError::NothingRight { names: nothing }.into()) }

@@ -16,7 +16,7 @@ use crate::toolchain::python::{self, Torch};
 use crate::verify::Options;
 use crate::verify::lint::{self, Lint};
 
-use super::project::{self, ProjectDir, ProjectError, Reading, TORCH};
+use super::project::{self, OpFile, ProjectError, Reading, TORCH, TaskDir};
 
 /// Judge the task itself: what would pass that does no work, and what its workloads never ask
 ///
@@ -27,7 +27,7 @@ use super::project::{self, ProjectDir, ProjectError, Reading, TORCH};
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(flatten)]
-    project: ProjectDir,
+    project: TaskDir,
     /// Fail on these too
     #[arg(long, value_enum, value_name = "WHAT")]
     deny: Option<Deny>,
@@ -53,7 +53,12 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 
 /// The folder, its op.toml, and the torch to run the reference with.
 fn task(args: &Args, session: &Session) -> Result<(PathBuf, OpSpec, String), Failure> {
-    let Reading { project, problems, missing } = project::read(&args.project.dir)?;
+    let file = OpFile::of(&args.project.dir);
+    if file.is_beside() {
+        let op = file.read("lint", session)?;
+        return Ok((env::absolute(&file.folder), op, TORCH.to_owned()));
+    }
+    let Reading { project, problems, missing } = project::read(&file.folder)?;
     project::tell(&problems, session)?;
     if let Some(project) = project {
         let torch = project::torch_of(&project)?;
@@ -66,7 +71,7 @@ fn task(args: &Args, session: &Session) -> Result<(PathBuf, OpSpec, String), Fai
     if missing.is_none() {
         return Err(Failure::told(exit::SPEC));
     }
-    let dir = env::absolute(project::folder(&args.project.dir));
+    let dir = env::absolute(&file.folder);
     let path = dir.join("op.toml");
     if !files::exists(&path) {
         return Err(ProjectError::NoOp { dir, step: "lint" }.into());

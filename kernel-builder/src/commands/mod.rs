@@ -14,6 +14,7 @@ pub mod export;
 pub mod fill;
 pub mod full_abi;
 pub mod gates;
+pub mod generate;
 pub mod gpu;
 pub mod import;
 pub mod judges;

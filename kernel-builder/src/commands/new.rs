@@ -14,7 +14,10 @@ use crate::base::env;
 use crate::base::process::{self, Limits, ProcessError};
 use crate::base::session::Session;
 use crate::exit::Failure;
+use crate::scaffold::host::Identity;
 use crate::scaffold::{Answers, ScaffoldError, Template, template};
+
+use super::generate;
 
 /// Write a complete kernel project
 ///
@@ -63,6 +66,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let answers = Answers { owner, name, license: args.license.clone(), backends: ordered, year };
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(answers.name.as_str()));
     let set = template::render(&template, &answers)?;
+    let set = generate::complete(set, &identity(&template, &answers))?;
     set.write_to(&dir)?;
     if !args.no_git {
         first_commit(&dir, session)?;
@@ -76,6 +80,19 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     );
     session.report.result("new", &json!({ "dir": dir, "template": template.name, "files": written }), &human);
     Ok(())
+}
+
+/// Whose project the host side is of.
+fn identity(template: &Template, answers: &Answers) -> Identity {
+    Identity {
+        owner: answers.owner.clone(),
+        name: answers.name.to_string(),
+        module: answers.name.module(),
+        license: answers.license.clone(),
+        backends: answers.backends.clone(),
+        year: answers.year,
+        template: template.name.clone(),
+    }
 }
 
 /// `me/fast-norm` → its two parts, each judged.

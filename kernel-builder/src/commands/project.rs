@@ -39,6 +39,14 @@ pub struct ProjectDir {
     pub dir: PathBuf,
 }
 
+/// The argument of a verb that works on an operation alone.
+#[derive(Debug, Clone, Args)]
+pub struct TaskDir {
+    /// A folder with an op.toml, or another file like it, such as the backward.toml beside it
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+}
+
 /// A project as it was read.
 #[derive(Debug)]
 pub struct Project {
@@ -192,6 +200,64 @@ pub fn read(dir: &Path) -> Result<Reading, Failure> {
 pub fn folder(dir: &Path) -> &Path {
     let is_build = dir.file_name().is_some_and(|name| name == "build.toml") && !files::is_dir(dir);
     if is_build { dir.parent().unwrap_or(Path::new("")) } else { dir }
+}
+
+/// The file that says what an operation means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpFile {
+    /// The folder it lies in, which is the project.
+    pub folder: PathBuf,
+    /// Its name there.
+    pub name: String,
+    /// Whether it was named itself, and not its folder.
+    pub named: bool,
+}
+
+impl OpFile {
+    /// What was named: any `.toml` but build.toml is such a file itself; else it is the op.toml of a folder.
+    pub fn of(dir: &Path) -> Self {
+        let own = dir.file_name().and_then(|name| name.to_str()).filter(|name| {
+            let is_toml = name.strip_suffix(".toml").is_some_and(|stem| !stem.is_empty());
+            is_toml && *name != "build.toml" && !files::is_dir(dir)
+        });
+        match own {
+            Some(name) => {
+                let folder = dir.parent().unwrap_or(Path::new("")).to_owned();
+                Self { folder, name: name.to_owned(), named: true }
+            }
+            None => Self { folder: folder(dir).to_owned(), name: "op.toml".to_owned(), named: false },
+        }
+    }
+
+    /// Whether it is beside the project's op.toml.
+    pub fn is_beside(&self) -> bool {
+        self.name != "op.toml"
+    }
+
+    /// Where it is, absolute.
+    pub fn path(&self) -> PathBuf {
+        env::absolute(&self.folder).join(&self.name)
+    }
+
+    /// Where it is, as it was named.
+    pub fn shown(&self) -> String {
+        self.folder.join(&self.name).display().to_string().trim_start_matches("./").to_owned()
+    }
+
+    /// Reads and judges it. Problems are told; any error among them fails.
+    ///
+    /// # Errors
+    /// There is none, `step` needs one; it cannot be read; or it has errors.
+    pub fn read(&self, step: &'static str, session: &Session) -> Result<OpSpec, Failure> {
+        let path = self.path();
+        // One that was named and is not there is told by its own name.
+        if !self.named && !files::exists(&path) {
+            return Err(ProjectError::NoOp { dir: env::absolute(&self.folder), step }.into());
+        }
+        let (op, problems) = spec::parse_op(SourceFile::new(self.shown().as_str(), specification(&path)?));
+        tell(&problems, session)?;
+        op.ok_or(Failure::told(exit::SPEC))
+    }
 }
 
 /// The text of build.toml or op.toml.

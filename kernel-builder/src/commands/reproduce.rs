@@ -20,7 +20,7 @@ use crate::toolchain::PythonRuntime;
 use crate::verify::Verified;
 
 use super::judges::{self, Reach};
-use super::project::{self, Project};
+use super::project::{self, OpFile, Project};
 use super::selection::Selection;
 use super::tuned::Choice;
 use super::{about, build, device, verify};
@@ -37,7 +37,7 @@ pub struct Args {
     /// A file with one JSON line a record, `-` for standard input, or a digest of the project's archive
     #[arg(value_name = "RECORD")]
     record: String,
-    /// The kernel project
+    /// The kernel project; for records of device code also another file like op.toml, such as the backward.toml beside it
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
     /// Measure although the sources are not those of the record
@@ -107,7 +107,7 @@ impl StageError for ReproduceError {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let records = archive::find(&args.record, project::folder(&args.dir))?;
+    let records = archive::find(&args.record, &OpFile::of(&args.dir).folder)?;
     let (of_device, of_builds): (Vec<&Measurement>, Vec<&Measurement>) =
         records.iter().partition(|record| record.variant == device::NAME);
     let mut comparisons = Vec::new();

@@ -43,7 +43,7 @@ const MOST: usize = 100_000;
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(flatten)]
-    project: project::ProjectDir,
+    project: project::TaskDir,
     /// Candidates, a JSON object a line: `{"tuning": {"block": 256}, "source": "other.cu"}`, both optional; `-` reads
     /// standard input. Default: every setting of `[tune]`
     #[arg(long, value_name = "FILE")]

@@ -19,6 +19,7 @@ use crate::exit::{self, Failure, StageError};
 use crate::verify::{device as judge, gpu_present};
 
 use super::device::DeviceProject;
+use super::generate;
 
 /// Where the files lie in a project.
 const FOLDER: &str = "tuned";
@@ -109,9 +110,15 @@ pub(super) fn settings(
     Ok(Settings::of_table(&name, table, &project.op)?)
 }
 
+/// Where the files of an operation lie: of one that is beside op.toml, in a folder of its own.
+fn within(project: &DeviceProject) -> String {
+    if project.is_beside { format!("{FOLDER}/{}", project.op.name.value) } else { FOLDER.to_owned() }
+}
+
 /// Every file of settings that is of this operation and source, by name. One of another source is told and left out.
-fn read_all(project: &DeviceProject, session: &Session) -> Result<Vec<(String, Tuned)>, Failure> {
-    let folder = project.dir.join(FOLDER);
+pub(super) fn read_all(project: &DeviceProject, session: &Session) -> Result<Vec<(String, Tuned)>, Failure> {
+    let within = within(project);
+    let folder = project.dir.join(&within);
     if !files::is_dir(&folder) {
         return Ok(vec![]);
     }
@@ -121,7 +128,7 @@ fn read_all(project: &DeviceProject, session: &Session) -> Result<Vec<(String, T
         if file.extension().is_none_or(|extension| extension != "toml") {
             continue;
         }
-        let name = format!("{FOLDER}/{}", file.display());
+        let name = format!("{within}/{}", file.display());
         let text = files::read_text(&folder.join(&file))?;
         if !tuned::is_settings(&text) {
             continue;
@@ -154,7 +161,7 @@ pub(super) fn of_device(
     session: &Session,
 ) -> Result<(String, Tuned), Failure> {
     let source = source_digest(project)?;
-    let name = format!("{FOLDER}/{}", tuned::file_name(&about.name));
+    let name = format!("{}/{}", within(project), tuned::file_name(&about.name));
     let path = project.dir.join(&name);
     let (capability, count) = (about.capability, about.multiprocessors);
     let mut whole = Tuned::empty(&project.op, &about.name, capability, count, source);
@@ -196,7 +203,9 @@ pub(super) fn source_digest(project: &DeviceProject) -> Result<Digest, Failure> 
         .field("source", &project.source.text)
         .field("launch", launch)
         .field("tune", tune);
-    for (name, text) in nvrtc::headers(&project.source.include)? {
+    // What `generate` writes beside the device code follows from op.toml and from settings, and no kernel includes it.
+    let headers = nvrtc::headers(&project.source.include)?.into_iter();
+    for (name, text) in headers.filter(|(_, text)| !text.starts_with(generate::MARK.as_bytes())) {
         digest = digest.field("header", name).field("text", text);
     }
     Ok(digest.finish())
@@ -213,7 +222,7 @@ mod tests {
         let op = kernel_plan::spec::parse_op(SourceFile::new("op.toml", op)).0.unwrap();
         let source = Source { text: source.to_owned(), name: "k.cu".to_owned(), include: vec![] };
         let settings = Settings::defaults(&op);
-        DeviceProject { dir: "/nowhere".into(), op, source, archs: vec![], settings }
+        DeviceProject { dir: "/nowhere".into(), is_beside: false, op, source, archs: vec![], settings }
     }
 
     #[test]

@@ -43,7 +43,8 @@ pub struct Args {
     /// serve all builds
     #[arg(long, value_name = "MAJOR.MINOR")]
     torch: Option<Version>,
-    /// Judge the device code that `[launch]` of op.toml starts, without a build; no build.toml is needed
+    /// Judge the device code that `[launch]` of op.toml starts, without a build; no build.toml is needed. DIR may be
+    /// another file like op.toml, such as the backward.toml beside it
     #[arg(long, conflicts_with_all = ["torch", "Selection"])]
     device: bool,
     /// What compiles device code
@@ -135,8 +136,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         let compiler = args.compiler.unwrap_or_default();
         let (project, evidence) =
             device::verify(&args.project.dir, &how, compiler, Choice::of(args.untuned), session)?;
-        let row = json!({ "variant": device::NAME, "evidence": &evidence });
-        session.report.result("verify", &json!({ "variants": [row] }), &table(device::NAME, &evidence));
+        let title = project.title();
+        let row = json!({ "variant": title, "evidence": &evidence });
+        session.report.result("verify", &json!({ "variants": [row] }), &table(&title, &evidence));
         return device::accept(&project, &evidence);
     }
     let project = project::load(&args.project.dir, session)?;

@@ -12,6 +12,7 @@ use crate::base::files::FileError;
 use crate::exit::{self, StageError};
 
 pub mod file_set;
+pub mod host;
 pub mod template;
 
 pub use file_set::FileSet;
@@ -92,6 +93,28 @@ pub enum ScaffoldError {
         /// What the parser said.
         #[source]
         cause: toml::de::Error,
+    },
+    /// A host side cannot be generated.
+    #[error("the host side of `{file}` cannot be generated: {cause}")]
+    #[diagnostic(
+        code(scaffold::host),
+        help(
+            "docs/formats.md says what a generated host side does; a binding written by hand may do more: torch-ext/torch_binding.cpp"
+        )
+    )]
+    Host {
+        /// op.toml, or backward.toml.
+        file: String,
+        /// What is in the way.
+        #[source]
+        cause: kernel_plan::host::HostError,
+    },
+    /// A template's op.toml is wrong.
+    #[error("the template's `{file}` has errors")]
+    #[diagnostic(code(scaffold::broken), help("this is a defect of the template"))]
+    Broken {
+        /// The file.
+        file: String,
     },
     /// A required answer is missing and nobody can be asked.
     #[error("{what} is missing")]

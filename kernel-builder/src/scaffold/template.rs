@@ -90,8 +90,7 @@ pub fn render(template: &Template, answers: &Answers) -> Result<FileSet, Scaffol
     }
     let mut engine = Environment::new();
     engine.set_undefined_behavior(UndefinedBehavior::Strict);
-    let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
-    engine.set_syntax(syntax.map_err(|cause| ScaffoldError::Render { file: template.name.clone(), cause })?);
+    engine.set_syntax(syntax(&template.name)?);
     let name = answers.name.as_str();
     let variables = context! {
         name,
@@ -135,8 +134,14 @@ pub fn render(template: &Template, answers: &Answers) -> Result<FileSet, Scaffol
     Ok(set)
 }
 
+/// How templates are written: as minijinja's, with the last line break kept.
+pub(super) fn syntax(name: &str) -> Result<SyntaxConfig, ScaffoldError> {
+    let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
+    syntax.map_err(|cause| ScaffoldError::Render { file: name.to_owned(), cause })
+}
+
 /// `rms-norm` → `Rms Norm`.
-fn title(name: &str) -> String {
+pub(super) fn title(name: &str) -> String {
     let word = |word: &str| {
         let mut letters = word.chars();
         letters

@@ -6,6 +6,7 @@ use super::sandbox::{Sandbox, finish, tree};
 const VERBS: &[&str] = &[
     "new",
     "templates",
+    "generate",
     "check",
     "lint",
     "update",

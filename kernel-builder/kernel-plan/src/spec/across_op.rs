@@ -28,6 +28,7 @@ const VISITS: u64 = 1_000_000;
 pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
     let mut problems = unused(op);
     problems.extend(all_held_out(op));
+    problems.extend(leading(op));
     problems.extend(tune_space(op));
     problems.extend(constant_default(op));
     if let Some(problem) = too_many_cases(op) {
@@ -47,6 +48,32 @@ pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
         }
     }
     failures.problems
+}
+
+/// A leading axis stands for several, so a shape can only begin with it, and only one can be told apart from the others.
+fn leading(op: &OpSpec) -> Vec<Problem> {
+    let mut leading = op.axes.iter().filter(|axis| axis.leading);
+    let Some(first) = leading.next() else { return vec![] };
+    let help =
+        "`leading = true` is for the one axis that stands for any number of leading axes, as rows does";
+    let mut problems: Vec<_> = leading
+        .map(|second| {
+            let message = format!("`{}` is a second leading axis", second.name.value);
+            let problem = Problem::error(codes::LEADING_AXIS, message).help(help);
+            problem.at(&op.file, &second.name.span, "the second").at(&op.file, &first.name.span, "the first")
+        })
+        .collect();
+    let inputs = op.inputs.iter().map(|input| &input.tensor);
+    for tensor in inputs.chain(op.outputs.iter().map(|output| &output.tensor)) {
+        let inside = tensor.shape.iter().skip(1).find(|axis| axis.value == first.name.value);
+        problems.extend(inside.map(|axis| {
+            let message =
+                format!("`{}` has the leading axis `{}` inside of its shape", tensor.name.value, axis.value);
+            let problem = Problem::error(codes::LEADING_AXIS, message).help(help);
+            problem.at(&op.file, &axis.span, "not the first")
+        }));
+    }
+    problems
 }
 
 /// What has no value for some workload, each place once.

@@ -50,6 +50,8 @@ crate::diagnostic::codes! {
     DUPLICATE_NAME = "spec::duplicate_name",
     /// An axis that `[axes]` does not define.
     UNKNOWN_AXIS = "spec::unknown_axis",
+    /// A leading axis that is not the first of a shape, or a second one.
+    LEADING_AXIS = "spec::leading_axis",
     /// Neither a dtype nor a type variable, or a dtype outside a variable's range.
     UNKNOWN_DTYPE = "spec::unknown_dtype",
     /// A workload without a length for an axis.

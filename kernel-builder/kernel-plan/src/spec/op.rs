@@ -51,6 +51,8 @@ pub struct OpSpec {
     pub tune: Tune,
     /// `[launch]`: how device code is started without host code of its own.
     pub launch: Option<Launch>,
+    /// `[cpu]`: the function that computes it on the host processor, for a host side that is generated.
+    pub cpu: Option<Cpu>,
     /// `[workload.NAME]`, in file order.
     pub workloads: Vec<Workload>,
     /// `[flashinfer]`: what a definition of flashinfer-bench says besides.
@@ -64,6 +66,9 @@ pub struct Axis {
     pub name: Spanned<PythonName>,
     /// Where its length comes from.
     pub kind: AxisKind,
+    /// Whether it stands for any number of leading axes that are walked as one.
+    #[serde(skip_serializing_if = "is_false")]
+    pub leading: bool,
 }
 
 /// Where the length of an axis comes from.
@@ -226,6 +231,20 @@ pub struct Call {
     /// Keywords that take preallocated outputs, one for each output that is not in place; empty where the function has
     /// none.
     pub out: Vec<Spanned<PythonName>>,
+}
+
+/// `[cpu]`: `void entry(const NameCall& call, int64_t first, int64_t last)`, called from several threads with pieces of the
+/// work.
+#[derive(Debug, Clone, Serialize)]
+pub struct Cpu {
+    /// The C++ file.
+    pub source: Spanned<RelPath>,
+    /// The function, with C linkage.
+    pub entry: Spanned<PythonName>,
+    /// How many independent pieces of work a call has.
+    pub over: IntExpr,
+    /// How many of them are worth a thread.
+    pub grain: IntExpr,
 }
 
 /// `[tolerance]`: what error the arithmetic explains.

@@ -47,11 +47,11 @@ pub(crate) fn launch(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Laun
 
 fn source(table: &mut Table<'_>) -> Option<Spanned<RelPath>> {
     let source = table.require::<RelPath>("source", "source = \"rms_norm_cuda/rms_norm.cu\"")?;
-    if source.extension() != Some("cu") {
+    if !matches!(source.extension(), Some("cu" | "cuh")) {
         let message = format!("`{}` is not a CUDA C++ file", source.value);
         let problem = Problem::error(codes::BAD_VALUE, message)
-            .help("[launch] starts kernels of one `.cu` file, which may include headers");
-        table.report(problem, &source.span, "does not end in `.cu`");
+            .help("[launch] starts kernels of one `.cu` or `.cuh` file, which may include headers");
+        table.report(problem, &source.span, "does not end in `.cu` or `.cuh`");
     }
     Some(source)
 }

@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use crate::diagnostic::{Problem, SourceFile, has_errors};
-use crate::units::{Dtype, PythonName};
+use crate::units::{Dtype, PythonName, RelPath};
 
 use super::expr::{self, Kind, Scope, ScopeTensor, Type};
 use super::flashinfer;
 use super::op::{
-    Axis, AxisKind, Call, Input, OpSpec, Output, Purpose, Reference, Scalar, ScalarValue, Tolerance,
+    Axis, AxisKind, Call, Cpu, Input, OpSpec, Output, Purpose, Reference, Scalar, ScalarValue, Tolerance,
     TypeVariable,
 };
 use super::read::{self, Table};
@@ -156,6 +156,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
     defined.tunables = &tunables;
     let constraints = tune_table.map(|table| parse_tune::constraints(table, &defined)).unwrap_or_default();
     let launch = root.table("launch").and_then(|table| parse_launch::launch(table, &defined));
+    let cpu = root.table("cpu").and_then(|table| cpu(table, &defined));
     let workload_table = root.table("workload");
     let written = names(workload_table.as_ref()).len();
     let workloads =
@@ -190,6 +191,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         tolerance: tolerance?,
         tune,
         launch,
+        cpu,
         workloads,
         flashinfer,
     })
@@ -218,14 +220,16 @@ fn axes(table: Table<'_>) -> Vec<Axis> {
         .into_iter()
         .filter_map(|(key, node)| {
             let name = values::name(&key, &node, codes::NOT_AN_IDENTIFIER);
-            let kind = axis_kind(node.table()?);
-            Some(Axis { name: name?, kind: kind? })
+            let (kind, leading) = axis_kind(node.table()?);
+            Some(Axis { name: name?, kind: kind?, leading })
         })
         .collect()
 }
 
-fn axis_kind(mut table: Table<'_>) -> Option<AxisKind> {
-    let kind = table.require::<String>("type", "{ type = \"var\" }")?;
+/// What an axis is, and whether it is a leading one.
+fn axis_kind(mut table: Table<'_>) -> (Option<AxisKind>, bool) {
+    let Some(kind) = table.require::<String>("type", "{ type = \"var\" }") else { return (None, false) };
+    let mut leading = false;
     let axis = match kind.value.as_str() {
         "const" => table
             .require("value", "{ type = \"const\", value = 128 }")
@@ -234,6 +238,7 @@ fn axis_kind(mut table: Table<'_>) -> Option<AxisKind> {
             let multiple_of = table.get::<u64>("multiple-of");
             let min = table.get::<u64>("min");
             let max = table.get::<u64>("max");
+            leading = table.get::<bool>("leading").is_some_and(|leading| leading.value);
             if let Some(zero) = multiple_of.as_ref().filter(|multiple| multiple.value == 0) {
                 let problem = Problem::error(codes::BAD_VALUE, "nothing but zero is a multiple of zero")
                     .help("leave `multiple-of` out, or write 1 or more");
@@ -259,11 +264,11 @@ fn axis_kind(mut table: Table<'_>) -> Option<AxisKind> {
             let problem = Problem::error(codes::BAD_VALUE, format!("`{other}` is not a kind of axis"))
                 .help("the choice is \"var\" (each workload says) and \"const\" (with value = 128)");
             table.report(problem, &kind.span, "here");
-            return None;
+            return (None, false);
         }
     };
     table.finish();
-    axis
+    (axis, leading)
 }
 
 fn dtypes(table: Table<'_>) -> Vec<TypeVariable> {
@@ -311,6 +316,25 @@ fn call(mut table: Table<'_>) -> Option<Call> {
     let out = table.list("out");
     table.finish();
     Some(Call { function: function?, out })
+}
+
+fn cpu(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Cpu> {
+    let source = table.require::<RelPath>("source", "source = \"rms_norm_cpu/rms_norm.cpp\"");
+    if let Some(source) = source.as_ref().filter(|source| source.extension() != Some("cpp")) {
+        let message = format!("`{}` is not a C++ file", source.value);
+        let problem = Problem::error(codes::BAD_VALUE, message)
+            .help("[cpu] names one `.cpp` file, which may include headers");
+        table.report(problem, &source.span, "does not end in `.cpp`");
+    }
+    let entry = table.require("entry", "entry = \"rms_norm_cpu\"");
+    let number = |table: &mut Table<'_>, key, example| {
+        let node = table.require_node(key, example);
+        node.and_then(|node| expr::integer(&node, &defined.axes_scope()))
+    };
+    let over = number(&mut table, "over", "over = \"rows\"");
+    let grain = number(&mut table, "grain", "grain = \"max(1, 32768 / hidden)\"");
+    table.finish();
+    Some(Cpu { source: source?, entry: entry?, over: over?, grain: grain? })
 }
 
 fn tolerance(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Tolerance> {

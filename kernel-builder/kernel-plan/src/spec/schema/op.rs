@@ -55,6 +55,8 @@ pub(super) struct Op {
     tune: Option<Tune>,
     /// How device code is started without host code of its own.
     launch: Option<Launch>,
+    /// What computes it on the host processor, where the host side is generated.
+    cpu: Option<Cpu>,
     /// What a definition of flashinfer-bench says and nothing else here has a place for; `import` writes it.
     flashinfer: Option<Flashinfer>,
     /// Shapes to verify and to measure: `[workload.NAME]`.
@@ -76,13 +78,16 @@ struct Axis {
     min: Option<u64>,
     /// A variable axis alone: the greatest length.
     max: Option<u64>,
+    /// A variable axis alone: whether it stands for any number of leading axes that are walked as one.
+    #[schemars(extend("default" = false))]
+    leading: Option<bool>,
 }
 
 fn by_kind_of_axis(schema: &mut Schema) {
     by_type(
         schema,
         &["const"],
-        json!({ "required": ["value"], "properties": refused(&["multiple-of", "min", "max"]) }),
+        json!({ "required": ["value"], "properties": refused(&["multiple-of", "min", "max", "leading"]) }),
     );
     by_type(schema, &["var"], json!({ "properties": refused(&["value"]) }));
 }
@@ -174,6 +179,22 @@ struct Call {
     function: PythonName,
     /// Keywords that take preallocated outputs, one for each output that is not in place.
     out: Option<Vec<PythonName>>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields, rename_all = "kebab-case")]
+struct Cpu {
+    /// The C++ file, from the project's folder.
+    #[schemars(extend("examples" = ["rms_norm_cpu/rms_norm.cpp"]))]
+    source: RelPath,
+    /// The function, with C linkage: `void entry(const RmsNormCall& call, int64_t first, int64_t last)`.
+    entry: PythonName,
+    /// How many independent pieces of work a call has.
+    #[schemars(extend("examples" = ["rows"]))]
+    over: Number,
+    /// How many of them are worth a thread.
+    #[schemars(extend("examples" = ["max(1, 32768 / hidden)"]))]
+    grain: Number,
 }
 
 #[derive(JsonSchema)]

@@ -1,0 +1,188 @@
+//! `[launch]` as a launcher that is compiled ahead of time.
+//!
+//! Owns: settings, sets of macros, kernels with their C++. Never: searches for instances; `instances` does.
+
+use std::collections::BTreeSet;
+
+use crate::spec::OpSpec;
+use crate::spec::expr::{Bindings, IntExpr, Value};
+use crate::spec::launch::{Define, Kernel, KernelArgument, Launch, TemplateArgument};
+use crate::spec::tune::Tuning;
+use crate::units::PythonName;
+
+use super::cpp::{Names, element};
+use super::instances::{self, Instance};
+use super::types::{
+    DevicePlan, InstancePlan, KernelPlan, LaunchPlan, RangePlan, SettingPlan, SpacePlan, WorkspacePlan,
+};
+use super::{DeviceSettings, HostError, RangeSettings, unsupported};
+
+/// The plan of a launcher.
+///
+/// # Errors
+/// What a launcher that is compiled ahead of time cannot do.
+pub(super) fn plan(
+    op: &OpSpec,
+    launch: &Launch,
+    devices: &[DeviceSettings],
+    names: &Names<'_>,
+) -> Result<LaunchPlan, HostError> {
+    if let Some(map) = launch.tensor_maps.first() {
+        return Err(unsupported(format!("[launch.tensor-map.{}] describes a tensor map", map.name.value)));
+    }
+    let mut tunings = vec![op.tune.default_tuning()];
+    for range in devices.iter().flat_map(|device| &device.ranges) {
+        if !tunings.contains(&range.tuning) {
+            tunings.push(range.tuning.clone());
+        }
+    }
+    let mut spaces: Vec<Vec<(String, String)>> = vec![];
+    let mut settings = vec![];
+    for tuning in &tunings {
+        let defines = defines(launch, tuning)?;
+        let space = spaces.iter().position(|known| *known == defines).unwrap_or_else(|| {
+            spaces.push(defines);
+            spaces.len() - 1
+        });
+        settings.push((tuning.clone(), space));
+    }
+    let found = instances::instances(op, launch, &settings)?;
+    if let Some((kernel, _)) = launch.kernels.iter().zip(&found).find(|(_, instances)| instances.is_empty()) {
+        return Err(HostError::Never { entry: kernel.entry.value.clone() });
+    }
+    let space_plan = |place: usize, defines: Vec<(String, String)>| {
+        let of_kernel = |(kernel, instances): (&Kernel, &BTreeSet<Instance>)| {
+            let here = instances.iter().filter(|instance| instance.space == place);
+            here.map(|instance| instance_plan(op, kernel, instance, place)).collect()
+        };
+        SpacePlan { defines, instances: launch.kernels.iter().zip(&found).map(of_kernel).collect() }
+    };
+    let value = |value: &Value| match value {
+        Value::Integer(number) => *number,
+        Value::Boolean(truth) => i64::from(*truth),
+    };
+    let tunables: Vec<&PythonName> = op.tune.tunables.iter().map(|tunable| &tunable.name.value).collect();
+    let setting_plan = |(tuning, space): &(Tuning, usize)| SettingPlan {
+        values: tunables.iter().map(|name| tuning.get(*name).map(value).unwrap_or_default()).collect(),
+        space: *space,
+    };
+    let range_plan = |range: &RangeSettings| {
+        let dtypes =
+            range.dtypes.iter().map(|(name, dtype)| format!("call.{name} == Element::{}", element(*dtype)));
+        let axes = range
+            .axes
+            .iter()
+            .map(|(name, [least, greatest])| format!("call.{name} >= {least} && call.{name} <= {greatest}"));
+        let all: Vec<String> = dtypes.chain(axes).collect();
+        RangePlan {
+            when: if all.is_empty() { "true".to_owned() } else { all.join(" && ") },
+            setting: tunings.iter().position(|tuning| *tuning == range.tuning).unwrap_or_default(),
+        }
+    };
+    let device_plan = |device: &DeviceSettings| DevicePlan {
+        device: device.device.clone(),
+        capability: device.capability,
+        multiprocessors: device.multiprocessors,
+        ranges: device.ranges.iter().map(range_plan).collect(),
+    };
+    let workspaces = launch.workspaces.iter().enumerate().map(|(place, workspace)| {
+        let lengths = workspace.shape.iter().map(|length| names.text(length.tree()));
+        let factors: Vec<_> = lengths.chain([names.size(&workspace.dtype.value)]).collect();
+        WorkspacePlan {
+            name: workspace.name.value.to_string(),
+            place,
+            bytes: factors.join(" * "),
+            zero: workspace.zero,
+        }
+    });
+    let kernels = launch.kernels.iter().map(|kernel| kernel_plan(op, kernel, names));
+    Ok(LaunchPlan {
+        source: super::file_name(launch.source.value.as_str()),
+        tunables: tunables.iter().map(ToString::to_string).collect(),
+        settings: settings.iter().map(setting_plan).collect(),
+        spaces: spaces.into_iter().enumerate().map(|(place, defines)| space_plan(place, defines)).collect(),
+        devices: devices.iter().map(device_plan).collect(),
+        workspaces: workspaces.collect(),
+        kernels: kernels.collect::<Result<_, _>>()?,
+    })
+}
+
+/// The macros under one setting.
+fn defines(launch: &Launch, tuning: &Tuning) -> Result<Vec<(String, String)>, HostError> {
+    let mut bindings = Bindings::default();
+    bindings.names.extend(tuning.iter().map(|(name, value)| (name.clone(), *value)));
+    let of = |define: &Define| {
+        let value = define.value.evaluate(&bindings).map_err(|_| HostError::Define {
+            name: define.name.value.to_string(),
+            expression: define.value.to_string(),
+        })?;
+        let text = match value {
+            Value::Integer(number) => number.to_string(),
+            Value::Boolean(truth) => i64::from(truth).to_string(),
+        };
+        Ok((define.name.value.to_string(), text))
+    };
+    launch.defines.iter().map(of).collect()
+}
+
+fn instance_plan(op: &OpSpec, kernel: &Kernel, instance: &Instance, space: usize) -> InstancePlan {
+    let elements = instance.dtypes.iter().map(|dtype| format!("int64_t(Element::{})", element(*dtype)));
+    let key = elements.chain(instance.values.iter().map(ToString::to_string)).collect();
+    InstancePlan {
+        key,
+        function: instances::spelled(kernel, op, instance, &format!("{}_macros_{space}::", op.name.value)),
+    }
+}
+
+fn kernel_plan(op: &OpSpec, kernel: &Kernel, names: &Names<'_>) -> Result<KernelPlan, HostError> {
+    let elements = op.dtypes.iter().map(|variable| format!("int64_t(call.{})", variable.name.value));
+    let values = kernel.template.iter().filter_map(|argument| match argument {
+        TemplateArgument::Value(value) => Some(names.text(value.tree())),
+        TemplateArgument::Type(_) => None,
+    });
+    // Three numbers, the last ones filled up.
+    let texts = |list: &[IntExpr], rest: &str| {
+        let given = list.iter().map(|it| names.text(it.tree()));
+        given.chain(std::iter::repeat(rest.to_owned())).take(3).collect::<Vec<_>>().join(", ")
+    };
+    let arguments = kernel.arguments.iter().map(|argument| {
+        Ok(match argument {
+            KernelArgument::Pointer(name) => ("const void*".to_owned(), pointer(op, &name.value)),
+            KernelArgument::TensorMap(name) => {
+                return Err(unsupported(format!("`{}` is a tensor map", name.value)));
+            }
+            KernelArgument::I32(expr) => {
+                ("int32_t".to_owned(), format!("static_cast<int32_t>({})", names.text(expr.tree())))
+            }
+            KernelArgument::I64(expr) => ("int64_t".to_owned(), names.text(expr.tree())),
+            KernelArgument::Bool(expr) => ("bool".to_owned(), names.text(expr.tree())),
+            KernelArgument::F32(name) => {
+                ("float".to_owned(), format!("static_cast<float>(call.{})", name.value))
+            }
+            KernelArgument::F64(name) => ("double".to_owned(), format!("call.{}", name.value)),
+        })
+    });
+    Ok(KernelPlan {
+        entry: kernel.entry.value.clone(),
+        when: kernel.when.as_ref().map(|when| names.text(when.tree())),
+        key: elements.chain(values).collect(),
+        grid: texts(&kernel.grid.value, "1"),
+        block: texts(&kernel.block.value, "1"),
+        cluster: match &kernel.cluster {
+            Some(cluster) => texts(&cluster.value, "1"),
+            None => texts(&[], "0"),
+        },
+        shared: kernel.shared.as_ref().map_or_else(|| "0".to_owned(), |shared| names.text(shared.tree())),
+        cooperative: kernel.cooperative,
+        arguments: arguments.collect::<Result<_, HostError>>()?,
+    })
+}
+
+/// The address of a tensor, or of scratch memory.
+fn pointer(op: &OpSpec, name: &PythonName) -> String {
+    let workspaces = op.launch.iter().flat_map(|launch| &launch.workspaces);
+    match workspaces.map(|workspace| &workspace.name.value).position(|known| known == name) {
+        Some(place) => format!("workspaces[{place}]"),
+        None => format!("call.{name}"),
+    }
+}

@@ -1,0 +1,304 @@
+//! What the files of a host side are rendered from.
+//!
+//! Owns: the plan's types. Never: decides anything.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::python::PythonPlan;
+
+/// What the files of one operator are rendered from.
+#[derive(Debug, Clone, Serialize)]
+pub struct HostPlan {
+    /// The operator: `rms_norm`.
+    pub op: String,
+    /// As a type's name: `RmsNorm`.
+    pub camel: String,
+    /// One line on what it does.
+    pub description: String,
+    /// All axes, in file order.
+    pub axes: Vec<AxisPlan>,
+    /// The type variables.
+    pub variables: Vec<VariablePlan>,
+    /// Whether an axis stands for any number of leading ones.
+    pub has_leading: bool,
+    /// The signature in Python.
+    pub python: PythonPlan,
+    /// In argument order.
+    pub inputs: Vec<TensorPlan>,
+    /// In the order of return.
+    pub outputs: Vec<TensorPlan>,
+    /// In argument order.
+    pub scalars: Vec<ScalarPlan>,
+    /// The places of the outputs that are not in place.
+    pub returned: Vec<usize>,
+    /// The schema's arguments, without those for outputs: `Tensor input, float eps`.
+    pub schema: String,
+    /// What it returns: `Tensor`, `(Tensor, Tensor)`, `()`.
+    pub schema_returns: String,
+    /// The arguments where the caller brings the outputs.
+    pub schema_out: String,
+    /// The signature in C++.
+    pub cpp: CppPlan,
+    /// The function of reference.py.
+    pub reference: String,
+    /// The fused one.
+    pub fused: Option<String>,
+    /// The package's function.
+    pub function: String,
+    /// Keywords that take outputs.
+    pub out: Vec<String>,
+    /// Inputs that have a gradient.
+    pub gradients: Vec<String>,
+    /// How device code is started.
+    pub launch: Option<LaunchPlan>,
+    /// What runs on the processor.
+    pub cpu: Option<CpuPlan>,
+    /// Shapes for tests: name, lengths by axis, bytes at most; those for verifying.
+    pub cases: Vec<CasePlan>,
+    /// Shapes that are measured.
+    pub measured: Vec<CasePlan>,
+}
+
+/// A signature in C++.
+#[derive(Debug, Clone, Serialize)]
+pub struct CppPlan {
+    /// What the function returns.
+    pub returns: String,
+    /// Its parameters.
+    pub parameters: String,
+    /// Its parameters that are tensors.
+    pub inputs: String,
+    /// The parameters where the caller brings the outputs.
+    pub out_parameters: String,
+    /// The names of the tensors.
+    pub input_names: String,
+    /// The names of what it returns.
+    pub returned_names: String,
+}
+
+/// An axis.
+#[derive(Debug, Clone, Serialize)]
+pub struct AxisPlan {
+    /// Its name.
+    pub name: String,
+    /// Its length where it is constant.
+    pub constant: Option<u64>,
+    /// The least length.
+    pub least: i64,
+    /// The greatest length, in C++.
+    pub greatest: String,
+    /// Lengths are multiples of this.
+    pub multiple: u64,
+    /// Whether it stands for any number of leading axes.
+    pub leading: bool,
+}
+
+/// A type variable.
+#[derive(Debug, Clone, Serialize)]
+pub struct VariablePlan {
+    /// Its name.
+    pub name: String,
+    /// Its dtypes: enumerators of `Element`, torch's enumerators, attributes of `torch`.
+    pub dtypes: Vec<DtypePlan>,
+}
+
+/// A dtype in three spellings.
+#[derive(Debug, Clone, Serialize)]
+pub struct DtypePlan {
+    /// Ours.
+    pub name: String,
+    /// `kBF16`.
+    pub element: String,
+    /// `BFloat16`.
+    pub scalar_type: String,
+    /// `bfloat16`.
+    pub torch: String,
+    /// Whether it is a floating-point type.
+    pub is_float: bool,
+}
+
+/// A tensor argument.
+#[derive(Debug, Clone, Serialize)]
+pub struct TensorPlan {
+    /// Its name.
+    pub name: String,
+    /// The places of its axes.
+    pub axes: Vec<usize>,
+    /// Its shape in words: `[rows, hidden]`.
+    pub shape: String,
+    /// The place of its type variable.
+    pub variable: Option<usize>,
+    /// Its dtype where that is fixed.
+    pub dtype: Option<DtypePlan>,
+    /// Whether None may be passed.
+    pub optional: bool,
+    /// For an input: whether an output overwrites it. For an output: whether it is in place.
+    pub inplace: bool,
+    /// For an output in place: the input.
+    pub overwrites: Option<String>,
+    /// Whether the first axis is the leading one.
+    pub leading: bool,
+    /// Whether its values are rounded: of floating point, for every dtype.
+    pub is_float: bool,
+    /// What the binding is told of it, in C++.
+    pub spec: String,
+    /// Its dtypes in words.
+    pub dtypes: String,
+    /// For an input: whether it may be left out of a call in Python.
+    pub defaulted: bool,
+    /// For an input with leading axes: with them as one, in Python.
+    pub flattened: String,
+    /// For an output: one without values, in Python.
+    pub fake: String,
+    /// Its place among the inputs or outputs.
+    pub place: usize,
+}
+
+/// A scalar argument.
+#[derive(Debug, Clone, Serialize)]
+pub struct ScalarPlan {
+    /// Its name.
+    pub name: String,
+    /// `double`, `int64_t`, `bool`.
+    pub cpp: String,
+    /// `float`, `int`, `bool`.
+    pub python: String,
+    /// As Python writes it.
+    pub default: String,
+}
+
+/// `[launch]` in C++.
+#[derive(Debug, Clone, Serialize)]
+pub struct LaunchPlan {
+    /// The file of the device code, without folders.
+    pub source: String,
+    /// Members of the settings.
+    pub tunables: Vec<String>,
+    /// Values of the members, with the set of macros that the code for them has; the defaults first.
+    pub settings: Vec<SettingPlan>,
+    /// Sets of macros.
+    pub spaces: Vec<SpacePlan>,
+    /// Devices with settings of their own.
+    pub devices: Vec<DevicePlan>,
+    /// Scratch memory.
+    pub workspaces: Vec<WorkspacePlan>,
+    /// What is started, in order.
+    pub kernels: Vec<KernelPlan>,
+}
+
+/// One setting.
+#[derive(Debug, Clone, Serialize)]
+pub struct SettingPlan {
+    /// In the order of the tunables; truths are 0 and 1.
+    pub values: Vec<i64>,
+    /// The place of the set of macros.
+    pub space: usize,
+}
+
+/// A set of macros, and the instances compiled with it.
+#[derive(Debug, Clone, Serialize)]
+pub struct SpacePlan {
+    /// Name and value.
+    pub defines: Vec<(String, String)>,
+    /// For each kernel: key and C++ of every instance.
+    pub instances: Vec<Vec<InstancePlan>>,
+}
+
+/// An instance.
+#[derive(Debug, Clone, Serialize)]
+pub struct InstancePlan {
+    /// What it is found by: `Element::kF32`, then numbers.
+    pub key: Vec<String>,
+    /// `soft::held<float, 128>`.
+    pub function: String,
+}
+
+/// A device with settings.
+#[derive(Debug, Clone, Serialize)]
+pub struct DevicePlan {
+    /// Its name.
+    pub device: String,
+    /// 90.
+    pub capability: u32,
+    /// Its multiprocessors.
+    pub multiprocessors: u32,
+    /// What a call must be for each setting, and the setting's place.
+    pub ranges: Vec<RangePlan>,
+}
+
+/// A condition on a call, and the place of the setting for it.
+#[derive(Debug, Clone, Serialize)]
+pub struct RangePlan {
+    /// C++.
+    pub when: String,
+    /// The place among the settings.
+    pub setting: usize,
+}
+
+/// Scratch memory.
+#[derive(Debug, Clone, Serialize)]
+pub struct WorkspacePlan {
+    /// Its name.
+    pub name: String,
+    /// Its place among them.
+    pub place: usize,
+    /// Its size in C++.
+    pub bytes: String,
+    /// Whether it begins as zeros.
+    pub zero: bool,
+}
+
+/// One `[[launch.kernel]]`.
+#[derive(Debug, Clone, Serialize)]
+pub struct KernelPlan {
+    /// The function.
+    pub entry: String,
+    /// When it runs.
+    pub when: Option<String>,
+    /// What its instance is found by.
+    pub key: Vec<String>,
+    /// Blocks in x, y, z.
+    pub grid: String,
+    /// Threads in x, y, z.
+    pub block: String,
+    /// Blocks of a cluster in x, y, z; zeros for none.
+    pub cluster: String,
+    /// Bytes of dynamic shared memory.
+    pub shared: String,
+    /// Whether all blocks run at once.
+    pub cooperative: bool,
+    /// Type and value of each argument.
+    pub arguments: Vec<(String, String)>,
+}
+
+/// `[cpu]` in C++.
+#[derive(Debug, Clone, Serialize)]
+pub struct CpuPlan {
+    /// The file, without folders.
+    pub source: String,
+    /// The function.
+    pub entry: String,
+    /// Pieces of work.
+    pub over: String,
+    /// Pieces worth a thread.
+    pub grain: String,
+}
+
+/// Lengths to try.
+#[derive(Debug, Clone, Serialize)]
+pub struct CasePlan {
+    /// The workload.
+    pub name: String,
+    /// By axis, in file order.
+    pub axes: BTreeMap<String, u64>,
+    /// Elements of the largest tensor.
+    pub elements: u64,
+    /// The optional inputs that are left out.
+    pub without: Vec<String>,
+    /// The dtypes of each type variable, as attributes of `torch`.
+    pub dtypes: BTreeMap<String, Vec<String>>,
+    /// `cpu`, `cuda`.
+    pub devices: Vec<String>,
+}

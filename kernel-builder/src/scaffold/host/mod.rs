@@ -1,0 +1,236 @@
+//! The host side of a kernel: every file that follows from op.toml.
+//!
+//! Owns: which files there are, and their texts. Never: reads or writes a project; decides nothing that
+//! `kernel_plan::host` can.
+
+use std::path::Path;
+
+use kernel_plan::host::{self, DeviceSettings, HostError, HostPlan};
+use kernel_plan::spec::OpSpec;
+use minijinja::value::merge_maps;
+use minijinja::{Environment, UndefinedBehavior, Value, context};
+
+use super::{FileSet, ScaffoldError, template};
+
+mod cases;
+
+/// Whose project it is: what build.toml says.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// The user or organisation on the hub.
+    pub owner: String,
+    /// The kernel's name: `rms-norm`.
+    pub name: String,
+    /// The Python module: `rms_norm`.
+    pub module: String,
+    /// The licence, as an SPDX identifier.
+    pub license: String,
+    /// The backends, in order.
+    pub backends: Vec<String>,
+    /// For the card.
+    pub year: i64,
+    /// The template, for the card.
+    pub template: String,
+}
+
+/// What a project has that its host side is generated from.
+#[derive(Debug)]
+pub struct Sources<'a> {
+    /// op.toml.
+    pub op: &'a OpSpec,
+    /// backward.toml, where there is one.
+    pub backward: Option<&'a OpSpec>,
+    /// reference.py.
+    pub reference: &'a str,
+    /// Whether the package has layers.
+    pub layers: bool,
+    /// The settings of devices, for the operator and for its backward.
+    pub settings: [&'a [DeviceSettings]; 2],
+}
+
+/// The generated files.
+#[derive(Debug)]
+pub struct Host {
+    /// Those that follow from op.toml alone, and are written anew whenever it changes.
+    pub generated: FileSet,
+    /// Those that a project begins with, and that are its own from then on.
+    pub initial: FileSet,
+}
+
+/// A file of the generator: its name, its text.
+macro_rules! resource {
+    ($name:literal) => {
+        ($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/resources/host/", $name)))
+    };
+}
+
+const ELEMENTS: (&str, &str) = resource!("elements.h");
+const EXPRESSIONS: (&str, &str) = resource!("expressions.h");
+const ARGUMENTS: (&str, &str) = resource!("arguments.h");
+const CALL: (&str, &str) = resource!("call.h.j2");
+const PIECES: (&str, &str) = resource!("pieces.cpp.j2");
+const LAUNCH_HEADER: (&str, &str) = resource!("launch.h.j2");
+const LAUNCH: (&str, &str) = resource!("launch.cpp.j2");
+const INSTANCES: (&str, &str) = resource!("instances.cu.j2");
+const BINDING_HEADER: (&str, &str) = resource!("torch_binding.h.j2");
+const BINDING: (&str, &str) = resource!("torch_binding.cpp.j2");
+const PACKAGE: (&str, &str) = resource!("package.py.j2");
+const DISPATCH: (&str, &str) = resource!("dispatch.py.j2");
+const BUILD: (&str, &str) = resource!("build.toml.j2");
+const FLAKE: (&str, &str) = resource!("flake.nix.j2");
+const CARD: (&str, &str) = resource!("CARD.md.j2");
+const EXAMPLE: (&str, &str) = resource!("example.py.j2");
+const BENCHMARK: (&str, &str) = resource!("benchmark.py.j2");
+const TEST: (&str, &str) = resource!("test.py.j2");
+
+/// Renders the host side. `present` are the files that the template brings, for the lists of build.toml.
+///
+/// # Errors
+/// What op.toml asks for and a generated host side does not do.
+pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> Result<Host, ScaffoldError> {
+    let plan = |op: &OpSpec, settings: &[DeviceSettings]| {
+        host::plan(op, settings).map_err(|cause| ScaffoldError::Host { file: op.file.name.clone(), cause })
+    };
+    let forward = plan(sources.op, sources.settings[0])?;
+    let backward = sources.backward.map(|op| plan(op, sources.settings[1])).transpose()?;
+    check_backends(&forward, identity)?;
+    let hung = backward.as_ref().map(|backward| hang(sources, &forward, backward)).transpose()?.flatten();
+    let plans: Vec<&HostPlan> = std::iter::once(&forward).chain(&backward).collect();
+    let engine = engine()?;
+    let mut generated = FileSet::default();
+    let module = identity.module.as_str();
+    let has = |backend: &str| identity.backends.iter().any(|chosen| chosen == backend);
+    for (plan, file) in plans.iter().zip(["op.toml", "backward.toml"]) {
+        let variables = context! { op => cases::of(plan), file, cpu => plan.cpu.is_some() && has("cpu") };
+        let op = &plan.op;
+        if let Some(launch) = plan.launch.as_ref().filter(|_| has("cuda")) {
+            let folder = format!("{module}_cuda");
+            let device = context! { cpu => false, ..variables.clone() };
+            put(&mut generated, &engine, &format!("{folder}/{op}_call.h"), CALL, &device)?;
+            put(&mut generated, &engine, &format!("{folder}/{op}_launch.h"), LAUNCH_HEADER, &device)?;
+            put(&mut generated, &engine, &format!("{folder}/{op}_launch.cpp"), LAUNCH, &device)?;
+            for (place, space) in launch.spaces.iter().enumerate() {
+                let variables = context! { place, space => cases::of(space), ..device.clone() };
+                let path = format!("{folder}/{op}_instances_{place}.cu");
+                put(&mut generated, &engine, &path, INSTANCES, &variables)?;
+            }
+            generated.insert(format!("{folder}/{}", ELEMENTS.0), ELEMENTS.1)?;
+            generated.insert(format!("{folder}/{}", EXPRESSIONS.0), EXPRESSIONS.1)?;
+        }
+        if plan.cpu.is_some() && has("cpu") {
+            let folder = format!("{module}_cpu");
+            put(&mut generated, &engine, &format!("{folder}/{op}_call.h"), CALL, &variables)?;
+            put(&mut generated, &engine, &format!("{folder}/{op}_pieces.cpp"), PIECES, &variables)?;
+            generated.insert(format!("{folder}/{}", ELEMENTS.0), ELEMENTS.1)?;
+            generated.insert(format!("{folder}/{}", EXPRESSIONS.0), EXPRESSIONS.1)?;
+        }
+    }
+    let title = template::title(&identity.name);
+    let whole = context! {
+        ops => cases::of(&plans),
+        op => cases::completed(&forward),
+        backward => cases::of(&hung),
+        layers => sources.layers,
+        axes => forward.python.axes.clone(),
+        name => identity.name.clone(),
+        module,
+        owner => identity.owner.clone(),
+        repo_id => format!("{}/{}", identity.owner, identity.name),
+        license => identity.license.clone(),
+        backends => identity.backends.clone(),
+        title,
+        year => identity.year,
+        template => identity.template.clone(),
+    };
+    put(&mut generated, &engine, "torch-ext/torch_binding.h", BINDING_HEADER, &whole)?;
+    put(&mut generated, &engine, "torch-ext/torch_binding.cpp", BINDING, &whole)?;
+    generated.insert(format!("torch-ext/{}", ARGUMENTS.0), ARGUMENTS.1)?;
+    put(&mut generated, &engine, &format!("torch-ext/{module}/__init__.py"), PACKAGE, &whole)?;
+    put(&mut generated, &engine, &format!("torch-ext/{module}/dispatch.py"), DISPATCH, &whole)?;
+    generated.insert(format!("torch-ext/{module}/_pytorch.py"), sources.reference)?;
+    let listed = |backend: &str| {
+        let folder = format!("{module}_{backend}");
+        let files = generated.iter().chain(present.iter()).map(|(path, _)| path);
+        let mut inside: Vec<String> = files
+            .filter(|path| path.starts_with(&folder) && is_source(path))
+            .map(|path| path.display().to_string())
+            .collect();
+        inside.sort();
+        inside.dedup();
+        inside
+    };
+    let tests = cases::tests(sources.op, &forward);
+    let first =
+        context! { cuda_files => listed("cuda"), cpu_files => listed("cpu"), ..merge_maps([tests, whole]) };
+    let mut initial = FileSet::default();
+    for (path, file) in [
+        ("build.toml".to_owned(), BUILD),
+        ("flake.nix".to_owned(), FLAKE),
+        ("CARD.md".to_owned(), CARD),
+        ("example.py".to_owned(), EXAMPLE),
+        ("benchmarks/benchmark.py".to_owned(), BENCHMARK),
+        (format!("tests/test_{module}.py"), TEST),
+    ] {
+        put(&mut initial, &engine, &path, file, &first)?;
+    }
+    Ok(Host { generated, initial })
+}
+
+/// What a compiler reads.
+pub(crate) fn is_source(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|extension| ["h", "cuh", "cu", "cpp"].iter().any(|known| extension == *known))
+}
+
+/// Every backend of a project needs code for it.
+fn check_backends(plan: &HostPlan, identity: &Identity) -> Result<(), ScaffoldError> {
+    for backend in &identity.backends {
+        let section = match backend.as_str() {
+            "cuda" if plan.launch.is_none() => "[launch]",
+            "cpu" if plan.cpu.is_none() => "[cpu]",
+            _ => continue,
+        };
+        let cause = HostError::Unsupported {
+            what: format!("the backend `{backend}` is asked for and there is no {section}"),
+        };
+        return Err(ScaffoldError::Host { file: "op.toml".to_owned(), cause });
+    }
+    Ok(())
+}
+
+/// How autograd calls the backward operator. An operator that overwrites its arguments has no gradient in PyTorch.
+fn hang(
+    sources: &Sources<'_>,
+    forward: &HostPlan,
+    backward: &HostPlan,
+) -> Result<Option<host::BackwardPlan>, ScaffoldError> {
+    if sources.op.gradient.is_none() || forward.outputs.iter().any(|output| output.inplace) {
+        return Ok(None);
+    }
+    let hung = host::backward(forward, backward);
+    hung.map(Some).map_err(|cause| ScaffoldError::Host { file: "backward.toml".to_owned(), cause })
+}
+
+fn engine() -> Result<Environment<'static>, ScaffoldError> {
+    let mut engine = Environment::new();
+    engine.set_undefined_behavior(UndefinedBehavior::Strict);
+    engine.set_syntax(template::syntax("host")?);
+    engine.add_filter("lower_first", |text: String| {
+        let mut letters = text.chars();
+        letters.next().map(|first| first.to_lowercase().to_string() + letters.as_str()).unwrap_or_default()
+    });
+    Ok(engine)
+}
+
+fn put(
+    set: &mut FileSet,
+    engine: &Environment<'_>,
+    path: &str,
+    (name, text): (&str, &str),
+    variables: &Value,
+) -> Result<(), ScaffoldError> {
+    let text = engine
+        .render_str(text, variables)
+        .map_err(|cause| ScaffoldError::Render { file: name.to_owned(), cause })?;
+    set.insert(path, text)
+}

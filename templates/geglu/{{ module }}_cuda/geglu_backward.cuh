@@ -1,0 +1,85 @@
+// The gradient of GEGLU. Owns: the kernel. Never: chooses among settings; [launch] of backward.toml does.
+//
+// UNROLL: how many vectors of gradients a thread reads. STREAM: as in vector.cuh.
+
+#include "vector.cuh"
+
+namespace geglu_gradient {
+
+using namespace vector;
+
+// A name and no macro: not every preprocessor looks into pragmas.
+constexpr int kUnroll = UNROLL;
+
+// An activation and its derivative.
+struct Activated {
+    float value;
+    float slope;
+};
+
+// What the GELU of a value is, and its derivative. With kTanh it is value * sigmoid(2 inner), as in the forward; where
+// the sigmoid is 0 or 1, its slope is nothing however large the value.
+template <typename T, bool kTanh>
+__device__ __forceinline__ Activated activated(float value) {
+    if constexpr (kTanh) {
+        const float square = value * value;
+        const float inner = 0.7978845608028654f * (value + 0.044715f * square * value);
+        const float share = quotient<T>(1.0f, 1.0f + exponential<T>(-2.0f * inner));
+        const float slope = share * (1.0f - share);
+        const float of_inner = 1.5957691216057308f * (1.0f + 0.134145f * square);
+        return {value * share, slope > 0.0f ? share + value * slope * of_inner : share};
+    } else {
+        const float share = 0.5f * (1.0f + erff(0.7071067811865476f * value));
+        // Of the normal distribution.
+        const float density = 0.3989422804014327f * exponential<T>(-0.5f * value * value);
+        return {value * share, density > 0.0f ? share + value * density : share};
+    }
+}
+
+// A row of the input, and of its gradient, is the gates, then what they are multiplied with. Vectors of the results'
+// gradients are counted through all rows, so that no thread is idle at the end of one. Index holds as many elements as
+// the input has.
+template <typename T, int kElements, typename Index, bool kTanh>
+__global__ void __launch_bounds__(1024)
+    gradient(T* grad_input, const T* grad_out, const T* input, Index count, Index length) {
+    using Unit = Vector<T, kElements>;
+    using Bits = typename Unit::Bits;
+    const Bits* const gradients = reinterpret_cast<const Bits*>(grad_out);
+    const Bits* const from = reinterpret_cast<const Bits*>(input);
+    Bits* const to = reinterpret_cast<Bits*>(grad_input);
+    const int step = blockDim.x;
+    const Index start = static_cast<Index>(blockIdx.x) * (step * kUnroll) + threadIdx.x;
+    Unit results[kUnroll];
+    Unit gates[kUnroll];
+    Unit ups[kUnroll];
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+        const Index place = start + i * step;
+        if (place < count) {
+            // `place` is of row place / length, before which lie twice as many.
+            const Index gate = place + place / length * length;
+            results[i].bits = load(gradients + place);
+            gates[i].bits = load(from + gate);
+            ups[i].bits = load(from + gate + length);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+        const Index place = start + i * step;
+        if (place < count) {
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                const float result = results[i].get(j);
+                const float up = ups[i].get(j);
+                const Activated gate = activated<T, kTanh>(gates[i].get(j));
+                gates[i].set(j, result * up * gate.slope);
+                ups[i].set(j, result * gate.value);
+            }
+            const Index gate = place + place / length * length;
+            store(to + gate, gates[i].bits);
+            store(to + gate + length, ups[i].bits);
+        }
+    }
+}
+
+}  // namespace geglu_gradient

@@ -1,0 +1,32 @@
+// The gradient of the logarithm of softmax. Owns: the kernels. Never: chooses among them; [launch] of backward.toml does.
+//
+// UNROLL and STREAM: as in weighted_row.cuh and vector.cuh.
+
+#include "weighted_row.cuh"
+
+namespace log_softmax_gradient {
+
+// The results y of a row with gradients g: g - exp(y) (sum of g).
+template <typename T>
+struct Rule {
+    __device__ static __forceinline__ float term(float gradient, float) { return gradient; }
+    __device__ static __forceinline__ float finish(float gradient, float result, float sum) {
+        return gradient - vector::exponential<T>(result) * sum;
+    }
+};
+
+template <typename T, int kElements, int kUnits, int kLanes>
+__global__ void __launch_bounds__(512)
+    held(T* grad_input, const T* grad_out, const T* out, long long rows, int hidden) {
+    __shared__ float memory[vector::kWarp];
+    weighted::held<Rule<T>, T, kElements, kUnits, kLanes>(grad_input, grad_out, out, rows, hidden, memory);
+}
+
+template <typename T, int kElements>
+__global__ void __launch_bounds__(1024)
+    read_twice(T* grad_input, const T* grad_out, const T* out, long long hidden) {
+    __shared__ float memory[vector::kWarp];
+    weighted::read_twice<Rule<T>, T, kElements>(grad_input, grad_out, out, hidden, memory);
+}
+
+}  // namespace log_softmax_gradient
