@@ -2,8 +2,8 @@
 // Owns: loads, stores, conversions, and sums and maxima over lanes. Never: knows an operation, chooses the instruction
 // set; there is no include guard because it is meant to be included again.
 //
-// The vectors are the compiler's own, so one text serves AVX-512, AVX2, SSE2 and NEON. Intel's functions stand only where
-// the compilers do not find the instruction by themselves.
+// The vectors are the compiler's own, so one text serves AVX-512, AVX2, SSE2 and NEON. Intel's functions stand only
+// where the compilers do not find the instruction by themselves.
 
 // A vector that is passed to a function must stay in its register.
 #define KERNEL_INLINE KERNEL_TARGET inline __attribute__((always_inline))
@@ -176,8 +176,8 @@ struct Float32 {
     KERNEL_INLINE static Floats load_in_order(const Storage* from) { return load_floats(from); }
 };
 
-// A bfloat16 is the upper half of a float32. Two of them lie in a 32-bit word: a shift makes a float32 of one, a mask of
-// the other, which needs no rearranging of lanes.
+// A bfloat16 is the upper half of a float32. Two of them lie in a 32-bit word: a shift makes a float32 of one, a mask
+// of the other, which needs no rearranging of lanes.
 struct BFloat16 {
     using Storage = uint16_t;
     static constexpr int64_t kParts = 2;
@@ -201,8 +201,8 @@ struct BFloat16 {
         return (Floats)(__builtin_convertvector(halves, Words) << 16);
     }
 
-    // The upper half of the result is the bfloat16, to nearest, ties to even. A NaN keeps its sign and becomes quiet, so
-    // that rounding cannot make it infinite.
+    // The upper half of the result is the bfloat16, to nearest, ties to even. A NaN keeps its sign and becomes quiet,
+    // so that rounding cannot make it infinite.
     KERNEL_INLINE static Words rounded(const Floats& value) {
         const Words bits = (Words)value;
         const Words nearest = bits + 0x7fff + ((bits >> 16) & 1);
@@ -240,8 +240,8 @@ struct Float16 {
                          _mm256_cvtps_ph((__m256)block.part[0], _MM_FROUND_TO_NEAREST_INT));
     }
 #else
-    // A float16 moved to the exponent field of a float32 is too small by 2^112, subnormal numbers included, so one exact
-    // multiplication converts both; infinities and NaNs get the exponent of their new format.
+    // A float16 moved to the exponent field of a float32 is too small by 2^112, subnormal numbers included, so one
+    // exact multiplication converts both; infinities and NaNs get the exponent of their new format.
     KERNEL_INLINE static Block<kParts> load(const Storage* from) {
         const Halves halves = *reinterpret_cast<const HalvesInMemory*>(from);
         const Words wide = __builtin_convertvector(halves, Words);
@@ -252,8 +252,8 @@ struct Float16 {
         return {{(Floats)((is_special ? special : finite) | ((wide & 0x8000) << 16))}};
     }
 
-    // Rounds to nearest, ties to even: in the normal range by adding just under half of the last bit kept (and that bit),
-    // in the subnormal range by letting the adder round.
+    // Rounds to nearest, ties to even: in the normal range by adding just under half of the last bit kept (and that
+    // bit), in the subnormal range by letting the adder round.
     KERNEL_INLINE static void store(Storage* to, const Block<kParts>& block) {
         const Words bits = (Words)block.part[0];
         const Words magnitude = bits & 0x7fffffff;

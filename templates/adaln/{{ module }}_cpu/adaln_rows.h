@@ -1,5 +1,5 @@
-// The rows of an adaptive layer normalisation, included by each_isa.h once per instruction set. Owns: the arithmetic of a
-// row, which is a token of a batch. Never: chooses the instruction set or the type.
+// The rows of an adaptive layer normalisation, included by each_isa.h once per instruction set. Owns: the arithmetic of
+// a row, which is a token of a batch. Never: chooses the instruction set or the type.
 //
 // A row has one thread: a single long row is not divided.
 

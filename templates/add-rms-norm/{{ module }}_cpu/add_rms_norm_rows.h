@@ -2,8 +2,8 @@
 // chooses the instruction set or the type.
 //
 // `sum` is the residual's memory. A row's squares are summed before anything is written, and then each block of the sum
-// is written after the same block of the residual was read: what is normalised is the sum before its rounding. A row has
-// one thread: a single long row is not divided.
+// is written after the same block of the residual was read: what is normalised is the sum before its rounding. A row
+// has one thread: a single long row is not divided.
 
 namespace KERNEL_ISA {
 

@@ -6,7 +6,8 @@
 
 namespace KERNEL_ISA {
 
-// 0.5 x (1 + tanh(inner)), which is x / (1 + e^(-2 inner)): nothing cancels in that.
+// 0.5 x (1 + tanh(inner)), which is x / (1 + e^(-2 inner)): nothing cancels in that. The rounding of the exponent
+// itself remains: 20 units in the last place at -4, 200 at -10, where the result is 1e-37.
 struct GeluByTanh {
     KERNEL_INLINE Floats operator()(Floats gate) const {
         const Floats twice = gate * multiply_add(gate * gate, splat(0.0713548163f), splat(1.59576912f));
@@ -14,9 +15,9 @@ struct GeluByTanh {
     }
 };
 
-// x times the normal distribution's share below x. For a size u that is share(-u) = e^(-u^2 / 2) t P(t) with
-// t = 1 / (1 + 0.3 u) and a polynomial P fitted on 0 <= u <= 14 to a largest error of 3.5e-9 of the result, so that small
-// shares are as accurate as large ones.
+// x times the normal distribution's share below x. For a size u that is share(-u) = e^(-u^2 / 2) t P(t) with t = 1 / (1
+// + 0.3 u) and a polynomial P fitted on 0 <= u <= 14 to a largest error of 3.5e-9 of the result, so that small shares
+// are about as accurate as large ones. Error: 7 units in the last place above -4, 10 below.
 struct GeluByErf {
     KERNEL_INLINE Floats operator()(Floats gate) const {
         // Beyond 15 the share is 0 or 1. A NaN stays one: larger() gives its second argument then.

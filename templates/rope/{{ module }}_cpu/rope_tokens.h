@@ -1,8 +1,8 @@
 // The tokens of a rotary embedding, included by each_isa.h once per instruction set. Owns: the arithmetic of a token.
 // Never: chooses the instruction set or the type.
 //
-// A position below zero counts from the end of the table, as in PyTorch. One that the table does not have makes the token
-// NaN: memory beyond the table is not read.
+// A position below zero counts from the end of the table, as in PyTorch. One that the table does not have makes the
+// token NaN: memory beyond the table is not read.
 
 namespace KERNEL_ISA {
 
@@ -42,7 +42,8 @@ KERNEL_INLINE void rotate_halves(typename Type::Storage* out, const typename Typ
     }
     if (column < half) {
         const int64_t count = half - column;
-        const Pair<Type> angle = {load_tail<Type>(angles + column, count), load_tail<Type>(angles + half + column, count)};
+        const Pair<Type> angle = {load_tail<Type>(angles + column, count),
+                                  load_tail<Type>(angles + half + column, count)};
         for (int64_t at = column; at < heads * dim; at += dim) {
             const Pair<Type> pair =
                 rotated<Type>({load_tail<Type>(in + at, count), load_tail<Type>(in + at + half, count)}, angle);
@@ -58,8 +59,8 @@ KERNEL_INLINE Floats swapped(Floats value) {
     return (Floats)((pairs << 32) | (pairs >> 32));
 }
 
-// Pairs of neighbors: (a, b) times (cos, cos) plus (b, a) times (-sin, sin). A load of bfloat16 has all first ones of its
-// pairs in one vector and all second ones in another, and for these the angles are as they lie in the table.
+// Pairs of neighbors: (a, b) times (cos, cos) plus (b, a) times (-sin, sin). A load of bfloat16 has all first ones of
+// its pairs in one vector and all second ones in another, and for these the angles are as they lie in the table.
 template <typename Type>
 KERNEL_INLINE Block<Type::kParts> rotated_neighbors(Block<Type::kParts> pairs, Floats cosine, Floats sine) {
     if constexpr (Type::kParts == 2) {

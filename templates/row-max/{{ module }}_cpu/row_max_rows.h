@@ -1,8 +1,9 @@
 // The largest elements of rows, included by each_isa.h once per instruction set. Owns: the search in a row. Never:
 // chooses the instruction set or the type.
 //
-// Of equal elements the first counts, and NaN more than anything. The first pass finds the largest element of each piece
-// of a row, the second its place in the piece that has it. A row has one thread: a single long row is not divided.
+// Of equal elements the first counts, and NaN more than anything. The first pass finds the largest element of each
+// piece of a row, the second its place in the piece that has it. A row has one thread: a single long row is not
+// divided.
 
 namespace KERNEL_ISA {
 

@@ -7,8 +7,8 @@
 
 namespace KERNEL_ISA {
 
-// The exponentials of a row are kept, unrounded, until their sum is known: in the result's memory where that is float32,
-// else on the stack, where a row is no longer than this. Those of longer rows are computed twice.
+// The exponentials of a row are kept, unrounded, until their sum is known: in the result's memory where that is
+// float32, else on the stack, where a row is no longer than this. Those of longer rows are computed twice.
 constexpr int64_t kKept = 16384;
 
 template <typename Type>
