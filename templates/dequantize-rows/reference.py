@@ -1,4 +1,4 @@
-"""What `dequantize_rows` computes, in plain PyTorch. On float64 tensors it is the oracle, on real dtypes the baseline."""
+"""What `dequantize_rows` computes, in plain PyTorch. On float64 it is the oracle, on real dtypes the baseline."""
 
 import torch
 

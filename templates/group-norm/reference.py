@@ -10,8 +10,8 @@ def group_norm(
     groups: int = 32,
     eps: float = 1e-5,
 ) -> torch.Tensor:
-    """Normalise each group of neighboring channels of `input` [batch, channels, spatial] to mean 0 and variance 1, scale
-    each channel by its `weight` and add its `bias`.
+    """Normalise each group of neighboring channels of `input` [batch, channels, spatial] to mean 0 and variance 1,
+    scale each channel by its `weight` and add its `bias`.
 
     Half-precision tensors are computed in float32 and rounded once, at the end; float64 stays float64.
     """

@@ -1,12 +1,12 @@
-"""What `quantize_rows_int8` computes, in plain PyTorch. On float64 tensors it is the oracle, on real dtypes the baseline."""
+"""What `quantize_rows_int8` computes, in plain PyTorch. On float64 it is the oracle, on real dtypes the baseline."""
 
 import torch
 
 
 def quantize_rows_int8(input: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each row of `input` [rows, hidden] divided by its scale and rounded to int8, and the scales [rows]: the largest size
-    in the row over 127, as vLLM's dynamic quantisation per token, but for what lies halfway between two integers: that
-    becomes the even one, which a kernel can only do exactly if it does not round the quotient first.
+    """Each row of `input` [rows, hidden] divided by its scale and rounded to int8, and the scales [rows]: the largest
+    size in the row over 127, as vLLM's dynamic quantisation per token. What lies halfway between two integers becomes
+    the even one; vLLM rounds the quotient before, and may get the other there.
 
     A row of zeros has the scale 0. A row with an infinity or NaN becomes zeros, and its scale shows it. Anything but
     float64 is computed in float32.

@@ -10,8 +10,8 @@ def rope_inplace(
     positions: torch.Tensor | None = None,
     interleaved: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """What is left in `q` [tokens, heads, dim] and `k` [tokens, kv_heads, dim]: the first `rotary` elements of each head
-    with each pair rotated, (a, b) becomes (a cos - b sin, b cos + a sin), the others as they were. `cos_sin`
+    """What is left in `q` [tokens, heads, dim] and `k` [tokens, kv_heads, dim]: the first `rotary` elements of each
+    head with each pair rotated, (a, b) becomes (a cos - b sin, b cos + a sin), the others as they were. `cos_sin`
     [positions, rotary] has the cosines of a position, then its sines, as vLLM's cos_sin_cache.
 
     Pairs are neighbors if `interleaved`, else `rotary` / 2 apart. Half-precision tensors are computed in float32 and

@@ -70,8 +70,8 @@ __device__ __forceinline__ void store(Bits* to, Bits bits) {
 #endif
 }
 
-// A part of a row as vectors that begin where addresses are multiples of theirs: the first and the last may hold elements
-// of others, which are zeros when they are read and are not written.
+// A part of a row as vectors that begin where addresses are multiples of theirs: the first and the last may hold
+// elements of others, which are zeros when they are read and are not written.
 template <typename T>
 struct Slice {
     static constexpr int kElements = 16 / sizeof(T);

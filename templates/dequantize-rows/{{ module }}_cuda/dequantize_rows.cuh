@@ -28,8 +28,8 @@ __device__ __forceinline__ float number<signed char>(uint32_t word, int place) {
 template <>
 __device__ __forceinline__ float number<__nv_fp8_e4m3>(uint32_t word, int place) {
     // Every E4M3 number is one of half precision.
-    const __half_raw half = __nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(word >> (8 * place) & 0xffu), __NV_E4M3);
-    return __half2float(__half(half));
+    const auto byte = static_cast<__nv_fp8_storage_t>(word >> (8 * place) & 0xffu);
+    return __half2float(__half(__nv_cvt_fp8_to_halfraw(byte, __NV_E4M3)));
 }
 
 // As many bytes as one load moves.

@@ -90,9 +90,10 @@ __device__ __forceinline__ float quotient(float value, float by) {
     }
 }
 
-// One element of the result from one element of each input and the scalars, all as float; it is rounded to T afterwards.
-// What stands here touches no memory, calls no barrier and no shuffle, and keeps nothing from one element to the next:
-// it is called once for each element, in any order. T says how exact it must be. The same chain is in reference.py.
+// One element of the result from one element of each input and the scalars, all as float; it is rounded to T
+// afterwards. What stands here touches no memory, calls no barrier and no shuffle, and keeps nothing from one element
+// to the next: it is called once for each element, in any order. T says how exact it must be. The same chain is in
+// reference.py.
 template <typename T>
 __device__ __forceinline__ float expression(float input, float residual, float scale, float shift) {
     // hole: expression

@@ -1,8 +1,8 @@
 // Normalisation of groups of channels.
 // Owns: the kernels. Never: chooses among them; [launch] of op.toml does.
 //
-// UNROLL: how many vectors a thread has in flight of a group that is not held. STREAM: whether what is not read again is
-// marked so, and leaves the caches first.
+// UNROLL: how many vectors a thread has in flight of a group that is not held. STREAM: whether what is not read again
+// is marked so, and leaves the caches first.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -173,8 +173,8 @@ struct Affine {
     float mean;
     float factor;
 
-    __device__ Affine(const T* weights, const T* biases, int64_t row, int per_group, int groups, int spatial, float mean,
-                      float factor)
+    __device__ Affine(const T* weights, const T* biases, int64_t row, int per_group, int groups, int spatial,
+                      float mean, float factor)
         : weight(nullptr), bias(nullptr), spatial(spatial), length(per_group * spatial), mean(mean), factor(factor) {
         const int64_t channel = row % groups * per_group;
         if (weights != nullptr) {
@@ -250,14 +250,16 @@ __device__ __forceinline__ float group_sum(float value) {
     }
 }
 
-// Groups that their threads hold: up to kUnits vectors a thread. kLanes threads have a group, or at most that many, which
-// is all of a block, where it is more than a warp. Deviations are squared once the mean is known.
+// Groups that their threads hold: up to kUnits vectors a thread. kLanes threads have a group, or at most that many,
+// which is all of a block, where it is more than a warp. Deviations are squared once the mean is known.
 template <typename T, int kUnits, int kLanes, bool kEven>
 __global__ void __launch_bounds__(kLanes > kWarp ? kLanes : 128)
-    held(T* out, const T* input, const T* weight, const T* bias, long long rows, int per_group, int groups, int spatial, float eps) {
+    held(T* out, const T* input, const T* weight, const T* bias, long long rows, int per_group,
+         int groups, int spatial, float eps) {
     using Unit = typename Slice<T, kEven>::Unit;
     const int lanes = kLanes > kWarp ? blockDim.x : kLanes;
-    const int64_t row = kLanes > kWarp ? blockIdx.x : static_cast<int64_t>(blockIdx.x) * (128 / kLanes) + threadIdx.x / kLanes;
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * (kLanes > kWarp ? 1 : 128 / kLanes);
+    const int64_t row = kLanes > kWarp ? first : first + threadIdx.x / kLanes;
     const int lane = kLanes > kWarp ? threadIdx.x : threadIdx.x % kLanes;
     const int length = per_group * spatial;
     const Slice<T, kEven> slice(row * length, length);
@@ -403,7 +405,8 @@ __global__ void __launch_bounds__(kBlock) find_parts(float* found, const T* inpu
 // The results of each part. Blocks go the other way, since what was read last is in the caches.
 template <typename T, int kBlock, bool kEven>
 __global__ void __launch_bounds__(kBlock)
-    write_parts(T* out, const T* input, const T* weight, const T* bias, const float* found, int parts, int per_group, int groups, int spatial, float eps) {
+    write_parts(T* out, const T* input, const T* weight, const T* bias, const float* found, int parts,
+                int per_group, int groups, int spatial, float eps) {
     using Unit = typename Slice<T, kEven>::Unit;
     const unsigned block = gridDim.x - 1 - blockIdx.x;
     const int64_t row = block / static_cast<unsigned>(parts);

@@ -1,8 +1,8 @@
 // Normalisation of each channel of each sample.
 // Owns: the kernels. Never: chooses among them; [launch] of op.toml does.
 //
-// UNROLL: how many vectors a thread has in flight of a channel that is not held. STREAM: whether what is not read again is
-// marked so, and leaves the caches first.
+// UNROLL: how many vectors a thread has in flight of a channel that is not held. STREAM: whether what is not read again
+// is marked so, and leaves the caches first.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -199,8 +199,8 @@ __device__ __forceinline__ float lanes_sum(float value) {
     return value;
 }
 
-// Sum over the threads of a channel, known to all of them and added in the same order in every run: a part of a warp, or
-// all warps of a block. Each use in a kernel has a number of its own, and so memory of its own: no barrier is needed
+// Sum over the threads of a channel, known to all of them and added in the same order in every run: a part of a warp,
+// or all warps of a block. Each use in a kernel has a number of its own, and so memory of its own: no barrier is needed
 // between them.
 template <int kLanes, int kUse>
 __device__ __forceinline__ float channel_sum(float value) {
@@ -218,14 +218,15 @@ __device__ __forceinline__ float channel_sum(float value) {
     }
 }
 
-// Channels that their threads hold: up to kUnits vectors a thread. kLanes threads have a channel, or at most that many, which
-// is all of a block, where it is more than a warp. Deviations are squared once the mean is known.
+// Channels that their threads hold: up to kUnits vectors a thread. kLanes threads have a channel, or at most that many,
+// which is all of a block, where it is more than a warp. Deviations are squared once the mean is known.
 template <typename T, int kUnits, int kLanes, bool kEven>
 __global__ void __launch_bounds__(kLanes > kWarp ? kLanes : 128)
     held(T* out, const T* input, const T* weight, const T* bias, long long rows, int channels, int spatial, float eps) {
     using Unit = typename Slice<T, kEven>::Unit;
     const int lanes = kLanes > kWarp ? blockDim.x : kLanes;
-    const int64_t row = kLanes > kWarp ? blockIdx.x : static_cast<int64_t>(blockIdx.x) * (128 / kLanes) + threadIdx.x / kLanes;
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * (kLanes > kWarp ? 1 : 128 / kLanes);
+    const int64_t row = kLanes > kWarp ? first : first + threadIdx.x / kLanes;
     const int lane = kLanes > kWarp ? threadIdx.x : threadIdx.x % kLanes;
     const int length = spatial;
     const Slice<T, kEven> slice(row * length, length);
@@ -371,7 +372,8 @@ __global__ void __launch_bounds__(kBlock) find_parts(float* found, const T* inpu
 // The results of each part. Blocks go the other way, since what was read last is in the caches.
 template <typename T, int kBlock, bool kEven>
 __global__ void __launch_bounds__(kBlock)
-    write_parts(T* out, const T* input, const T* weight, const T* bias, const float* found, int parts, int channels, int spatial, float eps) {
+    write_parts(T* out, const T* input, const T* weight, const T* bias, const float* found, int parts,
+                int channels, int spatial, float eps) {
     using Unit = typename Slice<T, kEven>::Unit;
     const unsigned block = gridDim.x - 1 - blockIdx.x;
     const int64_t row = block / static_cast<unsigned>(parts);

@@ -1,8 +1,8 @@
 // Quantisation of rows to 8-bit floats E4M3, with a scale for each.
 // Owns: the kernels. Never: chooses among them; [launch] of op.toml does.
 //
-// UNROLL: how many vectors a thread has in flight in a row that is read twice. STREAM: whether what is not read again is
-// marked so, and leaves the caches first.
+// UNROLL: how many vectors a thread has in flight in a row that is read twice. STREAM: whether what is not read again
+// is marked so, and leaves the caches first.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -154,8 +154,8 @@ __device__ __forceinline__ typename Word<kElements>::Type coded(const Code& code
     return bytes.bits;
 }
 
-// Rows that their threads hold: up to kUnits vectors a thread. kLanes threads have a row, or at most that many, which is
-// all of a block, where it is more than a warp.
+// Rows that their threads hold: up to kUnits vectors a thread. kLanes threads have a row, or at most that many, which
+// is all of a block, where it is more than a warp.
 template <typename T, int kUnits, int kLanes>
 __global__ void __launch_bounds__(kLanes > kWarp ? kLanes : 128)
     held(__nv_fp8_e4m3* q, float* scale, const T* input, long long rows, int hidden) {
@@ -164,7 +164,8 @@ __global__ void __launch_bounds__(kLanes > kWarp ? kLanes : 128)
     using Bits = typename Unit::Bits;
     using Bytes = typename Word<kElements>::Type;
     const int lanes = kLanes > kWarp ? blockDim.x : kLanes;
-    const int64_t row = kLanes > kWarp ? blockIdx.x : static_cast<int64_t>(blockIdx.x) * (128 / kLanes) + threadIdx.x / kLanes;
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * (kLanes > kWarp ? 1 : 128 / kLanes);
+    const int64_t row = kLanes > kWarp ? first : first + threadIdx.x / kLanes;
     const int lane = kLanes > kWarp ? threadIdx.x : threadIdx.x % kLanes;
     const int length = row < rows ? hidden / kElements : 0;
     const Bits* const from = reinterpret_cast<const Bits*>(input) + row * length;

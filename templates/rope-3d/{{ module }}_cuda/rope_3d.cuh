@@ -66,8 +66,8 @@ __device__ __forceinline__ void store(Bits* to, Bits bits) {
 #endif
 }
 
-// Where the angles of a token are: it has a row of the table for its time, one for its height and one for its width, and
-// each pair of a head takes its column from one of them.
+// Where the angles of a token are: it has a row of the table for its time, one for its height and one for its width,
+// and each pair of a head takes its column from one of them.
 struct Angles {
     const float* rows[3];
     int of_time;

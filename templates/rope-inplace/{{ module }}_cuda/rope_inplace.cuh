@@ -68,9 +68,9 @@ __device__ __forceinline__ void store(Bits* to, Bits bits) {
 }
 
 // Each thread rotates kElements pairs in up to kHeads heads of a token by the same angles, which it loads once. The two
-// of a pair are half of what is rotated apart, or neighbors with kInterleaved. The heads of a thread are `groups` apart, so that
-// neighboring threads have neighboring memory. A thread reads all of a pair before it writes it, and no two threads
-// have the same pair. What lies in a head behind its first `rotary` elements is not touched.
+// of a pair are half of what is rotated apart, or neighbors with kInterleaved. The heads of a thread are `groups`
+// apart, so that neighboring threads have neighboring memory. A thread reads all of a pair before it writes it, and no
+// two threads have the same pair. What lies in a head behind its first `rotary` elements is not touched.
 template <typename T, int kBlock, int kElements, int kHeads, bool kInterleaved, typename Index>
 __global__ void __launch_bounds__(kBlock)
     rotate_in_place(T* q, T* k, const T* cos_sin, const long long* positions, Index count, int heads, int kv_heads,

@@ -62,7 +62,8 @@ struct Words {
 
 // Column `column` of a square that lies in `lines`, one row each.
 template <int kSize, int kLength>
-__device__ __forceinline__ Words<kSize * kLength> column_of(const Words<kSize * kLength> (&lines)[kLength], int column) {
+__device__ __forceinline__ Words<kSize * kLength> column_of(const Words<kSize * kLength> (&lines)[kLength],
+                                                            int column) {
     Words<kSize * kLength> found;
     if constexpr (kSize == 4) {
 #pragma unroll
@@ -94,9 +95,9 @@ struct Tile {
     }
 };
 
-// Each thread turns a square of kLength rows and columns in its registers: an access for every row that it reads, all on
-// their way at once, and one for every row that it writes. kAcross threads of a warp lie along a row of the input, the
-// others along a row of the result, so that both have neighbors in memory.
+// Each thread turns a square of kLength rows and columns in its registers: an access for every row that it reads, all
+// on their way at once, and one for every row that it writes. kAcross threads of a warp lie along a row of the input,
+// the others along a row of the result, so that both have neighbors in memory.
 template <typename T, int kLength, int kAcross, int kWarps>
 __global__ void __launch_bounds__(kWarp * kWarps)
     squares(T* out, const T* input, int rows, int cols, int down, int across) {
