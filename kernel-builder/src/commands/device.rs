@@ -5,10 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::build::{Framework, Kernel};
 use kernel_plan::spec::launch::Launch;
 use kernel_plan::spec::op::{Case, Device, Purpose};
-use kernel_plan::spec::OpSpec;
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -323,7 +323,8 @@ mod tests {
         });
         let settings = Settings::of_table("tuned/nvidia-h200.toml", table, &op).unwrap();
         let source = Source { text: String::new(), name: String::new(), include: vec![] };
-        let project = DeviceProject { dir: PathBuf::new(), is_beside: false, op, source, archs: vec![], settings };
+        let project =
+            DeviceProject { dir: PathBuf::new(), is_beside: false, op, source, archs: vec![], settings };
         let mut of = Vec::new();
         for line in RECORDS.lines() {
             let mut record: Measurement = serde_json::from_str(line).unwrap();

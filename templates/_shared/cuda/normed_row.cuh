@@ -323,8 +323,8 @@ __device__ __forceinline__ void walk(
     }
 }
 
-// Any row, by one block, which reads it again for each thing that must be known. That is kept in `known`, [rows, 2]: the
-// mean and the factor, for the sums over rows.
+// Any row, by one block, which reads it again for each thing that must be known. Its mean and its factor are kept for
+// the sums over rows, in `known_of_rows` [rows, 2].
 template <bool kCentred, bool kAdded, typename T>
 __device__ __forceinline__ void each(
     T* grad_input, float* known_of_rows, const T* grad_out, const T* grad_sum, const T* input, const T* weight,

@@ -8,7 +8,7 @@
 namespace layer_norm_gradient {
 
 template <typename T, int kElements, int kUnits, int kLanes, bool kKept>
-__global__ void __launch_bounds__(512)
+__global__ void __launch_bounds__(kLanes > 0 ? 128 : 512)
     walk(T* grad_input, float* partial, const T* grad_out, const T* input, const T* weight, long long rows,
          int hidden, float eps) {
     normed::walk<true, false, T, kElements, kUnits, kLanes, kKept>(
