@@ -12,7 +12,7 @@ template <typename T, int kElements, int kUnits, int kLanes, bool kKept>
 __global__ void __launch_bounds__(kLanes > 0 ? 128 : 512)
     walk(T* grad_input, float* partial, const T* grad_out, const T* grad_sum, const T* sum, const T* weight,
          long long rows, int hidden, float eps) {
-    normed::walk<false, true, T, kElements, kUnits, kLanes, kKept>(
+    normed::walk<false, true, false, T, kElements, kUnits, kLanes, kKept>(
         grad_input, partial, grad_out, grad_sum, sum, weight, rows, hidden, eps);
 }
 
@@ -20,7 +20,7 @@ template <typename T>
 __global__ void __launch_bounds__(1024)
     each(T* grad_input, float* known, const T* grad_out, const T* grad_sum, const T* sum, const T* weight,
          long long hidden, float eps) {
-    normed::each<false, true, T>(grad_input, known, grad_out, grad_sum, sum, weight, hidden, eps);
+    normed::each<false, true, false, T>(grad_input, known, grad_out, grad_sum, sum, weight, hidden, eps);
 }
 
 template <typename T>
