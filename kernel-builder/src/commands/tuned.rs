@@ -239,6 +239,14 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_an_operation_beside_lie_in_a_folder_of_its_name() {
+        let mut project = project(include_str!("../../../examples/rms-norm-device/op.toml"), "");
+        assert_eq!(within(&project), "tuned");
+        project.is_beside = true;
+        assert_eq!(within(&project), "tuned/rms_norm");
+    }
+
+    #[test]
     fn a_setting_is_good_for_a_source_a_launch_and_its_tunables() {
         let text = include_str!("../../../examples/rms-norm-device/op.toml");
         let digest = |op: &str, source: &str| source_digest(&project(op, source)).unwrap();

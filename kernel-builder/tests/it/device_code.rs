@@ -190,3 +190,31 @@ fn nvcc_is_asked_for_ptx_then_for_machine_code_and_once() {
     sandbox.write("work/scale/scale.cu", &SOURCE.replace("count_up", "BROKEN"));
     verify().refused(15, &["compile::device_code", "scale.cu(3): error: identifier \"BROKEN\" is undefined"]);
 }
+
+#[test]
+fn a_file_beside_op_toml_is_judged_by_its_own_name() {
+    let sandbox = Sandbox::new();
+    project(&sandbox);
+    sandbox.write("work/scale/backward.toml", &OP.replace("name = \"scale\"", "name = \"scale_backward\""));
+    sandbox.script("toolkit/bin/nvcc", NVCC);
+    sandbox.write("toolkit/include/cuda_runtime.h", "");
+    sandbox.write("toolkit/lib64/libcudart.so.13", "");
+    sandbox.fake("g++", "echo 'g++ (Fake) 1.0'");
+    let verify = |named: &str| -> Ended {
+        let mut command = sandbox.command(&["verify", "--device", "--compiler", "nvcc", named]);
+        finish(command.env("CUDA_HOME", sandbox.path("toolkit")).env("CUDA_VISIBLE_DEVICES", ""))
+    };
+    let ended = verify("scale/backward.toml");
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(ended.stdout.contains("device-scale_backward"), "{}", ended.stdout);
+    let kept = |name: &str| sandbox.path(&format!("work/scale/.kernelwright/verdicts/{name}.json")).exists();
+    assert!(kept("device-scale_backward") && !kept("device"));
+    // The folder's own file by its name is what the folder is.
+    assert_eq!(verify("scale/op.toml").code, 0);
+    assert!(kept("device"));
+    // One that is not there, or is wrong, is told by its own name, and the one of the folder is not taken for it.
+    verify("scale/backwards.toml").refused(10, &["spec::unreadable", "backwards.toml"]);
+    sandbox.write("work/scale/backward.toml", &OP.replace("accumulate", "acumulate"));
+    verify("scale/backward.toml").refused(10, &["spec::unknown_key", "scale/backward.toml"]);
+    sandbox.run(&["lint", "scale/backward.toml"]).refused(10, &["spec::unknown_key", "scale/backward.toml"]);
+}

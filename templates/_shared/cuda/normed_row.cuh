@@ -3,7 +3,8 @@
 //
 // No sum is made by atomics, so that every run gives the same: each block adds up the rows that it walks, and `finish`
 // adds what the blocks found. With kCentred rows had their mean taken off (layer normalisation), and there is a bias;
-// else they had not (root mean square). With kAdded the gradient of the normalised row itself comes on top.
+// else they had not (root mean square). With kAdded the gradient of the normalised row itself comes on top. With
+// kOnePlus rows were scaled by one plus the weight.
 //
 // AHEAD: whether the next row is on its way while one is worked on. UNROLL: how many elements of a row that is not held
 // a thread has in flight. STREAM: as in vector.cuh.
@@ -22,6 +23,12 @@ constexpr int kUnroll = UNROLL;
 // Gradients that are sums over rows: of the weight, and with a mean of the bias.
 template <bool kCentred>
 constexpr int kSums = kCentred ? 2 : 1;
+
+// What rows were scaled by.
+template <bool kOnePlus>
+__device__ __forceinline__ float scale_of(float weight) {
+    return kOnePlus ? 1.0f + weight : weight;
+}
 
 // What is known of a row once it was read: x becomes x - mean, and an element's gradient is
 // factor (wg - even - (x - mean) slope), with wg the gradient times the weight.
@@ -46,7 +53,7 @@ __device__ __forceinline__ Known known_of(float mean, const float (&sums)[kCount
 // Rows that their threads hold, kUnits vectors of each input a thread. kLanes threads have a row, and a block as many
 // rows at a time as it has room for; with 0, the block has one. Each thread has the same columns of all rows that its
 // block walks, and adds up for these: in registers, or with kKept in shared memory.
-template <bool kCentred, bool kAdded, typename T, int kElements, int kUnits, int kLanes, bool kKept>
+template <bool kCentred, bool kAdded, bool kOnePlus, typename T, int kElements, int kUnits, int kLanes, bool kKept>
 __device__ __forceinline__ void walk(
     T* grad_input, float* partial, const T* grad_out, const T* grad_sum, const T* input, const T* weight,
     int64_t rows, int hidden, float eps) {
@@ -178,7 +185,7 @@ __device__ __forceinline__ void walk(
 #pragma unroll
                 for (int j = 0; j < kElements; ++j) {
                     const float deviation = x[i].get(j) - mean;
-                    const float weighted = g[i].get(j) * by.get(j);
+                    const float weighted = g[i].get(j) * scale_of<kOnePlus>(by.get(j));
                     sums[0] += deviation * deviation;
                     sums[1] += weighted * deviation;
                     if constexpr (kCentred) {
@@ -220,7 +227,8 @@ __device__ __forceinline__ void walk(
                     const float gradient = g[i].get(j);
                     to_weight[j] = gradient * (deviation * known.factor);
                     to_bias[j] = gradient;
-                    float value = known.factor * (gradient * by.get(j) - known.even - deviation * known.slope);
+                    const float weighted = gradient * scale_of<kOnePlus>(by.get(j));
+                    float value = known.factor * (weighted - known.even - deviation * known.slope);
                     if constexpr (kAdded) {
                         value += result.get(j);
                     }
@@ -323,9 +331,9 @@ __device__ __forceinline__ void walk(
     }
 }
 
-// Any row, by one block, which reads it again for each thing that must be known. That is kept in `known`, [rows, 2]: the
-// mean and the factor, for the sums over rows.
-template <bool kCentred, bool kAdded, typename T>
+// Any row, by one block, which reads it again for each thing that must be known. Its mean and its factor are kept for
+// the sums over rows, in `known_of_rows` [rows, 2].
+template <bool kCentred, bool kAdded, bool kOnePlus, typename T>
 __device__ __forceinline__ void each(
     T* grad_input, float* known_of_rows, const T* grad_out, const T* grad_sum, const T* input, const T* weight,
     int64_t hidden, float eps) {
@@ -349,7 +357,7 @@ __device__ __forceinline__ void each(
 #pragma unroll kUnroll
     for (int64_t column = threadIdx.x; column < hidden; column += step) {
         const float deviation = to_float(x[column]) - mean;
-        const float weighted = to_float(g[column]) * to_float(weight[column]);
+        const float weighted = to_float(g[column]) * scale_of<kOnePlus>(to_float(weight[column]));
         sums[0] += deviation * deviation;
         sums[1] += weighted * deviation;
         if constexpr (kCentred) {
@@ -365,7 +373,7 @@ __device__ __forceinline__ void each(
 #pragma unroll kUnroll
     for (int64_t column = threadIdx.x; column < hidden; column += step) {
         const float deviation = to_float(x[column]) - known.mean;
-        const float weighted = to_float(g[column]) * to_float(weight[column]);
+        const float weighted = to_float(g[column]) * scale_of<kOnePlus>(to_float(weight[column]));
         float value = known.factor * (weighted - known.even - deviation * known.slope);
         if constexpr (kAdded) {
             value += to_float(grad_sum[begin + column]);

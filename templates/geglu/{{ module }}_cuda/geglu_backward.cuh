@@ -24,8 +24,12 @@ __device__ __forceinline__ Activated activated(float value) {
     if constexpr (kTanh) {
         const float square = value * value;
         const float inner = 0.7978845608028654f * (value + 0.044715f * square * value);
-        const float share = quotient<T>(1.0f, 1.0f + exponential<T>(-2.0f * inner));
-        const float slope = share * (1.0f - share);
+        // Of the sigmoid: the share that is a half at least, and the rest. Neither is a difference, no power overflows.
+        const float power = exponential<T>(-2.0f * fabsf(inner));
+        const float most = quotient<T>(1.0f, 1.0f + power);
+        const float least = power * most;
+        const float share = inner >= 0.0f ? most : least;
+        const float slope = most * least;
         const float of_inner = 1.5957691216057308f * (1.0f + 0.134145f * square);
         return {value * share, slope > 0.0f ? share + value * slope * of_inner : share};
     } else {

@@ -1,4 +1,5 @@
-// The gradient of the logarithm of softmax. Owns: the kernels. Never: chooses among them; [launch] of backward.toml does.
+// The gradient of the logarithm of softmax.
+// Owns: the kernels. Never: chooses among them; [launch] of backward.toml does.
 //
 // UNROLL and STREAM: as in weighted_row.cuh and vector.cuh.
 

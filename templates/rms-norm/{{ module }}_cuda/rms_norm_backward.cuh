@@ -8,10 +8,10 @@
 namespace rms_norm_gradient {
 
 template <typename T, int kElements, int kUnits, int kLanes, bool kKept>
-__global__ void __launch_bounds__(512)
+__global__ void __launch_bounds__(kLanes > 0 ? 128 : 512)
     walk(T* grad_input, float* partial, const T* grad_out, const T* input, const T* weight, long long rows,
          int hidden, float eps) {
-    normed::walk<false, false, T, kElements, kUnits, kLanes, kKept>(
+    normed::walk<false, false, false, T, kElements, kUnits, kLanes, kKept>(
         grad_input, partial, grad_out, nullptr, input, weight, rows, hidden, eps);
 }
 
@@ -19,7 +19,7 @@ template <typename T>
 __global__ void __launch_bounds__(1024)
     each(T* grad_input, float* known, const T* grad_out, const T* input, const T* weight, long long hidden,
          float eps) {
-    normed::each<false, false, T>(grad_input, known, grad_out, nullptr, input, weight, hidden, eps);
+    normed::each<false, false, false, T>(grad_input, known, grad_out, nullptr, input, weight, hidden, eps);
 }
 
 template <typename T>

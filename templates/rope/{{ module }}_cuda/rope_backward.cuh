@@ -9,10 +9,10 @@ namespace rope_gradient {
 
 using namespace vector;
 
-// Each thread turns kElements pairs in up to kHeads heads of a token back by the same angles, which it loads once. The two
-// of a pair are half a head apart, or neighbors with kInterleaved. The heads of a thread are `groups` apart, so that
-// neighboring threads have neighboring memory. A thread reads all of a pair before it writes it, and no two threads
-// have the same pair: results may lie where the gradients do.
+// Each thread turns kElements pairs in up to kHeads heads of a token back by the same angles, which it loads once. The
+// two of a pair are half a head apart, or neighbors with kInterleaved. The heads of a thread are `groups` apart, so
+// that neighboring threads have neighboring memory. A thread reads all of a pair before it writes it, and no two
+// threads have the same pair: results may lie where the gradients do.
 template <typename T, int kElements, int kHeads, bool kInterleaved, typename Index>
 __global__ void __launch_bounds__(512)
     turn_back(T* grad_q, T* grad_k, const T* grad_q_out, const T* grad_k_out, const T* cos_sin,
@@ -44,7 +44,8 @@ __global__ void __launch_bounds__(512)
         if (head < heads + kv_heads) {
             const bool is_query = head < heads;
             const int64_t first = is_query ? token * heads + head : token * kv_heads + (head - heads);
-            const Bits* const from = reinterpret_cast<const Bits*>(is_query ? grad_q_out : grad_k_out) + first * (2 * vectors);
+            const T* const gradients = is_query ? grad_q_out : grad_k_out;
+            const Bits* const from = reinterpret_cast<const Bits*>(gradients) + first * (2 * vectors);
             lows[i].bits = load(from + low);
             highs[i].bits = load(from + high);
         }

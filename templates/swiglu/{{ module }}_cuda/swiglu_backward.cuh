@@ -17,12 +17,16 @@ struct Activated {
     float slope;
 };
 
-// What value * sigmoid(value) is, and its derivative. Where the sigmoid is 0 or 1, its slope is nothing however large the
-// value.
+// What value * sigmoid(value) is, and its derivative. Where the sigmoid is 0 or 1, its slope is nothing however large
+// the value.
 template <typename T>
 __device__ __forceinline__ Activated activated(float value) {
-    const float share = quotient<T>(1.0f, 1.0f + exponential<T>(-value));
-    const float slope = share * (1.0f - share);
+    // Of the sigmoid: the share that is a half at least, and the rest. Neither is a difference, no power overflows.
+    const float power = exponential<T>(-fabsf(value));
+    const float most = quotient<T>(1.0f, 1.0f + power);
+    const float least = power * most;
+    const float share = value >= 0.0f ? most : least;
+    const float slope = most * least;
     return {value * share, slope > 0.0f ? share + value * slope : share};
 }
 
