@@ -50,6 +50,9 @@ pub struct Template {
     /// Calls of the operation in another form than its own, for `new --from`.
     #[serde(default)]
     pub serves: Vec<Serves>,
+    /// Whether `new --from` looks at it; not at one that computes what another does.
+    #[serde(default = "looked_at")]
+    pub traced: bool,
     /// What integer inputs count.
     #[serde(default)]
     pub indexes: BTreeMap<String, Indexes>,
@@ -267,6 +270,10 @@ pub(crate) fn path_of(template: &Template, answers: &Answers, text: &str) -> Res
     Renderer::new(template, answers)?.text(MANIFEST, text)
 }
 
+fn looked_at() -> bool {
+    true
+}
+
 /// Answers that stand for any, with all backends.
 pub(crate) fn sample(template: &Template, name: KernelName) -> Answers {
     Answers {
@@ -325,7 +332,7 @@ mod tests {
         }
     }
 
-    /// The example is what `new kernelwright/rms-norm --template rms-norm` writes; its folder name is the kernel's.
+    /// The example is what `new kernelwright/rms-norm --template rms-norm-strided` writes; its folder name is the kernel's.
     #[test]
     fn the_example_is_the_template() {
         let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/rms-norm");
@@ -334,7 +341,7 @@ mod tests {
             name: "rms-norm".parse().unwrap(),
             ..answers(&["cpu", "cuda"])
         };
-        for (path, bytes) in render(&find("rms-norm").unwrap(), &answers).unwrap().iter() {
+        for (path, bytes) in render(&find("rms-norm-strided").unwrap(), &answers).unwrap().iter() {
             let there = crate::base::files::read(&examples.join(path)).unwrap();
             let path = path.display();
             assert!(there == bytes, "examples/rms-norm/{path} differs; render it again: kernelwright new");
@@ -343,7 +350,7 @@ mod tests {
 
     #[test]
     fn an_unknown_backend_is_named() {
-        let template = find("rms-norm").unwrap();
+        let template = find("rms-norm-strided").unwrap();
         let error = render(&template, &answers(&["tpu"])).unwrap_err();
         assert_eq!(error.to_string(), "the template `rms-norm` has no code for the backend `tpu`");
     }

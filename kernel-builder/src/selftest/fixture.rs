@@ -17,8 +17,10 @@ static FIXTURES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../tests/cheats");
 /// Folders of tests/cheats that hold no fixture themselves.
 const PROJECTS: &str = "projects";
 const HONEST: &str = "honest";
-/// The project that is rendered from the template of this name; all others are in `projects/`.
-const TEMPLATE: &str = "rms-norm";
+/// The project that is rendered from a template; all others are in `projects/`.
+const RENDERED: &str = "rms-norm";
+/// Its template.
+const TEMPLATE: &str = "rms-norm-strided";
 
 /// What a fixture needs to be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -129,7 +131,7 @@ fn processor() -> Ring {
 }
 
 fn default_project() -> String {
-    TEMPLATE.to_owned()
+    RENDERED.to_owned()
 }
 
 impl Fixture {
@@ -263,10 +265,10 @@ fn parse(folder: &str, text: &str) -> Result<Fixture, String> {
 
 /// The files of a base project.
 fn base(project: &str) -> Result<FileSet, String> {
-    let mut set = if project == TEMPLATE { rendered()? } else { FileSet::default() };
+    let mut set = if project == RENDERED { rendered()? } else { FileSet::default() };
     let root = Path::new(PROJECTS).join(project);
     let mut pending: Vec<_> = FIXTURES.get_dir(&root).into_iter().collect();
-    if pending.is_empty() && project != TEMPLATE {
+    if pending.is_empty() && project != RENDERED {
         return Err(format!("there is no project `{project}`"));
     }
     while let Some(folder) = pending.pop() {
@@ -284,7 +286,7 @@ fn rendered() -> Result<FileSet, String> {
     let template = template::find(TEMPLATE).map_err(|error| error.to_string())?;
     let answers = Answers {
         owner: "kernelwright".to_owned(),
-        name: TEMPLATE.parse().map_err(|error| format!("{error}"))?,
+        name: RENDERED.parse().map_err(|error| format!("{error}"))?,
         license: "Apache-2.0".to_owned(),
         backends: template.backends.clone(),
         year: 2026,

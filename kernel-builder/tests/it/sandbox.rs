@@ -117,7 +117,7 @@ impl Sandbox {
 
     /// A project made by the program from a template, in `work/<name>`.
     pub(crate) fn project(&self, name: &str, backends: &str) -> PathBuf {
-        self.project_of("rms-norm", name, backends);
+        self.project_of("rms-norm-strided", name, backends);
         self.work().join(name)
     }
 
