@@ -16,7 +16,7 @@ constexpr int kUnroll = UNROLL;
 // the logarithm of the sum, times what both results ask for; less the loss' gradient at the target. A row for which
 // nobody asks is zero and is not read.
 template <typename T, int kElements>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(512)
     gradient(T* grad_input, const float* grad_loss, const float* grad_lse, const T* input, const long long* target,
              const float* lse, long long vocabulary, long long ignored, int parts) {
     using Unit = Vector<T, kElements>;

@@ -44,7 +44,7 @@ __device__ __forceinline__ Activated activated(float value) {
 // gradients are counted through all rows, so that no thread is idle at the end of one. Index holds as many elements as
 // the input has.
 template <typename T, int kElements, typename Index, bool kTanh>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(512)
     gradient(T* grad_input, const T* grad_out, const T* input, Index count, Index length) {
     using Unit = Vector<T, kElements>;
     using Bits = typename Unit::Bits;

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(512)
 }
 
 template <typename T, int kElements>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(512)
     read_twice(T* grad_input, const T* grad_out, const T* out, long long hidden) {
     __shared__ float memory[vector::kWarp];
     weighted::read_twice<Rule<T>, T, kElements>(grad_input, grad_out, out, hidden, memory);
