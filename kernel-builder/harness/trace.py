@@ -551,7 +551,7 @@ def guessed(torch, subject) -> tuple:
     return None, error
 
 
-def number(value):
+def finite(value):
     """A number that JSON has; None for anything else."""
     return value if isinstance(value, (bool, int, float)) and math.isfinite(value) else None
 
@@ -593,7 +593,7 @@ def report(torch, job: dict, name: str | None) -> dict:
         "torch": torch.__version__,
         "name": subject.name,
         "module": subject.is_module,
-        "parameters": [{"name": one.name, "kind": one.kind, "optional": one.optional, "value": number(one.value)} for one in subject.parameters],
+        "parameters": [{"name": one.name, "kind": one.kind, "optional": one.optional, "value": finite(one.value)} for one in subject.parameters],
         "state": list(subject.state),
         "example": bool(subject.example_values),
         "attempts": tried,

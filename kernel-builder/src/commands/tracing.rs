@@ -60,11 +60,7 @@ pub(crate) struct Matched {
 }
 
 /// Finds the template that serves a reference, among these.
-pub(crate) fn find(
-    given: &Given,
-    templates: Vec<Template>,
-    session: &Session,
-) -> Result<Matched, Failure> {
+pub(crate) fn find(given: &Given, templates: Vec<Template>, session: &Session) -> Result<Matched, Failure> {
     let path = env::absolute(&given.file);
     let text = files::read_text(&path)?;
     let served = templates.into_iter().map(serves::served).collect::<Result<Vec<_>, _>>()?;
@@ -129,7 +125,10 @@ pub(super) fn job(
     let mut templates: Vec<Value> = Vec::new();
     for served in served {
         let reference = folder.join(&served.template.name).join("reference.py");
-        files::write(&reference, served.files.get(served.op.reference.file.value.as_str()).unwrap_or_default())?;
+        files::write(
+            &reference,
+            served.files.get(served.op.reference.file.value.as_str()).unwrap_or_default(),
+        )?;
         templates.push(served.job(&reference.display().to_string()));
     }
     let file = path.display().to_string();
