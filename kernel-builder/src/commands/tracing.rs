@@ -20,8 +20,11 @@ use crate::scaffold::{ScaffoldError, Template};
 use crate::toolchain::Extras;
 use crate::toolchain::python::{self, Torch};
 
-const HARNESS: [(&str, &str); 2] = [
+const HARNESS: [(&str, &str); 5] = [
     ("trace.py", include_str!("../../harness/trace.py")),
+    ("attempts.py", include_str!("../../harness/attempts.py")),
+    ("calls.py", include_str!("../../harness/calls.py")),
+    ("graphs.py", include_str!("../../harness/graphs.py")),
     ("subject.py", include_str!("../../harness/subject.py")),
 ];
 /// How long the person's function may take for all calls.
