@@ -14,7 +14,7 @@ use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::exit::Failure;
 use crate::scaffold::fit::{self, Fit, Report, Unfit};
-use crate::scaffold::hole::Kind;
+use crate::scaffold::hole::{self, Kind};
 use crate::scaffold::serves::{self, Served};
 use crate::scaffold::{ScaffoldError, Template};
 use crate::toolchain::Extras;
@@ -151,7 +151,7 @@ fn refusal(name: &str, unfit: Unfit, served: &[Served]) -> ScaffoldError {
                 .holes
                 .iter()
                 .filter_map(|hole| match &hole.kind {
-                    Kind::Code { file, .. } => Some(format!("`{}` in {file}", hole.name)),
+                    Kind::Code { file, .. } => Some(format!("`{}` in {}", hole.name, hole::last_part(file))),
                     Kind::Value | Kind::Choice { .. } => None,
                 })
                 .collect();

@@ -145,6 +145,11 @@ impl Hole {
     }
 }
 
+/// The name of a file, without folders that depend on the project's name.
+pub(crate) fn last_part(file: &str) -> &str {
+    file.rsplit('/').next().unwrap_or(file)
+}
+
 /// A marked region, in lines from 1: the markers, and all between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Region {

@@ -9,7 +9,7 @@ use kernel_plan::diagnostic::{Problem, SourceFile, has_errors};
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::parse_op;
 
-use super::hole::{Hole, Kind};
+use super::hole::{Hole, Kind, last_part};
 use super::template::Template;
 use super::{FileSet, ScaffoldError};
 
@@ -31,7 +31,7 @@ pub(crate) fn refuse_unknown(
             });
         };
         if let Kind::Code { file, .. } = &hole.kind {
-            return Err(ScaffoldError::CodeHole { name: name.clone(), file: file.clone() });
+            return Err(ScaffoldError::CodeHole { name: name.clone(), file: last_part(file).to_owned() });
         }
     }
     Ok(())
