@@ -112,7 +112,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         dir.display()
     );
     let from = matched.as_ref().map(|matched| adopt::facts(&matched.fit));
-    let data = json!({ "dir": dir, "template": template.name, "files": written, "set": answers.set, "from": from });
+    let data =
+        json!({ "dir": dir, "template": template.name, "files": written, "set": answers.set, "from": from });
     session.report.result("new", &data, &human);
     Ok(())
 }
@@ -150,14 +151,18 @@ fn sentences(matched: &Matched) -> String {
     let kept = adopt::KEPT;
     text + &match &fit.keeps_template {
         None => format!("  the kernel is verified against your function, in {kept}\n"),
-        Some(why) => format!("  the kernel is verified against the template's reference, since {why}; your file is {kept}\n"),
+        Some(why) => format!(
+            "  the kernel is verified against the template's reference, since {why}; your file is {kept}\n"
+        ),
     }
 }
 
 /// `bytes=8` → its two parts.
 fn setting(words: &str) -> Result<(String, String), String> {
     match words.split_once('=') {
-        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
         _ => Err("write it as NAME=VALUE".to_owned()),
     }
 }

@@ -14,14 +14,17 @@ use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::exit::Failure;
 use crate::scaffold::fit::{self, Fit, Report, Unfit};
-use crate::scaffold::hole::Kind;
+use crate::scaffold::hole::{self, Kind};
 use crate::scaffold::serves::{self, Served};
 use crate::scaffold::{ScaffoldError, Template};
 use crate::toolchain::Extras;
 use crate::toolchain::python::{self, Torch};
 
-const HARNESS: [(&str, &str); 2] = [
+const HARNESS: [(&str, &str); 5] = [
     ("trace.py", include_str!("../../harness/trace.py")),
+    ("attempts.py", include_str!("../../harness/attempts.py")),
+    ("calls.py", include_str!("../../harness/calls.py")),
+    ("graphs.py", include_str!("../../harness/graphs.py")),
     ("subject.py", include_str!("../../harness/subject.py")),
 ];
 /// How long the person's function may take for all calls.
@@ -60,11 +63,7 @@ pub(crate) struct Matched {
 }
 
 /// Finds the template that serves a reference, among these.
-pub(crate) fn find(
-    given: &Given,
-    templates: Vec<Template>,
-    session: &Session,
-) -> Result<Matched, Failure> {
+pub(crate) fn find(given: &Given, templates: Vec<Template>, session: &Session) -> Result<Matched, Failure> {
     let path = env::absolute(&given.file);
     let text = files::read_text(&path)?;
     let served = templates.into_iter().filter(|template| template.traced).map(serves::served).collect::<Result<Vec<_>, _>>()?;
@@ -129,7 +128,10 @@ pub(super) fn job(
     let mut templates: Vec<Value> = Vec::new();
     for served in served {
         let reference = folder.join(&served.template.name).join("reference.py");
-        files::write(&reference, served.files.get(served.op.reference.file.value.as_str()).unwrap_or_default())?;
+        files::write(
+            &reference,
+            served.files.get(served.op.reference.file.value.as_str()).unwrap_or_default(),
+        )?;
         templates.push(served.job(&reference.display().to_string()));
     }
     let file = path.display().to_string();
@@ -149,7 +151,7 @@ fn refusal(name: &str, unfit: Unfit, served: &[Served]) -> ScaffoldError {
                 .holes
                 .iter()
                 .filter_map(|hole| match &hole.kind {
-                    Kind::Code { file, .. } => Some(format!("`{}` in {file}", hole.name)),
+                    Kind::Code { file, .. } => Some(format!("`{}` in {}", hole.name, hole::last_part(file))),
                     Kind::Value | Kind::Choice { .. } => None,
                 })
                 .collect();

@@ -48,9 +48,10 @@ fn reports(path: &Path, names: &[&str], served: &[Served]) -> Option<Vec<Report>
     let line = line.path(&folder.path().join("trace.py"));
     let mut reports = Vec::new();
     let input = job.to_string();
-    let ended = process::converse(&line, Limits::wall(Duration::from_secs(600)), input.as_bytes(), &mut |line| {
-        reports.push(serde_json::from_str::<Report>(line).unwrap());
-    });
+    let ended =
+        process::converse(&line, Limits::wall(Duration::from_secs(600)), input.as_bytes(), &mut |line| {
+            reports.push(serde_json::from_str::<Report>(line).unwrap());
+        });
     let ended = ended.unwrap();
     assert!(ended.ending.success() && reports.len() == names.len(), "{}", ended.stderr_text());
     Some(reports)
@@ -194,7 +195,13 @@ fn what_only_looks_like_a_gate() {
     let differs = Err("a result differs");
     check(
         "gates.py",
-        &[("swapped", differs), ("quick", differs), ("relu", differs), ("backwards", differs), ("silu_alone", Err(""))],
+        &[
+            ("swapped", differs),
+            ("quick", differs),
+            ("relu", differs),
+            ("backwards", differs),
+            ("silu_alone", Err("")),
+        ],
     );
 }
 

@@ -44,7 +44,10 @@ pub fn adopt(
             let found = function_text(&reference, fused.value.as_str())
                 .ok_or_else(|| template.defect(format!("its reference has no function `{}`", fused.value)))?;
             if function_text(text, fused.value.as_str()).is_none() {
-                kept += &format!("\n\n# From the template {}.\nimport torch  # noqa: E402\n\n\n{found}", template.name);
+                kept += &format!(
+                    "\n\n# From the template {}.\nimport torch  # noqa: E402\n\n\n{found}",
+                    template.name
+                );
             }
         }
     }

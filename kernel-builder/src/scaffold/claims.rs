@@ -73,14 +73,18 @@ fn of_hole(
     match &hole.kind {
         Kind::Value => {
             let known = op.tune.tunables.iter().any(|tunable| tunable.name.value.as_str() == name);
-            if known { Ok(()) } else { Err(format!("the hole `{name}` is a value, and op.toml has no [tune.{name}]")) }
+            if known {
+                Ok(())
+            } else {
+                Err(format!("the hole `{name}` is a value, and op.toml has no [tune.{name}]"))
+            }
         }
         Kind::Choice { .. } => Ok(()),
         Kind::Code { file, contract } => {
             let path = template::path_of(template, answers, file).map_err(|error| error.to_string())?;
-            let bytes = files
-                .get(&path)
-                .ok_or_else(|| format!("the hole `{name}` is in `{file}`, which the template does not write"))?;
+            let bytes = files.get(&path).ok_or_else(|| {
+                format!("the hole `{name}` is in `{file}`, which the template does not write")
+            })?;
             if contract.trim().is_empty() {
                 return Err(format!("the hole `{name}` has an empty contract"));
             }
@@ -98,7 +102,10 @@ fn of_forms(template: &Template, op: &OpSpec) -> Result<(), String> {
             return Err(format!("[indexes.{name}] is about an input that op.toml has not"));
         }
         if !op.axes.iter().any(|axis| axis.name.value.as_str() == indexes.axis) {
-            return Err(format!("[indexes.{name}] counts along `{}`, which is no axis of op.toml", indexes.axis));
+            return Err(format!(
+                "[indexes.{name}] counts along `{}`, which is no axis of op.toml",
+                indexes.axis
+            ));
         }
         if let Some(ignored) = indexes.ignored.as_deref().filter(|ignored| !scalar(ignored)) {
             return Err(format!("[indexes.{name}] names `{ignored}`, which is no scalar of op.toml"));
@@ -109,9 +116,13 @@ fn of_forms(template: &Template, op: &OpSpec) -> Result<(), String> {
             return Err(format!("the form \"{}\" has no arguments", form.as_words));
         }
         if let Some(name) = form.scalars.keys().find(|name| !scalar(name)) {
-            return Err(format!("the form \"{}\" sets `{name}`, which is no scalar of op.toml", form.as_words));
+            return Err(format!(
+                "the form \"{}\" sets `{name}`, which is no scalar of op.toml",
+                form.as_words
+            ));
         }
-        if let Some(name) = form.without.iter().find(|name| !input(name).is_some_and(|input| input.optional)) {
+        if let Some(name) = form.without.iter().find(|name| !input(name).is_some_and(|input| input.optional))
+        {
             return Err(format!(
                 "the form \"{}\" is without `{name}`, which is no optional input of op.toml",
                 form.as_words

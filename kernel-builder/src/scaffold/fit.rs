@@ -199,9 +199,12 @@ pub fn judge(report: &Report, served: &[Served]) -> Result<Fit, Unfit> {
             fitting.push((attempt, served, form, facts));
         }
     }
-    let from = |attempt: &Attempt| attempt.numbers.values().filter(|(origin, _)| *origin == Origin::From).count();
+    let from =
+        |attempt: &Attempt| attempt.numbers.values().filter(|(origin, _)| *origin == Origin::From).count();
     let is_default = |attempt: &Attempt, served: &Served| {
-        let default = |(name, (_, value)): (&String, &(Origin, Value))| default_of(served, name).as_ref() == Some(value);
+        let default = |(name, (_, value)): (&String, &(Origin, Value))| {
+            default_of(served, name).as_ref() == Some(value)
+        };
         attempt.numbers.iter().filter(|number| default(*number)).count()
     };
     fitting.sort_by_key(|(attempt, served, form, _)| {
@@ -219,7 +222,11 @@ pub fn judge(report: &Report, served: &[Served]) -> Result<Fit, Unfit> {
     if rivals.len() > 1 {
         let names: Vec<_> = rivals.into_iter().collect();
         let why = format!("it is served by {} alike; choose one with --template", names.join(" and "));
-        return Err(Unfit { ops: facts.graph.as_ref().map(names_of).unwrap_or_default(), nearest: None, why });
+        return Err(Unfit {
+            ops: facts.graph.as_ref().map(names_of).unwrap_or_default(),
+            nearest: None,
+            why,
+        });
     }
     Ok(fit(report, attempt, serving, form, facts))
 }
@@ -240,7 +247,7 @@ fn reasons(attempt: &Attempt, facts: &Facts, served: &Served, form: &Form) -> Ve
     if let Some(problem) = facts.problems.first() {
         found.push(format!("a call fails: {problem}"));
     }
-    let far = facts.proof.iter().filter(|proof| !(proof.deviation <= NEAR));
+    let far = facts.proof.iter().filter(|proof| proof.deviation.is_nan() || proof.deviation > NEAR);
     if let Some(worst) = far.max_by(|one, other| one.deviation.total_cmp(&other.deviation)) {
         found.push(differs(worst.deviation, &worst.drawn));
     }
@@ -286,7 +293,9 @@ fn reasons(attempt: &Attempt, facts: &Facts, served: &Served, form: &Form) -> Ve
 
 fn differs(deviation: f64, drawn: &str) -> String {
     if deviation >= 1e299 {
-        return format!("on inputs drawn `{drawn}` a result cannot be compared (another shape or dtype, or not finite)");
+        return format!(
+            "on inputs drawn `{drawn}` a result cannot be compared (another shape or dtype, or not finite)"
+        );
     }
     format!("on inputs drawn `{drawn}` a result differs by {deviation:.2e} of the largest of its row")
 }
@@ -311,8 +320,12 @@ fn fit(report: &Report, attempt: &Attempt, served: &Served, form: &Form, facts: 
     let places = facts.places.clone().unwrap_or_default();
     let mut notes = Vec::new();
     notes.extend(form.remains.iter().map(|remains| format!("left to you: {remains}")));
-    let more: Vec<&str> =
-        outputs.iter().enumerate().filter(|(place, _)| !places.contains(place)).map(|(_, name)| name.as_str()).collect();
+    let more: Vec<&str> = outputs
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| !places.contains(place))
+        .map(|(_, name)| name.as_str())
+        .collect();
     if !more.is_empty() {
         notes.push(format!("the kernel also returns: {}", more.join(", ")));
     }
@@ -322,12 +335,18 @@ fn fit(report: &Report, attempt: &Attempt, served: &Served, form: &Form, facts: 
     if attempt.split {
         notes.push("your inputs have two leading axes where the operation has one".to_owned());
     } else if !facts.other_rank {
-        notes.push("with another leading axis your function is a different one; the kernel is as seen here".to_owned());
+        notes.push(
+            "with another leading axis your function is a different one; the kernel is as seen here"
+                .to_owned(),
+        );
     }
-    let hard: Vec<&str> = facts.hard.iter().filter(|(_, same)| !**same).map(|(kind, _)| kind.as_str()).collect();
+    let hard: Vec<&str> =
+        facts.hard.iter().filter(|(_, same)| !**same).map(|(kind, _)| kind.as_str()).collect();
     if !hard.is_empty() {
         let list = hard.join(", ");
-        notes.push(format!("on inputs of these kinds your function gives something else than the kernel will: {list}"));
+        notes.push(format!(
+            "on inputs of these kinds your function gives something else than the kernel will: {list}"
+        ));
     }
     if !facts.dtypes {
         notes.push("in half precision your results have another dtype than the kernel's".to_owned());
@@ -439,7 +458,7 @@ fn unfit(report: &Report, served: &[Served]) -> Unfit {
         nearness(one).total_cmp(&nearness(other)).then(deviation(other).total_cmp(&deviation(one)))
     });
     let nearest = nearest.filter(|name| nearness(name) > 0.0);
-    let why = match (nearest.map(|name| ran(name)), &report.error) {
+    let why = match (nearest.map(ran), &report.error) {
         (Some((Some(deviation), _)), _) => differs(deviation, "normal"),
         (Some((None, Some(error))), _) => error,
         (_, Some(error)) => format!("it cannot be traced with simple inputs: {error}"),

@@ -9,6 +9,9 @@ use super::serves::{self, Served};
 use super::template;
 use crate::base::files;
 
+/// A change of what was seen.
+type Edit<'e> = &'e dyn Fn(&mut Value);
+
 fn served() -> Vec<Served> {
     template::all().unwrap().into_iter().map(|template| serves::served(template).unwrap()).collect()
 }
@@ -46,7 +49,8 @@ fn what_people_write_is_recognised() {
     assert_eq!(fit.defaults.get("eps"), Some(&json!(1e-5)));
     assert!(fit.keeps_template.unwrap().contains("by these names"));
     let fit = fits("norms/by_sum", "rms-norm");
-    let names: Vec<_> = fit.arguments.iter().map(|(own, argument)| (own.as_str(), argument.as_str())).collect();
+    let names: Vec<_> =
+        fit.arguments.iter().map(|(own, argument)| (own.as_str(), argument.as_str())).collect();
     assert_eq!((names, fit.defaults.get("eps")), (vec![("x", "input"), ("w", "weight")], Some(&json!(1e-5))));
     assert_eq!(fits("norms/LlamaRMSNorm", "rms-norm").keeps_template.as_deref(), Some("yours is a module"));
     fits("norms/modulated", "adaln");
@@ -69,7 +73,11 @@ fn the_persons_function_is_the_reference_where_it_can_be() {
 #[test]
 fn what_the_kernel_does_not_do_is_said() {
     let fit = fits("rows/mean_loss", "cross-entropy");
-    assert!(fit.notes.contains(&"left to you: the mean over the rows that count".to_owned()), "{:?}", fit.notes);
+    assert!(
+        fit.notes.contains(&"left to you: the mean over the rows that count".to_owned()),
+        "{:?}",
+        fit.notes
+    );
     let fit = fits("rows/losses", "cross-entropy");
     assert!(fit.notes.contains(&"the kernel also returns: lse".to_owned()), "{:?}", fit.notes);
     assert!(fits("gates/one", "rope").notes[0].contains("the other tensor"));
@@ -106,16 +114,19 @@ fn each_part_of_the_proof_is_needed() {
         let attempts = report["attempts"].as_array().unwrap();
         attempts.iter().position(|attempt| attempt.get("facts").is_some()).unwrap()
     };
-    let changed = |edit: &dyn Fn(&mut Value)| {
+    let changed = |edit: Edit<'_>| {
         let mut report = recorded("rows/soft");
         let place = attempt(&report);
         edit(&mut report["attempts"][place]["facts"]);
         report
     };
     assert!(judged(changed(&|_| {})).is_ok());
-    let edits: [(&dyn Fn(&mut Value), &str); 9] = [
+    let edits: [(Edit<'_>, &str); 9] = [
         (&|facts| facts["proof"][31]["deviation"] = json!(1e-6), "a result differs"),
-        (&|facts| facts["proof"] = json!([{ "pass": 0, "drawn": "normal", "deviation": 0.0 }]), "1 sets of lengths"),
+        (
+            &|facts| facts["proof"] = json!([{ "pass": 0, "drawn": "normal", "deviation": 0.0 }]),
+            "1 sets of lengths",
+        ),
         (&|facts| facts["proof"] = json!([]), "0 sets of lengths"),
         (&|facts| facts["graph"] = Value::Null, "no graph"),
         (&|facts| facts["graphs_alike"] = json!(false), "other lengths"),
@@ -132,7 +143,8 @@ fn each_part_of_the_proof_is_needed() {
 #[test]
 fn two_templates_that_serve_alike_are_a_question() {
     let mut report = recorded("rows/soft");
-    let mut other = report["attempts"].as_array().unwrap().iter().find(|one| one.get("facts").is_some()).unwrap().clone();
+    let mut other =
+        report["attempts"].as_array().unwrap().iter().find(|one| one.get("facts").is_some()).unwrap().clone();
     other["template"] = json!("log-softmax");
     other["facts"]["template_ops"] = json!(["amax.default"]);
     report["attempts"].as_array_mut().unwrap().push(other);

@@ -88,10 +88,26 @@ impl TryFrom<Written> for Hole {
                 Kind::Choice { from, files, to, default }
             }
             ("code", None, None, None, None, Some(file), Some(contract)) => Kind::Code { file, contract },
-            ("value", ..) => return Err(format!("the hole `{name}` is a value and has nothing but `name`, `kind` and `check`: its default and its values are those of [tune.{name}]")),
-            ("choice", ..) => return Err(format!("the hole `{name}` is a choice and has `from`, `files`, `to` and `default`")),
-            ("code", ..) => return Err(format!("the hole `{name}` is code and has `file` and `contract`; its default is the text between the markers")),
-            (other, ..) => return Err(format!("the hole `{name}` is of the kind `{other}`, and there are `value`, `choice` and `code`")),
+            ("value", ..) => {
+                return Err(format!(
+                    "the hole `{name}` is a value and has nothing but `name`, `kind` and `check`: its default and its values are those of [tune.{name}]"
+                ));
+            }
+            ("choice", ..) => {
+                return Err(format!(
+                    "the hole `{name}` is a choice and has `from`, `files`, `to` and `default`"
+                ));
+            }
+            ("code", ..) => {
+                return Err(format!(
+                    "the hole `{name}` is code and has `file` and `contract`; its default is the text between the markers"
+                ));
+            }
+            (other, ..) => {
+                return Err(format!(
+                    "the hole `{name}` is of the kind `{other}`, and there are `value`, `choice` and `code`"
+                ));
+            }
         };
         Ok(Self { name, kind, check })
     }
@@ -127,6 +143,11 @@ impl Hole {
             Kind::Code { .. } => "code",
         }
     }
+}
+
+/// The name of a file, without folders that depend on the project's name.
+pub(crate) fn last_part(file: &str) -> &str {
+    file.rsplit('/').next().unwrap_or(file)
 }
 
 /// A marked region, in lines from 1: the markers, and all between them.

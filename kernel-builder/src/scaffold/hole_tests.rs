@@ -54,7 +54,10 @@ fn template(more: &str, files: &[(&str, &str)]) -> Result<Template, ScaffoldErro
     sources.insert("op.toml".to_owned(), OP.as_bytes().to_vec());
     sources.insert("{{ module }}_cuda/fill.cu".to_owned(), CODE.as_bytes().to_vec());
     sources.extend(files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())));
-    let common = [("cpu/rows.h".to_owned(), b"// {{ kept }}\n".to_vec()), ("name.py.j2".to_owned(), b"{{ module }}\n".to_vec())];
+    let common = [
+        ("cpu/rows.h".to_owned(), b"// {{ kept }}\n".to_vec()),
+        ("name.py.j2".to_owned(), b"{{ module }}\n".to_vec()),
+    ];
     template::read("fill", sources, &Arc::new(Sources::from(common)))
 }
 
@@ -88,7 +91,9 @@ fn every_template_of_the_repository_is_what_it_claims() {
 
 #[test]
 fn a_claim_that_is_not_so_is_named() {
-    let code = |file: &str| format!("[[hole]]\nname = \"body\"\nkind = \"code\"\nfile = \"{file}\"\ncontract = \"Fills.\"\n");
+    let code = |file: &str| {
+        format!("[[hole]]\nname = \"body\"\nkind = \"code\"\nfile = \"{file}\"\ncontract = \"Fills.\"\n")
+    };
     let choice = |more: &str| {
         format!("[[hole]]\nname = \"way\"\nkind = \"choice\"\nfrom = \"ways\"\nto = \"way.h\"\n{more}\n")
     };
@@ -103,14 +108,27 @@ fn a_claim_that_is_not_so_is_named() {
         (choice("files = [\"a.h\"]\ndefault = \"b.h\""), &ways, "the default of the hole `way` is `b.h`"),
         (choice("files = [\"a.h\", \"c.h\"]\ndefault = \"a.h\""), &ways, "offers `ways/c.h`"),
         (choice("files = [\"a.h\", \"a.hpp\"]\ndefault = \"a.h\""), &ways, "the same name before the point"),
-        ("[[shared]]\nfrom = \"cpu/row.h\"\nto = \"rows.h\"\n".to_owned(), none, "`_shared` has no `cpu/row.h`"),
+        (
+            "[[shared]]\nfrom = \"cpu/row.h\"\nto = \"rows.h\"\n".to_owned(),
+            none,
+            "`_shared` has no `cpu/row.h`",
+        ),
         ("[[serves]]\nas = \"two\"\narguments = []\n".to_owned(), none, "the form \"two\" has no arguments"),
-        ("[[serves]]\nas = \"two\"\narguments = [\"x\"]\nscalars = { eps = 1 }\n".to_owned(), none, "`eps`, which is no scalar"),
-        ("[[serves]]\nas = \"two\"\narguments = [\"x\"]\nwithout = [\"x\"]\n".to_owned(), none, "no optional input"),
+        (
+            "[[serves]]\nas = \"two\"\narguments = [\"x\"]\nscalars = { eps = 1 }\n".to_owned(),
+            none,
+            "`eps`, which is no scalar",
+        ),
+        (
+            "[[serves]]\nas = \"two\"\narguments = [\"x\"]\nwithout = [\"x\"]\n".to_owned(),
+            none,
+            "no optional input",
+        ),
         ("[indexes.y]\naxis = \"n\"\n".to_owned(), none, "an input that op.toml has not"),
         ("[indexes.x]\naxis = \"m\"\n".to_owned(), none, "`m`, which is no axis"),
     ] {
-        let error = template(&more, files).and_then(|template| claims::check(&template)).unwrap_err().to_string();
+        let error =
+            template(&more, files).and_then(|template| claims::check(&template)).unwrap_err().to_string();
         assert!(error.contains(wanted), "{more}\n{error}");
     }
     let fine = code("{{ module }}_cuda/fill.cu") + "[[hole]]\nname = \"block\"\nkind = \"value\"\n";
@@ -121,7 +139,8 @@ fn a_claim_that_is_not_so_is_named() {
 fn a_choice_goes_to_its_place_and_the_others_stay_away() {
     let more = "[[hole]]\nname = \"way\"\nkind = \"choice\"\nfrom = \"ways\"\nfiles = [\"warp.h\", \"block.h.j2\"]\n\
                 to = \"{{ module }}_cuda/way.h\"\ndefault = \"warp.h\"\n";
-    let template = template(more, &[("ways/warp.h", "{{ warp }}"), ("ways/block.h.j2", "{{ module }}")]).unwrap();
+    let template =
+        template(more, &[("ways/warp.h", "{{ warp }}"), ("ways/block.h.j2", "{{ module }}")]).unwrap();
     claims::check(&template).unwrap();
     let files = rendered(&template, &[]).unwrap();
     assert_eq!(text(&files, "fast_fill_cuda/way.h"), "{{ warp }}");
@@ -142,7 +161,8 @@ fn shared_files_are_copied_or_rendered() {
 
 #[test]
 fn a_value_becomes_the_default_of_its_tunable() {
-    let more = "[[hole]]\nname = \"block\"\nkind = \"value\"\n[[hole]]\nname = \"unroll\"\nkind = \"value\"\n";
+    let more =
+        "[[hole]]\nname = \"block\"\nkind = \"value\"\n[[hole]]\nname = \"unroll\"\nkind = \"value\"\n";
     let template = template(more, &[]).unwrap();
     let files = rendered(&template, &[("block", "128")]).unwrap();
     assert_eq!(text(&files, "op.toml"), OP.replace("default = 256", "default = 128"));
@@ -171,7 +191,8 @@ fn drawn() -> impl Strategy<Value = (Template, BTreeMap<String, String>)> {
     (0..templates.len()).prop_flat_map(move |place| {
         let template = templates[place].clone();
         let op = serves::served(template.clone()).unwrap().op;
-        let values: Vec<Hole> = template.holes.iter().filter(|hole| hole.kind == Kind::Value).cloned().collect();
+        let values: Vec<Hole> =
+            template.holes.iter().filter(|hole| hole.kind == Kind::Value).cloned().collect();
         let count = values.len();
         (subsequence(values, 0..=count), proptest::collection::vec(any::<Index>(), count)).prop_map(
             move |(holes, choices)| {

@@ -129,7 +129,10 @@ pub enum ScaffoldError {
     },
     /// `template.toml` says what is not so.
     #[error("template.toml of `{template}` is wrong: {what}")]
-    #[diagnostic(code(scaffold::claim), help("this is a defect of the template; templates/README.md has the format"))]
+    #[diagnostic(
+        code(scaffold::claim),
+        help("this is a defect of the template; templates/README.md has the format")
+    )]
     Claim {
         /// The template.
         template: String,
@@ -164,7 +167,9 @@ pub enum ScaffoldError {
     #[error("the hole `{name}` is code, which is not set here")]
     #[diagnostic(
         code(scaffold::code_hole),
-        help("make the project, and edit what stands between `// hole: {name}` and `// end of hole: {name}` in {file}")
+        help(
+            "make the project, and edit what stands between `// hole: {name}` and `// end of hole: {name}` in {file}"
+        )
     )]
     CodeHole {
         /// The hole.
@@ -174,7 +179,12 @@ pub enum ScaffoldError {
     },
     /// Values that do not go together.
     #[error("op.toml does not admit {}: {reason}", set.join(" with "))]
-    #[diagnostic(code(scaffold::inadmissible), help("`[tune]` and `[scalars]` of op.toml say what goes together; `kernelwright templates NAME` shows the values"))]
+    #[diagnostic(
+        code(scaffold::inadmissible),
+        help(
+            "`[tune]` and `[scalars]` of op.toml say what goes together; `kernelwright templates NAME` shows the values"
+        )
+    )]
     Inadmissible {
         /// What was set.
         set: Vec<String>,
@@ -185,7 +195,9 @@ pub enum ScaffoldError {
     #[error("`{file}` cannot be traced: {reason}")]
     #[diagnostic(
         code(scaffold::untraceable),
-        help("what is traced is a function of tensors, or a torch.nn.Module that is made without arguments, with one length, or by `example_module()` of the file; `example_inputs()` of the file may return the arguments of a call")
+        help(
+            "what is traced is a function of tensors, or a torch.nn.Module that is made without arguments, with one length, or by `example_module()` of the file; `example_inputs()` of the file may return the arguments of a call"
+        )
     )]
     Untraceable {
         /// The file.
@@ -227,7 +239,11 @@ fn settable(template: &str, offered: &[String]) -> String {
 }
 
 fn listed(ops: &[String]) -> String {
-    if ops.is_empty() { "no operators that could be seen".to_owned() } else { format!("the operators {}", ops.join(", ")) }
+    if ops.is_empty() {
+        "no operators that could be seen".to_owned()
+    } else {
+        format!("the operators {}", ops.join(", "))
+    }
 }
 
 impl StageError for ScaffoldError {

@@ -192,7 +192,10 @@ mod tests {
 
     #[test]
     fn spellings_of_one_thing_count_as_the_same() {
-        assert_eq!(computes(["_softmax.default"]), computes(["exp.default", "sum.dim_IntList", "div.Tensor"]));
+        assert_eq!(
+            computes(["_softmax.default"]),
+            computes(["exp.default", "sum.dim_IntList", "div.Tensor"])
+        );
         assert_eq!(computes(["rsqrt.default", "view.default"]), computes(["sqrt.default"]));
         assert_eq!(named("frobnicate").0, Class::Unknown);
     }

@@ -127,7 +127,9 @@ impl Served {
     /// What the harness is told; `reference` is the path of the template's reference.
     pub fn job(&self, reference: &str) -> Value {
         let axes = self.op.axes.iter().map(|axis| match axis.kind {
-            AxisKind::Const(length) => json!({ "name": axis.name.value, "const": length, "multiple_of": 1, "min": null }),
+            AxisKind::Const(length) => {
+                json!({ "name": axis.name.value, "const": length, "multiple_of": 1, "min": null })
+            }
             AxisKind::Var { multiple_of, min, .. } => {
                 json!({ "name": axis.name.value, "const": null, "multiple_of": multiple_of, "min": min })
             }

@@ -9,7 +9,7 @@ use kernel_plan::diagnostic::{Problem, SourceFile, has_errors};
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::parse_op;
 
-use super::hole::{Hole, Kind};
+use super::hole::{Hole, Kind, last_part};
 use super::template::Template;
 use super::{FileSet, ScaffoldError};
 
@@ -31,7 +31,7 @@ pub(crate) fn refuse_unknown(
             });
         };
         if let Kind::Code { file, .. } = &hole.kind {
-            return Err(ScaffoldError::CodeHole { name: name.clone(), file: file.clone() });
+            return Err(ScaffoldError::CodeHole { name: name.clone(), file: last_part(file).to_owned() });
         }
     }
     Ok(())
@@ -65,9 +65,7 @@ pub(crate) fn write_values(
 ) -> Result<(), ScaffoldError> {
     let values: Vec<(&String, &String)> = set
         .iter()
-        .filter(|(name, _)| {
-            template.holes.iter().any(|hole| hole.name == **name && hole.kind == Kind::Value)
-        })
+        .filter(|(name, _)| template.holes.iter().any(|hole| hole.name == **name && hole.kind == Kind::Value))
         .collect();
     if values.is_empty() {
         return Ok(());
@@ -76,8 +74,7 @@ pub(crate) fn write_values(
     let mut edits = Vec::new();
     for (name, value) in &values {
         let tunable = op.tune.tunables.iter().find(|tunable| tunable.name.value.as_str() == *name);
-        let tunable =
-            tunable.ok_or_else(|| template.defect(format!("op.toml has no tunable `{name}`")))?;
+        let tunable = tunable.ok_or_else(|| template.defect(format!("op.toml has no tunable `{name}`")))?;
         let written: Vec<String> = tunable.values.iter().map(ToString::to_string).collect();
         if !written.contains(value) {
             return Err(ScaffoldError::BadHole {
@@ -93,10 +90,7 @@ pub(crate) fn write_values(
     let problems = problems_of(&text);
     if let Some(problem) = problems.first() {
         let together: Vec<String> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        return Err(ScaffoldError::Inadmissible {
-            set: together,
-            reason: problem.clone(),
-        });
+        return Err(ScaffoldError::Inadmissible { set: together, reason: problem.clone() });
     }
     files.insert(OP, text)
 }

@@ -124,11 +124,7 @@ pub fn find(name: &str) -> Result<Template, ScaffoldError> {
 }
 
 /// A template of these files, which include `template.toml`.
-pub(crate) fn read(
-    name: &str,
-    mut files: Sources,
-    common: &Arc<Sources>,
-) -> Result<Template, ScaffoldError> {
+pub(crate) fn read(name: &str, mut files: Sources, common: &Arc<Sources>) -> Result<Template, ScaffoldError> {
     let manifest = files.remove(MANIFEST).unwrap_or_default();
     let mut template: Template = toml::from_str(&String::from_utf8_lossy(&manifest))
         .map_err(|cause| ScaffoldError::Manifest { name: name.to_owned(), cause })?;
@@ -240,7 +236,8 @@ pub fn render(template: &Template, answers: &Answers) -> Result<FileSet, Scaffol
         let Kind::Choice { from, to, .. } = &hole.kind else { continue };
         let file = format!("{from}/{}", settings::chosen(template, hole, &answers.set)?);
         let path = renderer.text(MANIFEST, to)?;
-        let bytes = template.files.get(&file).ok_or_else(|| template.defect(format!("it has no `{file}`")))?;
+        let bytes =
+            template.files.get(&file).ok_or_else(|| template.defect(format!("it has no `{file}`")))?;
         if !skipped(&path) {
             renderer.place(&mut set, &file, &path, bytes)?;
         }

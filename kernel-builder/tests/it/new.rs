@@ -110,7 +110,8 @@ fn says_what_it_wrote_as_json() {
 #[test]
 fn holes_are_set_and_shown() {
     let sandbox = Sandbox::new();
-    let made = sandbox.run(&["new", "me/my-glu", "--template", "swiglu", "--set", "bytes=8", "--set", "block=128"]);
+    let made =
+        sandbox.run(&["new", "me/my-glu", "--template", "swiglu", "--set", "bytes=8", "--set", "block=128"]);
     assert_eq!(made.code, 0, "{}", made.stderr);
     let op = sandbox.read("work/my-glu/op.toml");
     let default = |name: &str| {
@@ -122,7 +123,8 @@ fn holes_are_set_and_shown() {
     assert!(source.contains("// hole: gate\n") && source.contains("// end of hole: gate\n"), "{source}");
     let shown = sandbox.run(&["templates", "swiglu"]);
     assert_eq!(shown.code, 0, "{}", shown.stderr);
-    for words in ["gate: code", "> __device__ __forceinline__ float activated", "default 16, one of 4, 8, 16"] {
+    for words in ["gate: code", "> __device__ __forceinline__ float activated", "default 16, one of 4, 8, 16"]
+    {
         assert!(shown.stdout.contains(words), "{words}\n{}", shown.stdout);
     }
     let facts = sandbox.run(&["templates", "swiglu", "--message-format", "json"]).event("result");
@@ -171,11 +173,14 @@ fn a_reference_chooses_its_template() {
     };
     let made = new("me/my-glu", "mine.py:gated");
     assert_eq!(made.code, 0, "{}\n{}", made.stdout, made.stderr);
-    for words in ["gated is swiglu", "your `g` is input[:, 0]", "your `u` is input[:, 1]", "from_reference.py"] {
+    for words in
+        ["gated is swiglu", "your `g` is input[:, 0]", "your `u` is input[:, 1]", "from_reference.py"]
+    {
         assert!(made.stdout.contains(words), "{words}\n{}", made.stdout);
     }
     assert_eq!(sandbox.read("work/my-glu/from_reference.py"), text);
-    let words = ["scaffold::nothing_fits", "_softmax", "the nearest is softmax", "--template softmax", "`finish` in"];
+    let words =
+        ["scaffold::nothing_fits", "_softmax", "the nearest is softmax", "--template softmax", "`finish` in"];
     new("me/my-softmax", "mine.py:colder").refused(12, &words);
     new("me/my-softmax", "mine.py").refused(12, &["scaffold::untraceable", "gated, colder", "FILE.py:NAME"]);
 }

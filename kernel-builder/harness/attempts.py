@@ -1,0 +1,313 @@
+"""Every way to call a person's function as a form of a template, and what comes of it.
+
+Owns: the order of the tries, the proof of one that is near. Never: decides what fits.
+"""
+
+import itertools
+import json
+
+from calls import (
+    DRAWN,
+    FAR,
+    FLOATS,
+    HARD,
+    MOST_ORDERS,
+    NEAR,
+    PASSES,
+    PLAUSIBLE,
+    alike,
+    deviation,
+    flat,
+    halved,
+    lengths_of,
+    placed,
+    shapes,
+    widened,
+)
+from graphs import graph_of, narrow, ops
+
+
+class Attempts:
+    """Every way to call the person's function as a form of a template."""
+
+    def __init__(self, torch, subject) -> None:
+        self.torch, self.subject = torch, subject
+        self.constants: dict = {}
+
+    def numbers_of(self, op: dict, fixed: dict, constants: list) -> list:
+        """The ways in which the operation's scalars get a value: a parameter of the person's, or a constant."""
+        ways = []
+        for scalar in op["scalars"]:
+            name, kind = scalar["name"], scalar["kind"]
+            if name in fixed:
+                ways.append([("is", fixed[name])])
+                continue
+            own = [one for one in self.subject.parameters if one.kind == kind]
+            own.sort(key=lambda one: one.name != name)
+            options = [("from", one.name) for one in own]
+            if kind == "bool":
+                options += [("is", scalar["default"]), ("is", not scalar["default"])]
+            else:
+                held = [scalar["default"], *(one.value for one in own if one.value is not None)]
+                seen = [one for one in constants if type(one) in ((float, int) if kind == "float" else (int,))]
+                if kind == "float":
+                    seen = [float(one) for one in seen if 0 <= abs(one) < 1]
+                options += [("is", value) for value in dict.fromkeys([*held, *seen])]
+            ways.append(options)
+        names = [scalar["name"] for scalar in op["scalars"]]
+        chosen = [dict(zip(names, way)) for way in itertools.product(*ways)]
+        taken = lambda way: [value for what, value in way.values() if what == "from"]
+        return [way for way in chosen if len(set(taken(way))) == len(taken(way))]
+
+    @staticmethod
+    def values_of(scalar: dict, way: tuple, turn: int):
+        """The value of a scalar: where it is a parameter of the person's, another one at another turn."""
+        what, value = way
+        if what == "is":
+            return value
+        default = scalar["default"]
+        if scalar["kind"] == "bool":
+            return bool(turn % 2) != default
+        if scalar["kind"] == "int":
+            return default if turn % 2 == 0 else 2
+        return default if turn % 2 == 0 else 0.037
+
+    def given(self, op: dict, way: dict, turn: int) -> tuple[dict, dict]:
+        """The operation's scalars, and the person's numbers, of one call."""
+        scalars = {one["name"]: self.values_of(one, way[one["name"]], turn) for one in op["scalars"]}
+        own = {value: scalars[name] for name, (what, value) in way.items() if what == "from"}
+        return scalars, own
+
+    def call(self, reference, form, attempt, number, kind, turn, split):
+        """The person's results and the wanted ones of one call; both in float64."""
+        torch = self.torch
+        lengths = lengths_of(reference.op, number, attempt["changed"])
+        if attempt["sized"]:
+            self.subject.resize(lengths[attempt["sized"]])
+        scalars, own = self.given(reference.op, attempt["numbers"], turn)
+        inputs = reference.inputs(form, lengths, kind, scalars, 1000 * number + turn + len(kind))
+        first = next(axis["name"] for axis in reference.op["axes"])
+        tensors = reference.arguments(form, inputs, lengths, scalars)
+        wanted = reference.results(form, inputs, lengths, scalars)
+        if split:
+            tensors = [halved(one, lengths[first]) for one in tensors]
+            wanted = [halved(one, lengths[first]) for one in wanted]
+        names = attempt["order"]
+        known = {**self.subject.example_shapes, **{key: list(one.shape) for key, one in self.subject.state.items()}}
+        for name, tensor in zip(names, tensors):
+            if name in self.subject.state and known[name] != list(tensor.shape):
+                raise ValueError(f"`{name}` has the shape {known[name]}")
+            if name in self.subject.example_shapes and len(known[name]) != tensor.dim():
+                raise ValueError(f"the example of `{name}` has {len(known[name])} axes")
+        called = self.subject.callable(names, own)
+        copies = [one.clone() for one in tensors]
+        with torch.no_grad():
+            got = flat(called(*copies))
+        written = [name for name, copy, one in zip(names, copies, tensors) if not alike(torch, copy, one)]
+        return got, wanted, written, copies, called
+
+    def orders(self, form: dict) -> list:
+        """The slots of the person's function in the order of the form's arguments; those without default all occur."""
+        slots = self.subject.slots()
+        count = len(form["arguments"])
+        needed = {one.name for one in slots if not one.optional}
+        if count > len(slots) or count < len(needed):
+            return []
+        found = itertools.permutations([one.name for one in slots], count)
+        fitting = (order for order in found if needed <= set(order))
+        return list(itertools.islice(fitting, MOST_ORDERS))
+
+    def changes(self, op: dict) -> list:
+        """Other lengths of an axis, where the module or the example has lengths of its own."""
+        free = [axis["name"] for axis in op["axes"][1:] if axis["const"] is None]
+        lengths = list(dict.fromkeys(self.subject.lengths))[:6]
+        if self.subject.length_parameter is not None or not lengths:
+            return [{}]
+        return [{}] + [{name: length} for name in free for length in lengths if length > 1]
+
+    def sizes(self, op: dict) -> list:
+        """The axes that a module may be made for."""
+        if self.subject.length_parameter is None:
+            return [None]
+        return [axis["name"] for axis in op["axes"][::-1] if axis["const"] is None]
+
+    def of(self, reference, form: dict) -> list:
+        """The attempts of a form that run, with their first deviation; the last error where none runs."""
+        torch, op = self.torch, reference.op
+        found, error = [], None
+        turns = itertools.product(self.orders(form), self.changes(op), self.sizes(op), (False, True))
+        for order, changed, sized, split in turns:
+            fixed = form["scalars"]
+            default = {one["name"]: ("is", fixed.get(one["name"], one["default"])) for one in op["scalars"]}
+            attempt = {"order": list(order), "changed": changed, "sized": sized, "numbers": default}
+            try:
+                with widened(torch):
+                    got, wanted, *_, copies, called = self.call(reference, form, attempt, 0, "normal", 0, split)
+                if placed(torch, got, wanted) is None:
+                    raise ValueError(
+                        f"the result has the shape {shapes(torch, got)}, and {shapes(torch, wanted)} is expected"
+                    )
+            except Exception as problem:
+                error = error or f"{type(problem).__name__}: {problem}"[:300]
+                continue
+            # A constant of the person's own is looked for only where the default is not far off: it is an eps, mostly.
+            apart = self.worst(got, wanted, placed(torch, got, wanted))
+            has_number = any(one["kind"] != "bool" for one in op["scalars"])
+            constants = self.constants_of(called, copies) if has_number and apart < PLAUSIBLE else []
+            for numbers in self.numbers_of(op, fixed, constants):
+                trial = {**attempt, "numbers": numbers, "split": split}
+                trial |= self.first(reference, form, trial)
+                found.append(trial)
+                # What the person's own numbers explain needs no constant.
+                if trial["deviation"] < NEAR and all(what == "from" for what, _ in numbers.values()):
+                    break
+            if any(one["deviation"] < NEAR for one in found):
+                break
+        return found or [{"error": error or self.unequal(form)}]
+
+    def unequal(self, form: dict) -> str:
+        slots = self.subject.slots()
+        return f"it takes {len(slots)} tensors ({', '.join(one.name for one in slots)}), the call {len(form['arguments'])}"
+
+    def constants_of(self, called, tensors: list) -> list:
+        """The numbers in the graph; those of the same shapes are looked up."""
+        key = json.dumps([list(one.shape) for one in tensors])
+        if key not in self.constants:
+            try:
+                graph = graph_of(self.torch, called, [narrow(self.torch, one) for one in tensors])
+                self.constants[key] = graph["constants"]
+            except Exception:  # what cannot be exported is told of the attempt that fits
+                self.constants[key] = []
+        return self.constants[key]
+
+    def first(self, reference, form, trial) -> dict:
+        """The deviation at the first inputs, with two values of every parameter."""
+        worst = 0.0
+        try:
+            for turn in (0, 1):
+                with widened(self.torch):
+                    got, wanted, *_ = self.call(reference, form, trial, 0, "normal", turn, trial["split"])
+                places = placed(self.torch, got, wanted)
+                worst = max(worst, self.worst(got, wanted, places))
+        except Exception as problem:
+            return {"deviation": FAR, "problem": f"{type(problem).__name__}: {problem}"[:300]}
+        return {"deviation": worst}
+
+    def worst(self, got, wanted, places) -> float:
+        if places is None:
+            return FAR
+        return max(deviation(self.torch, one, wanted[place]) for one, place in zip(got, places))
+
+    def prove(self, reference, form, trial) -> dict:
+        """Everything that is known of an attempt that was near at the first inputs."""
+        torch = self.torch
+        places, proof, problems = None, [], []
+        graphs, written_to = [], []
+        for number in range(len(PASSES)):
+            for kind in DRAWN:
+                for turn in (0, 1):
+                    try:
+                        with widened(torch):
+                            got, wanted, written, copies, called = self.call(
+                                reference, form, trial, number, kind, turn, trial["split"]
+                            )
+                    except Exception as problem:
+                        problems.append(f"{type(problem).__name__}: {problem}"[:300])
+                        proof.append({"pass": number, "drawn": kind, "deviation": FAR})
+                        continue
+                    places = places or placed(torch, got, wanted)
+                    same = places is not None and len(places) == len(got)
+                    worst = self.worst(got, wanted, places) if same else FAR
+                    proof.append({"pass": number, "drawn": kind, "deviation": worst})
+                    written_to += written
+            try:
+                graphs.append(graph_of(torch, called, [narrow(torch, one) for one in copies]))
+            except Exception as problem:
+                problems.append(f"torch.export: {type(problem).__name__}: {problem}"[:300])
+        lengths = lengths_of(reference.op, 0, trial["changed"])
+        trial["places"] = places
+        facts = {
+            "proof": proof,
+            "problems": problems[:3],
+            "places": places,
+            "written_to": sorted(set(written_to)),
+            "graph": graphs[0] if graphs else None,
+            "graphs_alike": len(graphs) == len(PASSES) and all(ops(one) == ops(graphs[0]) for one in graphs),
+            "template_ops": self.template_ops(reference, form, trial, lengths),
+            "other_rank": self.agrees(reference, form, trial, "normal", not trial["split"]),
+            "float64_stays": self.stays(reference, form, trial),
+            "dtypes": self.dtypes(reference, form, trial, places),
+        }
+        try:
+            scalars, own = self.given(reference.op, trial["numbers"], 0)
+            wide = graph_of(torch, called, [one.clone() for one in copies])
+            facts["constants_alike"] = bool(graphs) and wide["constants"] == graphs[-1]["constants"]
+        except Exception:
+            facts["constants_alike"] = False
+        facts["hard"] = {kind: self.agrees(reference, form, trial, kind, trial["split"]) for kind in HARD}
+        return facts
+
+    def agrees(self, reference, form, trial, kind, split) -> bool:
+        """Whether it is the same on other inputs; false where it does not run."""
+        try:
+            with widened(self.torch):
+                got, wanted, *_ = self.call(reference, form, trial, 0, kind, 0, split)
+            places = placed(self.torch, got, wanted) if kind == "normal" else trial.get("places")
+            if places is None:
+                places = list(range(len(got)))
+            return all(alike(self.torch, one, wanted[place]) for one, place in zip(got, places))
+        except Exception:
+            return False
+
+    def stays(self, reference, form, trial) -> bool:
+        """Whether float64 stays float64 without help."""
+        try:
+            got, wanted, *_ = self.call(reference, form, trial, 0, "normal", 0, trial["split"])
+            return self.worst(got, wanted, placed(self.torch, got, wanted)) < 1e-12
+        except Exception:
+            return False
+
+    def dtypes(self, reference, form, trial, places) -> bool:
+        """Whether the results have the dtypes of the template's, for every dtype of the operation."""
+        torch = self.torch
+        try:
+            lengths = lengths_of(reference.op, 0, trial["changed"])
+            if trial["sized"]:
+                self.subject.resize(lengths[trial["sized"]])
+            scalars, own = self.given(reference.op, trial["numbers"], 0)
+            for dtype in FLOATS:
+                inputs = reference.inputs(form, lengths, "normal", scalars, 0)
+                cast = {
+                    key: one if one is None or not one.is_floating_point() else one.to(dtype)
+                    for key, one in inputs.items()
+                }
+                first = lengths[reference.op["axes"][0]["name"]]
+                tensors = reference.arguments(form, cast, lengths, scalars)
+                wanted = reference.results(form, cast, lengths, scalars)
+                if trial["split"]:
+                    tensors = [halved(one, first) for one in tensors]
+                with torch.no_grad():
+                    got = flat(self.subject.callable(trial["order"], own)(*tensors))
+                if [one.dtype for one in got] != [wanted[place].dtype for place in places]:
+                    return False
+            return True
+        except Exception:
+            return False
+
+    def template_ops(self, reference, form, trial, lengths) -> list:
+        """The operators of the template's own reference in a call of this form."""
+        torch = self.torch
+        scalars, _ = self.given(reference.op, trial["numbers"], 0)
+        inputs = reference.inputs(form, lengths, "normal", scalars, 0)
+        names = [name for name, one in inputs.items() if one is not None]
+
+        class Called(torch.nn.Module):
+            def forward(self, *tensors):
+                held = {**{name: None for name in inputs}, **dict(zip(names, tensors))}
+                return tuple(reference.results(form, held, lengths, scalars))
+
+        tensors = [narrow(torch, inputs[name]) for name in names]
+        try:
+            return ops(graph_of(torch, Called(), tensors))
+        except Exception:
+            return []

@@ -1,0 +1,176 @@
+"""Calls of a template's operation: drawn inputs, the template's reference, and how far two results are apart.
+
+Owns: lengths and distributions, the forms of a call, the mode in which float64 stays float64. Never: calls a person's
+function.
+"""
+
+import importlib.util
+import math
+
+# Lengths of the first axis and of the others, all different, so that an axis taken for another one is seen.
+PASSES = ((6, (10, 14, 22, 26, 34)), (4, (36, 18, 12, 28, 20)), (9, (130, 24, 16, 40, 32)), (8, (11, 13, 17, 19, 23)))
+# How inputs are drawn: deviation, mean, and whether rows have different sizes.
+DRAWN = {"normal": (1, 0, False), "tiny": (1e-3, 0, False), "offset": (1, 3, True), "wide": (30, 0, False)}
+# What is reported besides; a person's function may be right where it matters and differ here.
+HARD = ("huge", "non-finite", "ignored")
+MOST_ORDERS = 800
+NEAR = 1e-5
+PLAUSIBLE = 0.5
+FAR = 1e300
+FLOATS: dict = {}
+
+
+def draw(torch, tensor: dict, lengths: dict, kind: str, numbers: dict, random):
+    """One input of an operation."""
+    shape = [lengths[axis] for axis in tensor["shape"]]
+    if tensor["kind"] == "bool":
+        return torch.randint(0, 2, shape, generator=random).bool()
+    if tensor["kind"] == "int":
+        values = torch.randint(0, lengths.get(tensor.get("counts"), 2), shape, generator=random)
+        ignored = numbers.get(tensor.get("ignored"))
+        if kind == "ignored" and ignored is not None and values.numel():
+            values.view(-1)[::3] = ignored
+        return values
+    deviation, mean, rows = DRAWN.get(kind, (1e4, 0, False) if kind == "huge" else DRAWN["normal"])
+    values = torch.randn(shape, generator=random, dtype=torch.float64)
+    if rows and len(shape) > 1:
+        values = values * 10 ** (2 * torch.rand([*shape[:-1], 1], generator=random, dtype=torch.float64) - 1)
+    values = values * deviation + mean
+    if kind == "non-finite" and len(shape) > 1:
+        flat = values.view(-1)
+        for place, value in enumerate((math.inf, math.nan, -math.inf)):
+            flat[(2 * place * shape[-1] + place) % flat.numel()] = value
+    return values
+
+
+def lengths_of(op: dict, number: int, changed: dict) -> dict:
+    """The lengths of all axes in one pass."""
+    first, others = PASSES[number]
+    found, turn = {}, 0
+    for place, axis in enumerate(op["axes"]):
+        if axis["const"] is not None:
+            found[axis["name"]] = axis["const"]
+            continue
+        length = first if place == 0 else others[turn % len(others)]
+        turn += place != 0
+        multiple = axis["multiple_of"]
+        length = max(-(-length // multiple) * multiple, axis["min"] or 0)
+        found[axis["name"]] = changed.get(axis["name"], length)
+    return found
+
+
+def widened(torch):
+    """A mode in which nothing that is float64 becomes float32, bfloat16 or float16."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    complexes = {torch.complex64: torch.complex128}
+
+    class Widened(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            def wide(value):
+                if isinstance(value, torch.dtype):
+                    return torch.float64 if value in FLOATS else complexes.get(value, value)
+                return value
+
+            return function(*map(wide, args), **{key: wide(value) for key, value in (kwargs or {}).items()})
+
+    return Widened()
+
+
+def flat(value) -> list:
+    """The tensors that a call returned, in order."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (tuple, list)):
+        return [one for part in value for one in flat(part)]
+    return [value]
+
+
+class Reference:
+    """One operation of a template: its reference, and the forms of its calls."""
+
+    def __init__(self, torch, job: dict) -> None:
+        self.torch, self.name, self.op = torch, job["name"], job["op"]
+        path = job["reference"]
+        spec = importlib.util.spec_from_file_location(f"template_{job['name'].replace('-', '_')}", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        self.function = getattr(module, job["function"])
+        self.forms = job["forms"]
+
+    def inputs(self, form: dict, lengths: dict, kind: str, numbers: dict, seed: int) -> dict:
+        """Drawn inputs by name; those that the form leaves out are None."""
+        random = self.torch.Generator().manual_seed(seed)
+        left_out = form["without"]
+        drawn = {}
+        for tensor in self.op["inputs"]:
+            value = draw(self.torch, tensor, lengths, kind, numbers, random)
+            drawn[tensor["name"]] = None if tensor["name"] in left_out else value
+        return drawn
+
+    def words(self, inputs: dict, lengths: dict, numbers: dict) -> dict:
+        return {"torch": self.torch, **lengths, **numbers, **inputs}
+
+    def arguments(self, form: dict, inputs: dict, lengths: dict, numbers: dict) -> list:
+        """What a call of this form is given, made of the operation's own inputs."""
+        words = self.words(inputs, lengths, numbers)
+        return [eval(text, dict(words)) for text in form["arguments"]]
+
+    def results(self, form: dict, inputs: dict, lengths: dict, numbers: dict) -> list:
+        """What a call of this form returns."""
+        returned = flat(self.function(*inputs.values(), **numbers))
+        if form["results"] is None:
+            return returned
+        words = self.words(inputs, lengths, numbers) | dict(zip(self.op["outputs"], returned))
+        return [eval(text, dict(words)) for text in form["results"]]
+
+
+def deviation(torch, got, wanted) -> float:
+    """How far a result is from what is wanted, in parts of the largest of its row; FAR where they cannot be compared."""
+    if not isinstance(got, torch.Tensor) or got.shape != wanted.shape:
+        return FAR
+    if not wanted.dtype.is_floating_point:
+        same = not got.dtype.is_floating_point and bool((got == wanted).all())
+        return 0.0 if same else FAR
+    if not got.dtype.is_floating_point:
+        return FAR
+    got, wanted = got.to(torch.float64), wanted.to(torch.float64)
+    if wanted.numel() == 0:
+        return 0.0
+    if not bool(got.isfinite().all()) or not bool(wanted.isfinite().all()):
+        return FAR
+    size = wanted.abs().amax(dim=-1, keepdim=True) if wanted.dim() > 1 else wanted.abs().amax()
+    return float(((got - wanted).abs() / size.clamp_min(1e-290)).amax().clamp_max(FAR))
+
+
+def alike(torch, got, wanted) -> bool:
+    """Whether two results are the same, NaN and infinities included."""
+    if got.shape != wanted.shape:
+        return False
+    if not wanted.dtype.is_floating_point:
+        return bool((got == wanted).all())
+    return bool(torch.isclose(got.double(), wanted.double(), rtol=1e-7, atol=1e-12, equal_nan=True).all())
+
+
+def placed(torch, got: list, wanted: list) -> list | None:
+    """Which of the wanted results each is, by nearness; None where one has no counterpart of its shape."""
+    free, places = list(range(len(wanted))), []
+    for one in got:
+        near = [(deviation(torch, one, wanted[place]), place) for place in free]
+        near = [pair for pair in near if pair[0] < FAR]
+        if not near:
+            return None
+        places.append(min(near)[1])
+        free.remove(places[-1])
+    return places
+
+
+def shapes(torch, values: list) -> str:
+    return ", ".join(str(list(one.shape)) if isinstance(one, torch.Tensor) else type(one).__name__ for one in values)
+
+
+def halved(tensor, first: int):
+    """The first axis as two, where it is the leading one."""
+    if tensor.dim() and tensor.shape[0] == first:
+        return tensor.unflatten(0, (2 if first % 2 == 0 else 3, -1))
+    return tensor
