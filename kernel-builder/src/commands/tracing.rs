@@ -66,7 +66,11 @@ pub(crate) struct Matched {
 pub(crate) fn find(given: &Given, templates: Vec<Template>, session: &Session) -> Result<Matched, Failure> {
     let path = env::absolute(&given.file);
     let text = files::read_text(&path)?;
-    let served = templates.into_iter().filter(|template| template.traced).map(serves::served).collect::<Result<Vec<_>, _>>()?;
+    let served = templates
+        .into_iter()
+        .filter(|template| template.traced)
+        .map(serves::served)
+        .collect::<Result<Vec<_>, _>>()?;
     let report = trace(given, &path, &served, session)?;
     let shown = given.file.display().to_string();
     if let Some(reason) = report.unusable {

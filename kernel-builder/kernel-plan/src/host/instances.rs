@@ -221,7 +221,12 @@ impl Tried {
 
     /// The numbers that only conditions speak of.
     fn far(&self, many: usize) -> Vec<i64> {
-        if many > 1 { self.corners() } else { self.some() }
+        match many {
+            0 | 1 => self.some(),
+            2 => self.corners(),
+            // Conditions on several lengths are about their product.
+            _ => self.fit([0, 1, 2, 8, 64, 1 << 10, 1 << 16, 1 << 24, 1 << 31].into_iter()),
+        }
     }
 
     /// Small numbers, multiples, and powers of two with their neighbors.
