@@ -119,7 +119,7 @@ fn holes_are_set_and_shown() {
         section.lines().find_map(|line| line.strip_prefix("default = ")).expect("a default").to_owned()
     };
     assert_eq!([default("bytes"), default("block"), default("unroll")], ["8", "128", "2"]);
-    let source = sandbox.read("work/my-glu/my_glu_cuda/swiglu.cu");
+    let source = sandbox.read("work/my-glu/my_glu_cuda/swiglu.cuh");
     assert!(source.contains("// hole: gate\n") && source.contains("// end of hole: gate\n"), "{source}");
     let shown = sandbox.run(&["templates", "swiglu"]);
     assert_eq!(shown.code, 0, "{}", shown.stderr);
@@ -141,7 +141,7 @@ fn what_cannot_be_set_is_said_with_what_can() {
     let set = |setting: &str| sandbox.run(&["new", "me/my-glu", "--template", "swiglu", "--set", setting]);
     set("width=4").refused(12, &["scaffold::unknown_hole", "bytes, block, unroll, stream"]);
     set("bytes=5").refused(12, &["scaffold::bad_hole", "it takes: 4, 8, 16"]);
-    set("gate=x").refused(12, &["scaffold::code_hole", "// hole: gate", "swiglu.cu"]);
+    set("gate=x").refused(12, &["scaffold::code_hole", "// hole: gate", "swiglu.cuh"]);
     set("bytes").refused(2, &["NAME=VALUE"]);
     assert!(tree(&sandbox.work()).is_empty());
 }

@@ -129,8 +129,11 @@ impl Sandbox {
         assert!(!templates.is_empty());
         let mut made = Vec::new();
         for template in templates {
+            let has = template["backends"].as_array().expect("a list");
             let template = template["name"].as_str().expect("a name");
-            for backends in ["cpu", "cuda", "cpu,cuda"] {
+            let offered =
+                |backends: &str| backends.split(',').all(|backend| has.iter().any(|known| known == backend));
+            for backends in ["cpu", "cuda", "cpu,cuda"].into_iter().filter(|backends| offered(backends)) {
                 let name = format!("k-{template}-{}", backends.replace(',', "-"));
                 self.project_of(template, &name, backends);
                 made.push((name, backends));

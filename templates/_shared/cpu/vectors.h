@@ -129,7 +129,7 @@ KERNEL_INLINE float joined(Floats* chains) {
 #if KERNEL_X86
 #if KERNEL_X86 == 512
     const __m512 all = (__m512)chains[0];
-    const __m256 half = 
+    const __m256 half =
         Join::of_eight(_mm512_maskz_extractf32x8_ps(0xff, all, 0), _mm512_maskz_extractf32x8_ps(0xff, all, 1));
 #else
     const __m256 half = (__m256)chains[0];

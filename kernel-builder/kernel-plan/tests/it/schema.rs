@@ -266,6 +266,8 @@ fn the_keys_of_op_toml_are_those_of_the_schema() {
         [[launch.kernel]]
         args = [{ zzz = 1 }]
         zzz = 1
+        [cpu]
+        zzz = 1
         [flashinfer]
         stored.small.input.zzz = 1
         zzz = 1
@@ -291,6 +293,7 @@ fn the_keys_of_op_toml_are_those_of_the_schema() {
         ("launch.tensor-map.m", named(&format!("{launch}/properties/tensor-map"))),
         ("launch.kernel", format!("{launch}/properties/kernel/items")),
         ("launch.kernel.args", format!("{launch}/properties/kernel/items/properties/args/items/oneOf/1")),
+        ("cpu", "/properties/cpu".to_owned()),
         ("flashinfer", "/properties/flashinfer".to_owned()),
         (
             "flashinfer.stored.small.input",
@@ -306,11 +309,13 @@ fn the_keys_of_op_toml_are_those_of_the_schema() {
     let of_axes = ["axes.rows", "axes.head"].map(|axis| known.get(axis).expect("an axis"));
     let every: BTreeSet<_> = of_axes.into_iter().flatten().cloned().collect();
     assert_eq!(every, schema_keys(&schema, &named("/properties/axes")));
-    assert_eq!(known.len(), 19, "{:?}", known.keys());
+    assert_eq!(known.len(), 20, "{:?}", known.keys());
     let validator = validator(&schema::op());
-    for (kind, refused) in [("const", &["multiple-of", "min", "max"] as &[_]), ("var", &["value"])] {
+    for (kind, refused) in [("const", &["multiple-of", "min", "max", "leading"] as &[_]), ("var", &["value"])]
+    {
         for key in every.iter().filter(|key| *key != "type") {
-            let value = json(&format!("axes.a = {{ type = \"{kind}\", {key} = 1 }}")).expect("TOML");
+            let some = if key == "leading" { "true" } else { "1" };
+            let value = json(&format!("axes.a = {{ type = \"{kind}\", {key} = {some} }}")).expect("TOML");
             let at = format!("/axes/a/{key}");
             let seen = validator.iter_errors(&value).any(|error| error.instance_path().as_str() == at);
             assert_eq!(seen, refused.contains(&key.as_str()), "{kind} {key}");

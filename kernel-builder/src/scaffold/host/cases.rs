@@ -73,7 +73,7 @@ pub(super) fn completed(plan: &HostPlan) -> Value {
 /// What tests and benchmarks are rendered with besides.
 pub(super) fn tests(op: &OpSpec, plan: &HostPlan) -> Value {
     let fits = |case: &&CasePlan| case.elements <= MOST_ELEMENTS;
-    let tried = plan.cases.iter().filter(fits).map(|case| case_value(case)).collect::<Vec<_>>();
+    let tried = plan.cases.iter().filter(fits).map(case_value).collect::<Vec<_>>();
     let benched: Vec<_> = plan
         .measured
         .iter()
