@@ -17,6 +17,7 @@ mod exchange;
 mod filling;
 mod fixtures;
 mod frameworks;
+mod generate;
 mod judging;
 mod lighter;
 mod lint;

@@ -234,3 +234,6 @@ fn put(
         .map_err(|cause| ScaffoldError::Render { file: name.to_owned(), cause })?;
     set.insert(path, text)
 }
+
+#[cfg(test)]
+mod tests;

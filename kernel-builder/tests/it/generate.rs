@@ -1,0 +1,148 @@
+//! `generate`: the host side follows from op.toml and from settings, and nothing else is touched.
+
+use super::sandbox::{Sandbox, tree};
+
+/// A project of the template `swiglu` in `work/glu`.
+fn project() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let made = sandbox.run(&["new", "me/glu", "--template", "swiglu", "--no-git"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    sandbox
+}
+
+fn change(sandbox: &Sandbox, file: &str, from: &str, to: &str) {
+    let text = sandbox.read(file);
+    assert!(text.contains(from), "{file} has no {from}");
+    sandbox.write(file, &text.replacen(from, to, 1));
+}
+
+#[test]
+fn a_new_project_is_as_it_would_be_generated() {
+    let sandbox = project();
+    let done = sandbox.run(&["generate", "glu", "--check"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "nothing has changed\n"), "{}", done.stderr);
+}
+
+#[test]
+fn what_changes_in_op_toml_is_written_and_nothing_else() {
+    let sandbox = project();
+    let before = tree(&sandbox.work().join("glu"));
+    sandbox.write("work/glu/tests/test_glu.py", "# mine\n");
+    change(&sandbox, "work/glu/op.toml", "description = \"The SiLU", "description = \"My SiLU");
+    let launcher = sandbox.read("work/glu/glu_cuda/swiglu_launch.cpp");
+    change(
+        &sandbox,
+        "work/glu/op.toml",
+        "[tune.block]\nvalues = [64, 128, 256, 512, 1024]\ndefault = 256",
+        "[tune.block]\nvalues = [64, 128, 256, 512, 1024]\ndefault = 128",
+    );
+    let stale = [
+        "scaffold::stale",
+        "glu_cuda/swiglu_launch.cpp",
+        "glu_cuda/swiglu_instances_0.cu",
+        "torch-ext/glu/__init__.py",
+    ];
+    sandbox.run(&["generate", "glu", "--check"]).refused(12, &stale);
+    assert_eq!(sandbox.read("work/glu/glu_cuda/swiglu_launch.cpp"), launcher);
+    let written = sandbox.run(&["generate", "glu", "--message-format", "json"]).event("result");
+    let written: Vec<_> =
+        written["written"].as_array().expect("a list").iter().filter_map(|it| it.as_str()).collect();
+    assert!(
+        written.contains(&"glu_cuda/swiglu_launch.cpp") && !written.contains(&"build.toml"),
+        "{written:?}"
+    );
+    assert_ne!(sandbox.read("work/glu/glu_cuda/swiglu_launch.cpp"), launcher);
+    assert!(sandbox.read("work/glu/torch-ext/glu/__init__.py").contains("My SiLU"));
+    assert_eq!(sandbox.read("work/glu/tests/test_glu.py"), "# mine\n");
+    assert_eq!(tree(&sandbox.work().join("glu")), before);
+    assert_eq!(sandbox.run(&["generate", "glu", "--check"]).code, 0);
+}
+
+/// Settings with macros of their own have instances of their own, which build.toml lists; without the settings they go.
+#[test]
+fn settings_of_a_device_come_and_go() {
+    let sandbox = project();
+    let tuned = |source: &str| {
+        format!(
+            r#"kind = "settings"
+format = 1
+op = "swiglu"
+device = "NVIDIA H200"
+capability = "9.0"
+multiprocessors = 132
+source = "{source}"
+op_toml = "{source}"
+
+[[setting]]
+workload = "rows-4096x14336"
+date = "2026-11-22"
+driver = "580.1"
+compiler = "nvrtc 13.0"
+protocol = 1
+judged = 10
+right = 10
+seconds = 8e-5
+
+[setting.dtypes]
+T = "bf16"
+
+[setting.axes]
+hidden = 14336
+rows = 4096
+
+[setting.range]
+hidden = [7168, 28672]
+rows = [2048, 8192]
+
+[setting.tuning]
+block = 512
+bytes = 16
+stream = {stream}
+unroll = 4
+"#,
+            stream = !sandbox
+                .read("work/glu/op.toml")
+                .contains("[tune.stream]\nvalues = [true, false]\ndefault = true"),
+        )
+    };
+    let zeros = "0".repeat(64);
+    sandbox.write("work/glu/tuned/nvidia-h200.toml", &tuned(&zeros));
+    let ignored = sandbox.run(&["generate", "glu"]);
+    assert_eq!((ignored.code, ignored.stdout.as_str()), (0, "nothing has changed\n"), "{}", ignored.stderr);
+    // The warning says what this source is.
+    let words: String = ignored.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    let here = words.split("here it is ").nth(1).and_then(|rest| rest.split(')').next()).expect("the digest");
+    sandbox.write("work/glu/tuned/nvidia-h200.toml", &tuned(here));
+    let done = sandbox.run(&["generate", "glu"]);
+    assert_eq!(done.code, 0, "{}", done.stderr);
+    let other = "glu_cuda/swiglu_instances_1.cu";
+    assert!(done.stdout.contains(&format!("written  {other}")), "{}", done.stdout);
+    assert!(sandbox.read("work/glu/build.toml").contains(&format!("\"{other}\"")));
+    let launcher = sandbox.read("work/glu/glu_cuda/swiglu_launch.cpp");
+    assert!(launcher.contains("// NVIDIA H200") && launcher.contains("call.hidden >= 7168"), "{launcher}");
+    // What was generated is no part of the source that settings are for.
+    assert_eq!(sandbox.run(&["generate", "glu", "--check"]).code, 0);
+    assert_eq!(sandbox.run(&["check", "glu"]).stdout, "no problems\n");
+    std::fs::remove_file(sandbox.work().join("glu/tuned/nvidia-h200.toml")).expect("it is there");
+    let done = sandbox.run(&["generate", "glu"]);
+    assert!(done.stdout.contains(&format!("removed  {other}")), "{}", done.stdout);
+    assert!(!sandbox.read("work/glu/build.toml").contains(other));
+}
+
+#[test]
+fn a_host_side_that_somebody_wrote_is_left_alone() {
+    let sandbox = Sandbox::new();
+    let project = sandbox.project("fast-norm", "cpu,cuda");
+    let before = tree(&project);
+    sandbox
+        .run(&["generate", "fast-norm"])
+        .refused(12, &["scaffold::by_hand", "torch-ext/torch_binding.cpp"]);
+    assert_eq!(tree(&project), before);
+}
+
+#[test]
+fn what_generated_code_cannot_do_is_refused_by_name() {
+    let sandbox = project();
+    change(&sandbox, "work/glu/op.toml", "UNROLL = \"unroll\"", "UNROLL = \"hidden\"");
+    sandbox.run(&["generate", "glu"]).refused(12, &["scaffold::host", "`UNROLL`", "which lengths decide"]);
+}
