@@ -142,6 +142,10 @@ pub(super) fn refresh(dir: &Path, check: bool, session: &Session) -> Result<Done
     let backward =
         if files::exists(&backward_path) { Some(read_op(&backward_path, dir, session)?) } else { None };
     let reference = files::read_text(&folder.join(op.reference.file.value.as_str()))?;
+    let gradients = match another_reference(&op, backward.as_ref()) {
+        Some(file) => Some(files::read_text(&folder.join(file))?),
+        None => None,
+    };
     let settings = [
         settings(&folder.join("op.toml"), &op, session)?,
         match &backward {
@@ -153,6 +157,7 @@ pub(super) fn refresh(dir: &Path, check: bool, session: &Session) -> Result<Done
         op: &op,
         backward: backward.as_ref(),
         reference: &reference,
+        gradients: gradients.as_deref(),
         layers: files::exists(&folder.join(format!("torch-ext/{module}/layers.py"))),
         settings: [&settings[0], &settings[1]],
     };
@@ -202,10 +207,12 @@ pub(super) fn complete(set: FileSet, identity: &Identity) -> Result<FileSet, Fai
         None => None,
     };
     let reference = text(op.reference.file.value.as_str()).unwrap_or_default();
+    let gradients = another_reference(&op, backward.as_ref()).and_then(text);
     let sources = Sources {
         op: &op,
         backward: backward.as_ref(),
         reference: &reference,
+        gradients: gradients.as_deref(),
         layers: has(&format!("torch-ext/{}/layers.py", identity.module)),
         settings: [&[], &[]],
     };
@@ -215,6 +222,12 @@ pub(super) fn complete(set: FileSet, identity: &Identity) -> Result<FileSet, Fai
         whole.insert(path, bytes)?;
     }
     Ok(whole)
+}
+
+/// The reference file of the backward operator, where it is not that of the operation: `new --from` puts another there.
+fn another_reference<'a>(op: &OpSpec, backward: Option<&'a OpSpec>) -> Option<&'a str> {
+    let file = &backward?.reference.file.value;
+    (*file != op.reference.file.value).then(|| file.as_str())
 }
 
 fn read_op(path: &Path, dir: &Path, session: &Session) -> Result<OpSpec, Failure> {

@@ -146,3 +146,24 @@ fn what_generated_code_cannot_do_is_refused_by_name() {
     change(&sandbox, "work/glu/op.toml", "UNROLL = \"unroll\"", "UNROLL = \"hidden\"");
     sandbox.run(&["generate", "glu"]).refused(12, &["scaffold::host", "`UNROLL`", "which lengths decide"]);
 }
+
+/// `new --from` may put a person's file in the place of the reference; the gradients' formulas stay in the template's.
+#[test]
+fn the_gradients_have_the_reference_that_backward_toml_names() {
+    let sandbox = project();
+    change(
+        &sandbox,
+        "work/glu/op.toml",
+        "file = \"reference.py\"\nfunction = \"swiglu\"",
+        "file = \"mine.py\"\nfunction = \"mine\"",
+    );
+    sandbox.write("work/glu/mine.py", "def mine(input):\n    return input\n");
+    assert_eq!(sandbox.run(&["generate", "glu"]).code, 0);
+    let package = sandbox.read("work/glu/torch-ext/glu/__init__.py");
+    for line in ["from . import _gradients, _pytorch\n", "= _pytorch.mine(", "= _gradients.swiglu_backward("]
+    {
+        assert!(package.contains(line), "{package}");
+    }
+    assert_eq!(sandbox.read("work/glu/torch-ext/glu/_pytorch.py"), sandbox.read("work/glu/mine.py"));
+    assert_eq!(sandbox.read("work/glu/torch-ext/glu/_gradients.py"), sandbox.read("work/glu/reference.py"));
+}

@@ -40,8 +40,10 @@ pub struct Sources<'a> {
     pub op: &'a OpSpec,
     /// backward.toml, where there is one.
     pub backward: Option<&'a OpSpec>,
-    /// reference.py.
+    /// The reference of op.toml.
     pub reference: &'a str,
+    /// That of backward.toml, where it is another file.
+    pub gradients: Option<&'a str>,
     /// Whether the package has layers.
     pub layers: bool,
     /// The settings of devices, for the operator and for its backward.
@@ -131,6 +133,7 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
         op => cases::completed(&forward),
         backward => cases::of(&hung),
         layers => sources.layers,
+        modules => ["_pytorch", if sources.gradients.is_some() { "_gradients" } else { "_pytorch" }],
         axes => forward.python.axes.clone(),
         name => identity.name.clone(),
         module,
@@ -148,6 +151,9 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
     put(&mut generated, &engine, &format!("torch-ext/{module}/__init__.py"), PACKAGE, &whole)?;
     put(&mut generated, &engine, &format!("torch-ext/{module}/dispatch.py"), DISPATCH, &whole)?;
     generated.insert(format!("torch-ext/{module}/_pytorch.py"), sources.reference)?;
+    if let Some(text) = sources.gradients {
+        generated.insert(format!("torch-ext/{module}/_gradients.py"), text)?;
+    }
     let listed = |backend: &str| {
         let folder = format!("{module}_{backend}");
         let files = generated.iter().chain(present.iter()).map(|(path, _)| path);
