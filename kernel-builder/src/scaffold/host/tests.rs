@@ -35,7 +35,7 @@ fn length(axis: &Axis, random: &mut SplitMix) -> u64 {
     let AxisKind::Var { multiple_of, min, max } = axis.kind else { return 0 };
     let bits = random.next() % 18;
     let drawn = random.next() % (1 << bits) + 1;
-    let round = if random.next() % 2 == 0 { drawn } else { drawn.next_multiple_of(64) };
+    let round = if random.next().is_multiple_of(2) { drawn } else { drawn.next_multiple_of(64) };
     (round * multiple_of).max(min.unwrap_or(0)).min(max.unwrap_or(u64::MAX))
 }
 
