@@ -98,7 +98,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if let Some(Matched { template, fit, function, text }) = &matched {
         adopt::adopt(template, fit, function, text, &mut set)?;
     }
-    let set = generate::complete(set, &identity(&template, &answers))?;
+    let set = generate::complete(set, &template, &identity(&template, &answers))?;
     set.write_to(&dir)?;
     if !args.no_git {
         first_commit(&dir, session)?;

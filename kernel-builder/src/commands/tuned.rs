@@ -19,7 +19,6 @@ use crate::exit::{self, Failure, StageError};
 use crate::verify::{device as judge, gpu_present};
 
 use super::device::DeviceProject;
-use super::generate;
 
 /// Where the files lie in a project.
 const FOLDER: &str = "tuned";
@@ -203,9 +202,7 @@ pub(super) fn source_digest(project: &DeviceProject) -> Result<Digest, Failure> 
         .field("source", &project.source.text)
         .field("launch", launch)
         .field("tune", tune);
-    // What `generate` writes beside the device code follows from op.toml and from settings, and no kernel includes it.
-    let headers = nvrtc::headers(&project.source.include)?.into_iter();
-    for (name, text) in headers.filter(|(_, text)| !text.starts_with(generate::MARK.as_bytes())) {
+    for (name, text) in nvrtc::headers(&project.source.include)? {
         digest = digest.field("header", name).field("text", text);
     }
     Ok(digest.finish())

@@ -27,7 +27,7 @@ pub fn adopt(
     text: &str,
     files: &mut FileSet,
 ) -> Result<(), ScaffoldError> {
-    let (contract_text, op) = contract(template, files)?;
+    let (contract_text, op) = contract(template, files, OP)?;
     let mut edits = Vec::new();
     for scalar in &op.scalars {
         if let Some(value) = fit.defaults.get(scalar.name.value.as_str()) {
@@ -119,7 +119,7 @@ mod tests {
         let text = "import torch\n\n\ndef mine(input, weight, bias, eps=1e-6):\n    return input\n";
         let fit = fitting("layer-norm", None, &[("eps", Value::from(1e-5))]);
         adopt(&served.template, &fit, "mine", text, &mut served.files).unwrap();
-        let (new, op) = contract(&served.template, &served.files).unwrap();
+        let (new, op) = contract(&served.template, &served.files, OP).unwrap();
         assert_eq!(op.reference.file.value.as_str(), KEPT);
         assert_eq!(op.reference.function.value.as_str(), "mine");
         assert!(new.contains("eps = { type = \"float\", default = 1e-5 }"), "{new}");
@@ -133,7 +133,7 @@ mod tests {
         let mut served = serves::served(template::find("geglu").unwrap()).unwrap();
         let fit = fitting("geglu", Some("yours is a module"), &[("tanh", Value::from(false))]);
         adopt(&served.template, &fit, "mine", "x = 1\n", &mut served.files).unwrap();
-        let (new, op) = contract(&served.template, &served.files).unwrap();
+        let (new, op) = contract(&served.template, &served.files, OP).unwrap();
         assert_eq!(op.reference.file.value.as_str(), "reference.py");
         assert!(new.contains("tanh = { type = \"bool\", default = false }"), "{new}");
         assert_eq!(served.files.get(KEPT), Some(b"x = 1\n".as_slice()));

@@ -37,7 +37,7 @@ pub(crate) fn check(template: &Template) -> Result<(), ScaffoldError> {
     if template.holes.is_empty() && template.serves.is_empty() && template.indexes.is_empty() {
         return Ok(());
     }
-    let (_, op) = settings::contract(template, &files)?;
+    let (_, op) = settings::contract(template, &files, settings::OP)?;
     for hole in &template.holes {
         of_hole(template, hole, &answers, &files, &op).map_err(|what| template.defect(what))?;
     }

@@ -215,7 +215,7 @@ proptest! {
         let answers = Answers { set: set.clone(), ..answers(&template, &[]) };
         match template::render(&template, &answers) {
             Ok(files) => {
-                let (_, op) = settings::contract(&template, &files).unwrap();
+                let (_, op) = settings::contract(&template, &files, settings::OP).unwrap();
                 for tunable in &op.tune.tunables {
                     if let Some(value) = set.get(tunable.name.value.as_str()) {
                         prop_assert_eq!(&tunable.default.value.to_string(), value);

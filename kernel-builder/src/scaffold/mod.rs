@@ -120,13 +120,6 @@ pub enum ScaffoldError {
         #[source]
         cause: kernel_plan::host::HostError,
     },
-    /// A template's op.toml is wrong.
-    #[error("the template's `{file}` has errors")]
-    #[diagnostic(code(scaffold::broken), help("this is a defect of the template"))]
-    Broken {
-        /// The file.
-        file: String,
-    },
     /// `template.toml` says what is not so.
     #[error("template.toml of `{template}` is wrong: {what}")]
     #[diagnostic(

@@ -84,7 +84,7 @@ pub struct Served {
 pub fn served(template: Template) -> Result<Served, ScaffoldError> {
     claims::check(&template)?;
     let (_, files) = claims::specimen(&template)?;
-    let (_, op) = settings::contract(&template, &files)?;
+    let (_, op) = settings::contract(&template, &files, settings::OP)?;
     let names = |keep: &dyn Fn(bool) -> bool| -> Vec<String> {
         let inputs = op.inputs.iter().filter(|input| keep(input.optional));
         inputs.map(|input| input.tensor.name.value.to_string()).collect()

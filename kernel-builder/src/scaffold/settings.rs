@@ -70,7 +70,7 @@ pub(crate) fn write_values(
     if values.is_empty() {
         return Ok(());
     }
-    let (text, op) = contract(template, files)?;
+    let (text, op) = contract(template, files, OP)?;
     let mut edits = Vec::new();
     for (name, value) in &values {
         let tunable = op.tune.tunables.iter().find(|tunable| tunable.name.value.as_str() == *name);
@@ -95,16 +95,20 @@ pub(crate) fn write_values(
     files.insert(OP, text)
 }
 
-/// op.toml of rendered files, as text and as read.
-pub(crate) fn contract(template: &Template, files: &FileSet) -> Result<(String, OpSpec), ScaffoldError> {
-    let bytes = files.get(OP).ok_or_else(|| template.defect("it writes no op.toml"))?;
+/// op.toml of rendered files, or a file like it, as text and as read.
+pub(crate) fn contract(
+    template: &Template,
+    files: &FileSet,
+    file: &str,
+) -> Result<(String, OpSpec), ScaffoldError> {
+    let bytes = files.get(file).ok_or_else(|| template.defect(format!("it writes no {file}")))?;
     let text = String::from_utf8_lossy(bytes).into_owned();
-    let (op, problems) = parse_op(SourceFile::new(OP, text.clone()));
+    let (op, problems) = parse_op(SourceFile::new(file, text.clone()));
     match op {
         Some(op) if !has_errors(&problems) => Ok((text, op)),
         _ => {
             let first = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
-            Err(template.defect(format!("its op.toml is wrong: {first}")))
+            Err(template.defect(format!("its {file} is wrong: {first}")))
         }
     }
 }

@@ -145,6 +145,17 @@ fn what_generated_code_cannot_do_is_refused_by_name() {
     let sandbox = project();
     change(&sandbox, "work/glu/op.toml", "UNROLL = \"unroll\"", "UNROLL = \"hidden\"");
     sandbox.run(&["generate", "glu"]).refused(12, &["scaffold::host", "`UNROLL`", "which lengths decide"]);
+    change(&sandbox, "work/glu/op.toml", "UNROLL = \"hidden\"", "UNROLL = \"unroll\"");
+    std::fs::remove_file(sandbox.work().join("glu/backward.toml")).expect("it is there");
+    sandbox.run(&["generate", "glu"]).refused(12, &["scaffold::host", "[gradient]", "no backward.toml"]);
+}
+
+#[test]
+fn what_is_no_project_is_told_so() {
+    let sandbox = project();
+    sandbox.run(&["generate", "nowhere"]).refused(10, &["spec::no_project", "build.toml"]);
+    sandbox.write("work/glu/build.toml", "[general]\nname = 3\n");
+    sandbox.run(&["generate", "glu"]).refused(10, &["spec::"]);
 }
 
 /// `new --from` may put a person's file in the place of the reference; the gradients' formulas stay in the template's.

@@ -37,6 +37,12 @@ pub enum HostError {
         /// What op.toml asks for.
         what: String,
     },
+    /// A gradient that no operator computes, or that PyTorch does not take.
+    #[error("[gradient] promises a gradient, and {why}")]
+    Gradient {
+        /// What is in the way.
+        why: &'static str,
+    },
     /// A macro that depends on lengths, so that no code compiled ahead of time can have it.
     #[error("the macro `{name}` of [launch.define] is `{expression}`, which lengths decide")]
     Define {

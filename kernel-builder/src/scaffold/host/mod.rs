@@ -96,7 +96,7 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
     let forward = plan(sources.op, sources.settings[0])?;
     let backward = sources.backward.map(|op| plan(op, sources.settings[1])).transpose()?;
     check_backends(&forward, identity)?;
-    let hung = backward.as_ref().map(|backward| hang(sources, &forward, backward)).transpose()?.flatten();
+    let hung = hang(sources.op, &forward, backward.as_ref())?;
     let plans: Vec<&HostPlan> = std::iter::once(&forward).chain(&backward).collect();
     let engine = engine()?;
     let mut generated = FileSet::default();
@@ -204,14 +204,22 @@ fn check_backends(plan: &HostPlan, identity: &Identity) -> Result<(), ScaffoldEr
     Ok(())
 }
 
-/// How autograd calls the backward operator. An operator that overwrites its arguments has no gradient in PyTorch.
+/// How autograd calls the backward operator, where `[gradient]` promises a gradient.
 fn hang(
-    sources: &Sources<'_>,
+    op: &OpSpec,
     forward: &HostPlan,
-    backward: &HostPlan,
+    backward: Option<&HostPlan>,
 ) -> Result<Option<host::BackwardPlan>, ScaffoldError> {
-    if sources.op.gradient.is_none() || forward.outputs.iter().any(|output| output.inplace) {
+    if op.gradient.is_none() {
         return Ok(None);
+    }
+    let impossible = |why: &'static str| {
+        let cause = HostError::Gradient { why };
+        ScaffoldError::Host { file: "op.toml".to_owned(), cause }
+    };
+    let backward = backward.ok_or_else(|| impossible("there is no backward.toml that computes it"))?;
+    if forward.outputs.iter().any(|output| output.inplace) {
+        return Err(impossible("PyTorch takes none of an operation that overwrites an argument"));
     }
     let hung = host::backward(forward, backward);
     hung.map(Some).map_err(|cause| ScaffoldError::Host { file: "backward.toml".to_owned(), cause })
