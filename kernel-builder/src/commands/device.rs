@@ -82,16 +82,21 @@ pub(super) struct DeviceProject {
     pub(super) settings: Settings,
 }
 
-/// Reads a folder or an op file; a build.toml is needed for nothing but the architectures.
-pub(super) fn read(dir: &Path, session: &Session) -> Result<DeviceProject, Failure> {
+/// Reads a folder or an op file, without what it is compiled for: sources that build.toml lists may be missing.
+pub(super) fn read_code(dir: &Path, session: &Session) -> Result<DeviceProject, Failure> {
     let file = OpFile::of(dir);
     let op = file.read("judge device code", session)?;
     let Some(launch) = &op.launch else { return Err(NoLaunch { op: file.path() }.into()) };
     let folder = env::absolute(&file.folder);
     let source = source(&folder, launch)?;
-    let archs = archs(&folder, session)?;
     let settings = Settings::defaults(&op);
-    Ok(DeviceProject { dir: folder, is_beside: file.is_beside(), op, source, archs, settings })
+    Ok(DeviceProject { dir: folder, is_beside: file.is_beside(), op, source, archs: vec![], settings })
+}
+
+/// Reads a folder or an op file; a build.toml is needed for nothing but the architectures.
+pub(super) fn read(dir: &Path, session: &Session) -> Result<DeviceProject, Failure> {
+    let project = read_code(dir, session)?;
+    Ok(DeviceProject { archs: archs(&project.dir, session)?, ..project })
 }
 
 impl DeviceProject {

@@ -242,7 +242,7 @@ fn measured(path: &Path, op: &OpSpec, session: &Session) -> Result<Vec<DeviceSet
     if op.launch.is_none() {
         return Ok(vec![]);
     }
-    let project = device::read(path, session)?;
+    let project = device::read_code(path, session)?;
     let tables = tuned::read_all(&project, session)?;
     let mut found = vec![];
     for (name, table) in tables {

@@ -150,6 +150,22 @@ fn what_generated_code_cannot_do_is_refused_by_name() {
     sandbox.run(&["generate", "glu"]).refused(12, &["scaffold::host", "[gradient]", "no backward.toml"]);
 }
 
+/// The way out that the error for a host side written by hand names.
+#[test]
+fn what_was_removed_is_generated_anew() {
+    let sandbox = project();
+    let before = sandbox.read("work/glu/torch-ext/torch_binding.cpp");
+    std::fs::remove_file(sandbox.work().join("glu/torch-ext/torch_binding.cpp")).expect("it is there");
+    let done = sandbox.run(&["generate", "glu"]);
+    assert_eq!(
+        (done.code, done.stdout.as_str()),
+        (0, "written  torch-ext/torch_binding.cpp\n"),
+        "{}",
+        done.stderr
+    );
+    assert_eq!(sandbox.read("work/glu/torch-ext/torch_binding.cpp"), before);
+}
+
 #[test]
 fn what_is_no_project_is_told_so() {
     let sandbox = project();
