@@ -8,7 +8,16 @@ import os
 import torch
 
 from channel import Channel, environment
-from oracle import cast, change_inputs, draw_inputs, expect, generator, load_reference, terms_of_short_rows
+from oracle import (
+    cast,
+    change_inputs,
+    compute_inputs,
+    draw_inputs,
+    expect,
+    generator,
+    load_reference,
+    terms_of_short_rows,
+)
 from tensors import write_tensors
 
 
@@ -22,16 +31,24 @@ def write_set(job: dict, function, case: dict, number: int) -> None:
 
     Float64 holds every value of the narrower dtypes, and what is done to whole inputs is not rounded to these.
     """
+    chosen = case["sets"][number]
+    scalars = chosen["scalars"]
     inputs = cast(draw_inputs(job["seed"], case, number), torch.float64)
+    changed = chosen.get("change", {}).get("input")
+    # A computed input that is changed itself is computed before that; else it follows what others were changed to.
+    of_computed = changed is not None and case["inputs"][changed].get("computed") is not None
+    if of_computed:
+        compute_inputs(inputs, job, case, scalars)
     change_inputs(inputs, job["seed"], case, number)
-    scalars = case["sets"][number]["scalars"]
+    if not of_computed:
+        compute_inputs(inputs, job, case, scalars)
     expected = moved(expect(function, case, moved(inputs, job["device"]), scalars), "cpu")
     path = os.path.join(job["values_dir"], f"{case['place']}-{number}")
-    if not case["sets"][number]["plain"]:
+    if not chosen["plain"]:
         write_tensors(f"{path}.bin", expected)
         return
     random = generator(job["seed"], case["id"], number, "terms")
-    terms = terms_of_short_rows(function, case, expected, inputs, scalars, random)
+    terms = terms_of_short_rows(function, case, expected, inputs, scalars, random, chosen["hard"])
     write_tensors(f"{path}.inputs.bin", [one.to(torch.float64) for one in inputs if one is not None])
     write_tensors(f"{path}.bin", [*expected, *terms])
 

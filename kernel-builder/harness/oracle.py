@@ -170,13 +170,35 @@ def change_inputs(inputs: list[torch.Tensor | None], seed: int, case: dict, numb
         raise ValueError(f"unknown change {change['what']!r}")
 
 
-def make_inputs(seed: int, case: dict, number: int) -> list[torch.Tensor | None]:
+def compute_inputs(inputs: list[torch.Tensor | None], job: dict, case: dict, scalars: dict) -> None:
+    """Put in what the project's functions compute of the other inputs, such as a result that was saved: in float64, then
+    rounded to the dtype that the input has."""
+    wide = None
+    for place, (old, tensor) in enumerate(zip(inputs, case["inputs"])):
+        if old is None or tensor.get("computed") is None:
+            continue
+        if wide is None:
+            others = [None if other.get("computed") else one for one, other in zip(inputs, case["inputs"])]
+            wide = cast(others, torch.float64)
+        made = results(load_reference(job["reference"], tensor["computed"]), wide, scalars)
+        if len(made) != 1 or list(made[0].shape) != tensor["shape"]:
+            shapes = ", ".join(str(list(one.shape)) for one in made)
+            raise ValueError(f"`{tensor['computed']}` returns {shapes} for `{tensor['name']}`, which is {tensor['shape']}")
+        inputs[place] = made[0].to(old.dtype)
+
+
+def make_inputs(job: dict, case: dict, number: int) -> list[torch.Tensor | None]:
     """The inputs of one set of a case, `None` for one that is not passed; the same call gives the same bytes."""
+    seed, chosen = job["seed"], case["sets"][number]
     inputs = draw_inputs(seed, case, number)
     change_inputs(inputs, seed, case, number)
-    chosen = case["sets"][number]
-    if "edit_input" in chosen:
-        edit_one(inputs[chosen["edit_input"]], generator(seed, case["id"], number, "edit"))
+    edited = chosen.get("edit_input")
+    random = generator(seed, case["id"], number, "edit")
+    if edited is not None and not case["inputs"][edited].get("computed"):
+        edit_one(inputs[edited], random)
+    compute_inputs(inputs, job, case, chosen["scalars"])
+    if edited is not None and case["inputs"][edited].get("computed"):
+        edit_one(inputs[edited], random)
     return inputs
 
 
@@ -257,7 +279,7 @@ def terms_of_short_rows(
 ) -> list[torch.Tensor]:
     """For each output the size of its terms, zero where rows are long enough to show it; nothing when all are.
 
-    With `hard` values no row shows it, however long.
+    With `hard` values, or where an operation's terms cancel, no row shows it, however long.
     """
 
     def is_short(output: dict) -> bool:
@@ -308,15 +330,22 @@ def expect_gradients(
     return [*exact, *terms_of(at, exact, inputs, places, random)]
 
 
-def write_inputs(job: dict) -> None:
-    """Write the inputs of every set, and the weights of its outputs where gradients are judged."""
+def write_inputs(job: dict, channel: Channel) -> bool:
+    """Write the inputs of every set, and the weights of its outputs where gradients are judged; whether that could be
+    done, which a function of the project that computes an input decides."""
     for case in job["cases"]:
         for number, chosen in enumerate(case["sets"]):
             path = os.path.join(job["inputs_dir"], f"{case['place']}-{number}")
-            write_tensors(f"{path}.bin", [one for one in make_inputs(job["seed"], case, number) if one is not None])
+            try:
+                inputs = make_inputs(job, case, number)
+            except Exception as error:  # any failure of the project's own code is told, not raised
+                channel.send("no-reference", case=case["place"], error=f"{type(error).__name__}: {error}")
+                return False
+            write_tensors(f"{path}.bin", [one for one in inputs if one is not None])
             if chosen["gradient"]:
                 cotangents = make_cotangents(job["seed"], case, number)
                 write_tensors(f"{path}.cotangents.bin", [one for one in cotangents if one is not None])
+    return True
 
 
 def write_eager(path: str, function, case: dict, inputs: list[torch.Tensor | None], scalars: dict) -> str | None:
@@ -360,10 +389,10 @@ def write_expected(job: dict, function, own, channel: Channel) -> None:
     for case in job["cases"]:
         place = case["place"]
         for number, chosen in enumerate(case["sets"]):
-            inputs = make_inputs(job["seed"], case, number)
             scalars = chosen["scalars"]
             path = os.path.join(job["expected_dir"], f"{place}-{number}")
             try:
+                inputs = make_inputs(job, case, number)
                 expected = expect(function, case, inputs, scalars)
                 random = generator(job["seed"], case["id"], number, "terms")
                 terms = terms_of_short_rows(function, case, expected, inputs, scalars, random, chosen["hard"])
@@ -402,8 +431,8 @@ def play(job: dict, channel: Channel) -> None:
         channel.send("no-reference", error=f"{type(error).__name__}: {error}")
         channel.send("done")
         return
-    write_inputs(job)
-    channel.send("inputs-ready")
-    if wait_for(job["gate"]) == "go":
-        write_expected(job, function, own, channel)
+    if write_inputs(job, channel):
+        channel.send("inputs-ready")
+        if wait_for(job["gate"]) == "go":
+            write_expected(job, function, own, channel)
     channel.send("done")

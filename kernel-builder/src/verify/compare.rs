@@ -294,7 +294,7 @@ mod tests {
 
     fn tensor(name: &str, shape: &[u64]) -> TensorSpec {
         let (name, shape) = (name.to_owned(), shape.to_vec());
-        TensorSpec { name, shape, dtype: Dtype::F32, omitted: false, inplace: None }
+        TensorSpec { name, shape, dtype: Dtype::F32, omitted: false, inplace: None, computed: None }
     }
 
     fn case() -> ScheduledCase {

@@ -83,6 +83,9 @@ pub(crate) struct TensorSpec {
     pub omitted: bool,
     /// For an output: the place of the input that it overwrites.
     pub inplace: Option<usize>,
+    /// For an input: the function of the reference file that computes it from the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub computed: Option<String>,
 }
 
 /// The gradient with respect to one input.
@@ -103,6 +106,7 @@ impl TensorSpec {
             dtype: tensor.dtype,
             omitted: tensor.omitted,
             inplace: overwritten.and_then(|name| inputs.iter().position(|input| input.name == *name)),
+            computed: tensor.computed.as_ref().map(ToString::to_string),
         }
     }
 
@@ -299,7 +303,8 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
     let bytes: usize = inputs.iter().chain(&outputs).map(TensorSpec::bytes).sum();
     let thorough = bytes as u64 <= THOROUGH;
     let scalars = scalars_of(case);
-    let set = |kind| InputSet { kind, scalars: scalars.clone(), ..InputSet::default() };
+    let hard = op.tolerance.cancels;
+    let set = |kind| InputSet { kind, scalars: scalars.clone(), hard, ..InputSet::default() };
 
     let judged = !gradients.is_empty();
     let mut sets = vec![
@@ -345,13 +350,7 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
             let mut scalars = scalars.clone();
             scalars.insert(name.clone(), value);
             // The values of set 1, so that the scalar alone differs.
-            sets.push(InputSet {
-                edit_of: Some(1),
-                scalars,
-                changed_scalar: Some(name),
-                kind: "normal",
-                ..InputSet::default()
-            });
+            sets.push(InputSet { edit_of: Some(1), scalars, changed_scalar: Some(name), ..set("normal") });
             plan(Purpose::Scalar, sets.len() - 1, given, POISON_NAN, "main", 1);
         }
         if bytes as u64 <= HARD && inputs.iter().any(|input| unit_roundoff(input.dtype) > 0.0) {

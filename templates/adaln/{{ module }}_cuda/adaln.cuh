@@ -136,7 +136,8 @@ __global__ void __launch_bounds__(kLanes * kRows)
     const int lane = kRows == 1 ? static_cast<int>(threadIdx.x) : threadIdx.x % kLanes;
     const int length = row < rows ? hidden / kElements : 0;
     // One scale and one shift for all tokens of a batch.
-    const int64_t batch = row < rows ? row / tokens : 0;
+    const int64_t batch =
+        row >= rows ? 0 : kRows == 1 ? blockIdx.x / static_cast<unsigned>(tokens) : row / tokens;
     const Bits* const from = reinterpret_cast<const Bits*>(input) + row * length;
     Unit held[kUnits];
 #pragma unroll
@@ -188,6 +189,100 @@ __global__ void __launch_bounds__(kLanes * kRows)
                 held[i].set(j, modulated(value, by.get(j), plus.get(j)));
             }
             store(to + place, held[i].bits);
+        }
+    }
+}
+
+// As `held`, for rows that a block has to itself, but with fewer blocks than rows: each has neighboring rows, keeps its part
+// of scale and shift for those of one batch, and the next row is on its way while this one is summed. Two sums alternate,
+// so no barrier guards their memory.
+template <typename T, int kLanes, int kElements, int kUnits>
+__global__ void __launch_bounds__(kLanes)
+    held_in_turns(
+        T* out, const T* input, const T* scale, const T* shift, long long rows, int hidden, int tokens, float eps) {
+    using Unit = Vector<T, kElements>;
+    using Bits = typename Unit::Bits;
+    const int lanes = static_cast<int>(blockDim.x);
+    const int lane = static_cast<int>(threadIdx.x);
+    const int length = hidden / kElements;
+    const Bits* const from = reinterpret_cast<const Bits*>(input);
+    Bits* const to = reinterpret_cast<Bits*>(out);
+    const int64_t begin = rows * blockIdx.x / gridDim.x;
+    const int64_t end = rows * (blockIdx.x + 1ll) / gridDim.x;
+    Unit by[kUnits];
+    Unit plus[kUnits];
+    Unit next[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = lane + i * lanes;
+        if (place < length) {
+            next[i].bits = load(from + begin * length + place);
+        }
+    }
+    int64_t left = 0;
+    for (int64_t row = begin; row < end; ++row) {
+        if (left == 0) {
+            const int64_t batch = row / tokens;
+            left = (batch + 1) * tokens - row;
+#pragma unroll
+            for (int i = 0; i < kUnits; ++i) {
+                const int place = lane + i * lanes;
+                if (place < length) {
+                    by[i].bits = reinterpret_cast<const Bits*>(scale)[batch * length + place];
+                    plus[i].bits = reinterpret_cast<const Bits*>(shift)[batch * length + place];
+                }
+            }
+        }
+        --left;
+        Unit held[kUnits];
+        float sum = 0.0f;
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            const int place = lane + i * lanes;
+            if (place < length) {
+                held[i].bits = next[i].bits;
+                if (row + 1 < end) {
+                    next[i].bits = load(from + (row + 1) * length + place);
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            if (lane + i * lanes < length) {
+#pragma unroll
+                for (int j = 0; j < kElements; ++j) {
+                    sum += held[i].get(j);
+                }
+                forget(held[i].bits);
+            }
+        }
+        const float mean = row_sum<kLanes, 1, 0>(sum) / hidden;
+        float squares = 0.0f;
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            if (lane + i * lanes < length) {
+#pragma unroll
+                for (int j = 0; j < kElements; ++j) {
+                    const float deviation = held[i].get(j) - mean;
+                    squares += deviation * deviation;
+                }
+                forget(held[i].bits);
+            }
+        }
+        const float factor = rsqrtf(row_sum<kLanes, 1, 1>(squares) / hidden + eps);
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            const int place = lane + i * lanes;
+            if (place < length) {
+#pragma unroll
+                for (int j = 0; j < kElements; ++j) {
+                    const float value = (held[i].get(j) - mean) * factor;
+                    held[i].set(j, modulated(value, by[i].get(j), plus[i].get(j)));
+                }
+                store(to + row * length + place, held[i].bits);
+                forget(by[i].bits);
+                forget(plus[i].bits);
+            }
         }
     }
 }

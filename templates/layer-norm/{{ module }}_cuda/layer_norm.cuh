@@ -188,6 +188,84 @@ __global__ void __launch_bounds__(kLanes * kRows)
     }
 }
 
+// As `held`, for rows that a block has to itself, but with fewer blocks than rows: each keeps its part of weight and bias,
+// and the next row is on its way while this one is summed. Two sums alternate, so no barrier guards their memory.
+template <typename T, int kLanes, int kElements, int kUnits>
+__global__ void __launch_bounds__(kLanes)
+    held_in_turns(T* out, const T* input, const T* weight, const T* bias, long long rows, int hidden, float eps) {
+    using Unit = Vector<T, kElements>;
+    using Bits = typename Unit::Bits;
+    const int lanes = static_cast<int>(blockDim.x);
+    const int lane = static_cast<int>(threadIdx.x);
+    const int length = hidden / kElements;
+    const Bits* const from = reinterpret_cast<const Bits*>(input);
+    Bits* const to = reinterpret_cast<Bits*>(out);
+    Unit by[kUnits];
+    Unit plus[kUnits];
+    Unit next[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = lane + i * lanes;
+        if (place < length) {
+            next[i].bits = load(from + static_cast<int64_t>(blockIdx.x) * length + place);
+            by[i].bits = reinterpret_cast<const Bits*>(weight)[place];
+            plus[i].bits = reinterpret_cast<const Bits*>(bias)[place];
+        }
+    }
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        Unit held[kUnits];
+        float sum = 0.0f;
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            const int place = lane + i * lanes;
+            if (place < length) {
+                held[i].bits = next[i].bits;
+                if (row + gridDim.x < rows) {
+                    next[i].bits = load(from + (row + gridDim.x) * length + place);
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            if (lane + i * lanes < length) {
+#pragma unroll
+                for (int j = 0; j < kElements; ++j) {
+                    sum += held[i].get(j);
+                }
+                forget(held[i].bits);
+            }
+        }
+        const float mean = row_sum<kLanes, 1, 0>(sum) / hidden;
+        float squares = 0.0f;
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            if (lane + i * lanes < length) {
+#pragma unroll
+                for (int j = 0; j < kElements; ++j) {
+                    const float deviation = held[i].get(j) - mean;
+                    squares += deviation * deviation;
+                }
+                forget(held[i].bits);
+            }
+        }
+        const float factor = rsqrtf(row_sum<kLanes, 1, 1>(squares) / hidden + eps);
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            const int place = lane + i * lanes;
+            if (place < length) {
+#pragma unroll
+                for (int j = 0; j < kElements; ++j) {
+                    const float value = (held[i].get(j) - mean) * factor;
+                    held[i].set(j, affine(value, by[i].get(j), plus[i].get(j)));
+                }
+                store(to + row * length + place, held[i].bits);
+                forget(by[i].bits);
+                forget(plus[i].bits);
+            }
+        }
+    }
+}
+
 // Any row: for the mean, for the deviations, for the results.
 template <typename T, int kBlock>
 __global__ void __launch_bounds__(kBlock)

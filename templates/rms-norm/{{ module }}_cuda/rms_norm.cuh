@@ -172,6 +172,72 @@ __global__ void __launch_bounds__(kLanes * kRows)
     }
 }
 
+// As `held`, for rows that a block has to itself, but with fewer blocks than rows: each keeps its part of the weight,
+// and the next row is on its way while this one is summed. Sums lie in one of two places by turns, so that no barrier
+// guards them.
+template <typename T, int kLanes, int kElements, int kUnits>
+__global__ void __launch_bounds__(kLanes)
+    held_in_turns(T* out, const T* input, const T* weight, long long rows, int hidden, float eps) {
+    using Unit = Vector<T, kElements>;
+    using Bits = typename Unit::Bits;
+    const int lanes = static_cast<int>(blockDim.x);
+    const int lane = static_cast<int>(threadIdx.x);
+    const int length = hidden / kElements;
+    const Bits* const from = reinterpret_cast<const Bits*>(input);
+    Bits* const to = reinterpret_cast<Bits*>(out);
+    Unit by[kUnits];
+    Unit next[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        const int place = lane + i * lanes;
+        if (place < length) {
+            next[i].bits = load(from + static_cast<int64_t>(blockIdx.x) * length + place);
+            by[i].bits = reinterpret_cast<const Bits*>(weight)[place];
+        }
+    }
+    bool odd = false;
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        Unit held[kUnits];
+        float squares = 0.0f;
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            const int place = lane + i * lanes;
+            if (place < length) {
+                held[i].bits = next[i].bits;
+                if (row + gridDim.x < rows) {
+                    next[i].bits = load(from + (row + gridDim.x) * length + place);
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            if (lane + i * lanes < length) {
+#pragma unroll
+                for (int j = 0; j < kElements; ++j) {
+                    const float value = held[i].get(j);
+                    squares += value * value;
+                }
+                forget(held[i].bits);
+            }
+        }
+        const float all = odd ? row_sum<kLanes, 1, 1>(squares) : row_sum<kLanes, 1, 0>(squares);
+        odd = !odd;
+        const float scale = rsqrtf(all / hidden + eps);
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            const int place = lane + i * lanes;
+            if (place < length) {
+#pragma unroll
+                for (int j = 0; j < kElements; ++j) {
+                    held[i].set(j, scaled(held[i].get(j), scale, by[i].get(j)));
+                }
+                store(to + row * length + place, held[i].bits);
+                forget(by[i].bits);
+            }
+        }
+    }
+}
+
 // Any row: once for the sum of squares, and once more for the results.
 template <typename T, int kBlock>
 __global__ void __launch_bounds__(kBlock)

@@ -47,8 +47,9 @@ pub(super) fn plan(
         settings.push((tuning.clone(), space));
     }
     let found = instances::instances(op, launch, &settings)?;
-    if let Some((kernel, _)) = launch.kernels.iter().zip(&found).find(|(_, instances)| instances.is_empty()) {
-        return Err(HostError::Never { entry: kernel.entry.value.clone() });
+    // One that these settings do not start stays in the launcher, which would say so if a call asked for it.
+    if found.iter().all(BTreeSet::is_empty) {
+        return Err(HostError::Never);
     }
     let space_plan = |place: usize, defines: Vec<(String, String)>| {
         let of_kernel = |(kernel, instances): (&Kernel, &BTreeSet<Instance>)| {

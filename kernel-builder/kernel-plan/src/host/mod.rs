@@ -67,12 +67,9 @@ pub enum HostError {
         /// The limit.
         most: usize,
     },
-    /// A kernel that no lengths start.
-    #[error("no lengths were found that start the kernel `{entry}`")]
-    Never {
-        /// The kernel.
-        entry: String,
-    },
+    /// No lengths start any kernel.
+    #[error("no lengths were found that start a kernel of [launch]")]
+    Never,
 }
 
 /// Settings of the tunables for calls on one device.

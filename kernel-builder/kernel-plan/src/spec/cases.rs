@@ -58,7 +58,9 @@ impl OpSpec {
         };
         let inputs = self.inputs.iter().map(|input| {
             let omitted = workload.without.iter().any(|name| name.value == input.tensor.name.value);
-            Some(CaseTensor { omitted, strided: input.strided, ..concrete(&input.tensor, &axes, &dtypes)? })
+            let computed = input.computed.as_ref().map(|function| function.value.clone());
+            let tensor = concrete(&input.tensor, &axes, &dtypes)?;
+            Some(CaseTensor { omitted, strided: input.strided, computed, ..tensor })
         });
         let outputs = self.outputs.iter().map(|output| {
             let inplace = output.inplace.as_ref().map(|name| name.value.clone());
@@ -100,6 +102,7 @@ fn concrete(
         dtype,
         omitted: false,
         strided: false,
+        computed: None,
         strides: None,
         inplace: None,
     })

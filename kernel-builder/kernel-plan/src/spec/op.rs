@@ -106,6 +106,8 @@ pub struct Input {
     pub optional: bool,
     /// Whether it may have any strides; else it is dense and row-major.
     pub strided: bool,
+    /// The function of the reference file that computes it from the other inputs; else it is drawn.
+    pub computed: Option<Spanned<PythonName>>,
 }
 
 /// One entry of `[outputs]`.
@@ -256,6 +258,8 @@ pub struct Tolerance {
     pub length: IntExpr,
     /// How often a result may be rounded to the output dtype.
     pub roundings: Spanned<u32>,
+    /// Whether terms cancel, so that no row shows their size.
+    pub cancels: bool,
 }
 
 /// One `[workload.NAME]`.
@@ -361,6 +365,9 @@ pub struct CaseTensor {
     /// An input that may have any strides; the caller chooses them.
     #[serde(skip_serializing_if = "is_false")]
     pub strided: bool,
+    /// The function of the reference file that computes it from the other inputs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub computed: Option<PythonName>,
     /// Elements between neighbors, outermost dimension first; absent for a dense row-major tensor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strides: Option<Vec<u64>>,

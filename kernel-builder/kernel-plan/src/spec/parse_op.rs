@@ -347,6 +347,7 @@ fn tolerance(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Tolerance> {
     let length = table.require_node("length", "length = \"hidden\"");
     let length = length.and_then(|node| expr::integer(&node, &defined.axes_scope()));
     let roundings = table.require("roundings", "roundings = 1");
+    let cancels = table.get("cancels").is_some_and(|cancels| cancels.value);
     table.finish();
-    Some(Tolerance { accumulate: accumulate?, length: length?, roundings: roundings? })
+    Some(Tolerance { accumulate: accumulate?, length: length?, roundings: roundings?, cancels })
 }

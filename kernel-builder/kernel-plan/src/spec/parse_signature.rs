@@ -22,8 +22,9 @@ pub(crate) fn inputs(table: Table<'_>, defined: &Defined<'_>) -> Vec<Input> {
             let tensor = tensor(name, &mut table, defined);
             let optional = table.get("optional").is_some_and(|optional| optional.value);
             let strided = table.get("strided").is_some_and(|strided| strided.value);
+            let computed = table.get("computed");
             table.finish();
-            Some(Input { tensor: tensor?, optional, strided })
+            Some(Input { tensor: tensor?, optional, strided, computed })
         })
         .collect()
 }

@@ -258,6 +258,7 @@ mod tests {
             dtype: Dtype::F32,
             omitted: false,
             inplace: None,
+            computed: None,
         };
         ScheduledCase {
             id: "case".to_owned(),

@@ -94,7 +94,14 @@ mod tests {
     use super::*;
 
     fn tensor(name: &str, length: u64, inplace: Option<usize>) -> TensorSpec {
-        TensorSpec { name: name.to_owned(), shape: vec![length], dtype: Dtype::F32, omitted: false, inplace }
+        TensorSpec {
+            name: name.to_owned(),
+            shape: vec![length],
+            dtype: Dtype::F32,
+            omitted: false,
+            inplace,
+            computed: None,
+        }
     }
 
     fn case(length: u64) -> ScheduledCase {

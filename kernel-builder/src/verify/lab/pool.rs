@@ -25,7 +25,8 @@ pub(super) fn sets(scheduled: &ScheduledCase) -> (Vec<InputSet>, usize) {
         scheduled.inputs.iter().chain(&scheduled.outputs).map(|tensor| tensor.bytes() as u64).sum();
     let pairs = if bytes > LARGE { 1 } else { 2 };
     let first = &scheduled.sets[0];
-    let set = |kind| InputSet { kind, scalars: first.scalars.clone(), ..InputSet::default() };
+    let set =
+        |kind| InputSet { kind, scalars: first.scalars.clone(), hard: first.hard, ..InputSet::default() };
     let changeable: Vec<usize> =
         (0..scheduled.inputs.len()).filter(|place| scheduled.inputs[*place].elements() > 0).collect();
     let mut sets: Vec<InputSet> = (0..pairs).map(|_| set("normal")).collect();

@@ -172,7 +172,8 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case) -> (ScheduledCase, Vec<Role
     let smallest = case.outputs.iter().map(|output| output.elements()).min().unwrap_or(0);
     let (seeds, changed) = if smallest < FEW { (SEEDS_OF_FEW, CHANGED_OF_FEW) } else { (SEEDS, CHANGED) };
     let scalars = schedule::scalars_of(case);
-    let plain = InputSet { kind: "normal", scalars: scalars.clone(), ..InputSet::default() };
+    let hard = op.tolerance.cancels;
+    let plain = InputSet { kind: "normal", scalars: scalars.clone(), hard, ..InputSet::default() };
     let mut sets = vec![plain.clone(); seeds];
     let mut roles = vec![Role::Plain; seeds];
     let passed = |(_, input): &(usize, &TensorSpec)| input.elements() > 0;

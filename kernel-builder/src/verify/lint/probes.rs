@@ -181,6 +181,7 @@ mod tests {
             dtype: Dtype::F32,
             omitted: false,
             inplace: None,
+            computed: None,
         }
     }
 

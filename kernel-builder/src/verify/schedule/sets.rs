@@ -28,8 +28,8 @@ pub(crate) struct InputSet {
     pub baseline: bool,
     /// Whether gradients at these values are wanted.
     pub gradient: bool,
-    /// Whether the values are chosen to be hard: then the size of terms is wanted for every row, since their errors are
-    /// not those of random data.
+    /// Whether the values are chosen to be hard, or the operation's terms cancel: then the size of terms is wanted for
+    /// every row, since no row shows it.
     pub hard: bool,
 }
 

@@ -110,6 +110,9 @@ struct Input {
     /// Whether the tensor may have any strides; else it is dense and row-major.
     #[schemars(extend("default" = false))]
     strided: Option<bool>,
+    /// The function of the reference file that computes it from the other inputs where results are compared; called as
+    /// the reference, with None for what is computed itself. Without one, random values are drawn.
+    computed: Option<PythonName>,
 }
 
 #[derive(JsonSchema)]
@@ -207,6 +210,10 @@ struct Tolerance {
     length: Number,
     /// How often a result may be rounded to the dtype of its output.
     roundings: u32,
+    /// Whether terms cancel, as those of most gradients do: then their size is not that of the results, and the judge
+    /// takes it from what the reference loses in float32.
+    #[schemars(extend("default" = false))]
+    cancels: Option<bool>,
 }
 
 #[derive(JsonSchema)]
