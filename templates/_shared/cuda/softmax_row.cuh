@@ -108,10 +108,11 @@ struct Held {
         }
     }
 
+    // Few are kept as float once they were converted.
     __device__ __forceinline__ void forget_floats() {
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-            if (has(i)) {
+            if (kElements * kCount > 16 && has(i)) {
                 forget(gradients[i].bits);
                 forget(values[i].bits);
             }
@@ -198,16 +199,17 @@ __device__ __forceinline__ Known over_row(Known known) {
     if constexpr (kLanes > 0) {
         return over_lanes<Rule, T, kLanes>(known);
     } else {
-        __shared__ Known parts[kBlock / kWarp];
+        constexpr int kWarps = kBlock / kWarp;
+        __shared__ Known parts[kWarps];
         const int warp = threadIdx.x / kWarp;
-        const int lane = threadIdx.x % kWarp;
         const int warps = blockDim.x / kWarp;
         known = over_lanes<Rule, T, kWarp>(known);
-        if (lane == 0) {
+        if (threadIdx.x % kWarp == 0) {
             parts[warp] = known;
         }
         __syncthreads();
-        return over_lanes<Rule, T, kWarp>(lane < warps ? parts[lane] : nothing());
+        const int part = threadIdx.x % kWarps;
+        return over_lanes<Rule, T, kWarps>(part < warps ? parts[part] : nothing());
     }
 }
 

@@ -15,11 +15,12 @@ struct Rule {
     float of_top;
     float mean;
 
+    // Both numbers are by the sum of powers, kScale times.
     __device__ explicit Rule(const softmax_row::Known& known)
-        : factor(1.0f / known.sum), of_top(known.top.gradient), mean(known.gradients / known.sum) {}
+        : factor(vector::quotient<T>(softmax_row::kScale<T>, known.sum)), of_top(known.top.gradient),
+          mean(vector::quotient<T>(known.gradients, known.sum) * vector::quotient<T>(1.0f, known.sum)) {}
     __device__ __forceinline__ float operator()(float gradient, const softmax_row::Power<T>& power) const {
-        constexpr float kScale = softmax_row::kScale<T>;
-        return power.times(factor * (kScale * (gradient - of_top) - mean)) * (1.0f / kScale);
+        return power.times(factor * (gradient - of_top) - mean) * (1.0f / softmax_row::kScale<T>);
     }
 };
 
