@@ -39,7 +39,7 @@ struct Power {
     __device__ __forceinline__ float times(float value) const { return value * root * root; }
 };
 
-// So many times their size have sums of gradients times powers: in float32 the digits of those that are subnormal count.
+// So many times their size have sums of gradients times powers: in float32 the digits of subnormal ones count.
 template <typename T>
 constexpr float kScale = sizeof(T) == 4 ? 4294967296.0f : 1.0f;
 

@@ -14,7 +14,8 @@ struct Rule {
     static constexpr bool kOfPowers = false;
     float factor;
 
-    __device__ explicit Rule(const softmax_row::Known& known) : factor(vector::quotient<T>(known.gradients, known.sum)) {}
+    __device__ explicit Rule(const softmax_row::Known& known)
+        : factor(vector::quotient<T>(known.gradients, known.sum)) {}
     __device__ __forceinline__ float operator()(float gradient, const softmax_row::Power<T>& power) const {
         return gradient - power.times(factor);
     }
