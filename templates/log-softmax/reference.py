@@ -18,8 +18,9 @@ def log_softmax_fused(input: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.log_softmax(input, dim=-1)
 
 
-def log_softmax_backward(grad_out: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """The gradient of `log_softmax` where its result is `out`."""
-    compute = torch.promote_types(out.dtype, torch.float32)
-    g, y = grad_out.to(compute), out.to(compute)
-    return (g - y.exp() * g.sum(dim=-1, keepdim=True)).to(out.dtype)
+def log_softmax_backward(grad_out: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
+    """The gradient of the input of `log_softmax`."""
+    compute = torch.promote_types(input.dtype, torch.float32)
+    g, x = grad_out.to(compute), input.to(compute)
+    e = (x - x.amax(dim=-1, keepdim=True)).exp()
+    return (g - e / e.sum(dim=-1, keepdim=True) * g.sum(dim=-1, keepdim=True)).to(input.dtype)

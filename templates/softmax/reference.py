@@ -19,8 +19,15 @@ def softmax_fused(input: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.softmax(input, dim=-1)
 
 
-def softmax_backward(grad_out: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """The gradient of `softmax` where its result is `out`."""
-    compute = torch.promote_types(out.dtype, torch.float32)
-    g, y = grad_out.to(compute), out.to(compute)
-    return (y * (g - (g * y).sum(dim=-1, keepdim=True))).to(out.dtype)
+def softmax_backward(grad_out: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
+    """The gradient of the input of `softmax`.
+
+    Gradients are relative to that of the row's largest value. Where its exponential outweighs all others, the
+    difference from the mean is lost otherwise, even in float64.
+    """
+    compute = torch.promote_types(input.dtype, torch.float32)
+    g, x = grad_out.to(compute), input.to(compute)
+    y = softmax(x)
+    of_largest = g.gather(-1, x.argmax(dim=-1, keepdim=True))
+    g = g - of_largest.nan_to_num(0.0, 0.0, 0.0)
+    return (y * (g - (g * y).sum(dim=-1, keepdim=True))).to(input.dtype)
