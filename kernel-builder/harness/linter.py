@@ -16,6 +16,7 @@ from oracle import (
     expect,
     generator,
     load_reference,
+    makers,
     terms_of_short_rows,
 )
 from tensors import write_tensors
@@ -58,6 +59,7 @@ def play(job: dict, channel: Channel) -> None:
     torch.set_num_threads(job["threads"])
     channel.send("environment", **environment("cpu"))
     function = load_reference(job["reference"], job["function"])
+    job["makers"] = makers(job)
     for case in job["cases"]:
         try:
             for number in range(len(case["sets"])):

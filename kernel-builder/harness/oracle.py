@@ -7,11 +7,13 @@ the judge has seen the candidate's process end.
 import hashlib
 import importlib.util
 import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import torch
 
 from channel import Channel, environment, wait_for
-from tensors import DTYPES, digest_of, write_tensors
+from tensors import DTYPES, digest_of, payload_bytes, write_tensors
 
 
 def load_reference(path: str, name: str):
@@ -170,6 +172,12 @@ def change_inputs(inputs: list[torch.Tensor | None], seed: int, case: dict, numb
         raise ValueError(f"unknown change {change['what']!r}")
 
 
+def makers(job: dict) -> dict:
+    """The functions of the reference file that compute inputs, by name."""
+    names = {tensor["computed"] for case in job["cases"] for tensor in case["inputs"] if tensor.get("computed")}
+    return {name: load_reference(job["reference"], name) for name in names}
+
+
 def compute_inputs(inputs: list[torch.Tensor | None], job: dict, case: dict, scalars: dict) -> None:
     """Put in what the project's functions compute of the other inputs, such as a result that was saved: in float64, then
     rounded to the dtype that the input has."""
@@ -180,7 +188,7 @@ def compute_inputs(inputs: list[torch.Tensor | None], job: dict, case: dict, sca
         if wide is None:
             others = [None if other.get("computed") else one for one, other in zip(inputs, case["inputs"])]
             wide = cast(others, torch.float64)
-        made = results(load_reference(job["reference"], tensor["computed"]), wide, scalars)
+        made = results(job["makers"][tensor["computed"]], wide, scalars)
         if len(made) != 1 or list(made[0].shape) != tensor["shape"]:
             shapes = ", ".join(str(list(one.shape)) for one in made)
             raise ValueError(f"`{tensor['computed']}` returns {shapes} for `{tensor['name']}`, which is {tensor['shape']}")
@@ -330,21 +338,53 @@ def expect_gradients(
     return [*exact, *terms_of(at, exact, inputs, places, random)]
 
 
+# Sets of cases up to this many bytes are made side by side, each by one thread: most of such work (random numbers, digests,
+# files) is serial. Larger ones come one after the other, each with all threads, so that few are in memory at a time.
+SMALL_CASE = 16 << 20
+
+
+def side_by_side(job: dict, work) -> Iterator[tuple[dict, int, object]]:
+    """Do `work(case, number)` for every set of every case, and give each with its result, in the order of the schedule."""
+    sets = [(case, number) for case in job["cases"] for number in range(len(case["sets"]))]
+
+    def is_small(case: dict) -> bool:
+        return sum(map(payload_bytes, [*case["inputs"], *case["outputs"]])) <= SMALL_CASE
+
+    def alone(case: dict, number: int) -> object:
+        torch.set_num_threads(1)
+        return work(case, number)
+
+    with ThreadPoolExecutor(job["threads"]) as pool:
+        futures = [pool.submit(alone, case, number) if is_small(case) else None for case, number in sets]
+        wait([future for future in futures if future is not None])
+        torch.set_num_threads(job["threads"])
+        try:
+            for (case, number), future in zip(sets, futures):
+                yield case, number, work(case, number) if future is None else future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
 def write_inputs(job: dict, channel: Channel) -> bool:
     """Write the inputs of every set, and the weights of its outputs where gradients are judged; whether that could be
     done, which a function of the project that computes an input decides."""
-    for case in job["cases"]:
-        for number, chosen in enumerate(case["sets"]):
-            path = os.path.join(job["inputs_dir"], f"{case['place']}-{number}")
-            try:
-                inputs = make_inputs(job, case, number)
-            except Exception as error:  # any failure of the project's own code is told, not raised
-                channel.send("no-reference", case=case["place"], error=f"{type(error).__name__}: {error}")
-                return False
-            write_tensors(f"{path}.bin", [one for one in inputs if one is not None])
-            if chosen["gradient"]:
-                cotangents = make_cotangents(job["seed"], case, number)
-                write_tensors(f"{path}.cotangents.bin", [one for one in cotangents if one is not None])
+
+    def write(case: dict, number: int) -> str | None:
+        path = os.path.join(job["inputs_dir"], f"{case['place']}-{number}")
+        try:
+            inputs = make_inputs(job, case, number)
+        except Exception as error:  # any failure of the project's own code is told, not raised
+            return f"{type(error).__name__}: {error}"
+        write_tensors(f"{path}.bin", [one for one in inputs if one is not None])
+        if case["sets"][number]["gradient"]:
+            cotangents = make_cotangents(job["seed"], case, number)
+            write_tensors(f"{path}.cotangents.bin", [one for one in cotangents if one is not None])
+        return None
+
+    for case, _, error in side_by_side(job, write):
+        if error is not None:
+            channel.send("no-reference", case=case["place"], error=error)
+            return False
     return True
 
 
@@ -386,35 +426,42 @@ def is_defined(function, case: dict, inputs: list, scalars: dict, expected: list
 def write_expected(job: dict, function, own, channel: Channel) -> None:
     """Write the expected results of every set, and what PyTorch itself gets in the real dtype; each message has digests
     of what was written, so that nothing that comes after is taken for it."""
-    for case in job["cases"]:
-        place = case["place"]
-        for number, chosen in enumerate(case["sets"]):
-            scalars = chosen["scalars"]
-            path = os.path.join(job["expected_dir"], f"{place}-{number}")
-            try:
-                inputs = make_inputs(job, case, number)
-                expected = expect(function, case, inputs, scalars)
-                random = generator(job["seed"], case["id"], number, "terms")
-                terms = terms_of_short_rows(function, case, expected, inputs, scalars, random, chosen["hard"])
-                write_tensors(f"{path}.bin", [*expected, *terms])
-                digests = [digest_of([*expected, *terms])]
-                if chosen["gradient"]:
-                    cotangents = make_cotangents(job["seed"], case, number)
-                    gradients = expect_gradients(function, own, case, inputs, cotangents, scalars, random)
-                    write_tensors(f"{path}.gradient.bin", gradients)
-                    digests.append(digest_of(gradients))
-            except Exception as error:  # any failure of the project's own code is told, not raised
-                channel.send("no-reference", case=place, set=number, error=f"{type(error).__name__}: {error}")
-                continue
-            missing = "not asked for"
-            if chosen["baseline"]:
-                missing = write_eager(f"{path}.eager.bin", function, case, inputs, scalars)
-                if missing is not None:
-                    channel.send("no-baseline", reason=missing)
-            undefined = chosen["kind"] == "non-finite" and not is_defined(function, case, inputs, scalars, expected)
-            channel.send(
-                "expected", case=place, set=number, baseline=missing is None, undefined=undefined, digests=digests
-            )
+
+    def write(case: dict, number: int) -> dict:
+        chosen = case["sets"][number]
+        scalars = chosen["scalars"]
+        path = os.path.join(job["expected_dir"], f"{case['place']}-{number}")
+        try:
+            inputs = make_inputs(job, case, number)
+            expected = expect(function, case, inputs, scalars)
+            random = generator(job["seed"], case["id"], number, "terms")
+            terms = terms_of_short_rows(function, case, expected, inputs, scalars, random, chosen["hard"])
+            write_tensors(f"{path}.bin", [*expected, *terms])
+            digests = [digest_of([*expected, *terms])]
+            if chosen["gradient"]:
+                cotangents = make_cotangents(job["seed"], case, number)
+                gradients = expect_gradients(function, own, case, inputs, cotangents, scalars, random)
+                write_tensors(f"{path}.gradient.bin", gradients)
+                digests.append(digest_of(gradients))
+        except Exception as error:  # any failure of the project's own code is told, not raised
+            return {"error": f"{type(error).__name__}: {error}"}
+        missing = "not asked for"
+        if chosen["baseline"]:
+            missing = write_eager(f"{path}.eager.bin", function, case, inputs, scalars)
+        undefined = chosen["kind"] == "non-finite" and not is_defined(function, case, inputs, scalars, expected)
+        return {"missing": missing, "undefined": undefined, "digests": digests}
+
+    for case, number, told in side_by_side(job, write):
+        if "error" in told:
+            channel.send("no-reference", case=case["place"], set=number, error=told["error"])
+            continue
+        missing = told["missing"]
+        if case["sets"][number]["baseline"] and missing is not None:
+            channel.send("no-baseline", reason=missing)
+        undefined, digests = told["undefined"], told["digests"]
+        channel.send(
+            "expected", case=case["place"], set=number, baseline=missing is None, undefined=undefined, digests=digests
+        )
 
 
 def play(job: dict, channel: Channel) -> None:
@@ -426,6 +473,7 @@ def play(job: dict, channel: Channel) -> None:
     channel.send("environment", **environment("cpu"))
     try:
         function = load_reference(job["reference"], job["function"])
+        job["makers"] = makers(job)
         own = load_reference(job["reference"], job["gradient"]) if job["gradient"] else None
     except Exception as error:  # any failure of the project's own code is told, not raised
         channel.send("no-reference", error=f"{type(error).__name__}: {error}")

@@ -38,7 +38,7 @@ pub(crate) struct Tuned {
     pub capability: String,
     /// Its multiprocessors.
     pub multiprocessors: u32,
-    /// The digest of the device code with the headers beside it, `[launch]` and `[tune]`.
+    /// The digest of the device code with the headers that it uses, `[launch]` and `[tune]`.
     pub source: Digest,
     /// The digest of op.toml as a whole.
     pub op_toml: Digest,

@@ -194,7 +194,7 @@ pub(super) fn write(project: &DeviceProject, name: &str, table: &Tuned) -> Resul
     Ok(files::write(&project.dir.join(name), table.text())?)
 }
 
-/// The digest of what a setting is good for: the device code, the headers beside it, how it is started, what is tuned.
+/// The digest of what a setting is good for: the device code, the headers that it uses, how it is started, what is tuned.
 pub(super) fn source_digest(project: &DeviceProject) -> Result<Digest, Failure> {
     let launch = serde_json::to_vec(&project.op.launch).unwrap_or_default();
     let tune = serde_json::to_vec(&project.op.tune).unwrap_or_default();
@@ -202,10 +202,33 @@ pub(super) fn source_digest(project: &DeviceProject) -> Result<Digest, Failure> 
         .field("source", &project.source.text)
         .field("launch", launch)
         .field("tune", tune);
-    for (name, text) in nvrtc::headers(&project.source.include)? {
+    for (name, text) in used(&project.source.text, nvrtc::headers(&project.source.include)?) {
         digest = digest.field("header", name).field("text", text);
     }
     Ok(digest.finish())
+}
+
+/// The headers whose file names a source speaks of, or a header that it uses; the code of another operation beside it is
+/// not among them. Where a macro says what is included, all are.
+fn used(source: &str, headers: Vec<(String, Vec<u8>)>) -> Vec<(String, Vec<u8>)> {
+    let by_macro = |text: &str| {
+        text.lines().filter_map(|line| line.trim_start().strip_prefix('#')).any(|line| {
+            let included = line.trim_start().strip_prefix("include").map(str::trim_start);
+            included.is_some_and(|name| !name.starts_with(['"', '<']))
+        })
+    };
+    let (mut texts, mut found, mut rest) = (vec![source.to_owned()], Vec::new(), headers);
+    while let Some(text) = texts.pop() {
+        let (speaks, left) = rest.into_iter().partition::<Vec<_>, _>(|(name, _)| {
+            let file = name.rsplit('/').next().unwrap_or(name);
+            by_macro(&text) || text.contains(file)
+        });
+        texts.extend(speaks.iter().map(|(_, text)| String::from_utf8_lossy(text).into_owned()));
+        found.extend(speaks);
+        rest = left;
+    }
+    found.sort();
+    found
 }
 
 #[cfg(test)]
@@ -241,6 +264,19 @@ mod tests {
         assert_eq!(within(&project), "tuned");
         project.is_beside = true;
         assert_eq!(within(&project), "tuned/rms_norm");
+    }
+
+    #[test]
+    fn a_setting_is_good_for_the_headers_that_its_source_uses() {
+        let headers = || {
+            [("vector.cuh", "#include \"word.cuh\""), ("word.cuh", ""), ("other.cuh", "")]
+                .map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()))
+                .to_vec()
+        };
+        let names = |source| used(source, headers()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names("#include \"vector.cuh\""), ["vector.cuh", "word.cuh"]);
+        assert!(names("#include <cstdint>").is_empty());
+        assert_eq!(names("# include HEADER").len(), 3);
     }
 
     #[test]

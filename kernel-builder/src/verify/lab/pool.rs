@@ -20,13 +20,14 @@ const LARGE: u64 = 96 << 20;
 
 /// The sets of a case: pairs that differ in one element, and for smaller tensors other distributions, which are passed
 /// when results are judged and not when calls are timed.
-pub(super) fn sets(scheduled: &ScheduledCase) -> (Vec<InputSet>, usize) {
+pub(super) fn sets(scheduled: &ScheduledCase, cancels: bool) -> (Vec<InputSet>, usize) {
     let bytes: u64 =
         scheduled.inputs.iter().chain(&scheduled.outputs).map(|tensor| tensor.bytes() as u64).sum();
     let pairs = if bytes > LARGE { 1 } else { 2 };
     let first = &scheduled.sets[0];
+    let hard = cancels && bytes <= LARGE;
     let set =
-        |kind| InputSet { kind, scalars: first.scalars.clone(), hard: first.hard, ..InputSet::default() };
+        |kind| InputSet { kind, scalars: first.scalars.clone(), hard, ..InputSet::default() };
     let changeable: Vec<usize> =
         (0..scheduled.inputs.len()).filter(|place| scheduled.inputs[*place].elements() > 0).collect();
     let mut sets: Vec<InputSet> = (0..pairs).map(|_| set("normal")).collect();
@@ -115,6 +116,6 @@ pub(super) fn pool(stage: &Stage<'_>, scheduled: &ScheduledCase, rows: &Path) ->
 pub(super) fn scheduled(op: &kernel_plan::spec::OpSpec, case: &Case) -> (ScheduledCase, usize) {
     let mut scheduled = super::super::schedule::schedule(op, std::slice::from_ref(case)).swap_remove(0);
     scheduled.gradients.clear();
-    let (sets, timed) = sets(&scheduled);
+    let (sets, timed) = sets(&scheduled, op.tolerance.cancels);
     (ScheduledCase { sets, trials: vec![], ..scheduled }, timed)
 }
