@@ -396,7 +396,8 @@ pub(super) fn after_fill(dir: &Path, session: &Session) -> Result<(), Failure> {
         return Ok(());
     }
     let build = project::read(&folder)?.project.map(|project| project.build);
-    match build.and_then(|build| Framework::of(&build.framework)).map(|framework| binding(&folder, framework)) {
+    match build.and_then(|build| Framework::of(&build.framework)).map(|framework| binding(&folder, framework))
+    {
         None | Some(Binding::Missing) => return Ok(()),
         Some(Binding::ByHand) => {
             let text = "the host side is written by hand, so what `build` makes does not know the settings";

@@ -54,7 +54,7 @@ pub struct Args {
     /// Backends to write code for, separated by commas; default: all that the template has
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     backends: Vec<String>,
-    /// What the compiled code plugs into; with `tvm-ffi` it needs no torch, and the package takes torch's tensors all the same
+    /// What the compiled code plugs into
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     framework: Framework,
     /// Licence of the kernel, as an SPDX identifier
@@ -123,8 +123,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         dir.display()
     );
     let from = matched.as_ref().map(|matched| adopt::facts(&matched.fit));
-    let data =
-        json!({ "dir": dir, "template": template.name, "framework": args.framework.section(), "files": written, "set": answers.set, "from": from });
+    let data = json!({ "dir": dir, "template": template.name, "framework": args.framework.section(), "files": written, "set": answers.set, "from": from });
     session.report.result("new", &data, &human);
     Ok(())
 }

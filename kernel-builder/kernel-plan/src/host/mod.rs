@@ -169,7 +169,8 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
     let returned: Vec<usize> =
         outputs.iter().enumerate().filter(|(_, output)| !output.inplace).map(|(place, _)| place).collect();
     let (schema, schema_returns, schema_out) = schema(&inputs, &outputs, &scalars, &returned);
-    let signatures = Signatures { inputs: &inputs, outputs: &outputs, scalars: &scalars, returned: &returned };
+    let signatures =
+        Signatures { inputs: &inputs, outputs: &outputs, scalars: &scalars, returned: &returned };
     let (cpp, ffi) = (signatures.torch(), signatures.tvm_ffi());
     let gradient = op.gradient.iter().flat_map(|gradient| &gradient.inputs);
     let (cases, measured) = cases(op);
@@ -266,9 +267,7 @@ fn tensor(op: &OpSpec, tensor: &Tensor) -> TensorPlan {
     let places = axes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let own = dtype.as_ref().map_or_else(
         || "{}".to_owned(),
-        |dtype| {
-            format!("{{static_cast<int>(Element::{}), \"{}\"}}", dtype.element, dtype.torch)
-        },
+        |dtype| format!("{{static_cast<int>(Element::{}), \"{}\"}}", dtype.element, dtype.torch),
     );
     let which = variable.map_or_else(|| "-1".to_owned(), |place| place.to_string());
     let spec = format!("{{\"{}\", {}, {{{places}}}, {which}, {own}}}", tensor.name.value, axes.len());

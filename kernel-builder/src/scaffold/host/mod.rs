@@ -95,7 +95,7 @@ const EXAMPLE: (&str, &str) = resource!("example.py.j2");
 const BENCHMARK: (&str, &str) = resource!("benchmark.py.j2");
 const TEST: (&str, &str) = resource!("test.py.j2");
 
-/// Parts of files, which both frameworks' files include.
+/// Parts of files, which both frameworks' files include; their last line break is the including file's.
 const PARTS: [(&str, &str); 3] = [
     ("calls.h", resource!("calls.h.j2").1),
     ("spec.cpp", resource!("spec.cpp.j2").1),
@@ -284,7 +284,7 @@ fn engine() -> Result<Environment<'static>, ScaffoldError> {
     });
     for (name, text) in PARTS {
         engine
-            .add_template(name, text)
+            .add_template(name, text.trim_end())
             .map_err(|cause| ScaffoldError::Render { file: name.to_owned(), cause })?;
     }
     Ok(engine)
