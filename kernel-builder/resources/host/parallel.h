@@ -4,7 +4,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -13,6 +15,24 @@
 #include <thread>
 
 namespace host {
+
+// Waits for something that mostly comes soon, for as long as it takes to fall asleep and wake up twice; says whether it
+// came. Who waits longer should sleep.
+template <typename Condition>
+bool comes_soon(const Condition& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > end) {
+            return false;
+        }
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ __volatile__("yield");
+#endif
+    }
+    return true;
+}
 
 // The work of one call, in parts of equal length; who is free takes the next one.
 class Job {
@@ -30,8 +50,8 @@ public:
         }
     }
 
-    // Threads of the pool that are at it; the pool's lock guards it.
-    int helpers = 0;
+    // Threads of the pool that are at it. Nothing of a job is touched after it has become 0 again.
+    std::atomic<int> helpers{0};
 
 private:
     void (*run_)(const void*, int64_t, int64_t);
@@ -55,16 +75,22 @@ public:
             const std::lock_guard<std::mutex> lock(mutex_);
             grow(helpers);
             invited_.insert(invited_.end(), static_cast<size_t>(helpers), &job);
+            open_.store(true, std::memory_order_relaxed);
         }
         for (int64_t helper = 0; helper < helpers; ++helper) {
             wake_.notify_one();
         }
         job.take_parts();
-        std::unique_lock<std::mutex> lock(mutex_);
-        for (auto place = invited_.begin(); place != invited_.end();) {
-            place = *place == &job ? invited_.erase(place) : place + 1;
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            invited_.erase(std::remove(invited_.begin(), invited_.end(), &job), invited_.end());
+            open_.store(!invited_.empty(), std::memory_order_relaxed);
         }
-        done_.wait(lock, [&job] { return job.helpers == 0; });
+        const auto all_left = [&job] { return job.helpers.load(std::memory_order_acquire) == 0; };
+        if (!comes_soon(all_left)) {
+            std::unique_lock<std::mutex> lock(mutex_);
+            done_.wait(lock, all_left);
+        }
     }
 
 private:
@@ -79,16 +105,18 @@ private:
     }
 
     [[noreturn]] void help() {
-        std::unique_lock<std::mutex> lock(mutex_);
         for (;;) {
+            comes_soon([this] { return open_.load(std::memory_order_relaxed); });
+            std::unique_lock<std::mutex> lock(mutex_);
             wake_.wait(lock, [this] { return !invited_.empty(); });
             Job* const job = invited_.front();
             invited_.pop_front();
-            ++job->helpers;
+            open_.store(!invited_.empty(), std::memory_order_relaxed);
+            job->helpers.fetch_add(1, std::memory_order_relaxed);
             lock.unlock();
             job->take_parts();
             lock.lock();
-            if (--job->helpers == 0) {
+            if (job->helpers.fetch_sub(1, std::memory_order_acq_rel) == 1) {
                 done_.notify_all();
             }
         }
@@ -100,6 +128,8 @@ private:
     std::condition_variable wake_;
     std::condition_variable done_;
     std::deque<Job*> invited_;
+    // Whether somebody is invited, for who waits without the lock.
+    std::atomic<bool> open_{false};
 };
 
 // The pool of this process. A child of fork() has neither its parent's threads nor a lock it can trust, so it makes its own.
