@@ -15,7 +15,7 @@ use crate::base::env;
 use crate::base::process::{self, Limits, ProcessError};
 use crate::base::session::Session;
 use crate::exit::Failure;
-use crate::scaffold::host::Identity;
+use crate::scaffold::host::{Framework, Identity};
 use crate::scaffold::{Answers, ScaffoldError, Template, adopt, template};
 
 use super::generate;
@@ -33,7 +33,7 @@ use super::tracing::{self, Given, Matched};
 /// and `example_module()`, which returns an instance.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "Examples:\n  kernelwright new me/fast-norm --template rms-norm --backends cpu,cuda\n  kernelwright new me/my-norm --from reference.py:norm\n  kernelwright new me/my-softmax --template softmax --set bytes=8"
+    after_help = "Examples:\n  kernelwright new me/fast-norm --template rms-norm --backends cpu,cuda\n  kernelwright new me/my-norm --from reference.py:norm\n  kernelwright new me/my-softmax --template softmax --set bytes=8\n  kernelwright new me/my-glu --template swiglu --framework tvm-ffi"
 )]
 pub struct Args {
     /// Whose kernel it is and its name, as on the Hub
@@ -54,6 +54,9 @@ pub struct Args {
     /// Backends to write code for, separated by commas; default: all that the template has
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     backends: Vec<String>,
+    /// What the compiled code plugs into
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
+    framework: Framework,
     /// Licence of the kernel, as an SPDX identifier
     #[arg(long, value_name = "SPDX", default_value = "Apache-2.0")]
     license: String,
@@ -92,7 +95,15 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         template.backends.iter().filter(|backend| backends.contains(backend)).cloned().collect();
     ordered.extend(backends.into_iter().filter(|backend| !template.backends.contains(backend)));
     let set: BTreeMap<String, String> = args.set.iter().cloned().collect();
-    let answers = Answers { owner, name, license: args.license.clone(), backends: ordered, year, set };
+    let answers = Answers {
+        owner,
+        name,
+        license: args.license.clone(),
+        backends: ordered,
+        framework: args.framework,
+        year,
+        set,
+    };
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(answers.name.as_str()));
     let mut set = template::render(&template, &answers)?;
     if let Some(Matched { template, fit, function, text }) = &matched {
@@ -112,8 +123,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         dir.display()
     );
     let from = matched.as_ref().map(|matched| adopt::facts(&matched.fit));
-    let data =
-        json!({ "dir": dir, "template": template.name, "files": written, "set": answers.set, "from": from });
+    let data = json!({ "dir": dir, "template": template.name, "framework": args.framework.section(), "files": written, "set": answers.set, "from": from });
     session.report.result("new", &data, &human);
     Ok(())
 }
@@ -126,6 +136,7 @@ fn identity(template: &Template, answers: &Answers) -> Identity {
         module: answers.name.module(),
         license: answers.license.clone(),
         backends: answers.backends.clone(),
+        framework: answers.framework,
         year: answers.year,
         template: template.name.clone(),
     }

@@ -52,6 +52,18 @@ pub enum ScaffoldError {
         /// The backends that it has.
         offered: Vec<String>,
     },
+    /// The template's own binding is for another framework.
+    #[error("the template `{template}` has no binding for {framework}: its own is for torch")]
+    #[diagnostic(
+        code(scaffold::unknown_framework),
+        help("leave --framework out, or take a template without a binding of its own, such as rms-norm")
+    )]
+    UnknownFramework {
+        /// The template.
+        template: String,
+        /// The framework that was asked for.
+        framework: &'static str,
+    },
     /// The name is not one that a kernel can have.
     #[error("`{name}` is not `OWNER/NAME`: {reason}")]
     #[diagnostic(
@@ -109,9 +121,7 @@ pub enum ScaffoldError {
     #[error("the host side of `{file}` cannot be generated: {cause}")]
     #[diagnostic(
         code(scaffold::host),
-        help(
-            "docs/formats.md says what a generated host side does; a binding written by hand may do more: torch-ext/torch_binding.cpp"
-        )
+        help("docs/formats.md says what a generated host side does; a binding written by hand may do more")
     )]
     Host {
         /// op.toml, or backward.toml.

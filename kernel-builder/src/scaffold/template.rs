@@ -14,6 +14,7 @@ use minijinja::{Environment, UndefinedBehavior, context};
 use serde::{Deserialize, Serialize};
 
 use super::hole::{Hole, Kind};
+use super::host::Framework;
 use super::serves::{Indexes, Serves};
 use super::{FileSet, ScaffoldError, claims, settings};
 
@@ -89,6 +90,8 @@ pub struct Answers {
     pub license: String,
     /// The backends, in the template's order.
     pub backends: Vec<String>,
+    /// What the binding is for.
+    pub framework: Framework,
     /// For the card.
     pub year: i64,
     /// What is set: values and choices, by the hole's name.
@@ -180,6 +183,8 @@ impl Renderer {
             backends => answers.backends.clone(),
             title => title(name),
             year => answers.year,
+            extension => answers.framework.folder(),
+            operators => answers.framework.operators(),
         };
         Ok(Self { engine, variables })
     }
@@ -278,6 +283,7 @@ pub(crate) fn sample(template: &Template, name: KernelName) -> Answers {
         name,
         license: "Apache-2.0".to_owned(),
         backends: template.backends.clone(),
+        framework: Framework::Torch,
         year: 2026,
         set: BTreeMap::new(),
     }
@@ -305,6 +311,7 @@ mod tests {
             name: "fast-norm".parse().unwrap(),
             license: "Apache-2.0".to_owned(),
             backends: backends.iter().map(ToString::to_string).collect(),
+            framework: Framework::Torch,
             year: 2026,
             set: BTreeMap::new(),
         }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SelftestError;
 use super::verdict::Expected;
+use crate::scaffold::host::Framework;
 use crate::scaffold::{Answers, FileSet, template};
 
 static FIXTURES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../tests/cheats");
@@ -289,6 +290,7 @@ fn rendered() -> Result<FileSet, String> {
         name: RENDERED.parse().map_err(|error| format!("{error}"))?,
         license: "Apache-2.0".to_owned(),
         backends: template.backends.clone(),
+        framework: Framework::Torch,
         year: 2026,
         set: BTreeMap::new(),
     };

@@ -194,3 +194,40 @@ fn the_gradients_have_the_reference_that_backward_toml_names() {
     assert_eq!(sandbox.read("work/glu/torch-ext/glu/_pytorch.py"), sandbox.read("work/glu/mine.py"));
     assert_eq!(sandbox.read("work/glu/torch-ext/glu/_gradients.py"), sandbox.read("work/glu/reference.py"));
 }
+
+/// build.toml says which framework a project has, and that binding is written.
+#[test]
+fn a_project_for_tvm_ffi_has_that_binding() {
+    let sandbox = Sandbox::new();
+    let made = sandbox.run(&["new", "me/glu", "--template", "swiglu", "--framework", "tvm-ffi", "--no-git"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let files = tree(&sandbox.work().join("glu"));
+    assert!(files.iter().all(|file| !file.starts_with("torch-ext")), "{files:?}");
+    assert_eq!(sandbox.run(&["check", "glu"]).stdout, "no problems\n");
+    assert_eq!(sandbox.run(&["generate", "glu", "--check"]).stdout, "nothing has changed\n");
+    change(&sandbox, "work/glu/op.toml", "description = \"The SiLU", "description = \"My SiLU");
+    let stale = ["scaffold::stale", "tvm-ffi-ext/tvm_ffi_binding.cpp", "tvm-ffi-ext/glu/__init__.py"];
+    sandbox.run(&["generate", "glu", "--check"]).refused(12, &stale);
+    assert_eq!(sandbox.run(&["generate", "glu"]).code, 0);
+    assert_eq!(tree(&sandbox.work().join("glu")), files);
+    sandbox.write("work/glu/tvm-ffi-ext/tvm_ffi_binding.cpp", "// mine\n");
+    sandbox
+        .run(&["generate", "glu"])
+        .refused(12, &["scaffold::by_hand", "remove tvm-ffi-ext/tvm_ffi_binding.cpp"]);
+}
+
+/// A header that a newer version of this program generates is listed in a build.toml of before.
+#[test]
+fn the_list_of_the_binding_follows() {
+    let sandbox = project();
+    change(&sandbox, "work/glu/build.toml", "    \"torch-ext/tensors.h\",\n", "");
+    let done = sandbox.run(&["generate", "glu"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "written  build.toml\n"), "{}", done.stderr);
+    assert_eq!(sandbox.run(&["check", "glu"]).stdout, "no problems\n");
+    change(&sandbox, "work/glu/build.toml", "[torch]\nsrc =", "[torch]\ninclude =");
+    sandbox.run(&["generate", "glu"]).refused(12, &["scaffold::no_section", "no [torch] with `src`"]);
+    let text = sandbox.read("work/glu/build.toml");
+    let before = text.split_once("[torch]").expect("the section").0;
+    sandbox.write("work/glu/build.toml", &format!("{before}[torch-noarch]\n"));
+    sandbox.run(&["generate", "glu"]).refused(12, &["scaffold::no_binding", "[torch-noarch]"]);
+}

@@ -96,11 +96,20 @@ fn unknown_templates_and_backends_list_what_there_is() {
 }
 
 #[test]
+fn a_binding_that_a_template_brings_is_for_its_own_framework() {
+    let sandbox = Sandbox::new();
+    let arguments = ["new", "me/k1", "--template", "rms-norm-strided", "--framework", "tvm-ffi"];
+    sandbox.run(&arguments).refused(12, &["scaffold::unknown_framework", "no binding for tvm-ffi"]);
+    assert!(tree(&sandbox.work()).is_empty());
+}
+
+#[test]
 fn says_what_it_wrote_as_json() {
     let sandbox = Sandbox::new();
     let made = sandbox.run(&["new", "me/fast-norm", "--template", "rms-norm", "--message-format", "json"]);
     let result = made.event("result");
     assert_eq!((&result["command"], &result["template"]), (&"new".into(), &"rms-norm".into()));
+    assert_eq!(result["framework"], "torch");
     let files: Vec<_> =
         result["files"].as_array().expect("a list").iter().filter_map(|file| file.as_str()).collect();
     let there = tree(&sandbox.work().join("fast-norm"));

@@ -1,11 +1,14 @@
-//! Expressions of op.toml as C++.
+//! Expressions and signatures of op.toml as C++.
 //!
-//! Owns: the spelling, for 64-bit integers and the helpers of the generated launcher. Never: evaluates.
+//! Owns: the spelling, for 64-bit integers and the helpers of the generated launcher, and for each framework's tensors.
+//! Never: evaluates.
 
 use crate::spec::expr::{BinaryOp, Expr, ExprKind, Function, UnaryOp};
 use crate::spec::op::{AxisKind, OpSpec, TensorDtype};
 use crate::spec::tune::Tunable;
 use crate::units::{Dtype, PythonName};
+
+use super::types::{CppPlan, ScalarPlan, TensorPlan};
 
 /// Whose names an expression uses.
 pub(super) struct Names<'a> {
@@ -99,19 +102,62 @@ pub(super) fn element(dtype: Dtype) -> String {
     format!("k{}", dtype.as_str().to_ascii_uppercase())
 }
 
-/// The enumerator of torch's `ScalarType`.
-pub(super) const fn scalar_type(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::Bf16 => "BFloat16",
-        Dtype::F16 => "Half",
-        Dtype::F32 => "Float",
-        Dtype::F64 => "Double",
-        Dtype::F8e4m3 => "Float8_e4m3fn",
-        Dtype::F8e5m2 => "Float8_e5m2",
-        Dtype::I8 => "Char",
-        Dtype::I16 => "Short",
-        Dtype::I32 => "Int",
-        Dtype::I64 => "Long",
-        Dtype::Bool => "Bool",
+/// What the functions of a binding take and return.
+pub(super) struct Signatures<'a> {
+    pub(super) inputs: &'a [TensorPlan],
+    pub(super) outputs: &'a [TensorPlan],
+    pub(super) scalars: &'a [ScalarPlan],
+    pub(super) returned: &'a [usize],
+}
+
+/// How a framework's C++ spells tensors: one that is returned, a parameter, one that may be left out.
+struct Tensors {
+    value: &'static str,
+    given: &'static str,
+    optional: &'static str,
+}
+
+impl Signatures<'_> {
+    /// With torch's stable tensors.
+    pub(super) fn torch(&self) -> CppPlan {
+        self.with(&Tensors {
+            value: "torch::stable::Tensor",
+            given: "const torch::stable::Tensor&",
+            optional: "const std::optional<torch::stable::Tensor>&",
+        })
+    }
+
+    /// With those of tvm-ffi.
+    pub(super) fn tvm_ffi(&self) -> CppPlan {
+        self.with(&Tensors { value: "TensorView", given: "TensorView", optional: "Optional<TensorView>" })
+    }
+
+    fn with(&self, tensors: &Tensors) -> CppPlan {
+        let inputs = self.inputs.iter().map(|input| {
+            let kind = if input.optional { tensors.optional } else { tensors.given };
+            format!("{kind} {}", input.name)
+        });
+        let inputs: Vec<String> = inputs.collect();
+        let scalars = self.scalars.iter().map(|scalar| format!("{} {}", scalar.cpp, scalar.name));
+        let parameters: Vec<String> = inputs.iter().cloned().chain(scalars).collect();
+        let returned: Vec<&str> =
+            self.returned.iter().map(|place| self.outputs[*place].name.as_str()).collect();
+        let brought = returned.iter().map(|name| format!("{} {name}", tensors.value));
+        let names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
+        let scalar_names = self.scalars.iter().map(|scalar| scalar.name.as_str());
+        let arguments = returned.iter().chain(&names).copied().chain(scalar_names);
+        CppPlan {
+            returns: match returned.len() {
+                0 => "void".to_owned(),
+                1 => tensors.value.to_owned(),
+                several => format!("std::tuple<{}>", vec![tensors.value; several].join(", ")),
+            },
+            arguments: arguments.collect::<Vec<_>>().join(", "),
+            out_parameters: brought.chain(parameters.iter().cloned()).collect::<Vec<_>>().join(", "),
+            parameters: parameters.join(", "),
+            inputs: inputs.join(", "),
+            input_names: names.join(", "),
+            returned_names: returned.join(", "),
+        }
     }
 }

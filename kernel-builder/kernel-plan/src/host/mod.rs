@@ -17,7 +17,7 @@ mod program;
 mod python;
 mod types;
 
-use cpp::{Names, element, scalar_type};
+use cpp::{Names, Signatures, element};
 use instances::bounds;
 
 pub use python::{BackwardPlan, PythonPlan, backward};
@@ -166,7 +166,9 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
     let returned: Vec<usize> =
         outputs.iter().enumerate().filter(|(_, output)| !output.inplace).map(|(place, _)| place).collect();
     let (schema, schema_returns, schema_out) = schema(&inputs, &outputs, &scalars, &returned);
-    let cpp = cpp_plan(&inputs, &outputs, &scalars, &returned);
+    let signatures =
+        Signatures { inputs: &inputs, outputs: &outputs, scalars: &scalars, returned: &returned };
+    let (cpp, ffi) = (signatures.torch(), signatures.tvm_ffi());
     let gradient = op.gradient.iter().flat_map(|gradient| &gradient.inputs);
     let (cases, measured) = cases(op);
     Ok(HostPlan {
@@ -185,6 +187,7 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
         schema_returns,
         schema_out,
         cpp,
+        ffi,
         reference: op.reference.function.value.to_string(),
         fused: op.reference.fused.as_ref().map(|name| name.value.to_string()),
         function: op.call.function.value.to_string(),
@@ -231,7 +234,6 @@ fn dtype_plan(dtype: Dtype) -> DtypePlan {
     DtypePlan {
         name: dtype.to_string(),
         element: element(dtype),
-        scalar_type: scalar_type(dtype).to_owned(),
         torch: dtype.torch_name().to_owned(),
         is_float: dtype.is_float(),
     }
@@ -262,12 +264,7 @@ fn tensor(op: &OpSpec, tensor: &Tensor) -> TensorPlan {
     let places = axes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let own = dtype.as_ref().map_or_else(
         || "{}".to_owned(),
-        |dtype| {
-            format!(
-                "{{ScalarType::{}, static_cast<int>(Element::{}), \"{}\"}}",
-                dtype.scalar_type, dtype.element, dtype.torch
-            )
-        },
+        |dtype| format!("{{static_cast<int>(Element::{}), \"{}\"}}", dtype.element, dtype.torch),
     );
     let which = variable.map_or_else(|| "-1".to_owned(), |place| place.to_string());
     let spec = format!("{{\"{}\", {}, {{{places}}}, {which}, {own}}}", tensor.name.value, axes.len());
@@ -321,40 +318,6 @@ fn schema(
         several => format!("({})", vec!["Tensor"; several].join(", ")),
     };
     (plain, returns, with_outputs)
-}
-
-/// The signature in C++.
-fn cpp_plan(
-    inputs: &[TensorPlan],
-    outputs: &[TensorPlan],
-    scalars: &[ScalarPlan],
-    returned: &[usize],
-) -> CppPlan {
-    const TENSOR: &str = "torch::stable::Tensor";
-    let tensors = inputs.iter().map(|input| {
-        if input.optional {
-            format!("const std::optional<{TENSOR}>& {}", input.name)
-        } else {
-            format!("const {TENSOR}& {}", input.name)
-        }
-    });
-    let tensors: Vec<String> = tensors.collect();
-    let scalars = scalars.iter().map(|scalar| format!("{} {}", scalar.cpp, scalar.name));
-    let parameters: Vec<String> = tensors.iter().cloned().chain(scalars).collect();
-    let names: Vec<&str> = returned.iter().map(|place| outputs[*place].name.as_str()).collect();
-    let brought = names.iter().map(|name| format!("{TENSOR} {name}"));
-    CppPlan {
-        returns: match returned.len() {
-            0 => "void".to_owned(),
-            1 => TENSOR.to_owned(),
-            several => format!("std::tuple<{}>", vec![TENSOR; several].join(", ")),
-        },
-        out_parameters: brought.chain(parameters.iter().cloned()).collect::<Vec<_>>().join(", "),
-        parameters: parameters.join(", "),
-        inputs: tensors.join(", "),
-        input_names: inputs.iter().map(|input| input.name.as_str()).collect::<Vec<_>>().join(", "),
-        returned_names: names.join(", "),
-    }
 }
 
 /// What tests try, and what is measured.

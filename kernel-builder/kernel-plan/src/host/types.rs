@@ -39,8 +39,10 @@ pub struct HostPlan {
     pub schema_returns: String,
     /// The arguments where the caller brings the outputs.
     pub schema_out: String,
-    /// The signature in C++.
+    /// The signature in C++ with torch's tensors.
     pub cpp: CppPlan,
+    /// With those of tvm-ffi.
+    pub ffi: CppPlan,
     /// The function of reference.py.
     pub reference: String,
     /// The fused one.
@@ -72,6 +74,8 @@ pub struct CppPlan {
     pub inputs: String,
     /// The parameters where the caller brings the outputs.
     pub out_parameters: String,
+    /// The names of those.
+    pub arguments: String,
     /// The names of the tensors.
     pub input_names: String,
     /// The names of what it returns.
@@ -100,19 +104,17 @@ pub struct AxisPlan {
 pub struct VariablePlan {
     /// Its name.
     pub name: String,
-    /// Its dtypes: enumerators of `Element`, torch's enumerators, attributes of `torch`.
+    /// Its dtypes: enumerators of `Element`, attributes of `torch`.
     pub dtypes: Vec<DtypePlan>,
 }
 
-/// A dtype in three spellings.
+/// A dtype in its spellings.
 #[derive(Debug, Clone, Serialize)]
 pub struct DtypePlan {
     /// Ours.
     pub name: String,
     /// `kBF16`.
     pub element: String,
-    /// `BFloat16`.
-    pub scalar_type: String,
     /// `bfloat16`.
     pub torch: String,
     /// Whether it is a floating-point type.

@@ -13,6 +13,9 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 use super::{FileSet, ScaffoldError, template};
 
 mod cases;
+mod framework;
+
+pub use framework::Framework;
 
 /// Whose project it is: what build.toml says.
 #[derive(Debug, Clone)]
@@ -27,6 +30,8 @@ pub struct Identity {
     pub license: String,
     /// The backends, in order.
     pub backends: Vec<String>,
+    /// What the binding is for.
+    pub framework: Framework,
     /// For the card.
     pub year: i64,
     /// The template, for the card.
@@ -69,13 +74,18 @@ macro_rules! resource {
 const ELEMENTS: (&str, &str) = resource!("elements.h");
 const EXPRESSIONS: (&str, &str) = resource!("expressions.h");
 const ARGUMENTS: (&str, &str) = resource!("arguments.h");
+const TORCH_TENSORS: (&str, &str) = resource!("torch_tensors.h");
+const TVM_FFI_TENSORS: (&str, &str) = resource!("tvm_ffi_tensors.h");
+const PARALLEL: (&str, &str) = resource!("parallel.h");
 const CALL: (&str, &str) = resource!("call.h.j2");
 const PIECES: (&str, &str) = resource!("pieces.cpp.j2");
 const LAUNCH_HEADER: (&str, &str) = resource!("launch.h.j2");
 const LAUNCH: (&str, &str) = resource!("launch.cpp.j2");
 const INSTANCES: (&str, &str) = resource!("instances.cu.j2");
-const BINDING_HEADER: (&str, &str) = resource!("torch_binding.h.j2");
-const BINDING: (&str, &str) = resource!("torch_binding.cpp.j2");
+const TORCH_BINDING_HEADER: (&str, &str) = resource!("torch_binding.h.j2");
+const TORCH_BINDING: (&str, &str) = resource!("torch_binding.cpp.j2");
+const TVM_FFI_BINDING: (&str, &str) = resource!("tvm_ffi_binding.cpp.j2");
+const OPERATORS: (&str, &str) = resource!("operators.py.j2");
 const PACKAGE: (&str, &str) = resource!("package.py.j2");
 const DISPATCH: (&str, &str) = resource!("dispatch.py.j2");
 const BUILD: (&str, &str) = resource!("build.toml.j2");
@@ -84,6 +94,13 @@ const CARD: (&str, &str) = resource!("CARD.md.j2");
 const EXAMPLE: (&str, &str) = resource!("example.py.j2");
 const BENCHMARK: (&str, &str) = resource!("benchmark.py.j2");
 const TEST: (&str, &str) = resource!("test.py.j2");
+
+/// Parts of files, which both frameworks' files include; their last line break is the including file's.
+const PARTS: [(&str, &str); 3] = [
+    ("calls.h", resource!("calls.h.j2").1),
+    ("spec.cpp", resource!("spec.cpp.j2").1),
+    ("fakes.py", resource!("fakes.py.j2").1),
+];
 
 /// Renders the host side. `present` are the files that the template brings, for the lists of build.toml.
 ///
@@ -144,21 +161,21 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
         title,
         year => identity.year,
         template => identity.template.clone(),
+        framework => identity.framework.section(),
+        operators => identity.framework.operators(),
     };
-    put(&mut generated, &engine, "torch-ext/torch_binding.h", BINDING_HEADER, &whole)?;
-    put(&mut generated, &engine, "torch-ext/torch_binding.cpp", BINDING, &whole)?;
-    generated.insert(format!("torch-ext/{}", ARGUMENTS.0), ARGUMENTS.1)?;
-    put(&mut generated, &engine, &format!("torch-ext/{module}/__init__.py"), PACKAGE, &whole)?;
-    put(&mut generated, &engine, &format!("torch-ext/{module}/dispatch.py"), DISPATCH, &whole)?;
-    generated.insert(format!("torch-ext/{module}/_pytorch.py"), sources.reference)?;
+    binding(&mut generated, &engine, identity, &whole)?;
+    let folder = identity.framework.folder();
+    put(&mut generated, &engine, &format!("{folder}/{module}/__init__.py"), PACKAGE, &whole)?;
+    put(&mut generated, &engine, &format!("{folder}/{module}/dispatch.py"), DISPATCH, &whole)?;
+    generated.insert(format!("{folder}/{module}/_pytorch.py"), sources.reference)?;
     if let Some(text) = sources.gradients {
-        generated.insert(format!("torch-ext/{module}/_gradients.py"), text)?;
+        generated.insert(format!("{folder}/{module}/_gradients.py"), text)?;
     }
-    let listed = |backend: &str| {
-        let folder = format!("{module}_{backend}");
+    let listed = |folder: &str| {
         let files = generated.iter().chain(present.iter()).map(|(path, _)| path);
         let mut inside: Vec<String> = files
-            .filter(|path| path.starts_with(&folder) && is_source(path))
+            .filter(|path| path.starts_with(folder) && is_source(path))
             .map(|path| path.display().to_string())
             .collect();
         inside.sort();
@@ -166,8 +183,12 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
         inside
     };
     let tests = cases::tests(sources.op, &forward);
-    let first =
-        context! { cuda_files => listed("cuda"), cpu_files => listed("cpu"), ..merge_maps([tests, whole]) };
+    let first = context! {
+        binding_files => listed(folder),
+        cuda_files => listed(&format!("{module}_cuda")),
+        cpu_files => listed(&format!("{module}_cpu")),
+        ..merge_maps([tests, whole])
+    };
     let mut initial = FileSet::default();
     for (path, file) in [
         ("build.toml".to_owned(), BUILD),
@@ -180,6 +201,34 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
         put(&mut initial, &engine, &path, file, &first)?;
     }
     Ok(Host { generated, initial })
+}
+
+/// The binding of the project's framework.
+fn binding(
+    set: &mut FileSet,
+    engine: &Environment<'_>,
+    identity: &Identity,
+    variables: &Value,
+) -> Result<(), ScaffoldError> {
+    let framework = identity.framework;
+    let folder = framework.folder();
+    let (source, tensors) = match framework {
+        Framework::Torch => {
+            put(set, engine, &format!("{folder}/torch_binding.h"), TORCH_BINDING_HEADER, variables)?;
+            (TORCH_BINDING, TORCH_TENSORS)
+        }
+        Framework::TvmFfi => {
+            if identity.backends.iter().any(|backend| backend == "cpu") {
+                set.insert(format!("{folder}/{}", PARALLEL.0), PARALLEL.1)?;
+            }
+            let operators = format!("{folder}/{}/{}.py", identity.module, framework.operators());
+            put(set, engine, &operators, OPERATORS, variables)?;
+            (TVM_FFI_BINDING, TVM_FFI_TENSORS)
+        }
+    };
+    put(set, engine, framework.binding(), source, variables)?;
+    set.insert(format!("{folder}/tensors.h"), tensors.1)?;
+    set.insert(format!("{folder}/{}", ARGUMENTS.0), ARGUMENTS.1)
 }
 
 /// What a compiler reads.
@@ -233,6 +282,11 @@ fn engine() -> Result<Environment<'static>, ScaffoldError> {
         let mut letters = text.chars();
         letters.next().map(|first| first.to_lowercase().to_string() + letters.as_str()).unwrap_or_default()
     });
+    for (name, text) in PARTS {
+        engine
+            .add_template(name, text.trim_end())
+            .map_err(|cause| ScaffoldError::Render { file: name.to_owned(), cause })?;
+    }
     Ok(engine)
 }
 

@@ -1,14 +1,18 @@
-//! Every template has a host side, whose launcher has an instance for every call.
+//! Every template has a host side for either framework, whose launcher has an instance for every call.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use kernel_plan::diagnostic::SourceFile;
 use kernel_plan::host::{self, HostPlan};
 use kernel_plan::spec::expr::Value;
 use kernel_plan::spec::launch::TemplateValue;
 use kernel_plan::spec::op::{Axis, AxisKind, Case, Device, Purpose};
-use kernel_plan::spec::{OpSpec, parse_op};
+use kernel_plan::spec::{self, OpSpec, parse_build, parse_op};
 
+use super::{Framework, Identity, Sources, is_source, render};
 use crate::base::random::SplitMix;
-use crate::scaffold::template;
+use crate::scaffold::{Answers, FileSet, Template, template};
 
 /// The operators of every template that leaves its host side to the generator.
 fn operators() -> Vec<(String, OpSpec)> {
@@ -16,7 +20,7 @@ fn operators() -> Vec<(String, OpSpec)> {
     for template in template::all().unwrap() {
         let answers = template::sample(&template, "fast-one".parse().unwrap());
         let set = template::render(&template, &answers).unwrap();
-        if set.get("torch-ext/torch_binding.cpp").is_some() {
+        if set.get(Framework::Torch.binding()).is_some() {
             continue;
         }
         for file in ["op.toml", "backward.toml"] {
@@ -84,5 +88,133 @@ fn every_call_of_every_template_has_its_instances() {
             }
         }
         assert!(started > 50, "{name}: {started}");
+    }
+}
+
+/// All files of a new project of the template, or none where its binding is its own.
+fn project(template: &Template, framework: Framework) -> Option<FileSet> {
+    let answers = Answers { framework, ..template::sample(template, "fast-one".parse().unwrap()) };
+    let set = template::render(template, &answers).unwrap();
+    if set.get(Framework::Torch.binding()).is_some() {
+        return None;
+    }
+    let text = |name: &str| set.get(name).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap());
+    let parse = |name: &str| text(name).map(|text| parse_op(SourceFile::new(name, text)).0.unwrap());
+    let (op, backward) = (parse("op.toml").unwrap(), parse("backward.toml"));
+    let reference = text(op.reference.file.value.as_str()).unwrap();
+    let sources = Sources {
+        op: &op,
+        backward: backward.as_ref(),
+        reference: &reference,
+        gradients: None,
+        layers: set.iter().any(|(path, _)| path.ends_with("layers.py")),
+        settings: [&[], &[]],
+    };
+    let identity = Identity {
+        owner: answers.owner.clone(),
+        name: answers.name.to_string(),
+        module: answers.name.module(),
+        license: answers.license.clone(),
+        backends: answers.backends.clone(),
+        framework,
+        year: answers.year,
+        template: template.name.clone(),
+    };
+    let host = render(&sources, &identity, &set).unwrap();
+    let mut whole = FileSet::default();
+    for (path, bytes) in host.initial.iter().chain(host.generated.iter()).chain(set.iter()) {
+        whole.insert(path, bytes).unwrap();
+    }
+    Some(whole)
+}
+
+/// Every template whose host side is generated, for a framework.
+fn projects(framework: Framework) -> Vec<(String, FileSet)> {
+    let all = template::all().unwrap();
+    let projects = all.iter().filter_map(|it| Some((it.name.clone(), project(it, framework)?)));
+    let projects: Vec<_> = projects.collect();
+    assert!(projects.len() > 20);
+    projects
+}
+
+/// One test, since what is rendered takes longer than looking at it.
+#[test]
+fn every_template_has_a_whole_project_for_either_framework() {
+    let [torch, tvm_ffi] = Framework::ALL.map(projects);
+    for (framework, projects) in Framework::ALL.into_iter().zip([&torch, &tvm_ffi]) {
+        for (name, files) in projects {
+            speaks_of_what_it_has(name, files, framework);
+        }
+    }
+    for ((name, torch), (_, tvm_ffi)) in torch.iter().zip(&tvm_ffi) {
+        differ_in_their_binding_alone(name, torch, tvm_ffi);
+        exports_every_operator(name, tvm_ffi);
+    }
+}
+
+fn text(files: &FileSet, path: &str) -> String {
+    String::from_utf8(files.get(path).unwrap_or_else(|| panic!("no {path}")).to_vec()).unwrap()
+}
+
+/// build.toml lists what there is to compile and nothing else, and every header of the project that a source includes is
+/// there.
+fn speaks_of_what_it_has(name: &str, files: &FileSet, framework: Framework) {
+    let (build, problems) = parse_build(SourceFile::new("build.toml", text(files, "build.toml")));
+    assert!(problems.is_empty(), "{name}: {problems:?}");
+    let build = build.unwrap();
+    assert_eq!(Framework::of(&build.framework), Some(framework), "{name}");
+    let binding = match &build.framework {
+        spec::build::Framework::Torch(torch) => &torch.src,
+        spec::build::Framework::TvmFfi(tvm_ffi) => &tvm_ffi.src,
+        spec::build::Framework::TorchNoarch(_) => panic!("{name}"),
+    };
+    let kernels = build.kernels.iter().flat_map(|kernel| &kernel.src);
+    let listed: BTreeSet<PathBuf> =
+        binding.iter().chain(kernels).map(|path| PathBuf::from(path.value.as_str())).collect();
+    let there: BTreeSet<PathBuf> =
+        files.iter().map(|(path, _)| path.to_owned()).filter(|path| is_source(path)).collect();
+    assert_eq!(listed, there, "{name}");
+    for path in &there {
+        let folder = path.parent().unwrap();
+        let source = text(files, &path.display().to_string());
+        let own = source.lines().filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"'));
+        for header in own.filter(|header| *header != "registration.h") {
+            let asked = match header.strip_prefix("../") {
+                Some(rest) => folder.parent().unwrap().join(rest),
+                None => folder.join(header),
+            };
+            assert!(there.contains(&asked), "{name}: {} includes {header}", path.display());
+        }
+    }
+}
+
+/// What runs on a device or a processor knows no framework; what does is in the framework's folder.
+fn differ_in_their_binding_alone(name: &str, torch: &FileSet, tvm_ffi: &FileSet) {
+    let outside = |files: &FileSet, framework: Framework| -> BTreeMap<PathBuf, Vec<u8>> {
+        let own = |path: &Path| {
+            path.starts_with(framework.folder()) || path.starts_with("tests") || path.ends_with("build.toml")
+        };
+        let others = files.iter().filter(|(path, _)| !own(path));
+        others.map(|(path, bytes)| (path.to_owned(), bytes.to_vec())).collect()
+    };
+    assert!(outside(torch, Framework::Torch) == outside(tvm_ffi, Framework::TvmFfi), "{name}");
+    for (path, bytes) in tvm_ffi.iter().filter(|(path, _)| is_source(path)) {
+        let source = String::from_utf8_lossy(bytes);
+        assert!(!source.contains("torch/") && !source.contains("torch::"), "{name}: {}", path.display());
+    }
+}
+
+/// A function for every operator and backend that has code, and an operator of PyTorch for each.
+fn exports_every_operator(name: &str, files: &FileSet) {
+    let binding = text(files, Framework::TvmFfi.binding());
+    let operators = text(files, "tvm-ffi-ext/fast_one/_operators.py");
+    for file in ["op.toml", "backward.toml"].into_iter().filter(|file| files.get(file).is_some()) {
+        let op = parse_op(SourceFile::new(file, text(files, file))).0.unwrap();
+        for (backend, has) in [("cuda", op.launch.is_some()), ("cpu", op.cpu.is_some())] {
+            let exported = format!("TVM_FFI_DLL_EXPORT_TYPED_FUNC({}_{backend}, ", op.name.value);
+            assert_eq!(binding.contains(&exported), has, "{name}: {exported}");
+        }
+        let defined = format!("_register(\"{}\", \"(", op.name.value);
+        assert!(operators.contains(&defined), "{name}: {defined}");
     }
 }
