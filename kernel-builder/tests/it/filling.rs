@@ -167,11 +167,15 @@ fn settings_of_another_source_are_ignored_with_a_warning() {
         .refused(16, &["tuned/nvidia-h200.toml is ignored", NOWHERE, "`kernelwright fill`", "bench::no_gpu"]);
     // Without them nothing is said of them.
     assert!(!run(&sandbox, &["screen", "scale", "--untuned"]).stderr.contains("tuned/"));
-    // A header is a part of the source, the reference is not.
+    // A header that it includes is a part of the source, another one and the reference are not.
     sandbox.write("work/scale/reference.py", "def scale(input):\n    return 3 * input\n");
-    assert_eq!(source(&sandbox), first);
     sandbox.write("work/scale/scale.cuh", "#define FACTOR 4\n");
-    assert_ne!(source(&sandbox), first);
+    assert_eq!(source(&sandbox), first);
+    let text = sandbox.read("work/scale/scale.cu");
+    sandbox.write("work/scale/scale.cu", &format!("#include \"scale.cuh\"\n{text}"));
+    let with = source(&sandbox);
+    sandbox.write("work/scale/scale.cuh", "#define FACTOR 5\n");
+    assert!(with != first && source(&sandbox) != with);
 }
 
 #[test]

@@ -26,8 +26,7 @@ pub(super) fn sets(scheduled: &ScheduledCase, cancels: bool) -> (Vec<InputSet>, 
     let pairs = if bytes > LARGE { 1 } else { 2 };
     let first = &scheduled.sets[0];
     let hard = cancels && bytes <= LARGE;
-    let set =
-        |kind| InputSet { kind, scalars: first.scalars.clone(), hard, ..InputSet::default() };
+    let set = |kind| InputSet { kind, scalars: first.scalars.clone(), hard, ..InputSet::default() };
     let changeable: Vec<usize> =
         (0..scheduled.inputs.len()).filter(|place| scheduled.inputs[*place].elements() > 0).collect();
     let mut sets: Vec<InputSet> = (0..pairs).map(|_| set("normal")).collect();
