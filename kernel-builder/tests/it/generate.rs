@@ -176,6 +176,15 @@ fn what_is_no_project_is_told_so() {
 
 /// `new --from` may put a person's file in the place of the reference; the gradients' formulas stay in the template's.
 #[test]
+fn a_gradient_that_is_promised_is_computed() {
+    let sandbox = Sandbox::new();
+    let made = sandbox.run(&["new", "me/turn", "--template", "rope", "--no-git"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    change(&sandbox, "work/turn/op.toml", "inputs = [\"q\", \"k\"]", "inputs = [\"q\", \"k\", \"cos_sin\"]");
+    sandbox.run(&["generate", "turn"]).refused(12, &["scaffold::host", "backward.toml", "`grad_cos_sin`"]);
+}
+
+#[test]
 fn the_gradients_have_the_reference_that_backward_toml_names() {
     let sandbox = project();
     change(

@@ -43,6 +43,12 @@ pub enum HostError {
         /// What is in the way.
         why: &'static str,
     },
+    /// A gradient that is promised and not computed.
+    #[error("[gradient] promises a gradient of `{input}`, and backward.toml has no output `grad_{input}`")]
+    NoGradient {
+        /// The input.
+        input: String,
+    },
     /// A macro that depends on lengths, so that no code compiled ahead of time can have it.
     #[error("the macro `{name}` of [launch.define] is `{expression}`, which lengths decide")]
     Define {

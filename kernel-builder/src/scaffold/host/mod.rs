@@ -259,9 +259,7 @@ fn hang(
     forward: &HostPlan,
     backward: Option<&HostPlan>,
 ) -> Result<Option<host::BackwardPlan>, ScaffoldError> {
-    if op.gradient.is_none() {
-        return Ok(None);
-    }
+    let Some(gradient) = &op.gradient else { return Ok(None) };
     let impossible = |why: &'static str| {
         let cause = HostError::Gradient { why };
         ScaffoldError::Host { file: "op.toml".to_owned(), cause }
@@ -269,6 +267,11 @@ fn hang(
     let backward = backward.ok_or_else(|| impossible("there is no backward.toml that computes it"))?;
     if forward.outputs.iter().any(|output| output.inplace) {
         return Err(impossible("PyTorch takes none of an operation that overwrites an argument"));
+    }
+    let computed = |input: &str| backward.outputs.iter().any(|output| output.name == format!("grad_{input}"));
+    if let Some(lacking) = gradient.inputs.iter().find(|input| !computed(input.value.as_str())) {
+        let cause = HostError::NoGradient { input: lacking.value.to_string() };
+        return Err(ScaffoldError::Host { file: "backward.toml".to_owned(), cause });
     }
     let hung = host::backward(forward, backward);
     hung.map(Some).map_err(|cause| ScaffoldError::Host { file: "backward.toml".to_owned(), cause })
