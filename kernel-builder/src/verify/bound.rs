@@ -130,6 +130,7 @@ impl Bound {
 
     /// The bound for all elements of a row.
     pub(crate) fn in_row(&self, row: Row) -> RowBound {
+        let row = row.finite();
         let smallest = smallest_normal(self.output);
         let rounded = if self.of_row { smallest.max(row.size) } else { smallest };
         RowBound { rounding: self.rounding, rounded, accumulation: self.accumulation, terms: row.terms }

@@ -240,3 +240,29 @@ fn the_list_of_the_binding_follows() {
     sandbox.write("work/glu/build.toml", &format!("{before}[torch-noarch]\n"));
     sandbox.run(&["generate", "glu"]).refused(12, &["scaffold::no_binding", "[torch-noarch]"]);
 }
+
+/// The examples that are their templates, with settings that were found on a GPU.
+const TUNED_EXAMPLES: [&str; 5] = ["add-rms-norm", "cross-entropy", "rope", "softmax", "swiglu"];
+
+#[test]
+fn tuned_examples_are_what_their_templates_and_settings_give() {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let sandbox = Sandbox::new();
+    for name in TUNED_EXAMPLES {
+        let made = sandbox.run(&["new", &format!("kernelwright/{name}"), "--template", name, "--no-git"]);
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        let settings = format!("{name}/tuned/nvidia-h200.toml");
+        let text = std::fs::read_to_string(examples.join(&settings)).expect("settings of an H200");
+        sandbox.write(&format!("work/{settings}"), &text);
+        let done = sandbox.run(&["generate", name]);
+        assert_eq!(done.code, 0, "{}", done.stderr);
+        assert!(!done.stderr.contains("ignored"), "{}", done.stderr);
+        let made = sandbox.work().join(name);
+        for path in tree(&made) {
+            let (new, there) =
+                (std::fs::read(made.join(&path)), std::fs::read(examples.join(name).join(&path)));
+            let again = format!("new kernelwright/{name}, its tuned/, generate");
+            assert_eq!(new.ok(), there.ok(), "examples/{name}/{path} differs; make it again: {again}");
+        }
+    }
+}

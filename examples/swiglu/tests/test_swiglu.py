@@ -1,0 +1,241 @@
+"""Tests of the built kernel, as users load it: through `kernels.get_local_kernel`.
+
+KERNEL_PATH names the folder with the built variants; default: ../dist, else ../build. `kernelwright verify` is stricter:
+it knows the bound of every element, and tries values that break kernels.
+"""
+
+import math
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from kernels import get_local_kernel
+
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
+
+import reference
+
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+BUILT = ["cpu", "cuda"]
+DTYPES = [{"T": torch.bfloat16}, {"T": torch.float16}, {"T": torch.float32}]
+CASES = {
+    "one-gate-a-row": ({"halves": 2, "hidden": 1, "rows": 3}, []),
+    "less-than-a-vector": ({"halves": 2, "hidden": 5, "rows": 3}, []),
+    "many-short-rows": ({"halves": 2, "hidden": 24, "rows": 4099}, []),
+    "odd-hidden": ({"halves": 2, "hidden": 4097, "rows": 5}, []),
+    "long-rows": ({"halves": 2, "hidden": 131080, "rows": 3}, []),
+    "no-rows": ({"halves": 2, "hidden": 4096, "rows": 0}, []),
+    "cpu-decode-14336": ({"halves": 2, "hidden": 14336, "rows": 1}, []),
+    "cpu-32x11008": ({"halves": 2, "hidden": 11008, "rows": 32}, []),
+    "cpu-128x14336": ({"halves": 2, "hidden": 14336, "rows": 128}, []),
+}
+# What gradients, torch.compile and opcheck are tried with: the smallest shape with two elements in each axis.
+SMALL = {"halves": 2, "hidden": 5, "rows": 3}
+RETURNED = [0]
+
+
+def kernel_path() -> Path:
+    if "KERNEL_PATH" in os.environ:
+        return Path(os.environ["KERNEL_PATH"])
+    published = PROJECT / "dist"
+    return published if published.is_dir() else PROJECT / "build"
+
+
+@pytest.fixture(scope="module", params=DEVICES)
+def device(request) -> str:
+    backend = request.param
+    built = [path.name for path in kernel_path().rglob("*-linux") if path.is_dir()]
+    token = "-cpu-" if backend == "cpu" else "-cu"
+    if backend not in BUILT or not any(token in name for name in built):
+        pytest.skip(f"no variant for {backend} in {kernel_path()}")
+    return backend
+
+
+@pytest.fixture(scope="module")
+def kernel(device):
+    return get_local_kernel(kernel_path(), backend=device)
+
+
+def make(axes, dtypes, device, without=(), seed=0):
+    """The tensors of a call, in order: normal values, whole numbers of 0 and 1, None for those in `without`."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def values(shape, dtype):
+        if dtype.is_floating_point:
+            return torch.randn(shape, generator=generator).to(dtype).to(device)
+        return torch.randint(0, 2, shape, generator=generator).to(dtype).to(device)
+
+    return [
+        None if "input" in without else values([axes["rows"], axes["halves"], axes["hidden"]], dtypes["T"]),
+    ]
+
+
+def copies(arguments):
+    return [None if argument is None else argument.clone() for argument in arguments]
+
+
+def results_of(value):
+    return list(value) if isinstance(value, tuple) else [value]
+
+
+def oracle(arguments):
+    """The reference in float64, on copies."""
+    wide = [a.double() if a is not None and a.is_floating_point() else a for a in copies(arguments)]
+    return results_of(reference.swiglu(*wide))
+
+
+def run(kernel, arguments):
+    """Every output of the operation, those in place too, in the order of the reference."""
+    returned = kernel.swiglu(*arguments)
+    returned = [] if returned is None else results_of(returned)
+    outputs = []
+    outputs.append(returned[0])
+    return outputs
+
+
+def assert_close(result, expected):
+    assert result.shape == expected.shape
+    assert result.is_contiguous()
+    if not result.dtype.is_floating_point:
+        assert torch.equal(result.to(torch.int64), expected.to(torch.int64))
+        return
+    expected = expected.double()
+    error = (result.double() - expected).abs()
+    scale = expected.abs().mean() if expected.numel() else 0.0
+    # A rounding to the dtype, and a little for the float32 arithmetic before it.
+    allowed = expected.abs() * torch.finfo(result.dtype).eps * 1 + scale * 1e-5 + torch.finfo(result.dtype).tiny + 1e-7
+    assert (error <= allowed).all(), f"largest error {error.max().item():.3e}"
+
+
+@pytest.mark.parametrize("dtypes", DTYPES, ids=lambda d: "-".join(str(v).removeprefix("torch.") for v in d.values()))
+@pytest.mark.parametrize("case", CASES)
+def test_matches_float64(kernel, device, case, dtypes):
+    axes, without = CASES[case]
+    arguments = make(axes, dtypes, device, without)
+    before = copies(arguments)
+    expected = oracle(arguments)
+    for result, exact in zip(run(kernel, arguments), expected, strict=True):
+        assert_close(result, exact)
+    overwritten = []
+    for place, (is_now, was) in enumerate(zip(arguments, before)):
+        if was is not None and place not in overwritten:
+            assert torch.equal(is_now, was)
+
+
+@pytest.mark.parametrize("dtypes", DTYPES, ids=lambda d: "-".join(str(v).removeprefix("torch.") for v in d.values()))
+def test_out(kernel, device, dtypes):
+    arguments = make(SMALL, dtypes, device)
+    expected = oracle(arguments)
+    first = results_of(kernel.swiglu(*copies(arguments)))
+    outs = [torch.full_like(result, 1) for result in first]
+    keywords = dict(zip(['out'], outs))
+    returned = results_of(kernel.swiglu(*arguments, **keywords))
+    for place, out, result in zip(RETURNED, outs, returned, strict=True):
+        assert result is out
+        assert_close(out, expected[place])
+
+
+def test_any_number_of_leading_axes(kernel, device):
+    axes = {**SMALL, "rows": 6}
+    dtypes = DTYPES[0]
+    flat = make(axes, dtypes, device)
+    expected = run(kernel, copies(flat))
+    for leading in ((2, 3), (1, 6, 1), (2, 1, 3)):
+        arguments = [
+            a if a is None or place not in [0] else a.reshape(*leading, *a.shape[1:]).clone()
+            for place, a in enumerate(flat)
+        ]
+        for result, exact in zip(run(kernel, arguments), expected, strict=True):
+            assert torch.equal(result, exact.reshape(result.shape))
+            assert tuple(result.shape[: len(leading)]) == leading
+
+
+def test_is_deterministic(kernel, device):
+    arguments = make(SMALL, DTYPES[0], device)
+    first = run(kernel, copies(arguments))
+    for _ in range(3):
+        for result, earlier in zip(run(kernel, copies(arguments)), first, strict=True):
+            assert torch.equal(result, earlier)
+
+
+@pytest.mark.parametrize("dtypes", DTYPES, ids=lambda d: "-".join(str(v).removeprefix("torch.") for v in d.values()))
+def test_gradients(kernel, device, dtypes):
+    arguments = make(SMALL, dtypes, device)
+    places = [0]
+    exact = [a.double() if a is not None and a.is_floating_point() else a for a in copies(arguments)]
+    for place in places:
+        arguments[place].requires_grad_()
+        exact[place].requires_grad_()
+    results = [r for r in run(kernel, arguments) if r.requires_grad]
+    expected = [r for r in results_of(reference.swiglu(*exact)) if r.requires_grad]
+    generator = torch.Generator().manual_seed(1)
+    grads = [torch.randn(r.shape, generator=generator).to(r.dtype).to(device) for r in results]
+    torch.autograd.backward(results, grads)
+    torch.autograd.backward(expected, [grad.double() for grad in grads])
+    for place in places:
+        ours, theirs = arguments[place].grad, exact[place].grad
+        assert ours.dtype == arguments[place].dtype
+        assert ((ours.double() - theirs).abs() <= theirs.abs().max() * (2 * torch.finfo(ours.dtype).eps + 1e-5)).all()
+
+
+def test_compiles_without_graph_breaks(kernel, device):
+    torch._dynamo.reset()
+    arguments = make(SMALL, DTYPES[0], device)
+    with torch.no_grad():
+        expected = run(kernel, copies(arguments))
+        compiled = torch.compile(lambda *a: run(kernel, list(a)), fullgraph=True, backend="aot_eager")
+        for result, exact in zip(compiled(*arguments), expected, strict=True):
+            assert torch.equal(result, exact)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_opcheck(kernel, device, requires_grad):
+    arguments = make(SMALL, DTYPES[0], device)
+    scalars = []
+    ops = kernel._ops.ops
+    outs = [torch.empty_like(r) for r in results_of(kernel.swiglu(*copies(arguments))) if r is not None]
+    torch.library.opcheck(ops.swiglu_out, (*outs, *copies(arguments), *scalars))
+    if requires_grad:
+        for place in [0]:
+            arguments[place].requires_grad_()
+    torch.library.opcheck(ops.swiglu, (*arguments, *scalars))
+
+
+def test_errors_say_what_is_wrong(kernel, device):
+    arguments = make(SMALL, DTYPES[0], device)
+    first = 0
+
+    def refused(change, message):
+        changed = copies(arguments)
+        changed[first] = change(changed[first])
+        with pytest.raises(RuntimeError, match=message):
+            kernel.swiglu(*changed)
+
+    refused(lambda t: t.to(torch.complex64), "must be")
+    if arguments[first].dim() > 1:
+        refused(lambda t: t.transpose(0, -1).contiguous().transpose(0, -1), "must be contiguous")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_is_captured_in_a_graph(kernel, device):
+    if device != "cuda":
+        pytest.skip("graphs are a matter of the GPU")
+    arguments = make(SMALL, DTYPES[0], device)
+    expected = run(kernel, copies(arguments))
+    fresh = copies(arguments)
+    with torch.no_grad():
+        run(kernel, copies(arguments))
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            results = run(kernel, fresh)
+    for now, was in zip(fresh, arguments):
+        if was is not None:
+            now.copy_(was)
+    graph.replay()
+    torch.cuda.synchronize()
+    for result, exact in zip(results, expected, strict=True):
+        assert torch.equal(result, exact)

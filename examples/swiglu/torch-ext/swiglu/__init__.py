@@ -1,0 +1,113 @@
+"""Swiglu: the SiLU of the first half of a row, times the second half."""
+
+import math
+
+import torch
+
+from . import _pytorch
+from ._ops import add_op_namespace_prefix, ops
+from .dispatch import pytorch_serves
+
+__all__ = ["swiglu"]
+
+
+def swiglu(
+    input: torch.Tensor,
+    *,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The SiLU of the first half of a row, times the second half.
+
+    Args:
+        input: `[..., halves, hidden]`, bfloat16, float16 or float32, contiguous.
+        out: Takes the result `out`: `[..., hidden]`, bfloat16, float16 or float32, contiguous.
+
+    Returns:
+        `out`, `[..., hidden]`, bfloat16, float16 or float32, new or `out`.
+
+    Raises:
+        RuntimeError: if a shape, dtype, device or layout is not as above, or if an output is given while a gradient is asked for.
+        NotImplementedError: if the tensors live on a device that this build has no kernel for.
+
+    `...` are any number of axes, the same in all tensors.
+    Where a measurement says that PyTorch's own operators are faster, those are called (`dispatch.py`).
+    The function is differentiable in `input`, and works under `torch.compile(fullgraph=True)`.
+    """
+    if out is None:
+        if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 2]))):
+            return _swiglu_in_pytorch(input)
+        return ops.swiglu(input)
+    if torch.is_grad_enabled() and (input.requires_grad):
+        raise RuntimeError("swiglu: out= has no gradient; call it without, or under torch.no_grad()")
+    ops.swiglu_out(out, input)
+    return out
+
+
+def _swiglu_in_pytorch(input: torch.Tensor):
+    """PyTorch's own operators for the same work as `swiglu`."""
+    leading = input.shape[: input.dim() - 2]
+    result = _pytorch.swiglu(
+        input.reshape(math.prod(leading), *input.shape[len(leading) :]),
+    )
+    result = (result,)
+    out = result[0].reshape(*leading, *result[0].shape[1:])
+    return out
+
+
+def _swiglu_backward_in_pytorch(grad_out: torch.Tensor, input: torch.Tensor):
+    """PyTorch's own operators for the same work as `swiglu_backward`."""
+    leading = grad_out.shape[: grad_out.dim() - 1]
+    result = _pytorch.swiglu_backward(
+        grad_out.reshape(math.prod(leading), *grad_out.shape[len(leading) :]),
+        input.reshape(math.prod(leading), *input.shape[len(leading) :]),
+    )
+    result = (result,)
+    grad_input = result[0].reshape(*leading, *result[0].shape[1:])
+    return grad_input
+
+
+def _swiglu_fake(input: torch.Tensor):
+    leading = input.shape[: input.dim() - 2]
+    out = input.new_empty((*leading, input.shape[-1]), dtype=input.dtype)
+    return out
+
+
+def _swiglu_out_fake(out: torch.Tensor, input: torch.Tensor) -> None:
+    return None
+
+
+def _swiglu_backward_fake(grad_out: torch.Tensor, input: torch.Tensor):
+    leading = grad_out.shape[: grad_out.dim() - 1]
+    grad_input = grad_out.new_empty((*leading, 2, grad_out.shape[-1]), dtype=grad_out.dtype)
+    return grad_input
+
+
+def _swiglu_backward_out_fake(grad_input: torch.Tensor, grad_out: torch.Tensor, input: torch.Tensor) -> None:
+    return None
+
+
+# What a build has no code for is no operator of it: gradients on the processor.
+for _name, _fake in {
+    "swiglu": _swiglu_fake,
+    "swiglu_out": _swiglu_out_fake,
+    "swiglu_backward": _swiglu_backward_fake,
+    "swiglu_backward_out": _swiglu_backward_out_fake,
+}.items():
+    if hasattr(ops, _name):
+        torch.library.register_fake(add_op_namespace_prefix(_name), _fake)
+
+
+def _setup_context(ctx, inputs, output) -> None:
+    (input,) = inputs
+    ctx.save_for_backward(input)
+
+
+def _backward(ctx, grad_out):
+    (input,) = ctx.saved_tensors
+    run = ops.swiglu_backward if hasattr(ops, "swiglu_backward") else _swiglu_backward_in_pytorch
+    results = run(grad_out.contiguous(), input)
+    results = (results,)
+    return results[0]
+
+
+torch.library.register_autograd(add_op_namespace_prefix("swiglu"), _backward, setup_context=_setup_context)

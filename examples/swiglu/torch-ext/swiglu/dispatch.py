@@ -1,0 +1,68 @@
+"""Which calls PyTorch serves, because the kernel was not measured to be faster there.
+
+`dispatch.json` beside this file says for which devices, dtypes and lengths the kernel is called; it is put there when the
+package is made, from measurements. Without that file, or on a device that it does not name, every call is the kernel's.
+"""
+
+import json
+from pathlib import Path
+
+import torch
+
+# The axes whose lengths callers choose, as the table names them.
+AXES = ["hidden", "rows"]
+_DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+
+
+def _read(path: Path) -> dict:
+    """`{device: {dtype: ranges}}`, each range as the least and the greatest length of each axis in turn."""
+    if not path.exists():
+        return {}
+    table = json.loads(path.read_text(encoding="utf-8"))
+    if table["format"] != 1 or table["axes"] != AXES:
+        return {}
+    return {
+        device: {_DTYPES[name]: tuple(map(tuple, ranges)) for name, ranges in dtypes.items() if name in _DTYPES}
+        for device, dtypes in table["devices"].items()
+    }
+
+
+_TABLES = _read(Path(__file__).with_name("dispatch.json"))
+# Ranges by (number of the device, dtype); None where no table names the device.
+_KNOWN: dict = {}
+
+
+@torch.compiler.assume_constant_result
+def _ranges_of(number: int, dtype: torch.dtype):
+    """The ranges of a device, asked for its name; it cannot become another while a process runs."""
+    if number >= 0:
+        ranges = _TABLES.get(torch.cuda.get_device_name(number))
+    else:
+        ranges = _TABLES.get(_processor())
+    return None if ranges is None else ranges.get(dtype, ())
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+
+
+def pytorch_serves(first: torch.Tensor, lengths) -> bool:
+    """Whether a call without outputs is PyTorch's. `lengths()` are those of `AXES`."""
+    if not _TABLES:
+        return False
+    key = (first.get_device(), first.dtype)
+    if key in _KNOWN:
+        ranges = _KNOWN[key]
+    else:
+        ranges = _KNOWN[key] = _ranges_of(*key)
+    if ranges is None:
+        return False
+    found = lengths()
+    for borders in ranges:
+        if all(borders[2 * at] <= length <= borders[2 * at + 1] for at, length in enumerate(found)):
+            return False
+    return True
