@@ -1,6 +1,7 @@
 //! Device code alone, compiled by NVRTC and by nvcc: the same kernels, from the same words of op.toml.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use serde_json::Value;
@@ -100,6 +101,17 @@ fn evidence(sandbox: &Sandbox) -> Value {
     serde_json::from_str(&sandbox.read("work/scale/.kernelwright/verdicts/device.json")).expect("JSON")
 }
 
+/// A sandbox with the wheels of another cache.
+fn with_cache(cache: &OsStr) -> Sandbox {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path("cache")).expect("a new folder");
+    for folder in ["wheels", "index", "cuda"] {
+        let there = Path::new(cache).join(folder);
+        std::os::unix::fs::symlink(there, sandbox.path("cache").join(folder)).expect("a link");
+    }
+    sandbox
+}
+
 #[test]
 fn both_compilers_make_the_same_kernels() {
     let Some(cache) = std::env::var_os(CACHE) else {
@@ -107,12 +119,7 @@ fn both_compilers_make_the_same_kernels() {
         return;
     };
     let kernels = |compiler: &str| {
-        let sandbox = Sandbox::new();
-        std::fs::create_dir(sandbox.path("cache")).expect("a new folder");
-        for folder in ["wheels", "index", "cuda"] {
-            let there = Path::new(&cache).join(folder);
-            std::os::unix::fs::symlink(there, sandbox.path("cache").join(folder)).expect("a link");
-        }
+        let sandbox = with_cache(&cache);
         project(&sandbox);
         let ended = sandbox.run(&["verify", "--device", "--compiler", compiler, "scale"]);
         if ended.code == 13 {
@@ -137,6 +144,84 @@ fn both_compilers_make_the_same_kernels() {
             eprintln!("skipped: the cache lacks a compiler: {why}");
         }
     }
+}
+
+/// Numbers below a bound, the same ones in every run (xorshift, Marsaglia 2003).
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, bound: usize) -> usize {
+        for shift in [13_i32, -7, 17] {
+            self.0 ^= if shift > 0 { self.0 << shift } else { self.0 >> -shift };
+        }
+        (self.0 % bound as u64) as usize
+    }
+}
+
+/// A value for every value hole of a template, drawn.
+fn drawn(template: &Value, draws: &mut Draws) -> Vec<(String, String)> {
+    let holes = template["hole"].as_array().expect("a list").iter().filter(|hole| hole["kind"] == "value");
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    holes
+        .map(|hole| {
+            let values = hole["values"].as_array().expect("a list");
+            (text(&hole["name"]), text(&values[draws.below(values.len())]))
+        })
+        .collect()
+}
+
+#[test]
+fn every_template_compiles_with_drawn_values() {
+    let Some(cache) = std::env::var_os(CACHE) else {
+        eprintln!("skipped: {CACHE} names no cache with the wheels of CUDA");
+        return;
+    };
+    let sandbox = with_cache(&cache);
+    let listed = sandbox.run(&["templates", "--message-format", "json"]).event("result");
+    let mut draws = Draws(0x9e37_79b9_7f4a_7c15);
+    let mut compiled = 0;
+    for (place, listed) in listed["templates"].as_array().expect("a list").iter().enumerate() {
+        let name = listed["name"].as_str().expect("a text");
+        let shown = sandbox.run(&["templates", name, "--message-format", "json"]).event("result");
+        if drawn(&shown["template"], &mut draws).is_empty() {
+            continue;
+        }
+        let new = |set: &[(String, String)]| {
+            let set = set.iter().flat_map(|(name, value)| ["--set".to_owned(), format!("{name}={value}")]);
+            let named = format!("me/{name}");
+            let words = ["new", &named, "--template", name, "--no-git"].map(str::to_owned);
+            let arguments: Vec<String> = words.into_iter().chain(set).collect();
+            let made = sandbox.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!(made.code, 0, "{arguments:?}: {}", made.stderr);
+        };
+        // One that every CUDA compiles for, and another by turns.
+        let some = ["[\"8.0\"]", "[\"9.0a\"]", "[\"8.0\", \"10.0\"]", "[\"8.0\", \"12.0\"]"][place % 4];
+        // Values that no device can be started with together are drawn anew; code that does not compile is a defect.
+        let set = (0..5).find_map(|_| {
+            let set = drawn(&shown["template"], &mut draws);
+            new(&set);
+            let file = format!("work/{name}/build.toml");
+            let text = sandbox.read(&file);
+            let all = "[\"8.0\", \"9.0a\", \"10.0\", \"12.0+PTX\"]";
+            assert!(text.contains(all), "{text}");
+            sandbox.write(&file, &text.replace(all, some));
+            let ended = sandbox.run(&["verify", "--device", name]);
+            if ended.code == 13 {
+                eprintln!("skipped: the cache lacks a compiler: {}", ended.stderr);
+                return Some(None);
+            }
+            let started = !ended.stderr.contains("verify::launch");
+            assert!(ended.code == 0 || !started, "{name} for {some} with {set:?}: {}", ended.stderr);
+            std::fs::remove_dir_all(sandbox.work().join(name)).expect("a folder");
+            started.then_some(Some(set))
+        });
+        let Some(set) = set.unwrap_or_else(|| panic!("{name}: none of 5 settings can be started")) else {
+            return;
+        };
+        eprintln!("{name} for {some} with {set:?}");
+        compiled += 1;
+    }
+    assert!(compiled >= 10, "{compiled} templates compiled with drawn values");
 }
 
 /// An nvcc that writes down how it was called, and gives each wanted kernel the name that its place has.
