@@ -94,6 +94,8 @@ class Enlisting:
     def try_one(self, name, call, needed=False, arguments=None, row=None):
         """Warms a baseline, and takes it unless it fails or is wrong. Where it has arguments of its own, `row` are those
         of the exact results."""
+        if name in self.job.get("without", ()):
+            return self.skip(name, "left out by --without")
         try:
             self.station.enlist(name, call, arguments)
         except Exception as error:
@@ -131,6 +133,9 @@ class Enlisting:
         """cuBLASLt for a matrix product: the first algorithm of its heuristic, the best of all that it returns, and the best
         with the right operand stored the other way round."""
         for name, asked in (("cublaslt", 1), ("cublaslt-tuned", 100)):
+            if name in self.job.get("without", ()):
+                self.skip(name, "left out by --without")
+                continue
             try:
                 matmul = cublaslt.Matmul(self.torch, product, self.row)
                 note = matmul.choose(asked, self.station.sets)
@@ -140,6 +145,8 @@ class Enlisting:
             self.notes.append(f"{name}: {note}")
             self.try_one(name, matmul)
         name = "cublaslt-turned"
+        if name in self.job.get("without", ()):
+            return self.skip(name, "left out by --without")
         try:
             other, rows = product.turned([*self.station.sets, self.row])
             row = rows.pop()

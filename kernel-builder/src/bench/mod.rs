@@ -56,6 +56,10 @@ use crate::verify::device::DeviceCandidate;
 
 use run::Subject;
 
+/// The rivals that a run can do without: what is compiled or searched for, which takes tens of seconds.
+pub const OPTIONAL_RIVALS: [&str; 5] =
+    ["compile", "compile-max", "cublaslt", "cublaslt-tuned", "cublaslt-turned"];
+
 /// How long, and what.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -63,6 +67,8 @@ pub struct Options {
     pub budget: f64,
     /// Names of workloads; all that op.toml measures when empty.
     pub workloads: Vec<String>,
+    /// Rivals that are left out, of [`OPTIONAL_RIVALS`].
+    pub without: Vec<String>,
     /// The project's commit, for the record.
     pub commit: Option<String>,
     /// Threads that PyTorch may use, for all contenders; as many as processors when absent.
@@ -78,6 +84,7 @@ impl Default for Options {
         Self {
             budget: 2.0,
             workloads: Vec::new(),
+            without: Vec::new(),
             commit: None,
             threads: None,
             seed: 0x6b77,

@@ -79,6 +79,7 @@ fn measure(folder: &Path, line: &CommandLine, package: &str) -> Result<Outcome, 
     let baseline = job(json!({
         "reference": { "file": text("reference.py"), "function": "scale", "fused": null },
         "tolerance": { "accumulate": "f32", "roundings": 1 },
+        "without": ["compile"],
     }));
     let candidate = job(json!({ "package": text("package"), "id": "scale_package", "call": "scale" }));
     let (op, problems) = parse_op(SourceFile::new("op.toml", OP));
@@ -107,6 +108,10 @@ fn found(package: &str) -> Option<Result<(), (Finding, String)>> {
         Ok(Outcome::Measured(measured)) => {
             let samples = &measured.regimes[0].samples;
             assert!(samples["kernel"].len() >= 15 && samples.contains_key("copy"), "{samples:?}");
+            let skipped = &measured.regimes[0].skipped;
+            let left_out =
+                |name: &str| skipped.iter().any(|one| one.name == name && one.reason.contains("--without"));
+            assert!(!samples.contains_key("compile") && left_out("compile"), "{skipped:?}");
             Ok(())
         }
         Err(Stop::Refused(finding, reason)) => Err((finding, reason)),

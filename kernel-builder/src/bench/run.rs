@@ -86,6 +86,7 @@ impl Subject<'_> {
             "fused": reference.fused.as_ref().map(|fused| fused.value.to_string()),
         });
         let tolerance = &self.op.tolerance;
+        job["without"] = json!(self.options.without);
         job["tolerance"] = json!({
             "accumulate": tolerance.accumulate.value,
             "roundings": tolerance.roundings.value,

@@ -70,6 +70,9 @@ pub struct How {
     /// Measure this workload of op.toml only; may be given several times
     #[arg(long = "workload", value_name = "NAME")]
     pub workloads: Vec<String>,
+    /// Leave out this rival, whose compilation or search takes long; may be given several times
+    #[arg(long, value_name = "RIVAL", value_parser = bench::OPTIONAL_RIVALS)]
+    pub without: Vec<String>,
 }
 
 /// Runs the verb.
@@ -112,8 +115,12 @@ fn of_device(args: &Args, session: &Session) -> Result<(), Failure> {
     let (project, evidence) =
         device::verify(&args.project.dir, &args.judge, tool, Choice::of(args.untuned), session)?;
     device::accept(&project, &evidence)?;
-    let options =
-        Options { budget: args.how.budget, workloads: args.how.workloads.clone(), ..Options::default() };
+    let options = Options {
+        budget: args.how.budget,
+        workloads: args.how.workloads.clone(),
+        without: args.how.without.clone(),
+        ..Options::default()
+    };
     let earlier = args.judge.earlier();
     let Figures { measured, told } = device::measure(&project, &options, tool, earlier, session)?;
     let mut written = Vec::new();
@@ -179,6 +186,7 @@ pub fn measure(
         let options = Options {
             budget: how.budget,
             workloads: how.workloads.clone(),
+            without: how.without.clone(),
             commit: artifact.inner().commit.clone(),
             about,
             ..Options::default()
@@ -228,6 +236,7 @@ pub(super) fn kind(
         .field("op.toml", &op.file.text)
         .field("reference", reference)
         .field("budget", options.budget.to_string())
+        .field("without", options.without.join(" "))
         .field("threads", format!("{:?}", options.threads))
         .field("driver", driver.unwrap_or_default())
         .finish())

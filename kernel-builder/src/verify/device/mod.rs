@@ -312,16 +312,26 @@ fn tried(
     }
     let stage =
         Stage::new(python, candidate.op, candidate.project, Device::Cuda, options.threads, options.seed)?;
+    let begun = Instant::now();
     let ((), oracle) = stage.beside_oracle(schedule, || Ok(()))?;
+    let expected = begun.elapsed();
     let trials = schedule.iter().map(|case| case.trials.len() as u64).sum();
     let progress = session.report.progress("calling the kernels", ProgressKind::Count, Some(trials));
     let mut lane = Lane::new(gpu, code, candidate.op, &candidate.settings, &stage);
     let run = lane.run(schedule, &cases, options.deadline, &|| progress.add(1))?;
+    let called = begun.elapsed();
     let mut again = |alone: &[ScheduledCase]| {
         lane.gpu.end();
         lane.run(alone, &cases, options.deadline, &|| {})
     };
     let mut found = results::judged(&stage, &oracle, schedule, &cases, &run, &mut again)?;
+    if let Some(calls) = found.iter_mut().find(|check| check.name == "calls") {
+        calls.facts["seconds"] = json!({
+            "oracle": expected.as_secs_f64(),
+            "calls": (called - expected).as_secs_f64(),
+            "comparison": (begun.elapsed() - called).as_secs_f64(),
+        });
+    }
     if options.sanitize {
         lane.gpu.end();
         found.extend(sanitized::check(&lane, schedule, &cases)?);
