@@ -90,6 +90,21 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
+    /// Takes what was seen of one more case.
+    pub(crate) fn take(&mut self, case: Self) {
+        if case.of_bound > self.of_bound {
+            self.of_bound = case.of_bound;
+            self.of_bound_case = case.of_bound_case;
+        }
+        self.relative = self.relative.max(case.relative);
+        self.gradient_of_bound = self.gradient_of_bound.max(case.gradient_of_bound);
+        self.eager_of_bound = match (self.eager_of_bound, case.eager_of_bound) {
+            (Some(one), Some(other)) => Some(one.max(other)),
+            (one, other) => one.or(other),
+        };
+        self.nondeterministic = self.nondeterministic.take().or(case.nondeterministic);
+    }
+
     pub(crate) fn note_error(&mut self, case: &str, form: Form, agreement: &Agreement) {
         if form == Form::Gradient {
             self.gradient_of_bound = self.gradient_of_bound.max(agreement.of_bound);

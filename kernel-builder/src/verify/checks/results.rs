@@ -7,6 +7,7 @@ use std::collections::btree_map::Entry;
 
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device, Purpose};
+use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::bound::Bound;
@@ -122,9 +123,18 @@ pub(crate) fn judged(
     if let Some((case, trial)) = first_trial(schedule).filter(|_| !stage.is_untouched()) {
         found.push(Finding::tampered(case, trial));
     }
-    let mut examiner = Examiner { stage, oracle, run, summary: &mut summary };
-    for case in schedule {
+    // Side by side: gigabytes are decoded and compared.
+    let examined = |case: &ScheduledCase| {
+        let (mut summary, mut found) = (Summary::default(), Vec::new());
+        let mut examiner = Examiner { stage, oracle, run, summary: &mut summary };
         examiner.case(case, &cases[case.place], &mut found)?;
+        Ok((summary, found))
+    };
+    let examined: Vec<Result<_, VerifyError>> = schedule.par_iter().map(examined).collect();
+    for one in examined {
+        let (of_case, wrong) = one?;
+        summary.take(of_case);
+        found.extend(wrong);
         if !found.is_empty() {
             // One wrong case is enough, and the earliest is what is told.
             break;
