@@ -4,6 +4,7 @@ KERNEL_PATH names the folder with the built variants; default: ../dist, else ../
 it knows the bound of every element, and tries values that break kernels.
 """
 
+import copy
 import math
 import os
 import sys
@@ -11,12 +12,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from kernels import get_local_kernel
+from kernels import Mode, get_local_kernel, kernelize, use_kernel_forward_from_hub, use_kernel_mapping
+from torch.utils._python_dispatch import TorchDispatchMode
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 import reference
+import replaced
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 BUILT = ["cpu", "cuda"]
@@ -206,6 +209,70 @@ def test_opcheck(kernel, device, requires_grad):
         for place in [0]:
             arguments[place].requires_grad_()
     torch.library.opcheck(ops.softmax, (*arguments, *scalars))
+
+
+class Layer:
+    """What `kernelize` asks for a layer; the client's repositories take the variant that torch was built for alone."""
+
+    def __init__(self, kernel, name):
+        self.kernel, self.name = kernel, name
+
+    def load(self):
+        return getattr(self.kernel.layers, self.name)
+
+
+class Called(TorchDispatchMode):
+    """The names of the operators that are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.add(func.name())
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("case", replaced.CASES)
+def test_layers_replace_modules(kernel, device, case, dtype, training):
+    torch._dynamo.reset()
+    name, module, length, serves = replaced.CASES[case]
+    layer = getattr(kernel.layers, name)
+    if training and not layer.has_backward:
+        pytest.skip(f"{name} has no gradient")
+    generator = torch.Generator().manual_seed(0)
+    before = copy.deepcopy(module)
+    for parameter in before.parameters():
+        torch.nn.init.normal_(parameter, generator=generator)
+    before.to(device, dtype).train(training)
+    after = copy.deepcopy(before)
+    use_kernel_forward_from_hub(name)(type(after))
+    mode = (Mode.TRAINING if training else Mode.INFERENCE) | Mode.TORCH_COMPILE
+    with use_kernel_mapping({name: {device: Layer(kernel, name)}}, inherit_mapping=False):
+        kernelize(after, mode=mode, device=device, use_fallback=False)
+    assert after.forward.__func__ is layer.forward
+    # Not contiguous, as slices and transposed tensors of a model are.
+    input = torch.randn(5, 3, length, generator=generator).to(device, dtype).transpose(0, 1)
+    tensors = []
+    for each in (before, after):
+        own = input.detach().clone().requires_grad_(training)
+        with torch.set_grad_enabled(training), Called() as called:
+            result = each(own)
+        assert (kernel._ops.add_op_namespace_prefix("softmax") in called.names) == (serves and each is after)
+        tensors.append([result.detach()])
+        if training:
+            generator.manual_seed(1)
+            result.backward(torch.randn(result.shape, generator=generator).to(device, dtype))
+            tensors[-1] += [own.grad, *(parameter.grad for parameter in each.parameters())]
+    for theirs, ours in zip(*tensors, strict=True):
+        assert (ours.dtype, ours.shape) == (dtype, theirs.shape)
+        error = (ours.double() - theirs.double()).abs()
+        assert (error <= theirs.double().abs().max() * (4 * torch.finfo(dtype).eps + 1e-5)).all()
+    with torch.set_grad_enabled(training):
+        compiled = torch.compile(after, fullgraph=True, backend="aot_eager")
+        assert torch.equal(compiled(input), tensors[1][0])
 
 
 def test_errors_say_what_is_wrong(kernel, device):

@@ -196,7 +196,8 @@ fn the_gradients_have_the_reference_that_backward_toml_names() {
     sandbox.write("work/glu/mine.py", "def mine(input):\n    return input\n");
     assert_eq!(sandbox.run(&["generate", "glu"]).code, 0);
     let package = sandbox.read("work/glu/torch-ext/glu/__init__.py");
-    for line in ["from . import _gradients, _pytorch\n", "= _pytorch.mine(", "= _gradients.swiglu_backward("]
+    for line in
+        ["from . import _gradients, _pytorch, layers\n", "= _pytorch.mine(", "= _gradients.swiglu_backward("]
     {
         assert!(package.contains(line), "{package}");
     }

@@ -4,11 +4,11 @@ import math
 
 import torch
 
-from . import _pytorch
+from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
 from .dispatch import pytorch_serves
 
-__all__ = ["swiglu"]
+__all__ = ["layers", "swiglu"]
 
 
 def swiglu(

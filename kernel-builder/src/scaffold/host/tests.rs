@@ -174,6 +174,8 @@ fn speaks_of_what_it_has(name: &str, files: &FileSet, framework: Framework) {
     let there: BTreeSet<PathBuf> =
         files.iter().map(|(path, _)| path.to_owned()).filter(|path| is_source(path)).collect();
     assert_eq!(listed, there, "{name}");
+    let layers = format!("{}/fast_one/layers.py", framework.folder());
+    assert_eq!(files.get(&layers).is_some(), files.get("tests/replaced.py").is_some(), "{name}");
     for path in &there {
         let folder = path.parent().unwrap();
         let source = text(files, &path.display().to_string());
