@@ -1,6 +1,6 @@
 """What `elementwise` computes, in plain PyTorch. On float64 tensors it is the oracle, on real dtypes the baseline.
 
-The same chain is written a second time where the source says `hole: expression`; change both.
+The same chain is written where the sources say `hole: expression`, for the device and for the processor; change all.
 """
 
 import torch
