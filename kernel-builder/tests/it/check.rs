@@ -226,10 +226,18 @@ fn what_cannot_be_read_is_told_and_nothing_hangs() {
 #[test]
 fn every_template_gives_a_sound_project() {
     let sandbox = Sandbox::new();
-    for backends in ["cpu", "cuda", "cpu,cuda"] {
-        let name = format!("norm-{}", backends.replace(',', "-"));
-        sandbox.project(&name, backends);
-        let checked = sandbox.run(&["check", &name]);
-        assert_eq!((checked.code, checked.stdout.as_str()), (0, "no problems\n"), "{backends}");
+    let listed = sandbox.run(&["templates", "--message-format", "json"]).event("result");
+    for template in listed["templates"].as_array().expect("a list") {
+        let name = template["name"].as_str().expect("a name");
+        let backends: Vec<&str> =
+            template["backends"].as_array().expect("a list").iter().filter_map(|it| it.as_str()).collect();
+        let all = backends.join(",");
+        for chosen in backends.iter().copied().chain((backends.len() > 1).then_some(all.as_str())) {
+            let named = format!("me/{name}-{}", chosen.replace(',', "-"));
+            let made = sandbox.run(&["new", &named, "--template", name, "--backends", chosen, "--no-git"]);
+            assert_eq!(made.code, 0, "{named}: {}", made.stderr);
+            let checked = sandbox.run(&["check", &named["me/".len()..]]);
+            assert_eq!((checked.code, checked.stdout.as_str()), (0, "no problems\n"), "{named}");
+        }
     }
 }

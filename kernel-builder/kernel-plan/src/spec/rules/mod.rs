@@ -117,7 +117,9 @@ impl<'a> Project<'a> {
         let build = sections(self.build).flat_map(|section| section.src);
         let mut named: Vec<_> = build.map(|path| (&self.build.file, path)).collect();
         if let Some(op) = self.op {
-            let launched = op.launch.iter().map(|launch| &launch.source);
+            // Of a project for the processor alone nobody starts device code.
+            let launched = op.launch.iter().filter(|_| self.build.declares(BackendId::Cuda));
+            let launched = launched.map(|launch| &launch.source);
             named.extend([&op.reference.file].into_iter().chain(launched).map(|path| (&op.file, path)));
         }
         named
