@@ -177,13 +177,13 @@ pub(super) fn refresh(dir: &Path, check: bool, session: &Session) -> Result<Done
         Some(file) => Some(files::read_text(&folder.join(file))?),
         None => None,
     };
-    let settings = [
-        measured(&folder, &op, session)?,
-        match &backward {
-            Some(op) => measured(&backward_path, op, session)?,
-            None => vec![],
-        },
-    ];
+    // A project for the processor alone has no device code that they could be for.
+    let settings = if identity.backends.iter().any(|backend| backend == "cuda") {
+        let of_backward = backward.as_ref().map(|op| measured(&backward_path, op, session)).transpose()?;
+        [measured(&folder, &op, session)?, of_backward.unwrap_or_default()]
+    } else {
+        [vec![], vec![]]
+    };
     let sources = Sources {
         op: &op,
         backward: backward.as_ref(),

@@ -242,6 +242,16 @@ fn the_list_of_the_binding_follows() {
     sandbox.run(&["generate", "glu"]).refused(12, &["scaffold::no_binding", "[torch-noarch]"]);
 }
 
+#[test]
+fn a_project_for_the_processor_alone_needs_no_device_code() {
+    let sandbox = Sandbox::new();
+    let words = ["new", "me/glu", "--template", "swiglu", "--backends", "cpu", "--no-git"];
+    let made = sandbox.run(&words);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let done = sandbox.run(&["generate", "glu", "--check"]);
+    assert_eq!((done.code, done.stdout.as_str()), (0, "nothing has changed\n"), "{}", done.stderr);
+}
+
 /// The examples that are their templates, with settings that were found on a GPU.
 const TUNED_EXAMPLES: [&str; 5] = ["add-rms-norm", "cross-entropy", "rope", "softmax", "swiglu"];
 
