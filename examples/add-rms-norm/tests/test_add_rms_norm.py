@@ -22,22 +22,23 @@ DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 BUILT = ["cpu", "cuda"]
 DTYPES = [{"T": torch.bfloat16}, {"T": torch.float16}, {"T": torch.float32}]
 CASES = {
-    "single-element": ({"hidden": 1, "rows": 1}, []),
-    "less-than-a-vector": ({"hidden": 5, "rows": 3}, []),
-    "many-short-rows": ({"hidden": 64, "rows": 4099}, []),
-    "rows-of-a-few-warps": ({"hidden": 1192, "rows": 37}, []),
-    "odd-hidden": ({"hidden": 4097, "rows": 5}, []),
-    "long-rows": ({"hidden": 32768, "rows": 2}, []),
-    "longer-rows": ({"hidden": 131072, "rows": 2}, []),
-    "no-rows": ({"hidden": 4096, "rows": 0}, []),
-    "rows-512x4096": ({"hidden": 4096, "rows": 512}, []),
-    "cpu-decode-4096": ({"hidden": 4096, "rows": 1}, []),
-    "cpu-128x4096": ({"hidden": 4096, "rows": 128}, []),
-    "cpu-512x2048": ({"hidden": 2048, "rows": 512}, []),
-    "cpu-prefill-1024x4096": ({"hidden": 4096, "rows": 1024}, []),
+    "single-element": ({"hidden": 1, "rows": 1}, [], {}),
+    "less-than-a-vector": ({"hidden": 5, "rows": 3}, [], {}),
+    "many-short-rows": ({"hidden": 64, "rows": 4099}, [], {}),
+    "rows-of-a-few-warps": ({"hidden": 1192, "rows": 37}, [], {}),
+    "odd-hidden": ({"hidden": 4097, "rows": 5}, [], {}),
+    "long-rows": ({"hidden": 32768, "rows": 2}, [], {}),
+    "longer-rows": ({"hidden": 131072, "rows": 2}, [], {}),
+    "no-rows": ({"hidden": 4096, "rows": 0}, [], {}),
+    "rows-512x4096": ({"hidden": 4096, "rows": 512}, [], {}),
+    "cpu-decode-4096": ({"hidden": 4096, "rows": 1}, [], {}),
+    "cpu-128x4096": ({"hidden": 4096, "rows": 128}, [], {}),
+    "cpu-512x2048": ({"hidden": 2048, "rows": 512}, [], {}),
+    "cpu-prefill-1024x4096": ({"hidden": 4096, "rows": 1024}, [], {}),
 }
 # What gradients, torch.compile and opcheck are tried with: the smallest shape with two elements in each axis.
 SMALL = {"hidden": 5, "rows": 3}
+SCALARS = {}
 RETURNED = [0]
 
 
@@ -87,15 +88,15 @@ def results_of(value):
     return list(value) if isinstance(value, tuple) else [value]
 
 
-def oracle(arguments):
+def oracle(arguments, scalars=SCALARS):
     """The reference in float64, on copies."""
     wide = [a.double() if a is not None and a.is_floating_point() else a for a in copies(arguments)]
-    return results_of(reference.add_rms_norm(*wide))
+    return results_of(reference.add_rms_norm(*wide, **scalars))
 
 
-def run(kernel, arguments):
+def run(kernel, arguments, scalars=SCALARS):
     """Every output of the operation, those in place too, in the order of the reference."""
-    returned = kernel.add_rms_norm(*arguments)
+    returned = kernel.add_rms_norm(*arguments, **scalars)
     returned = [] if returned is None else results_of(returned)
     outputs = []
     outputs.append(returned[0])
@@ -120,11 +121,11 @@ def assert_close(result, expected):
 @pytest.mark.parametrize("dtypes", DTYPES, ids=lambda d: "-".join(str(v).removeprefix("torch.") for v in d.values()))
 @pytest.mark.parametrize("case", CASES)
 def test_matches_float64(kernel, device, case, dtypes):
-    axes, without = CASES[case]
+    axes, without, scalars = CASES[case]
     arguments = make(axes, dtypes, device, without)
     before = copies(arguments)
-    expected = oracle(arguments)
-    for result, exact in zip(run(kernel, arguments), expected, strict=True):
+    expected = oracle(arguments, scalars)
+    for result, exact in zip(run(kernel, arguments, scalars), expected, strict=True):
         assert_close(result, exact)
     overwritten = [1]
     for place, (is_now, was) in enumerate(zip(arguments, before)):
@@ -136,9 +137,9 @@ def test_matches_float64(kernel, device, case, dtypes):
 def test_out(kernel, device, dtypes):
     arguments = make(SMALL, dtypes, device)
     expected = oracle(arguments)
-    first = results_of(kernel.add_rms_norm(*copies(arguments)))
+    first = results_of(kernel.add_rms_norm(*copies(arguments), **SCALARS))
     outs = [torch.full_like(result, 1) for result in first]
-    keywords = dict(zip(['out'], outs))
+    keywords = {**SCALARS, **dict(zip(['out'], outs))}
     returned = results_of(kernel.add_rms_norm(*arguments, **keywords))
     for place, out, result in zip(RETURNED, outs, returned, strict=True):
         assert result is out
@@ -181,9 +182,9 @@ def test_compiles_without_graph_breaks(kernel, device):
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_opcheck(kernel, device, requires_grad):
     arguments = make(SMALL, DTYPES[0], device)
-    scalars = [1e-6]
+    scalars = list({"eps": 1e-6, **SCALARS}.values())
     ops = kernel._ops.ops
-    outs = [torch.empty_like(r) for r in results_of(kernel.add_rms_norm(*copies(arguments))) if r is not None]
+    outs = [torch.empty_like(r) for r in results_of(kernel.add_rms_norm(*copies(arguments), **SCALARS)) if r is not None]
     torch.library.opcheck(ops.add_rms_norm_out, (*outs, *copies(arguments), *scalars))
     if requires_grad:
         pytest.skip("the operation has no gradient")
@@ -198,7 +199,7 @@ def test_errors_say_what_is_wrong(kernel, device):
         changed = copies(arguments)
         changed[first] = change(changed[first])
         with pytest.raises(RuntimeError, match=message):
-            kernel.add_rms_norm(*changed)
+            kernel.add_rms_norm(*changed, **SCALARS)
 
     refused(lambda t: t.to(torch.complex64), "must be")
     if arguments[first].dim() > 1:

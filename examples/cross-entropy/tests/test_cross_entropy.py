@@ -22,21 +22,22 @@ DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 BUILT = ["cpu", "cuda"]
 DTYPES = [{"T": torch.bfloat16}, {"T": torch.float16}, {"T": torch.float32}]
 CASES = {
-    "few-elements": ({"rows": 3, "vocabulary": 3}, []),
-    "short-rows": ({"rows": 301, "vocabulary": 40}, []),
-    "odd-vocabulary": ({"rows": 37, "vocabulary": 4097}, []),
-    "gpt-2": ({"rows": 5, "vocabulary": 50257}, []),
-    "one-row": ({"rows": 1, "vocabulary": 32000}, []),
-    "llama-3": ({"rows": 3, "vocabulary": 128256}, []),
-    "no-rows": ({"rows": 0, "vocabulary": 4096}, []),
-    "ignoring-ones": ({"rows": 33, "vocabulary": 1003}, []),
-    "rows-16x128256": ({"rows": 16, "vocabulary": 128256}, []),
-    "cpu-16x32000": ({"rows": 16, "vocabulary": 32000}, []),
-    "cpu-128x32000": ({"rows": 128, "vocabulary": 32000}, []),
-    "cpu-32x128256": ({"rows": 32, "vocabulary": 128256}, []),
+    "few-elements": ({"rows": 3, "vocabulary": 3}, [], {}),
+    "short-rows": ({"rows": 301, "vocabulary": 40}, [], {}),
+    "odd-vocabulary": ({"rows": 37, "vocabulary": 4097}, [], {}),
+    "gpt-2": ({"rows": 5, "vocabulary": 50257}, [], {}),
+    "one-row": ({"rows": 1, "vocabulary": 32000}, [], {}),
+    "llama-3": ({"rows": 3, "vocabulary": 128256}, [], {}),
+    "no-rows": ({"rows": 0, "vocabulary": 4096}, [], {}),
+    "ignoring-ones": ({"rows": 33, "vocabulary": 1003}, [], {"ignore_index": 1}),
+    "rows-16x128256": ({"rows": 16, "vocabulary": 128256}, [], {}),
+    "cpu-16x32000": ({"rows": 16, "vocabulary": 32000}, [], {}),
+    "cpu-128x32000": ({"rows": 128, "vocabulary": 32000}, [], {}),
+    "cpu-32x128256": ({"rows": 32, "vocabulary": 128256}, [], {}),
 }
 # What gradients, torch.compile and opcheck are tried with: the smallest shape with two elements in each axis.
 SMALL = {"rows": 3, "vocabulary": 3}
+SCALARS = {}
 RETURNED = [0, 1]
 
 
@@ -85,15 +86,15 @@ def results_of(value):
     return list(value) if isinstance(value, tuple) else [value]
 
 
-def oracle(arguments):
+def oracle(arguments, scalars=SCALARS):
     """The reference in float64, on copies."""
     wide = [a.double() if a is not None and a.is_floating_point() else a for a in copies(arguments)]
-    return results_of(reference.cross_entropy(*wide))
+    return results_of(reference.cross_entropy(*wide, **scalars))
 
 
-def run(kernel, arguments):
+def run(kernel, arguments, scalars=SCALARS):
     """Every output of the operation, those in place too, in the order of the reference."""
-    returned = kernel.cross_entropy(*arguments)
+    returned = kernel.cross_entropy(*arguments, **scalars)
     returned = [] if returned is None else results_of(returned)
     outputs = []
     outputs.append(returned[0])
@@ -118,11 +119,11 @@ def assert_close(result, expected):
 @pytest.mark.parametrize("dtypes", DTYPES, ids=lambda d: "-".join(str(v).removeprefix("torch.") for v in d.values()))
 @pytest.mark.parametrize("case", CASES)
 def test_matches_float64(kernel, device, case, dtypes):
-    axes, without = CASES[case]
+    axes, without, scalars = CASES[case]
     arguments = make(axes, dtypes, device, without)
     before = copies(arguments)
-    expected = oracle(arguments)
-    for result, exact in zip(run(kernel, arguments), expected, strict=True):
+    expected = oracle(arguments, scalars)
+    for result, exact in zip(run(kernel, arguments, scalars), expected, strict=True):
         assert_close(result, exact)
     overwritten = []
     for place, (is_now, was) in enumerate(zip(arguments, before)):
@@ -134,9 +135,9 @@ def test_matches_float64(kernel, device, case, dtypes):
 def test_out(kernel, device, dtypes):
     arguments = make(SMALL, dtypes, device)
     expected = oracle(arguments)
-    first = results_of(kernel.cross_entropy(*copies(arguments)))
+    first = results_of(kernel.cross_entropy(*copies(arguments), **SCALARS))
     outs = [torch.full_like(result, 1) for result in first]
-    keywords = dict(zip(['loss', 'lse'], outs))
+    keywords = {**SCALARS, **dict(zip(['loss', 'lse'], outs))}
     returned = results_of(kernel.cross_entropy(*arguments, **keywords))
     for place, out, result in zip(RETURNED, outs, returned, strict=True):
         assert result is out
@@ -175,7 +176,7 @@ def test_gradients(kernel, device, dtypes):
         arguments[place].requires_grad_()
         exact[place].requires_grad_()
     results = [r for r in run(kernel, arguments) if r.requires_grad]
-    expected = [r for r in results_of(reference.cross_entropy(*exact)) if r.requires_grad]
+    expected = [r for r in results_of(reference.cross_entropy(*exact, **SCALARS)) if r.requires_grad]
     generator = torch.Generator().manual_seed(1)
     grads = [torch.randn(r.shape, generator=generator).to(r.dtype).to(device) for r in results]
     torch.autograd.backward(results, grads)
@@ -199,9 +200,9 @@ def test_compiles_without_graph_breaks(kernel, device):
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_opcheck(kernel, device, requires_grad):
     arguments = make(SMALL, DTYPES[0], device)
-    scalars = [-100]
+    scalars = list({"ignore_index": -100, **SCALARS}.values())
     ops = kernel._ops.ops
-    outs = [torch.empty_like(r) for r in results_of(kernel.cross_entropy(*copies(arguments))) if r is not None]
+    outs = [torch.empty_like(r) for r in results_of(kernel.cross_entropy(*copies(arguments), **SCALARS)) if r is not None]
     torch.library.opcheck(ops.cross_entropy_out, (*outs, *copies(arguments), *scalars))
     if requires_grad:
         for place in [0]:
@@ -217,7 +218,7 @@ def test_errors_say_what_is_wrong(kernel, device):
         changed = copies(arguments)
         changed[first] = change(changed[first])
         with pytest.raises(RuntimeError, match=message):
-            kernel.cross_entropy(*changed)
+            kernel.cross_entropy(*changed, **SCALARS)
 
     refused(lambda t: t.to(torch.complex64), "must be")
     if arguments[first].dim() > 1:

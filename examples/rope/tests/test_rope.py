@@ -22,24 +22,25 @@ DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 BUILT = ["cpu", "cuda"]
 DTYPES = [{"T": torch.bfloat16}, {"T": torch.float16}, {"T": torch.float32}]
 CASES = {
-    "two-pairs": ({"dim": 4, "heads": 1, "kv_heads": 1, "table": 128, "tokens": 1}, ["positions"]),
-    "two-pairs-interleaved": ({"dim": 4, "heads": 1, "kv_heads": 3, "table": 128, "tokens": 2}, []),
-    "odd-half": ({"dim": 74, "heads": 3, "kv_heads": 2, "table": 131, "tokens": 7}, []),
-    "odd-half-interleaved": ({"dim": 74, "heads": 3, "kv_heads": 2, "table": 131, "tokens": 7}, ["positions"]),
-    "grouped-heads": ({"dim": 128, "heads": 8, "kv_heads": 2, "table": 128, "tokens": 37}, []),
-    "grouped-heads-interleaved": ({"dim": 128, "heads": 8, "kv_heads": 2, "table": 128, "tokens": 37}, []),
-    "many-tokens": ({"dim": 64, "heads": 5, "kv_heads": 1, "table": 1031, "tokens": 1027}, ["positions"]),
-    "many-tokens-interleaved": ({"dim": 64, "heads": 5, "kv_heads": 1, "table": 1031, "tokens": 1027}, ["positions"]),
-    "no-tokens": ({"dim": 128, "heads": 8, "kv_heads": 2, "table": 128, "tokens": 0}, []),
-    "tokens-1024": ({"dim": 128, "heads": 32, "kv_heads": 8, "table": 4096, "tokens": 1024}, ["positions"]),
-    "decode-64": ({"dim": 128, "heads": 32, "kv_heads": 8, "table": 4096, "tokens": 64}, []),
-    "cpu-decode-1": ({"dim": 128, "heads": 32, "kv_heads": 8, "table": 4096, "tokens": 1}, []),
-    "cpu-decode-64": ({"dim": 128, "heads": 32, "kv_heads": 8, "table": 4096, "tokens": 64}, []),
-    "cpu-tokens-512": ({"dim": 128, "heads": 32, "kv_heads": 8, "table": 4096, "tokens": 512}, ["positions"]),
-    "cpu-tokens-512-interleaved": ({"dim": 128, "heads": 32, "kv_heads": 8, "table": 4096, "tokens": 512}, ["positions"]),
+    "two-pairs": ({"dim": 4, "heads": 1, "kv_heads": 1, "table": 128, "tokens": 1}, ["positions"], {}),
+    "two-pairs-interleaved": ({"dim": 4, "heads": 1, "kv_heads": 3, "table": 128, "tokens": 2}, [], {"interleaved": True}),
+    "odd-half": ({"dim": 74, "heads": 3, "kv_heads": 2, "table": 131, "tokens": 7}, [], {}),
+    "odd-half-interleaved": ({"dim": 74, "heads": 3, "kv_heads": 2, "table": 131, "tokens": 7}, ["positions"], {"interleaved": True}),
+    "grouped-heads": ({"dim": 128, "heads": 8, "kv_heads": 2, "table": 128, "tokens": 37}, [], {}),
+    "grouped-heads-interleaved": ({"dim": 128, "heads": 8, "kv_heads": 2, "table": 128, "tokens": 37}, [], {"interleaved": True}),
+    "many-tokens": ({"dim": 64, "heads": 5, "kv_heads": 1, "table": 1031, "tokens": 1027}, ["positions"], {}),
+    "many-tokens-interleaved": ({"dim": 64, "heads": 5, "kv_heads": 1, "table": 1031, "tokens": 1027}, ["positions"], {"interleaved": True}),
+    "no-tokens": ({"dim": 128, "heads": 8, "kv_heads": 2, "table": 128, "tokens": 0}, [], {}),
+    "tokens-1024": ({"dim": 128, "heads": 32, "kv_heads": 8, "table": 4096, "tokens": 1024}, ["positions"], {}),
+    "decode-64": ({"dim": 128, "heads": 32, "kv_heads": 8, "table": 4096, "tokens": 64}, [], {}),
+    "cpu-decode-1": ({"dim": 128, "heads": 32, "kv_heads": 8, "table": 4096, "tokens": 1}, [], {}),
+    "cpu-decode-64": ({"dim": 128, "heads": 32, "kv_heads": 8, "table": 4096, "tokens": 64}, [], {}),
+    "cpu-tokens-512": ({"dim": 128, "heads": 32, "kv_heads": 8, "table": 4096, "tokens": 512}, ["positions"], {}),
+    "cpu-tokens-512-interleaved": ({"dim": 128, "heads": 32, "kv_heads": 8, "table": 4096, "tokens": 512}, ["positions"], {"interleaved": True}),
 }
 # What gradients, torch.compile and opcheck are tried with: the smallest shape with two elements in each axis.
 SMALL = {"dim": 74, "heads": 3, "kv_heads": 2, "table": 131, "tokens": 7}
+SCALARS = {}
 RETURNED = [0, 1]
 
 
@@ -90,15 +91,15 @@ def results_of(value):
     return list(value) if isinstance(value, tuple) else [value]
 
 
-def oracle(arguments):
+def oracle(arguments, scalars=SCALARS):
     """The reference in float64, on copies."""
     wide = [a.double() if a is not None and a.is_floating_point() else a for a in copies(arguments)]
-    return results_of(reference.rope(*wide))
+    return results_of(reference.rope(*wide, **scalars))
 
 
-def run(kernel, arguments):
+def run(kernel, arguments, scalars=SCALARS):
     """Every output of the operation, those in place too, in the order of the reference."""
-    returned = kernel.rope(*arguments)
+    returned = kernel.rope(*arguments, **scalars)
     returned = [] if returned is None else results_of(returned)
     outputs = []
     outputs.append(returned[0])
@@ -123,11 +124,11 @@ def assert_close(result, expected):
 @pytest.mark.parametrize("dtypes", DTYPES, ids=lambda d: "-".join(str(v).removeprefix("torch.") for v in d.values()))
 @pytest.mark.parametrize("case", CASES)
 def test_matches_float64(kernel, device, case, dtypes):
-    axes, without = CASES[case]
+    axes, without, scalars = CASES[case]
     arguments = make(axes, dtypes, device, without)
     before = copies(arguments)
-    expected = oracle(arguments)
-    for result, exact in zip(run(kernel, arguments), expected, strict=True):
+    expected = oracle(arguments, scalars)
+    for result, exact in zip(run(kernel, arguments, scalars), expected, strict=True):
         assert_close(result, exact)
     overwritten = []
     for place, (is_now, was) in enumerate(zip(arguments, before)):
@@ -139,9 +140,9 @@ def test_matches_float64(kernel, device, case, dtypes):
 def test_out(kernel, device, dtypes):
     arguments = make(SMALL, dtypes, device)
     expected = oracle(arguments)
-    first = results_of(kernel.rope(*copies(arguments)))
+    first = results_of(kernel.rope(*copies(arguments), **SCALARS))
     outs = [torch.full_like(result, 1) for result in first]
-    keywords = dict(zip(['q_out', 'k_out'], outs))
+    keywords = {**SCALARS, **dict(zip(['q_out', 'k_out'], outs))}
     returned = results_of(kernel.rope(*arguments, **keywords))
     for place, out, result in zip(RETURNED, outs, returned, strict=True):
         assert result is out
@@ -165,7 +166,7 @@ def test_gradients(kernel, device, dtypes):
         arguments[place].requires_grad_()
         exact[place].requires_grad_()
     results = [r for r in run(kernel, arguments) if r.requires_grad]
-    expected = [r for r in results_of(reference.rope(*exact)) if r.requires_grad]
+    expected = [r for r in results_of(reference.rope(*exact, **SCALARS)) if r.requires_grad]
     generator = torch.Generator().manual_seed(1)
     grads = [torch.randn(r.shape, generator=generator).to(r.dtype).to(device) for r in results]
     torch.autograd.backward(results, grads)
@@ -189,9 +190,9 @@ def test_compiles_without_graph_breaks(kernel, device):
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_opcheck(kernel, device, requires_grad):
     arguments = make(SMALL, DTYPES[0], device)
-    scalars = [False]
+    scalars = list({"interleaved": False, **SCALARS}.values())
     ops = kernel._ops.ops
-    outs = [torch.empty_like(r) for r in results_of(kernel.rope(*copies(arguments))) if r is not None]
+    outs = [torch.empty_like(r) for r in results_of(kernel.rope(*copies(arguments), **SCALARS)) if r is not None]
     torch.library.opcheck(ops.rope_out, (*outs, *copies(arguments), *scalars))
     if requires_grad:
         for place in [0, 1]:
@@ -207,7 +208,7 @@ def test_errors_say_what_is_wrong(kernel, device):
         changed = copies(arguments)
         changed[first] = change(changed[first])
         with pytest.raises(RuntimeError, match=message):
-            kernel.rope(*changed)
+            kernel.rope(*changed, **SCALARS)
 
     refused(lambda t: t.to(torch.complex64), "must be")
     if arguments[first].dim() > 1:

@@ -25,22 +25,23 @@ DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 BUILT = ["cpu", "cuda"]
 DTYPES = [{"T": torch.bfloat16}, {"T": torch.float16}, {"T": torch.float32}]
 CASES = {
-    "two-elements": ({"hidden": 2, "rows": 1}, []),
-    "less-than-a-vector": ({"hidden": 5, "rows": 3}, []),
-    "many-short-rows": ({"hidden": 64, "rows": 4099}, []),
-    "rows-of-a-few-warps": ({"hidden": 1192, "rows": 37}, []),
-    "odd-hidden": ({"hidden": 4097, "rows": 5}, []),
-    "few-long-rows": ({"hidden": 131080, "rows": 3}, []),
-    "no-rows": ({"hidden": 4096, "rows": 0}, []),
-    "rows-16x131072": ({"hidden": 131072, "rows": 16}, []),
-    "cpu-decode-32x4096": ({"hidden": 4096, "rows": 32}, []),
-    "cpu-attention-1536x128": ({"hidden": 128, "rows": 1536}, []),
-    "cpu-attention-4096x1024": ({"hidden": 1024, "rows": 4096}, []),
-    "cpu-vocabulary-1x32000": ({"hidden": 32000, "rows": 1}, []),
-    "cpu-vocabulary-16x128256": ({"hidden": 128256, "rows": 16}, []),
+    "two-elements": ({"hidden": 2, "rows": 1}, [], {}),
+    "less-than-a-vector": ({"hidden": 5, "rows": 3}, [], {}),
+    "many-short-rows": ({"hidden": 64, "rows": 4099}, [], {}),
+    "rows-of-a-few-warps": ({"hidden": 1192, "rows": 37}, [], {}),
+    "odd-hidden": ({"hidden": 4097, "rows": 5}, [], {}),
+    "few-long-rows": ({"hidden": 131080, "rows": 3}, [], {}),
+    "no-rows": ({"hidden": 4096, "rows": 0}, [], {}),
+    "rows-16x131072": ({"hidden": 131072, "rows": 16}, [], {}),
+    "cpu-decode-32x4096": ({"hidden": 4096, "rows": 32}, [], {}),
+    "cpu-attention-1536x128": ({"hidden": 128, "rows": 1536}, [], {}),
+    "cpu-attention-4096x1024": ({"hidden": 1024, "rows": 4096}, [], {}),
+    "cpu-vocabulary-1x32000": ({"hidden": 32000, "rows": 1}, [], {}),
+    "cpu-vocabulary-16x128256": ({"hidden": 128256, "rows": 16}, [], {}),
 }
 # What gradients, torch.compile and opcheck are tried with: the smallest shape with two elements in each axis.
 SMALL = {"hidden": 5, "rows": 3}
+SCALARS = {}
 RETURNED = [0]
 
 
@@ -88,15 +89,15 @@ def results_of(value):
     return list(value) if isinstance(value, tuple) else [value]
 
 
-def oracle(arguments):
+def oracle(arguments, scalars=SCALARS):
     """The reference in float64, on copies."""
     wide = [a.double() if a is not None and a.is_floating_point() else a for a in copies(arguments)]
-    return results_of(reference.softmax(*wide))
+    return results_of(reference.softmax(*wide, **scalars))
 
 
-def run(kernel, arguments):
+def run(kernel, arguments, scalars=SCALARS):
     """Every output of the operation, those in place too, in the order of the reference."""
-    returned = kernel.softmax(*arguments)
+    returned = kernel.softmax(*arguments, **scalars)
     returned = [] if returned is None else results_of(returned)
     outputs = []
     outputs.append(returned[0])
@@ -120,11 +121,11 @@ def assert_close(result, expected):
 @pytest.mark.parametrize("dtypes", DTYPES, ids=lambda d: "-".join(str(v).removeprefix("torch.") for v in d.values()))
 @pytest.mark.parametrize("case", CASES)
 def test_matches_float64(kernel, device, case, dtypes):
-    axes, without = CASES[case]
+    axes, without, scalars = CASES[case]
     arguments = make(axes, dtypes, device, without)
     before = copies(arguments)
-    expected = oracle(arguments)
-    for result, exact in zip(run(kernel, arguments), expected, strict=True):
+    expected = oracle(arguments, scalars)
+    for result, exact in zip(run(kernel, arguments, scalars), expected, strict=True):
         assert_close(result, exact)
     overwritten = []
     for place, (is_now, was) in enumerate(zip(arguments, before)):
@@ -136,9 +137,9 @@ def test_matches_float64(kernel, device, case, dtypes):
 def test_out(kernel, device, dtypes):
     arguments = make(SMALL, dtypes, device)
     expected = oracle(arguments)
-    first = results_of(kernel.softmax(*copies(arguments)))
+    first = results_of(kernel.softmax(*copies(arguments), **SCALARS))
     outs = [torch.full_like(result, 1) for result in first]
-    keywords = dict(zip(['out'], outs))
+    keywords = {**SCALARS, **dict(zip(['out'], outs))}
     returned = results_of(kernel.softmax(*arguments, **keywords))
     for place, out, result in zip(RETURNED, outs, returned, strict=True):
         assert result is out
@@ -177,7 +178,7 @@ def test_gradients(kernel, device, dtypes):
         arguments[place].requires_grad_()
         exact[place].requires_grad_()
     results = [r for r in run(kernel, arguments) if r.requires_grad]
-    expected = [r for r in results_of(reference.softmax(*exact)) if r.requires_grad]
+    expected = [r for r in results_of(reference.softmax(*exact, **SCALARS)) if r.requires_grad]
     generator = torch.Generator().manual_seed(1)
     grads = [torch.randn(r.shape, generator=generator).to(r.dtype).to(device) for r in results]
     torch.autograd.backward(results, grads)
@@ -201,9 +202,9 @@ def test_compiles_without_graph_breaks(kernel, device):
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_opcheck(kernel, device, requires_grad):
     arguments = make(SMALL, DTYPES[0], device)
-    scalars = []
+    scalars = list({**SCALARS}.values())
     ops = kernel._ops.ops
-    outs = [torch.empty_like(r) for r in results_of(kernel.softmax(*copies(arguments))) if r is not None]
+    outs = [torch.empty_like(r) for r in results_of(kernel.softmax(*copies(arguments), **SCALARS)) if r is not None]
     torch.library.opcheck(ops.softmax_out, (*outs, *copies(arguments), *scalars))
     if requires_grad:
         for place in [0]:
@@ -283,7 +284,7 @@ def test_errors_say_what_is_wrong(kernel, device):
         changed = copies(arguments)
         changed[first] = change(changed[first])
         with pytest.raises(RuntimeError, match=message):
-            kernel.softmax(*changed)
+            kernel.softmax(*changed, **SCALARS)
 
     refused(lambda t: t.to(torch.complex64), "must be")
     if arguments[first].dim() > 1:

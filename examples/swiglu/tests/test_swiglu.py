@@ -25,18 +25,19 @@ DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 BUILT = ["cpu", "cuda"]
 DTYPES = [{"T": torch.bfloat16}, {"T": torch.float16}, {"T": torch.float32}]
 CASES = {
-    "one-gate-a-row": ({"halves": 2, "hidden": 1, "rows": 3}, []),
-    "less-than-a-vector": ({"halves": 2, "hidden": 5, "rows": 3}, []),
-    "many-short-rows": ({"halves": 2, "hidden": 24, "rows": 4099}, []),
-    "odd-hidden": ({"halves": 2, "hidden": 4097, "rows": 5}, []),
-    "long-rows": ({"halves": 2, "hidden": 131080, "rows": 3}, []),
-    "no-rows": ({"halves": 2, "hidden": 4096, "rows": 0}, []),
-    "cpu-decode-14336": ({"halves": 2, "hidden": 14336, "rows": 1}, []),
-    "cpu-32x11008": ({"halves": 2, "hidden": 11008, "rows": 32}, []),
-    "cpu-128x14336": ({"halves": 2, "hidden": 14336, "rows": 128}, []),
+    "one-gate-a-row": ({"halves": 2, "hidden": 1, "rows": 3}, [], {}),
+    "less-than-a-vector": ({"halves": 2, "hidden": 5, "rows": 3}, [], {}),
+    "many-short-rows": ({"halves": 2, "hidden": 24, "rows": 4099}, [], {}),
+    "odd-hidden": ({"halves": 2, "hidden": 4097, "rows": 5}, [], {}),
+    "long-rows": ({"halves": 2, "hidden": 131080, "rows": 3}, [], {}),
+    "no-rows": ({"halves": 2, "hidden": 4096, "rows": 0}, [], {}),
+    "cpu-decode-14336": ({"halves": 2, "hidden": 14336, "rows": 1}, [], {}),
+    "cpu-32x11008": ({"halves": 2, "hidden": 11008, "rows": 32}, [], {}),
+    "cpu-128x14336": ({"halves": 2, "hidden": 14336, "rows": 128}, [], {}),
 }
 # What gradients, torch.compile and opcheck are tried with: the smallest shape with two elements in each axis.
 SMALL = {"halves": 2, "hidden": 5, "rows": 3}
+SCALARS = {}
 RETURNED = [0]
 
 
@@ -84,15 +85,15 @@ def results_of(value):
     return list(value) if isinstance(value, tuple) else [value]
 
 
-def oracle(arguments):
+def oracle(arguments, scalars=SCALARS):
     """The reference in float64, on copies."""
     wide = [a.double() if a is not None and a.is_floating_point() else a for a in copies(arguments)]
-    return results_of(reference.swiglu(*wide))
+    return results_of(reference.swiglu(*wide, **scalars))
 
 
-def run(kernel, arguments):
+def run(kernel, arguments, scalars=SCALARS):
     """Every output of the operation, those in place too, in the order of the reference."""
-    returned = kernel.swiglu(*arguments)
+    returned = kernel.swiglu(*arguments, **scalars)
     returned = [] if returned is None else results_of(returned)
     outputs = []
     outputs.append(returned[0])
@@ -116,11 +117,11 @@ def assert_close(result, expected):
 @pytest.mark.parametrize("dtypes", DTYPES, ids=lambda d: "-".join(str(v).removeprefix("torch.") for v in d.values()))
 @pytest.mark.parametrize("case", CASES)
 def test_matches_float64(kernel, device, case, dtypes):
-    axes, without = CASES[case]
+    axes, without, scalars = CASES[case]
     arguments = make(axes, dtypes, device, without)
     before = copies(arguments)
-    expected = oracle(arguments)
-    for result, exact in zip(run(kernel, arguments), expected, strict=True):
+    expected = oracle(arguments, scalars)
+    for result, exact in zip(run(kernel, arguments, scalars), expected, strict=True):
         assert_close(result, exact)
     overwritten = []
     for place, (is_now, was) in enumerate(zip(arguments, before)):
@@ -132,9 +133,9 @@ def test_matches_float64(kernel, device, case, dtypes):
 def test_out(kernel, device, dtypes):
     arguments = make(SMALL, dtypes, device)
     expected = oracle(arguments)
-    first = results_of(kernel.swiglu(*copies(arguments)))
+    first = results_of(kernel.swiglu(*copies(arguments), **SCALARS))
     outs = [torch.full_like(result, 1) for result in first]
-    keywords = dict(zip(['out'], outs))
+    keywords = {**SCALARS, **dict(zip(['out'], outs))}
     returned = results_of(kernel.swiglu(*arguments, **keywords))
     for place, out, result in zip(RETURNED, outs, returned, strict=True):
         assert result is out
@@ -173,7 +174,7 @@ def test_gradients(kernel, device, dtypes):
         arguments[place].requires_grad_()
         exact[place].requires_grad_()
     results = [r for r in run(kernel, arguments) if r.requires_grad]
-    expected = [r for r in results_of(reference.swiglu(*exact)) if r.requires_grad]
+    expected = [r for r in results_of(reference.swiglu(*exact, **SCALARS)) if r.requires_grad]
     generator = torch.Generator().manual_seed(1)
     grads = [torch.randn(r.shape, generator=generator).to(r.dtype).to(device) for r in results]
     torch.autograd.backward(results, grads)
@@ -197,9 +198,9 @@ def test_compiles_without_graph_breaks(kernel, device):
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_opcheck(kernel, device, requires_grad):
     arguments = make(SMALL, DTYPES[0], device)
-    scalars = []
+    scalars = list({**SCALARS}.values())
     ops = kernel._ops.ops
-    outs = [torch.empty_like(r) for r in results_of(kernel.swiglu(*copies(arguments))) if r is not None]
+    outs = [torch.empty_like(r) for r in results_of(kernel.swiglu(*copies(arguments), **SCALARS)) if r is not None]
     torch.library.opcheck(ops.swiglu_out, (*outs, *copies(arguments), *scalars))
     if requires_grad:
         for place in [0]:
@@ -279,7 +280,7 @@ def test_errors_say_what_is_wrong(kernel, device):
         changed = copies(arguments)
         changed[first] = change(changed[first])
         with pytest.raises(RuntimeError, match=message):
-            kernel.swiglu(*changed)
+            kernel.swiglu(*changed, **SCALARS)
 
     refused(lambda t: t.to(torch.complex64), "must be")
     if arguments[first].dim() > 1:

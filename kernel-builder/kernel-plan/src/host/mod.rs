@@ -151,13 +151,8 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
                 ScalarValue::Int(_) => ("int64_t", "int"),
                 ScalarValue::Bool(_) => ("bool", "bool"),
             };
-            let default = match value {
-                ScalarValue::Bool(true) => "True".to_owned(),
-                ScalarValue::Bool(false) => "False".to_owned(),
-                other => other.to_string(),
-            };
             let name = scalar.name.value.to_string();
-            ScalarPlan { name, cpp: cpp.to_owned(), python: python.to_owned(), default }
+            ScalarPlan { name, cpp: cpp.to_owned(), python: python.to_owned(), default: in_python(value) }
         })
         .collect();
     let variables: Vec<VariablePlan> = op
@@ -326,6 +321,15 @@ fn schema(
     (plain, returns, with_outputs)
 }
 
+/// A value as Python writes it.
+fn in_python(value: ScalarValue) -> String {
+    match value {
+        ScalarValue::Bool(true) => "True".to_owned(),
+        ScalarValue::Bool(false) => "False".to_owned(),
+        other => other.to_string(),
+    }
+}
+
 /// What tests try, and what is measured.
 fn cases(op: &OpSpec) -> (Vec<CasePlan>, Vec<CasePlan>) {
     use crate::spec::op::Purpose;
@@ -353,6 +357,11 @@ fn cases(op: &OpSpec) -> (Vec<CasePlan>, Vec<CasePlan>) {
             elements: largest.unwrap_or(0),
             axes: lengths,
             without: workload.without.iter().map(|name| name.value.to_string()).collect(),
+            scalars: workload
+                .scalars
+                .iter()
+                .map(|(name, value)| (name.to_string(), in_python(*value)))
+                .collect(),
             dtypes: dtypes.collect(),
             devices: workload.devices.iter().map(ToString::to_string).collect(),
         };

@@ -299,6 +299,8 @@ pub struct CasePlan {
     pub elements: u64,
     /// The optional inputs that are left out.
     pub without: Vec<String>,
+    /// The scalars that are not their defaults, as Python writes them.
+    pub scalars: BTreeMap<String, String>,
     /// The dtypes of each type variable, as attributes of `torch`.
     pub dtypes: BTreeMap<String, Vec<String>>,
     /// `cpu`, `cuda`.

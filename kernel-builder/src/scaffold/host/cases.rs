@@ -93,6 +93,7 @@ pub(super) fn tests(op: &OpSpec, plan: &HostPlan) -> Value {
         axes: BTreeMap::new(),
         elements: 0,
         without: vec![],
+        scalars: BTreeMap::new(),
         dtypes: BTreeMap::new(),
         devices: vec![],
     };
@@ -136,7 +137,13 @@ fn lengths(case: &CasePlan) -> String {
 
 fn case_value(case: &CasePlan) -> serde_json::Value {
     let without: Vec<_> = case.without.iter().map(|name| format!("\"{name}\"")).collect();
-    json!({ "name": case.name, "lengths": lengths(case), "without": format!("[{}]", without.join(", ")) })
+    let scalars: Vec<_> = case.scalars.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
+    json!({
+        "name": case.name,
+        "lengths": lengths(case),
+        "without": format!("[{}]", without.join(", ")),
+        "scalars": format!("{{{}}}", scalars.join(", ")),
+    })
 }
 
 fn python_tuple(lengths: &[u64]) -> String {
@@ -167,6 +174,7 @@ fn example(plan: &HostPlan) -> CasePlan {
         axes: plan.axes.iter().map(|axis| (axis.name.clone(), axis.constant.unwrap_or(1))).collect(),
         elements: 1,
         without: vec![],
+        scalars: BTreeMap::new(),
         dtypes: BTreeMap::new(),
         devices: vec![],
     })
