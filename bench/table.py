@@ -16,6 +16,7 @@ import argparse
 import hashlib
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import threading
@@ -162,7 +163,10 @@ def main():
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.print:
-        run = Run(options.program, options.out, options.deadline)
+        program = shutil.which(options.program)
+        if program is None:
+            parser.error(f"no program at `{options.program}`: `cargo build --release` makes target/release/kernelwright")
+        run = Run(program, options.out, options.deadline)
         for subject in options.only:
             run.template(subject, WORKLOADS[subject], options)
     print(table(options.out))
