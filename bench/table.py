@@ -5,7 +5,7 @@
     python3 bench/table.py --out FOLDER --only rms-norm softmax --deadline 500 --without compile-max
     python3 bench/table.py --out FOLDER --print
 
-For each template: `new`, `fill`, `verify --device` and `bench --device` of the workloads below. Each step is a line of
+For each template: `new`, `fill` and `bench --device` of the workloads below, which judges first. Each step is a line of
 FOLDER/steps.jsonl with its seconds and its share of GPU time (as nvidia-smi samples it); the second start goes on where the
 first one was, so the whole may be done in pieces: with --deadline no step begins after so many seconds. Records are
 FOLDER/TEMPLATE.jsonl; the table goes to standard output, with the digest of each record's file. Needs an NVIDIA GPU, PyTorch
@@ -111,12 +111,9 @@ class Run:
         chosen = [word for workload in workloads for word in ("--workload", workload)]
         left_out = [word for rival in options.without for word in ("--without", rival)]
         budget = ["--budget", str(options.budget)]
-        ready = self.step(f"fill {subject}", ["fill", target, *chosen, *budget]) and self.step(
-            f"verify {subject}", ["verify", "--device", target]
-        )
-        # One at a time, so that an interruption loses one.
-        for workload in workloads if ready else []:
-            self.step(f"bench {subject} {workload}", ["bench", "--device", target, "--workload", workload, *left_out])
+        # `bench` judges before it measures, once for all workloads, and goes on by itself where it was interrupted.
+        if self.step(f"fill {subject}", ["fill", target, *chosen, *budget]):
+            self.step(f"bench {subject}", ["bench", "--device", target, *chosen, *left_out])
         records = project / ".kernelwright" / "records.jsonl"
         if records.exists():
             unfinished = self.out / f"{name}.jsonl.part"
@@ -156,6 +153,7 @@ def main():
     parser.add_argument("--program", default="kernelwright", help="default: the one in PATH")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="a folder, made if it is not there")
     parser.add_argument("--only", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="TEMPLATE")
+    parser.add_argument("--workload", nargs="+", help="only these of the workloads")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of search for each workload")
     parser.add_argument("--deadline", type=float, default=float("inf"), help="seconds after which no step begins")
     parser.add_argument("--without", nargs="+", default=[], help="rivals that `bench` leaves out")
@@ -168,7 +166,8 @@ def main():
             parser.error(f"no program at `{options.program}`: `cargo build --release` makes target/release/kernelwright")
         run = Run(program, options.out, options.deadline)
         for subject in options.only:
-            run.template(subject, WORKLOADS[subject], options)
+            chosen = [name for name in WORKLOADS[subject] if not options.workload or name in options.workload]
+            run.template(subject, chosen, options)
     print(table(options.out))
 
 

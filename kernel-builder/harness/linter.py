@@ -58,8 +58,13 @@ def play(job: dict, channel: Channel) -> None:
     """Compute every set of every case; a case is told when all its files are there."""
     torch.set_num_threads(job["threads"])
     channel.send("environment", **environment("cpu"))
-    function = load_reference(job["reference"], job["function"])
-    job["makers"] = makers(job)
+    try:
+        function = load_reference(job["reference"], job["function"])
+        job["makers"] = makers(job)
+    except Exception as error:  # any failure of the project's own code is told, not raised
+        channel.send("no-reference", error=f"{type(error).__name__}: {error}")
+        channel.send("done")
+        return
     for case in job["cases"]:
         try:
             for number in range(len(case["sets"])):

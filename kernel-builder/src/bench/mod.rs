@@ -194,7 +194,17 @@ fn select(op: &OpSpec, device: Device, names: &[String]) -> Result<Vec<Case>, Be
     if names.is_empty() {
         return Ok(cases);
     }
-    // A name may belong to another device, and then this artifact has nothing to do; a name of no device is a mistake.
+    refuse_unknown(op, names)?;
+    cases.retain(|case| names.iter().any(|name| case.workload.as_str() == name));
+    Ok(cases)
+}
+
+/// Refuses a name that is no workload's which is measured; to be asked before anything that takes long.
+///
+/// # Errors
+/// The name, with those that there are.
+pub fn refuse_unknown(op: &OpSpec, names: &[String]) -> Result<(), BenchError> {
+    // A name may belong to another device, and then an artifact has nothing to do; a name of no device is a mistake.
     let elsewhere: Vec<Case> =
         Device::ALL.iter().flat_map(|device| op.cases(Purpose::Bench, *device)).collect();
     for name in names {
@@ -205,6 +215,5 @@ fn select(op: &OpSpec, device: Device, names: &[String]) -> Result<Vec<Case>, Be
             return Err(BenchError::UnknownWorkload { name: name.clone(), known });
         }
     }
-    cases.retain(|case| names.iter().any(|name| case.workload.as_str() == name));
-    Ok(cases)
+    Ok(())
 }

@@ -81,7 +81,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         return of_device(args, session);
     }
     let project = project::load(&args.project.dir, session)?;
-    project.op_for("measure")?;
+    bench::refuse_unknown(project.op_for("measure")?, &args.how.workloads)?;
     let artifacts = build::build(&project, &args.selection, session)?;
     let extras = verify::extras(&project);
     let python = judges::first(&project, &artifacts, extras, session)?;
@@ -112,8 +112,14 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 /// Judges and measures device code.
 fn of_device(args: &Args, session: &Session) -> Result<(), Failure> {
     let tool = args.compiler.unwrap_or_default();
-    let (project, evidence) =
-        device::verify(&args.project.dir, &args.judge, tool, Choice::of(args.untuned), session)?;
+    let (project, evidence) = device::verify(
+        &args.project.dir,
+        &args.judge,
+        tool,
+        Choice::of(args.untuned),
+        &args.how.workloads,
+        session,
+    )?;
     device::accept(&project, &evidence)?;
     let options = Options {
         budget: args.how.budget,

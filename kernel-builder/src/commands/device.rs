@@ -247,10 +247,13 @@ pub(super) fn verify(
     how: &How,
     tool: Tool,
     choice: Choice,
+    measured: &[String],
     session: &Session,
 ) -> Result<(DeviceProject, Evidence), Failure> {
     let started = Instant::now();
     let project = read_with(dir, choice, session)?;
+    // Before minutes of judging, and not after.
+    bench::refuse_unknown(&project.op, measured)?;
     let compiler = compiler(tool, session)?;
     let candidate = candidate(&project);
     let options = Options {

@@ -185,7 +185,7 @@ fn device_again(
         return Err(ReproduceError::OtherSource { why, at }.into());
     }
     let tool = tool_of(records);
-    let (project, evidence) = device::verify(&args.dir, &args.judge, tool, choice, session)?;
+    let (project, evidence) = device::verify(&args.dir, &args.judge, tool, choice, &[], session)?;
     device::accept(&project, &evidence)?;
     let options = options_of(records);
     let found = device::measure(&project, &options, tool, Earlier::Forget, session)?.measured;

@@ -156,6 +156,10 @@ fn bad_flags_are_usage_errors() {
     for verb in ["verify", "bench"] {
         run(&sandbox, &[verb, "scale", "--untuned"]).refused(2, &["--device"]);
     }
+    // Said before the code is compiled and judged, which takes long.
+    let ended = run(&sandbox, &["bench", "scale", "--device", "--workload", "nothing"]);
+    ended.refused(16, &["bench::unknown_workload", "`nothing`"]);
+    assert!(!ended.stderr.contains("compile"), "{}", ended.stderr);
 }
 
 #[test]
