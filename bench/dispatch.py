@@ -20,7 +20,7 @@ import machine  # noqa: E402
 
 import torch  # noqa: E402
 
-DISPATCH = Path(__file__).parents[1] / "templates/rms-norm/torch-ext/{{ module }}/dispatch.py"
+DISPATCH = Path(__file__).parents[1] / "templates/rms-norm-strided/torch-ext/{{ module }}/dispatch.py"
 CALLS, REPEATS = 20_000, 30
 
 

@@ -1,11 +1,11 @@
-"""Whether every CUDA build of examples/rms-norm computes the right thing on the GPU at hand, whatever CUDA its torch has.
+"""Whether every CUDA build of examples/rms-norm-strided computes the right thing on the GPU at hand, whatever CUDA its torch has.
 
 `kernelwright verify` judges a build with a torch of the same major version of CUDA only, for that is where a client loads
 it. A driver of CUDA 13 runs the machine code of CUDA 12 as well, and the stable ABI is the same, so one machine can run
 them all: each build in a process of its own, with the libcudart of its release loaded first.
 
-    kernelwright build examples/rms-norm
-    python3 bench/every_cuda.py examples/rms-norm --runtimes FOLDER [FOLDER ...] > bench/results/DATE-GPU-every-cuda.json
+    kernelwright build examples/rms-norm-strided
+    python3 bench/every_cuda.py examples/rms-norm-strided --runtimes FOLDER [FOLDER ...] > bench/results/DATE-GPU-every-cuda.json
 
 FOLDERs hold `libcudart.so.12` and `libcudart.so.13` (a toolkit's lib, or that of the wheel nvidia-cuda-runtime); what torch
 brings itself need not be named. Inputs are drawn anew for every case; the reference is computed in float64. The error is in

@@ -55,7 +55,7 @@ def measure(folder: Path) -> dict:
     step("first make", "cargo", "xtask", "kernel", "make", project)
     step("second make", "cargo", "xtask", "kernel", "make", project)
     step("build, unchanged", program, "build", project)
-    source = clone / project / "rms_norm_cuda/rms_norm.cu"
+    source = clone / project / "rms_norm_cuda/rms_norm_instances_0.cu"
     # Code: a comment is gone once the source is preprocessed, and nothing would be compiled.
     source.write_text(source.read_text() + "\nint rms_norm_of_an_edited_source() { return 1; }\n")
     step("build, one .cu changed", program, "build", project)

@@ -134,13 +134,13 @@ class Bench:
         return cost, next(event for event in events if event["event"] == "result")["plan"]
 
     def default(self) -> dict:
-        project, environment = self.fresh("default", "examples/rms-norm")
+        project, environment = self.fresh("default", "examples/rms-norm-strided")
         fetch, _ = self.plan(project, environment)
         steps = {"fetch": fetch, "compile": self.build(project, environment)}
         return steps | {"nothing changed": self.build(project, environment)}
 
     def named(self) -> dict:
-        project, environment = self.fresh("named", "examples/rms-norm")
+        project, environment = self.fresh("named", "examples/rms-norm-strided")
         arguments = [word for variant in self.stable(project, environment) for word in ("--variant", variant)]
         fetch, _ = self.plan(project, environment, *arguments)
         return {"fetch": fetch, "compile": self.build(project, environment, *arguments)}
@@ -156,11 +156,11 @@ class Bench:
         return found
 
     def all(self) -> dict:
-        project, environment = self.fresh("all", "examples/rms-norm")
+        project, environment = self.fresh("all", "examples/rms-norm-strided")
         fetch, _ = self.plan(project, environment, "--all")
         steps = {"fetch": fetch, "compile": self.build(project, environment, "--all")}
         steps["nothing changed"] = self.build(project, environment, "--all")
-        source = project / "rms_norm_cuda/rms_norm.cu"
+        source = project / "rms_norm_strided_cuda/rms_norm.cu"
         source.write_text(source.read_text() + "\nint rms_norm_of_an_edited_source() { return 1; }\n")
         steps["one .cu edited"] = self.build(project, environment, "--all")
         # A release more: everything compiled is forgotten, all but the newest torch is built, then the rest.

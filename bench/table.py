@@ -15,6 +15,7 @@ with CUDA and Triton.
 import argparse
 import hashlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -48,8 +49,10 @@ class Load(threading.Thread):
         self.samples, self.ended = [], threading.Event()
 
     def run(self):
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        chosen = ["-i", visible.split(",")[0]] if visible else []
         while not self.ended.wait(0.5):
-            asked = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+            asked = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", *chosen]
             try:
                 said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
             except OSError:

@@ -9,6 +9,10 @@ from pathlib import Path
 import torch
 from kernels import get_local_kernel
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from reference import rms_norm
+
 
 def default_path() -> Path:
     project = Path(__file__).resolve().parent
@@ -24,6 +28,12 @@ def device_for(path: Path) -> str | None:
     return "cpu" if any("-cpu" in variant for variant in variants) else None
 
 
+def values(shape: tuple, dtype: torch.dtype, device: str) -> torch.Tensor:
+    if dtype.is_floating_point:
+        return torch.randn(shape).to(dtype).to(device)
+    return torch.randint(0, 2, shape).to(dtype).to(device)
+
+
 def main() -> int:
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else default_path()
     device = device_for(path)
@@ -34,21 +44,29 @@ def main() -> int:
     kernel = get_local_kernel(path, backend=device)
 
     torch.manual_seed(0)
-    eps = 1e-6
-    input = torch.randn(128, 4096, dtype=torch.bfloat16, device=device)
-    weight = torch.randn(4096, dtype=torch.bfloat16, device=device)
-    out = kernel.rms_norm(input, weight, eps)
+    input = values((1024, 4096), torch.bfloat16, device)
+    weight = values((4096,), torch.bfloat16, device)
+    arguments = [input, weight]
+    exact = rms_norm(*[a.double() if a.is_floating_point() else a.clone() for a in arguments])
+    exact = exact if isinstance(exact, tuple) else (exact,)
+    results = kernel.rms_norm(*arguments)
+    results = results if isinstance(results, tuple) else (results,)
+    exact = [exact[place] for place in [0]]
 
-    x = input.double()
-    expected = x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps) * weight.double()
-    error = (out.double() - expected).abs()
-    # One rounding to bfloat16 is at most 2^-8 of the value; the float32 arithmetic before it adds far less.
-    rounding = expected.abs() * 2.0**-8 + 1e-6
-    worst = (error / rounding).max().item()
-    correct = worst <= 1.01
-    print(f"rms-norm on {device}: largest error {worst:.2f} of the rounding to bfloat16, against float64")
-    print("OK" if correct else "WRONG")
-    return 0 if correct else 1
+    wrong = 0
+    for name, result, expected in zip(['out'], results, exact):
+        if not result.dtype.is_floating_point:
+            good = torch.equal(result.to(torch.int64), expected.to(torch.int64))
+            print(f"rms-norm on {device}: {name} {'is exact' if good else 'differs'}")
+        else:
+            # Half a unit in the last place, and a little for the float32 arithmetic before it.
+            rounding = expected.abs() * torch.finfo(result.dtype).eps / 2 + expected.abs().mean() * 2e-6 + 1e-7
+            worst = ((result.double() - expected).abs() / rounding).max().item()
+            good = worst <= 1.01
+            print(f"rms-norm on {device}: largest error of {name} {worst:.2f} of the rounding to {result.dtype}")
+        wrong += not good
+    print("WRONG" if wrong else "OK")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// What host code of examples/rms-norm calls to launch kernels, for a compiler of device code alone. Nothing here runs:
+// What host code of examples/rms-norm-strided calls to launch kernels, for a compiler of device code alone. Nothing here runs:
 // the host's functions become device functions that nobody calls, so that they instantiate the kernels they launch.
 #pragma once
 

@@ -31,6 +31,8 @@ use super::rounds::{self, Finding, MeasuredCase, Rounds, Samples, Stop};
 use super::stats::SplitMix;
 use super::{BenchError, Keep, Options, Outcome, machine, render, stats};
 
+/// Bytes of the calls of a device candidate in a graph: as many as the outputs of baselines have (harness/gpu.py).
+const ROOM: u64 = 8 << 30;
 /// The order in which contenders are recorded.
 const ORDER: [&str; 10] = [
     "kernel",
@@ -198,7 +200,7 @@ impl Subject<'_> {
         baselines: &mut dyn Referee,
     ) -> Result<DeviceOutcome, BenchError> {
         let patience = Duration::from_secs(20);
-        let mut lab = match Lab::new(self.op, self.project, case, compiler, python, patience) {
+        let mut lab = match Lab::new(self.op, self.project, case, compiler, python, patience, ROOM) {
             Ok(lab) => lab,
             Err(NoLab::Device(reason)) => return Ok(Ok(Err(reason))),
             Err(NoLab::Failed(error)) => return Err(error.into()),

@@ -25,6 +25,8 @@ use crate::verify::lab::{Attempt, Complaint, Lab, NoLab};
 
 /// How often a wait looks for ctrl-C.
 const LOOK: Duration = Duration::from_millis(200);
+/// Bytes of the calls of a graph: every candidate fills and compares them several times.
+const ROOM: u64 = 2 << 30;
 
 /// What stops screening.
 #[derive(Debug, Error, Diagnostic)]
@@ -146,7 +148,7 @@ impl Task<'_> {
 
     /// The workload ready on the device.
     pub(super) fn lab(&self) -> Result<Lab, Failure> {
-        let lab = Lab::new(self.op, self.project, self.case, self.compiler, self.python, self.patience);
+        let lab = Lab::new(self.op, self.project, self.case, self.compiler, self.python, self.patience, ROOM);
         lab.map_err(|error| match error {
             NoLab::Device(reason) => ScreeningError::no_gpu(reason),
             NoLab::Failed(error) => error.into(),

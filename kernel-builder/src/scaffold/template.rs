@@ -336,19 +336,19 @@ mod tests {
         }
     }
 
-    /// The example is what `new kernelwright/rms-norm --template rms-norm-strided` writes; its folder name is the kernel's.
+    /// The example is what `new kernelwright/rms-norm-strided --template rms-norm-strided` writes.
     #[test]
     fn the_example_is_the_template() {
-        let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/rms-norm");
+        let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/rms-norm-strided");
         let answers = Answers {
             owner: "kernelwright".to_owned(),
-            name: "rms-norm".parse().unwrap(),
+            name: "rms-norm-strided".parse().unwrap(),
             ..answers(&["cpu", "cuda"])
         };
         for (path, bytes) in render(&find("rms-norm-strided").unwrap(), &answers).unwrap().iter() {
             let there = crate::base::files::read(&examples.join(path)).unwrap();
             let path = path.display();
-            assert!(there == bytes, "examples/rms-norm/{path} differs; render it again: kernelwright new");
+            assert!(there == bytes, "examples/rms-norm-strided/{path} differs; render it again: kernelwright new");
         }
     }
 

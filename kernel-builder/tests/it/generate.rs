@@ -253,7 +253,7 @@ fn a_project_for_the_processor_alone_needs_no_device_code() {
 }
 
 /// The examples that are their templates, with settings that were found on a GPU.
-const TUNED_EXAMPLES: [&str; 5] = ["add-rms-norm", "cross-entropy", "rope", "softmax", "swiglu"];
+const TUNED_EXAMPLES: [&str; 6] = ["add-rms-norm", "cross-entropy", "rms-norm", "rope", "softmax", "swiglu"];
 
 #[test]
 fn tuned_examples_are_what_their_templates_and_settings_give() {

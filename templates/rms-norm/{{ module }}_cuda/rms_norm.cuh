@@ -123,29 +123,41 @@ __device__ __forceinline__ float row_sum(float value) {
     }
 }
 
-// Rows that their threads hold: kUnits vectors a thread.
-template <typename T, int kLanes, int kRows, int kElements, int kUnits>
-__global__ void __launch_bounds__(kLanes * kRows)
-    held(T* out, const T* input, const T* weight, long long rows, int hidden, float eps) {
+// Whether registers are left for what every row has in common: the weight is then on the way while a row is summed.
+template <typename T, int kElements, int kUnits>
+constexpr bool kEarly = kUnits * kElements * sizeof(T) <= 64;
+
+// A row that its threads hold. kWhole: it has kUnits vectors for each of them, so that none has to ask where it ends.
+template <typename T, int kLanes, int kRows, int kElements, int kUnits, bool kWhole>
+__device__ __forceinline__ void
+held_row(T* out, const T* input, const T* weight, int64_t row, int length, int lane, int lanes, int hidden, float eps) {
     using Unit = Vector<T, kElements>;
     using Bits = typename Unit::Bits;
-    const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + (kRows == 1 ? 0 : threadIdx.x / kLanes);
-    const int lanes = kRows == 1 ? static_cast<int>(blockDim.x) : kLanes;
-    const int lane = kRows == 1 ? static_cast<int>(threadIdx.x) : threadIdx.x % kLanes;
-    const int length = row < rows ? hidden / kElements : 0;
     const Bits* const from = reinterpret_cast<const Bits*>(input) + row * length;
+    const Bits* const weights = reinterpret_cast<const Bits*>(weight);
     Unit held[kUnits];
+    Unit by[kUnits];
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = lane + i * lanes;
-        if (place < length) {
+        if (kWhole || place < length) {
             held[i].bits = load(from + place);
         }
     }
+    if constexpr (kEarly<T, kElements, kUnits>) {
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            const int place = lane + i * lanes;
+            if (kWhole || place < length) {
+                by[i].bits = weights[place];
+            }
+        }
+    }
+    const float part = 1.0f / hidden;
     float squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        if (lane + i * lanes < length) {
+        if (kWhole || lane + i * lanes < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 const float value = held[i].get(j);
@@ -154,22 +166,41 @@ __global__ void __launch_bounds__(kLanes * kRows)
             forget(held[i].bits);
         }
     }
-    const float scale = rsqrtf(row_sum<kLanes, kRows, 0>(squares) / hidden + eps);
-    const Bits* const weights = reinterpret_cast<const Bits*>(weight);
+    const float scale = rsqrtf(row_sum<kLanes, kRows, kWhole>(squares) * part + eps);
     Bits* const to = reinterpret_cast<Bits*>(out) + row * length;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = lane + i * lanes;
-        if (place < length) {
-            Unit unit;
-            unit.bits = weights[place];
+        if (kWhole || place < length) {
+            if constexpr (!kEarly<T, kElements, kUnits>) {
+                by[i].bits = weights[place];
+            }
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
-                unit.set(j, scaled(held[i].get(j), scale, unit.get(j)));
+                held[i].set(j, scaled(held[i].get(j), scale, by[i].get(j)));
             }
-            store(to + place, unit.bits);
+            store(to + place, held[i].bits);
         }
     }
+}
+
+// Rows that their threads hold: kUnits vectors a thread, at most.
+template <typename T, int kLanes, int kRows, int kElements, int kUnits>
+__global__ void __launch_bounds__(kLanes * kRows)
+    held(T* out, const T* input, const T* weight, long long rows, int hidden, float eps) {
+    const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + (kRows == 1 ? 0 : threadIdx.x / kLanes);
+    const int lanes = kRows == 1 ? static_cast<int>(blockDim.x) : kLanes;
+    const int lane = kRows == 1 ? static_cast<int>(threadIdx.x) : threadIdx.x % kLanes;
+    const int length = row < rows ? hidden / kElements : 0;
+    if constexpr (kRows == 1 && kEarly<T, kElements, kUnits>) {
+        if (length == lanes * kUnits) {
+            held_row<T, kLanes, kRows, kElements, kUnits, true>(
+                out, input, weight, row, length, lane, lanes, hidden, eps);
+            return;
+        }
+    }
+    held_row<T, kLanes, kRows, kElements, kUnits, false>(
+        out, input, weight, row, length, lane, lanes, hidden, eps);
 }
 
 // As `held`, for rows that a block has to itself, but with fewer blocks than rows: each keeps its part of the weight,

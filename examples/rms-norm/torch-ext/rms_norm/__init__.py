@@ -1,8 +1,10 @@
-"""Rms Norm: root-mean-square normalisation of the last axis, for CUDA and CPU tensors."""
+"""Rms Norm: root-mean-square normalisation of the last axis, scaled by a weight."""
+
+import math
 
 import torch
 
-from . import layers
+from . import _pytorch, layers
 from ._ops import add_op_namespace_prefix, ops
 from .dispatch import pytorch_serves
 
@@ -16,75 +18,105 @@ def rms_norm(
     *,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Compute `input / sqrt(mean(input ** 2, dim=-1) + eps) * weight`.
-
-    The arithmetic is float32 with one rounding at the end, whatever the dtype.
+    """Root-mean-square normalisation of the last axis, scaled by a weight.
 
     Args:
-        input: `[..., hidden]`, any number of leading axes, float32, float16 or bfloat16, the last axis contiguous.
-            Leading axes that are not evenly spaced in memory cost a copy.
-        weight: `[hidden]`, contiguous, with the dtype and device of `input`.
-        eps: Added to the mean of the squares; dimensionless.
-        out: Takes the result: shape, dtype and device of `input`, rows evenly spaced. It may be `input` itself.
+        input: `[..., hidden]`, bfloat16, float16 or float32, contiguous.
+        weight: `[hidden]`, bfloat16, float16 or float32, contiguous.
+        eps: As in the reference, `_pytorch.rms_norm`.
+        out: Takes the result `out`: `[..., hidden]`, bfloat16, float16 or float32, contiguous.
 
     Returns:
-        A new contiguous tensor of the shape of `input`, or `out`.
+        `out`, `[..., hidden]`, bfloat16, float16 or float32, new or `out`.
 
     Raises:
-        RuntimeError: if a shape, dtype, device or stride is not as above, or if `out` is given while a gradient is
-            asked for.
+        RuntimeError: if a shape, dtype, device or layout is not as above, or if an output is given while a gradient is asked for.
         NotImplementedError: if the tensors live on a device that this build has no kernel for.
 
-    Where a measurement says that PyTorch's own operator is faster, that is called (`dispatch.py`).
-    The function is differentiable in `input` and `weight` and works under `torch.compile(fullgraph=True)`.
+    `...` are any number of axes, the same in all tensors.
+    Where a measurement says that PyTorch's own operators are faster, those are called (`dispatch.py`).
+    The function is differentiable in `input`, `weight`, and works under `torch.compile(fullgraph=True)`.
     """
     if out is None:
-        if pytorch_serves(input, weight):
-            return torch.nn.functional.rms_norm(input, (weight.shape[0],), weight, eps)
+        if pytorch_serves(input, lambda: (input.shape[-1], math.prod(input.shape[: input.dim() - 1]))):
+            return _rms_norm_in_pytorch(input, weight, eps)
         return ops.rms_norm(input, weight, eps)
     if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
-        raise RuntimeError("rms_norm: out= has no gradient; call it without out, or under torch.no_grad()")
+        raise RuntimeError("rms_norm: out= has no gradient; call it without, or under torch.no_grad()")
     ops.rms_norm_out(out, input, weight, eps)
     return out
 
 
-@torch.library.register_fake(add_op_namespace_prefix("rms_norm"))
-def _rms_norm_fake(input: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    return input.new_empty(input.shape)
+def _rms_norm_in_pytorch(input: torch.Tensor, weight: torch.Tensor, eps: float):
+    """PyTorch's own operators for the same work as `rms_norm`."""
+    leading = input.shape[: input.dim() - 1]
+    result = _pytorch.rms_norm_fused(
+        input.reshape(math.prod(leading), *input.shape[len(leading) :]),
+        weight,
+        eps,
+    )
+    result = (result,)
+    out = result[0].reshape(*leading, *result[0].shape[1:])
+    return out
 
 
-@torch.library.register_fake(add_op_namespace_prefix("rms_norm_out"))
+def _rms_norm_backward_in_pytorch(grad_out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, eps: float):
+    """PyTorch's own operators for the same work as `rms_norm_backward`."""
+    leading = grad_out.shape[: grad_out.dim() - 1]
+    result = _pytorch.rms_norm_backward(
+        grad_out.reshape(math.prod(leading), *grad_out.shape[len(leading) :]),
+        input.reshape(math.prod(leading), *input.shape[len(leading) :]),
+        weight,
+        eps,
+    )
+    grad_input = result[0].reshape(*leading, *result[0].shape[1:])
+    grad_weight = result[1]
+    return grad_input, grad_weight
+
+
+def _rms_norm_fake(input: torch.Tensor, weight: torch.Tensor, eps: float):
+    leading = input.shape[: input.dim() - 1]
+    out = input.new_empty((*leading, input.shape[-1]), dtype=input.dtype)
+    return out
+
+
 def _rms_norm_out_fake(out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, eps: float) -> None:
     return None
 
 
+def _rms_norm_backward_fake(grad_out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, eps: float):
+    leading = grad_out.shape[: grad_out.dim() - 1]
+    grad_input = grad_out.new_empty((*leading, grad_out.shape[-1]), dtype=grad_out.dtype)
+    grad_weight = grad_out.new_empty((grad_out.shape[-1],), dtype=grad_out.dtype)
+    return grad_input, grad_weight
+
+
+def _rms_norm_backward_out_fake(grad_input: torch.Tensor, grad_weight: torch.Tensor, grad_out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, eps: float) -> None:
+    return None
+
+
+# What a build has no code for is no operator of it: gradients on the processor.
+for _name, _fake in {
+    "rms_norm": _rms_norm_fake,
+    "rms_norm_out": _rms_norm_out_fake,
+    "rms_norm_backward": _rms_norm_backward_fake,
+    "rms_norm_backward_out": _rms_norm_backward_out_fake,
+}.items():
+    if hasattr(ops, _name):
+        torch.library.register_fake(add_op_namespace_prefix(_name), _fake)
+
+
 def _setup_context(ctx, inputs, output) -> None:
-    input, weight, eps = inputs
+    (input, weight, eps,) = inputs
     ctx.save_for_backward(input, weight)
     ctx.eps = eps
 
 
-def _backward(ctx, grad_output: torch.Tensor):
-    """Gradients in plain PyTorch, computed in float32.
-
-    With s = 1 / sqrt(mean(x^2) + eps), n = x * s and g = grad * weight:
-    d input = s * (g - n * mean(g * n)), d weight = sum over rows of grad * n.
-    """
-    input, weight = ctx.saved_tensors
-    x = input.to(torch.float32)
-    grad = grad_output.to(torch.float32)
-    scale = torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + ctx.eps)
-    normalised = x * scale
-    grad_input = grad_weight = None
-    if ctx.needs_input_grad[0]:
-        scaled = grad * weight.to(torch.float32)
-        grad_input = scale * (scaled - normalised * (scaled * normalised).mean(dim=-1, keepdim=True))
-        grad_input = grad_input.to(input.dtype)
-    if ctx.needs_input_grad[1]:
-        grad_weight = (grad * normalised).reshape(-1, weight.shape[0]).sum(dim=0).to(weight.dtype)
-    return grad_input, grad_weight, None
+def _backward(ctx, grad_out):
+    (input, weight,) = ctx.saved_tensors
+    run = ops.rms_norm_backward if hasattr(ops, "rms_norm_backward") else _rms_norm_backward_in_pytorch
+    results = run(grad_out.contiguous(), input, weight, ctx.eps)
+    return results[0], results[1], None
 
 
-torch.library.register_autograd(
-    add_op_namespace_prefix("rms_norm"), _backward, setup_context=_setup_context
-)
+torch.library.register_autograd(add_op_namespace_prefix("rms_norm"), _backward, setup_context=_setup_context)

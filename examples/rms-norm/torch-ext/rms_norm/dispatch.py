@@ -9,15 +9,17 @@ from pathlib import Path
 
 import torch
 
+# The axes whose lengths callers choose, as the table names them.
+AXES = ["hidden", "rows"]
 _DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 
 
 def _read(path: Path) -> dict:
-    """`{device: {dtype: ranges}}`, each range as least and greatest `hidden`, least and greatest `rows`."""
+    """`{device: {dtype: ranges}}`, each range as the least and the greatest length of each axis in turn."""
     if not path.exists():
         return {}
     table = json.loads(path.read_text(encoding="utf-8"))
-    if table["format"] != 1 or table["axes"] != ["hidden", "rows"]:
+    if table["format"] != 1 or table["axes"] != AXES:
         return {}
     return {
         device: {_DTYPES[name]: tuple(map(tuple, ranges)) for name, ranges in dtypes.items() if name in _DTYPES}
@@ -48,21 +50,19 @@ def _processor() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
 
 
-def pytorch_serves(input: torch.Tensor, weight: torch.Tensor) -> bool:
-    """Whether a call without `out` is PyTorch's. What the kernel would refuse is left to the kernel to refuse."""
+def pytorch_serves(first: torch.Tensor, lengths) -> bool:
+    """Whether a call without outputs is PyTorch's. `lengths()` are those of `AXES`."""
     if not _TABLES:
         return False
-    key = (input.get_device(), input.dtype)
+    key = (first.get_device(), first.dtype)
     if key in _KNOWN:
         ranges = _KNOWN[key]
     else:
         ranges = _KNOWN[key] = _ranges_of(*key)
-    hidden = weight.numel()
-    if ranges is None or hidden == 0:
+    if ranges is None:
         return False
-    rows = input.numel() // hidden
-    for least_hidden, most_hidden, least_rows, most_rows in ranges:
-        if least_hidden <= hidden <= most_hidden and least_rows <= rows <= most_rows:
+    found = lengths()
+    for borders in ranges:
+        if all(borders[2 * at] <= length <= borders[2 * at + 1] for at, length in enumerate(found)):
             return False
-    same = weight.dtype is input.dtype and weight.get_device() == key[0]
-    return same and weight.dim() == 1 and input.dim() > 0 and input.shape[-1] == hidden
+    return True

@@ -16,4 +16,4 @@ class RMSNorm(torch.nn.Module):
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """Normalise `[..., hidden]`; dtype and device of the result are those of `hidden_states`."""
-        return ops.rms_norm(hidden_states, self.weight, self.variance_epsilon)
+        return ops.rms_norm(hidden_states.contiguous(), self.weight, self.variance_epsilon)

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use kernel_plan::host::{CasePlan, HostPlan};
 use kernel_plan::spec::OpSpec;
+use kernel_plan::spec::op::{Tensor, TensorDtype};
+use kernel_plan::units::Dtype;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde_json::json;
@@ -103,8 +105,18 @@ pub(super) fn tests(op: &OpSpec, plan: &HostPlan) -> Value {
         benched => of(benched),
         dtype_choices => all.iter().map(|choice| dtypes(choice)).collect::<Vec<_>>(),
         small => of(case_value(&small(plan))),
+        eight_bits => has_eight_bit_floats(op),
         roundings => op.tolerance.roundings.value.max(1),
     }
+}
+
+/// Whether a tensor may have 8-bit floats, on which PyTorch has no arithmetic.
+fn has_eight_bit_floats(op: &OpSpec) -> bool {
+    let is = |dtype: &Dtype| dtype.is_float() && dtype.size_bytes() == 1;
+    let tensors =
+        op.inputs.iter().map(|input| &input.tensor).chain(op.outputs.iter().map(|output| &output.tensor));
+    let fixed = |tensor: &Tensor| matches!(&tensor.dtype.value, TensorDtype::Fixed(dtype) if is(dtype));
+    tensors.into_iter().any(fixed) || op.dtypes.iter().any(|variable| variable.dtypes.iter().any(is))
 }
 
 /// One choice of dtypes for each case: variable and attribute of torch.

@@ -16,6 +16,9 @@ pub(super) const ARENA: u32 = 1;
 const ALIGNMENT: u64 = 512;
 /// Fewer slots would show the same addresses again and again; more do not fit into one graph well.
 const SLOTS: std::ops::RangeInclusive<u64> = 3..=64;
+/// What a graph costs once, and what the cache has to write back when it begins, is shared by its calls: baselines have so
+/// many in theirs (harness/gpu.py).
+const GRAPH_CALLS: u64 = 20;
 
 /// Bytes of one tensor in the piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +54,13 @@ pub(super) struct Layout {
     pub(super) bytes: u64,
 }
 
-/// How many slots a case gets: as many as make the tensors of all of them four times the cache, but no more than fit
-/// into `memory`.
-pub(super) fn slots(case: &ScheduledCase, l2: u64, memory: u64) -> usize {
+/// How many slots a case gets: as many as make the tensors of all of them four times the cache, and as many as a graph has
+/// calls, while they take no more than `room` bytes; but no more than fit into `memory`.
+pub(super) fn slots(case: &ScheduledCase, l2: u64, room: u64, memory: u64) -> usize {
     let tensors = case.inputs.iter().chain(case.returned());
     let bytes: u64 = tensors.map(|tensor| tensor.bytes() as u64 + GUARD as u64 + ALIGNMENT).sum();
-    let wanted = (4 * l2).div_ceil(bytes.max(1)).clamp(*SLOTS.start(), *SLOTS.end());
+    let larger = (4 * l2).div_ceil(bytes.max(1)).clamp(*SLOTS.start(), *SLOTS.end());
+    let wanted = larger.max(GRAPH_CALLS.min(room / bytes.max(1)));
     wanted.min((memory / bytes.max(1)).max(1)) as usize
 }
 
@@ -138,9 +142,18 @@ mod tests {
     #[test]
     fn slots_exceed_the_cache_and_fit_the_memory() {
         let l2 = 60 << 20;
-        assert_eq!(slots(&case(16 << 20), l2, 1 << 40), 3);
-        assert_eq!(slots(&case(4 << 20), l2, 1 << 40), 8);
-        assert_eq!(slots(&case(64), l2, 1 << 40), 64);
-        assert_eq!(slots(&case(16 << 20), l2, 256 << 20), 1);
+        assert_eq!(slots(&case(16 << 20), l2, 0, 1 << 40), 3);
+        assert_eq!(slots(&case(4 << 20), l2, 0, 1 << 40), 8);
+        assert_eq!(slots(&case(64), l2, 0, 1 << 40), 64);
+        assert_eq!(slots(&case(16 << 20), l2, 8 << 30, 256 << 20), 1);
+    }
+
+    #[test]
+    fn graphs_are_as_long_as_those_of_baselines_where_there_is_room() {
+        let l2 = 60 << 20;
+        assert_eq!(slots(&case(16 << 20), l2, 8 << 30, 1 << 40), 20);
+        assert_eq!(slots(&case(16 << 20), l2, 1 << 30, 1 << 40), 7);
+        assert_eq!(slots(&case(1 << 30), l2, 8 << 30, 1 << 40), 3);
+        assert_eq!(slots(&case(64), l2, 8 << 30, 1 << 40), 64);
     }
 }

@@ -128,7 +128,8 @@ impl<E: Into<VerifyError>> From<E> for NoLab {
 
 impl Lab {
     /// Computes what is expected and puts it on the device. Workspaces depend on the tuning, so every candidate has a
-    /// layout of its own; tensors lie first, in the same places in all of them.
+    /// layout of its own; tensors lie first, in the same places in all of them. `room` is for the bytes of so many calls as
+    /// a graph should have.
     ///
     /// # Errors
     /// There is no device, or the reference fails.
@@ -139,6 +140,7 @@ impl Lab {
         compiler: &Compiler,
         python: &PythonRuntime,
         patience: Duration,
+        room: u64,
     ) -> Result<Self, NoLab> {
         let mut checker = Gpu::new();
         let about = super::device::device(&mut checker).map_err(NoLab::Failed)?.map_err(NoLab::Device)?;
@@ -158,7 +160,7 @@ impl Lab {
         let pool = pool::pool(&stage, &scheduled, rows.path())?;
         let bounds = stage.bounds(case).iter().map(super::bound::Bound::numbers).collect();
         let left = about.free.saturating_sub(pool.bytes);
-        let layout = Layout::new(&scheduled, &[], layout::slots(&scheduled, about.l2, left / 4));
+        let layout = Layout::new(&scheduled, &[], layout::slots(&scheduled, about.l2, room, left / 4));
         let mut ops = vec![
             load(examine::MODULE, &judge),
             Op::Allocate { buffer: examine::VERDICTS, bytes: most(&scheduled, &layout) },

@@ -1,0 +1,171 @@
+// Vectors of elements, and sums over warps and blocks.
+// Owns: what kernels of rows have in common. Never: a kernel.
+//
+// STREAM: whether `load` and `store` mark what they move as used once, so that it leaves the caches first.
+
+#pragma once
+
+#include <cstdint>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace vector {
+
+constexpr int kWarp = 32;
+
+__device__ __forceinline__ float to_float(float value) { return value; }
+__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
+__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+
+__device__ __forceinline__ void from_float(float value, float& to) { to = value; }
+__device__ __forceinline__ void from_float(float value, __half& to) { to = __float2half_rn(value); }
+__device__ __forceinline__ void from_float(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
+
+// As many bytes as one load moves.
+template <int kBytes>
+struct Word;
+template <>
+struct Word<2> {
+    using Type = uint16_t;
+};
+template <>
+struct Word<4> {
+    using Type = uint32_t;
+};
+template <>
+struct Word<8> {
+    using Type = uint2;
+};
+template <>
+struct Word<16> {
+    using Type = uint4;
+};
+
+template <typename T, int kElements>
+struct Vector {
+    using Bits = typename Word<kElements * sizeof(T)>::Type;
+    union {
+        Bits bits;
+        T elements[kElements];
+    };
+    __device__ Vector() {}
+    __device__ __forceinline__ float get(int place) const { return to_float(elements[place]); }
+    __device__ __forceinline__ void set(int place, float value) { from_float(value, elements[place]); }
+};
+
+template <typename Bits>
+__device__ __forceinline__ Bits load(const Bits* from) {
+#if STREAM
+    return __ldcs(from);
+#else
+    return *from;
+#endif
+}
+
+template <typename Bits>
+__device__ __forceinline__ void store(Bits* to, Bits bits) {
+#if STREAM
+    __stcs(to, bits);
+#else
+    *to = bits;
+#endif
+}
+
+// Bits of which the compiler knows nothing any more. It would keep values as float once they were converted, in twice
+// the registers; so they are converted again.
+__device__ __forceinline__ void forget(uint32_t& bits) { asm volatile("" : "+r"(bits)); }
+__device__ __forceinline__ void forget(uint2& bits) {
+    forget(bits.x);
+    forget(bits.y);
+}
+__device__ __forceinline__ void forget(uint4& bits) {
+    forget(bits.x);
+    forget(bits.y);
+    forget(bits.z);
+    forget(bits.w);
+}
+
+// In as few instructions as the result's dtype allows.
+template <typename T>
+__device__ __forceinline__ float exponential(float value) {
+    if constexpr (sizeof(T) == 4) {
+        return expf(value);
+    } else {
+        return __expf(value);
+    }
+}
+
+template <typename T>
+__device__ __forceinline__ float quotient(float value, float by) {
+    if constexpr (sizeof(T) == 4) {
+        return value / by;
+    } else {
+        return __fdividef(value, by);
+    }
+}
+
+// Sum over kLanes neighboring threads of a warp, known to all of them.
+template <int kLanes>
+__device__ __forceinline__ float lanes_sum(float value) {
+#pragma unroll
+    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+        value += __shfl_xor_sync(0xffffffffu, value, offset);
+    }
+    return value;
+}
+
+// kCount sums over the threads of a row, known to all of them and added in the same order in every run. kLanes
+// neighbors of a warp have a row, or, with 0, the block, which is of whole warps. `memory` is for kCount * 32 floats of
+// shared memory that nothing else uses between this barrier and the next one.
+template <int kLanes, int kCount>
+__device__ __forceinline__ void row_sums(float (&values)[kCount], float* memory) {
+    if constexpr (kLanes > 0) {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            values[i] = lanes_sum<kLanes>(values[i]);
+        }
+    } else {
+        const int warp = threadIdx.x / kWarp;
+        const int lane = threadIdx.x % kWarp;
+        const int warps = blockDim.x / kWarp;
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            values[i] = lanes_sum<kWarp>(values[i]);
+            if (lane == 0) {
+                memory[i * kWarp + warp] = values[i];
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            values[i] = lanes_sum<kWarp>(lane < warps ? memory[i * kWarp + lane] : 0.0f);
+        }
+    }
+}
+
+// Elements that lie one after the other, as vectors, which begin where addresses are multiples of theirs, and single
+// elements around them.
+template <int kElements>
+struct Slice {
+    int64_t first;
+    int head;
+    int64_t vectors;
+    int tail;
+
+    __device__ Slice(int64_t first, int64_t count) : first(first) {
+        head = static_cast<int>((kElements - first % kElements) % kElements);
+        head = head < count ? head : static_cast<int>(count);
+        vectors = (count - head) / kElements;
+        tail = static_cast<int>((count - head) % kElements);
+    }
+    __device__ int64_t aligned() const { return first + head; }
+    // The single element that is this thread's, or -1.
+    __device__ int64_t single(int thread) const {
+        if (thread < head) {
+            return first + thread;
+        }
+        return thread < head + tail ? aligned() + vectors * kElements + (thread - head) : -1;
+    }
+};
+
+}  // namespace vector
