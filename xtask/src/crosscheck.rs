@@ -65,7 +65,10 @@ fn project(root: &Path, work: &Path) -> Result<PathBuf, String> {
     fresh(&folder)?;
     copy::sources(&root.join("tests/crosscheck"), &folder)
         .and_then(|()| {
-            copy::sources(&root.join("examples/rms-norm-strided/rms_norm_strided_cuda"), &folder.join("rms_norm_cuda"))
+            copy::sources(
+                &root.join("examples/rms-norm-strided/rms_norm_strided_cuda"),
+                &folder.join("rms_norm_cuda"),
+            )
         })
         .map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)

@@ -348,7 +348,10 @@ mod tests {
         for (path, bytes) in render(&find("rms-norm-strided").unwrap(), &answers).unwrap().iter() {
             let there = crate::base::files::read(&examples.join(path)).unwrap();
             let path = path.display();
-            assert!(there == bytes, "examples/rms-norm-strided/{path} differs; render it again: kernelwright new");
+            assert!(
+                there == bytes,
+                "examples/rms-norm-strided/{path} differs; render it again: kernelwright new"
+            );
         }
     }
 
