@@ -53,6 +53,7 @@ let
   # Programs of wheels name the loader of common distributions, which is not in a sandbox.
   loader = compiler.bintools.dynamicLinker or "";
   python = pkgs.python3.withPackages (packages: [ packages.pip ]);
+  certificates = "${pkgs.cacert}/etc/ssl/certs/ca-bundle.crt";
   binaries = packages: builtins.concatStringsSep ":" (map (package: "${package}/bin") packages);
 
   # The program is the builder: no shell, no phases, nothing of stdenv's environment.
@@ -101,7 +102,8 @@ let
       outputHash =
         lock.tree.${key} or (throw "kernelwright.lock has no hash of ${key}: run `kernelwright lock`, by hand or as `nix run .#lock`");
       preferLocalBuild = true;
-      SSL_CERT_FILE = "${pkgs.cacert}/etc/ssl/certs/ca-bundle.crt";
+      SSL_CERT_FILE = certificates;
+      PIP_CERT = certificates;
       # Where pip's index is, and how it is reached, is the machine's business.
       impureEnvVars = [
         "http_proxy"
@@ -267,8 +269,7 @@ let
           packages: [ packages.pip ] ++ pythonCheckInputs packages ++ pythonNativeCheckInputs packages
         ))
       ]
-      row
-    // { };
+      row;
   byId =
     make:
     builtins.listToAttrs (
@@ -287,7 +288,8 @@ in
   variants = ids;
 
   packages =
-    byId (row: laidOut row.id true [ row ])
+    # `.#ID.build` is the build without the layout.
+    byId (row: laidOut row.id true [ row ] // { build = built row; })
     // builtins.listToAttrs (
       map (backend: {
         name = "bundle-${backend}";

@@ -43,12 +43,13 @@ in
 {
   inherit runCommand writeShellScriptBin;
 
-  # The program as cargo built it before: `prebuilt/` is put beside this file in a copy of this folder.
+  # The program as cargo built it before: `prebuilt/` is put beside this file in a copy of this folder, with the certificates
+  # that this machine trusts.
   rustPlatform.buildRustPackage =
     { pname, version, ... }:
     runCommand "${pname}-${version}" { } ''
       mkdir -p $out/bin
-      cp ${./prebuilt}/${pname} $out/bin/${pname}
+      cp ${./prebuilt/kernelwright} $out/bin/${pname}
       chmod +x $out/bin/${pname}
     '';
 
@@ -71,7 +72,7 @@ in
   python3.withPackages = _: host "python3" [ "python3" ];
   cacert = runCommand "cacert" { } ''
     mkdir -p $out/etc/ssl/certs
-    ln -s /etc/ssl/certs/ca-certificates.crt $out/etc/ssl/certs/ca-bundle.crt
+    cp ${./prebuilt/ca-bundle.crt} $out/etc/ssl/certs/ca-bundle.crt
   '';
   cargo = host "cargo" [ "true" ];
   rustc = host "rustc" [ "true" ];
