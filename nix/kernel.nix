@@ -324,10 +324,10 @@ in
       { }
     else
       {
-        # That the lock is what `kernelwright lock` would write, as far as that can be known without a wheel.
+        # That what the lock lists is right for the project.
         lock = pkgs.runCommand "${name}-lock" { } ''
           export KERNELWRIGHT_CACHE=$TMPDIR/cache KERNELWRIGHT_OFFLINE=1
-          ${program} lock --check ${source} > $out
+          ${program} lock --check --fewer ${source} > $out
         '';
         build = laidOut first.id true [ first ];
       };

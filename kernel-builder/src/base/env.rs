@@ -169,6 +169,11 @@ pub fn draws_bars() -> bool {
     std::io::stderr().is_terminal() && text(CI).is_none() && text("TERM").as_deref() != Some("dumb")
 }
 
+/// How many processors Nix gives to this build, where it is one of Nix's and has not all of them.
+pub fn given_cores() -> Option<usize> {
+    text("NIX_BUILD_CORES")?.parse().ok().filter(|cores| *cores > 0)
+}
+
 /// The number of processors that this process may use.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

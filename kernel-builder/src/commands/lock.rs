@@ -29,6 +29,9 @@ pub struct Args {
     /// Write nothing and fetch nothing; fail when the lock does not list the variants that are right for the project
     #[arg(long)]
     check: bool,
+    /// With --check: let it list fewer variants, as one does that was written with options that choose
+    #[arg(long, requires = "check")]
+    fewer: bool,
 }
 
 /// The lock lists other variants than it should.
@@ -42,6 +45,26 @@ pub struct Stale {
     missing: Vec<String>,
     /// Variants that it should not have.
     left: Vec<String>,
+}
+
+/// A variant is compiled here with more than wheels.
+#[derive(Debug, Error, Diagnostic)]
+#[error("`{variant}` is compiled here by {installed}, which a builder that has wheels alone lacks")]
+#[diagnostic(
+    code(plan::installed_compiler),
+    help("lock where no nvcc is found: with CUDA_HOME unset and a PATH without it")
+)]
+pub struct Installed {
+    /// The variant.
+    variant: String,
+    /// The compiler.
+    installed: String,
+}
+
+impl StageError for Installed {
+    fn exit(&self) -> u8 {
+        exit::PLAN
+    }
 }
 
 fn told(missing: &[String], left: &[String]) -> String {
@@ -61,7 +84,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
     let before = toolchain::locked_variants(&project.dir)?;
     if args.check {
-        return check(&project, &before, &args.selection, session);
+        return check(&project, &before, args, session);
     }
     let rows = rows(&project, &args.selection, session)?;
     let keys: BTreeSet<String> = rows.iter().flat_map(|row| row.wheels.iter().cloned()).collect();
@@ -86,7 +109,11 @@ fn rows(project: &Project, selection: &Selection, session: &Session) -> Result<B
                 session.report.note(format!("{id} is built with installed tools, which no wheel has: it is not locked"));
                 continue;
             }
-            supply.resolve(&want)?;
+            let kit = supply.resolve(&want)?;
+            if let Some(cuda) = kit.cuda.filter(|cuda| cuda.installed) {
+                let (variant, installed) = (variant.id().to_string(), cuda.nvcc.display().to_string());
+                return Err(Installed { variant, installed }.into());
+            }
             libraries::of(project, compiled.toolkit, &selection.libraries, &supply)?;
         }
         rows.insert(LockedVariant { id: variant.id().to_string(), wheels: supply.wheels() });
@@ -96,8 +123,10 @@ fn rows(project: &Project, selection: &Selection, session: &Session) -> Result<B
 }
 
 /// Compares the ids alone: that needs no wheel.
-fn check(project: &Project, before: &Variants, selection: &Selection, session: &Session) -> Result<(), Failure> {
-    let Chosen { variants, .. } = select(project, selection, session)?;
+fn check(project: &Project, before: &Variants, args: &Args, session: &Session) -> Result<(), Failure> {
+    // Also one that other builds serve may have been chosen.
+    let selection = Selection { all: args.fewer || args.selection.all, ..args.selection.clone() };
+    let Chosen { variants, .. } = select(project, &selection, session)?;
     let device = |variant: &&kernel_plan::variant::Variant| {
         variant.compiled().is_some_and(|compiled| build::want(variant, compiled, Provider::Wheels).device.is_some())
     };
@@ -105,7 +134,8 @@ fn check(project: &Project, before: &Variants, selection: &Selection, session: &
         variants.iter().filter(|variant| !device(variant)).map(|variant| variant.id().to_string()).collect();
     let own = |row: &&LockedVariant| !row.is_foreign();
     let there: BTreeSet<String> = before.rows.iter().filter(own).map(|row| row.id.clone()).collect();
-    let missing: Vec<String> = right.difference(&there).cloned().collect();
+    let lacks = right.difference(&there).filter(|_| !args.fewer || there.is_empty());
+    let missing: Vec<String> = lacks.cloned().collect();
     let left: Vec<String> = there.difference(&right).cloned().collect();
     if !missing.is_empty() || !left.is_empty() {
         return Err(Stale { project: project.build.general.name.to_string(), missing, left }.into());
