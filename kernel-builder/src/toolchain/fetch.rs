@@ -50,11 +50,21 @@ pub(super) fn obtain(
     target: Target,
     requests: &[Request],
 ) -> Result<Vec<Stored>, ToolchainError> {
+    obtain_beside(&Supplied::named(), session, python, target, requests)
+}
+
+/// The same, with what is handed in.
+fn obtain_beside(
+    supplied: &Supplied,
+    session: &Taking<'_>,
+    python: &Interpreter,
+    target: Target,
+    requests: &[Request],
+) -> Result<Vec<Stored>, ToolchainError> {
     let locked = |part: &Part| {
         let locked = session.lock()?.wanted(part)?;
         Some(Release { file: locked.file, sha256: locked.sha256 })
     };
-    let supplied = Supplied::named();
     supplied.store(session, session.lock(), requests)?;
     let held = |Request { part, .. }: &Request| {
         // What is locked, whatever the index said last.

@@ -382,6 +382,39 @@ mod tests {
     }
 
     #[test]
+    fn variants_of_other_machines_stay_and_wheels_are_written_beside_them() {
+        let folder = files::scratch().unwrap();
+        let other = if ARCH == "x86_64" { "aarch64" } else { "x86_64" };
+        let row = |id: &str, wheel: &str| LockedVariant {
+            id: id.to_owned(),
+            wheels: BTreeSet::from([wheel.to_owned()]),
+        };
+        let tree = |key: &str| BTreeMap::from([(key.to_owned(), "sha256-".to_owned())]);
+        let theirs = row(&format!("torch211-cxx11-cpu-{other}-linux"), "theirs");
+        let before = Variants::default().with(BTreeSet::from([theirs.clone()]), tree("theirs"));
+        assert!(before.write(folder.path()).unwrap());
+        // A build adds a wheel; what is said of variants stays.
+        let lock = Lock::of(folder.path(), false).unwrap();
+        lock.agree(&[wheel("a", "a-1.0-py3-none-any.whl")]).unwrap();
+        lock.write(&session(folder.path())).unwrap();
+        let there = Variants::of(folder.path()).unwrap();
+        assert_eq!(there, before);
+        for ours in ["torch-cpu", "tvm-ffi01-cpu-{ARCH}-{OS}"] {
+            let os = if OS == "macos" { "darwin" } else { OS };
+            let ours = row(&ours.replace("{ARCH}", ARCH).replace("{OS}", os), "ours");
+            let now = there.with(BTreeSet::from([ours.clone()]), tree("ours"));
+            assert_eq!(now.rows, BTreeSet::from([theirs.clone(), ours]));
+            assert_eq!(now.trees.keys().collect::<Vec<_>>(), ["ours", "theirs"]);
+            // What is listed no more is forgotten.
+            let fewer = now.with(BTreeSet::new(), BTreeMap::new());
+            assert_eq!((fewer.rows.len(), fewer.trees.len()), (1, 1));
+        }
+        let after = there.with(BTreeSet::new(), BTreeMap::new());
+        assert!(!after.write(folder.path()).unwrap());
+        assert_eq!(Lock::of(folder.path(), true).unwrap().wheels().len(), 1);
+    }
+
+    #[test]
     fn a_file_that_is_no_lock_is_told() {
         let folder = files::scratch().unwrap();
         for text in ["format = 2\n", "format = 1\nwheels = 3\n", "x"] {

@@ -6,6 +6,7 @@
 //!
 //! Owns: finding them, checking folders. Never: takes what the lock does not have, changes what was handed in.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use super::fetch::{Request, interrupted_or};
 use super::index::{Located, Release};
 use super::lock::{Lock, Locked};
 use super::pins::Part;
-use super::store::{Entry, hex};
+use super::store::{Entry, digest, hex};
 use crate::base::files::{self, FileError};
 use crate::base::session::Session;
 use crate::base::{env, interrupt};
@@ -89,7 +90,7 @@ fn take(entry: &Entry, part: &Part, locked: &Locked, folder: &Path) -> Result<()
         wheel: format!("{} {}", locked.name, locked.version),
         why,
     };
-    let mut names = Vec::new();
+    let mut taken = BTreeMap::new();
     for path in files::walk(folder, |_| true)? {
         let Some(name) = path.to_str().filter(|name| part.holds(name)) else {
             return Err(wrong(format!("{} is no part of it", path.display())));
@@ -99,14 +100,15 @@ fn take(entry: &Entry, part: &Part, locked: &Locked, folder: &Path) -> Result<()
         if files::is_executable(&from) {
             files::make_executable(&to)?;
         }
-        entry.record(name, sha256)?;
-        names.push(name.to_owned());
+        taken.insert(name.to_owned(), sha256);
     }
-    let members = entry.digest(&names);
+    let members = digest(taken.iter().map(|(name, sha256)| (name.as_str(), sha256.as_str())).collect());
     if members != locked.members {
         return Err(wrong(format!("the digest of its members is {members}, and locked is {}", locked.members)));
     }
-    entry.finish(part, names)?;
+    // Only now: what is recorded is trusted.
+    taken.iter().try_for_each(|(name, sha256)| entry.record(name, sha256.clone()))?;
+    entry.finish(part, taken.into_keys().collect())?;
     Ok(())
 }
 
