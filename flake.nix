@@ -97,7 +97,7 @@
       templates = rec {
         kernel = {
           path = ./nix/template;
-          description = "A kernel for the CPU, in one file, to begin with";
+          description = "A small kernel for the CPU, to begin with";
         };
         default = kernel;
       };

@@ -167,19 +167,25 @@ let
 
   bundle = needsLock (laidOut "bundle" false rows);
 
+  # The word of an id that says what its code runs on, without the toolkit's version: `cu130` is of `cuda`.
   backendOf =
     id:
-    if builtins.match ".*-cpu(-.*)?" id != null then
-      "cpu"
-    else if builtins.match ".*-(cu[0-9]+|cuda)(-.*)?" id != null then
-      "cuda"
-    else
-      "other";
+    let
+      words = builtins.filter builtins.isString (builtins.split "-" id);
+      matched = map (word: builtins.match "(cpu|cuda|cu|rocm|xpu|metal|neuron|tpu|npu)[0-9]*" word) words;
+      word = builtins.head (builtins.head (builtins.filter (found: found != null) matched));
+    in
+    if word == "cu" then "cuda" else word;
   ofBackend = backend: builtins.filter (row: backendOf row.id == backend) rows;
   backends = builtins.filter (backend: ofBackend backend != [ ]) [
     "cpu"
     "cuda"
-    "other"
+    "rocm"
+    "xpu"
+    "metal"
+    "neuron"
+    "tpu"
+    "npu"
   ];
   # The one that a check builds: the quickest there is.
   first = builtins.head (ofBackend (builtins.head backends));
