@@ -111,7 +111,12 @@ pub fn main() -> u8 {
         report: Report::new(format, cli.global.quiet),
         cache: env::cache_dir(),
         offline: cli.global.offline || env::text(env::OFFLINE).is_some(),
-        jobs: cli.global.jobs.map(usize::from).or_else(env::given_cores).unwrap_or_else(|| default_jobs(&cli.verb)),
+        jobs: cli
+            .global
+            .jobs
+            .map(usize::from)
+            .or_else(env::given_cores)
+            .unwrap_or_else(|| default_jobs(&cli.verb)),
     };
     match dispatch(&cli.verb, &session) {
         Ok(()) => exit::SUCCESS,

@@ -321,12 +321,6 @@ pub fn link_entries(from: &Path, to: &Path, except: &[&str]) -> Result<(), FileE
     Ok(())
 }
 
-/// Whether a file is marked as executable for its owner.
-pub fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o100 != 0)
-}
-
 /// Marks a file as executable.
 pub fn make_executable(path: &Path) -> Result<(), FileError> {
     fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755))

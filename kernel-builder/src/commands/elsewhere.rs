@@ -16,7 +16,12 @@ use super::project::{self, Project};
 use super::selection::Selection;
 
 /// Builds the selected variants in a copy; `to` gets what the gates let pass, when nothing failed.
-pub(super) fn build(project: &Project, selection: &Selection, to: &Path, session: &Session) -> Result<(), Failure> {
+pub(super) fn build(
+    project: &Project,
+    selection: &Selection,
+    to: &Path,
+    session: &Session,
+) -> Result<(), Failure> {
     let started = Instant::now();
     let scratch = files::scratch()?;
     let folder = scratch.path().join(project.build.general.name.as_str());

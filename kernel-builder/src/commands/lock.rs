@@ -97,7 +97,11 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 }
 
 /// The selected variants that are built of wheels, or of Python alone, with the wheels of each; these are locked.
-fn rows(project: &Project, selection: &Selection, session: &Session) -> Result<BTreeSet<LockedVariant>, Failure> {
+fn rows(
+    project: &Project,
+    selection: &Selection,
+    session: &Session,
+) -> Result<BTreeSet<LockedVariant>, Failure> {
     let Chosen { variants, .. } = select(project, selection, session)?;
     let mut rows = BTreeSet::new();
     for variant in &variants {
@@ -106,7 +110,9 @@ fn rows(project: &Project, selection: &Selection, session: &Session) -> Result<B
             let want = build::want(variant, compiled, Provider::Wheels);
             if want.device.is_some() {
                 let id = variant.id();
-                session.report.note(format!("{id} is built with installed tools, which no wheel has: it is not locked"));
+                session.report.note(format!(
+                    "{id} is built with installed tools, which no wheel has: it is not locked"
+                ));
                 continue;
             }
             let kit = supply.resolve(&want)?;
@@ -128,7 +134,9 @@ fn check(project: &Project, before: &Variants, args: &Args, session: &Session) -
     let selection = Selection { all: args.fewer || args.selection.all, ..args.selection.clone() };
     let Chosen { variants, .. } = select(project, &selection, session)?;
     let device = |variant: &&kernel_plan::variant::Variant| {
-        variant.compiled().is_some_and(|compiled| build::want(variant, compiled, Provider::Wheels).device.is_some())
+        variant
+            .compiled()
+            .is_some_and(|compiled| build::want(variant, compiled, Provider::Wheels).device.is_some())
     };
     let right: BTreeSet<String> =
         variants.iter().filter(|variant| !device(variant)).map(|variant| variant.id().to_string()).collect();

@@ -334,7 +334,8 @@ impl Project {
 /// The commit that a folder is at and whether it differs from it; default outside of git, where nobody names one.
 pub fn provenance(dir: &Path) -> Provenance {
     if let Some(said) = env::text(env::COMMIT) {
-        let (commit, dirty) = said.strip_suffix("-dirty").map_or((said.as_str(), false), |commit| (commit, true));
+        let (commit, dirty) =
+            said.strip_suffix("-dirty").map_or((said.as_str(), false), |commit| (commit, true));
         return Provenance { commit: Some(commit.to_owned()), dirty };
     }
     let git = |arguments: &[&str]| {

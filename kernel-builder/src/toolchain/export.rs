@@ -28,7 +28,12 @@ fn part_of(locked: &Locked) -> Option<Part> {
 }
 
 /// Everything of these keys, fetched where the cache lacks it.
-fn stored(lock: &Lock, path: &Path, keys: &BTreeSet<String>, session: &Session) -> Result<Vec<(String, Stored)>, ToolchainError> {
+fn stored(
+    lock: &Lock,
+    path: &Path,
+    keys: &BTreeSet<String>,
+    session: &Session,
+) -> Result<Vec<(String, Stored)>, ToolchainError> {
     super::supply::in_use(session);
     let wheels = lock.wheels();
     let unknown = |key: &str| ToolchainError::NotInLock { path: path.to_owned(), key: key.to_owned() };
@@ -49,7 +54,11 @@ fn stored(lock: &Lock, path: &Path, keys: &BTreeSet<String>, session: &Session) 
 ///
 /// # Errors
 /// The lock has no such key, or what it has cannot be fetched.
-pub fn trees(project: &Path, keys: &BTreeSet<String>, session: &Session) -> Result<BTreeMap<String, String>, ToolchainError> {
+pub fn trees(
+    project: &Path,
+    keys: &BTreeSet<String>,
+    session: &Session,
+) -> Result<BTreeMap<String, String>, ToolchainError> {
     let lock = Lock::of(project, true)?;
     let stored = stored(&lock, project, keys, session)?;
     stored.into_iter().map(|(key, stored)| Ok((key, nar::hash(&stored.files, &stored.names)?))).collect()

@@ -124,17 +124,18 @@ fn from_index(
     let asked = wanted.iter().zip(&given).filter(|(_, given)| given.is_none());
     let parts: Vec<&Part> = asked.map(|(request, _)| &request.part).collect();
     if session.offline {
-        let missing = parts
-            .iter()
-            .map(|part| Missing::new(format!("{} {}", part.name, part.version), part.megabytes));
+        let missing =
+            parts.iter().map(|part| Missing::new(format!("{} {}", part.name, part.version), part.megabytes));
         return Err(ToolchainError::Offline { missing: missing.collect() });
     }
     let located = index::locate(session, python, target, &parts)?;
     if let Some(lock) = session.lock() {
         let all = parts.iter().zip(&located);
-        lock.allow(all.map(|(part, Located { release, .. })| {
-            (*part, release.file.as_str(), release.sha256.as_str())
-        }))?;
+        lock.allow(
+            all.map(|(part, Located { release, .. })| {
+                (*part, release.file.as_str(), release.sha256.as_str())
+            }),
+        )?;
     }
     let mut located = located.into_iter();
     Ok(given.into_iter().filter_map(|given| given.or_else(|| located.next())).collect())

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
+use crate::base::disk;
 use crate::base::loopback::{Fault, Server};
 use crate::base::report::{MessageFormat, Report};
 use crate::toolchain::index::Release;
@@ -210,11 +211,16 @@ impl Bench {
         let session = Session { offline: true, ..empty.session };
         let taking = Taking::of(&session, lock);
         let supplied = Supplied::of(vec![folder.to_owned()]);
-        let stored =
-            obtain_beside(&supplied, &taking, &self.python, Target::Machine, std::slice::from_ref(&self.request))?;
+        let stored = obtain_beside(
+            &supplied,
+            &taking,
+            &self.python,
+            Target::Machine,
+            std::slice::from_ref(&self.request),
+        )?;
         // The cache goes with `empty`, so what is in it is looked at here.
         assert_eq!(files::read(&stored[0].files.join("kit/include/a.h")).unwrap(), HEADER);
-        assert!(files::is_executable(&stored[0].files.join("kit/bin/tool")));
+        assert!(disk::is_executable(&stored[0].files.join("kit/bin/tool")));
         assert!(crate::toolchain::audit(&session).unwrap().is_empty());
         Ok(stored)
     }

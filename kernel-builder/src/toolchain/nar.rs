@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
+use crate::base::disk;
 use crate::base::files::{self, FileError};
 
 /// The hash of a folder that holds these files, each with the bytes that lie at its place below `root`.
@@ -62,7 +63,7 @@ impl Archive {
 
     fn file(&mut self, path: &Path) -> Result<(), FileError> {
         self.texts(&["(", "type", "regular"]);
-        if files::is_executable(path) {
+        if disk::is_executable(path) {
             self.texts(&["executable", ""]);
         }
         self.text("contents");
@@ -97,6 +98,9 @@ mod tests {
         files::make_executable(&folder.path().join("bin/tool")).unwrap();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         // `nix hash path` of Nix 2.8.0.
-        assert_eq!(hash(folder.path(), &names).unwrap(), "sha256-xZ+3+oRrnuJeYFW7O3izE2FIz6BtFTnrZWct9R9y5oQ=");
+        assert_eq!(
+            hash(folder.path(), &names).unwrap(),
+            "sha256-xZ+3+oRrnuJeYFW7O3izE2FIz6BtFTnrZWct9R9y5oQ="
+        );
     }
 }

@@ -19,9 +19,9 @@ use super::lock::{Lock, Locked};
 use super::pins::Part;
 use super::store::{Entry, digest, hex};
 use crate::base::files::{self, FileError};
-use crate::base::session::Session;
-use crate::base::{env, interrupt};
 use crate::base::process::ProcessError;
+use crate::base::session::Session;
+use crate::base::{disk, env, interrupt};
 
 /// The folders that were named.
 #[derive(Debug, Default)]
@@ -78,9 +78,13 @@ impl Supplied {
 
     /// The whole wheel that is locked.
     pub(super) fn wheel(&self, locked: &Locked) -> Option<Located> {
-        let file = self.folders.iter().map(|folder| folder.join(&locked.file)).find(|file| files::exists(file))?;
+        let file =
+            self.folders.iter().map(|folder| folder.join(&locked.file)).find(|file| files::exists(file))?;
         let release = Release { file: locked.file.clone(), sha256: locked.sha256.clone() };
-        Some(Located { release, url: format!("file://{}", file.to_str()?.replace('%', "%25").replace('#', "%23")) })
+        Some(Located {
+            release,
+            url: format!("file://{}", file.to_str()?.replace('%', "%25").replace('#', "%23")),
+        })
     }
 }
 
@@ -97,14 +101,17 @@ fn take(entry: &Entry, part: &Part, locked: &Locked, folder: &Path) -> Result<()
         };
         let (from, to) = (folder.join(&path), entry.place(name));
         let sha256 = copy(&from, &to)?;
-        if files::is_executable(&from) {
+        if disk::is_executable(&from) {
             files::make_executable(&to)?;
         }
         taken.insert(name.to_owned(), sha256);
     }
     let members = digest(taken.iter().map(|(name, sha256)| (name.as_str(), sha256.as_str())).collect());
     if members != locked.members {
-        return Err(wrong(format!("the digest of its members is {members}, and locked is {}", locked.members)));
+        return Err(wrong(format!(
+            "the digest of its members is {members}, and locked is {}",
+            locked.members
+        )));
     }
     // Only now: what is recorded is trusted.
     taken.iter().try_for_each(|(name, sha256)| entry.record(name, sha256.clone()))?;

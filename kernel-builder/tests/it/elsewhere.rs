@@ -38,17 +38,24 @@ fn a_layout_has_metadata_and_no_card() {
     assert_eq!(build(&sandbox, &["--to", "../out"]).code, 0);
     let commit = "0123456789012345678901234567890123456789";
     let layout = |more: &[&str], said: &str| {
-        let arguments: Vec<&str> = ["layout", "fast-norm", "--from", "../out"].iter().chain(more).copied().collect();
+        let arguments: Vec<&str> =
+            ["layout", "fast-norm", "--from", "../out"].iter().chain(more).copied().collect();
         super::sandbox::finish(sandbox.command(&arguments).env("KERNELWRIGHT_COMMIT", said))
     };
     let laid = layout(&["--to", "../hub"], commit);
     assert_eq!(laid.code, 0, "{}", laid.stderr);
     let files = tree(&sandbox.path("hub"));
     assert!(files.contains(&format!("{VARIANT}/metadata.json")), "{files:?}");
-    assert!(!files.iter().any(|file| file.contains("CARD") || file == &format!("{VARIANT}.json")), "{files:?}");
+    assert!(
+        !files.iter().any(|file| file.contains("CARD") || file == &format!("{VARIANT}.json")),
+        "{files:?}"
+    );
     let origin = |text: &str| {
         let metadata: serde_json::Value = serde_json::from_str(text).expect("metadata");
-        (metadata["provenance"]["kernel"]["commit"].clone(), metadata["provenance"]["kernel"]["dirty"].clone())
+        (
+            metadata["provenance"]["kernel"]["commit"].clone(),
+            metadata["provenance"]["kernel"]["dirty"].clone(),
+        )
     };
     let text = sandbox.read(&format!("hub/{VARIANT}/metadata.json"));
     assert_eq!(origin(&text), (commit.into(), false.into()));
