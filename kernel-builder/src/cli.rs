@@ -60,6 +60,7 @@ enum Verb {
     Import(commands::import::Args),
     Export(commands::export::Args),
     Variants(commands::variants::Args),
+    Lock(commands::lock::Args),
     Build(commands::build::Args),
     Verify(commands::verify::Args),
     Screen(commands::screen::Args),
@@ -69,6 +70,7 @@ enum Verb {
     Report(commands::report::Args),
     Selftest(commands::selftest::Args),
     Package(commands::package::Args),
+    Layout(commands::layout::Args),
     Publish(commands::publish::Args),
     Load(commands::load::Args),
     Make(commands::make::Args),
@@ -109,7 +111,12 @@ pub fn main() -> u8 {
         report: Report::new(format, cli.global.quiet),
         cache: env::cache_dir(),
         offline: cli.global.offline || env::text(env::OFFLINE).is_some(),
-        jobs: cli.global.jobs.map_or_else(|| default_jobs(&cli.verb), usize::from),
+        jobs: cli
+            .global
+            .jobs
+            .map(usize::from)
+            .or_else(env::given_cores)
+            .unwrap_or_else(|| default_jobs(&cli.verb)),
     };
     match dispatch(&cli.verb, &session) {
         Ok(()) => exit::SUCCESS,
@@ -141,6 +148,7 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
         Verb::Import(args) => commands::import::run(args, session),
         Verb::Export(args) => commands::export::run(args, session),
         Verb::Variants(args) => commands::variants::run(args, session),
+        Verb::Lock(args) => commands::lock::run(args, session),
         Verb::Build(args) => commands::build::run(args, session),
         Verb::Verify(args) => commands::verify::run(args, session),
         Verb::Screen(args) => commands::screen::run(args, session),
@@ -150,6 +158,7 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
         Verb::Report(args) => commands::report::run(args, session),
         Verb::Selftest(args) => commands::selftest::run(args, session),
         Verb::Package(args) => commands::package::run(args, session),
+        Verb::Layout(args) => commands::layout::run(args, session),
         Verb::Publish(args) => commands::publish::run(args, session),
         Verb::Load(args) => commands::load::run(args, session),
         Verb::Make(args) => commands::make::run(args, session),

@@ -1,4 +1,4 @@
-//! How much of a disk folders take.
+//! How files lie on a disk: how much of it folders take, which files are programs.
 //!
 //! Owns: looking. Never: changes anything.
 #![expect(clippy::disallowed_methods, reason = "a part of the door to the file system")]
@@ -40,4 +40,10 @@ pub fn folders(root: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
     found.sort();
     found
+}
+
+/// Whether a file is marked as executable for its owner.
+pub fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o100 != 0)
 }

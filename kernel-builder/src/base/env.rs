@@ -18,6 +18,12 @@ pub const REMOTE_CACHE: &str = "KERNELWRIGHT_REMOTE_CACHE";
 pub const OFFLINE: &str = "KERNELWRIGHT_OFFLINE";
 /// The Python that runs the harness, pip and the client; the active one when unset.
 pub const PYTHON: &str = "KERNELWRIGHT_PYTHON";
+/// Folders with wheels, or with what is taken of them, in place of the package index; `:` between them.
+pub const WHEELS: &str = "KERNELWRIGHT_WHEELS";
+/// The dynamic loader that programs of wheels are given, where none is at the place that they name.
+pub const LOADER: &str = "KERNELWRIGHT_LOADER";
+/// The commit that sources outside of git are of, with `-dirty` where they differ from it.
+pub const COMMIT: &str = "KERNELWRIGHT_COMMIT";
 /// The C++ compiler, as everywhere.
 pub const CXX: &str = "CXX";
 /// The CUDA toolkit of the system provider, as everywhere.
@@ -100,6 +106,9 @@ pub fn settings() -> Vec<(String, String)> {
         REMOTE_CACHE,
         OFFLINE,
         PYTHON,
+        WHEELS,
+        LOADER,
+        COMMIT,
         CXX,
         CUDA_HOME,
         CUTLASS_DIR,
@@ -158,6 +167,11 @@ pub fn interactive() -> bool {
 /// Whether progress bars can be drawn.
 pub fn draws_bars() -> bool {
     std::io::stderr().is_terminal() && text(CI).is_none() && text("TERM").as_deref() != Some("dumb")
+}
+
+/// How many processors Nix gives to this build, where it is one of Nix's and has not all of them.
+pub fn given_cores() -> Option<usize> {
+    text("NIX_BUILD_CORES")?.parse().ok().filter(|cores| *cores > 0)
 }
 
 /// The number of processors that this process may use.

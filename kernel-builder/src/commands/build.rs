@@ -1,7 +1,7 @@
 //! `build`: every selected variant of a project, from wheels or the system's tools.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
@@ -14,6 +14,7 @@ use kernel_plan::variant::{Abi, Chosen, Compiled, Framework, Toolkit, Torch, Var
 use serde_json::{Value, json};
 
 use crate::base::digest::DigestBuilder;
+use crate::base::env;
 use crate::base::files;
 use crate::base::report::duration;
 use crate::base::session::Session;
@@ -28,7 +29,7 @@ use super::project::{self, Project, ProjectDir};
 use super::prove::{self, Depth, Proof};
 use super::selection::{SelectError, Selection, select};
 use super::variants::provision;
-use super::{full_abi, gates, libraries, reproducible};
+use super::{elsewhere, full_abi, gates, libraries, reproducible};
 
 /// Build the variants that a kernel's users need, or every one
 ///
@@ -51,6 +52,10 @@ pub struct Args {
     /// Build everything twice, in two copies of the project with nothing from the cache, and compare the bytes
     #[arg(long, conflicts_with_all = ["plan", "prebuilt", "load", "prove"])]
     check_reproducible: bool,
+    /// Leave the project as it is: build in a copy of it, and put each build into DIR, with its description. DIR must not
+    /// be there yet. For projects that cannot be written to, and for `layout`
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["plan", "prebuilt", "check_reproducible", "load", "prove"])]
+    to: Option<PathBuf>,
     /// Then load every variant with Hugging Face's client, each with a torch that it is for, and all of them together
     #[arg(long, conflicts_with = "plan")]
     load: bool,
@@ -79,6 +84,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     }
     if args.check_reproducible {
         return reproducible::check(&project, &args.selection, session);
+    }
+    if let Some(to) = &args.to {
+        return elsewhere::build(&project, &args.selection, &env::absolute(to), session);
     }
     let started = Instant::now();
     let options = Options { require_portable: args.prove, ..Options::standard() };
@@ -125,7 +133,7 @@ pub fn build(project: &Project, selection: &Selection, session: &Session) -> Res
 
 /// Builds the selected variants and judges each by what can be read from it. What is refused is taken away, so that
 /// nothing packages it. What failed is in the summary.
-fn gated(
+pub(super) fn gated(
     project: &Project,
     selection: &Selection,
     options: &Options,
@@ -161,7 +169,7 @@ fn gated(
 }
 
 /// What a program is told of each variant.
-fn rows(built: &[Built], proof: Option<&Proof>) -> Vec<Value> {
+pub(super) fn rows(built: &[Built], proof: Option<&Proof>) -> Vec<Value> {
     let row = |(place, built): (usize, &Built)| {
         let mut row =
             json!({ "variant": built.artifact.variant, "size": built.size, "gates": built.gates.checks });
@@ -178,7 +186,7 @@ fn rows(built: &[Built], proof: Option<&Proof>) -> Vec<Value> {
 
 /// A line a variant: its size, what the gates say, which torch loaded it or why none did. Then what the client takes of
 /// all of them.
-fn table(built: &[Built], proof: Option<&Proof>) -> String {
+pub(super) fn table(built: &[Built], proof: Option<&Proof>) -> String {
     let mut text = String::new();
     let width = built.iter().map(|built| built.artifact.variant.len()).max().unwrap_or_default();
     for (place, Built { artifact, gates, size }) in built.iter().enumerate() {
@@ -268,7 +276,7 @@ fn tell_routes(jobs: &[Job], session: &Session) {
 }
 
 /// The tools that a variant is compiled with.
-fn want(variant: &Variant, compiled: &Compiled, provider: Provider) -> Want {
+pub(super) fn want(variant: &Variant, compiled: &Compiled, provider: Provider) -> Want {
     let framework = match compiled.framework {
         Framework::Torch(torch) => Against::Torch(torch.version.to_string()),
         Framework::TvmFfi(version) => Against::TvmFfi(version.to_string()),

@@ -66,7 +66,7 @@ pub fn package(project: &Project, verified: &[Verified<Artifact>]) -> Result<Bun
 }
 
 /// The dispatch tables of `tuned/`, each judged; one of another operation is none of this project's.
-fn tables(project: &Project) -> Result<Vec<Dispatch>, Failure> {
+pub(super) fn tables(project: &Project) -> Result<Vec<Dispatch>, Failure> {
     let own = |path: &&RelPath| path.as_str().starts_with("tuned/") && path.as_str().ends_with(".toml");
     let mut tables = Vec::new();
     for path in project.files.iter().filter(own) {

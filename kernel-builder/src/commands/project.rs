@@ -17,7 +17,7 @@ use kernel_plan::variant::{Extent, Matrix, Variant};
 use miette::Diagnostic;
 use thiserror::Error;
 
-use crate::base::files::NoText;
+use crate::base::files::{FileError, NoText};
 use crate::base::process::{self, Limits};
 use crate::base::session::Session;
 use crate::base::{env, files};
@@ -317,14 +317,27 @@ impl Project {
         self.files.iter().filter(shipped).cloned().collect()
     }
 
+    /// Copies every file into another folder, which is a project then; what is copied can be written to.
+    pub fn copy_to(&self, folder: &Path) -> Result<(), FileError> {
+        self.files.iter().try_for_each(|file| {
+            let to = folder.join(file.as_str());
+            files::write(&to, files::read(&self.dir.join(file.as_str()))?)
+        })
+    }
+
     /// The commit that the project's folder is at and whether the folder differs from it; default outside of git.
     pub fn provenance(&self) -> Provenance {
         provenance(&self.dir)
     }
 }
 
-/// The commit that a folder is at and whether it differs from it; default outside of git.
+/// The commit that a folder is at and whether it differs from it; default outside of git, where nobody names one.
 pub fn provenance(dir: &Path) -> Provenance {
+    if let Some(said) = env::text(env::COMMIT) {
+        let (commit, dirty) =
+            said.strip_suffix("-dirty").map_or((said.as_str(), false), |commit| (commit, true));
+        return Provenance { commit: Some(commit.to_owned()), dirty };
+    }
     let git = |arguments: &[&str]| {
         let line = CommandLine::new("git").args(arguments.iter().copied()).cwd(dir);
         let done = process::run(&line, Limits::wall(Duration::from_secs(20))).ok()?;

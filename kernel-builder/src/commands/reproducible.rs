@@ -127,9 +127,7 @@ impl Trial {
         selection: &Selection,
         session: &Session,
     ) -> Result<Vec<Artifact>, Failure> {
-        for file in &project.files {
-            files::copy(&project.dir.join(file.as_str()), &self.folder.join(file.as_str()))?;
-        }
+        project.copy_to(&self.folder)?;
         let cache = self.folder.with_extension("cache");
         files::link_entries(&session.cache, &cache, &["compile", "state"])?;
         let session = Session {

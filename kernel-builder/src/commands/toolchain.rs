@@ -1,6 +1,7 @@
 //! `toolchain`: what the cache holds of compilers, headers and Pythons; fetching it ahead, checking it, removing it.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, Subcommand};
 use kernel_plan::units::Version;
@@ -31,6 +32,7 @@ pub struct Args {
 enum What {
     List(ListArgs),
     Fetch(Box<FetchArgs>),
+    Export(ExportArgs),
     Gc(GcArgs),
     Verify(VerifyArgs),
 }
@@ -62,6 +64,28 @@ struct FetchArgs {
     /// Leave out the Python that judges and loads
     #[arg(long)]
     no_python: bool,
+}
+
+/// Write what is taken of wheels as folders: for a machine without a network, in KERNELWRIGHT_WHEELS there
+///
+/// As the kernelwright.lock of the project has it, each in a folder of the name that docs/formats.md gives. What is lacking
+/// is fetched.
+#[derive(Debug, ClapArgs)]
+struct ExportArgs {
+    #[command(flatten)]
+    project: ProjectDir,
+    /// Read this lock, whatever project it is of
+    #[arg(long, value_name = "FILE")]
+    lock: Option<PathBuf>,
+    /// What this variant of the lock is built from only; may be given several times
+    #[arg(long = "variant", value_name = "ID")]
+    variants: Vec<String>,
+    /// This one alone, with DIR of --to as its folder
+    #[arg(long, value_name = "NAME", conflicts_with = "variants")]
+    only: Option<String>,
+    /// The folder to write to
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
 }
 
 /// Remove what was not used for a while
@@ -103,6 +127,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     match &args.what {
         What::List(args) => list(args, session),
         What::Fetch(args) => fetch(args, session),
+        What::Export(args) => export(args, session),
         What::Gc(args) => gc(args, session),
         What::Verify(args) => verify(args, session),
     }
@@ -149,6 +174,20 @@ fn fetch(args: &FetchArgs, session: &Session) -> Result<(), Failure> {
     };
     let human = fetched.iter().map(|name| format!("{name}\n")).collect::<String>();
     session.report.result("toolchain", &json!({ "did": "fetch", "here": fetched }), &human);
+    Ok(())
+}
+
+fn export(args: &ExportArgs, session: &Session) -> Result<(), Failure> {
+    let of_project = || project::folder(&args.project.dir).join("kernelwright.lock");
+    let lock = env::absolute(&args.lock.clone().unwrap_or_else(of_project));
+    let keys = match &args.only {
+        Some(key) => BTreeSet::from([key.clone()]),
+        None => toolchain::keys_of(&lock, &args.variants)?,
+    };
+    let to = env::absolute(&args.to);
+    let folders = toolchain::export(&lock, &keys, args.only.is_some(), &to, session)?;
+    let human: String = folders.iter().map(|folder| format!("{}\n", folder.display())).collect();
+    session.report.result("toolchain", &json!({ "did": "export", "folders": folders }), &human);
     Ok(())
 }
 

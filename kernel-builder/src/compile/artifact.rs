@@ -90,6 +90,19 @@ pub fn assemble(
     Ok(artifact)
 }
 
+/// Copies an artifact and its description into a folder, where [`in_folder`] finds it. Nothing in it names where it was
+/// built.
+pub fn copy_into(artifact: &Artifact, folder: &Path) -> Result<(), FileError> {
+    let dir = PathBuf::from(&artifact.variant);
+    for name in files::walk(&artifact.dir, |folder| !folder.ends_with("__pycache__"))? {
+        files::copy(&artifact.dir.join(&name), &folder.join(&dir).join(&name))?;
+    }
+    let library = artifact.library.as_ref().and_then(|library| Some(dir.join(library.file_name()?)));
+    let moved = Artifact { dir, library, ..artifact.clone() };
+    let text = serde_json::to_string_pretty(&moved).unwrap_or_default();
+    files::write(&folder.join(format!("{}.json", artifact.variant)), text)
+}
+
 /// Where an artifact's description is kept, beside its folder.
 fn record_path(project: &Path, variant: &str) -> PathBuf {
     super::artifact_dir(project, variant).with_extension("json")
@@ -108,17 +121,22 @@ pub fn discard(project: &Path, variant: &str) -> Result<(), FileError> {
 /// The artifacts that lie in a project, built here or brought from another machine; one whose files are not those
 /// that were built is left out.
 pub fn existing(project: &Path) -> Result<Vec<Artifact>, FileError> {
-    let root = project.join(".kernelwright/artifacts");
-    if !files::is_dir(&root) {
+    in_folder(&project.join(".kernelwright/artifacts"))
+}
+
+/// The artifacts that lie in a folder, each beside its description; one whose files are not those that were built is left
+/// out.
+pub fn in_folder(root: &Path) -> Result<Vec<Artifact>, FileError> {
+    if !files::is_dir(root) {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
-    for name in files::walk(&root, |_| false)? {
+    for name in files::walk(root, |_| false)? {
         let Ok(mut artifact) = serde_json::from_str::<Artifact>(&files::read_text(&root.join(&name))?) else {
             continue;
         };
-        // The project may have been moved since.
-        artifact.dir = super::artifact_dir(project, &artifact.variant);
+        // The folder may have been moved since.
+        artifact.dir = root.join(&artifact.variant);
         artifact.library = artifact.library.and_then(|library| Some(artifact.dir.join(library.file_name()?)));
         if tree_digest(&artifact.dir) == Some(artifact.digest) {
             found.push(artifact);

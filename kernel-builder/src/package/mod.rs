@@ -1,7 +1,7 @@
 //! Bundles verified artifacts in the hub's layout: `build/<variant>/...` with `metadata.json`, `build/CARD.md`.
 //!
 //! Owns: the layout, the metadata, the card.
-//! Never: takes an artifact that was not verified; sends anything anywhere.
+//! Never: puts an artifact that was not verified into a bundle, which alone can be published; sends anything anywhere.
 
 use std::path::{Path, PathBuf};
 
@@ -81,18 +81,8 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
     let mut variants = Vec::new();
     for verified in contents.verified {
         let artifact = verified.inner();
-        let folder = staged.path().join(&artifact.variant);
-        for name in files::walk(&artifact.dir, is_shipped)? {
-            files::copy(&artifact.dir.join(&name), &folder.join(&name))?;
-        }
-        let tables: Vec<Dispatch> =
-            contents.dispatch.iter().filter(|table| table.backend == artifact.backend).cloned().collect();
-        if let Some(table) = dispatch::for_package(&tables) {
-            files::write(&folder.join("dispatch.json"), format!("{table}\n"))?;
-        }
-        let shipped = metadata::digests(&folder)?;
-        let text = metadata::render(contents.build, artifact, &contents.provenance, &shipped);
-        files::write(&folder.join("metadata.json"), text)?;
+        let origin = (contents.build, &contents.provenance);
+        variant(origin, artifact, contents.dispatch, &staged.path().join(&artifact.variant))?;
         variants.push(artifact.variant.clone());
     }
     variants.sort();
@@ -111,6 +101,54 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
         digest,
         dir,
     })
+}
+
+/// The folder of one variant: the package, its dispatch table and its metadata.
+fn variant(
+    (build, provenance): (&BuildSpec, &Provenance),
+    artifact: &Artifact,
+    dispatch: &[Dispatch],
+    folder: &Path,
+) -> Result<(), FileError> {
+    for name in files::walk(&artifact.dir, is_shipped)? {
+        files::copy(&artifact.dir.join(&name), &folder.join(&name))?;
+    }
+    let tables: Vec<Dispatch> =
+        dispatch.iter().filter(|table| table.backend == artifact.backend).cloned().collect();
+    if let Some(table) = dispatch::for_package(&tables) {
+        files::write(&folder.join("dispatch.json"), format!("{table}\n"))?;
+    }
+    let shipped = metadata::digests(folder)?;
+    let text = metadata::render(build, artifact, provenance, &shipped);
+    files::write(&folder.join("metadata.json"), text)
+}
+
+/// Builds that were judged by what can be read from them, and not verified.
+#[derive(Debug)]
+pub struct Unverified<'a> {
+    /// build.toml.
+    pub build: &'a BuildSpec,
+    /// The builds.
+    pub artifacts: &'a [Artifact],
+    /// Where the sources came from.
+    pub provenance: Provenance,
+    /// Which calls the kernel serves, by device.
+    pub dispatch: &'a [Dispatch],
+}
+
+/// Puts builds that nobody verified into the hub's layout, at a place of their own: `to/<variant>`, or `to` itself when
+/// there is one. They get no card, by which [`existing`] knows a bundle, so nothing publishes them.
+///
+/// # Errors
+/// A file could not be read or written.
+pub fn lay_out(contents: &Unverified<'_>, to: &Path, alone: bool) -> Result<(), PackageError> {
+    let staged = files::staging_beside(to)?;
+    for artifact in contents.artifacts {
+        let own = staged.path().join(&artifact.variant);
+        let folder = if alone { staged.path() } else { own.as_path() };
+        variant((contents.build, &contents.provenance), artifact, contents.dispatch, folder)?;
+    }
+    Ok(files::replace_dir(staged, to)?)
 }
 
 /// The bundle that lies in `build/` of a project, for `publish` on its own; `None` when there is none.

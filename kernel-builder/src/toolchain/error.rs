@@ -271,6 +271,46 @@ pub enum ToolchainError {
         /// Names and versions.
         missing: String,
     },
+    /// A folder of KERNELWRIGHT_WHEELS holds something else than its name says.
+    #[error("`{}` is not what is taken of {wheel}: {why}", folder.display())]
+    #[diagnostic(
+        code(toolchain::supplied),
+        help(
+            "make it again with `kernelwright toolchain export`, by the version of this program that wrote kernelwright.lock, or leave it out of KERNELWRIGHT_WHEELS"
+        )
+    )]
+    Supplied {
+        /// The folder.
+        folder: PathBuf,
+        /// Name and version.
+        wheel: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The lock has no such wheel, or this version takes something else of it.
+    #[error("`{}` has no `{key}` that this version of kernelwright knows", path.display())]
+    #[diagnostic(
+        code(toolchain::not_in_lock),
+        help("it was locked by another version; lock again with this one: `kernelwright lock`")
+    )]
+    NotInLock {
+        /// The lock.
+        path: PathBuf,
+        /// The wheel and the choice.
+        key: String,
+    },
+    /// A program of a wheel could not be given another loader.
+    #[error("`{}` cannot be given the loader that KERNELWRIGHT_LOADER names: {said}", program.display())]
+    #[diagnostic(
+        code(toolchain::loader),
+        help("install `patchelf`, or unset KERNELWRIGHT_LOADER where /lib64/ld-linux-x86-64.so.2 is there")
+    )]
+    Loader {
+        /// The program.
+        program: PathBuf,
+        /// What patchelf printed.
+        said: String,
+    },
     /// The lock is none.
     #[error("cannot read `{}`: {why}", path.display())]
     #[diagnostic(

@@ -17,6 +17,7 @@ use super::interpreter::Interpreter;
 use super::lock::Locked;
 use super::pins::Part;
 use super::store::{Entry, Stored, digest_of};
+use super::supplied::Supplied;
 use super::supply::Taking;
 use super::unpack::{Promised, Slice, promised};
 use super::used;
@@ -49,10 +50,22 @@ pub(super) fn obtain(
     target: Target,
     requests: &[Request],
 ) -> Result<Vec<Stored>, ToolchainError> {
+    obtain_beside(&Supplied::named(), session, python, target, requests)
+}
+
+/// The same, with what is handed in.
+fn obtain_beside(
+    supplied: &Supplied,
+    session: &Taking<'_>,
+    python: &Interpreter,
+    target: Target,
+    requests: &[Request],
+) -> Result<Vec<Stored>, ToolchainError> {
     let locked = |part: &Part| {
         let locked = session.lock()?.wanted(part)?;
         Some(Release { file: locked.file, sha256: locked.sha256 })
     };
+    supplied.store(session, session.lock(), requests)?;
     let held = |Request { part, .. }: &Request| {
         // What is locked, whatever the index said last.
         let release = locked(part).or_else(|| index::known(session, python, target, part))?;
@@ -62,20 +75,11 @@ pub(super) fn obtain(
     let lacking: Vec<usize> = (0..requests.len()).filter(|at| found[*at].is_none()).collect();
     if !lacking.is_empty() {
         let wanted: Vec<&Request> = lacking.iter().map(|at| &requests[*at]).collect();
-        if session.offline {
-            let missing = wanted.iter().map(|Request { part, .. }| {
-                Missing::new(format!("{} {}", part.name, part.version), part.megabytes)
-            });
-            return Err(ToolchainError::Offline { missing: missing.collect() });
-        }
-        let parts: Vec<&Part> = wanted.iter().map(|request| &request.part).collect();
-        let located = index::locate(session, python, target, &parts)?;
-        if let Some(lock) = session.lock() {
-            let given = parts.iter().zip(&located);
-            lock.allow(given.map(|(part, Located { release, .. })| {
-                (*part, release.file.as_str(), release.sha256.as_str())
-            }))?;
-        }
+        let given = |request: &&Request| supplied.wheel(&session.lock()?.wanted(&request.part)?);
+        let located = match wanted.iter().map(given).collect::<Option<Vec<_>>>() {
+            Some(whole) => whole,
+            None => from_index(session, python, target, &wanted, given)?,
+        };
         let client = Client::new(Patience::default());
         let waits = Once::new();
         let fetch = |at: usize| {
@@ -106,6 +110,35 @@ pub(super) fn obtain(
         members: stored.members.clone(),
     }));
     Ok(found.into_iter().map(|(stored, _)| stored).collect())
+}
+
+/// Where the wheels lie that nobody hands in, and the others.
+fn from_index(
+    session: &Taking<'_>,
+    python: &Interpreter,
+    target: Target,
+    wanted: &[&Request],
+    given: impl Fn(&&Request) -> Option<Located>,
+) -> Result<Vec<Located>, ToolchainError> {
+    let given: Vec<Option<Located>> = wanted.iter().map(given).collect();
+    let asked = wanted.iter().zip(&given).filter(|(_, given)| given.is_none());
+    let parts: Vec<&Part> = asked.map(|(request, _)| &request.part).collect();
+    if session.offline {
+        let missing =
+            parts.iter().map(|part| Missing::new(format!("{} {}", part.name, part.version), part.megabytes));
+        return Err(ToolchainError::Offline { missing: missing.collect() });
+    }
+    let located = index::locate(session, python, target, &parts)?;
+    if let Some(lock) = session.lock() {
+        let all = parts.iter().zip(&located);
+        lock.allow(
+            all.map(|(part, Located { release, .. })| {
+                (*part, release.file.as_str(), release.sha256.as_str())
+            }),
+        )?;
+    }
+    let mut located = located.into_iter();
+    Ok(given.into_iter().filter_map(|given| given.or_else(|| located.next())).collect())
 }
 
 /// One wheel to fetch from.

@@ -7,9 +7,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
+use crate::base::disk;
 use crate::base::loopback::{Fault, Server};
 use crate::base::report::{MessageFormat, Report};
 use crate::toolchain::index::Release;
+use crate::toolchain::lock::Lock;
 use crate::toolchain::store::hex;
 use crate::toolchain::zip::tests::archive;
 
@@ -187,4 +189,90 @@ fn a_folder_of_wheels_serves_as_well() {
     let url = format!("file://{}", file.display()).replace(' ', "%20");
     let stored = bench.fetch(&url, &sha256(&wheel)).unwrap();
     assert!(files::exists(&stored.files.join("kit/bin/tool")));
+}
+
+impl Bench {
+    /// A lock that has this wheel, and what is taken of it, where it says so.
+    fn lock(&self, stored: &Stored, members: &str) -> Lock {
+        let part = self.request.part.choice();
+        let path = self.session.cache.join("kernelwright.lock");
+        let text = format!(
+            "format = 1\n[[wheel]]\nname = \"part\"\nversion = \"1.0\"\nfile = \"part-1.0-py3-none-any.whl\"\n\
+             part = \"{part}\"\nsha256 = \"{}\"\nmembers = \"{members}\"\n",
+            stored.sha256
+        );
+        files::write(&path, text).unwrap();
+        Lock::at(path, true).unwrap()
+    }
+
+    /// With nothing in the cache and no network, what `folder` holds.
+    fn handed(&self, folder: &Path, lock: &Lock) -> Result<Vec<Stored>, ToolchainError> {
+        let empty = Bench::new();
+        let session = Session { offline: true, ..empty.session };
+        let taking = Taking::of(&session, lock);
+        let supplied = Supplied::of(vec![folder.to_owned()]);
+        let stored = obtain_beside(
+            &supplied,
+            &taking,
+            &self.python,
+            Target::Machine,
+            std::slice::from_ref(&self.request),
+        )?;
+        // The cache goes with `empty`, so what is in it is looked at here.
+        assert_eq!(files::read(&stored[0].files.join("kit/include/a.h")).unwrap(), HEADER);
+        assert!(disk::is_executable(&stored[0].files.join("kit/bin/tool")));
+        assert!(crate::toolchain::audit(&session).unwrap().is_empty());
+        Ok(stored)
+    }
+}
+
+#[test]
+fn what_is_handed_in_is_taken_without_a_network() {
+    let (bench, wheel) = (Bench::new(), wheel());
+    let server = Server::start(wheel.clone(), []);
+    let fetched = bench.fetch(&server.url(), &sha256(&wheel)).unwrap();
+    let lock = bench.lock(&fetched, &fetched.members);
+    let folder = files::scratch().unwrap();
+    // The whole wheel by its name, beside a per cent sign that an address would escape.
+    let whole = folder.path().join("100%25");
+    files::write(&whole.join("part-1.0-py3-none-any.whl"), &wheel).unwrap();
+    // What is taken of it, as Nix keeps it.
+    let key = format!("part-1.0-py3-none-any-{}", bench.request.part.choice());
+    let tree = folder.path().join(format!("0123-{key}"));
+    for name in &fetched.names {
+        files::copy(&fetched.files.join(name), &tree.join(name)).unwrap();
+    }
+    let many = folder.path().join("many");
+    files::create_dirs(&many).unwrap();
+    files::rename(&tree, &many.join(&key)).unwrap();
+    for folder in [&whole, &many, &many.join(&key)] {
+        let stored = bench.handed(folder, &lock).unwrap();
+        assert_eq!((&stored[0].id, &stored[0].members), (&fetched.id, &fetched.members));
+    }
+    let nowhere = bench.handed(folder.path(), &lock).unwrap_err();
+    assert!(matches!(nowhere, ToolchainError::Offline { .. }), "{nowhere}");
+}
+
+#[test]
+fn what_is_handed_in_and_is_not_what_is_locked_is_refused() {
+    let (bench, wheel) = (Bench::new(), wheel());
+    let server = Server::start(wheel.clone(), []);
+    let fetched = bench.fetch(&server.url(), &sha256(&wheel)).unwrap();
+    let lock = bench.lock(&fetched, &fetched.members);
+    let folder = files::scratch().unwrap();
+    let tree = folder.path().join(format!("part-1.0-py3-none-any-{}", bench.request.part.choice()));
+    for name in &fetched.names {
+        files::copy(&fetched.files.join(name), &tree.join(name)).unwrap();
+    }
+    files::write(&tree.join("kit/include/a.h"), "#error\n").unwrap();
+    let changed = bench.handed(folder.path(), &lock).unwrap_err().to_string();
+    assert!(changed.contains("the digest of its members") && changed.contains(&fetched.members), "{changed}");
+    files::write(&tree.join("kit/include/a.h"), HEADER).unwrap();
+    files::write(&tree.join("more"), "").unwrap();
+    let more = bench.handed(folder.path(), &lock).unwrap_err().to_string();
+    assert!(more.contains("more is no part of it"), "{more}");
+    files::remove_dir(&tree).unwrap();
+    files::write(&folder.path().join("part-1.0-py3-none-any.whl"), &wheel[1..]).unwrap();
+    let other = bench.handed(folder.path(), &lock).unwrap_err();
+    assert!(matches!(other, ToolchainError::Damaged { .. }), "{other}");
 }

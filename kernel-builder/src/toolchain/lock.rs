@@ -3,8 +3,8 @@
 //! Owns: its format, and comparing what the index and the cache give with it.
 //! Never: knows an address. What only runs here, such as the Python that judges, is not in it.
 
-use std::collections::BTreeSet;
-use std::env::consts::ARCH;
+use std::collections::{BTreeMap, BTreeSet};
+use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,8 @@ const NAME: &str = "kernelwright.lock";
 const HEAD: &str = "\
 # Which wheels this project is built from, on every kind of machine. Written by kernelwright; keep it with the sources.
 # `sha256` is the wheel's, as the package index gives it; `members` is that of `sha256sum`'s lines, by name, for what is
-# taken of it.
+# taken of it. Written by `kernelwright lock` for builders that plan nothing, such as Nix: `variant`, what is built from
+# which of them, and `tree`, the hash that Nix gives to the folder of what is taken of each.
 ";
 
 /// What was taken of one wheel.
@@ -40,19 +41,53 @@ pub(super) struct Locked {
 }
 
 impl Locked {
+    /// What this entry is called: the wheel and the choice, `torch-2.12.1-cp312-cp312-manylinux_2_28_x86_64-7204dcfa2f307dc8`.
+    pub(super) fn key(&self) -> String {
+        format!("{}-{}", self.file.trim_end_matches(".whl"), self.part)
+    }
+
+    /// Whether it is used on machines of this kind.
+    pub(super) fn is_for_this_machine(&self) -> bool {
+        self.file.ends_with("-any.whl") || self.file.ends_with(&format!("_{ARCH}.whl"))
+    }
+
     /// Whether this entry speaks of `name` `version` for a machine of this kind.
     fn speaks_of(&self, name: &str, version: &str, part: &str) -> bool {
-        let fits = self.file.ends_with("-any.whl") || self.file.ends_with(&format!("_{ARCH}.whl"));
-        fits && (self.name.as_str(), self.version.as_str(), self.part.as_str()) == (name, version, part)
+        self.is_for_this_machine()
+            && (self.name.as_str(), self.version.as_str(), self.part.as_str()) == (name, version, part)
     }
 }
 
-#[derive(Serialize, Deserialize)]
+/// A variant and what it is built from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockedVariant {
+    /// The variant's id.
+    pub id: String,
+    /// Its wheels, by [`Locked::key`].
+    pub wheels: BTreeSet<String>,
+}
+
+impl LockedVariant {
+    /// Whether it is built on machines of another kind than this one.
+    pub fn is_foreign(&self) -> bool {
+        let os = if OS == "macos" { "darwin" } else { OS };
+        let mut words = self.id.rsplitn(3, '-');
+        let (system, cpu) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        matches!(cpu, "x86_64" | "aarch64") && (cpu, system) != (ARCH, os)
+    }
+}
+
+#[derive(Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
     format: u32,
     #[serde(default)]
     wheel: BTreeSet<Locked>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    variant: BTreeSet<LockedVariant>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    tree: BTreeMap<String, String>,
 }
 
 /// The lock of a project, or none: then everything agrees.
@@ -68,9 +103,18 @@ pub(super) struct Lock {
 impl Lock {
     /// The lock in the folder of a project.
     pub(super) fn of(project: &Path, frozen: bool) -> Result<Self, ToolchainError> {
-        let path = project.join(NAME);
-        let wheels = Mutex::new(read(&path)?);
+        Self::at(project.join(NAME), frozen)
+    }
+
+    /// The lock in a file, which need not be there.
+    pub(super) fn at(path: PathBuf, frozen: bool) -> Result<Self, ToolchainError> {
+        let wheels = Mutex::new(read(&path)?.wheel);
         Ok(Self { path: Some(path), frozen, wheels, added: Mutex::default() })
+    }
+
+    /// Every wheel that is locked.
+    pub(super) fn wheels(&self) -> BTreeSet<Locked> {
+        held(&self.wheels).clone()
     }
 
     /// What is locked of a part, for a machine of this kind.
@@ -164,7 +208,7 @@ impl Lock {
         }
         // Another run may have added to it meanwhile.
         let mut all = read(path)?;
-        all.extend(added.iter().cloned());
+        all.wheel.extend(added.iter().cloned());
         if let Err(error) = files::write_if_changed(path, render(all)) {
             session.report.warn(format!("what was fetched is not locked: {error}"));
         }
@@ -176,22 +220,63 @@ fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn read(path: &Path) -> Result<BTreeSet<Locked>, ToolchainError> {
+/// What a lock says of variants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Variants {
+    /// Every variant that is locked.
+    pub rows: BTreeSet<LockedVariant>,
+    /// The hash that Nix gives to a folder of what is taken of a wheel, by the wheel's key.
+    pub trees: BTreeMap<String, String>,
+}
+
+impl Variants {
+    /// What the lock of a project has.
+    pub(super) fn of(project: &Path) -> Result<Self, ToolchainError> {
+        Self::at(&project.join(NAME))
+    }
+
+    /// What the lock in a file has.
+    pub(super) fn at(path: &Path) -> Result<Self, ToolchainError> {
+        let Text { variant, tree, .. } = read(path)?;
+        Ok(Self { rows: variant, trees: tree })
+    }
+
+    /// What the lock has to say when `rows` are this machine's variants: those of machines of another kind stay.
+    pub(super) fn with(&self, rows: BTreeSet<LockedVariant>, trees: BTreeMap<String, String>) -> Self {
+        let foreign = self.rows.iter().filter(|row| row.is_foreign()).cloned();
+        let rows: BTreeSet<LockedVariant> = foreign.chain(rows).collect();
+        let used = |key: &String| rows.iter().any(|row| row.wheels.contains(key));
+        let mut all = self.trees.clone();
+        all.extend(trees);
+        all.retain(|key, _| used(key));
+        Self { rows, trees: all }
+    }
+
+    /// Writes it into the lock of a project; gives whether that changed something.
+    pub(super) fn write(&self, project: &Path) -> Result<bool, ToolchainError> {
+        let path = project.join(NAME);
+        let wheel = read(&path)?.wheel;
+        let text = Text { format: 1, wheel, variant: self.rows.clone(), tree: self.trees.clone() };
+        Ok(files::write_if_changed(&path, render(text))?)
+    }
+}
+
+fn read(path: &Path) -> Result<Text, ToolchainError> {
     if !files::exists(path) {
-        return Ok(BTreeSet::new());
+        return Ok(Text { format: 1, ..Text::default() });
     }
     let broken = |why: String| ToolchainError::BadLock { path: path.to_owned(), why };
     let text: Text = toml::from_str(&files::read_text(path)?)
         .map_err(|error| broken(error.to_string().trim_end().replace('\n', "; ")))?;
     match text.format {
-        1 => Ok(text.wheel),
+        1 => Ok(text),
         other => Err(broken(format!("it is of format {other}, and this version knows format 1"))),
     }
 }
 
-fn render(wheel: BTreeSet<Locked>) -> String {
+fn render(text: Text) -> String {
     // Numbers and texts alone: TOML has them all.
-    HEAD.to_owned() + &toml::to_string(&Text { format: 1, wheel }).unwrap_or_default()
+    HEAD.to_owned() + &toml::to_string_pretty(&text).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -294,6 +379,39 @@ mod tests {
         assert!(lock.agree(&[wheel("a", "a-1.0-py3-none-any.whl")]).is_err());
         lock.write(&session(folder.path())).unwrap();
         assert!(!files::exists(&folder.path().join(NAME)));
+    }
+
+    #[test]
+    fn variants_of_other_machines_stay_and_wheels_are_written_beside_them() {
+        let folder = files::scratch().unwrap();
+        let other = if ARCH == "x86_64" { "aarch64" } else { "x86_64" };
+        let row = |id: &str, wheel: &str| LockedVariant {
+            id: id.to_owned(),
+            wheels: BTreeSet::from([wheel.to_owned()]),
+        };
+        let tree = |key: &str| BTreeMap::from([(key.to_owned(), "sha256-".to_owned())]);
+        let theirs = row(&format!("torch211-cxx11-cpu-{other}-linux"), "theirs");
+        let before = Variants::default().with(BTreeSet::from([theirs.clone()]), tree("theirs"));
+        assert!(before.write(folder.path()).unwrap());
+        // A build adds a wheel; what is said of variants stays.
+        let lock = Lock::of(folder.path(), false).unwrap();
+        lock.agree(&[wheel("a", "a-1.0-py3-none-any.whl")]).unwrap();
+        lock.write(&session(folder.path())).unwrap();
+        let there = Variants::of(folder.path()).unwrap();
+        assert_eq!(there, before);
+        for ours in ["torch-cpu", "tvm-ffi01-cpu-{ARCH}-{OS}"] {
+            let os = if OS == "macos" { "darwin" } else { OS };
+            let ours = row(&ours.replace("{ARCH}", ARCH).replace("{OS}", os), "ours");
+            let now = there.with(BTreeSet::from([ours.clone()]), tree("ours"));
+            assert_eq!(now.rows, BTreeSet::from([theirs.clone(), ours]));
+            assert_eq!(now.trees.keys().collect::<Vec<_>>(), ["ours", "theirs"]);
+            // What is listed no more is forgotten.
+            let fewer = now.with(BTreeSet::new(), BTreeMap::new());
+            assert_eq!((fewer.rows.len(), fewer.trees.len()), (1, 1));
+        }
+        let after = there.with(BTreeSet::new(), BTreeMap::new());
+        assert!(!after.write(folder.path()).unwrap());
+        assert_eq!(Lock::of(folder.path(), true).unwrap().wheels().len(), 1);
     }
 
     #[test]

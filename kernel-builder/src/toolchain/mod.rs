@@ -7,12 +7,14 @@ mod compiler;
 mod device;
 mod doctor;
 mod error;
+mod export;
 mod fetch;
 mod index;
 mod interpreter;
 pub mod libraries;
 mod lock;
 mod metal;
+mod nar;
 pub mod nvcc;
 pub mod nvrtc;
 mod parts;
@@ -23,6 +25,7 @@ mod rocm;
 mod stand_in;
 mod state;
 mod store;
+mod supplied;
 mod supply;
 mod system;
 mod unpack;
@@ -42,6 +45,8 @@ pub use cache::{Damage, Item, Kind, idle, list, remove, total, verify};
 pub use device::tools;
 pub use doctor::{Finding, Health, examine, table};
 pub use error::ToolchainError;
+pub use export::{export, keys_of, lock_variants, locked_variants, trees};
+pub use lock::{LockedVariant, Variants};
 pub use supply::Supply;
 pub use zip::ZipError;
 
@@ -49,6 +54,7 @@ use self::lock::Locked;
 use self::state::Stamp;
 use self::supply::Taking;
 use crate::base::digest::DigestBuilder;
+use crate::base::env;
 use crate::base::interrupt;
 use crate::base::process::ProcessError;
 use crate::base::session::Session;
@@ -181,6 +187,9 @@ fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
         .field("compiler", compiler.as_os_str().as_encoded_bytes());
     if let Some(toolkit) = want.device {
         builder = builder.field("device", device::place(toolkit).as_os_str().as_encoded_bytes());
+    }
+    if let Some(loader) = env::text(env::LOADER) {
+        builder = builder.field("loader", loader);
     }
     if want.provider == Provider::System {
         let nvcc = want.cuda.as_ref().and_then(|_| system::find_nvcc()).unwrap_or_default();

@@ -138,13 +138,17 @@ impl Entry {
             .field("choice", part.choice())
             .finish()
             .to_string();
-        let mut sorted: Vec<&Line> = names.iter().filter_map(|name| lines.get(name)).collect();
-        sorted.sort_by_key(|line| &line.name);
-        let mut members = Sha256::new();
-        sorted.iter().for_each(|line| members.update(format!("{}  {}\n", line.sha256, line.name)));
-        let members = hex(&members.finalize());
+        let taken = names.iter().filter_map(|name| Some((name.as_str(), lines.get(name)?.sha256.as_str())));
+        let members = digest(taken.collect());
         Stored { files: self.root.join("files"), names, id, sha256: self.sha256.clone(), members }
     }
+}
+
+/// SHA-256 of what `sha256sum` would print of members, given the digest of each by name.
+pub(super) fn digest(members: BTreeMap<&str, &str>) -> String {
+    let mut hasher = Sha256::new();
+    members.iter().for_each(|(name, sha256)| hasher.update(format!("{sha256}  {name}\n")));
+    hex(&hasher.finalize())
 }
 
 /// Reads every member of every wheel of the cache again; what comes back is damaged: `(wheel's sha256, member)`.

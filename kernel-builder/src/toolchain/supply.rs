@@ -2,7 +2,7 @@
 //!
 //! Owns: asking for many toolchains at once, and when the lock is written. Never: finds or fetches by itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -21,6 +21,7 @@ pub struct Supply<'a> {
     session: &'a Session,
     lock: Lock,
     known: Mutex<BTreeMap<String, Toolchain>>,
+    settled: Mutex<BTreeSet<Locked>>,
 }
 
 /// Held until the process ends: what it found is not removed under it.
@@ -38,7 +39,7 @@ impl<'a> Supply<'a> {
     /// For nobody's project.
     pub fn without_project(session: &'a Session) -> Self {
         in_use(session);
-        Self { session, lock: Lock::default(), known: Mutex::default() }
+        Self { session, lock: Lock::default(), known: Mutex::default(), settled: Mutex::default() }
     }
 
     /// Finds or fetches everything that compiling needs.
@@ -94,6 +95,11 @@ impl<'a> Supply<'a> {
         self.lock.write(self.session)
     }
 
+    /// The keys in the lock of every wheel that was taken so far.
+    pub fn wheels(&self) -> BTreeSet<String> {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Locked::key).collect()
+    }
+
     /// For one thing that is made of wheels.
     pub(super) fn taking(&self) -> Taking<'_> {
         Taking { session: self.session, lock: Some(&self.lock), taken: Mutex::default() }
@@ -103,6 +109,7 @@ impl<'a> Supply<'a> {
     pub(super) fn settle(&self, wheels: &[Locked]) -> Result<(), ToolchainError> {
         self.lock.agree(wheels)?;
         wheels.iter().for_each(|wheel| used::now(self.session, &wheel.sha256));
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner).extend(wheels.iter().cloned());
         Ok(())
     }
 }
@@ -122,6 +129,11 @@ pub(super) struct Taking<'a> {
 }
 
 impl<'a> Taking<'a> {
+    /// For what a lock has.
+    pub(super) fn of(session: &'a Session, lock: &'a Lock) -> Self {
+        Self { session, lock: Some(lock), taken: Mutex::default() }
+    }
+
     /// For something that no lock speaks of.
     pub(super) fn unlocked(session: &'a Session) -> Self {
         Self { session, lock: None, taken: Mutex::default() }

@@ -3,8 +3,10 @@
 //! Owns: which parts of which wheels make a toolkit, and the merged folder. Never: runs what it fetched.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kernel_plan::kit::{CudaKit, FrameworkKit, FrontEnd, TorchKit, TvmFfiKit};
+use kernel_plan::plan::CommandLine;
 
 use super::error::ToolchainError;
 use super::fetch::{self, Request};
@@ -14,9 +16,11 @@ use super::pins::{self, CudaPins, FrontPins};
 use super::store::Stored;
 use super::supply::Taking;
 use super::system;
-use super::{Against, Want, parts};
-use crate::base::digest::DigestBuilder;
+use super::{Against, Want, parts, state};
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::env;
 use crate::base::files::{self, FileError};
+use crate::base::process::{self, Limits};
 use crate::base::session::Session;
 
 /// Fetches what is lacking; `stubs` is handed through into the kit.
@@ -94,7 +98,11 @@ pub(super) fn toolkit(
 ) -> Result<CudaKit, ToolchainError> {
     let id = DigestBuilder::new("cuda-kit").field("front", front.map_or("", |(_, kit)| kit.id.as_str()));
     let id = stored.iter().fold(id, |id, stored| id.field("part", &stored.id)).finish();
-    let root = session.cache.join("cuda").join(format!("{}-{}", pins.version, id.short(16)));
+    let loader = env::text(env::LOADER);
+    // What the programs are is the same, wherever their loader lies.
+    let place =
+        loader.iter().fold(String::new(), |_, loader| format!("-{}", Digest::of(loader.as_bytes()).short(8)));
+    let root = session.cache.join("cuda").join(format!("{}-{}{place}", pins.version, id.short(16)));
     let cudart = root.join(&pins.cudart);
     let assembler = root.join("bin/ptxas");
     // Complete, since it appears in one step; made again when a part of it was removed.
@@ -112,6 +120,9 @@ pub(super) fn toolkit(
             let place = staging.path().join(LAUNCHES);
             files::remove_file(&place)?;
             files::link_or_copy(&kit.root.join(LAUNCHES), &place)?;
+        }
+        if let Some(loader) = &loader {
+            reload(staging.path(), loader)?;
         }
         files::replace_dir(staging, &root)?;
     }
@@ -135,6 +146,34 @@ pub(super) fn toolkit(
 
 /// The header with which compiled host code registers and launches kernels.
 const LAUNCHES: &str = "include/crt/host_runtime.h";
+
+/// Gives every program of a toolkit another dynamic loader: wheels name the one of common distributions, which others,
+/// and the sandbox of a build, do not have.
+fn reload(root: &Path, loader: &str) -> Result<(), ToolchainError> {
+    for folder in ["bin", "nvvm/bin"].map(|folder| root.join(folder)) {
+        if !files::is_dir(&folder) {
+            continue;
+        }
+        for program in files::walk(&folder, |_| true)?.iter().map(|name| folder.join(name)) {
+            let bytes = files::read(&program)?;
+            if !bytes.starts_with(b"\x7fELF") {
+                continue;
+            }
+            // It is linked to the wheel's own file, which stays as it was fetched.
+            files::remove_file(&program)?;
+            files::write(&program, bytes)?;
+            files::make_executable(&program)?;
+            let line = CommandLine::new("patchelf").args(["--set-interpreter", loader]).path(&program);
+            let failed = |said| ToolchainError::Loader { program: program.clone(), said };
+            let done = process::run(&line, Limits::wall(Duration::from_secs(60)));
+            let done = done.map_err(|error| failed(error.to_string()))?;
+            if !done.ending.success() {
+                return Err(failed(state::last_words(&done)));
+            }
+        }
+    }
+    Ok(())
+}
 
 /// Puts the members of a wheel below `folder`, under the names that `rename` gives; without copying where possible.
 pub(super) fn link_all(

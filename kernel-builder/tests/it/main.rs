@@ -13,6 +13,7 @@ mod check;
 mod cli;
 mod client;
 mod device_code;
+mod elsewhere;
 mod exchange;
 mod filling;
 mod fixtures;

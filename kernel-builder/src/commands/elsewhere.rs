@@ -1,0 +1,41 @@
+//! `build --to`: builds in a copy of the project, for one that is not to be written to.
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::base::files;
+use crate::base::session::Session;
+use crate::compile::artifact;
+use crate::exit::Failure;
+use crate::verify::Options;
+
+use super::build;
+use super::project::{self, Project};
+use super::selection::Selection;
+
+/// Builds the selected variants in a copy; `to` gets what the gates let pass, when nothing failed.
+pub(super) fn build(
+    project: &Project,
+    selection: &Selection,
+    to: &Path,
+    session: &Session,
+) -> Result<(), Failure> {
+    let started = Instant::now();
+    let scratch = files::scratch()?;
+    let folder = scratch.path().join(project.build.general.name.as_str());
+    project.copy_to(&folder)?;
+    let copy = project::load(&folder, session)?;
+    let (built, summary) = build::gated(&copy, selection, &Options::standard(), session)?;
+    summary.verdict()?;
+    let staged = files::staging_beside(to)?;
+    for built in &built {
+        artifact::copy_into(&built.artifact, staged.path())?;
+    }
+    files::replace_dir(staged, to)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let data = json!({ "dir": to, "variants": build::rows(&built, None), "seconds": seconds });
+    session.report.result("build", &data, &build::table(&built, None));
+    Ok(())
+}
