@@ -23,7 +23,7 @@ use crate::exit::{self, Failure};
   kernelwright make fast-norm                          all stages, from check to load
 
 Exit codes: 2 usage, 10 spec, 11 plan, 12 scaffold, 13 toolchain, 14 compile, 15 verify, 16 bench,
-17 package, 18 publish, 19 agent, 20 archive, 21 load, 130 interrupted. In docs/formats.md with the JSON messages.")]
+17 package, 18 publish, 19 agent, 20 archive, 21 load, 22 hub, 130 interrupted. In docs/formats.md with the JSON messages.")]
 pub struct Cli {
     #[command(flatten)]
     global: Global,
