@@ -16,8 +16,12 @@ use crate::base::session::Session;
 use crate::base::{env, files};
 
 pub mod error;
+pub mod facts;
+pub mod find;
 pub mod lfs;
+pub mod rank;
 pub mod read;
+pub mod subject;
 pub mod write;
 
 pub use error::HubError;

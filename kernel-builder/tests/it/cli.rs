@@ -23,6 +23,7 @@ const VERBS: &[&str] = &[
     "selftest",
     "package",
     "publish",
+    "hub",
     "load",
     "make",
     "toolchain",

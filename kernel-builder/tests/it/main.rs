@@ -19,6 +19,7 @@ mod filling;
 mod fixtures;
 mod frameworks;
 mod generate;
+mod hub;
 mod judging;
 mod lighter;
 mod lint;

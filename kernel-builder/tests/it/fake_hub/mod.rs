@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     CutAfter,
     /// The connection closes in the middle of the body.
     CutWithin,
+    /// No answer comes for as long as the client waits.
+    Silence,
 }
 
 /// A request as it was heard.
@@ -213,6 +215,9 @@ fn serve(state: &Mutex<State>, stream: &TcpStream, at_storage: bool) -> std::io:
     if matches!(fault, Some(Fault::CutWithin)) {
         reader.take(length / 2).read_to_end(&mut heard.body)?;
         return stream.shutdown(std::net::Shutdown::Both);
+    }
+    if matches!(fault, Some(Fault::Silence)) {
+        return reader.read_to_end(&mut heard.body).map(|_| ());
     }
     heard.body = vec![0; usize::try_from(length).expect("it fits")];
     reader.read_exact(&mut heard.body)?;
