@@ -1,7 +1,8 @@
 {
   description = "Rms Norm Strided: a kernel for the Hugging Face kernels library";
 
-  inputs.kernelwright.url = "github:kernelwright/kernelwright";
+  # The builder of this checkout; elsewhere it is "github:kernelwright/kernelwright".
+  inputs.kernelwright.url = "path:../..";
 
   outputs =
     { self, kernelwright }:

@@ -23,7 +23,7 @@ use crate::exit::{self, Failure};
   kernelwright make fast-norm                          all stages, from check to load
 
 Exit codes: 2 usage, 10 spec, 11 plan, 12 scaffold, 13 toolchain, 14 compile, 15 verify, 16 bench,
-17 package, 18 publish, 19 agent, 20 archive, 21 load, 130 interrupted. In docs/formats.md with the JSON messages.")]
+17 package, 18 publish, 19 agent, 20 archive, 21 load, 22 hub, 130 interrupted. In docs/formats.md with the JSON messages.")]
 pub struct Cli {
     #[command(flatten)]
     global: Global,
@@ -72,6 +72,7 @@ enum Verb {
     Package(commands::package::Args),
     Layout(commands::layout::Args),
     Publish(commands::publish::Args),
+    Hub(commands::hub::Args),
     Load(commands::load::Args),
     Make(commands::make::Args),
     Toolchain(commands::toolchain::Args),
@@ -160,6 +161,7 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
         Verb::Package(args) => commands::package::run(args, session),
         Verb::Layout(args) => commands::layout::run(args, session),
         Verb::Publish(args) => commands::publish::run(args, session),
+        Verb::Hub(args) => commands::hub::run(args, session),
         Verb::Load(args) => commands::load::run(args, session),
         Verb::Make(args) => commands::make::run(args, session),
         Verb::Toolchain(args) => commands::toolchain::run(args, session),

@@ -40,6 +40,8 @@ pub const AGENT: u8 = 19;
 pub const ARCHIVE: u8 = 20;
 /// The published package does not load, or its example fails.
 pub const LOAD: u8 = 21;
+/// A hub could not be asked, or has no such kernel.
+pub const HUB: u8 = 22;
 /// Ctrl-C, as shells have it.
 pub const INTERRUPTED: u8 = 130;
 

@@ -1,7 +1,7 @@
 //! The stages of Kernelwright that touch the world.
 //!
 //! Stages, in the order in which data flows: scaffold, agent, toolchain, compile, device, verify, bench,
-//! archive, package, publish.
+//! archive, package, hub, publish.
 //! A stage uses stages above it and [`base`]; stages meet in [`commands`] alone.
 
 mod agent;
@@ -13,6 +13,7 @@ pub mod commands;
 pub mod compile;
 pub mod device;
 pub mod exit;
+pub mod hub;
 pub mod package;
 pub mod publish;
 pub mod scaffold;

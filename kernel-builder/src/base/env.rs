@@ -38,6 +38,18 @@ pub const ONEAPI_ROOT: &str = "ONEAPI_ROOT";
 pub const NVCC: &str = "KERNELWRIGHT_NVCC";
 /// Files with certificate authorities that package index clients are told to trust; downloads trust them as well.
 pub const CERTIFICATES: &[&str] = &["PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
+/// The hub that kernels are published to and looked for on, as for the stock client.
+pub const HUB: &str = "HF_ENDPOINT";
+/// Tokens of the hub, as the stock client looks for them: the first that is set.
+pub const HUB_TOKENS: &[&str] = &["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
+/// A file with the token.
+pub const HUB_TOKEN_PATH: &str = "HF_TOKEN_PATH";
+/// The stock client's folder, which holds `token`.
+pub const HUB_HOME: &str = "HF_HOME";
+/// The stock client's own switches to stay off the network.
+pub const HUB_OFFLINE: &[&str] = &["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"];
+/// The stock client's switch: no token where none was asked for.
+pub const HUB_NO_IMPLICIT_TOKEN: &str = "HF_HUB_DISABLE_IMPLICIT_TOKEN";
 /// Set in continuous integration; prompts and bars are off there.
 pub const CI: &str = "CI";
 
@@ -152,6 +164,28 @@ pub fn cache_dir() -> PathBuf {
         (None, Some(home)) => PathBuf::from(home).join(".cache/kernelwright"),
         (None, None) => std::env::temp_dir().join("kernelwright-cache"),
     }
+}
+
+/// The file that the stock client's `hf auth login` keeps the token in: `HF_TOKEN_PATH`, else `token` of `HF_HOME`, else of
+/// `huggingface` in the user's caches.
+pub fn hub_token_file() -> Option<PathBuf> {
+    let home = || text("HOME").map(PathBuf::from);
+    // The stock client knows `~` here, too.
+    let path = |text: String| match (text.strip_prefix("~/"), home()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(text),
+    };
+    if let Some(file) = text(HUB_TOKEN_PATH) {
+        return Some(path(file));
+    }
+    let caches = || text("XDG_CACHE_HOME").map(PathBuf::from).or_else(|| Some(home()?.join(".cache")));
+    let folder = text(HUB_HOME).map(path).or_else(|| Some(caches()?.join("huggingface")));
+    Some(folder?.join("token"))
+}
+
+/// Whether a variable says yes, as the stock client reads it: `1`, `ON`, `YES`, `TRUE`.
+pub fn says_yes(name: &str) -> bool {
+    text(name).is_some_and(|value| ["1", "ON", "YES", "TRUE"].contains(&value.to_ascii_uppercase().as_str()))
 }
 
 /// The folder for short-lived files.

@@ -1,4 +1,4 @@
-//! Downloads: the only place that opens a connection.
+//! Downloads of files. Connections are opened here and in [`super::api`], nowhere else.
 //!
 //! Owns: proxies and certificate authorities as the machine has them, byte ranges, retries, resuming.
 //! Never: knows what the bytes are; the caller checks them.
@@ -13,7 +13,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use thiserror::Error;
+use ureq::config::ConfigBuilder;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::typestate::AgentScope;
 
 use super::files::{self, FileError};
 use super::report::Progress;
@@ -159,17 +161,7 @@ enum Try {
 impl Client {
     /// A client that trusts what the machine trusts.
     pub fn new(patience: Patience) -> Self {
-        let tls = TlsConfig::builder().root_certs(authorities()).build();
-        let config = ureq::Agent::config_builder()
-            .tls_config(tls)
-            .http_status_as_error(false)
-            .timeout_connect(Some(Duration::from_secs(20)))
-            .timeout_recv_response(Some(Duration::from_secs(60)))
-            // A range of a compressed transfer would be a range of something else.
-            .accept_encoding("identity")
-            .user_agent(concat!("kernelwright/", env!("CARGO_PKG_VERSION")))
-            .build();
-        Self { agent: config.new_agent(), patience }
+        Self { agent: settings().build().new_agent(), patience }
     }
 
     /// The length of the file; fails with [`HttpError::NoRanges`] where the server does not serve ranges.
@@ -349,7 +341,7 @@ fn next(messages: &Receiver<Message>, silence: Duration) -> Result<Message, Http
     }
 }
 
-fn pause(length: Duration) -> Result<(), HttpError> {
+pub(super) fn pause(length: Duration) -> Result<(), HttpError> {
     let end = Instant::now() + length;
     while Instant::now() < end {
         if interrupt::requested() {
@@ -358,6 +350,18 @@ fn pause(length: Duration) -> Result<(), HttpError> {
         std::thread::sleep(Duration::from_millis(50).min(length));
     }
     Ok(())
+}
+
+/// What every connection of this program has in common.
+pub(super) fn settings() -> ConfigBuilder<AgentScope> {
+    ureq::Agent::config_builder()
+        .tls_config(TlsConfig::builder().root_certs(authorities()).build())
+        .http_status_as_error(false)
+        .timeout_connect(Some(Duration::from_secs(20)))
+        .timeout_recv_response(Some(Duration::from_secs(60)))
+        // A range of a compressed transfer would be a range of something else.
+        .accept_encoding("identity")
+        .user_agent(concat!("kernelwright/", env!("CARGO_PKG_VERSION")))
 }
 
 /// The machine's certificate authorities (SSL_CERT_FILE, SSL_CERT_DIR, else the system's bundle) and those that the

@@ -338,6 +338,11 @@ impl Progress {
         self.bar.inc(amount);
     }
 
+    /// Takes back what was counted of something that has to be done again.
+    pub fn take_back(&self, amount: u64) {
+        self.bar.dec(amount);
+    }
+
     /// Counts from the start again, to `count`.
     pub fn set(&self, count: u64) {
         self.bar.set_position(count);

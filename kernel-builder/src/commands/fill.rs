@@ -34,6 +34,7 @@ use crate::toolchain::{Extras, PythonRuntime, python};
 use crate::verify::device as judge;
 
 use super::device::{self, DeviceProject};
+use super::hub::{self, ahead};
 use super::screening::{self, ScreeningError, Task};
 use super::{generate, gpu, project, tuned};
 
@@ -168,6 +169,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         return Err(FillError::NoTunables { dir: project.dir }.into());
     }
     let cases = cases(&project, &args.workloads)?;
+    let asked = ahead::ask(hub::of_op(project.op.name.value.as_str()), session);
     let about = judge::device(&mut Gpu::new())?.map_err(ScreeningError::no_gpu)?;
     let (name, mut table) = tuned::of_device(&project, &about, session)?;
     let compiler = device::compiler(args.compiler.unwrap_or_default(), session)?;
@@ -183,6 +185,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         source: Arc::new(project.source.clone()),
         session,
     };
+    asked.tell(session);
     let peaks = if bench::multiplies(&project.op) { gpu::matrix_peaks(session)? } else { Default::default() };
     let (mut taught, mut filled, mut nothing) = (earlier(&project, &table), Vec::new(), Vec::new());
     for case in cases {

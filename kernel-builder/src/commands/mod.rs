@@ -17,6 +17,7 @@ pub mod full_abi;
 pub mod gates;
 pub mod generate;
 pub mod gpu;
+pub mod hub;
 pub mod import;
 pub mod judges;
 pub mod layout;

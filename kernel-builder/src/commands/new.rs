@@ -19,13 +19,14 @@ use crate::scaffold::host::{Framework, Identity};
 use crate::scaffold::{Answers, ScaffoldError, Template, adopt, template};
 
 use super::generate;
+use super::hub::{self, ahead};
 use super::tracing::{self, Given, Matched};
 
 /// Write a complete kernel project
 ///
 /// Device code, binding, Python package, reference, tests, benchmark, example, card and flake, from a template. What is
 /// not given is asked for when a terminal is there. A git repository with a first commit is made, unless the folder is
-/// inside of one.
+/// inside of one. A hub is asked first whether there is such a kernel already; it has three seconds to answer.
 ///
 /// With `--from`, the template is the one whose kernel computes what a PyTorch function or module computes: it is traced
 /// by torch.export, and compared with the references of the templates in float64, on drawn inputs of several shapes. Its
@@ -88,6 +89,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         (Some(template), None) => template,
         (None, None) => ask_template()?,
     };
+    let asked = ahead::ask(hub::of_op(template.ops.first().unwrap_or(&template.name)), session);
     let backends = if args.backends.is_empty() { ask_backends(&template)? } else { args.backends.clone() };
     let year = year_of(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
     // The template's order, so that the same answers in another order give the same project.
@@ -114,6 +116,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if !args.no_git {
         first_commit(&dir, session)?;
     }
+    asked.tell(session);
     let written: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
     let told = matched.as_ref().map(sentences).unwrap_or_default();
     let human = format!(

@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::digest::Digest;
 use crate::base::files;
 use crate::package::{Bundle, is_shipped};
 
-use super::{PublishError, Receipt};
+use super::{PublishError, Receipt, contents, digest};
 
 /// Marks a folder as ours and says what it holds.
 const RECEIPT: &str = ".kernelwright.json";
@@ -58,29 +58,6 @@ fn inspect(bundle: &Bundle, target: &Path) -> Result<Option<Receipt>, PublishErr
         }),
         Some(receipt) => Ok(Some(receipt)),
     }
-}
-
-/// (path in the publication, file here), sorted.
-fn contents(bundle: &Bundle) -> Result<Vec<(PathBuf, PathBuf)>, PublishError> {
-    let mut contents = bundle.extra.clone();
-    for name in files::walk(&bundle.dir, is_shipped)? {
-        let from = bundle.dir.join(&name);
-        if name.as_os_str() == "CARD.md" {
-            contents.push((PathBuf::from("README.md"), from));
-        } else {
-            contents.push((Path::new("build").join(&name), from));
-        }
-    }
-    contents.sort();
-    Ok(contents)
-}
-
-fn digest(contents: &[(PathBuf, PathBuf)]) -> Result<Digest, PublishError> {
-    let mut builder = DigestBuilder::new("publication-1");
-    for (name, from) in contents {
-        builder = builder.field(&name.display().to_string(), files::read(from)?);
-    }
-    Ok(builder.finish())
 }
 
 fn published_digest(target: &Path) -> Result<Digest, PublishError> {

@@ -1,19 +1,22 @@
-//! Sends a bundle to where clients load it from. Targets: a folder ([`folder`]).
+//! Sends a bundle to where clients load it from. Targets: a folder ([`folder`]), a hub ([`hub`]).
 //!
 //! Owns: what a publication holds, the receipt.
 //! Never: builds or changes a bundle.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::base::digest::Digest;
-use crate::base::files::FileError;
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files::{self, FileError};
 use crate::exit::{self, StageError};
+use crate::hub::HubError;
+use crate::package::{Bundle, is_shipped};
 
 pub mod folder;
+pub mod hub;
 
 /// Why a bundle could not be published.
 #[derive(Debug, Error, Diagnostic)]
@@ -46,6 +49,43 @@ pub enum PublishError {
         /// The kernel that was to be published.
         ours: String,
     },
+    /// A hub could not be asked, or said no.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Hub(#[from] HubError),
+    /// Nobody says which repository.
+    #[error("nothing says which repository of the hub `{name}` is published to")]
+    #[diagnostic(
+        code(publish::no_repo),
+        help(
+            "name it: kernelwright publish --to hf:OWNER/{name}, or `repo-id` in [general.hub] of build.toml"
+        )
+    )]
+    NoRepo {
+        /// The kernel.
+        name: String,
+    },
+    /// What was named is no repository or branch.
+    #[error("{why}")]
+    #[diagnostic(code(publish::bad_target), help("{help}"))]
+    BadTarget {
+        /// What is wrong.
+        why: String,
+        /// What is right.
+        help: String,
+    },
+    /// The repository's own rules leave a file out.
+    #[error("the .gitignore of `{repo}` leaves out `{path}`")]
+    #[diagnostic(
+        code(publish::ignored),
+        help("take the line out of the .gitignore there: without this file, the kernel would not load")
+    )]
+    Ignored {
+        /// The repository.
+        repo: String,
+        /// The path in it.
+        path: String,
+    },
     /// There is no bundle.
     #[error("`{}` has no bundle to publish", project.display())]
     #[diagnostic(code(publish::no_bundle), help("make one: kernelwright package {}", project.display()))]
@@ -57,7 +97,10 @@ pub enum PublishError {
 
 impl StageError for PublishError {
     fn exit(&self) -> u8 {
-        exit::PUBLISH
+        match self {
+            Self::Hub(HubError::Interrupted) => exit::INTERRUPTED,
+            _ => exit::PUBLISH,
+        }
     }
 }
 
@@ -77,4 +120,27 @@ pub struct Receipt {
     /// Whether anything was written; `false` when the same content was there already.
     #[serde(default)]
     pub changed: bool,
+}
+
+/// (path in the publication, file here), sorted.
+fn contents(bundle: &Bundle) -> Result<Vec<(PathBuf, PathBuf)>, PublishError> {
+    let mut contents = bundle.extra.clone();
+    for name in files::walk(&bundle.dir, is_shipped)? {
+        let from = bundle.dir.join(&name);
+        if name.as_os_str() == "CARD.md" {
+            contents.push((PathBuf::from("README.md"), from));
+        } else {
+            contents.push((Path::new("build").join(&name), from));
+        }
+    }
+    contents.sort();
+    Ok(contents)
+}
+
+fn digest(contents: &[(PathBuf, PathBuf)]) -> Result<Digest, PublishError> {
+    let mut builder = DigestBuilder::new("publication-1");
+    for (name, from) in contents {
+        builder = builder.field(&name.display().to_string(), files::read(from)?);
+    }
+    Ok(builder.finish())
 }

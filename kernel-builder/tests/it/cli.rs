@@ -25,6 +25,7 @@ const VERBS: &[&str] = &[
     "package",
     "layout",
     "publish",
+    "hub",
     "load",
     "make",
     "toolchain",
@@ -66,7 +67,7 @@ fn what_is_typed_wrong_is_a_usage_error() {
     let sandbox = Sandbox::new();
     sandbox.run(&["make", "--fsat"]).refused(2, &["unexpected argument '--fsat'", "--help"]);
     sandbox.run(&["mkae"]).refused(2, &["unrecognized subcommand 'mkae'", "make"]);
-    sandbox.run(&["publish"]).refused(2, &["--to <DIR>"]);
+    sandbox.run(&["publish"]).refused(2, &["--to <DIR|hf[:OWNER/NAME]>"]);
     sandbox.run(&["build", "--jobs", "0"]).refused(2, &["--jobs"]);
     sandbox.run(&["man", "mkae"]).refused(2, &["there is no command `mkae`"]);
     assert_eq!(sandbox.run(&[]).code, 2);

@@ -22,6 +22,7 @@ const STAGES: &[&str] = &[
     "selftest",
     "archive",
     "package",
+    "hub",
     "publish",
     "load",
 ];

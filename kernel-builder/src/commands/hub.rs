@@ -1,0 +1,245 @@
+//! `hub`: which kernels there are already, what one of them is, and a project of its sources.
+//!
+//! Owns: the questions as a person puts them, and how answers are shown. Never: writes a project (`pull`).
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args as ClapArgs, Subcommand};
+use comfy_table::{Table, presets};
+use kernel_plan::units::{GitRef, RepoId};
+use serde_json::json;
+
+use crate::base::files;
+use crate::base::nvml::Driver;
+use crate::base::session::Session;
+use crate::exit::{self, Failure, StageError};
+use crate::hub::Hub;
+use crate::hub::find::Published;
+use crate::hub::rank::{self, Ranked};
+use crate::hub::subject::Subject;
+use crate::scaffold::template;
+
+use super::project::OpFile;
+
+pub mod ahead;
+mod pull;
+
+/// Look for published kernels, on Hugging Face's hub or the one of HF_ENDPOINT
+///
+/// `new` and `fill` ask as well before they begin, for three seconds at most.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright hub search rms-norm
+  kernelwright hub search fast-norm/op.toml --backend cuda
+  kernelwright hub show kernels-community/activation
+  kernelwright hub pull kernels-community/triton-layer-norm@v1")]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Search(SearchArgs),
+    Show(ShowArgs),
+    Pull(PullArgs),
+}
+
+/// Find kernels that compute an operation, the best first, with the reasons
+///
+/// Names, the functions of the package and the card are looked at; nothing is run. What is looked for is a few words, or
+/// the operation of an op.toml with its family and what its template computes.
+#[derive(Debug, ClapArgs)]
+struct SearchArgs {
+    /// Words; or an op.toml; or a folder with one
+    #[arg(value_name = "QUERY|op.toml")]
+    query: String,
+    /// Kernels to show at most
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
+    limit: u16,
+    /// The backend to look for; default: cuda where there is a driver, else cpu
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+}
+
+/// Show one kernel: versions, variants, license, functions, sources, card
+#[derive(Debug, ClapArgs)]
+struct ShowArgs {
+    /// The kernel; without a version the newest
+    #[arg(value_name = "OWNER/NAME[@v1]", value_parser = named)]
+    kernel: Named,
+}
+
+/// Make a project of a published kernel's sources, where it carries them
+///
+/// A repository with a build.toml is taken as it is, without its builds. Of a kernel in Python alone (Triton, CuTe DSL),
+/// the package is its source, and a build.toml is written for it. Nothing of either is run, and no file that is there is
+/// overwritten. Of one that has only binaries, it is said where the sources are.
+#[derive(Debug, ClapArgs)]
+struct PullArgs {
+    /// The kernel; without a version the newest
+    #[arg(value_name = "OWNER/NAME[@v1]", value_parser = named)]
+    kernel: Named,
+    /// Where to write it; default: a folder of the kernel's name
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// A kernel of a hub, and one of its revisions.
+#[derive(Debug, Clone)]
+struct Named {
+    repo: RepoId,
+    revision: Option<GitRef>,
+}
+
+fn named(text: &str) -> Result<Named, String> {
+    let (repo, revision) = match text.split_once('@') {
+        Some((repo, revision)) => {
+            (repo, Some(revision.parse::<GitRef>().map_err(|error| error.to_string())?))
+        }
+        None => (text, None),
+    };
+    Ok(Named { repo: repo.parse::<RepoId>().map_err(|error| error.to_string())?, revision })
+}
+
+impl Named {
+    fn revision(&self) -> Option<&str> {
+        self.revision.as_ref().map(|revision| revision.as_str())
+    }
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    match &args.what {
+        What::Search(args) => search(args, session),
+        What::Show(args) => show(args, session),
+        What::Pull(args) => pull::run(&args.kernel, args.dir.as_deref(), session),
+    }
+}
+
+/// The backend that kernels are run with here, as far as it is cheap to tell.
+fn backend_here() -> &'static str {
+    if Driver::open().is_some() { "cuda" } else { "cpu" }
+}
+
+fn search(args: &SearchArgs, session: &Session) -> Result<(), Failure> {
+    let path = Path::new(&args.query);
+    let is_file =
+        path.extension().is_some_and(|ending| ending == "toml") || files::exists(&path.join("op.toml"));
+    let subject = if is_file {
+        of_op(OpFile::of(path).read("look for", session)?.name.value.as_str())
+    } else {
+        Subject::of([args.query.as_str()])
+    };
+    if subject.questions.is_empty() {
+        session.report.warn(format!("`{}` has no letter or digit to look for", args.query));
+        return Err(Failure::told(exit::USAGE));
+    }
+    let hub = Hub::connect(session)?;
+    let backend = args.backend.clone().unwrap_or_else(|| backend_here().to_owned());
+    let ranked = rank::rank(&subject, hub.find(&subject, usize::from(args.limit))?, &backend);
+    let data = json!({
+        "endpoint": hub.endpoint(), "names": subject.names, "asked": subject.questions, "backend": backend,
+        "kernels": ranked,
+    });
+    session.report.result("hub search", &data, &found(&ranked, &hub, &subject));
+    Ok(())
+}
+
+/// An operation with those that the template of the same operation computes.
+pub(super) fn of_op(name: &str) -> Subject {
+    let templates = template::all().unwrap_or_default();
+    let own = templates.into_iter().filter(|template| template.ops.iter().any(|op| op == name));
+    let others = own.flat_map(|template| template.ops);
+    Subject::of(std::iter::once(name.to_owned()).chain(others))
+}
+
+fn found(ranked: &[Ranked], hub: &Hub, subject: &Subject) -> String {
+    if ranked.is_empty() {
+        return format!("{} has no kernel for {}\n", hub.endpoint(), subject.names.join(", "));
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["kernel", "version", "backends", "license", "why"]);
+    for one in ranked {
+        let kernel = &one.kernel;
+        table.add_row([
+            kernel.id.clone(),
+            kernel.versions.first().map_or_else(|| "-".to_owned(), |version| format!("v{version}")),
+            kernel.backends.join(", "),
+            kernel.license.clone().unwrap_or_else(|| "-".to_owned()),
+            one.why.join("; "),
+        ]);
+    }
+    format!("{table}\n\nnext:\n  kernelwright hub show {}\n", ranked[0].kernel.id)
+}
+
+fn show(args: &ShowArgs, session: &Session) -> Result<(), Failure> {
+    let hub = Hub::connect(session)?;
+    let kernel = hub.show(&args.kernel.repo, args.kernel.revision())?;
+    let data = json!({ "endpoint": hub.endpoint(), "kernel": kernel, "card": kernel.card });
+    session.report.result("hub show", &data, &shown(&kernel, &hub.page(&args.kernel.repo)));
+    Ok(())
+}
+
+fn shown(kernel: &Published, page: &str) -> String {
+    let list = |items: &[String]| if items.is_empty() { "none".to_owned() } else { items.join(", ") };
+    let versions: Vec<String> = kernel.versions.iter().map(|version| format!("v{version}")).collect();
+    let or = |text: &Option<String>, other: &str| text.clone().unwrap_or_else(|| other.to_owned());
+    let mut text = format!("{} {}  {page}\n", kernel.id, kernel.revision);
+    if let Some(about) = &kernel.about {
+        text += &format!("  {about}\n");
+    }
+    let commit = or(&kernel.commit, "unknown");
+    let source = match (&kernel.source, &kernel.source_commit) {
+        (Some(source), Some(commit)) => format!("{source} at {commit}"),
+        (Some(source), None) => source.clone(),
+        (None, _) => "not named".to_owned(),
+    };
+    let mut rows = vec![
+        ("versions", list(&versions)),
+        ("commit", commit),
+        ("license", or(&kernel.license, "not named")),
+        ("functions", list(&kernel.ops)),
+        ("sources", source),
+    ];
+    rows.extend(kernel.downloads.map(|count| ("downloads", format!("{count} in 30 days"))));
+    rows.extend(kernel.changed.clone().map(|when| ("changed", when)));
+    for (name, value) in rows {
+        text += &format!("  {name:<10} {value}\n");
+    }
+    text += &format!("  variants   {}\n", kernel.variants.len());
+    for variant in &kernel.variants {
+        text += &format!("    {variant}\n");
+    }
+    let version = kernel.revision.strip_prefix('v').filter(|digits| digits.parse::<u64>().is_ok());
+    if let Some(version) = version {
+        text += &format!(
+            "\nnext:\n  python -c \"from kernels import get_kernel; get_kernel('{}', version={version})\"\n",
+            kernel.id
+        );
+    }
+    text
+}
+
+/// What a published kernel has no sources of.
+#[derive(Debug, thiserror::Error, miette::Diagnostic)]
+enum PullError {
+    #[error("`{kernel}` has no sources on the hub: {has}")]
+    #[diagnostic(code(hub::no_sources), help("{help}"))]
+    NoSources { kernel: String, has: String, help: String },
+    #[error("no kernel may be called as `{kernel}` is")]
+    #[diagnostic(
+        code(hub::no_name),
+        help("a name begins with a letter: copy the files of its variant by hand")
+    )]
+    NoName { kernel: String },
+    #[error("`{kernel}` is too large to be a project: {why}")]
+    #[diagnostic(code(hub::too_large), help("look at its page: {page}"))]
+    TooLarge { kernel: String, why: String, page: String },
+}
+
+impl StageError for PullError {
+    fn exit(&self) -> u8 {
+        exit::HUB
+    }
+}
