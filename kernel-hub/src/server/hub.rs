@@ -148,9 +148,9 @@ impl Hub {
             Route::Upload(digest, query) => write::upload(self, question, digest, query).await,
             Route::Kernel(repo, ask) => match ask {
                 Ask::Info(revision) => read::info(self, repo, revision).await,
-                Ask::Refs(by_branch) => read::refs(self, repo, by_branch).await,
-                Ask::Tree { revision, folder, recursive } => {
-                    read::tree(self, repo, revision, folder, recursive).await
+                Ask::Refs(offline) => read::refs(self, repo, offline).await,
+                Ask::Tree { revision, folder, recursive, offline } => {
+                    read::tree(self, repo, revision, folder, recursive, offline).await
                 }
                 Ask::PathsInfo(revision) => read::paths_info(self, question, repo, revision).await,
                 Ask::Commits(revision) => read::commits(self, repo, revision).await,

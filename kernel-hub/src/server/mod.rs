@@ -127,12 +127,14 @@ async fn listen(
     let places = hub.settings.connections;
     let free = Arc::new(Semaphore::new(places));
     let accepting = accept(hub.clone(), listener, tls, free.clone(), stopped);
-    let mut accepting = std::pin::pin!(accepting);
+    let mut accepting = Box::pin(accepting);
     std::future::poll_fn(|context| {
         let told = interrupt.poll_recv(context).is_ready() || terminate.poll_recv(context).is_ready();
         if told { std::task::Poll::Ready(()) } else { accepting.as_mut().poll(context) }
     })
     .await;
+    // With it go the listener and the place that it kept for the next connection.
+    drop(accepting);
     log::say("stopping: requests in work are answered first; a second signal ends at once");
     stop.send_replace(true);
     let all = u32::try_from(places).unwrap_or(u32::MAX);

@@ -112,11 +112,12 @@ fn about(hub: &Hub, repo: &RepoId, snapshot: &Snapshot) -> Result<Value, StoreEr
     }))
 }
 
-/// Branches and tags; named by branch, a client caches the branch, and finds it again offline.
-pub(super) async fn refs(hub: Arc<Hub>, repo: RepoId, by_branch: bool) -> Result<Reply, Refusal> {
+/// Branches and tags. For a client that shall work offline, a branch leads to itself in place of a commit: it asks for
+/// what it is led to, keeps `refs/v1` in its cache because of that, and finds it there (kernels 0.17.2, `_versions.py`).
+pub(super) async fn refs(hub: Arc<Hub>, repo: RepoId, offline: bool) -> Result<Reply, Refusal> {
     let refs = blocking(hub, move |hub| Ok(hub.store.refs(&repo)?)).await?;
     let branch = |(name, id): (&RefName, &crate::name::CommitId)| {
-        let target = if by_branch { name.as_str() } else { id.as_str() };
+        let target = if offline { name.as_str() } else { id.as_str() };
         json!({ "name": name.as_str(), "ref": format!("refs/heads/{name}"), "targetCommit": target })
     };
     let tag = |(name, id): (&RefName, &crate::name::CommitId)| json!({ "name": name.as_str(), "ref": format!("refs/tags/{name}"), "targetCommit": id.as_str() });
@@ -134,6 +135,7 @@ pub(super) async fn tree(
     revision: Revision,
     folder: Option<FilePath>,
     recursive: bool,
+    offline: bool,
 ) -> Result<Reply, Refusal> {
     let (value, commit) = blocking(hub, move |hub| {
         let snapshot = hub.store.snapshot(&repo, &revision)?;
@@ -143,7 +145,16 @@ pub(super) async fn tree(
             return Err(StoreError::NoEntry { what, commit: Some(snapshot.id) }.into());
         }
         let listed = snapshot.tree.list(folder, recursive);
-        Ok((listed.iter().map(|listed| described(listed)).collect::<Value>(), snapshot.id))
+        let mut values: Vec<Value> = listed.iter().map(described).collect();
+        if offline {
+            // The client keeps a listing, and offline it then wants every file of it, those of other variants too. One
+            // with a hash that is none it does not keep (huggingface_hub 2.4, `_tree_cache.py`).
+            values
+                .iter_mut()
+                .filter(|value| value["type"] == "file")
+                .for_each(|file| file["xetHash"] = "".into());
+        }
+        Ok((Value::Array(values), snapshot.id))
     })
     .await?;
     Ok(Reply::json(&value).with(REPO_COMMIT, commit.as_str()))

@@ -56,12 +56,13 @@ pub(super) struct Refusal {
     code: Option<&'static str>,
     message: String,
     commit: Option<CommitId>,
+    url: Option<String>,
 }
 
 impl Refusal {
     /// Of this status, for this reason.
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, code: None, message: message.into(), commit: None }
+        Self { status, code: None, message: message.into(), commit: None, url: None }
     }
 
     /// A request that makes no sense.
@@ -69,9 +70,18 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
+    /// With where the thing is that is there already; `create_repo(exist_ok=True)` reads it.
+    pub(super) fn at(mut self, url: String) -> Self {
+        self.url = Some(url);
+        self
+    }
+
     /// The answer.
     pub(super) fn reply(&self) -> Reply {
-        let body = json!({ "error": self.message });
+        let mut body = json!({ "error": self.message });
+        if let Some(url) = &self.url {
+            body["url"] = url.as_str().into();
+        }
         let mut reply = Reply::text(self.status, "application/json; charset=utf-8", body.to_string());
         // A header takes no line ends and no letters beyond ASCII.
         let line: String =
@@ -98,7 +108,8 @@ impl Refusal {
 
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
-        let refusal = |status, code, commit| Self { status, code, message: error.to_string(), commit };
+        let refusal =
+            |status, code, commit| Self { status, code, message: error.to_string(), commit, url: None };
         match &error {
             StoreError::NoRepo(_) => refusal(StatusCode::NOT_FOUND, Some("RepoNotFound"), None),
             StoreError::NoRevision { .. } => refusal(StatusCode::NOT_FOUND, Some("RevisionNotFound"), None),

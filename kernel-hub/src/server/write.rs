@@ -55,11 +55,11 @@ pub(super) async fn create(hub: Arc<Hub>, question: Question) -> Result<Reply, R
     let body = question.json(&hub).await?;
     let repo = repo_of(&body, who.name())?;
     hub.must(&who, Access::Write, Some(repo.org()))?;
+    let url = format!("{base}/kernels/{repo}");
     let made = repo.clone();
-    blocking(hub, move |hub| Ok(hub.store.create(&made, &author)?)).await?;
-    Ok(Reply::json(
-        &json!({ "url": format!("{base}/kernels/{repo}"), "name": repo.to_string(), "id": repo.to_string() }),
-    ))
+    let done = blocking(hub, move |hub| Ok(hub.store.create(&made, &author)?)).await;
+    done.map_err(|refusal| refusal.at(url.clone()))?;
+    Ok(Reply::json(&json!({ "url": url, "name": repo.to_string(), "id": repo.to_string() })))
 }
 
 /// Removes a kernel.

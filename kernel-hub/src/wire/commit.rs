@@ -276,7 +276,7 @@ mod tests {
         refused(&file("x", "MTIzNDU2Nzg5"), "by LFS");
         refused("{\"key\":\"file\"}", "value");
         refused("[]", "object");
-        refused("{\"key\":\"file\",\"value\":{\"path\":3}}", "path");
+        refused("{\"key\":\"file\",\"value\":{\"path\":3}}", "a string");
         refused("{\"key\":\"exec\",\"value\":{}}", "`exec`");
         refused(HEADER, "second header");
         refused("{\"key\":\"lfsFile\",\"value\":{\"path\":\"x\",\"oid\":\"ABC\"}}", "SHA-256");

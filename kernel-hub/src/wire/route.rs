@@ -7,8 +7,8 @@ use crate::name::{BadName, FilePath, RefName, RepoId, Revision, Sha256};
 
 /// The longest address that is read.
 const LONGEST: usize = 8192;
-/// The first part of addresses whose refs name branches in place of commits; see docs/hub.md.
-const BY_BRANCH: &str = "/offline";
+/// The first part of addresses whose answers let a client work offline later; see docs/hub.md.
+const FOR_OFFLINE: &str = "/offline";
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct Search {
 pub enum Ask {
     /// What it is, at a revision or at the head of main.
     Info(Option<Revision>),
-    /// Branches and tags; with `true`, named by branch in place of commit.
+    /// Branches and tags; with `true`, for a client that shall work offline.
     Refs(bool),
     /// Files and folders.
     Tree {
@@ -65,6 +65,8 @@ pub enum Ask {
         folder: Option<FilePath>,
         /// Whether folders are entered.
         recursive: bool,
+        /// Whether it is for a client that shall work offline.
+        offline: bool,
     },
     /// What is at some paths.
     PathsInfo(Revision),
@@ -152,9 +154,9 @@ pub fn parse(method: &str, target: &str) -> Result<Route, BadRoute> {
         return Err(BadRoute::Malformed("it is too long"));
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let by_branch = path.strip_prefix(BY_BRANCH).filter(|rest| rest.starts_with('/'));
+    let offline = path.strip_prefix(FOR_OFFLINE).filter(|rest| rest.starts_with('/'));
     let path =
-        by_branch.unwrap_or(path).strip_prefix('/').ok_or(BadRoute::Malformed("it does not begin with /"))?;
+        offline.unwrap_or(path).strip_prefix('/').ok_or(BadRoute::Malformed("it does not begin with /"))?;
     let parts = path.split('/').map(|part| decode(part, Plus::Kept)).collect::<Result<Vec<String>, _>>()?;
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let read = matches!(method, "GET" | "HEAD");
@@ -176,7 +178,7 @@ pub fn parse(method: &str, target: &str) -> Result<Route, BadRoute> {
         ["api", "validate-yaml"] => only(method == "POST", Route::ValidateYaml),
         // The real hub answers for kernels at the addresses of models, too, and a part of the client asks there.
         ["api", "kernels" | "models", org, name, rest @ ..] => {
-            let ask = ask(method, rest, query, by_branch.is_some())?;
+            let ask = ask(method, rest, query, offline.is_some())?;
             Ok(Route::Kernel(RepoId::new(org, name)?, ask))
         }
         ["api", "datasets" | "spaces", ..] | ["datasets" | "spaces", ..] => Err(BadRoute::OtherType),
@@ -208,19 +210,19 @@ fn of_kernel(method: &str, parts: &[&str]) -> Result<Route, BadRoute> {
     }
 }
 
-fn ask(method: &str, rest: &[&str], query: &str, by_branch: bool) -> Result<Ask, BadRoute> {
+fn ask(method: &str, rest: &[&str], query: &str, offline: bool) -> Result<Ask, BadRoute> {
     let read = matches!(method, "GET" | "HEAD");
     let (fits, ask) = match rest {
         [] => (read, Ask::Info(None)),
         ["revision", revision] => (read, Ask::Info(Some(revision.parse()?))),
-        ["refs"] => (read, Ask::Refs(by_branch)),
+        ["refs"] => (read, Ask::Refs(offline)),
         ["tree", revision, folder @ ..] => {
             // A trailing slash, or nothing, is the root.
             let folder = folder.join("/");
             let folder = folder.strip_suffix('/').unwrap_or(&folder);
             let folder = if folder.is_empty() { None } else { Some(folder.parse()?) };
             let recursive = form(query)?.iter().any(|(key, value)| key == "recursive" && is_true(value));
-            (read, Ask::Tree { revision: revision.parse()?, folder, recursive })
+            (read, Ask::Tree { revision: revision.parse()?, folder, recursive, offline })
         }
         ["paths-info", revision] => (method == "POST", Ask::PathsInfo(revision.parse()?)),
         ["commits", revision] => (read, Ask::Commits(revision.parse()?)),
@@ -341,7 +343,8 @@ mod tests {
     #[test]
     fn addresses_of_the_client_are_understood() {
         let folder = |text: &str| Some(text.parse().unwrap());
-        let tree = |revision, folder, recursive| kernel(Ask::Tree { revision, folder, recursive });
+        let tree =
+            |revision, folder, recursive| kernel(Ask::Tree { revision, folder, recursive, offline: false });
         assert_eq!(get("/api/kernels/me/k/refs"), kernel(Ask::Refs(false)));
         assert_eq!(get("/offline/api/kernels/me/k/refs?include_prs=1"), kernel(Ask::Refs(true)));
         assert_eq!(
