@@ -4,6 +4,7 @@
 //! Never: knows what a kernel is.
 
 pub mod annotation;
+pub mod become_program;
 pub mod channel;
 pub mod digest;
 pub mod disk;

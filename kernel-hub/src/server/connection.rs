@@ -27,6 +27,31 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Bytes that must move within the timeout: fewer are a client that only wants the connection.
 const LEAST: u64 = 256;
 
+tokio::task_local! {
+    /// What the hub itself does for this connection: then it is no fault of the client's that nothing moves.
+    static BUSY: Arc<AtomicU64>;
+}
+
+/// The hub is at work for the connection whose request this is part of, until the value goes.
+pub(super) struct Busy(Option<Arc<AtomicU64>>);
+
+impl Busy {
+    /// From now on.
+    pub(super) fn begin() -> Self {
+        let busy = BUSY.try_with(Arc::clone).ok();
+        busy.iter().for_each(|busy| count(busy));
+        Self(busy)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|busy| {
+            busy.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
 /// Serves a connection until either side ends it.
 pub(super) async fn serve(
     hub: Arc<Hub>,
@@ -54,18 +79,14 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let moved = Arc::new(AtomicU64::new(0));
-    let working = Arc::new(AtomicU64::new(0));
+    let busy = Arc::new(AtomicU64::new(0));
     let stream = Counted { stream, moved: moved.clone() };
     let service = {
-        let (hub, working) = (hub.clone(), working.clone());
+        let (hub, busy) = (hub.clone(), busy.clone());
         service_fn(move |request| {
-            let (hub, peer) = (hub.clone(), peer.clone());
-            let work = Working::begin(&working);
-            async move {
-                let answer = hub.answer(peer, request).await;
-                drop(work);
-                Ok::<_, Infallible>(answer)
-            }
+            let answer = hub.clone().answer(peer.clone(), request);
+            let answer = BUSY.scope(busy.clone(), answer);
+            async move { Ok::<_, Infallible>(answer.await) }
         })
     };
     let connection = http1::Builder::new()
@@ -92,8 +113,7 @@ where
         }
         while looks.poll_tick(context).is_ready() {
             let now = moved.load(Ordering::Relaxed);
-            // The hub itself may take its time, and a connection without a request has the head's timeout.
-            if now >= seen + LEAST || working.load(Ordering::Relaxed) > 0 && now > seen {
+            if now >= seen + LEAST || busy.load(Ordering::Relaxed) > 0 {
                 (seen, since) = (now, Instant::now());
             } else if since.elapsed() >= timeout {
                 count(&hub.metrics.stalled);
@@ -103,22 +123,6 @@ where
         Poll::Pending
     })
     .await;
-}
-
-/// A request that is in work.
-struct Working(Arc<AtomicU64>);
-
-impl Working {
-    fn begin(working: &Arc<AtomicU64>) -> Self {
-        working.fetch_add(1, Ordering::Relaxed);
-        Self(working.clone())
-    }
-}
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// A stream whose bytes are counted, both ways.

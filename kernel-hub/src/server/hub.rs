@@ -20,6 +20,7 @@ use crate::store::Store;
 use crate::wire::route::{self, Access, Ask, Route};
 
 use super::body::{Buffers, Content, Outgoing};
+use super::connection::Busy;
 use super::log::{Asked, Line};
 use super::metrics::{Metrics, add, count};
 use super::reply::{Refusal, Reply};
@@ -255,6 +256,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     hub: Arc<Hub>,
     work: impl FnOnce(&Hub) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
+    let _busy = Busy::begin();
     let done = tokio::task::spawn_blocking(move || work(&hub)).await;
     done.unwrap_or_else(|error| Err(Refusal::inner(&format!("a request failed in the middle: {error}"))))
 }

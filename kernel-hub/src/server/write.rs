@@ -19,6 +19,7 @@ use crate::time::now;
 use crate::wire::commit;
 use crate::wire::route::Access;
 
+use super::connection::Busy;
 use super::hub::{Hub, Question, blocking};
 use super::metrics::{add, count};
 use super::reply::{Refusal, Reply};
@@ -157,7 +158,11 @@ pub(super) async fn commit(
     branch: RefName,
 ) -> Result<Reply, Refusal> {
     let (author, base) = (author(&question), question.base.clone());
-    let _turn = hub.commits.acquire().await.map_err(|_| Refusal::inner("the hub is stopping"))?;
+    let turn = {
+        let _busy = Busy::begin();
+        hub.commits.acquire().await
+    };
+    let _turn = turn.map_err(|_| Refusal::inner("the hub is stopping"))?;
     let body = question.body(&hub, hub.settings.commit_bytes).await?;
     let shown = repo.clone();
     let id = blocking(hub.clone(), move |hub| {

@@ -54,6 +54,11 @@ impl Temporary {
         self.file.write_all(bytes).map_err(at(&self.path))
     }
 
+    /// What was written is on the disk.
+    pub fn sync(&self) -> Result<(), DiskError> {
+        self.file.sync_data().map_err(at(&self.path))
+    }
+
     /// Gives it its name; when this returns, content and name are on the disk.
     pub fn keep_as(mut self, target: &Path) -> Result<(), DiskError> {
         self.file.sync_all().map_err(at(&self.path))?;

@@ -10,11 +10,15 @@ use crate::name::{RepoId, Sha256, shown};
 use super::disk::{self, Temporary};
 use super::{Store, StoreError};
 
+/// So many bytes at most wait in memory for the disk, so that the end of an upload does not take long.
+const UNSYNCED: u64 = 256 * 1024 * 1024;
+
 /// A file on its way.
 pub struct Upload {
     temporary: Temporary,
     context: Context,
     received: u64,
+    unsynced: u64,
     digest: Sha256,
     size: u64,
 }
@@ -30,12 +34,12 @@ impl Store {
     pub fn receive(&self, repo: &RepoId, digest: Sha256, size: u64) -> Result<Upload, StoreError> {
         self.must_have(repo)?;
         let temporary = Temporary::new(&self.temporaries())?;
-        Ok(Upload { temporary, context: Context::new(&SHA256), received: 0, digest, size })
+        Ok(Upload { temporary, context: Context::new(&SHA256), received: 0, unsynced: 0, digest, size })
     }
 
     /// Ends it: when this returns, the content is on the disk and can be in a commit of the kernel.
     pub fn finish(&self, repo: &RepoId, upload: Upload) -> Result<(), StoreError> {
-        let Upload { temporary, context, received, digest, size } = upload;
+        let Upload { temporary, context, received, digest, size, .. } = upload;
         if received != size {
             return Err(StoreError::Refused(format!("{received} bytes came; {size} were promised")));
         }
@@ -87,6 +91,11 @@ impl Upload {
         }
         self.context.update(bytes);
         self.temporary.write(bytes)?;
+        self.unsynced += bytes.len() as u64;
+        if self.unsynced >= UNSYNCED {
+            self.temporary.sync()?;
+            self.unsynced = 0;
+        }
         Ok(())
     }
 }

@@ -176,10 +176,15 @@ pub fn parse(method: &str, target: &str) -> Result<Route, BadRoute> {
         ["api", "repos", "create"] => only(method == "POST", Route::CreateRepo),
         ["api", "repos", "delete"] => only(method == "DELETE", Route::DeleteRepo),
         ["api", "validate-yaml"] => only(method == "POST", Route::ValidateYaml),
-        // The real hub answers for kernels at the addresses of models, too, and a part of the client asks there.
-        ["api", "kernels" | "models", org, name, rest @ ..] => {
+        // The real hub answers for kernels at the addresses of models, too, and a part of the client reads there.
+        ["api", kind @ ("kernels" | "models"), org, name, rest @ ..] => {
             let ask = ask(method, rest, query, offline.is_some())?;
-            Ok(Route::Kernel(RepoId::new(org, name)?, ask))
+            let route = Route::Kernel(RepoId::new(org, name)?, ask);
+            if *kind == "models" && route.access() == Access::Write {
+                Err(BadRoute::OtherType)
+            } else {
+                Ok(route)
+            }
         }
         ["api", "datasets" | "spaces", ..] | ["datasets" | "spaces", ..] => Err(BadRoute::OtherType),
         ["kernels", rest @ ..] => of_kernel(method, rest),
@@ -407,6 +412,8 @@ mod tests {
         assert_eq!(parse("PUT", "/api/kernels/me/k/refs"), Err(BadRoute::Method));
         assert_eq!(get("/api/agent-harnesses"), Err(BadRoute::Unknown));
         assert_eq!(get("/api/datasets/me/k"), Err(BadRoute::OtherType));
+        assert_eq!(get("/api/models/me/k/refs"), get("/api/kernels/me/k/refs"));
+        assert_eq!(parse("POST", "/api/models/me/k/commit/main"), Err(BadRoute::OtherType));
         assert!(matches!(
             parse("POST", "/api/kernels/me/k/commit/v1?create_pr=1"),
             Err(BadRoute::Malformed(_))
