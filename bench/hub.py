@@ -109,6 +109,19 @@ def fetch(port, paths, size):
     return time.perf_counter() - started
 
 
+def processor_seconds(parent):
+    """What a process and its children have used, in user and system mode."""
+    used, ticks = 0, os.sysconf("SC_CLK_TCK")
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if parent in (int(stat.parent.name), int(fields[1])):
+            used += int(fields[11]) + int(fields[12])
+    return used / ticks
+
+
 def interval(ratios, draws=10_000):
     """The 95% percentile bootstrap interval of the median."""
     drawn = random.Random(7)
@@ -156,17 +169,20 @@ def main():
             names = list(files)
             batch = {name: (at, [prefix + names[client % len(names)] for client in range(arguments.clients)])
                      for name, (at, prefix) in servers.items()}
-            seconds = {"hub": [], "nginx": []}
+            seconds, used = {"hub": [], "nginx": []}, {"hub": 0.0, "nginx": 0.0}
+            process = {"hub": hub.pid, "nginx": nginx.pid}
             for number in range(arguments.rounds + 1):
                 order = ["hub", "nginx"] if number % 2 else ["nginx", "hub"]
                 for name in order:
+                    before = processor_seconds(process[name])
                     took = fetch(*batch[name], size)
                     if number:
                         seconds[name].append(took)
+                        used[name] += processor_seconds(process[name]) - before
         finally:
-            for process in (hub, nginx):
-                process.terminate()
-                process.wait()
+            for server in (hub, nginx):
+                server.terminate()
+                server.wait()
     ratios = [there / here for here, there in zip(seconds["hub"], seconds["nginx"])]
     low, high = interval(ratios)
     rate = {name: arguments.clients * size / statistics.median(times) / 1e6 for name, times in seconds.items()}
@@ -177,10 +193,12 @@ def main():
                                  cwd=pathlib.Path(__file__).parent).stdout.strip(),
         "machine": machine.described(), "nginx": version, "clients": arguments.clients, "bytes": size,
         "ratio": statistics.median(ratios), "low": low, "high": high, "megabytes_per_second": rate, "seconds": seconds,
+        "processor_seconds": {name: spent / arguments.rounds for name, spent in used.items()},
         "load": os.getloadavg(),
     }
     print(f"hub {rate['hub']:.0f} MB/s, {version} {rate['nginx']:.0f} MB/s: {record['ratio']:.2f}x [{low:.2f}, {high:.2f}] "
-          f"of {arguments.rounds} rounds, {arguments.clients} clients of {arguments.mib} MiB")
+          f"of {arguments.rounds} rounds, {arguments.clients} clients of {arguments.mib} MiB; processor seconds a round: "
+          + ", ".join(f"{name} {spent / arguments.rounds:.2f}" for name, spent in used.items()))
     if arguments.out:
         arguments.out.write_text(json.dumps(record, indent=1) + "\n")
     if arguments.least and low < arguments.least:

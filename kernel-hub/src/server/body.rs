@@ -1,7 +1,7 @@
 //! What is sent: nothing, a text, or a part of a file; and the line of the log when it has ended.
 //!
-//! Owns: reading files without a copy more than needed: what is in the page cache is read at once, the rest by another
-//! thread. Buffers are used again.
+//! Owns: which way a file takes: mapped, when it is in the page cache and the connection can send it by itself; else read
+//! at once, or by another thread where the disk has to be waited for. Buffers are used again.
 //! Never: holds more of a file in memory than one buffer a connection.
 
 use std::fs::File;
@@ -15,10 +15,16 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use tokio::task::JoinHandle;
 
+use super::connection::mappings;
 use super::log::Line;
+use super::mapped::Mapping;
 
 /// What is read at a time: it stays in the second level cache of the processor until it is sent.
 const CHUNK: usize = 256 * 1024;
+/// What is sent at a time when it is in the page cache as a whole.
+const MAPPED: u64 = 1024 * 1024;
+/// Smaller parts are not worth a mapping.
+const WORTH_MAPPING: u64 = 64 * 1024;
 /// So many buffers are kept for later.
 const KEPT: usize = 64;
 
@@ -97,18 +103,43 @@ pub(super) struct Part {
     at: u64,
     left: u64,
     buffers: Buffers,
+    mapping: Option<Arc<Mapping>>,
     reading: Option<JoinHandle<io::Result<Filled>>>,
 }
 
 impl Part {
     /// `length` bytes from `start`.
     pub(super) fn new(file: File, start: u64, length: u64, buffers: Buffers) -> Self {
-        Self { file: Arc::new(file), at: start, left: length, buffers, reading: None }
+        let file = Arc::new(file);
+        let mappings = mappings().filter(|_| length >= WORTH_MAPPING);
+        // Where there is no mapping, it is read.
+        let mapping = mappings.and_then(|mappings| mappings.map(file.clone(), start, length).ok());
+        Self { file, at: start, left: length, buffers, mapping, reading: None }
+    }
+
+    /// Bytes of the mapping, when the disk need not be waited for: the first and the last of them are in the page cache.
+    fn mapped(&self) -> Option<Bytes> {
+        let mapping = self.mapping.as_ref()?;
+        let length = self.left.min(MAPPED);
+        for at in [self.at, self.at + length - 1] {
+            let read = preadv2(&*self.file, &mut [IoSliceMut::new(&mut [0])], at, ReadWriteFlags::NOWAIT);
+            if read != Ok(1) {
+                return None;
+            }
+        }
+        mapping.bytes(self.at, usize::try_from(length).ok()?)
     }
 
     fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         if self.left == 0 {
             return Poll::Ready(None);
+        }
+        if self.reading.is_none()
+            && let Some(bytes) = self.mapped()
+        {
+            self.at += bytes.len() as u64;
+            self.left -= bytes.len() as u64;
+            return Poll::Ready(Some(Ok(bytes)));
         }
         let filled = match &mut self.reading {
             Some(reading) => match Pin::new(reading).poll(context) {

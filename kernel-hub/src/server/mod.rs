@@ -22,6 +22,7 @@ mod body;
 mod connection;
 mod hub;
 mod log;
+mod mapped;
 mod metrics;
 mod page;
 mod read;

@@ -21,6 +21,10 @@ fn tokens_open_what_they_say_and_nothing_else() {
     commit(Some("kwhub_0")).refused(401, "Invalid credentials");
     commit(Some("")).refused(401, "Invalid credentials");
     commit(Some(&reader)).refused(403, "may not write");
+    // Also when the body is not read for it.
+    let large = vec![b' '; 1 << 20];
+    let refused = server.ask("POST", "/api/kernels/me/k/commit/v1", &[], Some(&reader), large);
+    refused.refused(403, "may not write");
     commit(Some(&other)).refused(403, "may not write in `me`");
     let create = |token: &str| {
         let body = json!({ "name": "x", "organization": "me", "type": "kernel" }).to_string();
