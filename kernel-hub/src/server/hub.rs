@@ -123,6 +123,7 @@ impl Hub {
         let route = route::parse(request.method().as_str(), target)?;
         let org = match &route {
             Route::Kernel(repo, _) | Route::Page(repo) => Some(repo.org()),
+            Route::Organization(org) => Some(org.as_str()),
             _ => None,
         };
         // A signed address says itself who may; health says nothing; a token may be asked for its own name.

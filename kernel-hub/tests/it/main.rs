@@ -12,4 +12,5 @@ mod crash;
 mod limits;
 mod readers;
 mod refusals;
+mod secure;
 mod server;
