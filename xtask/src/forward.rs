@@ -42,6 +42,18 @@ pub(crate) fn kernel(arguments: &[&str]) -> ExitCode {
             Err(error) => return failed(&error),
         }
     }
+    if arguments.first() == Some(&"serve") {
+        // A program of its own, which `serve` looks for beside the other.
+        let built = repo::cargo()
+            .args(["build", "--quiet", "--package", "kernel-hub", "--manifest-path"])
+            .arg(&manifest)
+            .status();
+        match built {
+            Ok(status) if status.success() => {}
+            Ok(_) => return ExitCode::FAILURE,
+            Err(error) => return failed(&error),
+        }
+    }
     let error = repo::cargo()
         .args(["run", "--quiet", "--package", "kernel-builder", "--manifest-path"])
         .arg(&manifest)

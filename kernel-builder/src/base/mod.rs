@@ -5,6 +5,7 @@
 
 pub mod annotation;
 pub mod api;
+pub mod become_program;
 pub mod channel;
 pub mod digest;
 pub mod disk;

@@ -39,6 +39,7 @@ pub mod screen;
 mod screening;
 pub mod selection;
 pub mod selftest;
+pub mod serve;
 pub mod shell;
 pub mod templates;
 pub mod toolchain;

@@ -27,6 +27,7 @@ const VERBS: &[&str] = &[
     "publish",
     "hub",
     "load",
+    "serve",
     "make",
     "toolchain",
     "doctor",
@@ -129,4 +130,28 @@ fn a_machine_that_shows_no_gpu_says_why() {
     let result = ask("json").event("result");
     assert_eq!((&result["command"], &result["gpus"]), (&"gpu".into(), &serde_json::json!([])));
     assert!(result["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{result}");
+}
+
+#[test]
+fn serve_becomes_the_hub_beside_it_and_names_the_way_to_get_one() {
+    let sandbox = Sandbox::new();
+    // A copy, so that no hub of this build lies beside it.
+    std::fs::create_dir_all(sandbox.path("bin")).expect("a folder");
+    let program = sandbox.path("bin/kernelwright");
+    std::fs::copy(sandbox.command(&[]).get_program(), &program).expect("a copy");
+    let serve = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(&program);
+        command
+            .env_clear()
+            .env("PATH", "/nowhere")
+            .env("HOME", sandbox.path("home"))
+            .arg("serve")
+            .args(arguments);
+        finish(&mut command)
+    };
+    serve(&["kernels", "--bind", "127.0.0.1:0"])
+        .refused(1, &["serve::absent", "cargo install --path kernel-hub"]);
+    sandbox.script("bin/kernelwright-hub", "#!/bin/sh\necho \"$@\"\nexit 7\n");
+    let served = serve(&["kernels", "--log", "none", "--quiet"]);
+    assert_eq!((served.code, served.stdout.as_str()), (7, "kernels --log none --quiet\n"));
 }

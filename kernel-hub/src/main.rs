@@ -1,0 +1,207 @@
+//! `kernelwright-hub`: serves a folder of kernels, and keeps its tokens.
+//!
+//! Owns: the command line and the exit codes: 0, 1 for what failed, 2 for wrong arguments.
+//! Never: prints a token but the one that was just made.
+#![expect(clippy::disallowed_macros, reason = "this is the whole of what the program says beside its log")]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use kernel_hub::auth::{Anonymous, Tokens, word};
+use kernel_hub::server::settings::{LogTo, Settings, Trusted};
+use kernel_hub::server::{self, tls};
+use kernel_hub::store::{Depth, Store};
+use kernel_hub::wire::route::Access;
+
+/// A hub for kernels that Hugging Face's clients read and write, for a team or a test
+///
+/// With HF_ENDPOINT set to its address, `get_kernel`, `kernels lock` and `huggingface_hub` use it in place of the Hub.
+/// Who writes sets HF_TOKEN, and HF_HUB_DISABLE_XET=1. docs/hub.md says more.
+#[derive(Debug, Parser)]
+#[command(name = "kernelwright-hub", version, max_term_width = 110)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "Start here:
+  kernelwright-hub token new /srv/kernels ci --scope write     prints a token, once
+  kernelwright-hub /srv/kernels                                serves on http://127.0.0.1:8800
+  HF_ENDPOINT=http://127.0.0.1:8800 python -c 'from kernels import get_kernel; ...'")]
+struct Cli {
+    #[command(flatten)]
+    serve: Serve,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Serve {
+    /// The folder of the hub; a new one is made
+    #[arg(value_name = "DIR", required = true)]
+    dir: Option<PathBuf>,
+    /// Where to listen; port 0 takes a free one, which is printed
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8800")]
+    bind: SocketAddr,
+    /// What those without a token may; `write` on an address of this machine alone
+    #[arg(long, value_enum, default_value = "read")]
+    anonymous: Anonymous,
+    /// Organizations whose kernels load without trust_remote_code; default: all of this hub
+    #[arg(long, value_name = "ORG", value_delimiter = ',')]
+    trust: Option<Vec<String>>,
+    /// The address that clients use, where the hub stands behind another server
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// A PEM file with the certificate chain; serves https
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// A PEM file with its key
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Files from so many bytes on go by LFS, binary or not; default: binary files, and text from 1 MiB
+    #[arg(long, value_name = "BYTES")]
+    lfs_from: Option<u64>,
+    /// The most bytes of one commit, its files by LFS not counted
+    #[arg(long, value_name = "BYTES", default_value_t = Settings::default().commit_bytes)]
+    commit_bytes: u64,
+    /// The most files of one commit
+    #[arg(long, value_name = "N", default_value_t = Settings::default().commit_files)]
+    commit_files: usize,
+    /// The most bytes of one file by LFS
+    #[arg(long, value_name = "BYTES", default_value_t = Settings::default().file_bytes)]
+    file_bytes: u64,
+    /// The most connections at a time; more wait
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
+    connections: u16,
+    /// Seconds until the head of a request must have come
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    head_timeout: u64,
+    /// Seconds until a connection on which nothing moves is closed
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    stall_timeout: u64,
+    /// Seconds that requests may still take after SIGINT or SIGTERM
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    stop_timeout: u64,
+    /// Where the access log goes
+    #[arg(long, value_enum, default_value = "stderr")]
+    log: LogTo,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Make, list and revoke tokens
+    #[command(subcommand)]
+    Token(TokenVerb),
+    /// Whether everything that a branch leads to is there, and is what it was
+    Check {
+        /// The folder of the hub; no server may run on it
+        dir: PathBuf,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum TokenVerb {
+    /// Make a token and print it; it cannot be shown again
+    New {
+        /// The folder of the hub
+        dir: PathBuf,
+        /// Whose it is: a word for logs and commits
+        name: String,
+        /// What it is good for
+        #[arg(long, value_enum)]
+        scope: Scope,
+        /// The organizations that it is good for; default: all
+        #[arg(long = "org", value_name = "ORG", value_delimiter = ',')]
+        orgs: Vec<String>,
+    },
+    /// List names, scopes and organizations
+    List {
+        /// The folder of the hub
+        dir: PathBuf,
+    },
+    /// Forget a token; a server that runs refuses it at once
+    Revoke {
+        /// The folder of the hub
+        dir: PathBuf,
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Scope {
+    Read,
+    Write,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.verb {
+        Some(Verb::Token(verb)) => token(verb),
+        Some(Verb::Check { dir }) => check(&dir),
+        None => serve(cli.serve),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(args: Serve) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let dir = args.dir.unwrap_or_default();
+    let settings = Settings {
+        anonymous: args.anonymous,
+        trusted: args.trust.map_or(Trusted::All, Trusted::Only),
+        public_url: args.public_url,
+        lfs_from: args.lfs_from,
+        commit_bytes: args.commit_bytes,
+        commit_files: args.commit_files,
+        file_bytes: args.file_bytes,
+        connections: usize::from(args.connections),
+        head_timeout: Duration::from_secs(args.head_timeout.max(1)),
+        stall_timeout: Duration::from_secs(args.stall_timeout.max(1)),
+        stop_timeout: Duration::from_secs(args.stop_timeout),
+        log: args.log,
+    };
+    let tls = match (&args.tls_certificate, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(tls::acceptor(certificate, key)?),
+        _ => None,
+    };
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    server::serve(&dir, args.bind, settings, tls, |address| {
+        // Data: whoever started this on port 0 reads it.
+        println!("{scheme}://{address}");
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn token(verb: TokenVerb) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    match verb {
+        TokenVerb::New { dir, name, scope, orgs } => {
+            let access = match scope {
+                Scope::Read => Access::Read,
+                Scope::Write => Access::Write,
+            };
+            println!("{}", Tokens::of(&dir).create(&name, access, orgs)?);
+        }
+        TokenVerb::List { dir } => {
+            for token in Tokens::of(&dir).list()? {
+                let orgs = if token.orgs.is_empty() { "*".to_owned() } else { token.orgs.join(",") };
+                println!("{} {} {orgs}", token.name, word(token.access));
+            }
+        }
+        TokenVerb::Revoke { dir, name } => Tokens::of(&dir).revoke(&name)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(dir: &std::path::Path) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let (store, _) = Store::open(dir)?;
+    let problems = store.check(Depth::Everything)?;
+    for problem in &problems {
+        println!("{problem}");
+    }
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

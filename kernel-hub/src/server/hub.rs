@@ -1,0 +1,263 @@
+//! From a request to its answer: who asks, whether they may, and which part of the hub answers.
+//!
+//! Owns: authorization, and reading bodies within their limits.
+//! Never: answers itself; `read`, `write` and `page` do.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, USER_AGENT};
+use hyper::{Method, Request, Response, StatusCode};
+use ring::hmac;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::auth::{Tokens, Who};
+use crate::store::Store;
+use crate::wire::route::{self, Access, Ask, Route};
+
+use super::body::{Buffers, Content, Outgoing};
+use super::connection::Busy;
+use super::log::{Asked, Line};
+use super::metrics::{Metrics, add, count};
+use super::reply::{Refusal, Reply};
+use super::settings::Settings;
+use super::{page, read, write};
+
+/// Everything that answering needs.
+#[derive(Debug)]
+pub(super) struct Hub {
+    /// The kernels.
+    pub(super) store: Store,
+    /// Who may.
+    pub(super) tokens: Tokens,
+    /// How much.
+    pub(super) settings: Settings,
+    /// What was counted.
+    pub(super) metrics: Arc<Metrics>,
+    /// Signs addresses that files are sent to; another one in each run.
+    pub(super) key: hmac::Key,
+    /// Commits whose bodies may be in memory.
+    pub(super) commits: Semaphore,
+    /// Buffers of answers.
+    pub(super) buffers: Buffers,
+    /// Whether clients reach this process by TLS.
+    pub(super) secure: bool,
+}
+
+/// A request whose body is not read yet.
+#[derive(Debug)]
+pub(super) struct Question {
+    /// Who asks.
+    pub(super) who: Who,
+    /// Where clients reach the hub: `http://host:port`.
+    pub(super) base: String,
+    /// The head and the body.
+    pub(super) request: Request<Incoming>,
+}
+
+impl Hub {
+    /// Answers; whatever happens, there is an answer.
+    pub(super) async fn answer(
+        self: Arc<Self>,
+        peer: String,
+        request: Request<Incoming>,
+    ) -> Response<Outgoing> {
+        let started = Instant::now();
+        self.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
+        let target = request.uri().path_and_query().map_or("", |target| target.as_str()).to_owned();
+        let agent = header(&request, USER_AGENT).unwrap_or_default().chars().take(200).collect();
+        let asked =
+            Asked { peer, method: request.method().to_string(), path: route::for_log(&target), agent };
+        let head = request.method() == Method::HEAD;
+        let who = self.who(&request);
+        let name = who.as_ref().map_or("refused", Who::name).to_owned();
+        let reply = match who {
+            Ok(who) => self.clone().route(who, request, &target).await,
+            Err(refusal) => Err(refusal),
+        };
+        let reply = reply.unwrap_or_else(|refusal| refusal.reply());
+        let mut response = Response::new(());
+        *response.status_mut() = reply.status;
+        for (name, value) in reply.headers {
+            response.headers_mut().append(name, value);
+        }
+        let length = reply.content.length();
+        if reply.status != StatusCode::NOT_MODIFIED {
+            response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        let content = if head { Content::Empty } else { reply.content };
+        let announced = if head { 0 } else { length };
+        let metrics = self.metrics.clone();
+        let line =
+            Line::new(asked, name, reply.status.as_u16(), started, announced, metrics, self.settings.log);
+        response.map(|()| Outgoing::new(content, line))
+    }
+
+    /// Whose token is in the request.
+    fn who(&self, request: &Request<Incoming>) -> Result<Who, Refusal> {
+        let Some(value) = request.headers().get(AUTHORIZATION) else { return Ok(Who::Anyone) };
+        let sent = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
+        // The words are the client's: it takes any other 401 for a kernel that is not there.
+        let wrong = || Refusal::new(StatusCode::UNAUTHORIZED, "Invalid credentials in Authorization header");
+        let owner = self.tokens.owner(sent.unwrap_or_default().trim());
+        match owner {
+            Ok(Some(token)) => Ok(Who::Known(token)),
+            Ok(None) => {
+                count(&self.metrics.wrong_tokens);
+                Err(wrong())
+            }
+            Err(error) => Err(Refusal::inner(&error.to_string())),
+        }
+    }
+
+    async fn route(
+        self: Arc<Self>,
+        who: Who,
+        request: Request<Incoming>,
+        target: &str,
+    ) -> Result<Reply, Refusal> {
+        let route = route::parse(request.method().as_str(), target)?;
+        let org = match &route {
+            Route::Kernel(repo, _) | Route::Page(repo) => Some(repo.org()),
+            Route::Organization(org) => Some(org.as_str()),
+            _ => None,
+        };
+        // A signed address says itself who may; health says nothing; a token may be asked for its own name.
+        if !matches!(route, Route::Upload(..) | Route::Health | Route::WhoAmI) {
+            self.must(&who, route.access(), org)?;
+        }
+        let base = self.base(&request)?;
+        let question = Question { who, base, request };
+        match route {
+            Route::Health => Ok(Reply::text(StatusCode::OK, "text/plain; charset=utf-8", "ok\n")),
+            Route::Metrics => {
+                let kernels = blocking(self.clone(), |hub| Ok(hub.store.list()?.len())).await?;
+                let text = self.metrics.text(kernels);
+                Ok(Reply::text(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
+            }
+            Route::Home => page::home(self, question.who).await,
+            Route::Page(repo) => page::kernel(self, repo).await,
+            Route::WhoAmI => read::who_am_i(&question.who),
+            Route::Organization(org) => read::organization(self, org).await,
+            Route::List(search) => read::list(self, question.who, search).await,
+            Route::ValidateYaml => Ok(Reply::json(&json!({ "errors": [], "warnings": [] }))),
+            Route::CreateRepo => write::create(self, question).await,
+            Route::DeleteRepo => write::delete(self, question).await,
+            Route::Upload(digest, query) => write::upload(self, question, digest, query).await,
+            Route::Kernel(repo, ask) => match ask {
+                Ask::Info(revision) => read::info(self, repo, revision).await,
+                Ask::Refs(offline) => read::refs(self, repo, offline).await,
+                Ask::Tree { revision, folder, recursive, offline } => {
+                    read::tree(self, repo, revision, folder, recursive, offline).await
+                }
+                Ask::PathsInfo(revision) => read::paths_info(self, question, repo, revision).await,
+                Ask::Commits(revision) => read::commits(self, repo, revision).await,
+                Ask::Resolve(revision, path) => read::resolve(self, question, repo, revision, path).await,
+                Ask::AuthCheck(_) => read::auth_check(self, repo).await,
+                Ask::CreateBranch(name) => write::create_branch(self, question, repo, name).await,
+                Ask::DeleteBranch(name) => write::delete_branch(self, repo, name).await,
+                Ask::CreateTag(revision) => write::create_tag(self, question, repo, revision).await,
+                Ask::DeleteTag(name) => write::delete_tag(self, repo, name).await,
+                Ask::Preupload(revision) => write::preupload(self, question, repo, revision).await,
+                Ask::Commit(branch) => write::commit(self, question, repo, branch).await,
+                Ask::LfsBatch => write::lfs_batch(self, question, repo).await,
+                Ask::Xet => Err(Refusal::new(
+                    StatusCode::NOT_FOUND,
+                    "this hub has no xet storage: set HF_HUB_DISABLE_XET=1 and send the files again",
+                )),
+            },
+        }
+    }
+
+    /// Refuses who may not.
+    pub(super) fn must(&self, who: &Who, access: Access, org: Option<&str>) -> Result<(), Refusal> {
+        if who.may(access, org, self.settings.anonymous) {
+            return Ok(());
+        }
+        let word = crate::auth::word(access);
+        Err(match who {
+            Who::Anyone => Refusal::new(
+                StatusCode::UNAUTHORIZED,
+                format!("Invalid username or password: a token with the scope `{word}` is needed (HF_TOKEN)"),
+            ),
+            Who::Known(token) => {
+                let place = org.map(|org| format!(" in `{org}`")).unwrap_or_default();
+                Refusal::new(
+                    StatusCode::FORBIDDEN,
+                    format!("the token `{}` may not {word}{place}", token.name),
+                )
+            }
+        })
+    }
+
+    /// Where clients reach the hub, as this one did.
+    fn base(&self, request: &Request<Incoming>) -> Result<String, Refusal> {
+        if let Some(url) = &self.settings.public_url {
+            return Ok(url.trim_end_matches('/').to_owned());
+        }
+        let host = header(request, HOST).unwrap_or("localhost");
+        let fine = host.len() < 256
+            && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
+        if !fine {
+            return Err(Refusal::bad("the Host header is no name of a host"));
+        }
+        let scheme = if self.secure { "https" } else { "http" };
+        Ok(format!("{scheme}://{host}"))
+    }
+}
+
+impl Question {
+    /// The value of a header.
+    pub(super) fn header(&self, name: HeaderName) -> Option<&str> {
+        header(&self.request, name)
+    }
+
+    /// The body, when it is not longer than that.
+    pub(super) async fn body(self, hub: &Hub, most: u64) -> Result<Bytes, Refusal> {
+        let too_long =
+            || Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {most} bytes"));
+        let mut body = self.request.into_body();
+        if body.size_hint().lower() > most {
+            return Err(too_long());
+        }
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| Refusal::bad("the body ended early"))?;
+            if let Some(data) = frame.data_ref() {
+                add(&hub.metrics.received, data.len() as u64);
+                if (bytes.len() + data.len()) as u64 > most {
+                    return Err(too_long());
+                }
+                bytes.extend_from_slice(data);
+            }
+        }
+        Ok(bytes.into())
+    }
+
+    /// The body as JSON; nothing is an empty object.
+    pub(super) async fn json(self, hub: &Hub) -> Result<Value, Refusal> {
+        let body = self.body(hub, Settings::SMALL_BODY).await?;
+        if body.is_empty() {
+            return Ok(json!({}));
+        }
+        serde_json::from_slice(&body).map_err(|error| Refusal::bad(format!("the body is no JSON: {error}")))
+    }
+}
+
+fn header(request: &Request<Incoming>, name: HeaderName) -> Option<&str> {
+    request.headers().get(name)?.to_str().ok()
+}
+
+/// Runs what waits for the disk where it holds up nobody.
+pub(super) async fn blocking<T: Send + 'static>(
+    hub: Arc<Hub>,
+    work: impl FnOnce(&Hub) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    let _busy = Busy::begin();
+    let done = tokio::task::spawn_blocking(move || work(&hub)).await;
+    done.unwrap_or_else(|error| Err(Refusal::inner(&format!("a request failed in the middle: {error}"))))
+}

@@ -1,0 +1,304 @@
+//! What clients read: lists, refs, trees, histories and files.
+//!
+//! Owns: the JSON that huggingface_hub expects of each.
+//! Never: changes anything.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::{
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, RANGE,
+};
+use serde_json::{Value, json};
+
+use crate::auth::{Who, word};
+use crate::name::{FilePath, RefName, RepoId, Revision};
+use crate::store::objects::{Entry, Listed, Tree};
+use crate::store::{Snapshot, StoreError};
+use crate::time::rfc3339;
+use crate::wire::range::{self, Wanted};
+use crate::wire::route::{self, Access, Search};
+
+use super::body::{Content, Part};
+use super::hub::{Hub, Question, blocking};
+use super::reply::{REPO_COMMIT, Refusal, Reply};
+use super::settings::{Settings, Trusted};
+
+/// The most that a list has when nobody says, and the most commits of a history.
+const MOST: usize = 1000;
+/// Paths that may be asked for at a time.
+const PATHS: usize = 2000;
+
+/// The owner of the token.
+pub(super) fn who_am_i(who: &Who) -> Result<Reply, Refusal> {
+    match who {
+        Who::Anyone => {
+            Err(Refusal::new(StatusCode::UNAUTHORIZED, "Invalid username or password: no token was sent"))
+        }
+        Who::Known(token) => {
+            let orgs: Vec<Value> =
+                token.orgs.iter().map(|org| json!({ "name": org, "type": "org" })).collect();
+            let access = json!({ "displayName": token.name, "role": word(token.access) });
+            Ok(Reply::json(&json!({
+                "type": "user", "id": token.name, "name": token.name, "fullname": token.name, "orgs": orgs,
+                "auth": { "type": "access_token", "accessToken": access },
+            })))
+        }
+    }
+}
+
+/// What is known of an organization: that of nobody's kernels is nothing.
+pub(super) async fn organization(hub: Arc<Hub>, org: String) -> Result<Reply, Refusal> {
+    let count = {
+        let org = org.clone();
+        blocking(hub.clone(), move |hub| {
+            Ok(hub.store.list()?.iter().filter(|repo| repo.org() == org).count())
+        })
+        .await?
+    };
+    if count == 0 {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("there is no organization `{org}`")));
+    }
+    let trusted = match &hub.settings.trusted {
+        Trusted::All => true,
+        Trusted::Only(orgs) => orgs.contains(&org),
+    };
+    Ok(Reply::json(&json!({
+        "name": org, "fullname": org, "type": "org", "numKernels": count, "trustedKernelPublisher": trusted,
+    })))
+}
+
+/// Kernels that somebody may read.
+pub(super) async fn list(hub: Arc<Hub>, who: Who, search: Search) -> Result<Reply, Refusal> {
+    let listed = blocking(hub, move |hub| {
+        let fits = |repo: &RepoId| {
+            search.author.as_ref().is_none_or(|author| author == repo.org())
+                && search.text.as_ref().is_none_or(|text| repo.to_string().to_lowercase().contains(text))
+                && who.may(Access::Read, Some(repo.org()), hub.settings.anonymous)
+        };
+        let mut listed = Vec::new();
+        for repo in hub.store.list()?.into_iter().filter(fits).take(search.limit.unwrap_or(MOST)) {
+            // One that was removed in between is not there.
+            if let Ok(snapshot) = hub.store.snapshot(&repo, &Revision::Branch(RefName::main())) {
+                listed.push(about(hub, &repo, &snapshot)?);
+            }
+        }
+        Ok(listed)
+    });
+    Ok(Reply::json(&Value::Array(listed.await?)))
+}
+
+/// One kernel.
+pub(super) async fn info(hub: Arc<Hub>, repo: RepoId, revision: Option<Revision>) -> Result<Reply, Refusal> {
+    let value = blocking(hub, move |hub| {
+        let revision = revision.unwrap_or(Revision::Branch(RefName::main()));
+        let snapshot = hub.store.snapshot(&repo, &revision)?;
+        let mut value = about(hub, &repo, &snapshot)?;
+        let files = snapshot.tree.files.iter().map(|entry| json!({ "rfilename": entry.path.as_str() }));
+        value["siblings"] = files.collect();
+        Ok(value)
+    });
+    Ok(Reply::json(&value.await?))
+}
+
+fn about(hub: &Hub, repo: &RepoId, snapshot: &Snapshot) -> Result<Value, StoreError> {
+    let refs = hub.store.refs(repo)?;
+    let versions: Vec<u64> = refs.branches.keys().filter_map(RefName::version).collect();
+    let id = repo.to_string();
+    Ok(json!({
+        "id": id, "author": repo.org(), "sha": snapshot.id.as_str(),
+        "lastModified": rfc3339(snapshot.commit.date), "private": false, "gated": false, "disabled": false,
+        "downloads": 0, "likes": 0, "tags": ["kernel"], "versions": versions,
+    }))
+}
+
+/// Branches and tags. For a client that shall work offline, a branch leads to itself in place of a commit: it asks for
+/// what it is led to, keeps `refs/v1` in its cache because of that, and finds it there (kernels 0.17.2, `_versions.py`).
+pub(super) async fn refs(hub: Arc<Hub>, repo: RepoId, offline: bool) -> Result<Reply, Refusal> {
+    let refs = blocking(hub, move |hub| Ok(hub.store.refs(&repo)?)).await?;
+    let branch = |(name, id): (&RefName, &crate::name::CommitId)| {
+        let target = if offline { name.as_str() } else { id.as_str() };
+        json!({ "name": name.as_str(), "ref": format!("refs/heads/{name}"), "targetCommit": target })
+    };
+    let tag = |(name, id): (&RefName, &crate::name::CommitId)| json!({ "name": name.as_str(), "ref": format!("refs/tags/{name}"), "targetCommit": id.as_str() });
+    Ok(Reply::json(&json!({
+        "branches": refs.branches.iter().map(branch).collect::<Vec<_>>(),
+        "tags": refs.tags.iter().map(tag).collect::<Vec<_>>(),
+        "converts": [], "pullRequests": [],
+    })))
+}
+
+/// Files and folders.
+pub(super) async fn tree(
+    hub: Arc<Hub>,
+    repo: RepoId,
+    revision: Revision,
+    folder: Option<FilePath>,
+    recursive: bool,
+    offline: bool,
+) -> Result<Reply, Refusal> {
+    let (value, commit) = blocking(hub, move |hub| {
+        let snapshot = hub.store.snapshot(&repo, &revision)?;
+        let folder = folder.as_ref().map_or("", FilePath::as_str);
+        if !folder.is_empty() && !snapshot.tree.has_folder(folder) {
+            let what = format!("`{repo}` has no folder `{folder}` at this revision");
+            return Err(StoreError::NoEntry { what, commit: Some(snapshot.id) }.into());
+        }
+        let listed = snapshot.tree.list(folder, recursive);
+        let mut values: Vec<Value> = listed.iter().map(described).collect();
+        if offline {
+            // The client keeps a listing, and offline it then wants every file of it, those of other variants too. One
+            // with a hash that is none it does not keep (huggingface_hub 2.4, `_tree_cache.py`).
+            values
+                .iter_mut()
+                .filter(|value| value["type"] == "file")
+                .for_each(|file| file["xetHash"] = "".into());
+        }
+        Ok((Value::Array(values), snapshot.id))
+    })
+    .await?;
+    Ok(Reply::json(&value).with(REPO_COMMIT, commit.as_str()))
+}
+
+fn described(listed: &Listed<'_>) -> Value {
+    match listed {
+        Listed::File(entry) => {
+            let mut value = json!({
+                "type": "file", "oid": entry.oid, "size": entry.size, "path": entry.path.as_str(),
+            });
+            if entry.lfs {
+                value["lfs"] = json!({ "oid": entry.digest.as_str(), "size": entry.size, "pointerSize": entry.pointer_size() });
+            }
+            value
+        }
+        Listed::Folder { path, oid } => json!({ "type": "directory", "oid": oid, "size": 0, "path": path }),
+    }
+}
+
+/// What is at some paths; those where nothing is are left out.
+pub(super) async fn paths_info(
+    hub: Arc<Hub>,
+    question: Question,
+    repo: RepoId,
+    revision: Revision,
+) -> Result<Reply, Refusal> {
+    let is_form = question.header(CONTENT_TYPE).is_some_and(|kind| {
+        kind.trim().to_ascii_lowercase().starts_with("application/x-www-form-urlencoded")
+    });
+    let body = question.body(&hub, Settings::SMALL_BODY).await?;
+    let paths = if is_form { paths_of_form(&body)? } else { paths_of_json(&body)? };
+    if paths.len() > PATHS {
+        return Err(Refusal::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("more than {PATHS} paths; ask several times"),
+        ));
+    }
+    let value = blocking(hub, move |hub| {
+        let snapshot = hub.store.snapshot(&repo, &revision)?;
+        let found = paths.iter().filter_map(|path| at_path(&snapshot.tree, path));
+        Ok(found.map(|listed| described(&listed)).collect::<Value>())
+    });
+    Ok(Reply::json(&value.await?))
+}
+
+fn at_path<'a>(tree: &'a Tree, path: &'a FilePath) -> Option<Listed<'a>> {
+    match tree.file(path) {
+        Some(entry) => Some(Listed::File(entry)),
+        None => {
+            let path = path.as_str();
+            tree.has_folder(path).then(|| Listed::Folder { path, oid: tree.folder_oid(path) })
+        }
+    }
+}
+
+fn paths_of_form(body: &[u8]) -> Result<Vec<FilePath>, Refusal> {
+    let text = std::str::from_utf8(body).map_err(|_| Refusal::bad("the body is not UTF-8"))?;
+    let pairs = route::form(text)?;
+    pairs.iter().filter(|(key, _)| key == "paths").map(|(_, path)| Ok(path.parse()?)).collect()
+}
+
+fn paths_of_json(body: &[u8]) -> Result<Vec<FilePath>, Refusal> {
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|error| Refusal::bad(format!("the body is no JSON: {error}")))?;
+    let paths = value["paths"].as_array().ok_or_else(|| Refusal::bad("the body has no list `paths`"))?;
+    let text =
+        |path: &Value| path.as_str().map(str::to_owned).ok_or_else(|| Refusal::bad("a path is no text"));
+    paths.iter().map(|path| Ok(text(path)?.parse()?)).collect()
+}
+
+/// The history, newest first.
+pub(super) async fn commits(hub: Arc<Hub>, repo: RepoId, revision: Revision) -> Result<Reply, Refusal> {
+    let history = blocking(hub, move |hub| Ok(hub.store.history(&repo, &revision, MOST)?)).await?;
+    let commits = history.iter().map(|(id, commit)| {
+        json!({
+            "id": id.as_str(), "title": commit.title, "message": commit.message,
+            "authors": [{ "user": commit.author }], "date": rfc3339(commit.date),
+        })
+    });
+    Ok(Reply::json(&commits.collect::<Value>()))
+}
+
+/// That the kernel is there; whether the token may was asked before.
+pub(super) async fn auth_check(hub: Arc<Hub>, repo: RepoId) -> Result<Reply, Refusal> {
+    blocking(hub, move |hub| Ok(hub.store.refs(&repo)?)).await?;
+    Ok(Reply::json(&json!({})))
+}
+
+/// The content of a file.
+pub(super) async fn resolve(
+    hub: Arc<Hub>,
+    question: Question,
+    repo: RepoId,
+    revision: Revision,
+    path: FilePath,
+) -> Result<Reply, Refusal> {
+    let buffers = hub.buffers.clone();
+    let found = blocking(hub, move |hub| {
+        let snapshot = hub.store.snapshot(&repo, &revision)?;
+        let entry = snapshot.tree.file(&path).cloned().ok_or_else(|| StoreError::NoEntry {
+            what: format!("`{repo}` has no file `{path}` at this revision"),
+            commit: Some(snapshot.id.clone()),
+        })?;
+        Ok((hub.store.open_blob(&entry)?, entry, snapshot.id))
+    });
+    let (file, entry, commit) = found.await?;
+    let etag = format!("\"{}\"", entry.etag());
+    let reply = |status, content| Reply { status, headers: Vec::new(), content };
+    let known = question.header(IF_NONE_MATCH);
+    let reply = if known
+        .is_some_and(|known| known.split(',').any(|tag| matches!(tag.trim(), "*") || tag.trim() == etag))
+    {
+        reply(StatusCode::NOT_MODIFIED, Content::Empty)
+    } else {
+        let size = entry.size;
+        match range::parse(question.header(RANGE), size) {
+            Wanted::Whole => reply(StatusCode::OK, Content::File(Part::new(file, 0, size, buffers))),
+            Wanted::Part { start, length } => {
+                let content = Content::File(Part::new(file, start, length, buffers));
+                let range = format!("bytes {start}-{}/{size}", start + length - 1);
+                reply(StatusCode::PARTIAL_CONTENT, content).with(CONTENT_RANGE, &range)
+            }
+            Wanted::Unsatisfiable => {
+                let none = reply(StatusCode::RANGE_NOT_SATISFIABLE, Content::Empty);
+                none.with(CONTENT_RANGE, &format!("bytes */{size}"))
+            }
+        }
+    };
+    Ok(with_file_headers(reply, &entry, &etag).with(REPO_COMMIT, commit.as_str()))
+}
+
+/// No browser shows a file of a kernel as a page of this hub.
+fn with_file_headers(reply: Reply, entry: &Entry, etag: &str) -> Reply {
+    let reply = reply
+        .with(ETAG, etag)
+        .with(ACCEPT_RANGES, "bytes")
+        .with(CONTENT_TYPE, "application/octet-stream")
+        .with(CONTENT_DISPOSITION, "attachment")
+        .with(HeaderName::from_static("x-content-type-options"), "nosniff");
+    if !entry.lfs {
+        return reply;
+    }
+    reply
+        .with(HeaderName::from_static("x-linked-etag"), etag)
+        .with(HeaderName::from_static("x-linked-size"), &entry.size.to_string())
+}

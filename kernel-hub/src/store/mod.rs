@@ -1,0 +1,357 @@
+//! Kernels on the disk: blobs by digest, commits that never change, refs that point at them.
+//!
+//! Owns: the folder, and who may change a ref when.
+//! Never: says yes before it is on the disk; knows HTTP.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::name::{BadName, CommitId, FilePath, RefName, RepoId, Revision, Sha256};
+
+mod change;
+mod check;
+pub mod disk;
+pub mod objects;
+mod upload;
+
+pub use change::Author;
+pub use check::Depth;
+use disk::DiskError;
+use objects::{Commit, Entry, FORMAT, Tree};
+pub use upload::Upload;
+
+/// So many trees are kept in memory; they never change.
+const TREES_IN_MEMORY: usize = 256;
+/// What `DIR/format` says.
+const MARK: &str = "kernelwright-hub 1\n";
+
+/// Why the store does not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No such kernel.
+    #[error("there is no kernel `{0}`")]
+    NoRepo(RepoId),
+    /// No such revision.
+    #[error("`{repo}` has no revision `{revision}`")]
+    NoRevision {
+        /// Of which kernel.
+        repo: RepoId,
+        /// What was asked.
+        revision: String,
+    },
+    /// No such file; the commit that does not have it.
+    #[error("{what}")]
+    NoEntry {
+        /// Told to the client.
+        what: String,
+        /// At which commit.
+        commit: Option<CommitId>,
+    },
+    /// It is there already.
+    #[error("{0}")]
+    Exists(String),
+    /// The branch is not where the commit was to come after.
+    #[error("a commit has happened since: the branch is at {head}, not at {parent}; fetch it and try again")]
+    Moved {
+        /// Where it is.
+        head: CommitId,
+        /// Where it was thought to be.
+        parent: String,
+    },
+    /// What was asked makes no sense here.
+    #[error("{0}")]
+    Refused(String),
+    /// The disk.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// An object is missing or does not say what it must.
+    #[error("{} is damaged: {what}", .path.display())]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// How.
+        what: String,
+    },
+}
+
+impl From<BadName> for StoreError {
+    fn from(error: BadName) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+/// Branches and tags of a kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refs {
+    /// By name.
+    pub branches: BTreeMap<RefName, CommitId>,
+    /// By name.
+    pub tags: BTreeMap<RefName, CommitId>,
+}
+
+/// A kernel as it is at one commit.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Which.
+    pub id: CommitId,
+    /// How it came about.
+    pub commit: Arc<Commit>,
+    /// Its files.
+    pub tree: Arc<Tree>,
+}
+
+/// The folder.
+#[derive(Debug)]
+pub struct Store {
+    root: PathBuf,
+    trees: Mutex<HashMap<Sha256, Arc<Tree>>>,
+    writers: Mutex<HashMap<RepoId, Arc<Mutex<()>>>>,
+    /// Held as long as this value is there.
+    _lock: File,
+}
+
+/// Why a folder cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another server has it.
+    #[error("{} is served by another process; two would lose each other's commits", .0.display())]
+    Locked(PathBuf),
+    /// It holds something else.
+    #[error("{} is not empty and no hub's; name a new folder, or an empty one", .0.display())]
+    Foreign(PathBuf),
+    /// It is of another version.
+    #[error("{} has the format {found:?}; this program has {MARK:?}", .path.display())]
+    Format {
+        /// Which.
+        path: PathBuf,
+        /// What it says.
+        found: String,
+    },
+    /// The disk.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+impl Store {
+    /// Opens a hub's folder, or makes one. Says how many half-written files an earlier run left; they are gone.
+    ///
+    /// # Errors
+    /// It is somebody else's, or the disk fails.
+    pub fn open(root: &Path) -> Result<(Self, usize), OpenError> {
+        disk::create_folder(root)?;
+        let mark = root.join("format");
+        let there = disk::read(&mark)?;
+        if there.is_none()
+            && disk::names(root)?.iter().any(|name| !matches!(name.as_str(), "lock" | "tmp" | "tokens"))
+        {
+            return Err(OpenError::Foreign(root.to_owned()));
+        }
+        let lock = disk::lock(&root.join("lock"))?.ok_or_else(|| OpenError::Locked(root.to_owned()))?;
+        let store =
+            Self { root: root.to_owned(), trees: Mutex::default(), writers: Mutex::default(), _lock: lock };
+        disk::create_folder(&store.temporaries())?;
+        let swept = disk::sweep(&store.temporaries())?;
+        disk::create_folder(&root.join("blobs/sha256"))?;
+        disk::create_folder(&root.join("kernels"))?;
+        match there {
+            None => disk::write(&store.temporaries(), &mark, MARK.as_bytes())?,
+            Some(found) if found == MARK.as_bytes() => {}
+            Some(found) => {
+                let found = String::from_utf8_lossy(&found).into_owned();
+                return Err(OpenError::Format { path: mark, found });
+            }
+        }
+        Ok((store, swept))
+    }
+
+    fn temporaries(&self) -> PathBuf {
+        self.root.join("tmp")
+    }
+
+    fn folder(&self, repo: &RepoId) -> PathBuf {
+        self.root.join("kernels").join(repo.org()).join(repo.name())
+    }
+
+    fn blob(&self, digest: &Sha256) -> PathBuf {
+        let (shard, rest) = digest.as_str().split_at(2);
+        self.root.join("blobs/sha256").join(shard).join(rest)
+    }
+
+    fn commit_file(&self, repo: &RepoId, id: &CommitId) -> PathBuf {
+        self.folder(repo).join("commits").join(id.as_str())
+    }
+
+    fn ref_file(&self, repo: &RepoId, kind: RefKind, name: &RefName) -> PathBuf {
+        self.folder(repo).join("refs").join(kind.folder()).join(name.file_name())
+    }
+
+    /// Kernels in the order of their names.
+    pub fn list(&self) -> Result<Vec<RepoId>, StoreError> {
+        let mut repos = Vec::new();
+        let kernels = self.root.join("kernels");
+        for org in disk::names(&kernels)? {
+            for name in disk::names(&kernels.join(&org))? {
+                repos.extend(RepoId::new(&org, &name).ok());
+            }
+        }
+        Ok(repos)
+    }
+
+    /// Whether there is such a kernel.
+    pub fn has(&self, repo: &RepoId) -> bool {
+        self.folder(repo).is_dir()
+    }
+
+    /// Branches and tags.
+    pub fn refs(&self, repo: &RepoId) -> Result<Refs, StoreError> {
+        self.must_have(repo)?;
+        let mut refs = Refs::default();
+        for (kind, into) in [(RefKind::Branch, &mut refs.branches), (RefKind::Tag, &mut refs.tags)] {
+            let folder = self.folder(repo).join("refs").join(kind.folder());
+            for name in disk::names(&folder)?.iter().filter_map(|name| RefName::of_file_name(name)) {
+                // One that was removed in between is not there.
+                if let Some(id) = self.read_ref(repo, kind, &name)? {
+                    into.insert(name, id);
+                }
+            }
+        }
+        Ok(refs)
+    }
+
+    /// What a revision is now.
+    pub fn resolve(&self, repo: &RepoId, revision: &Revision) -> Result<CommitId, StoreError> {
+        self.must_have(repo)?;
+        let (found, shown) = match revision {
+            Revision::Commit(id) => {
+                (disk::size(&self.commit_file(repo, id))?.map(|_| id.clone()), id.to_string())
+            }
+            Revision::Branch(name) => (self.read_ref(repo, RefKind::Branch, name)?, name.to_string()),
+            Revision::Tag(name) => (self.read_ref(repo, RefKind::Tag, name)?, name.to_string()),
+            Revision::Named(name) => {
+                let branch = self.read_ref(repo, RefKind::Branch, name)?;
+                let found = if branch.is_some() { branch } else { self.read_ref(repo, RefKind::Tag, name)? };
+                (found, name.to_string())
+            }
+        };
+        found.ok_or_else(|| StoreError::NoRevision { repo: repo.clone(), revision: shown })
+    }
+
+    /// A kernel at a revision.
+    pub fn snapshot(&self, repo: &RepoId, revision: &Revision) -> Result<Snapshot, StoreError> {
+        let id = self.resolve(repo, revision)?;
+        self.snapshot_of(repo, id)
+    }
+
+    fn snapshot_of(&self, repo: &RepoId, id: CommitId) -> Result<Snapshot, StoreError> {
+        let commit = self.commit_of(repo, &id)?;
+        let tree = self.tree(&commit.tree)?;
+        Ok(Snapshot { id, commit: Arc::new(commit), tree })
+    }
+
+    /// The newest commits of a revision, at most `most`.
+    pub fn history(
+        &self,
+        repo: &RepoId,
+        revision: &Revision,
+        most: usize,
+    ) -> Result<Vec<(CommitId, Commit)>, StoreError> {
+        let mut next = Some(self.resolve(repo, revision)?);
+        let mut history = Vec::new();
+        while let Some(id) = next.filter(|_| history.len() < most) {
+            let commit = self.commit_of(repo, &id)?;
+            next = commit.parent.clone();
+            history.push((id, commit));
+        }
+        Ok(history)
+    }
+
+    /// The content of a file.
+    pub fn open_blob(&self, entry: &Entry) -> Result<File, StoreError> {
+        let path = self.blob(&entry.digest);
+        let file = disk::open(&path)?.ok_or_else(|| damaged(&path, "it is missing"))?;
+        let size = file.metadata().map_err(disk::at(&path))?.len();
+        if size == entry.size { Ok(file) } else { Err(damaged(&path, "it has another size")) }
+    }
+
+    /// The content of a small file; `None` where there is none or it is larger.
+    pub fn small_file(&self, tree: &Tree, path: &str, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let entry = path.parse::<FilePath>().ok().and_then(|path| tree.file(&path).cloned());
+        match entry.filter(|entry| entry.size <= most) {
+            Some(entry) => Ok(disk::read(&self.blob(&entry.digest))?),
+            None => Ok(None),
+        }
+    }
+
+    fn must_have(&self, repo: &RepoId) -> Result<(), StoreError> {
+        if self.has(repo) { Ok(()) } else { Err(StoreError::NoRepo(repo.clone())) }
+    }
+
+    fn read_ref(&self, repo: &RepoId, kind: RefKind, name: &RefName) -> Result<Option<CommitId>, StoreError> {
+        let path = self.ref_file(repo, kind, name);
+        let Some(bytes) = disk::read(&path)? else { return Ok(None) };
+        let id = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim_end().parse().ok());
+        id.map(Some).ok_or_else(|| damaged(&path, "it names no commit"))
+    }
+
+    fn commit_of(&self, repo: &RepoId, id: &CommitId) -> Result<Commit, StoreError> {
+        let path = self.commit_file(repo, id);
+        let bytes = disk::read(&path)?.ok_or_else(|| damaged(&path, "it is missing"))?;
+        let commit: Commit =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
+        if commit.format == FORMAT { Ok(commit) } else { Err(damaged(&path, "it has another format")) }
+    }
+
+    fn tree(&self, digest: &Sha256) -> Result<Arc<Tree>, StoreError> {
+        if let Some(tree) = guard(&self.trees).get(digest) {
+            return Ok(tree.clone());
+        }
+        let path = self.blob(digest);
+        let bytes = disk::read(&path)?.ok_or_else(|| damaged(&path, "it is missing"))?;
+        if objects::sha256(&bytes) != *digest {
+            return Err(damaged(&path, "its digest is another one"));
+        }
+        let tree: Tree =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
+        let tree = Arc::new(tree);
+        let mut trees = guard(&self.trees);
+        if trees.len() >= TREES_IN_MEMORY {
+            trees.clear();
+        }
+        trees.insert(digest.clone(), tree.clone());
+        Ok(tree)
+    }
+
+    /// Who holds this changes refs of the kernel, alone.
+    fn writer(&self, repo: &RepoId) -> Arc<Mutex<()>> {
+        guard(&self.writers).entry(repo.clone()).or_default().clone()
+    }
+}
+
+/// What a ref is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefKind {
+    /// It moves.
+    Branch,
+    /// It does not.
+    Tag,
+}
+
+impl RefKind {
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Branch => "heads",
+            Self::Tag => "tags",
+        }
+    }
+}
+
+fn damaged(path: &Path, what: &str) -> StoreError {
+    StoreError::Damaged { path: path.to_owned(), what: what.to_owned() }
+}
+
+/// A panic of another thread leaves nothing half done here: what is on the disk decides.
+fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

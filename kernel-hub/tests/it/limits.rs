@@ -1,0 +1,133 @@
+//! Limits: how much, how many, how long.
+
+use std::io::{Read as _, Write as _};
+
+use serde_json::json;
+
+use super::server::{Home, file, sha256};
+
+#[test]
+fn bodies_are_no_larger_than_they_may_be() {
+    let home = Home::new();
+    let server =
+        home.serve(&["--commit-bytes", "20000", "--commit-files", "5", "--file-bytes", "1000"]).with_kernel();
+    server.commit(&[file("a", &"x".repeat(30_000))]).refused(413, "longer than 20000");
+    let files: Vec<_> = (0..6).map(|number| file(&number.to_string(), "x")).collect();
+    server.commit(&files).refused(413, "more than 5 files");
+    server.commit(&files[..5]).is(200);
+    // Without a length, what is too much is seen as it comes.
+    let mut raw = format!(
+        "POST /api/kernels/me/k/commit/v1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nTransfer-Encoding: chunked\r\n\r\n",
+        home.token
+    )
+    .into_bytes();
+    for _ in 0..10 {
+        raw.extend_from_slice(b"1000\r\n");
+        raw.extend_from_slice(&[b'x'; 4096]);
+        raw.extend_from_slice(b"\r\n");
+    }
+    let answer = server.raw(&raw);
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    let object = json!({ "oid": sha256(b"x"), "size": 1001 });
+    let batch = json!({ "operation": "upload", "transfers": ["basic"], "objects": [object] });
+    let answer = server.post("/kernels/me/k.git/info/lfs/objects/batch", &batch).json();
+    assert_eq!(answer["objects"][0]["error"]["code"], 413);
+    assert!(answer["objects"][0].get("actions").is_none());
+}
+
+#[test]
+fn heads_that_are_no_http_are_refused() {
+    let server = Home::new().serve(&[]);
+    for head in [
+        "GET\r\n\r\n",
+        "\0\0\0\0\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+    ] {
+        let answer = server.raw(head.as_bytes());
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400 "), "{head:?}: {answer}");
+    }
+    let smuggled = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello";
+    assert!(server.raw(smuggled.as_bytes()).starts_with("HTTP/1.1 400 "));
+    let long = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1 << 20));
+    assert!(server.raw(long.as_bytes()).starts_with("HTTP/1.1 431 "));
+    let host = "GET / HTTP/1.1\r\nHost: a/../b\"\r\nConnection: close\r\n\r\n";
+    assert!(server.raw(host.as_bytes()).starts_with("HTTP/1.1 400 "));
+    server.get("/healthz").is(200);
+}
+
+#[test]
+fn slow_clients_are_let_go() {
+    let home = Home::new();
+    let server = home.serve(&["--head-timeout", "1", "--stall-timeout", "1"]).with_kernel();
+    // A head that does not end; a body that does not come. Both end because the hub closes, which is waited for.
+    let mut head = server.connect();
+    head.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").expect("a head");
+    let mut text = String::new();
+    let _closed = head.read_to_string(&mut text);
+    assert!(text.is_empty() || text.starts_with("HTTP/1.1 408 "), "{text}");
+    let mut body = server.connect();
+    let line = format!(
+        "POST /api/kernels/me/k/commit/v1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 100\r\n\r\n",
+        home.token
+    );
+    body.write_all(line.as_bytes()).expect("a head");
+    let mut text = String::new();
+    let _closed = body.read_to_string(&mut text);
+    assert!(!text.contains("200 OK"), "{text}");
+    assert!(String::from_utf8_lossy(&server.get("/metrics").body).contains("stalled_total 1\n"));
+    server.commit(&[file("a", "b")]).is(200);
+}
+
+#[test]
+fn one_connection_too_many_waits_for_its_turn() {
+    let home = Home::new();
+    let server = home.serve(&["--connections", "2"]);
+    let first = server.connect();
+    let second = server.connect();
+    let mut third = server.connect();
+    third.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("a request");
+    drop((first, second));
+    let mut text = String::new();
+    third.read_to_string(&mut text).expect("an answer");
+    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+}
+
+#[test]
+fn a_log_has_who_did_what_and_no_secret() {
+    let home = Home::new();
+    let mut child = std::process::Command::new(super::server::PROGRAM)
+        .arg(home.path())
+        .args(["--bind", "127.0.0.1:0"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the hub starts");
+    let mut line = String::new();
+    let out = child.stdout.take().expect("a pipe");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("a line");
+    let agent: ureq::Agent =
+        ureq::Agent::config_builder().proxy(None).http_status_as_error(false).build().new_agent();
+    let url = format!("{}/api/repos/create?signature=s3cret", line.trim_end());
+    let request = agent.post(&url).header("Authorization", format!("Bearer {}", home.token));
+    let body = json!({ "name": "k", "organization": "me", "type": "kernel" }).to_string();
+    assert_eq!(request.send(&body).expect("an answer").status(), 200);
+    let wrong = agent.get(&url).header("Authorization", "Bearer hunter2").call().expect("an answer");
+    assert_eq!(wrong.status(), 401);
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
+    drop(agent);
+    let output = child.wait_with_output().expect("an end");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(!log.contains(&home.token) && !log.contains("hunter2") && !log.contains("s3cret"), "{log}");
+    let lines: Vec<serde_json::Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
+        .collect();
+    let made = lines.iter().find(|line| line["path"] == "/api/repos/create").expect("a line");
+    assert_eq!(
+        (&made["who"], &made["status"], &made["method"]),
+        (&json!("writer"), &json!(200), &json!("POST"))
+    );
+    assert!(lines.iter().any(|line| line["who"] == "refused" && line["status"] == 401));
+}
