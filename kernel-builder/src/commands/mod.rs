@@ -8,6 +8,7 @@ pub mod bench;
 pub mod build;
 pub mod build_summary;
 pub mod check;
+pub mod check_abi;
 mod device;
 pub mod doctor;
 pub mod export;

@@ -22,6 +22,7 @@ const VERBS: &[&str] = &[
     "report",
     "selftest",
     "package",
+    "check-abi",
     "publish",
     "load",
     "make",

@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test stands outside and uses the same doors as a person")]
 #![expect(clippy::disallowed_macros, reason = "a skipped test says why")]
 
+mod abi;
 mod build_devices;
 mod build_fakes;
 mod build_pool;
