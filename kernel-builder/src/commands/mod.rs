@@ -4,6 +4,7 @@
 //! Never: does a stage's work itself.
 
 pub mod about;
+mod against;
 pub mod bench;
 pub mod build;
 pub mod build_summary;
@@ -46,4 +47,5 @@ mod tuned;
 pub mod update;
 pub mod variants;
 pub mod verify;
+pub mod verify_build;
 pub mod worker;

@@ -8,9 +8,10 @@ use serde_json::json;
 use crate::base::env;
 use crate::base::session::Session;
 use crate::exit::Failure;
-use crate::package;
+use crate::package::{self, PackageError};
 use crate::publish::{PublishError, Receipt, folder};
 
+use super::against;
 use super::project::{self, ProjectDir};
 
 /// Publish the packaged kernel to a folder
@@ -29,8 +30,10 @@ pub struct Args {
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
-    let bundle = package::existing(&project.dir, &project.build)?
+    let bundle = package::existing(&project.dir, &project.build)
+        .map_err(PackageError::into_failure)?
         .ok_or_else(|| PublishError::NoBundle { project: args.project.dir.clone() })?;
+    against::hold(&bundle, &env::absolute(&args.to), session)?;
     let receipt = folder::send(&bundle, &env::absolute(&args.to))?;
     session.report.result("publish", &json!({ "receipt": receipt }), &line(&receipt));
     Ok(())

@@ -111,6 +111,18 @@ pub fn is_library(file: &Path) -> Result<bool, FileError> {
     Ok(elf::is_elf(&files::read(file)?))
 }
 
+/// The constants of a library, in which its texts are; nothing where it has none.
+pub(crate) fn constants(library: &[u8]) -> Vec<u8> {
+    elf::section(library, ".rodata").ok().flatten().map(<[u8]>::to_vec).unwrap_or_default()
+}
+
+/// The functions that tvm-ffi finds in a library, by the names that it has for them.
+pub(crate) fn tvm_ffi_functions(library: &[u8]) -> Vec<String> {
+    let interface = elf::interface(library).unwrap_or_default();
+    let names = interface.exported.iter().filter_map(|name| name.strip_prefix(symbols::TVM_FFI));
+    names.map(str::to_owned).collect()
+}
+
 /// What the files take from each other when one process loads all of them; nothing for fewer than two libraries. One
 /// that cannot be read as a library is left out: its own gates say so.
 ///

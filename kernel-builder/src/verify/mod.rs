@@ -45,6 +45,7 @@ mod torches;
 mod undefined;
 
 pub use abi::{Declared, Examined, clashes_among, examine, is_library};
+pub(crate) use abi::{constants, tvm_ffi_functions};
 pub use error::VerifyError;
 pub use evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL, Verdict, Verified, recall};
 pub use gate::{Gated, gate};

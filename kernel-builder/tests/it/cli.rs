@@ -23,6 +23,7 @@ const VERBS: &[&str] = &[
     "selftest",
     "package",
     "check-abi",
+    "verify-build",
     "publish",
     "load",
     "make",

@@ -25,6 +25,7 @@ mod lint;
 mod new;
 mod official;
 mod operands;
+mod packaged;
 mod publish;
 mod records;
 mod sandbox;

@@ -18,7 +18,7 @@ pub(in crate::verify) const CODE: &str = "verify::symbols";
 const MODULE: &str = "PyInit_";
 
 /// What tvm-ffi looks for, followed by the name of a function (apache-tvm-ffi, `function.h`).
-const TVM_FFI: &str = "__tvm_ffi_";
+pub(in crate::verify) const TVM_FFI: &str = "__tvm_ffi_";
 
 /// Names that a linker adds by itself.
 pub(in crate::verify) const LINKER: &[&str] = &["__bss_start", "_edata", "_end", "_fini", "_init"];
