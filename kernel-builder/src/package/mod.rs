@@ -249,3 +249,6 @@ fn extra_files(project: &Path) -> Result<Vec<(PathBuf, PathBuf)>, FileError> {
     let python = names.into_iter().filter(|name| name.extension().is_some_and(|ending| ending == "py"));
     Ok(python.map(|name| (Path::new("benchmarks").join(&name), folder.join(&name))).collect())
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,7 @@ use super::supply::Taking;
 use super::system;
 use super::{Against, Want, parts};
 use crate::base::digest::DigestBuilder;
+use crate::base::disk;
 use crate::base::files::{self, FileError};
 use crate::base::session::Session;
 
@@ -94,7 +95,7 @@ pub(super) fn toolkit(
 ) -> Result<CudaKit, ToolchainError> {
     let id = DigestBuilder::new("cuda-kit").field("front", front.map_or("", |(_, kit)| kit.id.as_str()));
     let id = stored.iter().fold(id, |id, stored| id.field("part", &stored.id)).finish();
-    let root = session.cache.join("cuda").join(format!("{}-{}", pins.version, id.short(16)));
+    let root = disk::real(&session.cache.join("cuda")).join(format!("{}-{}", pins.version, id.short(16)));
     let cudart = root.join(&pins.cudart);
     let assembler = root.join("bin/ptxas");
     // Complete, since it appears in one step; made again when a part of it was removed.

@@ -11,6 +11,7 @@ mod build_pool;
 mod build_releases;
 mod build_shared;
 mod check;
+mod ci;
 mod cli;
 mod client;
 mod device_code;
