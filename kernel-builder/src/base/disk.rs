@@ -6,6 +6,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The path without links in it, of what is there; else as it was given.
+pub fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
 /// One file on disk; links to it have the same identity.
 #[derive(Debug, Clone, Copy)]
 pub struct OnDisk {

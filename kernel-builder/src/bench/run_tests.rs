@@ -85,6 +85,7 @@ fn run_of(
         capabilities: vec![],
         digest: Digest::of(b"artifact"),
         commit: None,
+        tools: Default::default(),
     };
     let options = Options { budget: 0.001, about, ..Options::default() };
     let cases = op.cases(Purpose::Bench, Device::Cpu);

@@ -2,6 +2,7 @@
 //!
 //! Owns: reading op.toml alone, and what a device candidate is judged with. Never: judges.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -178,6 +179,7 @@ pub(super) fn measure(
         capabilities: project.archs.clone(),
         digest: candidate.digest(),
         commit: project::provenance(&project.dir).commit,
+        tools: BTreeMap::new(),
     };
     let mut options = bench::Options { commit: artifact.commit.clone(), ..options.clone() };
     if bench::multiplies(&project.op) {

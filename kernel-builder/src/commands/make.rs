@@ -21,7 +21,7 @@ use super::build;
 use super::judges::{self, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
-use super::{bench as bench_verb, load, package, verify};
+use super::{against, bench as bench_verb, load, package, verify};
 
 /// Take a project through every stage: check, build, verify, bench, package, publish to DIR/dist, load
 ///
@@ -86,6 +86,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let bundle = package::package(&project, &verified)?;
     let target = env::absolute(&args.to.clone().unwrap_or_else(|| project.dir.join("dist")));
     stage("publish", &target.display().to_string());
+    against::hold(&bundle, &target, session)?;
     let receipt = folder::send(&bundle, &target)?;
     stage("load", "with the stock client");
     let loaded = load::load(&target, &python, session)?;

@@ -4,10 +4,12 @@
 //! Never: does a stage's work itself.
 
 pub mod about;
+mod against;
 pub mod bench;
 pub mod build;
 pub mod build_summary;
 pub mod check;
+pub mod check_abi;
 mod device;
 pub mod doctor;
 mod elsewhere;
@@ -50,4 +52,5 @@ mod tuned;
 pub mod update;
 pub mod variants;
 pub mod verify;
+pub mod verify_build;
 pub mod worker;

@@ -16,7 +16,7 @@ use crate::base::process::{self, Limits, ProcessError};
 use crate::base::session::Session;
 use crate::exit::Failure;
 use crate::scaffold::host::{Framework, Identity};
-use crate::scaffold::{Answers, ScaffoldError, Template, adopt, template};
+use crate::scaffold::{Answers, Ci, ScaffoldError, Template, adopt, template};
 
 use super::generate;
 use super::hub::{self, ahead};
@@ -61,6 +61,9 @@ pub struct Args {
     /// Licence of the kernel, as an SPDX identifier
     #[arg(long, value_name = "SPDX", default_value = "Apache-2.0")]
     license: String,
+    /// Write a workflow, too, that checks, builds, signs and publishes the kernel
+    #[arg(long, value_name = "SERVICE", value_enum)]
+    ci: Option<Ci>,
     /// Make no git repository
     #[arg(long)]
     no_git: bool,
@@ -111,7 +114,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if let Some(Matched { template, fit, function, text }) = &matched {
         adopt::adopt(template, fit, function, text, &mut set)?;
     }
-    let set = generate::complete(set, &template, &identity(&template, &answers))?;
+    let mut set = generate::complete(set, &template, &identity(&template, &answers))?;
+    args.ci.map_or(Ok(()), |ci| ci.add(&mut set))?;
     set.write_to(&dir)?;
     if !args.no_git {
         first_commit(&dir, session)?;

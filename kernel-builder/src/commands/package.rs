@@ -1,5 +1,7 @@
 //! `package`: puts verified builds into the hub's layout, in `build/` of the project.
 
+use std::path::PathBuf;
+
 use clap::Args as ClapArgs;
 use kernel_plan::units::RelPath;
 use serde_json::json;
@@ -11,14 +13,14 @@ use crate::base::session::Session;
 use crate::bench::dispatch::Dispatch;
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
-use crate::package::{self, Bundle, Contents};
+use crate::package::{self, Bundle, Contents, PackageError};
 use crate::verify::Verified;
 
-use super::build;
 use super::judges::{self, Reach};
 use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
 use super::verify;
+use super::{against, build};
 
 /// Put verified variants into the hub's layout: `build/<variant>/` with metadata.json
 ///
@@ -31,6 +33,9 @@ pub struct Args {
     selection: Selection,
     #[command(flatten)]
     judge: verify::How,
+    /// Refuse what the kernel published in this folder offers and this one does not, unless `version` is higher
+    #[arg(long, value_name = "DIR")]
+    against: Option<PathBuf>,
 }
 
 /// Runs the verb.
@@ -43,6 +48,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let verdicts = verify::all(&project, groups, &args.judge, session)?;
     let verified = verify::accept(verdicts, &project)?;
     let bundle = package(&project, &verified)?;
+    if let Some(dir) = &args.against {
+        against::published(&bundle, dir, session)?;
+    }
     session.report.result("package", &json!({ "bundle": bundle }), &format!("{}\n", bundle.dir.display()));
     Ok(())
 }
@@ -62,7 +70,7 @@ pub fn package(project: &Project, verified: &[Verified<Artifact>]) -> Result<Bun
         provenance: project.provenance(),
         dispatch: &tables(project)?,
     };
-    Ok(package::bundle(&contents)?)
+    package::bundle(&contents).map_err(PackageError::into_failure)
 }
 
 /// The dispatch tables of `tuned/`, each judged; one of another operation is none of this project's.

@@ -19,7 +19,7 @@ use crate::base::session::Session;
 use crate::base::{files, interrupt};
 use crate::compile::artifact::Artifact;
 use crate::exit::{self, Failure};
-use crate::package::{Provenance, is_shipped, metadata};
+use crate::package::{self, Provenance};
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{self, Extras, PythonRuntime};
 
@@ -329,13 +329,8 @@ fn environment(torch: &str, tvm_ffi: bool) -> Environment {
 
 /// Puts a variant below `dir` as a publication has it.
 fn lay_out(trial: &Trial<'_>, artifact: &Artifact, dir: &Path) -> Result<(), Failure> {
-    let folder = dir.join("build").join(&artifact.variant);
-    for name in files::walk(&artifact.dir, is_shipped)? {
-        files::copy(&artifact.dir.join(&name), &folder.join(&name))?;
-    }
-    let shipped = metadata::digests(&folder)?;
-    let text = metadata::render(&trial.project.build, artifact, &trial.provenance, &shipped);
-    Ok(files::write(&folder.join("metadata.json"), text)?)
+    let origin = (&trial.project.build, &trial.provenance);
+    Ok(package::variant(origin, artifact, &[], &dir.join("build").join(&artifact.variant))?)
 }
 
 #[cfg(test)]

@@ -12,10 +12,11 @@ use crate::base::report::{self, Report};
 use crate::base::session::Session;
 use crate::exit::Failure;
 use crate::hub::{self, Hub, HubError};
-use crate::package::{self, Bundle};
+use crate::package::{self, Bundle, PackageError};
 use crate::publish::hub::{Plan, Shown, Stale, Target, Visibility, Way};
 use crate::publish::{PublishError, Receipt, folder, hub as publication};
 
+use super::against;
 use super::project::{self, ProjectDir};
 
 /// Publish the packaged kernel to a hub or a folder
@@ -74,7 +75,8 @@ impl OnHub {
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
-    let bundle = package::existing(&project.dir, &project.build)?
+    let bundle = package::existing(&project.dir, &project.build)
+        .map_err(PackageError::into_failure)?
         .ok_or_else(|| PublishError::NoBundle { project: args.project.dir.clone() })?;
     if let Some(named) = on_hub(&args.to) {
         let target = target(named, &args.hub, &project.build, &bundle)?;
@@ -86,6 +88,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         let help = "write `--to hf` or `--to hf:OWNER/NAME`, or leave them out".to_owned();
         return Err(PublishError::BadTarget { why, help }.into());
     }
+    against::hold(&bundle, &env::absolute(&args.to), session)?;
     let receipt = folder::send(&bundle, &env::absolute(&args.to))?;
     session.report.result("publish", &json!({ "receipt": receipt }), &line(&receipt));
     Ok(())

@@ -114,14 +114,17 @@ pub(super) fn check(project: &Project, selection: &Selection, session: &Session)
     Ok(())
 }
 
-/// One of the two builds.
-struct Trial {
-    folder: PathBuf,
-    jobs: usize,
+/// A build of a copy of the project, with nothing that was compiled before.
+pub(super) struct Trial {
+    /// Where the copy goes.
+    pub(super) folder: PathBuf,
+    /// How many compilers run at a time.
+    pub(super) jobs: usize,
 }
 
 impl Trial {
-    fn build(
+    /// Copies the project and builds the selected variants.
+    pub(super) fn build(
         &self,
         project: &Project,
         selection: &Selection,

@@ -3,8 +3,10 @@
 //! Owns: the artifact's shape on disk and in memory.
 //! Never: says whether the kernel is right; that is `Verified<Artifact>`, which only `verify` makes.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::VariantPlan;
 use kernel_plan::variant::{Compiled, Framework, Variant};
 use serde::{Deserialize, Serialize};
@@ -34,6 +36,9 @@ pub struct Artifact {
     /// The commit that the sources were at, with `-dirty` when they differed from it; absent outside of git.
     #[serde(default)]
     pub commit: Option<String>,
+    /// What it was compiled and linked with, by role: identities that follow from content, the same on every machine.
+    #[serde(default)]
+    pub tools: BTreeMap<String, String>,
 }
 
 impl Artifact {
@@ -52,6 +57,7 @@ pub fn assemble(
     project: &Path,
     library: Option<PathBuf>,
     commit: Option<String>,
+    kit: Option<&Toolchain>,
 ) -> Result<Artifact, FileError> {
     let dir = super::artifact_dir(project, &plan.id);
     let package = Path::new(&plan.package);
@@ -84,6 +90,7 @@ pub fn assemble(
         capabilities: plan.capabilities.clone(),
         digest,
         commit,
+        tools: kit.map(tools).unwrap_or_default(),
     };
     let text = serde_json::to_string_pretty(&artifact).unwrap_or_default();
     files::write_if_changed(&record_path(project, &plan.id), text)?;
@@ -101,6 +108,23 @@ pub fn copy_into(artifact: &Artifact, folder: &Path) -> Result<(), FileError> {
     let moved = Artifact { dir, library, ..artifact.clone() };
     let text = serde_json::to_string_pretty(&moved).unwrap_or_default();
     files::write(&folder.join(format!("{}.json", artifact.variant)), text)
+}
+
+/// What decides the bytes of a build beside its sources. A compiler has its version, too, since nothing fetches it.
+fn tools(kit: &Toolchain) -> BTreeMap<String, String> {
+    let short = |id: &str| id.chars().take(32).collect::<String>();
+    // The driver's own name is the first word of GCC's version: `g++` and `c++` are the same program.
+    let release = kit.cxx.version.split_once(' ').map_or(kit.cxx.version.as_str(), |(_, release)| release);
+    let mut tools = BTreeMap::from([
+        ("cxx".to_owned(), format!("{release} {}", short(&kit.cxx.id))),
+        ("framework".to_owned(), short(kit.framework.id())),
+    ]);
+    let cuda = kit.cuda.as_ref().map(|cuda| ("cuda", format!("{} {}", cuda.version, short(&cuda.id))));
+    let device = kit.device.as_ref().map(|device| ("device", short(device.id())));
+    let portable = kit.portable.as_ref().map(|portable| ("portable", short(&portable.id)));
+    tools.extend([cuda, device, portable].into_iter().flatten().map(|(role, id)| (role.to_owned(), id)));
+    tools.extend(kit.libraries.iter().map(|library| (library.name.to_string(), short(&library.id))));
+    tools
 }
 
 /// Where an artifact's description is kept, beside its folder.

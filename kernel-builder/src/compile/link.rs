@@ -56,7 +56,7 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileErro
     } else {
         None
     };
-    artifact::assemble(plan, project, library, job.commit.clone()).map_err(Into::into)
+    artifact::assemble(plan, project, library, job.commit.clone(), job.kit.as_ref()).map_err(Into::into)
 }
 
 /// What stands for the system's libraries where the library is linked with them: the list that the dynamic linker keeps,

@@ -1,6 +1,6 @@
 //! The card: what a person reads on the kernel's page. The project's CARD.md, then what was built and measured.
 //!
-//! Owns: the sections `Variants` and `Results`.
+//! Owns: the sections `Variants`, `Results` and `Which calls it serves`.
 //! Never: states a figure that is not in a measurement.
 
 use std::fmt::Write as _;
@@ -22,6 +22,7 @@ pub fn render(contents: &Contents<'_>, variants: &[String]) -> String {
     }
     text.push_str("\n## Results\n\n");
     text.push_str(&results(contents));
+    text.push_str(&served(contents));
     text
 }
 
@@ -35,6 +36,29 @@ fn default_head(contents: &Contents<'_>) -> String {
         general.license.as_str().to_lowercase(),
         general.name.as_str(),
     )
+}
+
+/// The dispatch tables: for which lengths the kernel is called on a device; nothing without a table.
+fn served(contents: &Contents<'_>) -> String {
+    if contents.dispatch.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "\n## Which calls it serves\n\nOn these devices the kernel is called where it was measured to be faster, and \
+         PyTorch everywhere else; on other devices the kernel is.\n\n| device | dtype | lengths |\n|---|---|---|\n",
+    );
+    for table in contents.dispatch {
+        if table.ranges.is_empty() {
+            let _infallible = writeln!(text, "| {} | all | none: PyTorch is called |", table.device);
+        }
+        for range in &table.ranges {
+            let lengths: Vec<String> =
+                range.axes.iter().map(|(axis, [low, high])| format!("{axis} {low} to {high}")).collect();
+            let _infallible =
+                writeln!(text, "| {} | {} | {} |", table.device, range.dtype, lengths.join(", "));
+        }
+    }
+    text
 }
 
 /// Ratios of every measurement as a Markdown table, with device and date; a sentence when nothing was measured.

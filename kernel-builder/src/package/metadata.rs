@@ -93,6 +93,8 @@ pub fn render(
         origin["kernel"] = json!({ "commit": commit, "dirty": provenance.dirty });
     }
     put("provenance", origin);
+    // Ours, for whoever builds it again: the client passes over keys that it does not know.
+    put("kernelwright", json!({ "version": env!("CARGO_PKG_VERSION"), "tools": artifact.tools }));
     let mut text = serde_json::to_string_pretty(&fields).unwrap_or_default();
     text.push('\n');
     text

@@ -15,10 +15,11 @@ use crate::base::files::{self, FileError};
 use crate::bench::Measurement;
 use crate::bench::dispatch::{self, Dispatch};
 use crate::compile::artifact::Artifact;
-use crate::exit::{self, StageError};
-use crate::verify::Verified;
+use crate::exit::{self, Failure, StageError};
+use crate::verify::{self, Outcome, Verified};
 
 pub mod card;
+mod clean;
 pub mod metadata;
 
 pub use metadata::Provenance;
@@ -30,6 +31,56 @@ pub enum PackageError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     File(#[from] FileError),
+    /// A file holds a secret.
+    #[error("{}:{line}: {what} would be published", file.display())]
+    #[diagnostic(
+        code(package::secret),
+        help(
+            "take it out of the project, and have it revoked: whoever saw the file has it. Nothing was written"
+        )
+    )]
+    Secret {
+        /// The file in the publication.
+        file: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What it looks like.
+        what: String,
+    },
+    /// A file that is none of a package.
+    #[error("{} would be published: {why}", file.display())]
+    #[diagnostic(code(package::stray), help("remove it, or leave its ending out of `pyext` in build.toml"))]
+    Stray {
+        /// The file in the publication.
+        file: PathBuf,
+        /// How that is known.
+        why: String,
+    },
+    /// Libraries of the package disturb each other.
+    #[error("the variants of the package cannot be loaded together: {summary}")]
+    #[diagnostic(code(verify::clash), help("docs/formats.md says under this code what is compared"))]
+    Clash {
+        /// What they have in common.
+        summary: String,
+    },
+    /// Several of these.
+    #[error("the package has {} problems", .0.len())]
+    #[diagnostic(code(package::stray), help("each is told on its own"))]
+    Several(Vec<PackageError>),
+}
+
+impl PackageError {
+    /// Every problem on its own.
+    pub fn into_failure(self) -> Failure {
+        match self {
+            Self::Several(all) => {
+                let mut failure = Failure::told(exit::PACKAGE);
+                all.into_iter().for_each(|one| failure.join(one.into_failure()));
+                failure
+            }
+            one => one.into(),
+        }
+    }
 }
 
 impl StageError for PackageError {
@@ -87,6 +138,8 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
     }
     variants.sort();
     files::write(&staged.path().join("CARD.md"), card::render(contents, &variants))?;
+    let extra = extra_files(contents.project)?;
+    clean(staged.path(), &extra)?;
     let digest = bundle_digest(staged.path())?;
     // An equal bundle stays as it is, so that its time stamps do not say that something happened.
     if !files::is_dir(&dir) || bundle_digest(&dir)? != digest {
@@ -97,14 +150,14 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
         name: general.name.to_string(),
         version: general.version.value,
         variants,
-        extra: extra_files(contents.project)?,
+        extra,
         digest,
         dir,
     })
 }
 
 /// The folder of one variant: the package, its dispatch table and its metadata.
-fn variant(
+pub(crate) fn variant(
     (build, provenance): (&BuildSpec, &Provenance),
     artifact: &Artifact,
     dispatch: &[Dispatch],
@@ -151,6 +204,28 @@ pub fn lay_out(contents: &Unverified<'_>, to: &Path, alone: bool) -> Result<(), 
     Ok(files::replace_dir(staged, to)?)
 }
 
+/// Refuses secrets, strays, and libraries that cannot be in one process.
+fn clean(dir: &Path, extra: &[(PathBuf, PathBuf)]) -> Result<(), PackageError> {
+    let mut contents = extra.to_vec();
+    for name in files::walk(dir, is_shipped)? {
+        contents.push((Path::new("build").join(&name), dir.join(&name)));
+    }
+    let mut found = clean::problems(&contents)?;
+    let libraries: Vec<PathBuf> = contents
+        .iter()
+        .map(|(_, here)| here)
+        .filter(|here| here.to_string_lossy().ends_with(".so"))
+        .cloned()
+        .collect();
+    let clash = verify::clashes_among(&libraries)?.filter(|check| check.outcome == Outcome::Refused);
+    found.extend(clash.map(|check| PackageError::Clash { summary: check.summary }));
+    match found.len() {
+        0 => Ok(()),
+        1 => Err(found.remove(0)),
+        _ => Err(PackageError::Several(found)),
+    }
+}
+
 /// The bundle that lies in `build/` of a project, for `publish` on its own; `None` when there is none.
 pub fn existing(project: &Path, build: &BuildSpec) -> Result<Option<Bundle>, PackageError> {
     let dir = project.join("build");
@@ -163,12 +238,15 @@ pub fn existing(project: &Path, build: &BuildSpec) -> Result<Option<Bundle>, Pac
         .filter_map(|path| Some(path.parent()?.display().to_string()))
         .collect();
     variants.sort();
+    let extra = extra_files(project)?;
+    // The folder may have been changed since it was made.
+    clean(&dir, &extra)?;
     let general = &build.general;
     Ok(Some(Bundle {
         name: general.name.to_string(),
         version: general.version.value,
         variants,
-        extra: extra_files(project)?,
+        extra,
         digest: bundle_digest(&dir)?,
         dir,
     }))
@@ -197,3 +275,6 @@ fn extra_files(project: &Path) -> Result<Vec<(PathBuf, PathBuf)>, FileError> {
     let python = names.into_iter().filter(|name| name.extension().is_some_and(|ending| ending == "py"));
     Ok(python.map(|name| (Path::new("benchmarks").join(&name), folder.join(&name))).collect())
 }
+
+#[cfg(test)]
+mod tests;

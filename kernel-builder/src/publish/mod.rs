@@ -15,8 +15,10 @@ use crate::exit::{self, StageError};
 use crate::hub::HubError;
 use crate::package::{Bundle, is_shipped};
 
+pub mod api;
 pub mod folder;
 pub mod hub;
+pub mod schema;
 
 /// Why a bundle could not be published.
 #[derive(Debug, Error, Diagnostic)]
@@ -86,6 +88,10 @@ pub enum PublishError {
         /// The path in it.
         path: String,
     },
+    /// What a package offers could not be read.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Api(#[from] ApiError),
     /// There is no bundle.
     #[error("`{}` has no bundle to publish", project.display())]
     #[diagnostic(code(publish::no_bundle), help("make one: kernelwright package {}", project.display()))]
@@ -93,6 +99,76 @@ pub enum PublishError {
         /// The project.
         project: PathBuf,
     },
+}
+
+/// What stands in the way of comparing with what is published.
+#[derive(Debug, Error, Diagnostic)]
+pub enum ApiError {
+    /// Users of what is published would lose something, and the version does not say so.
+    #[error("version {version} of `{name}` in `{}` offers what this build does not:\n{}", dir.display(), listed(changes))]
+    #[diagnostic(
+        code(publish::api_break),
+        help(
+            "who loads version {version} counts on it: set `version = {}` in build.toml, or bring it back",
+            version + 1
+        )
+    )]
+    Break {
+        /// The kernel.
+        name: String,
+        /// The version of both.
+        version: u64,
+        /// What is published.
+        dir: PathBuf,
+        /// What is lost.
+        changes: Vec<String>,
+    },
+    /// There is nothing to compare with.
+    #[error("`{}` holds no published kernel: there is no build/VARIANT/metadata.json in it", dir.display())]
+    #[diagnostic(
+        code(publish::not_published),
+        help("name the folder of a published kernel, or leave --against out")
+    )]
+    Nothing {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// A package whose Python cannot be parsed.
+    #[error("`{}` is missing or no Python, so what the package offers cannot be compared", file.display())]
+    #[diagnostic(
+        code(publish::unread_api),
+        help("`python -m py_compile` says where; a package begins with an __init__.py")
+    )]
+    Unread {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The child that parses gave no answer.
+    #[error("`{}` did not read the packages: {why}", program.display())]
+    #[diagnostic(
+        code(publish::unread_api),
+        help("Python 3.8 or newer is needed; KERNELWRIGHT_PYTHON names one")
+    )]
+    Reader {
+        /// The interpreter.
+        program: PathBuf,
+        /// What it said.
+        why: String,
+    },
+    /// Python could not be run.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Process(crate::base::process::ProcessError),
+}
+
+fn listed(changes: &[String]) -> String {
+    changes.iter().map(|change| format!("  {change}")).collect::<Vec<_>>().join("\n")
+}
+
+impl StageError for ApiError {
+    fn exit(&self) -> u8 {
+        exit::PUBLISH
+    }
 }
 
 impl StageError for PublishError {

@@ -12,6 +12,7 @@ use crate::base::files::FileError;
 use crate::exit::{self, StageError};
 
 pub mod adopt;
+mod ci;
 mod claims;
 pub mod file_set;
 pub mod fit;
@@ -26,6 +27,7 @@ pub mod serves;
 pub mod settings;
 pub mod template;
 
+pub use ci::Ci;
 pub use file_set::FileSet;
 pub use template::{Answers, Template};
 

@@ -59,6 +59,14 @@ use crate::base::interrupt;
 use crate::base::process::ProcessError;
 use crate::base::session::Session;
 
+/// The active Python, which need have no package: to parse Python with.
+///
+/// # Errors
+/// There is none.
+pub fn plain_python() -> Result<PathBuf, ToolchainError> {
+    interpreter::find()
+}
+
 /// Where compilers and headers come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::pins::Part;
 use super::state;
 use crate::base::digest::DigestBuilder;
+use crate::base::disk;
 use crate::base::files::{self, FileError, FileLock};
 use crate::base::session::Session;
 
@@ -54,7 +55,10 @@ pub(super) struct Stored {
 impl Entry {
     /// The folder for the wheel with this digest.
     pub(super) fn new(session: &Session, sha256: &str) -> Self {
-        Self { root: session.cache.join("wheels").join(sha256), sha256: sha256.to_owned() }
+        // GCC writes the real path of a header into `__FILE__` where that is shorter than the one it was given, so
+        // a path through a link would not be the one that is mapped.
+        let root = disk::real(&session.cache.join("wheels")).join(sha256);
+        Self { root, sha256: sha256.to_owned() }
     }
 
     /// The place of a member.

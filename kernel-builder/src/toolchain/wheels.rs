@@ -18,6 +18,7 @@ use super::supply::Taking;
 use super::system;
 use super::{Against, Want, parts, state};
 use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::disk;
 use crate::base::env;
 use crate::base::files::{self, FileError};
 use crate::base::process::{self, Limits};
@@ -102,7 +103,8 @@ pub(super) fn toolkit(
     // What the programs are is the same, wherever their loader lies.
     let place =
         loader.iter().fold(String::new(), |_, loader| format!("-{}", Digest::of(loader.as_bytes()).short(8)));
-    let root = session.cache.join("cuda").join(format!("{}-{}{place}", pins.version, id.short(16)));
+    let root =
+        disk::real(&session.cache.join("cuda")).join(format!("{}-{}{place}", pins.version, id.short(16)));
     let cudart = root.join(&pins.cudart);
     let assembler = root.join("bin/ptxas");
     // Complete, since it appears in one step; made again when a part of it was removed.

@@ -12,7 +12,7 @@ use crate::base::files;
 use crate::compile::artifact::Artifact;
 
 /// Raised whenever a check is added or gets stricter, so that older evidence no longer counts.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// Something that passed every check that could be made here.
 ///
@@ -181,6 +181,7 @@ mod tests {
             capabilities: vec![],
             digest: Digest::of(b"artifact"),
             commit: None,
+            tools: Default::default(),
         }
     }
 

@@ -16,9 +16,11 @@ use crate::base::{env, files};
 use crate::compile::artifact::Artifact;
 use crate::toolchain::PythonRuntime;
 
+mod abi;
 mod bound;
 mod channel;
 mod checks;
+mod clashes;
 mod compare;
 mod cubin;
 mod decode;
@@ -38,9 +40,12 @@ mod registration;
 pub mod sanitize;
 mod schedule;
 mod stage;
+mod torch_abi;
 mod torches;
 mod undefined;
 
+pub use abi::{Declared, Examined, clashes_among, examine, is_library};
+pub(crate) use abi::{constants, tvm_ffi_functions};
 pub use error::VerifyError;
 pub use evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL, Verdict, Verified, recall};
 pub use gate::{Gated, gate};

@@ -140,6 +140,7 @@ mod tests {
             capabilities: vec![],
             digest: Digest::of(b"artifact"),
             commit: None,
+            tools: Default::default(),
         }
     }
 

@@ -161,8 +161,8 @@ fn what_a_gate_refuses_is_not_left_for_anything_to_package() {
     for (library, code, words) in [
         ("echo library > \"$out\"", "verify::portability", "the library cannot be judged: it is no ELF file"),
         ("make_library '' -Wl,-z,execstack", "verify::portability", "-z noexecstack"),
-        ("make_library '' -Wl,-rpath,/home/me/lib", "verify::portability", "/home/me/lib"),
-        (foreign, "verify::portability", "libfancy.so.3"),
+        ("make_library '' -Wl,-rpath,/home/me/lib", "verify::search_paths", "/home/me/lib"),
+        (foreign, "verify::needed", "libfancy.so.3"),
         (unique, "verify::symbols", "STB_GNU_UNIQUE"),
         ("make_library '.globl helper; helper: ret' ''", "verify::symbols", "exports `helper`"),
         ("cc -shared -nostdlib -x c /dev/null -o \"$out\"", "verify::symbols", "REGISTER_EXTENSION"),
@@ -182,7 +182,8 @@ fn what_a_gate_refuses_is_not_left_for_anything_to_package() {
     let built = build(&sandbox, &["--message-format", "json"]).event("result");
     let gates = built["variants"][0]["gates"].as_array().expect("a list").clone();
     let names: Vec<_> = gates.iter().map(|gate| gate["name"].as_str().expect("a text")).collect();
-    assert_eq!(names, ["portability", "symbols"], "{built}");
+    let all = ["manylinux", "portability", "needed", "search paths", "Python ABI", "torch ABI", "symbols"];
+    assert_eq!(names, all, "{built}");
     assert!(gates.iter().all(|gate| gate["outcome"] == "passed"), "{built}");
     assert!(artifacts.join(VARIANT).is_dir());
 }

@@ -24,6 +24,8 @@ const VERBS: &[&str] = &[
     "selftest",
     "package",
     "layout",
+    "check-abi",
+    "verify-build",
     "publish",
     "hub",
     "load",

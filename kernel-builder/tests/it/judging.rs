@@ -60,7 +60,7 @@ fn every_variant_is_loaded_and_the_best_is_taken_of_all() {
     }
     assert_eq!(result["together"][0]["variant"], VARIANT, "{result}");
     let told = load(&sandbox, &[]).stdout;
-    assert!(told.contains("gates: 2 passed  loaded with torch 2.10.0\n"), "{told}");
+    assert!(told.contains("gates: 7 passed  loaded with torch 2.10.0\n"), "{told}");
     assert!(told.contains(&format!("under torch 2.10.0 the client takes for cpu: {VARIANT}\n")), "{told}");
 }
 
@@ -121,7 +121,7 @@ fn an_installed_torch_judges_and_no_other_is_fetched_beside_it() {
     let judged = sandbox.run(&full);
     assert_eq!(judged.code, 0, "{}", judged.stderr);
     for words in
-        ["2 checks passed, 3 skipped", "has torch 2.11.0", "`kernelwright verify --torch 2.10` judges it"]
+        ["6 checks passed, 3 skipped", "has torch 2.11.0", "`kernelwright verify --torch 2.10` judges it"]
     {
         assert!(judged.stdout.contains(words), "`{words}` is not in:\n{}", judged.stdout);
     }

@@ -4,12 +4,14 @@
 #![expect(clippy::disallowed_methods, reason = "a test stands outside and uses the same doors as a person")]
 #![expect(clippy::disallowed_macros, reason = "a skipped test says why")]
 
+mod abi;
 mod build_devices;
 mod build_fakes;
 mod build_pool;
 mod build_releases;
 mod build_shared;
 mod check;
+mod ci;
 mod cli;
 mod client;
 mod device_code;
@@ -27,6 +29,7 @@ mod lint;
 mod new;
 mod official;
 mod operands;
+mod packaged;
 mod publish;
 mod publishing_hub;
 mod publishing_stock;

@@ -26,19 +26,32 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         let summary = "no library: a variant of Python only has no device code".to_owned();
         return Ok(result(Outcome::Skipped, summary, json!({})));
     };
-    let found = match entries(&files::read(library)?).and_then(|entries| inside(&entries)) {
+    Ok(vec![judged(&files::read(library)?, Some(&subject.artifact.capabilities))])
+}
+
+/// The architectures in a library, held against those that are declared where anything is.
+pub(in crate::verify) fn judged(library: &[u8], capabilities: Option<&[String]>) -> CheckResult {
+    let result =
+        |outcome, summary: String, facts| CheckResult::new("architectures", CODE, outcome, summary, facts);
+    let found = match entries(library).and_then(|entries| inside(&entries)) {
         Ok(found) => found,
         Err(reason) => {
             let summary = format!("the device code cannot be read: {reason}");
-            return Ok(result(Outcome::Refused, summary, json!({})));
+            return result(Outcome::Refused, summary, json!({}));
         }
     };
-    let declared = declared(&subject.artifact.capabilities);
+    let listed = || joined(&found.iter().cloned().collect::<Vec<_>>());
+    let Some(capabilities) = capabilities else {
+        let outcome = if found.is_empty() { Outcome::Passed } else { Outcome::Skipped };
+        let note = if found.is_empty() { "" } else { "; nothing says what is declared" };
+        return result(outcome, format!("{}{note}", listed()), json!({ "found": found }));
+    };
+    let declared = declared(capabilities);
     let missing: Vec<_> = declared.difference(&found).cloned().collect();
     let extra: Vec<_> = found.difference(&declared).cloned().collect();
     let facts = json!({ "declared": declared, "found": found, "missing": missing, "extra": extra });
     let (outcome, summary) = match (missing.as_slice(), extra.as_slice()) {
-        ([], []) => (Outcome::Passed, joined(&found.into_iter().collect::<Vec<_>>())),
+        ([], []) => (Outcome::Passed, listed()),
         (missing, []) => (Outcome::Refused, format!("declared but not in the binary: {}", joined(missing))),
         ([], extra) => (Outcome::Refused, format!("in the binary but not declared: {}", joined(extra))),
         (missing, extra) => {
@@ -46,7 +59,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
             (Outcome::Refused, text)
         }
     };
-    Ok(result(outcome, summary, facts))
+    result(outcome, summary, facts)
 }
 
 /// The device code of a library; none when it has no section for it.

@@ -5,13 +5,14 @@
 
 use std::path::{Path, PathBuf};
 
-use kernel_plan::variant::{Abi, Cpu, Variant};
+use kernel_plan::units::Version;
+use kernel_plan::variant::{Abi, Cpu, Framework, Variant};
 use serde_json::json;
 
 use super::super::elf::{self, Demand, Interface};
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::first_few;
-use super::super::{Subject, VerifyError, python_abi, undefined};
+use super::super::{Subject, VerifyError, python_abi, torch_abi, undefined};
 use crate::base::files;
 
 const CODE: &str = "verify::portability";
@@ -79,15 +80,29 @@ const HOSTS: &[(u32, &str)] = &[
 
 /// What a library is judged by.
 #[derive(Debug, Clone, Copy)]
-struct Promise<'a> {
+pub(in crate::verify) struct Promise<'a> {
     /// Libraries that this kind of package finds loaded.
-    brought: &'a [&'a str],
+    pub(in crate::verify) brought: &'a [&'a str],
     /// Whether its name says that every Python loads it.
-    any_python: bool,
-    /// Whether its name says that every torch from one on loads it.
-    any_torch: bool,
+    pub(in crate::verify) any_python: bool,
+    /// The oldest torch, where its name says that every one from there on loads it.
+    pub(in crate::verify) any_torch: Option<Version>,
     /// The processor that it is for.
-    cpu: Option<Cpu>,
+    pub(in crate::verify) cpu: Option<Cpu>,
+}
+
+impl Promise<'_> {
+    /// What the name of a library, and that of the variant that it is of, promise.
+    pub(in crate::verify) fn of(library: &Path, variant: Option<Variant>) -> Self {
+        let framework = variant.and_then(|variant| Some(variant.compiled()?.framework));
+        let torch = variant.and_then(|variant| variant.torch());
+        Self {
+            brought: if matches!(framework, Some(Framework::TvmFfi(_))) { &[TVM_FFI] } else { &[] },
+            any_python: library.to_string_lossy().ends_with(".abi3.so"),
+            any_torch: torch.filter(|torch| torch.abi == Abi::Stable).map(|torch| torch.version),
+            cpu: variant.and_then(|variant| Some(variant.compiled()?.cpu)),
+        }
+    }
 }
 
 /// Processor, segments, symbol versions, search paths, needed libraries, Python's and torch's symbols: of the library,
@@ -96,31 +111,17 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     let artifact = subject.artifact;
     let Some(library) = &artifact.library else { return Ok(vec![]) };
     let variant: Option<Variant> = artifact.variant.parse().ok();
-    let stable = |variant: Variant| variant.torch().is_some_and(|torch| torch.abi == Abi::Stable);
     let mut results = Vec::new();
     for path in libraries(&artifact.dir, library)? {
-        let own = path == *library;
-        let promise = Promise {
-            brought: if artifact.is_tvm_ffi() { &[TVM_FFI] } else { &[] },
-            any_python: path.to_string_lossy().ends_with(".abi3.so"),
-            any_torch: variant.is_some_and(stable),
-            cpu: variant.and_then(|variant| Some(variant.compiled()?.cpu)),
-        };
-        let bytes = files::read(&path)?;
-        let (outcome, summary, facts) = match elf::interface(&bytes) {
-            Ok(interface) => {
-                let (outcome, summary) = judged(&interface, promise, subject.options.require_portable);
-                let facts = json!({
-                    "needed": interface.needed, "search_paths": interface.search_paths,
-                    "versions": interface.versions,
-                });
-                (outcome, summary, facts)
-            }
-            Err(reason) => (Outcome::Refused, format!("the library cannot be judged: {reason}"), json!({})),
-        };
+        let promise = Promise::of(&path, variant);
+        let found = judged(&files::read(&path)?, promise, subject.options.require_portable);
         let place = path.strip_prefix(&artifact.dir).unwrap_or(&path).display();
-        let summary = if own { summary } else { format!("`{place}`: {summary}") };
-        results.push(CheckResult::new("portability", CODE, outcome, summary, facts));
+        results.extend(found.into_iter().map(|mut check| {
+            if path != *library {
+                check.summary = format!("`{place}`: {}", check.summary);
+            }
+            check
+        }));
     }
     Ok(results)
 }
@@ -138,28 +139,91 @@ fn libraries(package: &Path, library: &Path) -> Result<Vec<PathBuf>, VerifyError
     Ok(found)
 }
 
-fn judged(interface: &Interface, promise: Promise<'_>, require_portable: bool) -> (Outcome, String) {
-    let wrong = wrong(interface, promise);
-    if !wrong.is_empty() {
-        return (Outcome::Refused, wrong.join("; "));
+/// The verdict on the bytes of one library: a result a gate.
+pub(in crate::verify) fn judged(bytes: &[u8], promise: Promise<'_>, strict: bool) -> Vec<CheckResult> {
+    match elf::interface(bytes) {
+        Ok(interface) => gates(&interface, promise, strict),
+        Err(reason) => {
+            let summary = format!("the library cannot be judged: {reason}");
+            vec![CheckResult::new("portability", CODE, Outcome::Refused, summary, json!({}))]
+        }
+    }
+}
+
+fn gates(interface: &Interface, promise: Promise<'_>, strict: bool) -> Vec<CheckResult> {
+    let gate = |name, code, complaints: Vec<String>, fine: String, facts| {
+        let refused = !complaints.is_empty();
+        let outcome = if refused { Outcome::Refused } else { Outcome::Passed };
+        CheckResult::new(name, code, outcome, if refused { complaints.join("; ") } else { fine }, facts)
+    };
+    let mut results = vec![
+        manylinux(interface, strict),
+        gate(
+            "portability",
+            CODE,
+            process(interface, promise),
+            "asks a process for nothing odd".to_owned(),
+            json!({}),
+        ),
+        gate(
+            "needed",
+            "verify::needed",
+            needed(interface, promise),
+            needs(interface),
+            json!({ "needed": interface.needed }),
+        ),
+        gate(
+            "search paths",
+            "verify::search_paths",
+            search_paths(interface),
+            "none (RPATH, RUNPATH)".to_owned(),
+            json!({ "search_paths": interface.search_paths }),
+        ),
+    ];
+    if promise.any_python {
+        let fine = "what it uses of Python is in the stable ABI of 3.9".to_owned();
+        let complaints = python_abi::complaints(&interface.undefined);
+        results.push(gate("Python ABI", "verify::python_abi", complaints, fine, json!({})));
+    }
+    if let Some(floor) = promise.any_torch {
+        let fine = format!("what it uses of torch is in the stable ABI of {floor}");
+        let complaints = torch(interface, floor);
+        results.push(gate(
+            "torch ABI",
+            "verify::torch_abi",
+            complaints,
+            fine,
+            json!({ "from": floor.to_string() }),
+        ));
+    }
+    results
+}
+
+fn manylinux(interface: &Interface, strict: bool) -> CheckResult {
+    let result = |outcome, summary: String| {
+        let facts = json!({ "versions": interface.versions });
+        CheckResult::new("manylinux", "verify::manylinux", outcome, summary, facts)
+    };
+    if interface.versions.contains("GLIBC_PRIVATE") {
+        let text =
+            "uses names that glibc keeps to itself (GLIBC_PRIVATE), which another release does not have";
+        return result(Outcome::Refused, text.to_owned());
     }
     let newer: Vec<_> = interface.versions.iter().filter(|version| is_newer(version)).cloned().collect();
     if newer.is_empty() {
-        return (
-            Outcome::Passed,
-            "loads on manylinux_2_28 hosts (RHEL 8, Debian 10, Ubuntu 20.04 and newer)".to_owned(),
-        );
+        let text = "loads on manylinux_2_28 hosts (RHEL 8, Debian 10, Ubuntu 20.04 and newer)";
+        return result(Outcome::Passed, text.to_owned());
     }
     let text = format!(
         "needs {}, newer than manylinux_2_28: loads on {}, because it was built on such a host",
         newer.join(", "),
         hosts(interface),
     );
-    (if require_portable { Outcome::Refused } else { Outcome::Warned }, text)
+    result(if strict { Outcome::Refused } else { Outcome::Warned }, text)
 }
 
-/// What is wrong on every host.
-fn wrong(interface: &Interface, promise: Promise<'_>) -> Vec<String> {
+/// What is wrong with what it asks of a process beside libraries.
+fn process(interface: &Interface, promise: Promise<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     if let Some((cpu, machine)) = promise.cpu.map(|cpu| (cpu, machine(cpu)))
         && interface.machine != machine
@@ -170,19 +234,28 @@ fn wrong(interface: &Interface, promise: Promise<'_>) -> Vec<String> {
         ));
     }
     wrong.extend(interface.demands.iter().map(|demand| words(*demand).to_owned()));
-    if !interface.search_paths.is_empty() {
-        wrong.push(format!(
-            "looks for libraries in `{}` (RPATH, RUNPATH), where other machines have something else or nothing; link \
-             without -rpath",
-            interface.search_paths.join(":")
-        ));
-    }
     if !interface.redirected.is_empty() {
         wrong.push(format!(
             "has the loader bring {} (DT_AUXILIARY, DT_FILTER, DT_AUDIT)",
             interface.redirected.join(", ")
         ));
     }
+    wrong
+}
+
+fn search_paths(interface: &Interface) -> Vec<String> {
+    if interface.search_paths.is_empty() {
+        return Vec::new();
+    }
+    vec![format!(
+        "looks for libraries in `{}` (RPATH, RUNPATH), where other machines have something else or nothing; link \
+         without -rpath",
+        interface.search_paths.join(":")
+    )]
+}
+
+fn needed(interface: &Interface, promise: Promise<'_>) -> Vec<String> {
+    let mut wrong = Vec::new();
     let (paths, names): (Vec<&str>, Vec<&str>) =
         interface.needed.iter().map(String::as_str).partition(|name| name.contains('/'));
     if !paths.is_empty() {
@@ -201,19 +274,22 @@ fn wrong(interface: &Interface, promise: Promise<'_>) -> Vec<String> {
         wrong
             .push(format!("needs {}, which neither the system nor the framework brings", unknown.join(", ")));
     }
-    if interface.versions.contains("GLIBC_PRIVATE") {
-        wrong.push(
-            "uses names that glibc keeps to itself (GLIBC_PRIVATE), which another release does not have"
-                .to_owned(),
-        );
+    wrong
+}
+
+fn needs(interface: &Interface) -> String {
+    match interface.needed.as_slice() {
+        [] => "needs no library".to_owned(),
+        needed => format!("the system or the framework brings {}", needed.join(", ")),
     }
-    if promise.any_python {
-        wrong.extend(python_abi::complaints(&interface.undefined));
-    }
+}
+
+fn torch(interface: &Interface, floor: Version) -> Vec<String> {
+    let mut wrong = torch_abi::complaints(&interface.undefined, floor);
     let is_cpp = |name: &&String| undefined::namespace(name).is_some_and(|outer| TORCH.contains(&outer));
     let of_torch = interface.undefined.iter().filter(is_cpp);
     let of_torch: Vec<_> = of_torch.map(|name| format!("`{name}`")).collect();
-    if promise.any_torch && !of_torch.is_empty() {
+    if !of_torch.is_empty() {
         wrong.push(format!(
             "is for torch's stable ABI but uses C++ of torch: {}; another torch need not have it: use \
              torch::stable, or leave `stable-abi` out of build.toml",
@@ -274,9 +350,18 @@ mod tests {
     use super::*;
 
     /// As a library for any Python, any torch and x86-64 is judged.
-    const ANY: Promise<'_> = Promise { brought: &[], any_python: true, any_torch: true, cpu: None };
+    const ANY: Promise<'_> =
+        Promise { brought: &[], any_python: true, any_torch: Some(Version::new(2, 11)), cpu: None };
     /// As one of which nothing is known.
-    const NONE: Promise<'_> = Promise { brought: &[], any_python: false, any_torch: false, cpu: None };
+    const NONE: Promise<'_> = Promise { brought: &[], any_python: false, any_torch: None, cpu: None };
+
+    /// The worst outcome of all gates, with what that gate says.
+    fn judged(interface: &Interface, promise: Promise<'_>, strict: bool) -> (Outcome, String) {
+        let results = gates(interface, promise, strict);
+        let of = |wanted| results.iter().find(|check| check.outcome == wanted);
+        let worst = of(Outcome::Refused).or_else(|| of(Outcome::Warned)).unwrap_or(&results[0]);
+        (worst.outcome, worst.summary.clone())
+    }
 
     #[track_caller]
     fn refused(interface: &Interface, promise: Promise<'_>, words: &str) {
@@ -370,10 +455,15 @@ mod tests {
 
     #[test]
     fn cpp_of_torch_is_not_its_stable_interface() {
-        let undefined = ["_ZN2at4_ops5empty4callE", "_ZTIN3c105ErrorE", "aoti_torch_empty", "_ZNSt6vectorE"];
+        let undefined =
+            ["_ZN2at4_ops5empty4callE", "_ZTIN3c105ErrorE", "aoti_torch_new_tensor_handle", "_ZNSt6vectorE"];
         let library = Interface { undefined: undefined.map(str::to_owned).into(), ..Interface::default() };
         refused(&library, ANY, "`_ZN2at4_ops5empty4callE`, `_ZTIN3c105ErrorE`; another torch");
         assert_eq!(judged(&library, NONE, true).0, Outcome::Passed, "the full ABI is that C++");
+        let later = Interface { undefined: ["torch_tag_core".to_owned()].into(), ..Interface::default() };
+        refused(&later, ANY, "is for torch 2.11 and newer but uses `torch_tag_core` (of torch 2.12)");
+        let floor = Promise { any_torch: Some(Version::new(2, 12)), ..ANY };
+        assert_eq!(judged(&later, floor, true).0, Outcome::Passed);
     }
 
     #[test]

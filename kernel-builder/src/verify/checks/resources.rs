@@ -43,7 +43,7 @@ pub(crate) fn told(kernels: &[(String, Usage)]) -> CheckResult {
     CheckResult::new("resources", CODE, outcome, summary, json!({ "kernels": facts.collect::<Vec<_>>() }))
 }
 
-fn usages(library: &[u8]) -> Result<Vec<(String, Usage)>, String> {
+pub(in crate::verify) fn usages(library: &[u8]) -> Result<Vec<(String, Usage)>, String> {
     let mut found = Vec::new();
     for entry in super::archs::entries(library)? {
         if entry.kind == Kind::Cubin {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::elf::{self, Interface};
 use super::super::evidence::{CheckResult, Outcome};
@@ -12,16 +12,16 @@ use super::super::findings::first_few;
 use super::super::{Subject, VerifyError, undefined};
 use crate::base::files;
 
-const CODE: &str = "verify::symbols";
+pub(in crate::verify) const CODE: &str = "verify::symbols";
 
 /// What Python calls to import a module, followed by its name.
 const MODULE: &str = "PyInit_";
 
 /// What tvm-ffi looks for, followed by the name of a function (apache-tvm-ffi, `function.h`).
-const TVM_FFI: &str = "__tvm_ffi_";
+pub(in crate::verify) const TVM_FFI: &str = "__tvm_ffi_";
 
 /// Names that a linker adds by itself.
-const LINKER: &[&str] = &["__bss_start", "_edata", "_end", "_fini", "_init"];
+pub(in crate::verify) const LINKER: &[&str] = &["__bss_start", "_edata", "_end", "_fini", "_init"];
 
 /// Unique symbols, exported symbols, the entry point.
 pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
@@ -41,17 +41,26 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         Entry::Module(&subject.artifact.id)
     };
     let (outcome, summary) = judged(&interface, entry, subject.options.require_portable);
-    let facts = json!({
-        "exported": interface.exported, "weak": interface.weak.len(), "unique": interface.unique,
-    });
-    Ok(result(outcome, summary, facts))
+    Ok(result(outcome, summary, facts(&interface)))
+}
+
+/// What was read, for programs.
+pub(in crate::verify) fn facts(interface: &Interface) -> Value {
+    json!({ "exported": interface.exported, "weak": interface.weak.len(), "unique": interface.unique })
+}
+
+/// The name of the module that a library is the entry of, as Python looks for it; of several the first.
+pub(in crate::verify) fn module_of(interface: &Interface) -> Option<&str> {
+    interface.exported.iter().chain(&interface.weak).find_map(|name| name.strip_prefix(MODULE))
 }
 
 /// What the loader of a library asks for by name.
-#[derive(Clone, Copy)]
-enum Entry<'a> {
+#[derive(Debug, Clone, Copy)]
+pub(in crate::verify) enum Entry<'a> {
     /// The module of this name.
     Module(&'a str),
+    /// A module of any name: nothing says which.
+    AnyModule,
     /// Any function of tvm-ffi.
     Functions,
 }
@@ -61,6 +70,7 @@ impl Entry<'_> {
     fn is(self, symbol: &str) -> bool {
         match self {
             Self::Module(name) => symbol.strip_prefix(MODULE) == Some(name),
+            Self::AnyModule => symbol.starts_with(MODULE) || symbol.starts_with(TVM_FFI),
             Self::Functions => symbol.starts_with(TVM_FFI),
         }
     }
@@ -71,12 +81,22 @@ impl Entry<'_> {
                 "exports no `{MODULE}{name}`, so Python cannot import it: the binding lacks \
                  REGISTER_EXTENSION(TORCH_EXTENSION_NAME) of registration.h"
             ),
+            Self::AnyModule => {
+                format!(
+                    "exports neither a `{MODULE}...` nor a `{TVM_FFI}...`, so nothing loads it as a kernel"
+                )
+            }
             Self::Functions => format!("exports no `{TVM_FFI}...`, so tvm-ffi finds no function in it"),
         }
     }
 }
 
-fn judged(interface: &Interface, entry: Entry<'_>, require_portable: bool) -> (Outcome, String) {
+/// The verdict on one library.
+pub(in crate::verify) fn judged(
+    interface: &Interface,
+    entry: Entry<'_>,
+    require_portable: bool,
+) -> (Outcome, String) {
     if !interface.unique.is_empty() {
         let text = format!(
             "has symbols that all kernels of a process share (STB_GNU_UNIQUE): {}; compile with -fno-gnu-unique",

@@ -1,0 +1,166 @@
+"""What Python packages offer, read by `ast`: nothing of them is imported or run.
+
+Reads a JSON list of package folders from standard input, a line; writes one JSON object a line, in their order:
+`names`, each with `kind` (`function`, `class`, `value`, `module`) and `calls` (parameters by name of the callable),
+and `listed`: whether `__all__` says them, or they are what the module defines without an underscore.
+"""
+
+import ast
+import json
+import os
+import sys
+
+DEEPEST = 8
+
+
+def parsed(path):
+    try:
+        with open(path, "rb") as file:
+            return ast.parse(file.read(), path)
+    except (OSError, SyntaxError, ValueError):
+        return None
+
+
+def module(folder, name):
+    """The file of a module below a package, or None."""
+    base = os.path.join(folder, *name.split(".")) if name else folder
+    for path in (base + ".py", os.path.join(base, "__init__.py")):
+        if os.path.isfile(path):
+            return path
+    return None
+
+
+def strings(node):
+    """The texts of a literal list, or of a sum of such; None where it is computed."""
+    if isinstance(node, (ast.List, ast.Tuple)):
+        texts = [item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+        return texts if len(texts) == len(node.elts) else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = strings(node.left), strings(node.right)
+        return None if left is None or right is None else left + right
+    return None
+
+
+def listed(tree):
+    """`__all__`, or None."""
+    found = None
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+            texts = strings(node.value) if getattr(node, "value", None) is not None else None
+            if texts is not None:
+                found = (found or []) + texts if isinstance(node, ast.AugAssign) else texts
+    return found
+
+
+def parameters(function, bound):
+    """Parameters: [name, kind, whether it must be given]."""
+    given = function.args
+    positional = given.posonlyargs + given.args
+    required = len(positional) - len(given.defaults)
+    rows = []
+    for place, one in enumerate(positional):
+        kind = "place" if place < len(given.posonlyargs) else "any"
+        rows.append([one.arg, kind, place < required])
+    if bound and rows:
+        rows = rows[1:]
+    if given.vararg:
+        rows.append([given.vararg.arg, "places", False])
+    for one, default in zip(given.kwonlyargs, given.kw_defaults):
+        rows.append([one.arg, "name", default is None])
+    if given.kwarg:
+        rows.append([given.kwarg.arg, "names", False])
+    return rows
+
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def of_class(node):
+    calls = {}
+    for inner in node.body:
+        if isinstance(inner, FUNCTIONS) and (inner.name == "__init__" or not inner.name.startswith("_")):
+            names = {item.id for item in inner.decorator_list if isinstance(item, ast.Name)}
+            calls[inner.name] = parameters(inner, "staticmethod" not in names)
+    return {"kind": "class", "calls": calls}
+
+
+def top(tree):
+    """The statements of a module, also those in `if`, `try` and `with`."""
+    for node in tree.body:
+        yield node
+        for field in ("body", "orelse", "finalbody"):
+            if isinstance(node, (ast.If, ast.Try, ast.With)):
+                yield from top(ast.Module(body=getattr(node, field, []), type_ignores=[]))
+        if isinstance(node, ast.Try):
+            for handler in node.handlers:
+                yield from top(ast.Module(body=handler.body, type_ignores=[]))
+
+
+def definitions(folder, name, depth):
+    """What a module of the package defines, by name."""
+    path = module(folder, name)
+    tree = parsed(path) if path else None
+    found = {}
+    if tree is None or depth > DEEPEST:
+        return found
+    inside = name if path.endswith("__init__.py") else name.rpartition(".")[0]
+    for node in top(tree):
+        if isinstance(node, FUNCTIONS):
+            found[node.name] = {"kind": "function", "calls": {"": parameters(node, False)}}
+        elif isinstance(node, ast.ClassDef):
+            found[node.name] = of_class(node)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for inner in ast.walk(target):
+                    if isinstance(inner, ast.Name):
+                        known = found.get(node.value.id) if isinstance(node.value, ast.Name) else None
+                        found[inner.id] = known or {"kind": "value", "calls": {}}
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                found[(alias.asname or alias.name).split(".")[0]] = {"kind": "module", "calls": {}, "import": True}
+        elif isinstance(node, ast.ImportFrom):
+            imported(folder, inside, node, found, depth)
+    return found
+
+
+def imported(folder, inside, node, found, depth):
+    if node.level == 0:
+        for alias in node.names:
+            found[alias.asname or alias.name] = {"kind": "value", "calls": {}, "import": True}
+        return
+    parts = inside.split(".") if inside else []
+    parts = parts[: len(parts) - (node.level - 1)]
+    source = ".".join(parts + ([node.module] if node.module else []))
+    there = definitions(folder, source, depth + 1)
+    for alias in node.names:
+        if alias.name == "*":
+            found.update({name: one for name, one in there.items() if not name.startswith("_")})
+        elif alias.name in there:
+            found[alias.asname or alias.name] = there[alias.name]
+        elif module(folder, ".".join(filter(None, [source, alias.name]))):
+            found[alias.asname or alias.name] = {"kind": "module", "calls": {}}
+        else:
+            found[alias.asname or alias.name] = {"kind": "value", "calls": {}}
+
+
+def offered(folder):
+    tree = parsed(os.path.join(folder, "__init__.py"))
+    if tree is None:
+        return {"names": {}, "listed": False, "read": False}
+    names, found = listed(tree), definitions(folder, "", 0)
+    if names is None:
+        own = {name: one for name, one in found.items() if not name.startswith("_") and "import" not in one}
+    else:
+        own = {name: found.get(name, {"kind": "value", "calls": {}}) for name in names}
+    clean = {name: {"kind": one["kind"], "calls": one["calls"]} for name, one in own.items()}
+    return {"names": clean, "listed": names is not None, "read": True}
+
+
+def main():
+    for folder in json.loads(sys.stdin.readline()):
+        print(json.dumps(offered(folder), sort_keys=True), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,383 @@
+//! `verify-build`: builds a published kernel again from its sources and compares the bytes.
+//!
+//! Owns: what is compared, and why an honest build may differ: other sources, another program, other tools.
+//! Never: trusts what is published; changes it, or the sources.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::Args as ClapArgs;
+use miette::Diagnostic;
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::base::files;
+use crate::base::report::Event;
+use crate::base::session::Session;
+use crate::compile::artifact::Artifact;
+use crate::compile::difference::{self, Difference};
+use crate::exit::{self, Failure, StageError};
+use crate::package::{self, is_shipped};
+
+use super::project::{self, Project};
+use super::reproducible::Trial;
+use super::selection::{Selection, select};
+
+/// The name of what says where a variant comes from.
+const METADATA: &str = "metadata.json";
+
+/// Build a published kernel again from its sources, and compare every byte
+///
+/// Each variant of the folder is built from a copy of the sources, with nothing from the cache of compiled code; with
+/// the wheels of kernelwright.lock where the sources have one. Libraries, Python files, dispatch tables and metadata must
+/// be the same, all but the commit. Where they differ it is told where, and what was another: the sources, this program,
+/// a compiler or headers. README.md and benchmarks are not made from sources, and not compared.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// The published folder, or a folder `build` as `package` makes it
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// The sources: the project at the commit that metadata.json names; default: the folder above DIR
+    #[arg(long, value_name = "DIR")]
+    source: Option<PathBuf>,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+/// Why a publication is not what its sources make.
+#[derive(Debug, Error, Diagnostic)]
+enum VerifyBuildError {
+    /// There is nothing to compare.
+    #[error("`{}` holds no variant: there is no VARIANT/metadata.json in it or in its `build`", dir.display())]
+    #[diagnostic(
+        code(rebuild::nothing),
+        help("name the folder of a published kernel, or `build` of a project")
+    )]
+    Nothing {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// The sources are of something else.
+    #[error("`{}` is of {published}, and the sources in `{}` are of {ours}", dir.display(), source_dir.display())]
+    #[diagnostic(
+        code(rebuild::other_kernel),
+        help("name its sources: --source DIR, at the commit that metadata.json has")
+    )]
+    OtherKernel {
+        /// The folder.
+        dir: PathBuf,
+        /// Its kernel and version.
+        published: String,
+        /// The project.
+        source_dir: PathBuf,
+        /// Its kernel and version.
+        ours: String,
+    },
+    /// None of the variants can be built here.
+    #[error("none of the variants can be built here: {why}")]
+    #[diagnostic(code(rebuild::elsewhere), help("`kernelwright variants --all` says what each needs"))]
+    Elsewhere {
+        /// Why not.
+        why: String,
+    },
+    /// A file has other bytes.
+    #[error("{variant}: {} is not what its sources make: {place}{texts}", file.display())]
+    #[diagnostic(code(rebuild::differs), help("{cause}"))]
+    Differs {
+        /// The variant.
+        variant: String,
+        /// The file.
+        file: PathBuf,
+        /// Where in it.
+        place: String,
+        /// What stands there.
+        texts: String,
+        /// What is likely behind it.
+        cause: String,
+    },
+    /// A file that only one of them has.
+    #[error("{variant}: {} is {whose}", file.display())]
+    #[diagnostic(code(rebuild::differs), help("{cause}"))]
+    OnlyOne {
+        /// The variant.
+        variant: String,
+        /// The file.
+        file: PathBuf,
+        /// Which of the two.
+        whose: &'static str,
+        /// What is likely behind it.
+        cause: String,
+    },
+}
+
+impl StageError for VerifyBuildError {
+    fn exit(&self) -> u8 {
+        match self {
+            Self::OtherKernel { .. } => exit::SPEC,
+            Self::Elsewhere { .. } => exit::PLAN,
+            _ => exit::PACKAGE,
+        }
+    }
+}
+
+/// A variant as it is published.
+struct Published {
+    variant: String,
+    folder: PathBuf,
+    metadata: Value,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let published = published(&args.dir)?;
+    let source = args.source.clone().unwrap_or_else(|| args.dir.join(".."));
+    let project = project::load(&source, session)?;
+    same_kernel(args, &source, &project, &published)?;
+    let (buildable, elsewhere) = buildable(args, &project, &published, session)?;
+    let again = rebuild(args, &project, &buildable, session)?;
+    let scratch = files::scratch()?;
+    let tables = super::package::tables(&project)?;
+    let provenance = project.provenance();
+    let mut failure = Failure::told(exit::SUCCESS);
+    let mut rows = Vec::new();
+    for published in &buildable {
+        let Some(artifact) = again.artifacts.iter().find(|one| one.variant == published.variant) else {
+            continue;
+        };
+        let folder = scratch.path().join(&published.variant);
+        package::variant((&project.build, &provenance), artifact, &tables, &folder)?;
+        let problems = compare(published, &folder, artifact, &again.place)?;
+        told_commit(published, &provenance.described(), session);
+        let same = problems.is_empty();
+        if same {
+            session.report.emit(&Event::Done {
+                action: "built",
+                subject: &published.variant,
+                detail: "the same bytes as published",
+                seconds: 0.0,
+                cached: false,
+            });
+        }
+        rows.push(json!({ "variant": published.variant, "same": same }));
+        problems.into_iter().for_each(|problem| failure.join(problem.into()));
+    }
+    for (variant, why) in &elsewhere {
+        session.report.warn(format!("{variant} was not built again: {why}"));
+        rows.push(json!({ "variant": variant, "same": null, "why": why }));
+    }
+    let same = rows.iter().filter(|row| row["same"] == true).count();
+    let human = format!("{same} of {} variants have the bytes that their sources make\n", rows.len());
+    let data = json!({ "ok": failure.exit == exit::SUCCESS, "dir": args.dir, "variants": rows });
+    session.report.result("verify-build", &data, &human);
+    if failure.exit == exit::SUCCESS { Ok(()) } else { Err(failure) }
+}
+
+/// The variants in a folder, or in its `build`.
+fn published(dir: &Path) -> Result<Vec<Published>, Failure> {
+    let build = dir.join("build");
+    let root = if files::is_dir(&build) { build } else { dir.to_owned() };
+    let mut found = Vec::new();
+    if files::is_dir(&root) {
+        for path in files::walk(&root, |folder| is_shipped(folder) && folder.components().count() == 1)? {
+            if !path.ends_with(METADATA) || path.components().count() != 2 {
+                continue;
+            }
+            let metadata = serde_json::from_str(&files::read_text(&root.join(&path))?).unwrap_or(Value::Null);
+            let variant = path.parent().map(|parent| parent.display().to_string()).unwrap_or_default();
+            found.push(Published { folder: root.join(&variant), variant, metadata });
+        }
+    }
+    if found.is_empty() { Err(VerifyBuildError::Nothing { dir: dir.to_owned() }.into()) } else { Ok(found) }
+}
+
+fn same_kernel(
+    args: &Args,
+    source: &Path,
+    project: &Project,
+    published: &[Published],
+) -> Result<(), Failure> {
+    let general = &project.build.general;
+    let ours = format!("{} {}", general.name.as_str(), general.version.value);
+    for Published { metadata, .. } in published {
+        let theirs = format!("{} {}", metadata["name"].as_str().unwrap_or("?"), metadata["version"]);
+        if theirs != ours {
+            let (dir, source_dir) = (args.dir.clone(), source.to_owned());
+            return Err(VerifyBuildError::OtherKernel { dir, published: theirs, source_dir, ours }.into());
+        }
+    }
+    Ok(())
+}
+
+/// The published variants that are asked for and can be built here, and why the others cannot.
+fn buildable<'a>(
+    args: &Args,
+    project: &Project,
+    published: &'a [Published],
+    session: &Session,
+) -> Result<(Vec<&'a Published>, BTreeMap<String, String>), Failure> {
+    let asked = |one: &&Published| {
+        args.selection.variants.is_empty() || args.selection.variants.contains(&one.variant)
+    };
+    let (mut here, mut elsewhere) = (Vec::new(), BTreeMap::new());
+    for one in published.iter().filter(asked) {
+        let selection = Selection { variants: vec![one.variant.clone()], ..args.selection.clone() };
+        match select(project, &selection, session) {
+            Ok(_) => here.push(one),
+            Err(failure) => {
+                let why = failure.reports.first().map(ToString::to_string).unwrap_or_default();
+                elsewhere.insert(one.variant.clone(), why);
+            }
+        }
+    }
+    if here.is_empty() {
+        let why =
+            elsewhere.values().next().cloned().unwrap_or_else(|| "--variant names none of them".to_owned());
+        return Err(VerifyBuildError::Elsewhere { why }.into());
+    }
+    Ok((here, elsewhere))
+}
+
+/// What was built again.
+struct Again {
+    artifacts: Vec<Artifact>,
+    /// The copy that it was built in, as its path would stand in a library.
+    place: String,
+    /// Keeps the copy.
+    _scratch: tempfile::TempDir,
+}
+
+fn rebuild(
+    args: &Args,
+    project: &Project,
+    published: &[&Published],
+    session: &Session,
+) -> Result<Again, Failure> {
+    let scratch = files::scratch()?;
+    let folder = scratch.path().join(project.build.general.name.as_str());
+    let locked =
+        args.selection.locked || project.files.iter().any(|path| path.as_str() == "kernelwright.lock");
+    if !locked {
+        session.report.warn("the sources have no kernelwright.lock, so other wheels may be taken than then");
+    }
+    let variants = published.iter().map(|one| one.variant.clone()).collect();
+    let selection = Selection { variants, locked, ..args.selection.clone() };
+    let place = folder.display().to_string();
+    session.report.emit(&Event::Stage {
+        name: "build",
+        subject: &format!("{} again", project.build.general.name.as_str()),
+    });
+    let artifacts = Trial { folder, jobs: session.jobs }.build(project, &selection, session)?;
+    Ok(Again { artifacts, place, _scratch: scratch })
+}
+
+/// Every file of a variant that is not the same in both.
+fn compare(
+    published: &Published,
+    again: &Path,
+    artifact: &Artifact,
+    place: &str,
+) -> Result<Vec<VerifyBuildError>, Failure> {
+    let of_both = |folder: &Path| -> Result<Vec<PathBuf>, Failure> {
+        let mut names = files::walk(folder, is_shipped)?;
+        // A signature is not made from sources; it says whose the publication is.
+        names.retain(|name| !name.to_string_lossy().ends_with(".sigstore"));
+        Ok(names)
+    };
+    let (theirs, ours) = (of_both(&published.folder)?, of_both(again)?);
+    let variant = published.variant.clone();
+    let likely = reason(&published.metadata, artifact);
+    let mut problems = Vec::new();
+    for (names, others, whose) in [
+        (&theirs, &ours, "published and not made from the sources"),
+        (&ours, &theirs, "made from the sources and not published"),
+    ] {
+        for file in names.iter().filter(|file| !others.contains(file)) {
+            let (variant, file) = (variant.clone(), file.clone());
+            let cause = likely.clone().unwrap_or_else(|| OTHER_SOURCES.to_owned());
+            problems.push(VerifyBuildError::OnlyOne { variant, file, whose, cause });
+        }
+    }
+    for file in theirs.iter().filter(|file| ours.contains(file)) {
+        let [mut one, mut other] =
+            [files::read(&published.folder.join(file))?, files::read(&again.join(file))?];
+        if file.as_os_str() == METADATA {
+            [one, other] = [comparable(&one), comparable(&other)];
+        }
+        if let Some(Difference { place, texts, cause }) = difference::between(&one, &other, [place, place]) {
+            let texts = texts.map(|(one, other)| format!(", `{one}` and `{other}`")).unwrap_or_default();
+            let cause = likely.clone().unwrap_or(cause);
+            problems.push(VerifyBuildError::Differs {
+                variant: variant.clone(),
+                file: file.clone(),
+                place,
+                texts,
+                cause,
+            });
+        }
+    }
+    Ok(problems)
+}
+
+const OTHER_SOURCES: &str = "this program and the tools are the same, so the sources are others: take the commit that \
+                             metadata.json names, without changes";
+
+/// What is another than then, by what the publication says of itself.
+fn reason(metadata: &Value, artifact: &Artifact) -> Option<String> {
+    let program = metadata["kernelwright"]["version"].as_str()?;
+    let own = env!("CARGO_PKG_VERSION");
+    if program != own {
+        return Some(format!(
+            "it was built by kernelwright {program}, and this is {own}: install that version"
+        ));
+    }
+    let tools: BTreeMap<String, String> =
+        serde_json::from_value(metadata["kernelwright"]["tools"].clone()).unwrap_or_default();
+    let differing: Vec<String> = tools
+        .iter()
+        .filter(|(role, id)| artifact.tools.get(*role) != Some(id))
+        .map(|(role, id)| {
+            let here = artifact.tools.get(role).map_or("none", String::as_str);
+            format!("{role} was {id} and is {here}")
+        })
+        .collect();
+    (!differing.is_empty()).then(|| format!("it was built with other tools: {}", differing.join("; ")))
+}
+
+/// Metadata without what a copy of the sources cannot say: the commit. Digests cover files that are compared themselves.
+fn comparable(text: &[u8]) -> Vec<u8> {
+    let mut metadata: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
+    if let Some(fields) = metadata.as_object_mut() {
+        fields.remove("digest");
+        if let Some(origin) = fields.get_mut("provenance").and_then(Value::as_object_mut) {
+            origin.remove("kernel");
+        }
+    }
+    serde_json::to_vec_pretty(&metadata).unwrap_or_default()
+}
+
+/// That the sources are at another commit; the bytes say whether it matters.
+fn told_commit(published: &Published, here: &Option<String>, session: &Session) {
+    let kernel = &published.metadata["provenance"]["kernel"];
+    let Some(commit) = kernel["commit"].as_str() else { return };
+    let then = if kernel["dirty"] == true { format!("{commit}-dirty") } else { commit.to_owned() };
+    if here.as_ref() != Some(&then) {
+        let here = here.as_deref().unwrap_or("in no repository");
+        session.report.note(format!("{}: published from {then}, the sources are {here}", published.variant));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_compared_without_the_commit() {
+        let text = |commit: &str, id: &str| {
+            format!(
+                r#"{{"id": "{id}", "provenance": {{"kernel": {{"commit": "{commit}"}}, "kernel-builder": {{}}}}, "digest": {{}}}}"#
+            )
+        };
+        assert_eq!(comparable(text("a", "_k").as_bytes()), comparable(text("b", "_k").as_bytes()));
+        assert_ne!(comparable(text("a", "_k").as_bytes()), comparable(text("a", "_l").as_bytes()));
+    }
+}

@@ -1,0 +1,136 @@
+//! Bundles of artifacts that are written by hand.
+//!
+//! Owns: a verified artifact of Python alone. Never: builds one.
+
+use std::collections::BTreeMap;
+
+use kernel_plan::diagnostic::SourceFile;
+use kernel_plan::spec::parse_build;
+
+use super::*;
+use crate::bench::dispatch::{Dispatch, Point, Range};
+use crate::compile::artifact::tree_digest;
+use crate::verify::{PROTOCOL, recall};
+
+const BUILD: &str = "[general]\nname = \"fast-norm\"\nversion = 3\nedition = 5\nlicense = \"Apache-2.0\"\nbackends = [\"cpu\", \"cuda\"]\nupstream = \"https://github.com/me/fast-norm\"\n\n[torch-noarch]\n";
+
+fn verified(root: &Path, backend: &str) -> Verified<Artifact> {
+    let dir = root.join(".kernelwright/artifacts").join(format!("torch-{backend}"));
+    files::write(&dir.join("__init__.py"), format!("backend = '{backend}'\n")).unwrap();
+    files::write(&dir.join("sub/more.py"), "x = 1\n").unwrap();
+    let digest = tree_digest(&dir).unwrap();
+    let artifact = Artifact {
+        variant: format!("torch-{backend}"),
+        backend: backend.to_owned(),
+        library: None,
+        id: format!("_fast_norm_{backend}_0123456789"),
+        capabilities: if backend == "cuda" { vec!["9.0a".to_owned(), "12.0+PTX".to_owned()] } else { vec![] },
+        digest,
+        commit: None,
+        tools: BTreeMap::from([("cxx".to_owned(), "12.2.0 ab".to_owned())]),
+        dir,
+    };
+    let evidence = serde_json::json!({
+        "artifact": digest, "op": null, "protocol": PROTOCOL, "checks": [],
+        "environment": { "torch": null, "python": null, "device": null, "cpu": null }, "when": 1,
+    });
+    let path = root.join("evidence.json");
+    files::write(&path, evidence.to_string()).unwrap();
+    recall(&artifact, &path, None).unwrap()
+}
+
+fn table() -> Dispatch {
+    let lengths = |low, high| BTreeMap::from([("rows".to_owned(), [low, high])]);
+    let point = Point {
+        dtype: "bf16".to_owned(),
+        axes: BTreeMap::from([("rows".to_owned(), 64)]),
+        kernel: true,
+        against: "eager, cold".to_owned(),
+        low: 1.5,
+        records: vec![],
+    };
+    Dispatch {
+        format: 1,
+        op: "norm".to_owned(),
+        device: "NVIDIA H200".to_owned(),
+        backend: "cuda".to_owned(),
+        ranges: vec![Range { dtype: "bf16".to_owned(), axes: lengths(32, 128) }],
+        points: vec![point],
+    }
+}
+
+/// Bundles the artifacts of these backends, in this order, in a project at `root`.
+fn bundled(root: &Path, backends: &[&str]) -> Result<Bundle, PackageError> {
+    let (build, problems) = parse_build(SourceFile::new("build.toml", BUILD));
+    let build = build.unwrap_or_else(|| panic!("{problems:?}"));
+    let verified: Vec<_> = backends.iter().map(|backend| verified(root, backend)).collect();
+    bundle(&Contents {
+        project: root,
+        build: &build,
+        op: None,
+        verified: &verified,
+        measured: &[],
+        provenance: Provenance { commit: Some("c0ffee".to_owned()), dirty: false },
+        dispatch: &[table()],
+    })
+}
+
+fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let names = files::walk(dir, |_| true).unwrap();
+    names.into_iter().map(|name| (name.clone(), files::read(&dir.join(name)).unwrap())).collect()
+}
+
+#[test]
+fn the_same_content_is_the_same_bytes_wherever_and_in_whatever_order() {
+    let root = files::scratch().unwrap();
+    let [one, other] = ["one", "other place/in/another folder"].map(|name| root.path().join(name));
+    let first = bundled(&one, &["cpu", "cuda"]).unwrap();
+    let second = bundled(&other, &["cuda", "cpu"]).unwrap();
+    assert_eq!(contents(&first.dir), contents(&second.dir));
+    assert_eq!(first.digest, second.digest);
+    let names: Vec<String> =
+        contents(&first.dir).iter().map(|(name, _)| name.display().to_string()).collect();
+    assert_eq!(
+        names,
+        [
+            "CARD.md",
+            "torch-cpu/__init__.py",
+            "torch-cpu/metadata.json",
+            "torch-cpu/sub/more.py",
+            "torch-cuda/__init__.py",
+            "torch-cuda/dispatch.json",
+            "torch-cuda/metadata.json",
+            "torch-cuda/sub/more.py",
+        ]
+    );
+    // Again in the same place, nothing is written.
+    let stamp = files::stamp(&first.dir.join("CARD.md")).unwrap();
+    assert_eq!(bundled(&one, &["cpu", "cuda"]).unwrap().digest, first.digest);
+    assert_eq!(files::stamp(&first.dir.join("CARD.md")).unwrap(), stamp);
+}
+
+#[test]
+fn metadata_has_every_field_and_the_card_what_is_served() {
+    let root = files::scratch().unwrap();
+    let made = bundled(root.path(), &["cuda"]).unwrap();
+    let metadata = files::read_text(&made.dir.join("torch-cuda/metadata.json")).unwrap();
+    insta::assert_snapshot!(metadata.replace(env!("CARGO_PKG_VERSION"), "[VERSION]"));
+    let card = files::read_text(&made.dir.join("CARD.md")).unwrap();
+    assert!(card.contains("- `torch-cuda`") && card.contains("Not measured yet."), "{card}");
+    assert!(card.contains("| NVIDIA H200 | bf16 | rows 32 to 128 |"), "{card}");
+}
+
+#[test]
+fn what_is_not_clean_leaves_the_old_bundle() {
+    let root = files::scratch().unwrap();
+    let good = bundled(root.path(), &["cpu"]).unwrap();
+    files::write(
+        &root.path().join("benchmarks/benchmark.py"),
+        format!("# glpat-{}\n", "aB3dE5gH7j".repeat(3)),
+    )
+    .unwrap();
+    let error = bundled(root.path(), &["cuda"]).unwrap_err();
+    assert!(matches!(&error, PackageError::Secret { line: 1, .. }), "{error}");
+    assert!(files::exists(&good.dir.join("torch-cpu/metadata.json")));
+    assert!(!files::exists(&good.dir.join("torch-cuda")));
+}

@@ -1,0 +1,154 @@
+//! What is published is clean and keeps its promises: secrets, strays, libraries that disturb each other, and what users of
+//! the last publication count on.
+//!
+//! Owns: a bundle in `build/` as `package` leaves it. Never: loads one.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::sandbox::{Ended, Sandbox};
+
+const VARIANT: &str = "torch-stable-abi210-cpu-x86_64-linux";
+const PACKAGE: &str = "work/fast-norm/build/torch-stable-abi210-cpu-x86_64-linux";
+const INIT: &str =
+    "from ._ops import ops\nfrom .norms import rms_norm, Norm\n__all__ = [\"rms_norm\", \"Norm\"]\n";
+const NORMS: &str = "def rms_norm(x, weight, eps=1e-6):\n    return x\n\n\
+                     class Norm:\n    def forward(self, x):\n        return x\n";
+const SCHEMA: &str = "rms_norm(Tensor x, Tensor weight, float eps) -> Tensor";
+
+fn packaged() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    sandbox.write("work/fast-norm/build/CARD.md", "# fast-norm\n");
+    bundle(&sandbox, INIT, NORMS, SCHEMA, 1);
+    sandbox
+}
+
+/// Writes the package's files anew, with a library that holds this schema.
+fn bundle(sandbox: &Sandbox, init: &str, norms: &str, schema: &str, version: u64) {
+    let metadata = format!(
+        "{{\"name\": \"fast-norm\", \"id\": \"_k\", \"version\": {version}, \"backend\": {{\"type\": \"cpu\"}}}}\n"
+    );
+    sandbox.write(&format!("{PACKAGE}/metadata.json"), &metadata);
+    sandbox.write(&format!("{PACKAGE}/__init__.py"), init);
+    sandbox.write(&format!("{PACKAGE}/norms.py"), norms);
+    let toml = sandbox.read("work/fast-norm/build.toml");
+    let line = toml.lines().find(|line| line.starts_with("version = ")).expect("a version");
+    sandbox.write("work/fast-norm/build.toml", &toml.replace(line, &format!("version = {version}")));
+    let source = format!(
+        "int PyInit__k(void) {{ return 0; }}\nconst char *schemas[] = {{\"usage: f(x)\", \"{schema}\"}};\n"
+    );
+    let library = sandbox.path(&format!("{PACKAGE}/_k.abi3.so"));
+    library_of(sandbox, &source, &library);
+}
+
+fn library_of(sandbox: &Sandbox, source: &str, library: &Path) {
+    sandbox.write("k.c", source);
+    let script = sandbox.path("k.map");
+    std::fs::write(&script, "{ global: PyInit_*; shared_*; local: *; };\n").expect("a script");
+    let mut line = Command::new("cc");
+    line.args(["-shared", "-fPIC", "-nostdlib", "-s"]).arg(sandbox.path("k.c")).arg("-o").arg(library);
+    line.arg(format!("-Wl,--version-script={}", script.display()));
+    assert!(line.status().expect("the system's compiler").success());
+}
+
+fn publish(sandbox: &Sandbox) -> Ended {
+    sandbox.run(&["publish", "fast-norm", "--to", "dist"])
+}
+
+#[test]
+fn a_secret_is_told_by_its_place_and_never_shown() {
+    let sandbox = packaged();
+    let token = format!("hf_{}", "aB3dE5gH7j".repeat(4));
+    sandbox.write(&format!("{PACKAGE}/norms.py"), &format!("{NORMS}\nTOKEN = \"{token}\"\n"));
+    let refused = publish(&sandbox);
+    refused.refused(17, &["package::secret", "norms.py:8: a Hugging Face token", "revoked"]);
+    assert!(!refused.stderr.contains(&token) && !sandbox.path("work/dist").exists());
+    // The twin: the same words, without a token behind them.
+    sandbox.write(&format!("{PACKAGE}/norms.py"), &format!("{NORMS}\nTOKEN = \"hf_your_token\"\n"));
+    assert_eq!(publish(&sandbox).code, 0);
+    // In the data of a library, and beside the variants.
+    let source = format!("int PyInit__k(void) {{ return 0; }}\nconst char *token = \"{token}\";\n");
+    library_of(&sandbox, &source, &sandbox.path(&format!("{PACKAGE}/_k.abi3.so")));
+    publish(&sandbox).refused(17, &["package::secret", "_k.abi3.so"]);
+    bundle(&sandbox, INIT, NORMS, SCHEMA, 1);
+    sandbox.write("work/fast-norm/benchmarks/more.py", &format!("token = '{token}'\n"));
+    publish(&sandbox).refused(17, &["package::secret", "benchmarks/more.py:1"]);
+}
+
+#[test]
+fn what_tools_leave_behind_is_told_all_at_once() {
+    let sandbox = packaged();
+    for name in [".env", "norms.py~", ".norms.py.swp", "norms.pyc", "server.pem"] {
+        sandbox.write(&format!("{PACKAGE}/{name}"), "x\n");
+    }
+    let words = ["package::stray", ".env", "norms.py~", ".norms.py.swp", "norms.pyc", "server.pem"];
+    publish(&sandbox).refused(17, &words);
+    for name in [".env", "norms.py~", ".norms.py.swp", "norms.pyc", "server.pem"] {
+        std::fs::remove_file(sandbox.path(&format!("{PACKAGE}/{name}"))).expect("a file");
+    }
+    sandbox.write(&format!("{PACKAGE}/metadata.json.sigstore"), "{}\n");
+    sandbox.write(&format!("{PACKAGE}/environment.py"), "x = 1\n");
+    assert_eq!(publish(&sandbox).code, 0, "{}", publish(&sandbox).stderr);
+}
+
+#[test]
+fn variants_that_share_a_name_of_the_process_are_refused() {
+    let sandbox = packaged();
+    let other = "work/fast-norm/build/torch-stable-abi210-cu130-x86_64-linux";
+    sandbox.write(
+        &format!("{other}/metadata.json"),
+        "{\"name\": \"fast-norm\", \"backend\": {\"type\": \"cuda\"}}\n",
+    );
+    sandbox.write(&format!("{other}/__init__.py"), INIT);
+    let library = sandbox.path(&format!("{other}/_o.abi3.so"));
+    let shared = "int shared_state(void) { return 1; }\n";
+    let entry = |name: &str| format!("int PyInit_{name}(void) {{ return 0; }}\n");
+    library_of(&sandbox, &(entry("_o") + shared), &library);
+    assert_eq!(publish(&sandbox).code, 0);
+    library_of(&sandbox, &(entry("_k") + shared), &sandbox.path(&format!("{PACKAGE}/_k.abi3.so")));
+    publish(&sandbox).refused(17, &["verify::clash", "both export `shared_state`"]);
+}
+
+#[test]
+fn a_break_without_a_new_version_is_refused_with_what_changed() {
+    let sandbox = packaged();
+    assert_eq!(publish(&sandbox).code, 0);
+    // More is no break.
+    let more = NORMS.replace("eps=1e-6", "eps=1e-6, out=None");
+    let added = INIT.replace("[\"rms_norm\", ", "[\"rms_norm\", \"layer_norm\", ");
+    let schema = SCHEMA.replace("float eps", "float eps, *, int k=1");
+    bundle(&sandbox, &added, &format!("{more}\ndef layer_norm(x):\n    return x\n"), &schema, 1);
+    let sent = publish(&sandbox);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+
+    for (init, norms, schema, words) in [
+        (INIT, more.as_str(), schema.as_str(), "`layer_norm` is gone"),
+        (added.as_str(), NORMS, schema.as_str(), "`rms_norm` takes no `out` any more"),
+        (added.as_str(), more.as_str(), SCHEMA, "the operator `rms_norm` takes other arguments"),
+        (added.as_str(), more.as_str(), "other(Tensor x) -> Tensor", "the operator `rms_norm` is gone"),
+    ] {
+        bundle(&sandbox, init, &format!("{norms}\ndef layer_norm(x):\n    return x\n"), schema, 1);
+        publish(&sandbox).refused(18, &["publish::api_break", words, "version = 2"]);
+        assert!(sandbox.read(&format!("work/dist/build/{VARIANT}/__init__.py")).contains("layer_norm"));
+    }
+    // The twin: the same change with a new version.
+    bundle(&sandbox, INIT, NORMS, SCHEMA, 2);
+    let sent = publish(&sandbox);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert!(sent.stderr.contains("not as in version 1") && sent.stderr.contains("`layer_norm` is gone"));
+}
+
+#[test]
+fn python_that_cannot_be_parsed_is_told_and_never_run() {
+    let sandbox = packaged();
+    let mark = sandbox.path("ran");
+    let init = format!("open({:?}, 'w')\n{INIT}", mark.display().to_string());
+    bundle(&sandbox, &init, NORMS, SCHEMA, 1);
+    assert_eq!(publish(&sandbox).code, 0);
+    bundle(&sandbox, &format!("{init}\nx = 1\n"), NORMS, SCHEMA, 1);
+    assert_eq!(publish(&sandbox).code, 0);
+    assert!(!mark.exists(), "the package was imported");
+    bundle(&sandbox, "def broken(:\n", NORMS, SCHEMA, 1);
+    publish(&sandbox).refused(18, &["publish::unread_api", "__init__.py"]);
+}
