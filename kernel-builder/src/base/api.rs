@@ -203,7 +203,7 @@ impl Api {
     pub fn ask(&self, request: &Request, progress: &Progress) -> Result<Answer, HttpError> {
         let mut failures = 0;
         loop {
-            let (cause, wait) = match self.follow(request, progress) {
+            let (cause, wait, heard) = match self.follow(request, progress) {
                 Ok(answer) if !answer.is_passing() => return Ok(answer),
                 Ok(answer) => {
                     failures += 1;
@@ -213,16 +213,16 @@ impl Api {
                     if heard || failures >= self.patience.attempts || wait > LONGEST_PAUSE {
                         return Ok(answer);
                     }
-                    (format!("the server answered {}", answer.status), wait)
+                    (format!("the server answered {}", answer.status), wait, false)
                 }
                 Err(HttpError::Connection { cause, .. }) => {
                     failures += 1;
-                    (cause, Duration::ZERO)
+                    (cause, Duration::ZERO, true)
                 }
                 Err(error) => return Err(error),
             };
-            let said = cause.starts_with("the server");
-            if failures >= self.patience.attempts || (request.repeat == Repeat::Once && !said) {
+            // Without an answer it may have been heard.
+            if failures >= self.patience.attempts || (request.repeat == Repeat::Once && heard) {
                 return Err(HttpError::Connection { attempts: failures, cause });
             }
             pause(wait.max(self.patience.pause * (1 << (failures - 1).min(5))))?;

@@ -1,12 +1,15 @@
 //! Content digests (BLAKE3), the names under which everything is cached and recorded.
 //!
 //! Owns: the digest type and how several fields become one digest without ambiguity.
-//! Never: reads files; the caller brings bytes.
+//! Never: holds a whole file.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::files::{self, FileError};
 
 /// A BLAKE3 digest of 32 bytes, shown in lower-case hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,6 +87,21 @@ impl DigestBuilder {
         self
     }
 
+    /// Adds the content of a file as a field, and holds no more of it than a block: the same as [`Self::field`] of its bytes.
+    pub fn file(mut self, name: &str, path: &Path) -> Result<Self, FileError> {
+        let failed = |cause| FileError { action: "read", path: path.to_owned(), cause };
+        let (size, _) = files::stamp(path)?;
+        self.0.update(&(name.len() as u64).to_le_bytes());
+        self.0.update(name.as_bytes());
+        self.0.update(&size.to_le_bytes());
+        let before = self.0.count();
+        self.0.update_reader(files::open(path)?).map_err(failed)?;
+        if self.0.count() - before == size {
+            return Ok(self);
+        }
+        Err(failed(std::io::Error::other("it was changed while it was read")))
+    }
+
     /// The digest of all fields so far.
     pub fn finish(self) -> Digest {
         Digest(*self.0.finalize().as_bytes())
@@ -99,6 +117,15 @@ mod tests {
         let one = DigestBuilder::new("t").field("a", "bc").finish();
         let other = DigestBuilder::new("t").field("ab", "c").finish();
         assert_ne!(one, other);
+    }
+
+    #[test]
+    fn a_file_is_a_field_of_its_bytes() {
+        let folder = files::scratch().unwrap();
+        let (path, bytes) = (folder.path().join("f"), vec![7; 300_000]);
+        files::write(&path, &bytes).unwrap();
+        let one = DigestBuilder::new("t").file("f", &path).unwrap().finish();
+        assert_eq!(one, DigestBuilder::new("t").field("f", &bytes).finish());
     }
 
     #[test]

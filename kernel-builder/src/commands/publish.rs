@@ -211,8 +211,8 @@ fn hub_lines(receipt: &publication::Receipt) -> String {
     if receipt.changed {
         let gone = receipt.deleted.len();
         text += &format!(
-            "  {} files changed ({}, {} uploaded as large files), {gone} deleted, {} unchanged\n",
-            receipt.files,
+            "  {} changed ({}, {} uploaded as large files), {gone} deleted, {} unchanged\n",
+            if receipt.files == 1 { "1 file".to_owned() } else { format!("{} files", receipt.files) },
             report::bytes(receipt.bytes),
             report::bytes(receipt.uploaded),
             receipt.unchanged

@@ -260,7 +260,7 @@ pub(crate) fn is_shipped(folder: &Path) -> bool {
 fn bundle_digest(dir: &Path) -> Result<Digest, FileError> {
     let mut builder = DigestBuilder::new("bundle-1");
     for name in files::walk(dir, is_shipped)? {
-        builder = builder.field(&name.display().to_string(), files::read(&dir.join(&name))?);
+        builder = builder.file(&name.display().to_string(), &dir.join(&name))?;
     }
     Ok(builder.finish())
 }

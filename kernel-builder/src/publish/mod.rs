@@ -216,7 +216,7 @@ fn contents(bundle: &Bundle) -> Result<Vec<(PathBuf, PathBuf)>, PublishError> {
 fn digest(contents: &[(PathBuf, PathBuf)]) -> Result<Digest, PublishError> {
     let mut builder = DigestBuilder::new("publication-1");
     for (name, from) in contents {
-        builder = builder.field(&name.display().to_string(), files::read(from)?);
+        builder = builder.file(&name.display().to_string(), from)?;
     }
     Ok(builder.finish())
 }

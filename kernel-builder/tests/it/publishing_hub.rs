@@ -166,6 +166,48 @@ fn a_line_that_breaks_costs_what_was_under_way_and_makes_no_commit_twice() {
 }
 
 #[test]
+fn a_server_that_fails_after_it_committed_does_not_commit_twice() {
+    let (sandbox, hub) = (packaged(), FakeHub::start());
+    hub.fail("commit/v1", &[Fault::DoneBut(503)]);
+    hub.fail("commit/main", &[Fault::DoneBut(500)]);
+    let sent = receipt(&sandbox, &hub, &[]);
+    assert_eq!(sent["revision"], hub.state().repos["me/fast-norm"].branches["v1"].as_str());
+    assert_eq!(hub.state().repos["me/fast-norm"].summaries.len(), 2);
+    assert_eq!(names(&hub, "v1"), BUILT);
+}
+
+#[test]
+fn what_somebody_else_changes_meanwhile_is_not_lost() {
+    let (sandbox, hub) = (packaged(), FakeHub::start());
+    hub.repository("me/fast-norm", &["main", "v1"], &[]);
+    hub.fail("commit/v1", &[Fault::Meanwhile]);
+    fails(&sandbox, &hub, &["hub::moved", "`v1` of `me/fast-norm`", "run this again"]);
+    assert_eq!(names(&hub, "v1"), ["theirs.txt"]);
+    hub.heard();
+    assert_eq!(receipt(&sandbox, &hub, &[])["uploaded"], 0);
+    assert_eq!(names(&hub, "v1").len(), 5);
+}
+
+#[test]
+fn ctrl_c_ends_an_upload_and_the_next_run_goes_on() {
+    let (sandbox, hub) = (packaged(), FakeHub::start());
+    hub.fail("PUT /store", &[Fault::Silence]);
+    let mut command = online(&sandbox, &hub, &["publish", "fast-norm", "--to", "hf:me/fast-norm"]);
+    let child = command.stderr(std::process::Stdio::piped()).spawn().expect("the program starts");
+    // A file that the storage does not answer for is under way once the storage has heard of it.
+    while !hub.heard().iter().any(|heard| heard.at_storage) {
+        std::thread::yield_now();
+    }
+    let told = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(told.is_ok_and(|status| status.success()));
+    let ended = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(130), "{said}");
+    assert!(said.contains("goes on where this one was"), "{said}");
+    assert_eq!(receipt(&sandbox, &hub, &[])["uploaded"], 1300);
+}
+
+#[test]
 fn what_was_uploaded_before_a_failure_is_not_uploaded_again() {
     let (sandbox, hub) = (packaged(), FakeHub::start());
     hub.state().part = Some(500);

@@ -57,9 +57,10 @@ pub(super) fn send(plan: &Plan, hub: &Hub, session: &Session) -> Result<Receipt,
     let mut run = Run { plan, hub, session, receipt };
     if plan.makes_repo {
         let visibility = (target.visibility == Visibility::Private).then_some("private");
+        let began = Instant::now();
         hub.create_repo(&target.repo, visibility)?;
         run.receipt.changed = true;
-        run.done("made", &format!("the repository {}", target.repo), "", Instant::now());
+        run.done("made", &format!("the repository {}", target.repo), "", began);
     }
     let mut changes: Vec<&Change> = plan.changes.iter().collect();
     // A repository without a commit has nothing that a branch could begin from: its first commit is the card.
@@ -249,7 +250,8 @@ impl Run<'_> {
         format!("Publish {name} v{version} with kernelwright {}{part}", env!("CARGO_PKG_VERSION"))
     }
 
-    /// One commit. When no answer comes, the branch says whether it arrived.
+    /// One commit. When no answer comes, or the branch has moved, what lies there says whether it arrived: a server may
+    /// fail after it did what was asked, and then find its own work in the way.
     fn one(
         &self,
         onto: &Onto<'_>,
@@ -260,7 +262,9 @@ impl Run<'_> {
         let repo = &self.plan.target.repo;
         for _ in 1..TRIES {
             let lost = match self.hub.commit(repo, onto, summary, operations) {
-                Err(error @ (HubError::Unreachable { .. } | HubError::Broken { .. })) => error,
+                Err(
+                    error @ (HubError::Unreachable { .. } | HubError::Broken { .. } | HubError::Moved { .. }),
+                ) => error,
                 other => return Ok(other?),
             };
             // Whether a pull request was opened, the next run finds out: it looks for one that holds the same.
@@ -270,7 +274,10 @@ impl Run<'_> {
             let refs = self.refs()?;
             let head = refs.head(onto.revision);
             if head == onto.parent {
-                continue;
+                match lost {
+                    HubError::Moved { .. } => return Err(lost.into()),
+                    _ => continue,
+                }
             }
             let there = match head {
                 Some(head) => self.hub.files(repo, head, "")?,

@@ -26,6 +26,10 @@ pub(crate) enum Fault {
     CutAfter,
     /// The connection closes in the middle of the body.
     CutWithin,
+    /// It is done, and the answer is this status.
+    DoneBut(u16),
+    /// Somebody else changes every branch first.
+    Meanwhile,
     /// No answer comes for as long as the client waits.
     Silence,
 }
@@ -114,6 +118,24 @@ impl State {
     pub(crate) fn commit_name(&mut self) -> String {
         self.made += 1;
         format!("{:040x}", 0xc0ff_ee00_u64 + self.made)
+    }
+}
+
+impl State {
+    /// What somebody else does: a file more on every branch.
+    fn change_all(&mut self) {
+        let names: Vec<String> = self.repos.keys().cloned().collect();
+        for name in names {
+            let branches: Vec<String> = self.repos[&name].branches.keys().cloned().collect();
+            for branch in branches {
+                let made = self.commit_name();
+                let repo = self.repos.get_mut(&name).expect("it is there");
+                let mut tree = repo.commits[&repo.branches[&branch]].clone();
+                tree.insert("theirs.txt".to_owned(), Blob::Regular(b"work".to_vec()));
+                repo.commits.insert(made.clone(), tree);
+                repo.branches.insert(branch, made);
+            }
+        }
     }
 }
 
@@ -217,16 +239,24 @@ fn serve(state: &Mutex<State>, stream: &TcpStream, at_storage: bool) -> std::io:
         return stream.shutdown(std::net::Shutdown::Both);
     }
     if matches!(fault, Some(Fault::Silence)) {
+        state.lock().expect("no test thread died").heard.push(heard.clone());
         return reader.read_to_end(&mut heard.body).map(|_| ());
     }
     heard.body = vec![0; usize::try_from(length).expect("it fits")];
     reader.read_exact(&mut heard.body)?;
     let mut state = state.lock().expect("no test thread died");
     state.heard.push(heard.clone());
+    if matches!(fault, Some(Fault::Meanwhile)) {
+        state.change_all();
+    }
     let (status, headers, body) = match fault {
         Some(Fault::CutBefore) => return stream.shutdown(std::net::Shutdown::Both),
         Some(Fault::Answer(status, header, body)) => {
             (status, format!("{header}\r\n"), body.as_bytes().to_vec())
+        }
+        Some(Fault::DoneBut(status)) => {
+            answers::answer(&mut state, &heard);
+            (status, String::new(), Vec::new())
         }
         _ => answers::answer(&mut state, &heard),
     };
