@@ -115,7 +115,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         adopt::adopt(template, fit, function, text, &mut set)?;
     }
     let mut set = generate::complete(set, &template, &identity(&template, &answers))?;
-    args.ci.map_or(Ok(()), |ci| ci.add(&mut set))?;
+    args.ci.map_or(Ok(()), |ci| ci.add_to(&mut set))?;
     set.write_to(&dir)?;
     if !args.no_git {
         first_commit(&dir, session)?;

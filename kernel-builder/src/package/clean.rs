@@ -84,13 +84,13 @@ pub(super) fn problems(contents: &[(PathBuf, PathBuf)]) -> Result<Vec<PackageErr
 
 /// Why a file is none of a package, by its name.
 fn stray(path: &Path) -> Option<String> {
-    let parts = path.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
+    let mut parts = path.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
     if let Some(hidden) = parts.clone().find(|part| part.starts_with('.')) {
         return Some(format!(
             "`{hidden}` is hidden: a file of an editor, of git, of the system, or settings with secrets"
         ));
     }
-    let name = parts.last()?;
+    let name = parts.next_back()?;
     let ending = STRAY_ENDINGS.iter().find(|ending| name.ends_with(**ending));
     if let Some(ending) = ending {
         return Some(format!("what ends in `{ending}` is left behind by a tool, or holds a key"));

@@ -19,7 +19,7 @@ impl Ci {
     ///
     /// # Errors
     /// The path leaves the project, which it does not.
-    pub fn add(self, set: &mut FileSet) -> Result<(), ScaffoldError> {
+    pub fn add_to(self, set: &mut FileSet) -> Result<(), ScaffoldError> {
         let Self::Github = self;
         let text = GITHUB
             .replace("@REPOSITORY@", env!("CARGO_PKG_REPOSITORY"))

@@ -152,3 +152,90 @@ fn python_that_cannot_be_parsed_is_told_and_never_run() {
     bundle(&sandbox, "def broken(:\n", NORMS, SCHEMA, 1);
     publish(&sandbox).refused(18, &["publish::unread_api", "__init__.py"]);
 }
+
+/// A published kernel of Python alone in `work/dist`, made of what `build` makes of its sources.
+fn published() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let toml = "[general]\nname = \"plus-one\"\nversion = 1\nedition = 5\nlicense = \"Apache-2.0\"\n\
+                backends = [\"cpu\"]\n\n[torch-noarch]\n";
+    sandbox.write("work/plus-one/build.toml", toml);
+    sandbox.write("work/plus-one/torch-ext/plus_one/__init__.py", "from ._ops import ops\nx = 1\n");
+    let built = sandbox.run(&["build", "plus-one", "--message-format", "json"]).event("result");
+    let artifact = &built["artifacts"][0];
+    let id = artifact["id"].as_str().expect("a name");
+    let version = env!("CARGO_PKG_VERSION");
+    let metadata = format!(
+        r#"{{"name": "plus-one", "id": "{id}", "version": 1, "license": "Apache-2.0", "python-depends": [],
+             "backend": {{"type": "cpu"}}, "kernels-minver": "0.14.0", "digest": {{}},
+             "provenance": {{"kernel-builder": {{"version": "{version}"}}, "kernel": {{"commit": "c0ffee", "dirty": false}}}},
+             "kernelwright": {{"version": "{version}", "tools": {{}}}}}}"#
+    );
+    sandbox.write("work/dist/build/torch-cpu/metadata.json", &metadata);
+    for name in ["__init__.py", "_ops.py"] {
+        let text = sandbox.read(&format!("work/plus-one/.kernelwright/artifacts/torch-cpu/{name}"));
+        sandbox.write(&format!("work/dist/build/torch-cpu/{name}"), &text);
+    }
+    sandbox
+}
+
+fn verify_build(sandbox: &Sandbox) -> Ended {
+    sandbox.run(&["verify-build", "dist", "--source", "plus-one", "--message-format", "json"])
+}
+
+#[test]
+fn a_publication_is_built_again_and_a_changed_byte_is_found() {
+    let sandbox = published();
+    let same = verify_build(&sandbox);
+    assert_eq!(same.code, 0, "{}", same.stdout);
+    let result = same.event("result");
+    assert_eq!((&result["ok"], &result["variants"][0]["same"]), (&true.into(), &true.into()), "{result}");
+    // The commit is another one, which is told and is no difference of bytes.
+    assert!(
+        same.events().iter().any(|event| event["event"] == "note" && event.to_string().contains("c0ffee"))
+    );
+
+    let init = "work/dist/build/torch-cpu/__init__.py";
+    let text = sandbox.read(init);
+    sandbox.write(init, &text.replace("x = 1", "x = 2"));
+    let differs = verify_build(&sandbox);
+    assert_eq!((differs.code, &differs.event("error")["code"]), (17, &"rebuild::differs".into()));
+    assert!(
+        differs.event("error")["message"]
+            .to_string()
+            .contains("__init__.py is not what its sources make: line 2")
+    );
+    sandbox.write(init, &text);
+
+    sandbox.write("work/dist/build/torch-cpu/more.py", "y = 1\n");
+    let more = verify_build(&sandbox).event("error");
+    assert!(more["message"].to_string().contains("more.py is published and not made"), "{more}");
+    std::fs::remove_file(sandbox.path("work/dist/build/torch-cpu/more.py")).expect("a file");
+
+    // Another program is told as such, and not as other sources.
+    let metadata = sandbox.read("work/dist/build/torch-cpu/metadata.json");
+    let older = metadata.replace(
+        &format!("\"kernelwright\": {{\"version\": \"{}\"", env!("CARGO_PKG_VERSION")),
+        "\"kernelwright\": {\"version\": \"0.0.1\"",
+    );
+    sandbox.write("work/dist/build/torch-cpu/metadata.json", &older);
+    let told = verify_build(&sandbox).event("error");
+    assert!(told["help"].to_string().contains("it was built by kernelwright 0.0.1"), "{told}");
+}
+
+#[test]
+fn what_cannot_be_built_again_is_told() {
+    let sandbox = published();
+    sandbox.run(&["verify-build", "nowhere", "--source", "plus-one"]).refused(17, &["rebuild::nothing"]);
+    let toml = sandbox.read("work/plus-one/build.toml");
+    sandbox.write("work/plus-one/build.toml", &toml.replace("version = 1", "version = 2"));
+    let other = sandbox.run(&["verify-build", "dist", "--source", "plus-one"]);
+    other.refused(10, &["rebuild::other_kernel", "plus-one 1", "plus-one 2"]);
+    sandbox.write("work/plus-one/build.toml", &toml);
+    std::fs::rename(
+        sandbox.path("work/dist/build/torch-cpu"),
+        sandbox.path("work/dist/build/torch-stable-abi210-cpu-aarch64-darwin"),
+    )
+    .expect("a folder");
+    let elsewhere = sandbox.run(&["verify-build", "dist", "--source", "plus-one"]);
+    elsewhere.refused(11, &["rebuild::elsewhere"]);
+}
