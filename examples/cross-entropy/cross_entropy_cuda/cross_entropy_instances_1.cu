@@ -51,20 +51,6 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 
 const Instance<3> kKernel0[] = {
     {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_1::loss::read_rows<__nv_bfloat16, 256, 8>)},
-    {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_1::loss::read_rows<__half, 256, 8>)},
-    {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&cross_entropy_macros_1::loss::read_rows<float, 256, 4>)},
-};
-
-const Instance<3> kKernel1[] = {
-    {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_1::loss::read_parts<__nv_bfloat16, 256, 8>)},
-    {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_1::loss::read_parts<__half, 256, 8>)},
-    {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&cross_entropy_macros_1::loss::read_parts<float, 256, 4>)},
-};
-
-const Instance<1> kKernel2[] = {
-    {{int64_t(Element::kBF16)}, reinterpret_cast<const void*>(&cross_entropy_macros_1::loss::join_parts<__nv_bfloat16>)},
-    {{int64_t(Element::kF16)}, reinterpret_cast<const void*>(&cross_entropy_macros_1::loss::join_parts<__half>)},
-    {{int64_t(Element::kF32)}, reinterpret_cast<const void*>(&cross_entropy_macros_1::loss::join_parts<float>)},
 };
 
 } // namespace
@@ -73,10 +59,6 @@ const void* cross_entropy_instance_1(int kernel, [[maybe_unused]] const int64_t*
     switch (kernel) {
     case 0:
         return find(kKernel0, key);
-    case 1:
-        return find(kKernel1, key);
-    case 2:
-        return find(kKernel2, key);
     default:
         return nullptr;
     }

@@ -49,20 +49,6 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 
 const Instance<3> kKernel3[] = {
     {{int64_t(Element::kBF16), 512, 8}, reinterpret_cast<const void*>(&softmax_macros_1::soft::read_twice<__nv_bfloat16, 512, 8>)},
-    {{int64_t(Element::kF16), 512, 8}, reinterpret_cast<const void*>(&softmax_macros_1::soft::read_twice<__half, 512, 8>)},
-    {{int64_t(Element::kF32), 512, 4}, reinterpret_cast<const void*>(&softmax_macros_1::soft::read_twice<float, 512, 4>)},
-};
-
-const Instance<3> kKernel4[] = {
-    {{int64_t(Element::kBF16), 512, 8}, reinterpret_cast<const void*>(&softmax_macros_1::soft::read_parts<__nv_bfloat16, 512, 8>)},
-    {{int64_t(Element::kF16), 512, 8}, reinterpret_cast<const void*>(&softmax_macros_1::soft::read_parts<__half, 512, 8>)},
-    {{int64_t(Element::kF32), 512, 4}, reinterpret_cast<const void*>(&softmax_macros_1::soft::read_parts<float, 512, 4>)},
-};
-
-const Instance<3> kKernel5[] = {
-    {{int64_t(Element::kBF16), 512, 8}, reinterpret_cast<const void*>(&softmax_macros_1::soft::write_parts<__nv_bfloat16, 512, 8>)},
-    {{int64_t(Element::kF16), 512, 8}, reinterpret_cast<const void*>(&softmax_macros_1::soft::write_parts<__half, 512, 8>)},
-    {{int64_t(Element::kF32), 512, 4}, reinterpret_cast<const void*>(&softmax_macros_1::soft::write_parts<float, 512, 4>)},
 };
 
 } // namespace
@@ -71,10 +57,6 @@ const void* softmax_instance_1(int kernel, [[maybe_unused]] const int64_t* key) 
     switch (kernel) {
     case 3:
         return find(kKernel3, key);
-    case 4:
-        return find(kKernel4, key);
-    case 5:
-        return find(kKernel5, key);
     default:
         return nullptr;
     }

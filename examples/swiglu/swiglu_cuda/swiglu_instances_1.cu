@@ -49,20 +49,10 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 
 const Instance<3> kKernel0[] = {
     {{int64_t(Element::kBF16), 1024, 8}, reinterpret_cast<const void*>(&swiglu_macros_1::swi::gated<__nv_bfloat16, 1024, 8, int>)},
-    {{int64_t(Element::kF16), 1024, 8}, reinterpret_cast<const void*>(&swiglu_macros_1::swi::gated<__half, 1024, 8, int>)},
-    {{int64_t(Element::kF32), 1024, 4}, reinterpret_cast<const void*>(&swiglu_macros_1::swi::gated<float, 1024, 4, int>)},
-};
-
-const Instance<3> kKernel1[] = {
-    {{int64_t(Element::kBF16), 1024, 8}, reinterpret_cast<const void*>(&swiglu_macros_1::swi::gated<__nv_bfloat16, 1024, 8, long long>)},
-    {{int64_t(Element::kF16), 1024, 8}, reinterpret_cast<const void*>(&swiglu_macros_1::swi::gated<__half, 1024, 8, long long>)},
-    {{int64_t(Element::kF32), 1024, 4}, reinterpret_cast<const void*>(&swiglu_macros_1::swi::gated<float, 1024, 4, long long>)},
 };
 
 const Instance<3> kKernel2[] = {
     {{int64_t(Element::kBF16), 1024, 1}, reinterpret_cast<const void*>(&swiglu_macros_1::swi::gated<__nv_bfloat16, 1024, 1, long long>)},
-    {{int64_t(Element::kF16), 1024, 1}, reinterpret_cast<const void*>(&swiglu_macros_1::swi::gated<__half, 1024, 1, long long>)},
-    {{int64_t(Element::kF32), 1024, 1}, reinterpret_cast<const void*>(&swiglu_macros_1::swi::gated<float, 1024, 1, long long>)},
 };
 
 } // namespace
@@ -71,8 +61,6 @@ const void* swiglu_instance_1(int kernel, [[maybe_unused]] const int64_t* key) {
     switch (kernel) {
     case 0:
         return find(kKernel0, key);
-    case 1:
-        return find(kKernel1, key);
     case 2:
         return find(kKernel2, key);
     default:

@@ -64,7 +64,7 @@ impl Locked {
 pub struct LockedVariant {
     /// The variant's id.
     pub id: String,
-    /// Its wheels, by [`Locked::key`].
+    /// Its wheels, by `Locked::key`.
     pub wheels: BTreeSet<String>,
 }
 

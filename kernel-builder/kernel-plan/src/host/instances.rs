@@ -14,8 +14,8 @@ use crate::spec::op::{Axis, AxisKind, OpSpec, ScalarValue, TensorDtype};
 use crate::spec::tune::Tuning;
 use crate::units::{Dtype, PythonName};
 
-use super::HostError;
 use super::program::{Known, Program};
+use super::{HostError, RangeSettings};
 
 /// One instance of one kernel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,17 +28,41 @@ pub(super) struct Instance {
     pub(super) values: Vec<i64>,
 }
 
+/// A setting, and the calls that have it.
+#[derive(Debug)]
+pub(super) struct Setting<'a> {
+    pub(super) tuning: &'a Tuning,
+    /// Its set of macros.
+    pub(super) space: usize,
+    /// Ranges of calls; without them it is for every call.
+    pub(super) ranges: Option<Vec<&'a RangeSettings>>,
+}
+
+/// The least and the greatest length of some axes.
+type Within = BTreeMap<PythonName, [u64; 2]>;
+
+impl Setting<'_> {
+    /// Which lengths calls with these dtypes have.
+    fn within(&self, dtypes: &[(PythonName, Dtype)]) -> Vec<Within> {
+        let Some(ranges) = &self.ranges else { return vec![Within::new()] };
+        let is_for = |range: &&&RangeSettings| {
+            dtypes.iter().all(|(name, dtype)| range.dtypes.get(name).is_none_or(|known| known == dtype))
+        };
+        ranges.iter().filter(is_for).map(|range| range.axes.clone()).collect()
+    }
+}
+
 /// The most instances of one kernel: more would take an hour to compile.
 const MOST: usize = 512;
 
-/// The instances of every kernel, in file order; each setting comes with its set of macros.
+/// The instances of every kernel, in file order.
 ///
 /// # Errors
 /// A template argument that no instance can be compiled for, or too many of them.
 pub(super) fn instances(
     op: &OpSpec,
     launch: &Launch,
-    settings: &[(Tuning, usize)],
+    settings: &[Setting<'_>],
 ) -> Result<Vec<BTreeSet<Instance>>, HostError> {
     let dtypes = assignments(op);
     launch
@@ -46,15 +70,17 @@ pub(super) fn instances(
         .iter()
         .map(|kernel| {
             let mut found = BTreeSet::new();
-            for (tuning, space) in settings {
+            for setting in settings {
                 for assignment in &dtypes {
-                    let search = Search::new(op, kernel, tuning, assignment)?;
                     let assigned = assignment.iter().map(|(_, dtype)| *dtype).collect::<Vec<_>>();
-                    found.extend(search.values().into_iter().map(|values| Instance {
-                        space: *space,
-                        dtypes: assigned.clone(),
-                        values,
-                    }));
+                    for within in setting.within(assignment) {
+                        let search = Search::new(op, kernel, setting.tuning, assignment, &within)?;
+                        found.extend(search.values().into_iter().map(|values| Instance {
+                            space: setting.space,
+                            dtypes: assigned.clone(),
+                            values,
+                        }));
+                    }
                     if found.len() > MOST {
                         return Err(HostError::TooMany { entry: kernel.entry.value.clone(), most: MOST });
                     }
@@ -105,9 +131,10 @@ impl Search {
         kernel: &Kernel,
         tuning: &Tuning,
         dtypes: &[(PythonName, Dtype)],
+        within: &Within,
     ) -> Result<Self, HostError> {
         let dtypes: BTreeMap<PythonName, Dtype> = dtypes.iter().cloned().collect();
-        let (known, tried) = known(op, tuning, &dtypes);
+        let (known, tried) = known(op, tuning, &dtypes, within);
         let program = |expr: &Expr| {
             Program::of(expr, &known).ok_or_else(|| HostError::Undecided {
                 expression: expr.to_string(),
@@ -247,7 +274,10 @@ impl Tried {
             Self::Truth => vec![0, 1],
             Self::Number(number) => vec![*number],
             Self::Axis { least, greatest, step } => {
-                let multiples = numbers.flat_map(|number| [number * step, number / step * step]);
+                // The ends of a range are in it, however narrow it is.
+                let last = (*greatest < i64::MAX).then(|| greatest / step * step);
+                let ends = [least.saturating_add(step - 1) / step * step].into_iter().chain(last);
+                let multiples = numbers.flat_map(|number| [number * step, number / step * step]).chain(ends);
                 let inside = multiples.filter(|number| (*least..=*greatest).contains(number));
                 inside.collect::<BTreeSet<_>>().into_iter().collect()
             }
@@ -260,6 +290,7 @@ fn known<'a>(
     op: &'a OpSpec,
     tuning: &'a Tuning,
     dtypes: &'a BTreeMap<PythonName, Dtype>,
+    within: &Within,
 ) -> (Known<'a>, Vec<Tried>) {
     let mut values: BTreeMap<&PythonName, Value> =
         tuning.iter().map(|(name, value)| (name, *value)).collect();
@@ -284,7 +315,11 @@ fn known<'a>(
                 values.insert(&axis.name.value, Value::Integer(i64::try_from(length).unwrap_or(i64::MAX)));
             }
             AxisKind::Var { multiple_of, .. } => {
-                let [least, greatest] = bounds(axis);
+                let [mut least, mut greatest] = bounds(axis);
+                if let Some(range) = within.get(&axis.name.value) {
+                    let [from, to] = range.map(|length| i64::try_from(length).unwrap_or(i64::MAX));
+                    (least, greatest) = (least.max(from), greatest.min(to));
+                }
                 let step = i64::try_from(multiple_of).unwrap_or(1);
                 place(&axis.name.value, Tried::Axis { least, greatest, step });
             }

@@ -11,7 +11,7 @@ use crate::spec::tune::Tuning;
 use crate::units::PythonName;
 
 use super::cpp::{Names, element};
-use super::instances::{self, Instance};
+use super::instances::{self, Instance, Setting};
 use super::types::{
     DevicePlan, InstancePlan, KernelPlan, LaunchPlan, RangePlan, SettingPlan, SpacePlan, WorkspacePlan,
 };
@@ -46,7 +46,17 @@ pub(super) fn plan(
         });
         settings.push((tuning.clone(), space));
     }
-    let found = instances::instances(op, launch, &settings)?;
+    let ranges = |tuning: &Tuning| {
+        let all = devices.iter().flat_map(|device| &device.ranges);
+        all.filter(|range| range.tuning == *tuning).collect::<Vec<_>>()
+    };
+    // The defaults, which come first, are for every call; the others for those of their ranges alone.
+    let with_calls = settings.iter().enumerate().map(|(place, (tuning, space))| Setting {
+        tuning,
+        space: *space,
+        ranges: (place > 0).then(|| ranges(tuning)),
+    });
+    let found = instances::instances(op, launch, &with_calls.collect::<Vec<_>>())?;
     // One that these settings do not start stays in the launcher, which would say so if a call asked for it.
     if found.iter().all(BTreeSet::is_empty) {
         return Err(HostError::Never);

@@ -101,6 +101,41 @@ fn a_setting_of_a_device_has_its_own_macros_and_instances() {
     for (place, key) in asked(&op, 4096, 4096, Dtype::Bf16, &tuning) {
         assert!(has(&plan, 1, place, &key), "{key:?}");
     }
+    let others = launch.spaces[1].instances.iter().flatten();
+    let keys: Vec<&str> = others.map(|instance| instance.key[0].as_str()).collect();
+    assert!(!keys.is_empty() && keys.iter().all(|key| *key == "int64_t(Element::kBF16)"), "{keys:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_range_has_an_instance_for_each_of_its_calls(
+        least in 1u64..70_000,
+        more in 0u64..3_000,
+        part in 0.0f64..=1.0,
+        rows in 0u64..100_000,
+        spread in 0u64..3,
+        unit in 0usize..4,
+    ) {
+        let op = rms_norm();
+        let mut tuning = op.tune.default_tuning();
+        let of = |called: &str| op.tune.tunables.iter().find(|tunable| tunable.name.as_str() == called).unwrap();
+        let (unroll, bytes) = (of("unroll"), of("bytes"));
+        let other = *unroll.values.iter().find(|value| **value != unroll.default.value).unwrap();
+        tuning.insert(name("unroll"), other);
+        tuning.insert(name("bytes"), bytes.values[unit % bytes.values.len()]);
+        let hidden = least + (more as f64 * part) as u64;
+        let axes = [(name("hidden"), [least, least + more]), (name("rows"), [rows, rows + spread])];
+        let range =
+            RangeSettings { dtypes: [(name("T"), Dtype::F16)].into(), axes: axes.into(), tuning: tuning.clone() };
+        let device =
+            DeviceSettings { device: "a GPU".to_owned(), capability: 90, multiprocessors: 132, ranges: vec![range] };
+        let plan = plan(&op, &[device]).unwrap();
+        for (place, key) in asked(&op, rows, hidden, Dtype::F16, &tuning) {
+            prop_assert!(has(&plan, 1, place, &key), "{rows} x {hidden}: kernel {place} {key:?}");
+        }
+    }
 }
 
 #[test]
