@@ -24,16 +24,14 @@ const INPUTS: &[&str] = &[
 /// Runs `kernelwright` with the same arguments; does not return when that works.
 ///
 /// The dev profile is used: it compiles in a third of the time of the release profile and is what the tests have
-/// compiled already. Nothing that takes long runs in this program itself, but in compilers and in Python.
+/// compiled already, with the features that they have: a binary is named and no package. Nothing that takes long runs in this program itself, but in compilers and in Python.
 pub(crate) fn kernel(arguments: &[&str]) -> ExitCode {
     let root = repo::root();
     let manifest = root.join("Cargo.toml");
     if stale(&root) {
         eprintln!("compiling kernelwright; with an empty target folder this takes a minute or three ...");
-        let built = repo::cargo()
-            .args(["build", "--package", "kernel-builder", "--manifest-path"])
-            .arg(&manifest)
-            .status();
+        let built =
+            repo::cargo().args(["build", "--bin", "kernelwright", "--manifest-path"]).arg(&manifest).status();
         match built {
             Ok(status) if status.success() => {}
             Ok(status) => {
@@ -45,7 +43,7 @@ pub(crate) fn kernel(arguments: &[&str]) -> ExitCode {
     if arguments.first() == Some(&"serve") {
         // A program of its own, which `serve` looks for beside the other.
         let built = repo::cargo()
-            .args(["build", "--quiet", "--package", "kernel-hub", "--manifest-path"])
+            .args(["build", "--quiet", "--bin", "kernelwright-hub", "--manifest-path"])
             .arg(&manifest)
             .status();
         match built {
@@ -55,7 +53,7 @@ pub(crate) fn kernel(arguments: &[&str]) -> ExitCode {
         }
     }
     let error = repo::cargo()
-        .args(["run", "--quiet", "--package", "kernel-builder", "--manifest-path"])
+        .args(["run", "--quiet", "--bin", "kernelwright", "--manifest-path"])
         .arg(&manifest)
         .arg("--")
         .args(arguments)

@@ -23,7 +23,7 @@ pub(crate) fn cargo() -> Command {
 /// It does not compile; cargo has said why.
 pub(crate) fn program(root: &Path) -> Result<PathBuf, String> {
     let mut command = cargo();
-    command.args(["build", "--quiet", "--package", "kernel-builder"]).current_dir(root);
+    command.args(["build", "--quiet", "--bin", "kernelwright"]).current_dir(root);
     match command.status() {
         Ok(status) if status.success() => beside_this_one("kernelwright"),
         Ok(status) => Err(format!("the program does not compile: {status}")),
