@@ -12,9 +12,19 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(&here).to_owned()
 }
 
-/// The cargo that started this program, so that both are of one toolchain.
+/// The cargo that started this program, so that both are of one toolchain. What cargo told this program about itself is not
+/// handed on: build scripts look at it, and would compile anew what a cargo without it has compiled.
 pub(crate) fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        if name
+            .to_str()
+            .is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"))
+        {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Builds the program of this checkout and says where it is: beside this one.
