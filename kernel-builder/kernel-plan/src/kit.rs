@@ -49,6 +49,15 @@ impl Compiler {
     pub fn is_clang(&self) -> bool {
         self.version.contains("clang")
     }
+
+    /// Its release and the first half of its identity: `(Debian 12.2.0-14) 12.2.0 8f14...`, the same for every name that it
+    /// is called by.
+    pub fn described(&self) -> String {
+        // The driver's own name is the first word of GCC's version: `g++` and `c++` are the same program.
+        let release = self.version.split_once(' ').map_or(self.version.as_str(), |(_, release)| release);
+        let short: String = self.id.chars().take(32).collect();
+        format!("{release} {short}")
+    }
 }
 
 /// A CUDA toolkit.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args as ClapArgs;
+use kernel_plan::kit::Compiler;
 use kernel_plan::variant::Chosen;
 use miette::Diagnostic;
 use serde_json::json;
@@ -32,6 +33,9 @@ pub struct Args {
     /// With --check: let it list fewer variants, as one does that was written with options that choose
     #[arg(long, requires = "check")]
     fewer: bool,
+    /// Write down the C++ compiler of this machine, too: `--locked` then refuses another one on machines of this kind
+    #[arg(long, conflicts_with = "check")]
+    compiler: bool,
 }
 
 /// The lock lists other variants than it should.
@@ -86,24 +90,31 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if args.check {
         return check(&project, &before, args, session);
     }
-    let rows = rows(&project, &args.selection, session)?;
+    let (rows, cxx) = rows(&project, &args.selection, session)?;
     let keys: BTreeSet<String> = rows.iter().flat_map(|row| row.wheels.iter().cloned()).collect();
     let trees = toolchain::trees(&project.dir, &keys, session)?;
-    let (now, changed) = toolchain::lock_variants(&project.dir, &before, rows, trees)?;
+    let (now, mut changed) = toolchain::lock_variants(&project.dir, &before, rows, trees)?;
+    let cxx = cxx.filter(|_| args.compiler);
+    if let Some(cxx) = &cxx {
+        changed |= toolchain::lock_compiler(&project.dir, cxx)?;
+    }
     let ids: Vec<&str> = now.rows.iter().map(|row| row.id.as_str()).collect();
     let human = ids.iter().map(|id| format!("{id}\n")).collect::<String>();
-    session.report.result("lock", &json!({ "variants": now.rows, "changed": changed }), &human);
+    let compiler = cxx.map(|cxx| cxx.described());
+    let data = json!({ "variants": now.rows, "compiler": compiler, "changed": changed });
+    session.report.result("lock", &data, &human);
     Ok(())
 }
 
-/// The selected variants that are built of wheels, or of Python alone, with the wheels of each; these are locked.
+/// The selected variants that are built of wheels, or of Python alone, with the wheels of each; these are locked. And the C++
+/// compiler, where there is something to compile.
 fn rows(
     project: &Project,
     selection: &Selection,
     session: &Session,
-) -> Result<BTreeSet<LockedVariant>, Failure> {
+) -> Result<(BTreeSet<LockedVariant>, Option<Compiler>), Failure> {
     let Chosen { variants, .. } = select(project, selection, session)?;
-    let mut rows = BTreeSet::new();
+    let (mut rows, mut cxx) = (BTreeSet::new(), None);
     for variant in &variants {
         let supply = Supply::of(&project.dir, selection.locked, session)?;
         if let Some(compiled) = variant.compiled() {
@@ -116,6 +127,7 @@ fn rows(
                 continue;
             }
             let kit = supply.resolve(&want)?;
+            cxx = Some(kit.cxx);
             if let Some(cuda) = kit.cuda.filter(|cuda| cuda.installed) {
                 let (variant, installed) = (variant.id().to_string(), cuda.nvcc.display().to_string());
                 return Err(Installed { variant, installed }.into());
@@ -125,7 +137,7 @@ fn rows(
         rows.insert(LockedVariant { id: variant.id().to_string(), wheels: supply.wheels() });
         supply.close()?;
     }
-    Ok(rows)
+    Ok((rows, cxx))
 }
 
 /// Compares the ids alone: that needs no wheel.

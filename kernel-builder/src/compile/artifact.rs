@@ -113,10 +113,8 @@ pub fn copy_into(artifact: &Artifact, folder: &Path) -> Result<(), FileError> {
 /// What decides the bytes of a build beside its sources. A compiler has its version, too, since nothing fetches it.
 fn tools(kit: &Toolchain) -> BTreeMap<String, String> {
     let short = |id: &str| id.chars().take(32).collect::<String>();
-    // The driver's own name is the first word of GCC's version: `g++` and `c++` are the same program.
-    let release = kit.cxx.version.split_once(' ').map_or(kit.cxx.version.as_str(), |(_, release)| release);
     let mut tools = BTreeMap::from([
-        ("cxx".to_owned(), format!("{release} {}", short(&kit.cxx.id))),
+        ("cxx".to_owned(), kit.cxx.described()),
         ("framework".to_owned(), short(kit.framework.id())),
     ]);
     let cuda = kit.cuda.as_ref().map(|cuda| ("cuda", format!("{} {}", cuda.version, short(&cuda.id))));

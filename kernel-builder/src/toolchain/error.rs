@@ -271,6 +271,24 @@ pub enum ToolchainError {
         /// Names and versions.
         missing: String,
     },
+    /// `--locked`, and the C++ compiler is another one.
+    #[error("`{}` has the C++ compiler {locked}, and `{}` is {here}", path.display(), program.display())]
+    #[diagnostic(
+        code(toolchain::other_compiler),
+        help(
+            "build where that compiler is, or name it by CXX; where the change is meant, run `kernelwright lock --compiler`; without `--locked` any compiler will do"
+        )
+    )]
+    OtherCompiler {
+        /// The lock.
+        path: PathBuf,
+        /// The compiler that was found.
+        program: PathBuf,
+        /// What the lock says.
+        locked: String,
+        /// What it is.
+        here: String,
+    },
     /// A folder of KERNELWRIGHT_WHEELS holds something else than its name says.
     #[error("`{}` is not what is taken of {wheel}: {why}", folder.display())]
     #[diagnostic(

@@ -5,11 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use kernel_plan::kit::Compiler;
+
 use super::error::ToolchainError;
 use super::fetch::{self, Request};
 use super::index::Target;
 use super::interpreter::{self, Question};
-use super::lock::{Lock, Locked, LockedVariant, Variants};
+use super::lock::{self, Lock, Locked, LockedVariant, Variants};
 use super::pins::Part;
 use super::store::Stored;
 use super::supply::{Supply, Taking};
@@ -105,6 +107,14 @@ pub fn lock_variants(
     let now = before.with(rows, trees);
     let changed = now.write(project)?;
     Ok((now, changed))
+}
+
+/// Writes which C++ compiler machines of this kind build a project with into its lock; gives whether that changed something.
+///
+/// # Errors
+/// The lock cannot be read or written.
+pub fn lock_compiler(project: &Path, compiler: &Compiler) -> Result<bool, ToolchainError> {
+    lock::lock_compiler(project, compiler)
 }
 
 /// Writes what is taken of wheels below `to`: `alone`, that of one key as this very folder; else each as a folder in it.

@@ -8,6 +8,7 @@ use std::env::consts::{ARCH, OS};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use kernel_plan::kit::Compiler;
 use serde::{Deserialize, Serialize};
 
 use super::error::ToolchainError;
@@ -21,7 +22,8 @@ const HEAD: &str = "\
 # Which wheels this project is built from, on every kind of machine. Written by kernelwright; keep it with the sources.
 # `sha256` is the wheel's, as the package index gives it; `members` is that of `sha256sum`'s lines, by name, for what is
 # taken of it. Written by `kernelwright lock` for builders that plan nothing, such as Nix: `variant`, what is built from
-# which of them, and `tree`, the hash that Nix gives to the folder of what is taken of each.
+# which of them, and `tree`, the hash that Nix gives to the folder of what is taken of each. Written by `kernelwright lock
+# --compiler`: the C++ compiler of each kind of machine, which `--locked` then wants.
 ";
 
 /// What was taken of one wheel.
@@ -88,6 +90,13 @@ struct Text {
     variant: BTreeSet<LockedVariant>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     tree: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    compiler: BTreeMap<String, String>,
+}
+
+/// What machines of this kind are called in the lock.
+fn machine() -> String {
+    format!("{ARCH}-{OS}")
 }
 
 /// The lock of a project, or none: then everything agrees.
@@ -98,6 +107,8 @@ pub(super) struct Lock {
     frozen: bool,
     wheels: Mutex<BTreeSet<Locked>>,
     added: Mutex<BTreeSet<Locked>>,
+    /// The C++ compiler of machines of this kind.
+    compiler: Option<String>,
 }
 
 impl Lock {
@@ -108,8 +119,24 @@ impl Lock {
 
     /// The lock in a file, which need not be there.
     pub(super) fn at(path: PathBuf, frozen: bool) -> Result<Self, ToolchainError> {
-        let wheels = Mutex::new(read(&path)?.wheel);
-        Ok(Self { path: Some(path), frozen, wheels, added: Mutex::default() })
+        let Text { wheel, mut compiler, .. } = read(&path)?;
+        let (wheels, compiler) = (Mutex::new(wheel), compiler.remove(&machine()));
+        Ok(Self { path: Some(path), frozen, wheels, added: Mutex::default(), compiler })
+    }
+
+    /// With `--locked`, fails when the C++ compiler is not the one that is locked: it decides the bytes of host code.
+    pub(super) fn allow_compiler(&self, here: &Compiler) -> Result<(), ToolchainError> {
+        match (&self.compiler, &self.path) {
+            (Some(locked), Some(path)) if self.frozen && *locked != here.described() => {
+                Err(ToolchainError::OtherCompiler {
+                    path: path.clone(),
+                    program: here.program.clone(),
+                    locked: locked.clone(),
+                    here: here.described(),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Every wheel that is locked.
@@ -255,10 +282,18 @@ impl Variants {
     /// Writes it into the lock of a project; gives whether that changed something.
     pub(super) fn write(&self, project: &Path) -> Result<bool, ToolchainError> {
         let path = project.join(NAME);
-        let wheel = read(&path)?.wheel;
-        let text = Text { format: 1, wheel, variant: self.rows.clone(), tree: self.trees.clone() };
+        let Text { wheel, compiler, .. } = read(&path)?;
+        let text = Text { format: 1, wheel, variant: self.rows.clone(), tree: self.trees.clone(), compiler };
         Ok(files::write_if_changed(&path, render(text))?)
     }
+}
+
+/// Writes the C++ compiler of machines of this kind into the lock of a project; gives whether that changed something.
+pub(super) fn lock_compiler(project: &Path, compiler: &Compiler) -> Result<bool, ToolchainError> {
+    let path = project.join(NAME);
+    let mut text = read(&path)?;
+    text.compiler.insert(machine(), compiler.described());
+    Ok(files::write_if_changed(&path, render(text))?)
 }
 
 fn read(path: &Path) -> Result<Text, ToolchainError> {
@@ -412,6 +447,27 @@ mod tests {
         let after = there.with(BTreeSet::new(), BTreeMap::new());
         assert!(!after.write(folder.path()).unwrap());
         assert_eq!(Lock::of(folder.path(), true).unwrap().wheels().len(), 1);
+    }
+
+    #[test]
+    fn a_compiler_that_is_locked_is_wanted_when_nothing_may_change() {
+        let folder = files::scratch().unwrap();
+        let compiler = |name: &str, release: &str| Compiler {
+            program: Path::new("/usr/bin").join(name),
+            version: format!("{name} {release}"),
+            id: release.repeat(20),
+        };
+        let (ours, other) = (compiler("g++", "12.2.0"), compiler("g++", "14.1.0"));
+        Lock::of(folder.path(), true).unwrap().allow_compiler(&other).unwrap();
+        assert!(lock_compiler(folder.path(), &ours).unwrap());
+        assert!(!lock_compiler(folder.path(), &compiler("c++", "12.2.0")).unwrap(), "another name of it");
+        // What else is written leaves it there.
+        Variants::default().write(folder.path()).unwrap();
+        Lock::of(folder.path(), false).unwrap().allow_compiler(&other).unwrap();
+        let lock = Lock::of(folder.path(), true).unwrap();
+        lock.allow_compiler(&ours).unwrap();
+        let error = lock.allow_compiler(&other).unwrap_err().to_string();
+        assert!(error.contains("12.2.0") && error.contains("is 14.1.0"), "{error}");
     }
 
     #[test]

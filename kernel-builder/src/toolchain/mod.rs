@@ -45,7 +45,7 @@ pub use cache::{Damage, Item, Kind, idle, list, remove, total, verify};
 pub use device::tools;
 pub use doctor::{Finding, Health, examine, table};
 pub use error::ToolchainError;
-pub use export::{export, keys_of, lock_variants, locked_variants, trees};
+pub use export::{export, keys_of, lock_compiler, lock_variants, locked_variants, trees};
 pub use lock::{LockedVariant, Variants};
 pub use supply::Supply;
 pub use zip::ZipError;

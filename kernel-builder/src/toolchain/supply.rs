@@ -54,6 +54,7 @@ impl<'a> Supply<'a> {
         }
         let (toolchain, wheels) = super::resolve(&self.taking(), want)?;
         self.settle(&wheels)?;
+        self.lock.allow_compiler(&toolchain.cxx)?;
         known().insert(key, toolchain.clone());
         Ok(toolchain)
     }
