@@ -252,7 +252,7 @@ impl Tried {
             0 | 1 => self.some(),
             2 => self.corners(),
             // Conditions on several lengths are about their product.
-            _ => self.fit([0, 1, 2, 8, 64, 1 << 10, 1 << 16, 1 << 24, 1 << 31].into_iter()),
+            _ => self.fit([0, 1, 2, 8, 64, 1 << 10, 1 << 16, 1 << 24, 1 << 31].into_iter(), 16),
         }
     }
 
@@ -260,24 +260,27 @@ impl Tried {
     fn some(&self) -> Vec<i64> {
         let small = (0..=128).chain((136..=1_024).step_by(8)).chain((1_088..=16_384).step_by(64));
         let powers = (11..=31).flat_map(|power| [-1, 0, 1].map(|by| (1i64 << power) + by));
-        self.fit(small.chain(powers))
+        self.fit(small.chain(powers), 128)
     }
 
     /// Fewer of them.
     fn corners(&self) -> Vec<i64> {
         let powers = (2..=31).flat_map(|power| [-1, 0, 1].map(|by| (1i64 << power) + by));
-        self.fit([0, 1, 2].into_iter().chain(powers))
+        self.fit([0, 1, 2].into_iter().chain(powers), 16)
     }
 
-    fn fit(&self, numbers: impl Iterator<Item = i64>) -> Vec<i64> {
+    /// Those that it may be, and `edge` at each end of a range, so that it has every remainder of a division, however narrow
+    /// it is.
+    fn fit(&self, numbers: impl Iterator<Item = i64>, edge: i64) -> Vec<i64> {
         match self {
             Self::Truth => vec![0, 1],
             Self::Number(number) => vec![*number],
             Self::Axis { least, greatest, step } => {
-                // The ends of a range are in it, however narrow it is.
-                let last = (*greatest < i64::MAX).then(|| greatest / step * step);
-                let ends = [least.saturating_add(step - 1) / step * step].into_iter().chain(last);
-                let multiples = numbers.flat_map(|number| [number * step, number / step * step]).chain(ends);
+                let ends = [least / step * step]
+                    .into_iter()
+                    .chain((*greatest < i64::MAX).then(|| greatest / step * step));
+                let edges = ends.flat_map(|end| (-edge..=edge).map(move |by| end.saturating_add(by * step)));
+                let multiples = numbers.flat_map(|number| [number * step, number / step * step]).chain(edges);
                 let inside = multiples.filter(|number| (*least..=*greatest).contains(number));
                 inside.collect::<BTreeSet<_>>().into_iter().collect()
             }
