@@ -141,6 +141,8 @@ def main():
     arguments = parser.parse_args()
     if not pathlib.Path(arguments.nginx).exists():
         sys.exit("there is no nginx: apt-get install nginx")
+    if not arguments.program.is_file():
+        sys.exit(f"no program at {arguments.program}: cargo build --release --bin kernelwright-hub makes target/release/kernelwright-hub")
     size = arguments.mib << 20
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
