@@ -31,7 +31,7 @@ pub enum HttpError {
     #[error("the server sends whole files only")]
     NoRanges,
     /// The connection failed, several times.
-    #[error("the connection failed {attempts} times: {cause}")]
+    #[error("the connection failed (tries: {attempts}): {cause}")]
     Connection {
         /// How often it was tried without a byte arriving.
         attempts: u32,
@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(error.to_string(), "the server answered 404");
         let server = Server::start(vec![1; 64], [503, 503, 503].map(Fault::Status));
         let error = client().bytes(&server.url(), Span::new(0, 8)).unwrap_err();
-        assert_eq!(error.to_string(), "the connection failed 3 times: the server answered 503");
+        assert_eq!(error.to_string(), "the connection failed (tries: 3): the server answered 503");
     }
 
     #[test]

@@ -309,7 +309,9 @@ pub enum ToolchainError {
     #[error("`{}` has no `{key}` that this version of kernelwright knows", path.display())]
     #[diagnostic(
         code(toolchain::not_in_lock),
-        help("it was locked by another version; lock again with this one: `kernelwright lock`")
+        help(
+            "`kernelwright lock` writes the variants of the project and their wheels; what another version locked is locked again by it"
+        )
     )]
     NotInLock {
         /// The lock.

@@ -42,6 +42,10 @@ fn a_layout_has_metadata_and_no_card() {
             ["layout", "fast-norm", "--from", "../out"].iter().chain(more).copied().collect();
         super::sandbox::finish(sandbox.command(&arguments).env("KERNELWRIGHT_COMMIT", said))
     };
+    layout(&["--from", "../nowhere", "--to", "../hub"], commit)
+        .refused(17, &["package::no_build", "nowhere"]);
+    layout(&["--alone", "--from", "../out", "--to", "../hub"], commit).refused(17, &["package::not_alone"]);
+    assert!(!sandbox.path("hub").exists());
     let laid = layout(&["--to", "../hub"], commit);
     assert_eq!(laid.code, 0, "{}", laid.stderr);
     let files = tree(&sandbox.path("hub"));
