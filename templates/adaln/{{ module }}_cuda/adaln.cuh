@@ -1,90 +1,17 @@
 // Layer normalisation without weights, then a scale and a shift of each batch.
 // Owns: the kernels. Never: chooses among them; [launch] of op.toml does.
 //
-// UNROLL: how many elements of a row that is not held a thread has in flight. STREAM: whether what is not read again is
-// marked so, and leaves the caches first.
+// UNROLL: how many elements of a row that is not held a thread has in flight. STREAM: what is marked so that it leaves the
+// caches first; vector.cuh says how.
 
-#include <cstdint>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "exact_row.cuh"
 
 namespace adaln {
 
-constexpr int kWarp = 32;
+using namespace exact_row;
+
 // A name and no macro: not every preprocessor looks into pragmas.
 constexpr int kUnroll = UNROLL;
-
-__device__ __forceinline__ float to_float(float value) { return value; }
-__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
-__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
-
-__device__ __forceinline__ void from_float(float value, float& to) { to = value; }
-__device__ __forceinline__ void from_float(float value, __half& to) { to = __float2half_rn(value); }
-__device__ __forceinline__ void from_float(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
-
-// As many bytes as one load moves.
-template <int kBytes>
-struct Word;
-template <>
-struct Word<2> {
-    using Type = uint16_t;
-};
-template <>
-struct Word<4> {
-    using Type = uint32_t;
-};
-template <>
-struct Word<8> {
-    using Type = uint2;
-};
-template <>
-struct Word<16> {
-    using Type = uint4;
-};
-
-template <typename T, int kElements>
-struct Vector {
-    using Bits = typename Word<kElements * sizeof(T)>::Type;
-    union {
-        Bits bits;
-        T elements[kElements];
-    };
-    __device__ Vector() {}
-    __device__ __forceinline__ float get(int place) const { return to_float(elements[place]); }
-    __device__ __forceinline__ void set(int place, float value) { from_float(value, elements[place]); }
-};
-
-template <typename Bits>
-__device__ __forceinline__ Bits load(const Bits* from) {
-#if STREAM
-    return __ldcs(from);
-#else
-    return *from;
-#endif
-}
-
-template <typename Bits>
-__device__ __forceinline__ void store(Bits* to, Bits bits) {
-#if STREAM
-    __stcs(to, bits);
-#else
-    *to = bits;
-#endif
-}
-
-// Bits of which the compiler knows nothing any more. It would keep values as float once they were converted, in twice
-// the registers; so they are converted again.
-__device__ __forceinline__ void forget(uint32_t& bits) { asm volatile("" : "+r"(bits)); }
-__device__ __forceinline__ void forget(uint2& bits) {
-    forget(bits.x);
-    forget(bits.y);
-}
-__device__ __forceinline__ void forget(uint4& bits) {
-    forget(bits.x);
-    forget(bits.y);
-    forget(bits.z);
-    forget(bits.w);
-}
 
 // hole: modulation
 // What a normalised element becomes, given the scale and the shift of its batch.
@@ -92,16 +19,6 @@ __device__ __forceinline__ float modulated(float value, float scale, float shift
     return value * (1.0f + scale) + shift;
 }
 // end of hole: modulation
-
-// Sum over kLanes neighboring threads of a warp, known to all of them.
-template <int kLanes>
-__device__ __forceinline__ float lanes_sum(float value) {
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-        value += __shfl_xor_sync(0xffffffffu, value, offset);
-    }
-    return value;
-}
 
 // Sum over the threads of a row, known to all of them and added in the same order in every run. kLanes threads have a
 // row: a part of a warp, where kRows rows share a block; or the whole block, which has kLanes threads at most. Each use in
@@ -129,9 +46,8 @@ __device__ __forceinline__ float row_sum(float value) {
 template <typename T, int kElements, int kUnits>
 constexpr bool kEarly = 2 * kUnits * kElements * sizeof(T) <= 64;
 
-// A row that its threads hold. Deviations are squared once the mean is known. kWhole: it has kUnits vectors for each of
-// them, so that none has to ask where it ends. Scale and shift of its batch begin at element `at`.
-template <typename T, int kLanes, int kRows, int kElements, int kUnits, bool kWhole>
+// A row that its threads hold. Deviations are squared once the mean is known. Scale and shift of its batch begin at element `at`.
+template <typename T, int kLanes, int kRows, int kElements, int kUnits>
 __device__ __forceinline__ void held_row(
     T* out, const T* input, const T* scale, const T* shift, int64_t at, int64_t row, int length, int lane, int lanes,
     int hidden, float eps) {
@@ -146,7 +62,7 @@ __device__ __forceinline__ void held_row(
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = lane + i * lanes;
-        if (kWhole || place < length) {
+        if (place < length) {
             held[i].bits = load(from + place);
         }
     }
@@ -154,7 +70,7 @@ __device__ __forceinline__ void held_row(
 #pragma unroll
         for (int i = 0; i < kUnits; ++i) {
             const int place = lane + i * lanes;
-            if (kWhole || place < length) {
+            if (place < length) {
                 by[i].bits = factors[place];
                 plus[i].bits = terms[place];
             }
@@ -164,7 +80,7 @@ __device__ __forceinline__ void held_row(
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        if (kWhole || lane + i * lanes < length) {
+        if (lane + i * lanes < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 sum += held[i].get(j);
@@ -172,12 +88,11 @@ __device__ __forceinline__ void held_row(
             forget(held[i].bits);
         }
     }
-    // Sums of the two kinds of rows have memory of their own.
-    const float mean = row_sum<kLanes, kRows, 2 * kWhole>(sum) * part;
+    const float mean = row_sum<kLanes, kRows, 0>(sum) * part;
     float squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        if (kWhole || lane + i * lanes < length) {
+        if (lane + i * lanes < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 const float deviation = held[i].get(j) - mean;
@@ -186,12 +101,12 @@ __device__ __forceinline__ void held_row(
             forget(held[i].bits);
         }
     }
-    const float factor = rsqrtf(row_sum<kLanes, kRows, 2 * kWhole + 1>(squares) * part + eps);
+    const float factor = rsqrtf(row_sum<kLanes, kRows, 1>(squares) * part + eps);
     Bits* const to = reinterpret_cast<Bits*>(out) + row * length;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = lane + i * lanes;
-        if (kWhole || place < length) {
+        if (place < length) {
             if constexpr (!kEarly<T, kElements, kUnits>) {
                 by[i].bits = factors[place];
                 plus[i].bits = terms[place];
@@ -218,15 +133,48 @@ __global__ void __launch_bounds__(kLanes * kRows)
     const int64_t batch =
         row >= rows ? 0 : kRows == 1 ? blockIdx.x / static_cast<unsigned>(tokens) : row / tokens;
     const int64_t at = batch * hidden;
-    if constexpr (kRows == 1 && kEarly<T, kElements, kUnits>) {
-        if (length == lanes * kUnits) {
-            held_row<T, kLanes, kRows, kElements, kUnits, true>(
-                out, input, scale, shift, at, row, length, lane, lanes, hidden, eps);
-            return;
-        }
-    }
-    held_row<T, kLanes, kRows, kElements, kUnits, false>(
+    held_row<T, kLanes, kRows, kElements, kUnits>(
         out, input, scale, shift, at, row, length, lane, lanes, hidden, eps);
+}
+
+// Rows that a block fills to the last element, kBlocks of which are to share a multiprocessor. kAtOnce: with one barrier,
+// and more to compute. One scale and one shift for all tokens of a batch.
+template <typename T, int kThreads, int kElements, int kUnits, bool kAtOnce, int kBlocks>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    exact(T* out, const T* input, const T* scale, const T* shift, int tokens, float eps) {
+    using Unit = Vector<T, kElements>;
+    using Bits = typename Unit::Bits;
+    constexpr int kLength = kThreads * kUnits;
+    const int64_t at = static_cast<int64_t>(blockIdx.x) * kLength + threadIdx.x;
+    const Bits* const from = reinterpret_cast<const Bits*>(input) + at;
+    Unit held[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        held[i].bits = load(from + i * kThreads);
+    }
+    Moments moments;
+    if constexpr (kAtOnce) {
+        moments = moments_at_once<kThreads>(held);
+    } else {
+        moments = moments_in_turn<kThreads>(held);
+    }
+    const Normal<T> normal(moments, 1.0f / (kLength * kElements), eps);
+    const int64_t own = static_cast<int64_t>(blockIdx.x / static_cast<unsigned>(tokens)) * kLength + threadIdx.x;
+    const Bits* const factors = reinterpret_cast<const Bits*>(scale) + own;
+    const Bits* const terms = reinterpret_cast<const Bits*>(shift) + own;
+    Bits* const to = reinterpret_cast<Bits*>(out) + at;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        Unit by;
+        Unit plus;
+        by.bits = factors[i * kThreads];
+        plus.bits = terms[i * kThreads];
+#pragma unroll
+        for (int j = 0; j < kElements; ++j) {
+            held[i].set(j, modulated(normal(held[i].quick(j)), by.quick(j), plus.quick(j)));
+        }
+        store(to + i * kThreads, held[i].bits);
+    }
 }
 
 // As `held`, for rows that a block has to itself, but with fewer blocks than rows: each has neighboring rows, keeps its part

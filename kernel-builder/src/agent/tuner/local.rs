@@ -1,4 +1,5 @@
-//! Random settings first, then the neighbours of the best few: for spaces of some hundreds or thousands.
+//! Random settings and the neighbours of the best so far by turns, then the neighbours of the best few: for spaces of some
+//! hundreds or thousands. The default is a setting that somebody chose: the best one is often beside it.
 //!
 //! Owns: how much is random. Never: moves in more than one tunable at a time, but by chance.
 
@@ -6,7 +7,7 @@ use super::search::{Known, Strategy, beside_the_best};
 use super::space::{Point, Space};
 use crate::base::random::SplitMix;
 
-/// Random settings at the start, for each tunable; they are drawn before anything is known.
+/// Settings at the start, for each tunable, of which every other one is random.
 const START: usize = 8;
 /// The settings whose neighbours are tried.
 const FEW: usize = 6;
@@ -27,9 +28,10 @@ impl Strategy for Local {
     fn next(&mut self, space: &mut Space<'_>, known: &Known, random: &mut SplitMix) -> Option<Point> {
         self.turn += 1;
         let is_start = known.proposed.len() < START * space.choices().count();
-        let beside = match is_start || self.turn.is_multiple_of(RANDOM) {
+        let (few, turns) = if is_start { (1, 2) } else { (FEW, RANDOM) };
+        let beside = match self.turn.is_multiple_of(turns) {
             true => None,
-            false => beside_the_best(space, known, FEW, random),
+            false => beside_the_best(space, known, few, random),
         };
         beside.or_else(|| space.fresh(&known.proposed, random))
     }
