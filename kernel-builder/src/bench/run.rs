@@ -18,9 +18,10 @@ use crate::base::session::Session;
 use crate::base::{env, files, memory};
 use crate::compile::artifact::Artifact;
 use crate::compile::nvrtc::Compiler;
+use crate::device::gpu::Gpu;
 use crate::toolchain::PythonRuntime;
 use crate::verify::device::{DeviceCandidate, arch_of};
-use crate::verify::lab::{Lab, NoLab};
+use crate::verify::lab::{Beside, Groundwork, Lab, NoLab};
 
 use super::candidate::Candidate;
 use super::contender::{Fault, Referee, Timer, Traced};
@@ -200,7 +201,8 @@ impl Subject<'_> {
         baselines: &mut dyn Referee,
     ) -> Result<DeviceOutcome, BenchError> {
         let patience = Duration::from_secs(20);
-        let mut lab = match Lab::new(self.op, self.project, case, compiler, python, patience, ROOM) {
+        let groundwork = Groundwork::lay(self.op, self.project, case, python, Beside::Nobody)?;
+        let mut lab = match Lab::on(groundwork, Gpu::new(), compiler, patience, ROOM) {
             Ok(lab) => lab,
             Err(NoLab::Device(reason)) => return Ok(Ok(Err(reason))),
             Err(NoLab::Failed(error)) => return Err(error.into()),

@@ -183,7 +183,7 @@ pub(super) fn measure(
     };
     let mut options = bench::Options { commit: artifact.commit.clone(), ..options.clone() };
     if bench::multiplies(&project.op) {
-        options.about.matrix_peak = gpu::matrix_peaks(session)?;
+        options.about.matrix_peak = gpu::matrix_peaks_here(session)?;
         if options.about.matrix_peak.is_empty() {
             session.report.note("`kernelwright gpu` measures what this GPU can do in products of matrices");
         }

@@ -10,7 +10,8 @@ use super::super::VerifyError;
 use super::super::compare;
 use super::super::schedule::{InputSet, ScheduledCase, TensorSpec};
 use super::super::stage::Stage;
-use crate::base::files;
+use crate::base::process::ProcessError;
+use crate::base::{files, interrupt};
 use crate::device::wire::{Op, Place};
 
 /// The first number of the pool's buffers in the judging worker.
@@ -66,6 +67,16 @@ pub(super) struct Pool {
     pub(super) bytes: u64,
 }
 
+impl Pool {
+    /// The numbers of its buffers.
+    pub(super) fn buffers(&self) -> impl Iterator<Item = u32> {
+        self.ops.iter().filter_map(|op| match op {
+            Op::Allocate { buffer, .. } => Some(*buffer),
+            _ => None,
+        })
+    }
+}
+
 /// Lays out all sets of a case; `rows` is the folder for what is computed of rows.
 pub(super) fn pool(stage: &Stage<'_>, scheduled: &ScheduledCase, rows: &Path) -> Result<Pool, VerifyError> {
     let (mut next, mut ops, mut known, mut total) = (FIRST, Vec::new(), Vec::new(), 0);
@@ -79,6 +90,7 @@ pub(super) fn pool(stage: &Stage<'_>, scheduled: &ScheduledCase, rows: &Path) ->
         Place::start(next)
     };
     for set in 0..scheduled.sets.len() {
+        interrupt::check().map_err(|_| ProcessError::Interrupted)?;
         let file = stage.path(&format!("inputs/{}-{set}.bin", scheduled.place));
         let (mut from, mut inputs) = (0, Vec::new());
         for tensor in &scheduled.inputs {
