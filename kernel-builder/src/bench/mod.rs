@@ -175,7 +175,7 @@ pub(crate) fn measure_device(
     }
     let (op, project) = (candidate.op, candidate.project);
     let subject = run::Subject { artifact, op, project, device: Device::Cuda, cases, options };
-    run::run_device(&subject, candidate, compiler, python, kept, session)
+    run::on_device::run_device(&subject, candidate, compiler, python, kept, session)
 }
 
 /// Seconds that the arithmetic of a case takes at the highest rate of matrix products that was measured on a device, in
