@@ -1,19 +1,21 @@
 //! All cases of device code: the lab of each, and the process of the baselines beside it.
 //!
-//! Owns: what is begun before it is needed: the first case's groundwork while the baselines' process starts, when nothing
-//! is timed. Never: lays groundwork while anything is timed or tuned. Calls of PyTorch are started by the processor one by
+//! Owns: what is begun before it is needed: the process of the baselines and the first case's groundwork, while the code is
+//! judged and nothing is timed. Never: lays groundwork while anything is timed or tuned. Calls of PyTorch are started by the processor one by
 //! one, so a busy one makes rivals slower.
 
+use std::thread::Scope;
 use std::time::Duration;
 
 use kernel_plan::spec::op::Case;
 
 use super::{CaseEnd, Subject, secret};
-use crate::base::ahead::Ahead;
+use crate::base::ahead::{Ahead, Done};
+use crate::base::process::ProcessError;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::bench::candidate::Candidate;
-use crate::bench::contender::Referee;
+use crate::bench::contender::{Fault, Referee};
 use crate::bench::device::{DeviceRounds, NoFigures};
 use crate::bench::python::{self, Machine, Part, PythonTimer};
 use crate::bench::rounds::{Finding, MeasuredCase, Stop};
@@ -22,9 +24,9 @@ use crate::bench::{BenchError, Keep, Outcome};
 use crate::compile::nvrtc::Compiler;
 use crate::device::gpu::Gpu;
 use crate::toolchain::PythonRuntime;
-use crate::verify::VerifyError;
 use crate::verify::device::{DeviceCandidate, arch_of};
 use crate::verify::lab::{Beside, Groundwork, Lab, NoLab};
+use crate::verify::{self, VerifyError};
 
 /// Bytes of the calls of a device candidate in a graph: as many as the outputs of baselines have (harness/gpu.py).
 const ROOM: u64 = 8 << 30;
@@ -40,52 +42,83 @@ struct Tools<'a> {
     checker: Option<Gpu>,
 }
 
+/// What is begun while the code is judged, before anything is timed. Dropped, all of it is ended.
+pub(crate) struct Begun<'scope> {
+    baselines: Ahead<'scope, Start>,
+    first: Option<(Case, Ahead<'scope, Result<Groundwork, VerifyError>>)>,
+}
+
+/// The process of the baselines, and what it said of itself.
+type Start = (PythonTimer, Result<Machine, Fault>);
+
+impl<'scope> Begun<'scope> {
+    pub(in crate::bench) fn begin<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        subject: &Subject<'env>,
+        python: &'env PythonRuntime,
+        session: &Session,
+    ) -> Result<Self, BenchError> {
+        // Where the folder cannot be made, torch falls back to its own.
+        let _own = files::create_dirs(&session.cache);
+        let line = python::command(python.command(), &session.cache, &env::temp_dir());
+        let mut timer = PythonTimer::new(Part::new("baseline", line, subject.baseline_job()))?;
+        let baselines = Ahead::begin(scope, move || {
+            let machine = timer.machine();
+            (timer, machine)
+        });
+        let (op, project) = (subject.op, subject.project);
+        let first = subject.cases.first().filter(|_| verify::gpu_present()).map(|case| {
+            let own = case.clone();
+            let lay = move || Groundwork::lay(op, project, &own, python, Beside::Others);
+            (case.clone(), Ahead::begin(scope, lay))
+        });
+        Ok(Self { baselines, first })
+    }
+}
+
 /// Measures device code on every case; the first refusal ends it when all were tried.
 pub(in crate::bench) fn run_device(
     subject: &Subject<'_>,
     candidate: &DeviceCandidate<'_>,
     compiler: &Compiler,
     python: &PythonRuntime,
+    begun: Begun<'_>,
     kept: &mut dyn Keep,
     session: &Session,
 ) -> Result<Outcome, BenchError> {
-    let _own = files::create_dirs(&session.cache);
-    let line = python::command(python.command(), &session.cache, &env::temp_dir());
-    let mut baselines = PythonTimer::new(Part::new("baseline", line, subject.baseline_job()))?;
     let mut tools = Tools { candidate, compiler, checker: None };
-    std::thread::scope(|scope| {
-        // Where some cases were measured before, the first may be one of them.
-        let first = subject.cases.first().filter(|_| kept.known().is_empty());
-        let mut first = first.map(|case| (case, Ahead::begin(scope, || subject.groundwork(case, python))));
-        let machine = match baselines.machine() {
-            Ok(machine) => machine,
-            Err(fault) => return Err(subject.error("its start", Stop::Fault { of: "baselines", fault })),
+    let Begun { baselines, mut first } = begun;
+    let Some(Done { result: (mut baselines, machine), .. }) = baselines.wait() else {
+        return Err(ProcessError::Interrupted.into());
+    };
+    let machine = match machine {
+        Ok(machine) => machine,
+        Err(fault) => return Err(subject.error("its start", Stop::Fault { of: "baselines", fault })),
+    };
+    if let Some(reason) = machine.reason {
+        return Ok(Outcome::Skipped(reason));
+    }
+    let mut one = |case: &Case, _: &Machine| {
+        // Whatever was begun has ended before anything of this case is timed; that of a case which is known is dropped.
+        let laid = first.take().filter(|(of, _)| of == case).and_then(|(_, ahead)| ahead.wait());
+        let groundwork = match laid {
+            Some(laid) => laid.result?,
+            None => subject.groundwork(case, python)?,
         };
-        if let Some(reason) = machine.reason {
-            return Ok(Outcome::Skipped(reason));
-        }
-        let mut one = |case: &Case, _: &Machine| {
-            // It has ended before anything of this case is timed.
-            let laid = first.take().filter(|(of, _)| *of == case).and_then(|(_, ahead)| ahead.wait());
-            let groundwork = match laid {
-                Some(laid) => laid.result?,
-                None => subject.groundwork(case, python)?,
-            };
-            match subject.device_case(case, groundwork, &mut tools, &mut baselines)? {
-                Ok(Ok((found, made))) => Ok(CaseEnd::Measured(Box::new(found), Some(made))),
-                Ok(Err(reason)) => Ok(CaseEnd::Skipped(reason)),
-                Err(NoFigures::Refused(complaint)) => {
-                    let reason = format!("{} ({})", complaint.text, complaint.code);
-                    Ok(CaseEnd::Refused(Stop::Refused(Finding::Wrong, reason)))
-                }
-                Err(NoFigures::Judge(error)) => Err(error.into()),
-                Err(NoFigures::Baselines(fault)) => {
-                    Err(subject.error(&case.id, Stop::Fault { of: "baselines", fault }))
-                }
+        match subject.device_case(case, groundwork, &mut tools, &mut baselines)? {
+            Ok(Ok((found, made))) => Ok(CaseEnd::Measured(Box::new(found), Some(made))),
+            Ok(Err(reason)) => Ok(CaseEnd::Skipped(reason)),
+            Err(NoFigures::Refused(complaint)) => {
+                let reason = format!("{} ({})", complaint.text, complaint.code);
+                Ok(CaseEnd::Refused(Stop::Refused(Finding::Wrong, reason)))
             }
-        };
-        subject.each_case(machine, kept, session, &mut one)
-    })
+            Err(NoFigures::Judge(error)) => Err(error.into()),
+            Err(NoFigures::Baselines(fault)) => {
+                Err(subject.error(&case.id, Stop::Fault { of: "baselines", fault }))
+            }
+        }
+    };
+    subject.each_case(machine, kept, session, &mut one)
 }
 
 impl Subject<'_> {
