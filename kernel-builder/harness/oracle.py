@@ -7,13 +7,13 @@ the judge has seen the candidate's process end.
 import hashlib
 import importlib.util
 import os
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+import platform
 
 import torch
 
-from channel import Channel, environment, wait_for
-from tensors import DTYPES, digest_of, payload_bytes, write_tensors
+from channel import Channel, wait_for
+from lanes import side_by_side
+from tensors import DTYPES, digest_of, write_tensors
 
 
 def load_reference(path: str, name: str):
@@ -338,33 +338,6 @@ def expect_gradients(
     return [*exact, *terms_of(at, exact, inputs, places, random)]
 
 
-# Sets of cases up to this many bytes are made side by side, each by one thread: most of such work (random numbers, digests,
-# files) is serial. Larger ones come one after the other, each with all threads, so that few are in memory at a time.
-SMALL_CASE = 16 << 20
-
-
-def side_by_side(job: dict, work) -> Iterator[tuple[dict, int, object]]:
-    """Do `work(case, number)` for every set of every case, and give each with its result, in the order of the schedule."""
-    sets = [(case, number) for case in job["cases"] for number in range(len(case["sets"]))]
-
-    def is_small(case: dict) -> bool:
-        return sum(map(payload_bytes, [*case["inputs"], *case["outputs"]])) <= SMALL_CASE
-
-    def alone(case: dict, number: int) -> object:
-        torch.set_num_threads(1)
-        return work(case, number)
-
-    with ThreadPoolExecutor(job["threads"]) as pool:
-        futures = [pool.submit(alone, case, number) if is_small(case) else None for case, number in sets]
-        wait([future for future in futures if future is not None])
-        torch.set_num_threads(job["threads"])
-        try:
-            for (case, number), future in zip(sets, futures):
-                yield case, number, work(case, number) if future is None else future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
 def write_inputs(job: dict, channel: Channel) -> bool:
     """Write the inputs of every set, and the weights of its outputs where gradients are judged; whether that could be
     done, which a function of the project that computes an input decides."""
@@ -470,7 +443,8 @@ def play(job: dict, channel: Channel) -> None:
     The reference is loaded before a candidate may run: what is written into its file later is read by nobody.
     """
     torch.set_num_threads(job["threads"])
-    channel.send("environment", **environment("cpu"))
+    # What of the machine counts here is no GPU, and asking for one would load its driver.
+    channel.send("environment", torch=torch.__version__, python=platform.python_version())
     try:
         function = load_reference(job["reference"], job["function"])
         job["makers"] = makers(job)

@@ -3,6 +3,7 @@
 //! Owns: every call into the operating system.
 //! Never: knows what a kernel is.
 
+pub(crate) mod ahead;
 pub mod annotation;
 pub mod api;
 pub mod become_program;

@@ -55,6 +55,7 @@ use crate::verify::Verified;
 use crate::verify::device::DeviceCandidate;
 
 use run::Subject;
+pub(crate) use run::on_device::Begun;
 
 /// The rivals that a run can do without: what is compiled or searched for, which takes tens of seconds.
 pub const OPTIONAL_RIVALS: [&str; 5] =
@@ -156,26 +157,54 @@ pub fn measure(
     run::run(&Subject { artifact, op, project, device, cases, options }, python, kept, session)
 }
 
-/// Measures device code that was verified, on every case that op.toml has for a GPU. `artifact` is what its records name.
-///
-/// # Errors
-/// As [`measure`].
-pub(crate) fn measure_device(
-    artifact: &Artifact,
-    candidate: &DeviceCandidate<'_>,
-    compiler: &Compiler,
-    python: &PythonRuntime,
-    options: &Options,
-    kept: &mut dyn Keep,
-    session: &Session,
-) -> Result<Outcome, BenchError> {
-    let cases = select(candidate.op, Device::Cuda, &options.workloads)?;
-    if cases.is_empty() {
-        return Ok(Outcome::Skipped("op.toml measures no workload on cuda".to_owned()));
+/// What is measured of device code, and with what.
+pub(crate) struct OfDevice<'a> {
+    /// What its records name.
+    pub(crate) artifact: &'a Artifact,
+    /// The code, as it is tuned.
+    pub(crate) candidate: &'a DeviceCandidate<'a>,
+    pub(crate) python: &'a PythonRuntime,
+    pub(crate) options: &'a Options,
+}
+
+impl<'a> OfDevice<'a> {
+    fn subject(&self) -> Result<Subject<'a>, BenchError> {
+        let cases = select(self.candidate.op, Device::Cuda, &self.options.workloads)?;
+        let (op, project) = (self.candidate.op, self.candidate.project);
+        let (artifact, options) = (self.artifact, self.options);
+        Ok(Subject { artifact, op, project, device: Device::Cuda, cases, options })
     }
-    let (op, project) = (candidate.op, candidate.project);
-    let subject = run::Subject { artifact, op, project, device: Device::Cuda, cases, options };
-    run::run_device(&subject, candidate, compiler, python, kept, session)
+
+    /// Begins what takes long and is neither timed nor in the way of a judge: PyTorch's start, what is expected of the
+    /// first case.
+    ///
+    /// # Errors
+    /// A workload is unknown, or nothing can be written.
+    pub(crate) fn begin<'scope>(
+        &self,
+        scope: &'scope std::thread::Scope<'scope, 'a>,
+        session: &Session,
+    ) -> Result<Begun<'scope>, BenchError> {
+        Begun::begin(scope, &self.subject()?, self.python, session)
+    }
+
+    /// Measures device code that was judged.
+    ///
+    /// # Errors
+    /// As [`measure`].
+    pub(crate) fn measure(
+        &self,
+        compiler: &Compiler,
+        begun: Begun<'_>,
+        kept: &mut dyn Keep,
+        session: &Session,
+    ) -> Result<Outcome, BenchError> {
+        let subject = self.subject()?;
+        if subject.cases.is_empty() {
+            return Ok(Outcome::Skipped("op.toml measures no workload on cuda".to_owned()));
+        }
+        run::on_device::run_device(&subject, self.candidate, compiler, self.python, begun, kept, session)
+    }
 }
 
 /// Seconds that the arithmetic of a case takes at the highest rate of matrix products that was measured on a device, in

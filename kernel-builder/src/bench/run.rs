@@ -17,22 +17,18 @@ use crate::base::report::{Event, Progress, ProgressKind};
 use crate::base::session::Session;
 use crate::base::{env, files, memory};
 use crate::compile::artifact::Artifact;
-use crate::compile::nvrtc::Compiler;
 use crate::toolchain::PythonRuntime;
-use crate::verify::device::{DeviceCandidate, arch_of};
-use crate::verify::lab::{Lab, NoLab};
 
 use super::candidate::Candidate;
 use super::contender::{Fault, Referee, Timer, Traced};
-use super::device::{DeviceRounds, NoFigures};
 use super::python::{self, Machine, Part, PythonTimer};
 use super::record::{self, Contender, Measurement, PROTOCOL};
 use super::rounds::{self, Finding, MeasuredCase, Rounds, Samples, Stop};
 use super::stats::SplitMix;
 use super::{BenchError, Keep, Options, Outcome, machine, render, stats};
 
-/// Bytes of the calls of a device candidate in a graph: as many as the outputs of baselines have (harness/gpu.py).
-const ROOM: u64 = 8 << 30;
+pub(super) mod on_device;
+
 /// The order in which contenders are recorded.
 const ORDER: [&str; 10] = [
     "kernel",
@@ -137,46 +133,6 @@ pub(super) fn run(
     subject.measure(&mut kernel, &mut baselines, tracer, machine, kept, session)
 }
 
-/// Measures device code on every case; the first refusal ends it when all were tried.
-pub(super) fn run_device(
-    subject: &Subject<'_>,
-    candidate: &DeviceCandidate<'_>,
-    compiler: &Compiler,
-    python: &PythonRuntime,
-    kept: &mut dyn Keep,
-    session: &Session,
-) -> Result<Outcome, BenchError> {
-    let _own = files::create_dirs(&session.cache);
-    let line = python::command(python.command(), &session.cache, &env::temp_dir());
-    let mut baselines = PythonTimer::new(Part::new("baseline", line, subject.baseline_job()))?;
-    let machine = match baselines.machine() {
-        Ok(machine) => machine,
-        Err(fault) => return Err(subject.error("its start", Stop::Fault { of: "baselines", fault })),
-    };
-    if let Some(reason) = machine.reason {
-        return Ok(Outcome::Skipped(reason));
-    }
-    let mut one = |case: &Case, _: &Machine| match subject.device_case(
-        case,
-        candidate,
-        compiler,
-        python,
-        &mut baselines,
-    )? {
-        Ok(Ok((found, made))) => Ok(CaseEnd::Measured(Box::new(found), Some(made))),
-        Ok(Err(reason)) => Ok(CaseEnd::Skipped(reason)),
-        Err(NoFigures::Refused(complaint)) => {
-            let reason = format!("{} ({})", complaint.text, complaint.code);
-            Ok(CaseEnd::Refused(Stop::Refused(Finding::Wrong, reason)))
-        }
-        Err(NoFigures::Judge(error)) => Err(error.into()),
-        Err(NoFigures::Baselines(fault)) => {
-            Err(subject.error(&case.id, Stop::Fault { of: "baselines", fault }))
-        }
-    };
-    subject.each_case(machine, kept, session, &mut one)
-}
-
 /// How a case ended that did not end everything.
 enum CaseEnd {
     /// With numbers; of device code, with what was measured.
@@ -187,43 +143,7 @@ enum CaseEnd {
     Refused(Stop),
 }
 
-/// What came of a case: its numbers, or why there is no room for it, or why it has none.
-type DeviceOutcome = Result<Result<(MeasuredCase, Candidate), String>, NoFigures>;
-
 impl Subject<'_> {
-    fn device_case(
-        &self,
-        case: &Case,
-        candidate: &DeviceCandidate<'_>,
-        compiler: &Compiler,
-        python: &PythonRuntime,
-        baselines: &mut dyn Referee,
-    ) -> Result<DeviceOutcome, BenchError> {
-        let patience = Duration::from_secs(20);
-        let mut lab = match Lab::new(self.op, self.project, case, compiler, python, patience, ROOM) {
-            Ok(lab) => lab,
-            Err(NoLab::Device(reason)) => return Ok(Ok(Err(reason))),
-            Err(NoLab::Failed(error)) => return Err(error.into()),
-        };
-        let (launch, code) = match candidate.on(case, lab.about(), compiler) {
-            Ok(both) => both,
-            Err(complaint) => return Ok(Err(complaint.into())),
-        };
-        let mut rounds = DeviceRounds {
-            lab: &mut lab,
-            baselines,
-            random: SplitMix(secret() ^ self.options.seed),
-            budget: Duration::try_from_secs_f64(self.options.budget).unwrap_or(Duration::MAX),
-        };
-        let measured = rounds.measure(case, &launch, &code);
-        let arch = arch_of(lab.about());
-        Ok(measured.map(|measured| {
-            measured.map(|found| {
-                (found, Candidate::of_device(candidate.digest(), &arch, compiler.tool(), &code.cubins))
-            })
-        }))
-    }
-
     fn measure(
         &self,
         kernel: &mut dyn Timer,

@@ -61,6 +61,11 @@ impl Screen {
         &self.lab
     }
 
+    /// The lab without what was planned in it.
+    pub(crate) fn into_lab(self) -> Lab {
+        self.lab
+    }
+
     /// How long the last worker took to end and another one to be ready, where there was another one since this was last
     /// asked.
     pub(crate) fn restarted(&mut self) -> Option<Duration> {

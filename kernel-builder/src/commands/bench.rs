@@ -112,15 +112,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 /// Judges and measures device code.
 fn of_device(args: &Args, session: &Session) -> Result<(), Failure> {
     let tool = args.compiler.unwrap_or_default();
-    let (project, evidence) = device::verify(
-        &args.project.dir,
-        &args.judge,
-        tool,
-        Choice::of(args.untuned),
-        &args.how.workloads,
-        session,
-    )?;
-    device::accept(&project, &evidence)?;
+    let project = device::read_with(&args.project.dir, Choice::of(args.untuned), session)?;
     let options = Options {
         budget: args.how.budget,
         workloads: args.how.workloads.clone(),
@@ -128,7 +120,8 @@ fn of_device(args: &Args, session: &Session) -> Result<(), Failure> {
         ..Options::default()
     };
     let earlier = args.judge.earlier();
-    let Figures { measured, told } = device::measure(&project, &options, tool, earlier, session)?;
+    let Figures { measured, told } =
+        device::verify_and_measure(&project, &args.judge, &options, tool, earlier, session)?;
     let mut written = Vec::new();
     if let Some(path) = &args.html {
         files::write(path, report::page(&measured, &told))?;
@@ -187,7 +180,7 @@ pub fn measure(
         figures.told.extend(warned.map(|check| format!("{variant}: {}: {}", check.name, check.summary)));
         let mut about = about::of(project, artifact.inner())?;
         if artifact.inner().backend == "cuda" && bench::multiplies(op) {
-            about.matrix_peak = gpu::matrix_peaks(session)?;
+            about.matrix_peak = gpu::matrix_peaks_here(session)?;
         }
         let options = Options {
             budget: how.budget,

@@ -158,16 +158,28 @@ pub(super) fn compiler(tool: Tool, session: &Session) -> Result<Compiler, Failur
     Ok(Compiler::new(kit, &session.cache)?)
 }
 
-/// Measures device code that was verified, and keeps the records in the project.
-pub(super) fn measure(
+/// Judges device code, then measures it and keeps the records in the project. What takes long and disturbs no judge is
+/// begun before the verdict; where that is a refusal, it is ended.
+///
+/// # Errors
+/// The code is refused, or the judge or the measurement fails.
+pub(super) fn verify_and_measure(
     project: &DeviceProject,
+    how: &How,
     options: &bench::Options,
     tool: Tool,
     earlier: Earlier,
     session: &Session,
 ) -> Result<Figures, Failure> {
+    // Before minutes of judging, and not after.
+    bench::refuse_unknown(&project.op, &options.workloads)?;
     let compiler = compiler(tool, session)?;
-    let python = python::runtime(session, Torch::AtLeast(TORCH), Extras::default())?;
+    let Some(python) = oracle(session) else {
+        accept(project, &judged(project, how, &compiler, None, session)?)?;
+        // Why there is none is an error now.
+        python::runtime(session, Torch::AtLeast(TORCH), Extras::default())?;
+        return Ok(Figures::default());
+    };
     let candidate = candidate(project);
     // What its records name: device code has no package and no folder of its own.
     let artifact = Artifact {
@@ -183,16 +195,32 @@ pub(super) fn measure(
     };
     let mut options = bench::Options { commit: artifact.commit.clone(), ..options.clone() };
     if bench::multiplies(&project.op) {
-        options.about.matrix_peak = gpu::matrix_peaks(session)?;
+        options.about.matrix_peak = gpu::matrix_peaks_here(session)?;
         if options.about.matrix_peak.is_empty() {
             session.report.note("`kernelwright gpu` measures what this GPU can do in products of matrices");
         }
     }
+    let measured =
+        bench::OfDevice { artifact: &artifact, candidate: &candidate, python: &python, options: &options };
+    std::thread::scope(|scope| {
+        let begun = measured.begin(scope, session)?;
+        accept(project, &judged(project, how, &compiler, Some(&python), session)?)?;
+        measure(project, &measured, &compiler, begun, earlier, session)
+    })
+}
+
+fn measure(
+    project: &DeviceProject,
+    measured: &bench::OfDevice<'_>,
+    compiler: &Compiler,
+    begun: bench::Begun<'_>,
+    earlier: Earlier,
+    session: &Session,
+) -> Result<Figures, Failure> {
     let mut figures = Figures::default();
-    let kind = kind(&artifact.digest, &project.op, &project.dir, &options)?;
+    let kind = kind(&measured.artifact.digest, &project.op, &project.dir, measured.options)?;
     let mut kept = Unfinished::begin(&project.dir, &kind, earlier)?;
-    let outcome =
-        bench::measure_device(&artifact, &candidate, &compiler, &python, &options, &mut kept, session);
+    let outcome = measured.measure(compiler, begun, &mut kept, session);
     match settled(outcome, &mut kept, session)? {
         bench::Outcome::Measured(mut found) => {
             for measurement in &mut found {
@@ -249,23 +277,30 @@ pub(super) fn verify(
     how: &How,
     tool: Tool,
     choice: Choice,
-    measured: &[String],
     session: &Session,
 ) -> Result<(DeviceProject, Evidence), Failure> {
-    let started = Instant::now();
     let project = read_with(dir, choice, session)?;
-    // Before minutes of judging, and not after.
-    bench::refuse_unknown(&project.op, measured)?;
     let compiler = compiler(tool, session)?;
-    let candidate = candidate(&project);
+    let evidence = judged(&project, how, &compiler, oracle(session).as_ref(), session)?;
+    Ok((project, evidence))
+}
+
+fn judged(
+    project: &DeviceProject,
+    how: &How,
+    compiler: &Compiler,
+    python: Option<&PythonRuntime>,
+    session: &Session,
+) -> Result<Evidence, Failure> {
+    let started = Instant::now();
+    let candidate = candidate(project);
     let options = Options {
         seed: how.seed,
         deadline: Duration::from_secs(how.deadline),
         sanitize: how.sanitize,
         ..Options::standard()
     };
-    let python = oracle(session);
-    let evidence = device::judge(&candidate, &compiler, python.as_ref(), &options, session)?;
+    let evidence = device::judge(&candidate, compiler, python, &options, session)?;
     let text = serde_json::to_string_pretty(&evidence).unwrap_or_default();
     let title = project.title();
     files::write(&evidence_path(&project.dir, &title), text)?;
@@ -276,7 +311,7 @@ pub(super) fn verify(
         seconds: started.elapsed().as_secs_f64(),
         cached: false,
     });
-    Ok((project, evidence))
+    Ok(evidence)
 }
 
 /// The failure that a refusal is, if there is one.

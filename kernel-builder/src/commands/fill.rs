@@ -4,7 +4,7 @@
 //! `bench::screen` do.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
@@ -21,6 +21,7 @@ use crate::agent::{Agent as _, Budget};
 use crate::archive::Earlier;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
+use crate::base::interrupt::{self, Stop};
 use crate::base::random::SplitMix;
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
@@ -31,7 +32,8 @@ use crate::device::wire::About;
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::python::Torch;
 use crate::toolchain::{Extras, PythonRuntime, python};
-use crate::verify::device as judge;
+use crate::verify::lab::{Beside, Groundwork};
+use crate::verify::{VerifyError, device as judge};
 
 use super::device::{self, DeviceProject};
 use super::hub::{self, ahead};
@@ -40,13 +42,17 @@ use super::{generate, gpu, project, tuned};
 
 mod confirm;
 mod log;
+mod next;
 mod on_gpu;
+mod phases;
 mod search;
 mod tell;
 
 use confirm::Confirmed;
 use log::Log;
-use on_gpu::OnGpu;
+use next::Next;
+use on_gpu::{Handed, OnGpu};
+use phases::Phases;
 use search::Standing;
 
 /// The best settings of a search that run against the defaults.
@@ -55,6 +61,8 @@ const FEW: usize = 4;
 const TAUGHT: usize = 12;
 /// Seconds that the rounds of a gain may take.
 const ROUNDS: f64 = 10.0;
+/// Settings of other workloads that are compiled for the next one while this one is searched.
+const COMPILED: usize = 3;
 /// Candidates that a second of search is taken to have room for, when a strategy is chosen.
 const A_SECOND: f64 = 20.0;
 
@@ -146,6 +154,8 @@ struct Run<'a> {
     compiler: &'a Compiler,
     python: &'a PythonRuntime,
     source: Arc<Source>,
+    /// Settings of other workloads that are tried first.
+    taught: Mutex<Vec<Tuning>>,
     session: &'a Session,
 }
 
@@ -159,18 +169,21 @@ struct Filled {
     teaches: Vec<Tuning>,
     /// The share of the time that its arithmetic takes at the peak, where both are known.
     of_peak: Option<f64>,
+    phases: Phases,
 }
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let Which::Tuner = args.agent;
+    let started = Instant::now();
     let project = device::read(&args.project.dir, session)?;
     if project.op.tune.tunables.is_empty() {
         return Err(FillError::NoTunables { dir: project.dir }.into());
     }
     let cases = cases(&project, &args.workloads)?;
     let asked = ahead::ask(hub::of_op(project.op.name.value.as_str()), session);
-    let about = judge::device(&mut Gpu::new())?.map_err(ScreeningError::no_gpu)?;
+    let mut checker = Gpu::new();
+    let about = judge::device(&mut checker)?.map_err(ScreeningError::no_gpu)?;
     let (name, mut table) = tuned::of_device(&project, &about, session)?;
     let compiler = device::compiler(args.compiler.unwrap_or_default(), session)?;
     let python = python::runtime(session, Torch::AtLeast(project::TORCH), Extras::default())?;
@@ -183,34 +196,41 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         compiler: &compiler,
         python: &python,
         source: Arc::new(project.source.clone()),
+        taught: Mutex::new(earlier(&project, &table)),
         session,
     };
-    asked.tell(session);
-    let peaks = if bench::multiplies(&project.op) { gpu::matrix_peaks(session)? } else { Default::default() };
-    let (mut taught, mut filled, mut nothing) = (earlier(&project, &table), Vec::new(), Vec::new());
-    for case in cases {
-        let least = bench::least_seconds(&project.op, &case, &peaks);
-        let one = run.one(&case, &taught, least)?;
-        match &one.confirmed {
-            Some(confirmed) => {
-                // As soon as it is known, so that whatever ends the next search leaves it.
-                table.put(run.setting(&one, confirmed));
-                tuned::write(&project, &name, &table)?;
+    let lay = |case: &Case, beside| run.groundwork(case, beside);
+    let (mut filled, mut nothing) = (Vec::new(), Vec::new());
+    std::thread::scope(|scope| {
+        // The reference is at work while the rest of what is needed is looked for.
+        let grounds = Next::begin(scope, &cases, &lay);
+        asked.tell(session);
+        let peaks = match bench::multiplies(&project.op) {
+            true => gpu::matrix_peaks(&about, session),
+            false => Default::default(),
+        };
+        let mut handed = Handed { grounds, checker: Some(checker) };
+        for (place, case) in cases.iter().enumerate() {
+            let least = bench::least_seconds(&project.op, case, &peaks);
+            let one = run.one(case, place, &mut handed, least)?;
+            match &one.confirmed {
+                Some(confirmed) => {
+                    // As soon as it is known, so that whatever ends the next search leaves it.
+                    table.put(run.setting(&one, confirmed));
+                    tuned::write(&project, &name, &table)?;
+                }
+                None => nothing.push(case.id.clone()),
             }
-            None => nothing.push(case.id.clone()),
+            tell::done(&one, session);
+            run.learn(&one.teaches);
+            filled.push(one);
         }
-        tell::done(&one, session);
-        for tuning in one.teaches.iter().rev() {
-            taught.retain(|known| known != tuning);
-            taught.insert(0, tuning.clone());
-        }
-        taught.truncate(TAUGHT);
-        filled.push(one);
-    }
+        Ok::<(), Failure>(())
+    })?;
     if filled.iter().any(|one| one.confirmed.is_some()) {
         generate::after_fill(&project.dir, session)?;
     }
-    tell::result(&filled, &name, &table, session);
+    tell::result(&filled, &name, &table, started.elapsed(), session);
     if nothing.is_empty() { Ok(()) } else { Err(FillError::NothingRight { names: nothing }.into()) }
 }
 
@@ -249,9 +269,61 @@ fn earlier(project: &DeviceProject, table: &Tuned) -> Vec<Tuning> {
 }
 
 impl Run<'_> {
+    fn taught(&self) -> Vec<Tuning> {
+        self.taught.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the best settings of a workload first from now on.
+    fn learn(&self, teaches: &[Tuning]) {
+        let mut taught = self.taught.lock().unwrap_or_else(PoisonError::into_inner);
+        for tuning in teaches.iter().rev() {
+            taught.retain(|known| known != tuning);
+            taught.insert(0, tuning.clone());
+        }
+        taught.truncate(TAUGHT);
+    }
+
+    fn task<'a>(&'a self, case: &'a Case, arch: &'a str) -> Task<'a> {
+        Task {
+            op: &self.project.op,
+            project: &self.project.dir,
+            case,
+            arch,
+            compiler: self.compiler,
+            python: self.python,
+            patience: Duration::from_secs_f64(self.args.patience),
+            jobs: self.session.jobs,
+        }
+    }
+
+    /// What a workload needs before the GPU has anything to do with it. Beside another one, the settings that are certain
+    /// to be tried are compiled, too: the cache has them when they are asked for.
+    fn groundwork(&self, case: &Case, beside: Beside) -> Result<Groundwork, VerifyError> {
+        let arch = judge::arch_of(self.about);
+        let task = self.task(case, &arch);
+        if beside == Beside::Nobody {
+            return task.groundwork(beside);
+        }
+        let default = self.project.op.tune.default_tuning();
+        let first = std::iter::once(default).chain(self.taught().into_iter().take(COMPILED));
+        let stop = Stop::of_thread();
+        std::thread::scope(|scope| {
+            let ahead =
+                || first.take_while(|_| !interrupt::requested()).for_each(|it| task.warm(it, &self.source));
+            scope.spawn(move || interrupt::within(stop, ahead));
+            task.groundwork(beside)
+        })
+    }
+
     /// Searches for one workload, and confirms what is found.
-    fn one(&self, case: &Case, taught: &[Tuning], least: Option<f64>) -> Result<Filled, Failure> {
-        let op = &self.project.op;
+    fn one(
+        &self,
+        case: &Case,
+        place: usize,
+        handed: &mut Handed<'_, '_>,
+        least: Option<f64>,
+    ) -> Result<Filled, Failure> {
+        let (op, begun) = (&self.project.op, Instant::now());
         let device = Device {
             capability: self.about.capability,
             multiprocessors: self.about.multiprocessors,
@@ -260,7 +332,7 @@ impl Run<'_> {
         };
         let admit = Box::new(|tuning: &Tuning| prune::admit(op, case, &device, tuning));
         let default = op.tune.default_tuning();
-        let first: Vec<Tuning> = std::iter::once(default.clone()).chain(taught.iter().cloned()).collect();
+        let first: Vec<Tuning> = std::iter::once(default.clone()).chain(self.taught()).collect();
         let candidates = self.args.candidates.map(|candidates| candidates as usize);
         let budget = Budget { seconds: self.args.budget, candidates };
         let room = candidates.unwrap_or((A_SECOND * self.args.budget) as usize);
@@ -269,23 +341,14 @@ impl Run<'_> {
         let earlier = if self.args.fresh { Earlier::Forget } else { Earlier::Resume };
         let mut log = Log::open(&self.project.dir, &self.key(case)?, earlier)?;
         let arch = judge::arch_of(self.about);
-        let task = Task {
-            op,
-            project: &self.project.dir,
-            case,
-            arch: &arch,
-            compiler: self.compiler,
-            python: self.python,
-            patience: Duration::from_secs_f64(self.args.patience),
-            jobs: self.session.jobs,
-        };
+        let task = self.task(case, &arch);
         let since = Instant::now();
         let clock = || since.elapsed().as_secs_f64();
         let what = format!("searching {}", case.id);
         let progress =
             self.session.report.progress(&what, ProgressKind::Count, candidates.map(|it| it as u64));
-        let (standing, confirmed) = task.run(|line| {
-            let mut judge = OnGpu::new(&task, line, self.source.clone());
+        let (standing, confirmed, phases) = task.run(|line| {
+            let mut judge = OnGpu::new(&task, line, self.source.clone(), place, handed);
             let mut best = None;
             let mut told = |standing: &Standing, _: &search::Verdict| {
                 progress.add(1);
@@ -300,8 +363,9 @@ impl Run<'_> {
                 true => None,
                 false => confirm::confirm(best, &default, &mut judge, ROUNDS, &clock, &mut random)?,
             };
-            Ok((standing, confirmed))
+            Ok((standing, confirmed, judge.finish()?))
         })?;
+        let phases = Phases { all: begun.elapsed(), ..phases };
         let of_peak = confirmed.as_ref().and_then(|confirmed| Some(least? / confirmed.seconds));
         let teaches = match &confirmed {
             Some(confirmed) => {
@@ -311,7 +375,7 @@ impl Run<'_> {
             None => vec![],
         };
         let strategy = tuner.strategy();
-        Ok(Filled { case: case.clone(), standing, strategy, confirmed, teaches, of_peak })
+        Ok(Filled { case: case.clone(), standing, strategy, confirmed, teaches, of_peak, phases })
     }
 
     /// The digest of all that verdicts on a workload depend on.

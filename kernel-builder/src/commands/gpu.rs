@@ -70,12 +70,15 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 
 /// The rates of matrix products that were measured on the GPU that device code is measured on, in 10^12 operations a
 /// second by dtype; empty where nobody asked for them yet.
-pub(super) fn matrix_peaks(session: &Session) -> Result<BTreeMap<String, f64>, Failure> {
-    let peaks = judge::device(&mut Gpu::new())?.ok().and_then(|about| {
-        let now = reading(&about);
-        Some(kept(&place(&about, now.as_ref(), session))?.matrix_peaks())
-    });
-    Ok(peaks.unwrap_or_default())
+pub(super) fn matrix_peaks(about: &About, session: &Session) -> BTreeMap<String, f64> {
+    let kept = kept(&place(about, reading(about).as_ref(), session));
+    kept.map(|ceilings| ceilings.matrix_peaks()).unwrap_or_default()
+}
+
+/// As [`matrix_peaks`], of the GPU that is here; empty where there is none, too.
+pub(super) fn matrix_peaks_here(session: &Session) -> Result<BTreeMap<String, f64>, Failure> {
+    let about = judge::device(&mut Gpu::new())?.ok();
+    Ok(about.map(|about| matrix_peaks(&about, session)).unwrap_or_default())
 }
 
 fn one(mut gpu: Gpu, about: About, args: &Args, session: &Session) -> Result<Found, Failure> {

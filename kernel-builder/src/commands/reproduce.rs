@@ -185,11 +185,10 @@ fn device_again(
         return Err(ReproduceError::OtherSource { why, at }.into());
     }
     let tool = tool_of(records);
-    let (project, evidence) = device::verify(&args.dir, &args.judge, tool, choice, &[], session)?;
-    device::accept(&project, &evidence)?;
+    let project = device::read_with(&args.dir, choice, session)?;
     let options = options_of(records);
-    let found = device::measure(&project, &options, tool, Earlier::Forget, session)?.measured;
-    compared(records, &found)
+    let found = device::verify_and_measure(&project, &args.judge, &options, tool, Earlier::Forget, session)?;
+    compared(records, &found.measured)
 }
 
 /// The compiler that made the machine code of records.

@@ -25,6 +25,7 @@ use crate::compile::nvrtc::{Source, Tool};
 use crate::device::gpu::Gpu;
 use crate::exit::{self, Failure, StageError};
 use crate::verify::device as judge;
+use crate::verify::lab::Beside;
 
 use super::device::{self, DeviceProject};
 use super::project;
@@ -106,7 +107,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = device::read_with(&args.project.dir, Choice::of(args.untuned), session)?;
     let case = screening::cases(&project.op, args.workload.as_deref())?.swap_remove(0);
     let candidates = candidates(args, &project, &case)?;
-    let about = judge::device(&mut Gpu::new())?.map_err(ScreeningError::no_gpu)?;
+    let mut checker = Gpu::new();
+    let about = judge::device(&mut checker)?.map_err(ScreeningError::no_gpu)?;
     let arch = judge::arch_of(&about);
     let compiler = device::compiler(args.compiler.unwrap_or_default(), session)?;
     let python = crate::toolchain::python::runtime(
@@ -130,7 +132,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
             line.give(Job { place, tuning, source });
         }
         let mut tally = Tally::new(session, &candidates, started);
-        let mut screen = Screen::new(task.lab()?);
+        let mut screen = Screen::new(task.lab(task.groundwork(Beside::Nobody)?, checker)?);
         tally.ready(&screen);
         while let Some(one) = line.next()? {
             tally.judge(&one, &mut screen, usize::from(args.samples))?;

@@ -19,9 +19,11 @@ use thiserror::Error;
 use crate::base::interrupt;
 use crate::bench::screen::Screen;
 use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source};
+use crate::device::gpu::Gpu;
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::PythonRuntime;
-use crate::verify::lab::{Attempt, Complaint, Lab, NoLab};
+use crate::verify::VerifyError;
+use crate::verify::lab::{Attempt, Beside, Complaint, Groundwork, Lab, NoLab};
 
 /// How often a wait looks for ctrl-C.
 const LOOK: Duration = Duration::from_millis(200);
@@ -146,13 +148,23 @@ impl Task<'_> {
         })
     }
 
+    /// What of the workload needs no device.
+    pub(super) fn groundwork(&self, beside: Beside) -> Result<Groundwork, VerifyError> {
+        Groundwork::lay(self.op, self.project, self.case, self.python, beside)
+    }
+
     /// The workload ready on the device.
-    pub(super) fn lab(&self) -> Result<Lab, Failure> {
-        let lab = Lab::new(self.op, self.project, self.case, self.compiler, self.python, self.patience, ROOM);
+    pub(super) fn lab(&self, groundwork: Groundwork, checker: Gpu) -> Result<Lab, Failure> {
+        let lab = Lab::on(groundwork, checker, self.compiler, self.patience, ROOM);
         lab.map_err(|error| match error {
             NoLab::Device(reason) => ScreeningError::no_gpu(reason),
             NoLab::Failed(error) => error.into(),
         })
+    }
+
+    /// Compiles a setting, so that the cache has it; why it cannot be compiled is told to whoever asks for it.
+    pub(super) fn warm(&self, tuning: Tuning, source: &Arc<Source>) {
+        let _kept = self.compile(&Job { place: 0, tuning, source: source.clone() });
     }
 
     fn compile(&self, job: &Job) -> Result<Compiled, NvrtcError> {

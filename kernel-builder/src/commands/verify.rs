@@ -135,7 +135,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         let how = How { sanitize: args.sanitize, ..args.how.clone() };
         let compiler = args.compiler.unwrap_or_default();
         let (project, evidence) =
-            device::verify(&args.project.dir, &how, compiler, Choice::of(args.untuned), &[], session)?;
+            device::verify(&args.project.dir, &how, compiler, Choice::of(args.untuned), session)?;
         let title = project.title();
         let row = json!({ "variant": title, "evidence": &evidence });
         session.report.result("verify", &json!({ "variants": [row] }), &table(&title, &evidence));

@@ -25,6 +25,8 @@ pub(crate) struct Gpu {
     ended: Option<Ending>,
     /// How long the last one took to end.
     ending: Duration,
+    /// How long all questions took so far.
+    asked: Duration,
 }
 
 /// Why a request was not answered in full.
@@ -76,7 +78,8 @@ impl Gpu {
     }
 
     fn run_by(line: CommandLine) -> Self {
-        Self { line, process: None, started: 0, grace: Duration::ZERO, ended: None, ending: Duration::ZERO }
+        let (grace, ending, asked) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
+        Self { line, process: None, started: 0, grace, ended: None, ending, asked }
     }
 
     /// How many processes were started so far; a higher number than before means that everything in it is gone.
@@ -113,6 +116,11 @@ impl Gpu {
         self.ended
     }
 
+    /// How long whoever asked waited for answers so far.
+    pub(crate) fn asked(&self) -> Duration {
+        self.asked
+    }
+
     /// How long the last process that was ended took to be gone: with a kernel that hangs, the driver has work to do.
     pub(crate) fn ending(&self) -> Duration {
         self.ending
@@ -134,8 +142,10 @@ impl Gpu {
                 none.insert(Dialogue::start(&self.line)?)
             }
         };
+        let since = Instant::now();
         process.say(&serde_json::to_string(ops).unwrap_or_default());
         let heard = process.hear(within)?;
+        self.asked += since.elapsed();
         let failure = match heard {
             Heard::Line(line) => match serde_json::from_str::<Reply>(&line) {
                 Ok(Reply { answers, trouble: None }) => return Ok(Ok(answers)),

@@ -20,6 +20,7 @@ use super::decode;
 use super::evidence::Environment;
 use super::schedule::{GradientSpec, ScheduledCase, TensorSpec};
 use crate::base::digest::Digest;
+use crate::base::interrupt::{self, Stop};
 use crate::base::process::Limits;
 use crate::base::report;
 use crate::base::{env, files};
@@ -38,6 +39,8 @@ pub(crate) struct Stage<'a> {
     pub threads: usize,
     /// The oracle's seed; never in a candidate's job.
     pub seed: u64,
+    /// Whether somebody else's work comes before that of the oracle.
+    behind: bool,
     harness: PathBuf,
     folder: TempDir,
     /// What the reference's file held before any candidate ran.
@@ -80,7 +83,18 @@ impl<'a> Stage<'a> {
         };
         let reference = env::absolute(&project.join(op.reference.file.as_str()));
         let reference_text = files::read(&reference)?;
-        Ok(Self { python, op, reference, device, threads, seed, harness, folder, reference_text })
+        let behind = false;
+        Ok(Self { python, op, reference, device, threads, seed, behind, harness, folder, reference_text })
+    }
+
+    /// The same with an oracle that leaves the processors to others who want them.
+    pub(crate) fn behind_others(self) -> Self {
+        Self { behind: true, ..self }
+    }
+
+    /// The folder with all that was written; the stage is over.
+    pub(crate) fn into_folder(self) -> TempDir {
+        self.folder
     }
 
     /// A path of the stage.
@@ -165,6 +179,7 @@ impl<'a> Stage<'a> {
         let job = json!({
             "seed": self.seed,
             "threads": self.threads,
+            "behind": self.behind,
             "reference": self.reference.display().to_string(),
             "function": self.op.reference.function.as_str(),
             "gradient": self.op.gradient.as_ref().and_then(|gradient| Some(gradient.function.as_ref()?.as_str())),
@@ -173,13 +188,15 @@ impl<'a> Stage<'a> {
             "expected_dir": self.text("expected"),
             "cases": cases,
         });
+        let stop = Stop::of_thread();
         std::thread::scope(|scope| {
-            let oracle = scope.spawn(|| {
+            let play = || {
                 let oracle = self.oracle(&job, cases);
                 // A candidate that still waits has nothing to wait for.
                 self.open_gate("candidate.gate", if oracle.is_ok() { "go" } else { "stop" })?;
                 oracle
-            });
+            };
+            let oracle = scope.spawn(move || interrupt::within(stop, play));
             let result = candidate();
             self.open_gate("oracle.gate", if result.is_ok() { "go" } else { "stop" })?;
             match oracle.join() {

@@ -2,12 +2,15 @@
 //!
 //! Owns: the sentences and the JSON of a search. Never: decides anything.
 
+use std::time::Duration;
+
 use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 use serde_json::{Value, json};
 
 use super::Filled;
 use super::confirm::Confirmed;
+use super::phases::Phases;
 use super::search::{Figures, Standing};
 use super::space::words;
 use super::tuner::Tuner;
@@ -75,10 +78,11 @@ pub(super) fn done(filled: &Filled, session: &Session) {
         seconds: filled.standing.seconds,
         cached: filled.standing.judged == 0,
     });
+    session.report.note(format!("{}: {}", filled.case.id, filled.phases.words()));
 }
 
 /// The data of the run, and a table for people.
-pub(super) fn result(filled: &[Filled], name: &str, table: &Tuned, session: &Session) {
+pub(super) fn result(filled: &[Filled], name: &str, table: &Tuned, took: Duration, session: &Session) {
     let rows: Vec<Value> = filled.iter().map(row).collect();
     let mut human = String::new();
     for one in filled {
@@ -92,8 +96,13 @@ pub(super) fn result(filled: &[Filled], name: &str, table: &Tuned, session: &Ses
     if let Some(name) = written {
         human += &format!("written to {name}\n");
     }
+    let phases = Phases::sum(filled.iter().map(|one| one.phases));
+    if filled.len() > 1 {
+        session.report.note(format!("all workloads: {}", phases.words()));
+    }
     let data = json!({
         "cases": rows, "device": table.device, "source": table.source, "written": written,
+        "phases": phases.data(), "wall_seconds": took.as_secs_f64(),
     });
     session.report.result("fill", &data, &human);
 }
@@ -105,7 +114,7 @@ fn row(filled: &Filled) -> Value {
     let mut row = json!({
         "case": filled.case.id, "strategy": filled.strategy, "judged": standing.judged,
         "right": standing.right, "recalled": standing.recalled, "refused": refused,
-        "search_seconds": standing.seconds, "of_peak": filled.of_peak,
+        "search_seconds": standing.seconds, "of_peak": filled.of_peak, "phases": filled.phases.data(),
     });
     let Some(confirmed) = &filled.confirmed else {
         row["tuning"] = Value::Null;

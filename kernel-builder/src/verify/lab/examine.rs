@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(names[touch_function() as usize], "judge::touch");
         for name in &names {
             let plain = name.split('<').next().unwrap_or_default().trim_start_matches("judge::");
-            assert!(super::super::SOURCE.contains(&format!("__global__ void {plain}(")), "{name}");
+            assert!(super::super::begin::SOURCE.contains(&format!("__global__ void {plain}(")), "{name}");
         }
     }
 }

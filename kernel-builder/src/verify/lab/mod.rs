@@ -7,38 +7,32 @@
 //! A candidate sees other contents at the same addresses in every trial, in an order that nobody can guess; whatever it
 //! left in memory of its own from an earlier trial is wrong in the next.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::launch::ConcreteLaunch;
 use kernel_plan::spec::op::Case;
 
+use super::VerifyError;
 use super::bound::Numbers;
 use super::device::trials;
 use super::schedule::ScheduledCase;
-use super::stage::Stage;
-use super::{VerifyError, channel};
 use crate::base::digest::DigestBuilder;
-use crate::base::files;
-use crate::compile::nvrtc::{Code, Compiler, Source};
+use crate::compile::nvrtc::Code;
 use crate::device::calls::{self, Addresses, Unplaced};
 use crate::device::gpu::{Failure, Gpu};
 use crate::device::wire::{About, Answer, Call, Function, Op, Place, Start};
-use crate::toolchain::PythonRuntime;
 
+mod begin;
 mod examine;
+mod groundwork;
 mod layout;
 mod pool;
 
+pub(crate) use begin::NoLab;
+pub(crate) use groundwork::{Beside, Groundwork};
 use layout::{ARENA, Layout};
 use pool::Known;
 
-/// The judge's own kernels.
-const SOURCE: &str = concat!(
-    include_str!("../../../resources/judge/bound.cuh"),
-    include_str!("../../../resources/judge/kernels.cu")
-);
 /// How long the judge's own requests may take: gigabytes are copied.
 const OWN: Duration = Duration::from_secs(120);
 /// The numbers of what the running worker has of its own: code that reads a range, memory to flush the cache with.
@@ -100,6 +94,8 @@ pub(crate) struct Lab {
     secret: String,
     /// Seconds that an attempt may take.
     patience: Duration,
+    /// Buffers of the worker that compares.
+    lent: Vec<u32>,
 }
 
 /// A candidate whose machine code is loaded.
@@ -111,83 +107,10 @@ pub(crate) struct Loaded {
     modules: u32,
 }
 
-/// What may not be had.
-#[derive(Debug)]
-pub(crate) enum NoLab {
-    /// There is no device, or it refuses even the judge; the reason.
-    Device(String),
-    /// The oracle or the compiler failed.
-    Failed(VerifyError),
-}
-
-impl<E: Into<VerifyError>> From<E> for NoLab {
-    fn from(error: E) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
 impl Lab {
-    /// Computes what is expected and puts it on the device. Workspaces depend on the tuning, so every candidate has a
-    /// layout of its own; tensors lie first, in the same places in all of them. `room` is for the bytes of so many calls as
-    /// a graph should have.
-    ///
-    /// # Errors
-    /// There is no device, or the reference fails.
-    pub(crate) fn new(
-        op: &OpSpec,
-        project: &Path,
-        case: &Case,
-        compiler: &Compiler,
-        python: &PythonRuntime,
-        patience: Duration,
-        room: u64,
-    ) -> Result<Self, NoLab> {
-        let mut checker = Gpu::new();
-        let about = super::device::device(&mut checker).map_err(NoLab::Failed)?.map_err(NoLab::Device)?;
-        let judge = judge(&about, compiler)?;
-        let stage = Stage::new(
-            python,
-            op,
-            project,
-            kernel_plan::spec::op::Device::Cuda,
-            crate::base::env::processors(),
-            None,
-        )?;
-        let (scheduled, timed) = pool::scheduled(op, case);
-        let staged = [scheduled.clone()];
-        stage.beside_oracle(&staged, || Ok(()))?;
-        let rows = files::scratch()?;
-        let pool = pool::pool(&stage, &scheduled, rows.path())?;
-        let bounds = stage.bounds(case).iter().map(super::bound::Bound::numbers).collect();
-        let left = about.free.saturating_sub(pool.bytes);
-        let layout = Layout::new(&scheduled, &[], layout::slots(&scheduled, about.l2, room, left / 4));
-        let mut ops = vec![
-            load(examine::MODULE, &judge),
-            Op::Allocate { buffer: examine::VERDICTS, bytes: most(&scheduled, &layout) },
-        ];
-        ops.extend(pool.ops);
-        checker
-            .ask(&ops, OWN)
-            .map_err(VerifyError::from)?
-            .map_err(|failure| NoLab::Device(failure.to_string()))?;
-        Ok(Self {
-            runner: Gpu::new(),
-            checker,
-            about,
-            case: case.clone(),
-            scheduled,
-            timed,
-            bounds,
-            known: pool.known,
-            layout,
-            piece: 0,
-            judge,
-            ready: None,
-            restarted: None,
-            trials: 0,
-            secret: channel::secret()?,
-            patience,
-        })
+    /// Seconds that the worker with the candidates and the one that compares were asked things, so far.
+    pub(crate) fn asked(&self) -> (Duration, Duration) {
+        (self.runner.asked(), self.checker.asked())
     }
 
     /// What the device is.
@@ -229,7 +152,7 @@ impl Lab {
         let wanted = Layout::new(&self.scheduled, &launch.workspaces, self.slots());
         // What was planned in the running worker, a copy for one, names addresses in its piece: a larger one is another
         // worker's. One that is too large is good for what needs less.
-        if wanted.bytes > self.piece {
+        if wanted.bytes > self.piece && self.ready.is_some() {
             self.give_up();
         }
         self.layout = wanted;
@@ -470,18 +393,4 @@ impl Lab {
 fn load(module: u32, code: &Code) -> Op {
     let cubin = &code.cubins[0];
     Op::Load { module, cubin: cubin.path.clone(), functions: cubin.names.clone() }
-}
-
-/// Bytes for the numbers of all comparisons of a trial: outputs, inputs and gaps.
-fn most(case: &ScheduledCase, layout: &Layout) -> u64 {
-    let tensors = layout.slots.len() * (case.inputs.len() + case.outputs.len());
-    // A candidate may have workspaces, which add gaps.
-    (tensors + layout.gaps.len() + 64) as u64 * examine::VERDICT
-}
-
-/// The judge's own kernels for a device.
-fn judge(about: &About, compiler: &Compiler) -> Result<Code, VerifyError> {
-    let source = Source { text: SOURCE.to_owned(), name: "judge.cu".to_owned(), include: vec![] };
-    let expressions = examine::expressions();
-    Code::plain(&source, expressions, &super::device::arch_of(about), compiler).map_err(VerifyError::Compiler)
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns: which sets there are, and the numbers of a row that the bound asks for. Never: compares.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kernel_plan::spec::op::Case;
 
@@ -10,13 +10,17 @@ use super::super::VerifyError;
 use super::super::compare;
 use super::super::schedule::{InputSet, ScheduledCase, TensorSpec};
 use super::super::stage::Stage;
-use crate::base::files;
+use crate::base::process::ProcessError;
+use crate::base::{files, interrupt};
 use crate::device::wire::{Op, Place};
 
 /// The first number of the pool's buffers in the judging worker.
 const FIRST: u32 = 100;
 /// Tensors beyond so many bytes get few sets: their expected values are four times as long, and take seconds to compute.
 const LARGE: u64 = 96 << 20;
+
+/// Sets whose expected values are in memory at a time.
+const SIDE_BY_SIDE: usize = 4;
 
 /// The sets of a case: pairs that differ in one element, and for smaller tensors other distributions, which are passed
 /// when results are judged and not when calls are timed.
@@ -66,6 +70,16 @@ pub(super) struct Pool {
     pub(super) bytes: u64,
 }
 
+impl Pool {
+    /// The numbers of its buffers.
+    pub(super) fn buffers(&self) -> impl Iterator<Item = u32> {
+        self.ops.iter().filter_map(|op| match op {
+            Op::Allocate { buffer, .. } => Some(*buffer),
+            _ => None,
+        })
+    }
+}
+
 /// Lays out all sets of a case; `rows` is the folder for what is computed of rows.
 pub(super) fn pool(stage: &Stage<'_>, scheduled: &ScheduledCase, rows: &Path) -> Result<Pool, VerifyError> {
     let (mut next, mut ops, mut known, mut total) = (FIRST, Vec::new(), Vec::new(), 0);
@@ -78,7 +92,8 @@ pub(super) fn pool(stage: &Stage<'_>, scheduled: &ScheduledCase, rows: &Path) ->
         }
         Place::start(next)
     };
-    for set in 0..scheduled.sets.len() {
+    let lengths = all_rows(stage, scheduled, rows)?;
+    for (set, lengths) in lengths.iter().enumerate() {
         let file = stage.path(&format!("inputs/{}-{set}.bin", scheduled.place));
         let (mut from, mut inputs) = (0, Vec::new());
         for tensor in &scheduled.inputs {
@@ -87,28 +102,66 @@ pub(super) fn pool(stage: &Stage<'_>, scheduled: &ScheduledCase, rows: &Path) ->
             from += bytes;
         }
         let expected = stage.path(&format!("expected/{}-{set}.bin", scheduled.place));
-        let values = stage.expected(scheduled.place, set, false)?;
-        let mut outputs = Vec::new();
-        let (mut from, mut place) = (0, 0);
-        let elements: usize = scheduled.outputs.iter().map(TensorSpec::elements).sum();
-        let (exact, terms) = values.split_at(elements);
-        for (number, tensor) in scheduled.outputs.iter().enumerate() {
-            let own = &exact[place..place + tensor.elements()];
-            let own_terms = terms.get(place..place + tensor.elements()).unwrap_or_default();
-            let of_rows = compare::rows(tensor, own, own_terms);
-            let bytes: Vec<u8> = of_rows.iter().flat_map(|row| row.terms.to_le_bytes()).collect();
-            let file = rows.join(format!("{}-{set}-{number}.rows", scheduled.place));
-            files::write(&file, &bytes)?;
+        let (mut from, mut outputs) = (0, Vec::new());
+        for (number, (tensor, bytes)) in scheduled.outputs.iter().zip(lengths).enumerate() {
             let length = 8 * tensor.elements() as u64;
             let exact = put(&expected, from, length);
-            let terms = put(&file, 0, bytes.len() as u64);
+            let terms = put(&rows_file(rows, scheduled, set, number), 0, *bytes);
             outputs.push(Expected { exact, terms });
             from += length;
-            place += tensor.elements();
         }
         known.push(Known { inputs, outputs });
     }
     Ok(Pool { known, ops, bytes: total })
+}
+
+fn rows_file(rows: &Path, scheduled: &ScheduledCase, set: usize, output: usize) -> PathBuf {
+    rows.join(format!("{}-{set}-{output}.rows", scheduled.place))
+}
+
+/// Writes what is computed of the rows of all sets, a few sets at a time; the bytes for each output of each set.
+fn all_rows(stage: &Stage<'_>, scheduled: &ScheduledCase, rows: &Path) -> Result<Vec<Vec<u64>>, VerifyError> {
+    let mut lengths = Vec::new();
+    let sets: Vec<usize> = (0..scheduled.sets.len()).collect();
+    for some in sets.chunks(SIDE_BY_SIDE.min(stage.threads).max(1)) {
+        interrupt::check().map_err(|_| ProcessError::Interrupted)?;
+        let found: Vec<Result<Vec<u64>, VerifyError>> = std::thread::scope(|scope| {
+            let start = |set: &usize| {
+                let set = *set;
+                scope.spawn(move || rows_of(stage, scheduled, set, rows))
+            };
+            let threads: Vec<_> = some.iter().map(start).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
+                Ok(found) => found,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            threads.into_iter().map(join).collect()
+        });
+        lengths.extend(found.into_iter().collect::<Result<Vec<_>, _>>()?);
+    }
+    Ok(lengths)
+}
+
+fn rows_of(
+    stage: &Stage<'_>,
+    scheduled: &ScheduledCase,
+    set: usize,
+    rows: &Path,
+) -> Result<Vec<u64>, VerifyError> {
+    let values = stage.expected(scheduled.place, set, false)?;
+    let elements: usize = scheduled.outputs.iter().map(TensorSpec::elements).sum();
+    let (exact, terms) = values.split_at(elements);
+    let (mut place, mut lengths) = (0, Vec::new());
+    for (number, tensor) in scheduled.outputs.iter().enumerate() {
+        let own = &exact[place..place + tensor.elements()];
+        let own_terms = terms.get(place..place + tensor.elements()).unwrap_or_default();
+        let of_rows = compare::rows(tensor, own, own_terms);
+        let bytes: Vec<u8> = of_rows.iter().flat_map(|row| row.terms.to_le_bytes()).collect();
+        files::write(&rows_file(rows, scheduled, set, number), &bytes)?;
+        lengths.push(bytes.len() as u64);
+        place += tensor.elements();
+    }
+    Ok(lengths)
 }
 
 /// The case with the pool's sets and no trials.

@@ -1,0 +1,57 @@
+"""How many sets of a schedule are made at a time.
+
+Owns: threads and memory of what the oracle does side by side. Never: knows what is made.
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import torch
+
+from tensors import DTYPES, payload_bytes
+
+# Sets of cases up to this many bytes are made side by side, each by one thread: most of such work (random numbers, digests,
+# files) is serial. Of larger ones so many as have this many threads each, and fit into memory with all their float64.
+SMALL_CASE = 16 << 20
+THREADS_OF_LARGE = 2
+# Bytes that an element of an input or a result takes meanwhile: float64, a few times.
+BYTES_MEANWHILE = 48
+MOST_MEMORY = 12 << 30
+
+
+@cache
+def room() -> int:
+    """Bytes for sets that are made side by side; the same all along, since sums depend on how many threads make them."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(MOST_MEMORY, free // 4)
+
+
+def lanes(case: dict, threads: int) -> int:
+    """How many sets of a case are made side by side."""
+    tensors = [*case["inputs"], *case["outputs"]]
+    if sum(map(payload_bytes, tensors)) <= SMALL_CASE:
+        return threads
+    elements = sum(payload_bytes(tensor) // DTYPES[tensor["dtype"]].itemsize for tensor in tensors)
+    return max(1, min(threads // THREADS_OF_LARGE, room() // (BYTES_MEANWHILE * elements)))
+
+
+def side_by_side(job: dict, work) -> Iterator[tuple[dict, int, object]]:
+    """Do `work(case, number)` for every set of every case, and give each with its result, in the order of the schedule."""
+    threads = job["threads"]
+    sets = [(case, number, lanes(case, threads)) for case in job["cases"] for number in range(len(case["sets"]))]
+
+    def with_threads(count: int, case: dict, number: int) -> object:
+        torch.set_num_threads(count)
+        return work(case, number)
+
+    futures = {}
+    for width in sorted({width for _, _, width in sets if width > 1}, reverse=True):
+        with ThreadPoolExecutor(width) as pool:
+            for place, (case, number, own) in enumerate(sets):
+                if own == width:
+                    futures[place] = pool.submit(with_threads, max(1, threads // width), case, number)
+    torch.set_num_threads(threads)
+    for place, (case, number, _) in enumerate(sets):
+        yield case, number, futures[place].result() if place in futures else work(case, number)
