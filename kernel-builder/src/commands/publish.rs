@@ -137,7 +137,10 @@ fn to_hub(bundle: &Bundle, target: &Target, dry_run: bool, session: &Session) ->
     let hub = match Hub::connect(session) {
         Ok(hub) => Some(hub),
         Err(HubError::Offline { why }) if dry_run => {
-            session.report.note(format!("{why}: no hub was asked, so everything is taken to be new"));
+            session.report.note(format!(
+                "{why}: no hub was asked, so everything is taken to be new, and nothing was compared with what users \
+                 of an earlier publication count on"
+            ));
             None
         }
         Err(error) => return Err(PublishError::from(error).into()),
@@ -157,6 +160,7 @@ fn to_hub(bundle: &Bundle, target: &Target, dry_run: bool, session: &Session) ->
         let (doing, endpoint) = (format!("publish to `{}`", target.repo), hub.endpoint().to_owned());
         return Err(PublishError::from(HubError::NoToken { doing, endpoint }).into());
     }
+    against::on_hub(bundle, target, &hub, session)?;
     let plan: Plan = publication::plan(bundle, target, Some(&hub))?;
     if dry_run {
         tell_plan(&plan.shown(hub.endpoint()), &session.report);

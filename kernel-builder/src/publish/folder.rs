@@ -52,7 +52,7 @@ fn inspect(bundle: &Bundle, target: &Path) -> Result<Option<Receipt>, PublishErr
     match receipt {
         None => Err(PublishError::ForeignFolder { dir: target.to_owned() }),
         Some(receipt) if receipt.name != bundle.name => Err(PublishError::OtherKernel {
-            dir: target.to_owned(),
+            place: format!("`{}`", target.display()),
             there: receipt.name,
             ours: bundle.name.clone(),
         }),
