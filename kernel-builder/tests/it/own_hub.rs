@@ -135,6 +135,22 @@ fn a_break_on_a_hub_is_refused_with_what_changed_and_nothing_is_sent() {
 }
 
 #[test]
+fn make_finds_out_where_to_before_it_does_any_work() {
+    let sandbox = Sandbox::new();
+    sandbox.project("fast-norm", "cpu");
+    sandbox.fake("g++", "echo compiled >> ../compiled; exit 1");
+    let make = |to: &str| sandbox.run(&["make", "fast-norm", "--to", to]);
+    make("hf:nothing").refused(18, &["publish::bad_target", "OWNER/NAME"]);
+    make("hf:me/fast-norm").refused(18, &["hub::offline", "KERNELWRIGHT_OFFLINE"]);
+    let words = ["make", "fast-norm", "--to", "hf:me/fast-norm"];
+    let mut nobody = sandbox.command(&words);
+    nobody.env_remove("KERNELWRIGHT_OFFLINE").env("CI", "1");
+    finish(&mut nobody).refused(18, &["hub::no_token", "publish to `me/fast-norm`", "HF_TOKEN"]);
+    assert!(!sandbox.path("work/fast-norm/.kernelwright").exists());
+    assert!(!sandbox.path("work/hf:nothing").exists());
+}
+
+#[test]
 fn one_variant_of_each_backend_is_compared_and_those_that_are_gone_are_named() {
     let (sandbox, Some(hub)) = (packaged(), OwnHub::start()) else { return };
     let other = "work/fast-norm/build/torch-cuda";
