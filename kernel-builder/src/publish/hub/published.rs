@@ -145,14 +145,23 @@ impl Found<'_> {
             }
             wanted.push((entry, to));
         }
+        self.fetch(&wanted, session)?;
+        Ok(Published { place, folder, variants })
+    }
+
+    fn fetch(&self, wanted: &[(&Entry, PathBuf)], session: &Session) -> Result<(), PublishError> {
         let total = wanted.iter().map(|(entry, _)| entry.size).sum();
-        let progress = session.report.progress("compare", ProgressKind::Bytes, Some(total));
+        // Where all of it lies here, there is nothing to see.
+        let progress = match wanted {
+            [] => return Ok(()),
+            _ => session.report.progress("compare", ProgressKind::Bytes, Some(total)),
+        };
         for (entry, to) in wanted {
             let content = self.hub.listed(&self.target.repo, self.commit, entry)?;
             progress.add(content.len() as u64);
-            files::write(&to, content)?;
+            files::write(to, content)?;
         }
-        Ok(Published { place, folder, variants })
+        Ok(())
     }
 
     /// Takes a file of the package, where it is the one of the hub.
