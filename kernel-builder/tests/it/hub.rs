@@ -175,7 +175,11 @@ fn content_that_is_not_what_its_digest_says_becomes_no_project() {
     finish(&mut online(&sandbox, &hub, &["hub", "pull", "a/own"]))
         .refused(22, &["hub::malformed", "`kernel.cu` of `a/own`", "digest"]);
     assert!(!sandbox.path("work/own").exists());
-    // A commit is shown, and written into build.toml: it is a line.
+}
+
+#[test]
+fn what_a_hub_calls_a_commit_stays_in_its_line_of_build_toml() {
+    let (sandbox, hub) = (Sandbox::new(), stocked());
     let repo = hub.state().repos.remove("b/norms").expect("it is there");
     let odd = "c0ffee\n[general.cuda]\u{1b}[31m";
     let mut repo = repo;
