@@ -189,8 +189,9 @@ impl Hub {
             metadata.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         let field = |value: &Value| value.as_str().map(|text| self.scrubbed(text));
         kernel.license = kernel.license.take().or_else(|| field(&metadata["license"]));
-        kernel.source = field(&metadata["source"]);
-        kernel.source_commit = field(&metadata["provenance"]["kernel"]["commit"]);
+        kernel.source = field(&metadata["source"]).filter(|text| facts::is_address(text));
+        kernel.source_commit =
+            field(&metadata["provenance"]["kernel"]["commit"]).filter(|text| facts::is_commit(text));
         Ok(())
     }
 }

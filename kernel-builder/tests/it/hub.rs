@@ -80,6 +80,8 @@ fn a_search_ranks_by_what_speaks_for_a_kernel_and_says_it() {
     let human = finish(&mut online(&sandbox, &hub, &words));
     assert!(human.stdout.contains("kernelwright hub show a/fast-rms-norm"), "{}", human.stdout);
     assert!(!human.stdout.contains('\u{1b}'), "{}", human.stdout);
+    finish(&mut online(&sandbox, &hub, &["hub", "search", "fft", "--backend", "cud"]))
+        .refused(2, &["possible values: cuda"]);
     let nothing = finish(&mut online(&sandbox, &hub, &["hub", "search", "fft"]));
     assert!(nothing.stdout.contains("has no kernel for fft"), "{}", nothing.stdout);
 }

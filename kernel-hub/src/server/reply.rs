@@ -70,9 +70,9 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// With where the thing is that is there already; `create_repo(exist_ok=True)` reads it.
+    /// With where the thing is, when it is there already; `create_repo(exist_ok=True)` reads it.
     pub(super) fn at(mut self, url: String) -> Self {
-        self.url = Some(url);
+        self.url = (self.status == StatusCode::CONFLICT).then_some(url);
         self
     }
 
