@@ -97,7 +97,15 @@ fn compare(
     // Another kernel is told by whoever sends; without a version there is nothing to hold.
     let of_this = |old: &&Variant| old.name == bundle.name && old.version.is_some();
     let old: Vec<&Variant> = earlier.variants.iter().filter(of_this).collect();
-    let Some(version) = old.iter().filter_map(|old| old.version).max() else { return Ok(()) };
+    let Some(version) = old.iter().filter_map(|old| old.version).max() else {
+        if earlier.copy.is_some() {
+            session.report.note(format!(
+                "nothing in {place} says that it is a version of `{}`, so what it offers was not compared",
+                bundle.name
+            ));
+        }
+        return Ok(());
+    };
     let new = variants(&bundle.dir)?;
     // The same variant, else another one for the same backend; a backend that is no longer there breaks no call.
     let pairs: Vec<(&Variant, &Variant)> = old

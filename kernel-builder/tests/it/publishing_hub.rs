@@ -91,6 +91,9 @@ fn all_goes_to_its_branch_once_and_a_second_run_asks_only() {
     for heard in hub.heard() {
         assert_eq!(heard.headers.contains_key("authorization"), !heard.at_storage, "{}", heard.what());
     }
+    // Its metadata is empty here, and that is said.
+    let told = finish(&mut online(&sandbox, &hub, &["publish", "fast-norm", "--to", "hf:me/fast-norm"]));
+    assert!(told.stderr.contains("so what it offers was not compared"), "{}", told.stderr);
     let second = receipt(&sandbox, &hub, &[]);
     assert_eq!(changes(&hub), Vec::<String>::new());
     assert_eq!((&second["changed"], &second["revision"]), (&false.into(), &first["revision"]));
@@ -220,6 +223,25 @@ fn a_list_of_files_that_goes_on_elsewhere_is_not_taken_for_the_whole() {
         let stale = ["build/torch-a/x.py", "build/torch-b/x.py"];
         assert_eq!(plan["branches"][0]["delete"], serde_json::json!(stale), "{host}");
     }
+}
+
+#[test]
+fn paths_of_a_hub_lead_nowhere_when_its_kernel_is_compared() {
+    let (sandbox, hub) = (packaged(), FakeHub::start());
+    let metadata = "{\"name\": \"fast-norm\", \"version\": 1, \"backend\": {\"type\": \"cpu\"}}";
+    sandbox.write("work/fast-norm/build/torch-cpu/metadata.json", metadata);
+    let home = sandbox.path("home").display().to_string();
+    let (root, up) =
+        (format!("build/torch-cpu/{home}/a.py"), format!("build/torch-cpu/../../../../{home}/b.py"));
+    let files = [
+        ("build/torch-cpu/metadata.json", metadata),
+        ("build/torch-cpu/__init__.py", "def gone(x):\n    return x\n"),
+        (root.as_str(), "evil"),
+        (up.as_str(), "evil"),
+    ];
+    hub.repository("me/fast-norm", &["main", "v1"], &files);
+    fails(&sandbox, &hub, &["publish::api_break", "`gone` is gone"]);
+    assert!(!sandbox.path("home/a.py").exists() && !sandbox.path("home/b.py").exists());
 }
 
 #[test]

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use kernel_plan::units::RelPath;
 use serde_json::Value;
 
 use crate::base::files;
@@ -177,8 +176,10 @@ impl Found<'_> {
 
 /// A file of a variant: the variant, and its path there. What could lie elsewhere than in it is none.
 fn inside(entry: &Entry) -> Option<(&str, &str)> {
-    entry.path.parse::<RelPath>().ok()?;
-    entry.path.strip_prefix("build/")?.split_once('/')
+    // As it is written, since that is what is joined: `build/a//etc/x` would begin anew at the root.
+    let (variant, name) = entry.path.strip_prefix("build/")?.split_once('/')?;
+    let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    (plain(variant) && name.split('/').all(plain)).then_some((variant, name))
 }
 
 #[cfg(test)]
