@@ -2,7 +2,7 @@
 //! what is accepted leaves its kernel.
 #![no_main]
 
-use kernel_hub::name::FilePath;
+use kernel_hub::name::{FilePath, RefName, Revision};
 use kernel_hub::wire::commit::{self, Limits, Operation};
 use kernel_hub::wire::range::{self, Wanted};
 use kernel_hub::wire::route::{self, Ask, Route};
@@ -13,7 +13,22 @@ const SIZE: u64 = 1000;
 fn inside(path: &FilePath) {
     let path = path.as_str();
     assert!(!path.starts_with('/') && !path.contains(['\\', '\0', '\n']) && path.len() <= 1024, "{path:?}");
-    assert!(path.split('/').all(|part| !part.is_empty() && part != "." && part != ".."), "{path:?}");
+    let fine = |part: &str| !part.is_empty() && part.len() <= 255 && ![".", "..", ".git"].contains(&part);
+    assert!(path.split('/').all(fine), "{path:?}");
+}
+
+/// The name of a ref is one file of its folder, and comes back from it.
+fn one_file(name: &RefName) {
+    let file = name.file_name();
+    assert!(!file.is_empty() && !file.contains(['/', '\\', '\0']) && !file.starts_with('.') && file.len() <= 255, "{file:?}");
+    assert_eq!(RefName::of_file_name(&file).as_ref(), Some(name));
+}
+
+fn named(revision: &Revision) {
+    match revision {
+        Revision::Commit(id) => assert!(id.as_str().len() == 40),
+        Revision::Named(name) | Revision::Branch(name) | Revision::Tag(name) => one_file(name),
+    }
 }
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
@@ -38,11 +53,28 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             assert!(!name.is_empty() && !name.contains(['/', '\\', '\0']) && !name.starts_with('.'), "{name:?}");
         }
         match ask {
-            Ask::Resolve(_, path) => inside(&path),
-            Ask::Tree { folder: Some(folder), .. } => inside(&folder),
-            _ => {}
+            Ask::Resolve(revision, path) => {
+                named(&revision);
+                inside(&path);
+            }
+            Ask::Tree { revision, folder, .. } => {
+                named(&revision);
+                folder.iter().for_each(inside);
+            }
+            Ask::CreateBranch(name) | Ask::DeleteBranch(name) | Ask::DeleteTag(name) | Ask::Commit(name) => {
+                one_file(&name);
+            }
+            Ask::Info(Some(revision))
+            | Ask::PathsInfo(revision)
+            | Ask::Commits(revision)
+            | Ask::CreateTag(revision)
+            | Ask::Preupload(revision) => named(&revision),
+            Ask::Info(None) | Ask::Refs(_) | Ask::AuthCheck(_) | Ask::LfsBatch | Ask::Xet => {}
         }
     }
+    // What a body of a form is read as; no more of it is kept than was sent.
+    let kept: usize = route::pairs(text).flatten().map(|(key, value)| key.len() + value.len()).sum();
+    assert!(kept <= text.len());
     if let Wanted::Part { start, length } = range::parse(Some(text), SIZE) {
         assert!(length > 0 && start + length <= SIZE);
     }

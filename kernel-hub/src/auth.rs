@@ -3,6 +3,7 @@
 //! Owns: the file `DIR/tokens`, which has digests alone, and the comparison, which takes the same time whatever was sent.
 //! Never: keeps, prints or logs a token; `create` returns it once.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
@@ -10,7 +11,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use subtle::ConstantTimeEq as _;
 
 use crate::name::{RepoId, Sha256, hex};
-use crate::store::disk::{self, DiskError};
+use crate::store::disk::{self, DiskError, Temporary};
 use crate::store::objects::sha256;
 use crate::wire::route::Access;
 
@@ -160,6 +161,7 @@ impl Tokens {
         if let Some(org) = orgs.iter().find(|org| RepoId::new(org, "x").is_err()) {
             return Err(TokenError::Name(format!("`{}` is no organization", org.escape_default())));
         }
+        let _alone = self.alone()?;
         let mut tokens = self.list()?;
         if tokens.iter().any(|token| token.name == name) {
             return Err(TokenError::Name(format!(
@@ -176,20 +178,31 @@ impl Tokens {
 
     /// Forgets a token; a server that runs refuses it from the next request on.
     pub fn revoke(&self, name: &str) -> Result<(), TokenError> {
+        let absent = || TokenError::Name(format!("there is no token `{}`", name.escape_default()));
+        if disk::stamp(&self.path)?.is_none() {
+            return Err(absent());
+        }
+        let _alone = self.alone()?;
         let mut tokens = self.list()?;
         let before = tokens.len();
         tokens.retain(|token| token.name != name);
         if tokens.len() == before {
-            return Err(TokenError::Name(format!("there is no token `{}`", name.escape_default())));
+            return Err(absent());
         }
         self.write(&tokens)
     }
 
+    /// Who holds this changes the file, alone: two that read it, and then write it, would lose one of their tokens.
+    fn alone(&self) -> Result<File, TokenError> {
+        disk::create_folder(self.path.parent().unwrap_or(Path::new(".")))?;
+        Ok(disk::lock_in_turn(&self.path.with_extension("lock"))?)
+    }
+
     fn write(&self, tokens: &[Token]) -> Result<(), TokenError> {
         let text: String = tokens.iter().map(line).collect();
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        disk::create_folder(folder)?;
-        disk::write(folder, &self.path, text.as_bytes())?;
+        let mut temporary = Temporary::named(&self.path.with_extension("new"))?;
+        temporary.write(text.as_bytes())?;
+        temporary.keep_as(&self.path)?;
         Ok(())
     }
 }
@@ -242,6 +255,22 @@ mod tests {
         tokens.revoke("ci").unwrap();
         assert_eq!(server.owner(&secret).unwrap(), None);
         assert!(tokens.revoke("ci").is_err());
+    }
+
+    #[test]
+    fn tokens_that_are_made_at_the_same_time_are_all_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for number in 0..16 {
+                // Each as a process of its own would.
+                let dir = &dir;
+                scope.spawn(move || {
+                    Tokens::of(dir.path()).create(&number.to_string(), Access::Read, Vec::new()).unwrap()
+                });
+            }
+        });
+        assert_eq!(Tokens::of(dir.path()).list().unwrap().len(), 16);
+        assert!(!dir.path().join("tokens.new").exists());
     }
 
     #[test]

@@ -49,7 +49,7 @@ struct Serve {
     #[arg(long, value_name = "ORG", value_delimiter = ',')]
     trust: Option<Vec<String>>,
     /// The address that clients use, where the hub stands behind another server
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = address)]
     public_url: Option<String>,
     /// A PEM file with the certificate chain; serves https
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -133,6 +133,19 @@ enum Scope {
     Write,
 }
 
+/// An address of http, without a slash at its end.
+fn address(text: &str) -> Result<String, String> {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let fine = host.is_some_and(|host| {
+        !host.starts_with('/') && !host.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
+    });
+    if fine && !text.contains(['?', '#', '"']) {
+        Ok(text.trim_end_matches('/').to_owned())
+    } else {
+        Err("write it as https://HOST, with a port or a path where there is one".to_owned())
+    }
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.verb {
@@ -198,7 +211,7 @@ fn token(verb: TokenVerb) -> Result<ExitCode, Box<dyn std::error::Error>> {
 }
 
 fn check(dir: &std::path::Path) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let (store, _) = Store::open(dir)?;
+    let store = Store::existing(dir)?;
     let problems = store.check(Depth::Everything)?;
     for problem in &problems {
         println!("{problem}");

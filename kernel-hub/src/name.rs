@@ -180,7 +180,8 @@ impl RefName {
     /// The major version of the kernel that a branch `v<N>` holds.
     pub fn version(&self) -> Option<u64> {
         let digits = self.0.strip_prefix('v')?;
-        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+        // `v01` is a name like any other: there is one branch for each version.
+        digits.parse().ok().filter(|version: &u64| version.to_string() == digits)
     }
 
     /// As one part of a path: `/` is written `%2F`.
@@ -440,8 +441,8 @@ mod tests {
         }
         let version = |text: &str| text.parse::<RefName>().unwrap().version();
         assert_eq!(
-            (version("v12"), version("v"), version("vx"), version("v1.0")),
-            (Some(12), None, None, None)
+            (version("v12"), version("v0"), version("v"), version("vx"), version("v1.0"), version("v01")),
+            (Some(12), Some(0), None, None, None, None)
         );
     }
 

@@ -1,14 +1,36 @@
-//! How files lie on a disk: how much of it folders take, which files are programs.
+//! How files lie on a disk: how much of it folders take, which files are programs, and that they are there to stay.
 //!
-//! Owns: looking. Never: changes anything.
+//! Owns: looking, and waiting for the disk. Never: changes anything.
 #![expect(clippy::disallowed_methods, reason = "a part of the door to the file system")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use super::files::{self, FileError};
 
 /// The path without links in it, of what is there; else as it was given.
 pub fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// Brings every file below `dir`, and the folders with their names, to the disk: what is moved into place after it is
+/// whole when the power comes back.
+pub fn settle(dir: &Path) -> Result<(), FileError> {
+    let mut folders = BTreeSet::from([dir.to_owned()]);
+    for name in files::walk(dir, |_| true)? {
+        let path = dir.join(name);
+        sync(&path)?;
+        let between = path.ancestors().skip(1).take_while(|above| *above != dir);
+        folders.extend(between.map(Path::to_owned));
+    }
+    folders.iter().try_for_each(|folder| sync(folder))
+}
+
+/// Brings a file, or the names in a folder, to the disk.
+pub fn sync(path: &Path) -> Result<(), FileError> {
+    let done = fs::File::open(path).and_then(|file| file.sync_all());
+    done.map_err(|cause| FileError { action: "write", path: path.to_owned(), cause })
 }
 
 /// One file on disk; links to it have the same identity.

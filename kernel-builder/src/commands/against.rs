@@ -10,12 +10,15 @@ use serde_json::Value;
 use crate::base::files;
 use crate::base::session::Session;
 use crate::exit::Failure;
+use crate::hub::Hub;
 use crate::package::{Bundle, is_shipped};
-use crate::publish::{ApiError, api};
+use crate::publish::hub::published::{self, Published};
+use crate::publish::hub::{Stale, Target};
+use crate::publish::{ApiError, PublishError, api};
 use crate::toolchain;
 
 /// A variant as it lies in a folder.
-struct Published {
+struct Variant {
     folder: PathBuf,
     variant: String,
     backend: String,
@@ -23,13 +26,37 @@ struct Published {
     version: Option<u64>,
 }
 
+/// A publication.
+struct Earlier<'a> {
+    /// Where it is, for people.
+    place: String,
+    variants: Vec<Variant>,
+    /// Whether variants that the package does not have stay there.
+    stays: bool,
+    /// Where a hub's copy lies; one of its files that cannot be parsed is nothing that anybody here can mend.
+    copy: Option<&'a Path>,
+}
+
+impl<'a> Earlier<'a> {
+    fn of(dir: &Path) -> Result<Self, Failure> {
+        let place = format!("`{}`", dir.display());
+        Ok(Self { place, variants: variants(&dir.join("build"))?, stays: false, copy: None })
+    }
+
+    fn of_hub(published: &'a Published, stale: Stale) -> Result<Self, Failure> {
+        let (place, copy) = (published.place.clone(), published.folder.path());
+        let variants = variants(&copy.join("build"))?;
+        Ok(Self { place, variants, stays: stale == Stale::Keep, copy: Some(copy) })
+    }
+}
+
 /// Compares with what a folder holds that is about to be replaced; a first publication has nothing to break.
 ///
 /// # Errors
 /// [`ApiError::Break`], or one of the two cannot be read.
 pub(super) fn hold(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(), Failure> {
-    let old = variants(&dir.join("build"))?;
-    if old.is_empty() { Ok(()) } else { compare(bundle, dir, &old, session) }
+    let earlier = Earlier::of(dir)?;
+    if earlier.variants.is_empty() { Ok(()) } else { compare(bundle, &earlier, None, session) }
 }
 
 /// Compares with a folder that was named.
@@ -37,22 +64,53 @@ pub(super) fn hold(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(),
 /// # Errors
 /// As of [`hold`], and where the folder holds no kernel.
 pub(super) fn published(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(), Failure> {
-    let old = variants(&dir.join("build"))?;
-    if old.is_empty() {
+    let earlier = Earlier::of(dir)?;
+    if earlier.variants.is_empty() {
         return Err(ApiError::Nothing { dir: dir.to_owned() }.into());
     }
-    compare(bundle, dir, &old, session)
+    compare(bundle, &earlier, None, session)
 }
 
-fn compare(bundle: &Bundle, dir: &Path, old: &[Published], session: &Session) -> Result<(), Failure> {
+/// Compares with what a hub has on the branch that is about to change, or of the version before.
+///
+/// # Errors
+/// As of [`hold`]; the hub cannot be asked, or has another kernel there.
+pub(super) fn on_hub(bundle: &Bundle, target: &Target, hub: &Hub, session: &Session) -> Result<(), Failure> {
+    let Some(published) = published::fetch(bundle, target, hub, session)? else {
+        session.report.note(format!(
+            "branch `{}` of `{}` has no build yet, nor has a version before it: there is nobody who counts on one",
+            target.branch, target.repo
+        ));
+        return Ok(());
+    };
+    compare(bundle, &Earlier::of_hub(&published, target.stale)?, Some(&published.variants), session)
+}
+
+/// `only`: the variants of the publication that lie here as a whole.
+fn compare(
+    bundle: &Bundle,
+    earlier: &Earlier<'_>,
+    only: Option<&[String]>,
+    session: &Session,
+) -> Result<(), Failure> {
+    let place = &earlier.place;
     // Another kernel is told by whoever sends; without a version there is nothing to hold.
-    let of_this = |old: &&Published| old.name == bundle.name && old.version.is_some();
-    let old: Vec<&Published> = old.iter().filter(of_this).collect();
-    let Some(version) = old.iter().filter_map(|old| old.version).max() else { return Ok(()) };
+    let of_this = |old: &&Variant| old.name == bundle.name && old.version.is_some();
+    let old: Vec<&Variant> = earlier.variants.iter().filter(of_this).collect();
+    let Some(version) = old.iter().filter_map(|old| old.version).max() else {
+        if earlier.copy.is_some() {
+            session.report.note(format!(
+                "nothing in {place} says that it is a version of `{}`, so what it offers was not compared",
+                bundle.name
+            ));
+        }
+        return Ok(());
+    };
     let new = variants(&bundle.dir)?;
     // The same variant, else another one for the same backend; a backend that is no longer there breaks no call.
-    let pairs: Vec<(&Published, &Published)> = old
+    let pairs: Vec<(&Variant, &Variant)> = old
         .iter()
+        .filter(|old| only.is_none_or(|only| only.contains(&old.variant)))
         .filter_map(|old| {
             let same = new.iter().find(|new| new.variant == old.variant);
             Some((*old, same.or_else(|| new.iter().find(|new| new.backend == old.backend))?))
@@ -63,11 +121,10 @@ fn compare(bundle: &Bundle, dir: &Path, old: &[Published], session: &Session) ->
         .filter(|old| !new.iter().any(|new| new.backend == old.backend))
         .map(|old| old.backend.as_str())
         .collect();
-    if !gone.is_empty() {
+    if !gone.is_empty() && !earlier.stays {
         let gone: Vec<_> = gone.into_iter().collect();
         session.report.warn(format!(
-            "what is published in `{}` is also for {}, and this package is not",
-            dir.display(),
+            "what is published in {place} is also for {}, and this package is not",
             gone.join(" and ")
         ));
     }
@@ -77,7 +134,17 @@ fn compare(bundle: &Bundle, dir: &Path, old: &[Published], session: &Session) ->
     let folders: BTreeSet<&PathBuf> =
         pairs.iter().flat_map(|(old, new)| [&old.folder, &new.folder]).collect();
     let folders: Vec<PathBuf> = folders.into_iter().cloned().collect();
-    let apis = api::of(&folders, &toolchain::plain_python()?)?;
+    let apis = match api::of(&folders, &toolchain::plain_python()?) {
+        Err(PublishError::Api(ApiError::Unread { file }))
+            if earlier.copy.is_some_and(|copy| file.starts_with(copy)) =>
+        {
+            session.report.warn(format!(
+                "{place} has no Python that can be parsed, so what it offers was not compared"
+            ));
+            return Ok(());
+        }
+        other => other?,
+    };
     let apis: BTreeMap<&PathBuf, api::Api> = folders.iter().zip(apis).collect();
     let mut changes = BTreeSet::new();
     for (old, new) in pairs {
@@ -90,19 +157,15 @@ fn compare(bundle: &Bundle, dir: &Path, old: &[Published], session: &Session) ->
     }
     if bundle.version > version || (bundle.version, version) == (0, 0) {
         let changes: Vec<String> = changes.into_iter().collect();
-        session.report.note(format!(
-            "not as in version {version} of `{}`: {}",
-            dir.display(),
-            changes.join("; ")
-        ));
+        session.report.note(format!("not as in version {version} of {place}: {}", changes.join("; ")));
         return Ok(());
     }
     let changes = changes.into_iter().collect();
-    Err(ApiError::Break { name: bundle.name.clone(), version, dir: dir.to_owned(), changes }.into())
+    Err(ApiError::Break { name: bundle.name.clone(), version, place: place.clone(), changes }.into())
 }
 
 /// The variants in a folder `build`, by their metadata.
-fn variants(build: &Path) -> Result<Vec<Published>, Failure> {
+fn variants(build: &Path) -> Result<Vec<Variant>, Failure> {
     if !files::is_dir(build) {
         return Ok(Vec::new());
     }
@@ -115,7 +178,7 @@ fn variants(build: &Path) -> Result<Vec<Published>, Failure> {
         let Ok(metadata) = serde_json::from_str::<Value>(&text) else { continue };
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let variant = path.parent().map(|parent| parent.display().to_string()).unwrap_or_default();
-        found.push(Published {
+        found.push(Variant {
             folder: build.join(&variant),
             backend: word(&metadata["backend"]["type"]),
             name: word(&metadata["name"]),

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, Subcommand};
 use comfy_table::{Table, presets};
 use kernel_plan::units::{GitRef, RepoId};
@@ -13,10 +14,10 @@ use crate::base::files;
 use crate::base::nvml::Driver;
 use crate::base::session::Session;
 use crate::exit::{self, Failure, StageError};
-use crate::hub::Hub;
 use crate::hub::find::Published;
 use crate::hub::rank::{self, Ranked};
 use crate::hub::subject::Subject;
+use crate::hub::{Hub, facts};
 use crate::scaffold::template;
 
 use super::project::OpFile;
@@ -58,7 +59,7 @@ struct SearchArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
     limit: u16,
     /// The backend to look for; default: cuda where there is a driver, else cpu
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(facts::BACKENDS.iter().copied()))]
     backend: Option<String>,
 }
 

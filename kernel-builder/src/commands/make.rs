@@ -1,32 +1,33 @@
 //! `make`: the whole line on one project: check, build, verify, bench, package, publish, load.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use serde_json::json;
 
 use crate::archive;
-use crate::base::env;
 use crate::base::report::{Event, duration};
 use crate::base::session::Session;
 use crate::bench::{self, Measurement};
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
-use crate::publish::{Receipt, folder};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::{NOT_LOADED, OTHER_TORCH, Verified};
 
 use super::build;
+use super::destination::{Destination, Reached, Sent};
 use super::judges::{self, Reach};
 use super::project::{self, Project, ProjectDir};
+use super::publish::OnHub;
 use super::selection::Selection;
-use super::{against, bench as bench_verb, load, package, verify};
+use super::{bench as bench_verb, load, package, verify};
 
 /// Take a project through every stage: check, build, verify, bench, package, publish to DIR/dist, load
 ///
 /// What is unchanged since the last run is not done again, so an interrupted run goes on where it was. It ends by
-/// loading the result with Hugging Face's own client and running the project's example.
+/// loading the result with Hugging Face's own client and running the project's example; with a hub, what does not load is
+/// not published.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(flatten)]
@@ -40,8 +41,8 @@ pub struct Args {
     /// Do not measure
     #[arg(long)]
     no_bench: bool,
-    /// Where to publish; default: `dist` in the project
-    #[arg(long, value_name = "DIR")]
+    /// Where to publish, as of `publish`, which has options for a hub; default: `dist` in the project
+    #[arg(long, value_name = "DIR|hf[:OWNER/NAME]")]
     to: Option<PathBuf>,
 }
 
@@ -51,7 +52,7 @@ struct Made {
     verified: Vec<Verified<Artifact>>,
     built_in: Duration,
     measured: Vec<Measurement>,
-    receipt: Receipt,
+    sent: Sent,
     loaded: Vec<load::Loaded>,
     example: Option<String>,
     /// The builds that no torch here is for.
@@ -66,6 +67,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let stage = |name: &str, subject: &str| session.report.emit(&Event::Stage { name, subject });
     stage("check", &args.project.dir.display().to_string());
     let project = project::load(&args.project.dir, session)?;
+    let to = args.to.clone().unwrap_or_else(|| project.dir.join("dist"));
+    // A repository that nobody named or a token that is not there is told before the work, not after it.
+    let destination = Destination::of(&to, &OnHub::default(), &project.build)?.reach(session)?;
     stage("build", project.build.general.name.as_str());
     let build_started = Instant::now();
     let artifacts = build::build(&project, &args.selection, session)?;
@@ -84,29 +88,44 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     };
     stage("package", "build/");
     let bundle = package::package(&project, &verified)?;
-    let target = env::absolute(&args.to.clone().unwrap_or_else(|| project.dir.join("dist")));
-    stage("publish", &target.display().to_string());
-    against::hold(&bundle, &target, session)?;
-    let receipt = folder::send(&bundle, &target)?;
-    stage("load", "with the stock client");
-    let loaded = load::load(&target, &python, session)?;
-    let example = project.dir.join("example.py");
-    let example = if project.files.iter().any(|path| path.as_str() == "example.py") {
-        Some(load::run_example(&example, &target, &python, session)?)
-    } else {
-        session
-            .report
-            .note("the project has no example.py, so nothing was computed with the published kernel");
-        None
+    let publish = || {
+        stage("publish", &destination.shown());
+        destination.send(&bundle, session)
+    };
+    let (sent, (loaded, example)) = match &destination {
+        Reached::Folder(dir) => (publish()?, try_out(&project, dir, &python, session)?),
+        Reached::Hub(_) => {
+            let tried = try_out(&project, &project.dir, &python, session)?;
+            (publish()?, tried)
+        }
     };
     let other_torch =
         |verified: &&Verified<Artifact>| verified.evidence().skipped().any(|check| check.code == OTHER_TORCH);
     let left: Vec<Artifact> =
         verified.iter().filter(other_torch).map(|verified| verified.inner().clone()).collect();
     let rest = judges::commands(&args.project.dir.display().to_string(), &left, &python, session)?;
-    let made = Made { verified, built_in, measured, receipt, loaded, example, left, rest };
+    let made = Made { verified, built_in, measured, sent, loaded, example, left, rest };
     tell(&made, &project, started.elapsed(), session);
     Ok(())
+}
+
+/// Loads what a folder's `build` has, and runs the project's example with it.
+fn try_out(
+    project: &Project,
+    dir: &Path,
+    python: &PythonRuntime,
+    session: &Session,
+) -> Result<(Vec<load::Loaded>, Option<String>), Failure> {
+    session.report.emit(&Event::Stage { name: "load", subject: "with the stock client" });
+    let loaded = load::load(dir, python, session)?;
+    if !project.files.iter().any(|path| path.as_str() == "example.py") {
+        session
+            .report
+            .note("the project has no example.py, so nothing was computed with the published kernel");
+        return Ok((loaded, None));
+    }
+    let example = load::run_example(&project.dir.join("example.py"), dir, python, session)?;
+    Ok((loaded, Some(example)))
 }
 
 /// Measures what was not measured before; the archive knows the rest.
@@ -145,7 +164,7 @@ fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
     let skipped = skipped(&made.verified);
     let data = json!({
         "seconds": took.as_secs_f64(), "evidence": evidence, "measurements": made.measured,
-        "receipt": made.receipt, "loaded": made.loaded, "example": made.example, "skipped": skipped,
+        "receipt": made.sent.data(), "loaded": made.loaded, "example": made.example, "skipped": skipped,
         "left": made.left.iter().map(|artifact| &artifact.variant).collect::<Vec<_>>(),
         "commands": made.rest.iter().map(|(command, _)| command).collect::<Vec<_>>(),
     });
@@ -158,7 +177,7 @@ fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
     for (verified, evidence) in made.verified.iter().zip(&evidence) {
         human += &format!("verified   {}  {}\n", verified.inner().variant, verify::line(evidence));
     }
-    human += &format!("published  {}", super::publish::line(&made.receipt));
+    human += &format!("published  {}", made.sent.lines());
     for loaded in made.loaded.iter().filter_map(|loaded| loaded.variant.as_ref()) {
         human += &format!("loaded     {loaded} with kernels.get_local_kernel\n");
     }
@@ -170,10 +189,9 @@ fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
     }
     let module = project.build.general.name.module();
     human += &format!(
-        "took       {}\n\nnext:\n  python -c \"from pathlib import Path; from kernels import get_local_kernel; \
-         print(get_local_kernel(Path('{}'), backend='cpu'))\"  # the package {module}\n",
+        "took       {}\n\nnext:\n  {}  # the package {module}\n",
         duration(took),
-        made.receipt.target.display(),
+        made.sent.command(),
     );
     for (command, needs) in &made.rest {
         let other = match made.left.len() {

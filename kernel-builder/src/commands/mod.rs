@@ -10,6 +10,7 @@ pub mod build;
 pub mod build_summary;
 pub mod check;
 pub mod check_abi;
+mod destination;
 mod device;
 pub mod doctor;
 mod elsewhere;

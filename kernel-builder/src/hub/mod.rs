@@ -53,6 +53,11 @@ impl Hub {
             return Err(HubError::Offline { why });
         }
         let endpoint = endpoint();
+        // A name and a password in it would be in every message, too.
+        let authority = endpoint.split("://").nth(1).and_then(|rest| rest.split('/').next());
+        if let Some((_, host)) = authority.and_then(|authority| authority.rsplit_once('@')) {
+            return Err(HubError::BadEndpoint { text: format!("...@{host}") });
+        }
         if origin(&endpoint).is_none() {
             return Err(HubError::BadEndpoint { text: endpoint });
         }
@@ -77,8 +82,7 @@ impl Hub {
 
     /// Whether the token would be read by whoever is on the way: plain http, and not to this machine.
     pub fn is_overheard(&self) -> bool {
-        let host = self.endpoint.strip_prefix("http://").and_then(|rest| rest.split(['/', ':']).next());
-        self.knows_us() && host.is_some_and(|host| !matches!(host, "localhost" | "127.0.0.1" | "[::1]"))
+        self.knows_us() && is_overheard(&self.endpoint)
     }
 
     /// The page of a kernel.
@@ -107,6 +111,11 @@ impl Hub {
         })
     }
 
+    /// What a hub calls something, as people may see it.
+    pub fn shown(&self, text: &str) -> String {
+        self.scrubbed(text)
+    }
+
     /// A text of a server as it may be shown: one line, without the token and without control characters.
     fn scrubbed(&self, text: &str) -> String {
         let text = self.credential.as_ref().map_or_else(|| text.to_owned(), |own| own.scrub(text));
@@ -133,6 +142,13 @@ impl Hub {
             why: self.scrubbed(&error.to_string()),
         })
     }
+}
+
+/// Whether others than this machine are on the way to an address, and can read what goes there.
+fn is_overheard(url: &str) -> bool {
+    let Some(origin) = origin(url) else { return false };
+    let host = origin.strip_prefix("http://").and_then(|rest| rest.rsplit_once(':'));
+    host.is_some_and(|(host, _)| !matches!(host, "localhost" | "127.0.0.1" | "[::1]"))
 }
 
 /// Why no hub may be asked, where that is so: the option, or the variable that says it.
@@ -171,7 +187,30 @@ pub(crate) fn escaped(text: &str) -> String {
     text.bytes().map(escape).collect()
 }
 
+/// Bytes as lower-case hexadecimal digits, as hubs write digests.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A path inside a repository, escaped part by part.
 pub(crate) fn escaped_path(path: &str) -> String {
     path.split('/').map(escaped).collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_overheard_on_plain_lines_to_other_machines() {
+        for url in ["http://hub.example.org", "HTTP://10.0.0.7:8800/offline", "http://localhost.example.org"]
+        {
+            assert!(is_overheard(url), "{url}");
+        }
+        for url in
+            ["https://hub.example.org", "http://LOCALHOST", "http://127.0.0.1:1/offline", "http://[::1]:8800"]
+        {
+            assert!(!is_overheard(url), "{url}");
+        }
+    }
 }

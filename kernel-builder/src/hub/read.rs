@@ -4,10 +4,12 @@
 
 use kernel_plan::units::RepoId;
 use serde::Deserialize;
+use sha1::Sha1;
+use sha2::{Digest as _, Sha256};
 
 use crate::base::api::{Answer, Request, origin};
 
-use super::{Hub, HubError, escaped, escaped_path};
+use super::{Hub, HubError, escaped, escaped_path, hex};
 
 /// The most pages of a list that are asked for.
 const PAGES: usize = 1000;
@@ -63,6 +65,19 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Whether this is its content, by git's name of it or the digest of a large file; a hub that names it in another way
+    /// says nothing of it.
+    pub fn is_of(&self, content: &[u8]) -> bool {
+        match &self.lfs {
+            Some(pointer) => hex(&Sha256::digest(content)) == pointer.oid,
+            None if self.oid.len() == 40 => {
+                let head = format!("blob {}\0", content.len());
+                hex(&Sha1::new().chain_update(head).chain_update(content).finalize()) == self.oid
+            }
+            None => true,
+        }
+    }
+
     /// Whether it is a file.
     pub fn is_file(&self) -> bool {
         self.kind == "file"
@@ -115,7 +130,14 @@ impl Hub {
         if is_missing(&answer) {
             return Ok(None);
         }
-        self.read(answer, &format!("read the branches of `{repo}`")).map(Some)
+        let mut refs: Refs = self.read(answer, &format!("read the branches of `{repo}`"))?;
+        // They are shown to people, and written into what `hub pull` makes.
+        for one in refs.branches.iter_mut().chain(&mut refs.pulls) {
+            for text in [&mut one.name, &mut one.full, &mut one.commit] {
+                *text = self.scrubbed(text);
+            }
+        }
+        Ok(Some(refs))
     }
 
     /// Every file below `under` (of all, when empty) at a revision; nothing where there is no such folder.
@@ -138,17 +160,35 @@ impl Hub {
         let mut entries: Vec<Entry> = Vec::new();
         for _ in 0..PAGES {
             let answer = self.ask(Request::get(&url))?;
-            if answer.status == 404 && !under.is_empty() {
+            if answer.status == 404 && !under.is_empty() && entries.is_empty() {
                 return Ok(Vec::new());
             }
             let next = answer.header("link").and_then(next_page);
             entries.extend(self.read::<Vec<Entry>>(answer, &doing)?);
-            match next.filter(|next| origin(next) == origin(self.endpoint())) {
-                Some(next) => url = next,
-                None => break,
+            match next {
+                Some(next) => url = self.page_of_ours(&next, &doing)?,
+                None => return Ok(entries),
             }
         }
-        Ok(entries)
+        // Half a list would be taken for the whole: its other half would be sent anew, and nothing of it deleted.
+        Err(self.malformed(&doing, format!("it has more than {PAGES} pages")))
+    }
+
+    /// The address of a further page, which is this hub's: the token goes with the question.
+    fn page_of_ours(&self, link: &str, doing: &str) -> Result<String, HubError> {
+        let own = origin(self.endpoint());
+        let url = match link.strip_prefix('/').filter(|_| !link.starts_with("//")) {
+            Some(rest) => format!("{}/{rest}", own.as_deref().unwrap_or_default()),
+            None => self.ours(link),
+        };
+        if origin(&url) == own {
+            return Ok(url);
+        }
+        Err(self.malformed(doing, "its next page is on another server".to_owned()))
+    }
+
+    fn malformed(&self, doing: &str, why: String) -> HubError {
+        HubError::Malformed { endpoint: self.endpoint().to_owned(), doing: doing.to_owned(), why }
     }
 
     /// The content of a file; nothing where there is none.
@@ -160,6 +200,21 @@ impl Hub {
             return Ok(None);
         }
         self.done(answer, &format!("read `{path}` of `{repo}`")).map(|answer| Some(answer.body))
+    }
+}
+
+impl Hub {
+    /// The content of a file of a listing at `commit`, held against the name that it has there.
+    pub fn listed(&self, repo: &RepoId, commit: &str, entry: &Entry) -> Result<Vec<u8>, HubError> {
+        let doing = format!("read `{}` of `{repo}`", self.scrubbed(&entry.path));
+        let content = self.file(repo, commit, &entry.path)?;
+        let content = content.ok_or_else(|| {
+            self.malformed(&doing, "it is in the list of files, and is not there".to_owned())
+        })?;
+        if entry.is_of(&content) {
+            return Ok(content);
+        }
+        Err(self.malformed(&doing, "its content is not that of the digest in the list of files".to_owned()))
     }
 }
 
@@ -186,6 +241,20 @@ mod tests {
         let link = r#"<http://h/api?cursor=a>; rel="prev", <http://h/api?cursor=b&x=1>; rel="next""#;
         assert_eq!(next_page(link).as_deref(), Some("http://h/api?cursor=b&x=1"));
         assert_eq!(next_page(r#"<http://h/1>; rel="last""#), None);
+    }
+
+    #[test]
+    fn content_is_held_against_its_name() {
+        let entry = |text: &str| serde_json::from_str::<Entry>(text).unwrap();
+        // `echo hello | git hash-object --stdin`, `echo hello | sha256sum`
+        let regular = entry(r#"{"type":"file","path":"a","oid":"ce013625030ba8dba906f756967f9e9ca394464a"}"#);
+        let large = entry(
+            r#"{"type":"file","path":"a","oid":"1","lfs":{"oid":"5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03"}}"#,
+        );
+        for entry in [regular, large] {
+            assert!(entry.is_of(b"hello\n") && !entry.is_of(b"hellO\n"));
+        }
+        assert!(entry(r#"{"type":"file","path":"a"}"#).is_of(b"whatever"));
     }
 
     #[test]

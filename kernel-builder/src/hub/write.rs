@@ -185,7 +185,10 @@ impl Hub {
         if answer.status == 412 {
             return Err(HubError::Moved { repo: repo.to_string(), branch: onto.revision.to_owned() });
         }
-        self.read(answer, &format!("commit to `{}` of `{repo}`", onto.revision))
+        let told: Committed = self.read(answer, &format!("commit to `{}` of `{repo}`", onto.revision))?;
+        let shown = |text: Option<String>| text.map(|text| self.scrubbed(&text));
+        let (page, pull) = (shown(told.page), shown(told.pull));
+        Ok(Committed { commit: self.scrubbed(&told.commit), page, pull })
     }
 }
 

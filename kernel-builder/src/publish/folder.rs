@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::base::digest::Digest;
-use crate::base::files;
+use crate::base::{disk, files};
 use crate::package::{Bundle, is_shipped};
 
 use super::{PublishError, Receipt, contents, digest};
@@ -38,7 +38,11 @@ pub fn send(bundle: &Bundle, target: &Path) -> Result<Receipt, PublishError> {
     // The place is not part of the receipt on disk: a folder may be moved or mounted elsewhere.
     let kept = Receipt { target: PathBuf::from("."), ..receipt.clone() };
     files::write(&staged.path().join(RECEIPT), serde_json::to_string_pretty(&kept).unwrap_or_default())?;
+    disk::settle(staged.path())?;
     files::replace_dir(staged, target)?;
+    if let Some(above) = target.parent() {
+        disk::sync(above)?;
+    }
     Ok(receipt)
 }
 
@@ -52,7 +56,7 @@ fn inspect(bundle: &Bundle, target: &Path) -> Result<Option<Receipt>, PublishErr
     match receipt {
         None => Err(PublishError::ForeignFolder { dir: target.to_owned() }),
         Some(receipt) if receipt.name != bundle.name => Err(PublishError::OtherKernel {
-            dir: target.to_owned(),
+            place: format!("`{}`", target.display()),
             there: receipt.name,
             ours: bundle.name.clone(),
         }),

@@ -38,14 +38,16 @@ pub enum PublishError {
         dir: PathBuf,
     },
     /// The target folder holds another kernel.
-    #[error("`{}` holds the kernel `{there}`, not `{ours}`", dir.display())]
+    #[error("{place} holds the kernel `{there}`, not `{ours}`")]
     #[diagnostic(
         code(publish::other_kernel),
-        help("a folder holds one kernel; choose another with `--to DIR`")
+        help(
+            "a folder, and a branch of a hub, holds one kernel, which this one would replace; choose another with `--to`"
+        )
     )]
     OtherKernel {
-        /// The folder.
-        dir: PathBuf,
+        /// The folder or the branch, for people.
+        place: String,
         /// The kernel that is published there.
         there: String,
         /// The kernel that was to be published.
@@ -105,7 +107,7 @@ pub enum PublishError {
 #[derive(Debug, Error, Diagnostic)]
 pub enum ApiError {
     /// Users of what is published would lose something, and the version does not say so.
-    #[error("version {version} of `{name}` in `{}` offers what this build does not:\n{}", dir.display(), listed(changes))]
+    #[error("version {version} of `{name}` in {place} offers what this build does not:\n{}", listed(changes))]
     #[diagnostic(
         code(publish::api_break),
         help(
@@ -118,8 +120,8 @@ pub enum ApiError {
         name: String,
         /// The version of both.
         version: u64,
-        /// What is published.
-        dir: PathBuf,
+        /// Where it is published, for people.
+        place: String,
         /// What is lost.
         changes: Vec<String>,
     },

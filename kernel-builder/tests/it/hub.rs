@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fake_hub::{FakeHub, Fault};
+use super::fake_hub::{Blob, FakeHub, Fault};
 use super::publishing_hub::online;
 use super::sandbox::{Ended, Sandbox, finish, tree};
 
@@ -56,6 +56,7 @@ fn a_search_ranks_by_what_speaks_for_a_kernel_and_says_it() {
     let (sandbox, hub) = (Sandbox::new(), stocked());
     let words = ["hub", "search", "rms_norm", "--backend", "cpu"];
     let result = ask(&sandbox, &hub, &words).event("result");
+    // What cannot be a kernel's name is not shown.
     assert_eq!(ids(&result), ["a/fast-rms-norm", "b/norms", "c/group-norm"]);
     let [first, second, third] = result["kernels"].as_array().expect("kernels").as_slice() else {
         panic!("{result}")
@@ -79,6 +80,8 @@ fn a_search_ranks_by_what_speaks_for_a_kernel_and_says_it() {
     let human = finish(&mut online(&sandbox, &hub, &words));
     assert!(human.stdout.contains("kernelwright hub show a/fast-rms-norm"), "{}", human.stdout);
     assert!(!human.stdout.contains('\u{1b}'), "{}", human.stdout);
+    finish(&mut online(&sandbox, &hub, &["hub", "search", "fft", "--backend", "cud"]))
+        .refused(2, &["possible values: cuda"]);
     let nothing = finish(&mut online(&sandbox, &hub, &["hub", "search", "fft"]));
     assert!(nothing.stdout.contains("has no kernel for fft"), "{}", nothing.stdout);
 }
@@ -156,6 +159,43 @@ fn a_project_on_the_hub_is_taken_without_its_builds() {
     let sly = finish(&mut online(&sandbox, &hub, &["hub", "pull", "a/sly"]));
     assert_ne!(sly.code, 0, "{}", sly.stdout);
     assert!(!sandbox.path("work/sly").exists() && !sandbox.path("home/.bashrc").exists());
+}
+
+#[test]
+fn content_that_is_not_what_its_digest_says_becomes_no_project() {
+    let (sandbox, hub) = (Sandbox::new(), stocked());
+    hub.repository("a/own", &["main"], &[("build.toml", "[general]\n"), ("kernel.cu", "")]);
+    let digest = "0".repeat(64);
+    {
+        let mut state = hub.state();
+        state.objects.insert(digest.clone(), b"evil".to_vec());
+        let trees = state.repos.get_mut("a/own").expect("it is there").commits.values_mut();
+        for tree in trees {
+            tree.insert("kernel.cu".to_owned(), Blob::Large { sha256: digest.clone(), size: 4 });
+        }
+    }
+    finish(&mut online(&sandbox, &hub, &["hub", "pull", "a/own"]))
+        .refused(22, &["hub::malformed", "`kernel.cu` of `a/own`", "digest"]);
+    assert!(!sandbox.path("work/own").exists());
+}
+
+#[test]
+fn what_a_hub_calls_a_commit_stays_in_its_line_of_build_toml() {
+    let (sandbox, hub) = (Sandbox::new(), stocked());
+    let repo = hub.state().repos.remove("b/norms").expect("it is there");
+    let odd = "c0ffee\n[general.cuda]\u{1b}[31m";
+    let mut repo = repo;
+    let tree = repo.commits[&repo.branches["v1"]].clone();
+    repo.branches.insert("v1".to_owned(), odd.to_owned());
+    repo.commits.insert("c0ffee [general.cuda] [31m".to_owned(), tree);
+    hub.state().repos.insert("b/norms".to_owned(), repo);
+    let pulled = finish(&mut online(&sandbox, &hub, &["hub", "pull", "b/norms@v1"]));
+    assert_eq!(pulled.code, 0, "{}", pulled.stderr);
+    let text = sandbox.read("work/norms/build.toml");
+    assert!(
+        !text.contains('\u{1b}') && !text.lines().any(|line| line.starts_with("[general.cuda]")),
+        "{text}"
+    );
 }
 
 #[test]

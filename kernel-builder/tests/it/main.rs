@@ -29,6 +29,7 @@ mod lint;
 mod new;
 mod official;
 mod operands;
+mod own_hub;
 mod packaged;
 mod publish;
 mod publishing_hub;

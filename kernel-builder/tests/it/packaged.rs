@@ -8,15 +8,15 @@ use std::process::Command;
 
 use super::sandbox::{Ended, Sandbox};
 
-const VARIANT: &str = "torch-stable-abi210-cpu-x86_64-linux";
+pub(crate) const VARIANT: &str = "torch-stable-abi210-cpu-x86_64-linux";
 const PACKAGE: &str = "work/fast-norm/build/torch-stable-abi210-cpu-x86_64-linux";
-const INIT: &str =
+pub(crate) const INIT: &str =
     "from ._ops import ops\nfrom .norms import rms_norm, Norm\n__all__ = [\"rms_norm\", \"Norm\"]\n";
-const NORMS: &str = "def rms_norm(x, weight, eps=1e-6):\n    return x\n\n\
+pub(crate) const NORMS: &str = "def rms_norm(x, weight, eps=1e-6):\n    return x\n\n\
                      class Norm:\n    def forward(self, x):\n        return x\n";
-const SCHEMA: &str = "rms_norm(Tensor x, Tensor weight, float eps) -> Tensor";
+pub(crate) const SCHEMA: &str = "rms_norm(Tensor x, Tensor weight, float eps) -> Tensor";
 
-fn packaged() -> Sandbox {
+pub(crate) fn packaged() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.project("fast-norm", "cpu");
     sandbox.write("work/fast-norm/build/CARD.md", "# fast-norm\n");
@@ -25,7 +25,7 @@ fn packaged() -> Sandbox {
 }
 
 /// Writes the package's files anew, with a library that holds this schema.
-fn bundle(sandbox: &Sandbox, init: &str, norms: &str, schema: &str, version: u64) {
+pub(crate) fn bundle(sandbox: &Sandbox, init: &str, norms: &str, schema: &str, version: u64) {
     let metadata = format!(
         "{{\"name\": \"fast-norm\", \"id\": \"_k\", \"version\": {version}, \"backend\": {{\"type\": \"cpu\"}}}}\n"
     );

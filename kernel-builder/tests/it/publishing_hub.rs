@@ -91,6 +91,9 @@ fn all_goes_to_its_branch_once_and_a_second_run_asks_only() {
     for heard in hub.heard() {
         assert_eq!(heard.headers.contains_key("authorization"), !heard.at_storage, "{}", heard.what());
     }
+    // Its metadata is empty here, and that is said.
+    let told = finish(&mut online(&sandbox, &hub, &["publish", "fast-norm", "--to", "hf:me/fast-norm"]));
+    assert!(told.stderr.contains("so what it offers was not compared"), "{}", told.stderr);
     let second = receipt(&sandbox, &hub, &[]);
     assert_eq!(changes(&hub), Vec::<String>::new());
     assert_eq!((&second["changed"], &second["revision"]), (&false.into(), &first["revision"]));
@@ -147,6 +150,7 @@ fn a_dry_run_shows_the_plan_and_sends_nothing() {
     let human = sandbox.run(&words);
     assert!(human.stdout.contains("branch v1, to be made: 4 to send"), "{}", human.stdout);
     assert!(human.stderr.contains("no hub was asked"), "{}", human.stderr);
+    assert!(human.stderr.contains("nothing was compared"), "{}", human.stderr);
 }
 
 #[test]
@@ -186,6 +190,67 @@ fn what_somebody_else_changes_meanwhile_is_not_lost() {
     hub.heard();
     assert_eq!(receipt(&sandbox, &hub, &[])["uploaded"], 0);
     assert_eq!(names(&hub, "v1").len(), 5);
+}
+
+#[test]
+fn a_branch_that_begins_elsewhere_than_was_planned_is_not_committed_to() {
+    let (sandbox, hub) = (packaged(), FakeHub::start());
+    // What is the same there already is not sent, so the branch has to begin with just that.
+    hub.repository("me/fast-norm", &["main"], &[("build/torch-cpu/__init__.py", "answer = 42\n")]);
+    hub.fail("POST /api/kernels/me/fast-norm/branch/v1", &[Fault::Meanwhile]);
+    fails(&sandbox, &hub, &["hub::moved", "`v1` of `me/fast-norm`", "run this again"]);
+    assert!(!changes(&hub).iter().any(|what| what.contains("/commit/")));
+    assert_eq!(receipt(&sandbox, &hub, &[])["changed"], true);
+    assert_eq!(names(&hub, "v1").len(), 5);
+}
+
+#[test]
+fn a_list_of_files_that_goes_on_elsewhere_is_not_taken_for_the_whole() {
+    let (sandbox, hub) = (packaged(), FakeHub::start());
+    hub.repository(
+        "me/fast-norm",
+        &["main", "v1"],
+        &[("build/torch-a/x.py", "a"), ("build/torch-b/x.py", "b")],
+    );
+    hub.state().page = 1;
+    hub.state().pages_at = Some("http://127.0.0.1:9");
+    fails(&sandbox, &hub, &["hub::malformed", "next page is on another server"]);
+    assert_eq!(changes(&hub), Vec::<String>::new());
+    // A hub behind another address names the one that it stands for, or none.
+    for host in ["https://huggingface.co", ""] {
+        hub.state().pages_at = Some(host);
+        let plan = publish(&sandbox, &hub, &["--dry-run"]).event("result")["plan"].clone();
+        let stale = ["build/torch-a/x.py", "build/torch-b/x.py"];
+        assert_eq!(plan["branches"][0]["delete"], serde_json::json!(stale), "{host}");
+    }
+}
+
+#[test]
+fn paths_of_a_hub_lead_nowhere_when_its_kernel_is_compared() {
+    let (sandbox, hub) = (packaged(), FakeHub::start());
+    let metadata = "{\"name\": \"fast-norm\", \"version\": 1, \"backend\": {\"type\": \"cpu\"}}";
+    sandbox.write("work/fast-norm/build/torch-cpu/metadata.json", metadata);
+    let home = sandbox.path("home").display().to_string();
+    let (root, up) =
+        (format!("build/torch-cpu/{home}/a.py"), format!("build/torch-cpu/../../../../{home}/b.py"));
+    let files = [
+        ("build/torch-cpu/metadata.json", metadata),
+        ("build/torch-cpu/__init__.py", "def gone(x):\n    return x\n"),
+        (root.as_str(), "evil"),
+        (up.as_str(), "evil"),
+    ];
+    hub.repository("me/fast-norm", &["main", "v1"], &files);
+    fails(&sandbox, &hub, &["publish::api_break", "`gone` is gone"]);
+    assert!(!sandbox.path("home/a.py").exists() && !sandbox.path("home/b.py").exists());
+}
+
+#[test]
+fn an_address_with_a_password_is_refused_without_it() {
+    let (sandbox, hub) = (packaged(), FakeHub::start());
+    let mut command = online(&sandbox, &hub, &["publish", "fast-norm", "--to", "hf:me/fast-norm"]);
+    let ended = finish(command.env("HF_ENDPOINT", "https://me:s3cret@hub.example.org/x"));
+    ended.refused(18, &["hub::bad_endpoint", "hub.example.org"]);
+    assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, USER_AGENT};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, ORIGIN, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode};
 use ring::hmac;
 use serde_json::{Value, json};
@@ -130,6 +130,13 @@ impl Hub {
         if !matches!(route, Route::Upload(..) | Route::Health | Route::WhoAmI) {
             self.must(&who, route.access(), org)?;
         }
+        // Whoever may open this address is on this machine, and so is every page that its browser shows.
+        if who == Who::Anyone && route.access() == Access::Write && request.headers().contains_key(ORIGIN) {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "this comes from a web page, and nobody without a token writes from one",
+            ));
+        }
         let base = self.base(&request)?;
         let question = Question { who, base, request };
         match route {
@@ -197,7 +204,7 @@ impl Hub {
     /// Where clients reach the hub, as this one did.
     fn base(&self, request: &Request<Incoming>) -> Result<String, Refusal> {
         if let Some(url) = &self.settings.public_url {
-            return Ok(url.trim_end_matches('/').to_owned());
+            return Ok(url.clone());
         }
         let host = header(request, HOST).unwrap_or("localhost");
         let fine = host.len() < 256

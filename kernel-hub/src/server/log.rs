@@ -1,8 +1,8 @@
 //! One line of JSON on standard error for each answer, when it has ended.
 //!
 //! Owns: what is in it. Never: a token, a query (signatures are there), or a body.
-#![expect(clippy::disallowed_macros, reason = "the log is this program's talk, and `base` is the other's")]
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -76,12 +76,17 @@ impl Drop for Line {
         self.metrics.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         add(&self.metrics.sent, self.sent);
         if self.to == LogTo::Stderr {
-            eprintln!("{}", self.text(took));
+            put(&self.text(took));
         }
     }
 }
 
 /// Something that a person who runs the hub should know.
 pub(super) fn say(text: &str) {
-    eprintln!("{}", json!({ "time": rfc3339(now()), "note": text }));
+    put(&json!({ "time": rfc3339(now()), "note": text }).to_string());
+}
+
+/// Not `eprintln!`: a log whose reader has gone, or whose disk is full, must not end what serves everybody.
+fn put(line: &str) {
+    let _nobody_reads = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -3,12 +3,15 @@
 //! Owns: the JSON that huggingface_hub expects of each.
 //! Never: changes anything.
 
+use std::fmt;
 use std::sync::Arc;
 
-use hyper::StatusCode;
 use hyper::header::{
-    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, RANGE,
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH,
+    IF_RANGE, RANGE,
 };
+use hyper::{Method, StatusCode};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::{Value, json};
 
 use crate::auth::{Who, word};
@@ -213,17 +216,53 @@ fn at_path<'a>(tree: &'a Tree, path: &'a FilePath) -> Option<Listed<'a>> {
 
 fn paths_of_form(body: &[u8]) -> Result<Vec<FilePath>, Refusal> {
     let text = std::str::from_utf8(body).map_err(|_| Refusal::bad("the body is not UTF-8"))?;
-    let pairs = route::form(text)?;
-    pairs.iter().filter(|(key, _)| key == "paths").map(|(_, path)| Ok(path.parse()?)).collect()
+    let named = |pair: Result<(String, String), _>| match pair {
+        Ok((key, path)) => (key == "paths").then(|| Ok(path.parse()?)),
+        Err(error) => Some(Err(Refusal::from(error))),
+    };
+    route::pairs(text).filter_map(named).take(PATHS + 1).collect()
 }
 
 fn paths_of_json(body: &[u8]) -> Result<Vec<FilePath>, Refusal> {
-    let value: Value = serde_json::from_slice(body)
-        .map_err(|error| Refusal::bad(format!("the body is no JSON: {error}")))?;
-    let paths = value["paths"].as_array().ok_or_else(|| Refusal::bad("the body has no list `paths`"))?;
-    let text =
-        |path: &Value| path.as_str().map(str::to_owned).ok_or_else(|| Refusal::bad("a path is no text"));
-    paths.iter().map(|path| Ok(text(path)?.parse()?)).collect()
+    let asked: Asked = serde_json::from_slice(body)
+        .map_err(|error| Refusal::bad(format!("the body is no JSON with a list `paths`: {error}")))?;
+    asked.paths.0.iter().map(|path| Ok(path.parse()?)).collect()
+}
+
+#[derive(serde::Deserialize)]
+struct Asked {
+    paths: Few,
+}
+
+/// Texts of a list, of which no more are kept than tell that there are too many: anybody may send one.
+struct Few(Vec<String>);
+
+impl<'de> Deserialize<'de> for Few {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Texts;
+
+        impl<'de> Visitor<'de> for Texts {
+            type Value = Few;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of texts")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Few, A::Error> {
+                let mut texts = Vec::new();
+                while texts.len() <= PATHS {
+                    match list.next_element()? {
+                        Some(text) => texts.push(text),
+                        None => return Ok(Few(texts)),
+                    }
+                }
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Few(texts))
+            }
+        }
+
+        from.deserialize_seq(Texts)
+    }
 }
 
 /// The history, newest first.
@@ -271,7 +310,10 @@ pub(super) async fn resolve(
         reply(StatusCode::NOT_MODIFIED, Content::Empty)
     } else {
         let size = entry.size;
-        match range::parse(question.header(RANGE), size) {
+        // A part is of GET (RFC 9110, 14.2), and of the content that the client has the rest of (13.1.5).
+        let same = question.header(IF_RANGE).is_none_or(|known| known.trim() == etag);
+        let wanted = question.header(RANGE).filter(|_| same && question.request.method() == Method::GET);
+        match range::parse(wanted, size) {
             Wanted::Whole => reply(StatusCode::OK, Content::File(Part::new(file, 0, size, buffers))),
             Wanted::Part { start, length } => {
                 let content = Content::File(Part::new(file, start, length, buffers));

@@ -70,9 +70,9 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// With where the thing is that is there already; `create_repo(exist_ok=True)` reads it.
+    /// With where the thing is, when it is there already; `create_repo(exist_ok=True)` reads it.
     pub(super) fn at(mut self, url: String) -> Self {
-        self.url = Some(url);
+        self.url = (self.status == StatusCode::CONFLICT).then_some(url);
         self
     }
 
@@ -119,6 +119,10 @@ impl From<StoreError> for Refusal {
             StoreError::Exists(_) => refusal(StatusCode::CONFLICT, None, None),
             StoreError::Moved { .. } => refusal(StatusCode::PRECONDITION_FAILED, None, None),
             StoreError::Refused(_) => refusal(StatusCode::BAD_REQUEST, None, None),
+            StoreError::Disk(disk) if disk.is_full() => {
+                log::say(&error.to_string());
+                Self::new(StatusCode::INSUFFICIENT_STORAGE, "the hub's disk is full; nothing was changed")
+            }
             StoreError::Disk(_) | StoreError::Damaged { .. } => Self::inner(&error.to_string()),
         }
     }
@@ -148,5 +152,25 @@ impl From<BadRoute> for Refusal {
             BadRoute::Name(_) | BadRoute::Malformed(_) => StatusCode::BAD_REQUEST,
         };
         Self::new(status, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::store::disk::DiskError;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_a_broken_one() {
+        let refusal = |kind: std::io::ErrorKind| {
+            let error = DiskError { path: "blobs".into(), error: kind.into() };
+            Refusal::from(StoreError::from(error))
+        };
+        let full = refusal(std::io::ErrorKind::StorageFull);
+        assert_eq!((full.status.as_u16(), full.message.contains("disk is full")), (507, true));
+        assert_eq!(refusal(std::io::ErrorKind::QuotaExceeded).status.as_u16(), 507);
+        let broken = refusal(std::io::ErrorKind::PermissionDenied);
+        assert_eq!((broken.status.as_u16(), broken.message.contains("blobs")), (500, false));
     }
 }

@@ -32,7 +32,7 @@ pub struct Settings {
     pub anonymous: Anonymous,
     /// Whose kernels are trusted.
     pub trusted: Trusted,
-    /// What clients call this hub, when it stands behind another server: `https://hub.example.org`.
+    /// What clients call this hub, when it stands behind another server: `https://hub.example.org`, no slash at its end.
     pub public_url: Option<String>,
     /// Files from this size on go by LFS; without it binary ones do, and text from [`Self::TEXT_BY_LFS`].
     pub lfs_from: Option<u64>,

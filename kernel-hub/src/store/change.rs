@@ -4,12 +4,13 @@
 //! Never: moves a ref to anything that is not there, or from where it was not expected to be.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::name::{CommitId, FilePath, RefName, RepoId, Revision, Sha256, shown};
 use crate::wire::commit::{self, Operation};
 
 use super::objects::{self, Commit, Entry, FORMAT, Tree};
-use super::{RefKind, Snapshot, Store, StoreError, disk, guard};
+use super::{RefKind, Snapshot, Store, StoreError, disk};
 
 /// Who changes something, and when.
 #[derive(Debug, Clone)]
@@ -23,15 +24,28 @@ pub struct Author {
 impl Store {
     /// Makes a kernel with an empty main.
     pub fn create(&self, repo: &RepoId, author: &Author) -> Result<(), StoreError> {
-        let writer = self.writer(repo);
-        let _alone = guard(&writer);
+        let _alone = self.writer(repo);
         if self.has(repo) {
             return Err(StoreError::Exists(format!("you already created the kernel repo `{repo}`")));
         }
         // Under a temporary name first, so that it is there as a whole or not at all.
         let staged = self.temporaries().join(disk::random_name());
-        for folder in ["commits", "refs/heads", "refs/tags", "lfs"] {
-            disk::create_folder(&staged.join(folder))?;
+        let done = self.stage(&staged, author).and_then(|()| {
+            let folder = self.folder(repo);
+            if let Some(org) = folder.parent() {
+                disk::folder(org)?;
+            }
+            Ok(disk::rename(&staged, &folder)?)
+        });
+        if done.is_err() {
+            disk::discard_folder(&staged);
+        }
+        done
+    }
+
+    fn stage(&self, staged: &Path, author: &Author) -> Result<(), StoreError> {
+        for folder in ["", "commits", "refs", "refs/heads", "refs/tags", "lfs"] {
+            disk::folder(&staged.join(folder))?;
         }
         let commit = self.first_commit(author)?;
         let encoded = objects::encode(&commit);
@@ -39,11 +53,6 @@ impl Store {
         disk::write(&self.temporaries(), &staged.join("commits").join(id.as_str()), &encoded)?;
         let main = staged.join("refs/heads").join(RefName::main().file_name());
         disk::write(&self.temporaries(), &main, format!("{id}\n").as_bytes())?;
-        let folder = self.folder(repo);
-        if let Some(org) = folder.parent() {
-            disk::create_folder(org)?;
-        }
-        disk::rename(&staged, &folder)?;
         Ok(())
     }
 
@@ -61,8 +70,7 @@ impl Store {
 
     /// Removes a kernel. Its blobs stay: others may have the same.
     pub fn delete(&self, repo: &RepoId) -> Result<(), StoreError> {
-        let writer = self.writer(repo);
-        let _alone = guard(&writer);
+        let _alone = self.writer(repo);
         self.must_have(repo)?;
         disk::remove_folder(&self.temporaries(), &self.folder(repo))?;
         Ok(())
@@ -76,8 +84,7 @@ impl Store {
         name: &RefName,
         start: &Revision,
     ) -> Result<CommitId, StoreError> {
-        let writer = self.writer(repo);
-        let _alone = guard(&writer);
+        let _alone = self.writer(repo);
         let id = self.resolve(repo, start)?;
         if self.read_ref(repo, kind, name)?.is_some() {
             return Err(StoreError::Exists(format!("reference already exists: `{name}`")));
@@ -88,8 +95,7 @@ impl Store {
 
     /// Removes a branch or a tag; its commits stay.
     pub fn delete_ref(&self, repo: &RepoId, kind: RefKind, name: &RefName) -> Result<(), StoreError> {
-        let writer = self.writer(repo);
-        let _alone = guard(&writer);
+        let _alone = self.writer(repo);
         if kind == RefKind::Branch && *name == RefName::main() {
             return Err(StoreError::Refused("the branch `main` stays".to_owned()));
         }
@@ -112,8 +118,7 @@ impl Store {
         self.must_have(repo)?;
         // What does not depend on the head is done before the others have to wait.
         let changes = self.prepare(repo, asked.operations)?;
-        let writer = self.writer(repo);
-        let _alone = guard(&writer);
+        let _alone = self.writer(repo);
         let head = self.snapshot(repo, &Revision::Branch(branch.clone()))?;
         if let Some(parent) = asked.parent.filter(|parent| !commit::is_parent(parent, &head.id)) {
             return Err(StoreError::Moved { head: head.id, parent });
@@ -183,9 +188,6 @@ impl Store {
             // Whoever wrote it may not have come to this yet.
             disk::sync_folder_of(&path)?;
             return Ok(());
-        }
-        if let Some(shard) = path.parent() {
-            disk::create_folder(shard)?;
         }
         disk::write(&self.temporaries(), &path, content)?;
         Ok(())

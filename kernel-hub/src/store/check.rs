@@ -4,10 +4,13 @@
 //! Never: mends anything.
 
 use std::collections::HashSet;
+use std::io::{self, Read};
 
-use crate::name::{RepoId, Revision, Sha256};
+use ring::digest::{Context, SHA256};
 
-use super::{Store, StoreError, disk, objects};
+use crate::name::{CommitId, RepoId, Sha256};
+
+use super::{Store, StoreError};
 
 /// How much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +28,7 @@ impl Store {
     /// The disk fails; what is merely missing or damaged is in the list.
     pub fn check(&self, depth: Depth) -> Result<Vec<String>, StoreError> {
         let mut problems = Vec::new();
-        let mut seen = HashSet::new();
+        let mut seen = Seen::default();
         for repo in self.list()? {
             let refs = match self.refs(&repo) {
                 Ok(refs) => refs,
@@ -35,49 +38,64 @@ impl Store {
                 }
             };
             for (name, id) in refs.branches.iter().chain(&refs.tags) {
-                let most = if depth == Depth::Everything { usize::MAX } else { 1 };
-                match self.history(&repo, &Revision::Commit(id.clone()), most) {
-                    Ok(history) => {
-                        for (id, _) in history {
-                            self.check_commit(&repo, &id, depth, &mut seen, &mut problems);
+                let mut next = Some(id.clone());
+                // Branches have most of their history in common.
+                while let Some(id) = next.filter(|id| seen.commits.insert((repo.clone(), id.clone()))) {
+                    next = match self.check_commit(&repo, &id, depth, &mut seen.files, &mut problems) {
+                        Ok(parent) => parent.filter(|_| depth == Depth::Everything),
+                        Err(error) => {
+                            problems.push(format!("{repo}, {name}, {id}: {error}"));
+                            None
                         }
-                    }
-                    Err(error) => problems.push(format!("{repo}, {name}: {error}")),
+                    };
                 }
             }
         }
         Ok(problems)
     }
 
+    /// Looks at a commit and its files; says what was before it.
     fn check_commit(
         &self,
         repo: &RepoId,
-        id: &crate::name::CommitId,
+        id: &CommitId,
         depth: Depth,
         seen: &mut HashSet<Sha256>,
         problems: &mut Vec<String>,
-    ) {
-        let snapshot = match self.snapshot_of(repo, id.clone()) {
-            Ok(snapshot) => snapshot,
-            Err(error) => {
-                problems.push(format!("{repo}, {id}: {error}"));
-                return;
-            }
-        };
-        for entry in &snapshot.tree.files {
-            if !seen.insert(entry.digest.clone()) {
-                continue;
-            }
+    ) -> Result<Option<CommitId>, StoreError> {
+        let snapshot = self.snapshot_of(repo, id.clone())?;
+        for entry in snapshot.tree.files.iter().filter(|entry| seen.insert(entry.digest.clone())) {
             let wrong = match self.open_blob(entry) {
                 Err(error) => Some(error.to_string()),
                 Ok(_) if depth == Depth::Heads => None,
-                Ok(_) => match disk::read(&self.blob(&entry.digest)) {
-                    Ok(Some(bytes)) if objects::sha256(&bytes) == entry.digest => None,
-                    Ok(_) => Some("its digest is another one".to_owned()),
-                    Err(error) => Some(error.to_string()),
+                Ok(file) => match digest_of(file) {
+                    Ok(digest) if digest == entry.digest => None,
+                    Ok(_) => Some(format!("{} has another digest", self.blob(&entry.digest).display())),
+                    Err(error) => Some(format!("{}: {error}", self.blob(&entry.digest).display())),
                 },
             };
             problems.extend(wrong.map(|wrong| format!("{repo}, {id}, {}: {wrong}", entry.path)));
+        }
+        Ok(snapshot.commit.parent.clone())
+    }
+}
+
+/// What was looked at.
+#[derive(Debug, Default)]
+struct Seen {
+    commits: HashSet<(RepoId, CommitId)>,
+    files: HashSet<Sha256>,
+}
+
+/// Read a block at a time: files may be larger than the memory.
+fn digest_of(mut file: impl Read) -> io::Result<Sha256> {
+    let (mut context, mut block) = (Context::new(&SHA256), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut block) {
+            Ok(0) => return Ok(Sha256::of_bytes(context.finish().as_ref())),
+            Ok(count) => context.update(block.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
 }

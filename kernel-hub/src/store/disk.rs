@@ -27,6 +27,13 @@ pub struct DiskError {
     pub error: io::Error,
 }
 
+impl DiskError {
+    /// Whether there is no room, on the disk or in somebody's share of it.
+    pub fn is_full(&self) -> bool {
+        matches!(self.error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+}
+
 /// For `map_err`.
 pub fn at(path: &Path) -> impl FnOnce(io::Error) -> DiskError {
     let path = path.to_owned();
@@ -47,6 +54,12 @@ impl Temporary {
         let path = folder.join(random_name());
         let file = File::create_new(&path).map_err(at(&path))?;
         Ok(Self { file, path, kept: false })
+    }
+
+    /// An empty one of this name, for whoever holds the lock on what it becomes.
+    pub fn named(path: &Path) -> Result<Self, DiskError> {
+        let file = File::create(path).map_err(at(path))?;
+        Ok(Self { file, path: path.to_owned(), kept: false })
     }
 
     /// Appends.
@@ -107,6 +120,27 @@ pub fn create_folder(path: &Path) -> Result<(), DiskError> {
     }
 }
 
+/// Makes a folder in one that is there. When this returns, its name is on the disk, also when somebody else has made it
+/// a moment ago, or made it and was killed.
+pub fn folder(path: &Path) -> Result<(), DiskError> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(at(path)(error)),
+        _ => sync_folder_of(path),
+    }
+}
+
+/// The 256 folders that blobs are spread over: made at once, so that none is made while something is acknowledged.
+pub fn shards(folder: &Path) -> Result<(), DiskError> {
+    for number in 0..=u8::MAX {
+        let path = folder.join(hex(&[number]));
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(at(&path)(error)),
+            _ => {}
+        }
+    }
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(at(folder))
+}
+
 /// The names in the folder of `path` are on the disk.
 pub fn sync_folder_of(path: &Path) -> Result<(), DiskError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -130,9 +164,14 @@ pub fn remove_folder(temporaries: &Path, path: &Path) -> Result<(), DiskError> {
     let grave = temporaries.join(random_name());
     fs::rename(path, &grave).map_err(at(path))?;
     sync_folder_of(path)?;
-    // What is left of it is swept at the next start.
-    let _swept_later = fs::remove_dir_all(&grave);
+    discard_folder(&grave);
     Ok(())
+}
+
+/// Removes a folder that nobody knows of.
+pub fn discard_folder(path: &Path) {
+    // What is left of it is swept at the next start.
+    let _swept_later = fs::remove_dir_all(path);
 }
 
 /// What is left of a run that ended in the middle; says how much it was.
@@ -218,6 +257,13 @@ pub fn lock(path: &Path) -> Result<Option<File>, DiskError> {
         Err(fs::TryLockError::WouldBlock) => Ok(None),
         Err(fs::TryLockError::Error(error)) => Err(at(path)(error)),
     }
+}
+
+/// The same; waits while another one does.
+pub fn lock_in_turn(path: &Path) -> Result<File, DiskError> {
+    let file = File::options().create(true).append(true).open(path).map_err(at(path))?;
+    file.lock().map_err(at(path))?;
+    Ok(file)
 }
 
 fn is_absent(error: &io::Error) -> bool {

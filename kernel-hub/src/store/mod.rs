@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,6 +27,11 @@ pub use upload::Upload;
 const TREES_IN_MEMORY: usize = 256;
 /// What `DIR/format` says.
 const MARK: &str = "kernelwright-hub 1\n";
+/// What may lie in a folder that is to become a hub's: tokens that were made before, what a start left that was killed,
+/// and what file systems have at their root.
+const BEFORE: &[&str] = &["lock", "tmp", "tokens", "tokens.lock", "tokens.new", "lost+found"];
+/// Kernels share so many locks of those who change them.
+const WRITERS: usize = 64;
 
 /// Why the store does not do something.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +113,7 @@ pub struct Snapshot {
 pub struct Store {
     root: PathBuf,
     trees: Mutex<HashMap<Sha256, Arc<Tree>>>,
-    writers: Mutex<HashMap<RepoId, Arc<Mutex<()>>>>,
+    writers: [Mutex<()>; WRITERS],
     /// Held as long as this value is there.
     _lock: File,
 }
@@ -121,6 +127,9 @@ pub enum OpenError {
     /// It holds something else.
     #[error("{} is not empty and no hub's; name a new folder, or an empty one", .0.display())]
     Foreign(PathBuf),
+    /// It holds nothing.
+    #[error("{} is no hub's folder: it has no file `format`; look at the path", .0.display())]
+    None(PathBuf),
     /// It is of another version.
     #[error("{} has the format {found:?}; this program has {MARK:?}", .path.display())]
     Format {
@@ -135,6 +144,17 @@ pub enum OpenError {
 }
 
 impl Store {
+    /// Opens a hub's folder, and makes none.
+    ///
+    /// # Errors
+    /// As of [`Self::open`], and where there is none.
+    pub fn existing(root: &Path) -> Result<Self, OpenError> {
+        match disk::read(&root.join("format"))? {
+            Some(_) => Self::open(root).map(|(store, _)| store),
+            None => Err(OpenError::None(root.to_owned())),
+        }
+    }
+
     /// Opens a hub's folder, or makes one. Says how many half-written files an earlier run left; they are gone.
     ///
     /// # Errors
@@ -143,18 +163,15 @@ impl Store {
         disk::create_folder(root)?;
         let mark = root.join("format");
         let there = disk::read(&mark)?;
-        if there.is_none()
-            && disk::names(root)?.iter().any(|name| !matches!(name.as_str(), "lock" | "tmp" | "tokens"))
-        {
+        if there.is_none() && disk::names(root)?.iter().any(|name| !BEFORE.contains(&name.as_str())) {
             return Err(OpenError::Foreign(root.to_owned()));
         }
         let lock = disk::lock(&root.join("lock"))?.ok_or_else(|| OpenError::Locked(root.to_owned()))?;
-        let store =
-            Self { root: root.to_owned(), trees: Mutex::default(), writers: Mutex::default(), _lock: lock };
-        disk::create_folder(&store.temporaries())?;
+        let writers = std::array::from_fn(|_| Mutex::new(()));
+        let store = Self { root: root.to_owned(), trees: Mutex::default(), writers, _lock: lock };
+        disk::folder(&store.temporaries())?;
         let swept = disk::sweep(&store.temporaries())?;
-        disk::create_folder(&root.join("blobs/sha256"))?;
-        disk::create_folder(&root.join("kernels"))?;
+        // The mark comes first: a start that is killed behind it goes on the next time.
         match there {
             None => disk::write(&store.temporaries(), &mark, MARK.as_bytes())?,
             Some(found) if found == MARK.as_bytes() => {}
@@ -163,6 +180,10 @@ impl Store {
                 return Err(OpenError::Format { path: mark, found });
             }
         }
+        for folder in ["kernels", "blobs", "blobs/sha256"] {
+            disk::folder(&root.join(folder))?;
+        }
+        disk::shards(&root.join("blobs/sha256"))?;
         Ok((store, swept))
     }
 
@@ -297,7 +318,14 @@ impl Store {
 
     fn commit_of(&self, repo: &RepoId, id: &CommitId) -> Result<Commit, StoreError> {
         let path = self.commit_file(repo, id);
-        let bytes = disk::read(&path)?.ok_or_else(|| damaged(&path, "it is missing"))?;
+        let Some(bytes) = disk::read(&path)? else {
+            // A kernel that was removed in between is not there; in one that is, its commits are.
+            self.must_have(repo)?;
+            return Err(damaged(&path, "it is missing"));
+        };
+        if objects::commit_id(&bytes).as_ref() != Some(id) {
+            return Err(damaged(&path, "its digest is another one"));
+        }
         let commit: Commit =
             serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
         if commit.format == FORMAT { Ok(commit) } else { Err(damaged(&path, "it has another format")) }
@@ -323,9 +351,10 @@ impl Store {
         Ok(tree)
     }
 
-    /// Who holds this changes refs of the kernel, alone.
-    fn writer(&self, repo: &RepoId) -> Arc<Mutex<()>> {
-        guard(&self.writers).entry(repo.clone()).or_default().clone()
+    /// Who holds this changes refs of the kernel, alone. Some other kernels have the same lock.
+    fn writer(&self, repo: &RepoId) -> MutexGuard<'_, ()> {
+        let place = BuildHasherDefault::<DefaultHasher>::default().hash_one(repo) % WRITERS as u64;
+        guard(&self.writers[usize::try_from(place).unwrap_or_default()])
     }
 }
 

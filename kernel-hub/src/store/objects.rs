@@ -3,6 +3,8 @@
 //! Owns: their form on the disk, and the ids that clients see.
 //! Never: touches the disk.
 
+use std::collections::BTreeMap;
+
 use ring::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 use serde::{Deserialize, Serialize};
 
@@ -95,29 +97,29 @@ impl Tree {
     pub fn folder_oid(&self, folder: &str) -> String {
         let mut context = Context::new(&SHA256);
         for entry in self.files.iter().filter(|entry| entry.path.is_below(folder)) {
-            context.update(format!("{}\0{}\n", entry.path, entry.oid).as_bytes());
+            name_entry(&mut context, entry);
         }
-        let mut oid = hex(context.finish().as_ref());
-        oid.truncate(40);
-        oid
+        short(context)
     }
 
     /// What lies in a folder (`""` is the root), with what lies deeper when `recursive`; sorted by path.
     pub fn list(&self, folder: &str, recursive: bool) -> Vec<Listed<'_>> {
         let mut listed = Vec::new();
-        let mut folders = std::collections::BTreeSet::new();
+        let mut folders: BTreeMap<&str, Context> = BTreeMap::new();
         let skip = if folder.is_empty() { 0 } else { folder.len() + 1 };
         for entry in self.files.iter().filter(|entry| entry.path.is_below(folder)) {
             let path = entry.path.as_str();
             let inside = path.get(skip..).unwrap_or_default();
             for (at, _) in inside.match_indices('/').take(if recursive { usize::MAX } else { 1 }) {
-                folders.insert(path.get(..skip + at).unwrap_or_default());
+                let folder = path.get(..skip + at).unwrap_or_default();
+                name_entry(folders.entry(folder).or_insert_with(|| Context::new(&SHA256)), entry);
             }
             if recursive || !inside.contains('/') {
                 listed.push(Listed::File(entry));
             }
         }
-        listed.extend(folders.into_iter().map(|path| Listed::Folder { path, oid: self.folder_oid(path) }));
+        let of_folder = |(path, context)| Listed::Folder { path, oid: short(context) };
+        listed.extend(folders.into_iter().map(of_folder));
         listed.sort_by(|a, b| a.path().cmp(b.path()));
         listed
     }
@@ -132,6 +134,18 @@ impl Tree {
         };
         self.files.iter().find(blocked).map(|entry| &entry.path)
     }
+}
+
+/// What a file adds to the ids of the folders above it.
+fn name_entry(context: &mut Context, entry: &Entry) {
+    context.update(format!("{}\0{}\n", entry.path, entry.oid).as_bytes());
+}
+
+/// 40 digits.
+fn short(context: Context) -> String {
+    let mut oid = hex(context.finish().as_ref());
+    oid.truncate(40);
+    oid
 }
 
 impl Listed<'_> {
@@ -219,6 +233,11 @@ mod tests {
         assert_eq!(paths("buil", true), Vec::<String>::new());
         assert!(tree.has_folder("build/a") && !tree.has_folder("build/a/x.py"));
         assert_ne!(tree.folder_oid("build/a"), tree.folder_oid("build/b"));
+        for listed in tree.list("", true) {
+            if let Listed::Folder { path, oid } = listed {
+                assert_eq!(oid, tree.folder_oid(path));
+            }
+        }
     }
 
     #[test]

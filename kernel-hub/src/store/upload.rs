@@ -53,9 +53,6 @@ impl Store {
         if disk::size(&path)? == Some(size) {
             disk::sync_folder_of(&path)?;
         } else {
-            if let Some(shard) = path.parent() {
-                disk::create_folder(shard)?;
-            }
             temporary.keep_as(&path)?;
         }
         disk::write(&self.temporaries(), &self.mark_of(repo, &digest), format!("{size}\n").as_bytes())?;

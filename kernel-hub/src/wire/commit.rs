@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::name::{BadName, CommitId, FilePath, Sha256, shown};
 
@@ -84,10 +84,12 @@ pub enum WireError {
     TooMany(usize),
 }
 
+/// The value stays text until it is known what it has to be: as a tree of values it may take thirty times its size.
 #[derive(Deserialize)]
-struct Line {
+struct Line<'a> {
     key: String,
-    value: Value,
+    #[serde(borrow)]
+    value: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -133,7 +135,7 @@ pub fn parse(body: &[u8], limits: &Limits) -> Result<Commit, WireError> {
             continue;
         }
         let at = |what: String| WireError::Line { line: index + 1, what };
-        let line: Line =
+        let line: Line<'_> =
             serde_json::from_slice(text).map_err(|error| at(format!("is no such object: {error}")))?;
         match (&mut commit, line.key.as_str()) {
             (None, "header") => commit = Some(header(line.value).map_err(at)?),
@@ -151,7 +153,7 @@ pub fn parse(body: &[u8], limits: &Limits) -> Result<Commit, WireError> {
     if commit.operations.is_empty() { Err(WireError::Empty) } else { Ok(commit) }
 }
 
-fn header(value: Value) -> Result<Commit, String> {
+fn header(value: &RawValue) -> Result<Commit, String> {
     let header: Header = read(value)?;
     let description = header.description.unwrap_or_default();
     if header.summary.trim().is_empty() {
@@ -169,7 +171,7 @@ fn header(value: Value) -> Result<Commit, String> {
     Ok(Commit { summary: header.summary, description, parent, operations: Vec::new() })
 }
 
-fn operation(key: &str, value: Value, limits: &Limits) -> Result<Operation, String> {
+fn operation(key: &str, value: &RawValue, limits: &Limits) -> Result<Operation, String> {
     match key {
         "file" => {
             let file: File = read(value)?;
@@ -210,8 +212,8 @@ fn operation(key: &str, value: Value, limits: &Limits) -> Result<Operation, Stri
     }
 }
 
-fn read<T: for<'de> Deserialize<'de>>(value: Value) -> Result<T, String> {
-    serde_json::from_value(value).map_err(|error| format!("the value is not understood: {error}"))
+fn read<T: for<'de> Deserialize<'de>>(value: &RawValue) -> Result<T, String> {
+    serde_json::from_str(value.get()).map_err(|error| format!("the value is not understood: {error}"))
 }
 
 fn path(text: &str) -> Result<FilePath, String> {

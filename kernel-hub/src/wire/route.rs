@@ -276,18 +276,18 @@ fn is_true(value: &str) -> bool {
     matches!(value, "1" | "true" | "True")
 }
 
-/// `a=1&b=2`, decoded: a query, or a body of `application/x-www-form-urlencoded`.
-///
-/// # Errors
-/// It is not encoded right.
-pub fn form(text: &str) -> Result<Vec<(String, String)>, BadRoute> {
-    let pairs = text.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Ok((decode(key, Plus::Blank)?, decode(value, Plus::Blank)?))
-        })
-        .collect()
+/// A query as a whole.
+fn form(text: &str) -> Result<Vec<(String, String)>, BadRoute> {
+    pairs(text).collect()
+}
+
+/// `a=1&b=2`, decoded one by one: a query, or a body of `application/x-www-form-urlencoded`. An item is an error where
+/// it is not encoded right.
+pub fn pairs(text: &str) -> impl Iterator<Item = Result<(String, String), BadRoute>> {
+    text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        Ok((decode(key, Plus::Blank)?, decode(value, Plus::Blank)?))
+    })
 }
 
 /// What a `+` means: a blank in forms, itself in paths.

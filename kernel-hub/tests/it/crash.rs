@@ -108,6 +108,43 @@ fn one_folder_has_one_server_and_is_nobody_elses() {
 }
 
 #[test]
+fn a_first_start_that_was_killed_is_no_end() {
+    // Before it said whose folder it is, with what `token new` and a file system leave there; and right behind it.
+    for names in [&["lock", "tokens.new", "tokens.lock", "tmp/0123", "lost+found/x"][..], &["format", "lock"]]
+    {
+        let home = Home::new();
+        for name in names {
+            let path = home.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, if *name == "format" { "kernelwright-hub 1\n" } else { "" }).unwrap();
+        }
+        let server = home.serve(&[]).with_kernel();
+        server.commit(&[file("a", "b")]).is(200);
+        assert_eq!(std::fs::read_dir(home.path().join("tmp")).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_folder_without_a_hub_is_not_checked_and_not_made() {
+    let dir = tempfile::tempdir().unwrap();
+    for arguments in [&["check"][..], &["token", "revoke"]] {
+        let mut command = std::process::Command::new(PROGRAM);
+        command.args(arguments).arg(dir.path().join("typo"));
+        if arguments.len() == 2 {
+            command.arg("ci");
+        }
+        let output = command.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(1)
+                && told.contains("there is no") | told.contains("no hub's folder"),
+            "{told}"
+        );
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn damage_is_found() {
     let home = Home::new();
     let server = home.serve(&[]).with_kernel();
@@ -124,4 +161,20 @@ fn damage_is_found() {
     let server = home.serve(&[]);
     server.get("/kernels/me/k/resolve/v1/a.txt").refused(500, "its log says how");
     assert_eq!(server.get("/api/kernels/me/k/refs").json()["tags"], json!([]));
+}
+
+#[test]
+fn a_commit_that_was_changed_is_found_and_not_believed() {
+    let home = Home::new();
+    let server = home.serve(&[]).with_kernel();
+    server.commit(&[file("a.txt", "x")]).is(200);
+    let id = server.get("/api/kernels/me/k/revision/v1").json()["sha"].as_str().unwrap().to_owned();
+    drop(server);
+    let path = home.path().join("kernels/me/k/commits").join(&id);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("a change", "a chance")).unwrap();
+    let checked = std::process::Command::new(PROGRAM).arg("check").arg(home.path()).output().unwrap();
+    let told = String::from_utf8_lossy(&checked.stdout);
+    assert!(!checked.status.success() && told.contains(&id) && told.contains("digest"), "{told}");
+    home.serve(&[]).get("/kernels/me/k/resolve/v1/a.txt").refused(500, "its log says how");
 }

@@ -94,6 +94,31 @@ fn one_connection_too_many_waits_for_its_turn() {
 }
 
 #[test]
+fn a_log_that_nobody_reads_any_more_stops_nothing() {
+    let home = Home::new();
+    let mut child = std::process::Command::new(super::server::PROGRAM)
+        .arg(home.path())
+        .args(["--bind", "127.0.0.1:0"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the hub starts");
+    let mut line = String::new();
+    let out = child.stdout.take().expect("a pipe");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("a line");
+    drop(child.stderr.take());
+    let agent: ureq::Agent = ureq::Agent::config_builder().proxy(None).build().new_agent();
+    let metrics = format!("{}/metrics", line.trim_end());
+    for _ in 0..3 {
+        let text = agent.get(&metrics).call().expect("an answer").body_mut().read_to_string().expect("text");
+        // What a panic would leave behind.
+        assert!(text.contains("requests_in_flight 1\n") && text.contains("connections 1\n"), "{text}");
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+}
+
+#[test]
 fn a_log_has_who_did_what_and_no_secret() {
     let home = Home::new();
     let mut child = std::process::Command::new(super::server::PROGRAM)

@@ -10,6 +10,7 @@
 mod clients;
 mod crash;
 mod limits;
+mod names;
 mod readers;
 mod refusals;
 mod secure;

@@ -4,13 +4,23 @@ use serde_json::json;
 
 use super::server::{Home, file};
 
+/// 2 MiB that nowhere look like another part of them (xorshift64): what comes from a wrong place is seen.
+fn noise(seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    (0..2 << 17).flat_map(|_| next()).collect()
+}
+
 #[test]
 fn sixty_four_readers_get_what_was_written() {
     let home = Home::new();
     let server = home.serve(&[]).with_kernel();
-    let contents: Vec<Vec<u8>> = (0..4_u64)
-        .map(|seed| (0..2_u64 << 20).map(|at| (at.wrapping_mul(seed + 7) >> 3).to_le_bytes()[0]).collect())
-        .collect();
+    let contents: Vec<Vec<u8>> = (1..5_u64).map(noise).collect();
     for (index, content) in contents.iter().enumerate() {
         server.large(&format!("{index}.bin"), content);
     }
@@ -67,9 +77,46 @@ fn heads_ranges_and_tags_are_those_of_http() {
     assert_eq!(none.header("content-range"), "bytes */1000000");
     let known = server.ask("GET", large, &[("If-None-Match", &format!("\"{digest}\""))], None, "");
     assert_eq!((known.status, known.body.len()), (304, 0));
+    // The rest of another content would be no rest: then all of it comes. A head has no part.
+    let resumed = |tag: &str| server.ask("GET", large, &[("Range", "bytes=9-"), ("If-Range", tag)], None, "");
+    resumed(&format!("\"{digest}\"")).is(206);
+    let other = resumed("\"0000\"");
+    assert_eq!((other.status, other.body.len()), (200, content.len()));
+    let part = server.ask("HEAD", large, &[("Range", "bytes=0-9")], None, "");
+    assert_eq!((part.status, part.header("content-length")), (200, "1000000"));
     // A file is never a page of this hub.
     assert_eq!(head.header("content-type"), "application/octet-stream");
     assert_eq!(head.header("content-disposition"), "attachment");
+}
+
+#[test]
+fn paths_are_asked_for_in_both_forms_and_not_without_end() {
+    let home = Home::new();
+    let server = home.serve(&[]).with_kernel();
+    server.commit(&[file("a b.py", "1"), file("c/d.py", "2")]).is(200);
+    let address = "/api/kernels/me/k/paths-info/v1";
+    let form = |body: String| {
+        let kind = ("Content-Type", "application/x-www-form-urlencoded");
+        server.ask("POST", address, &[kind], None, body)
+    };
+    let names = |answer: super::server::Answer| -> Vec<String> {
+        let list = answer.json();
+        list.as_array().expect("a list").iter().map(|one| one["path"].to_string()).collect()
+    };
+    let found = ["\"a b.py\"", "\"c\""];
+    assert_eq!(names(form("paths=a+b.py&expand=False&paths=c&paths=gone".to_owned())), found);
+    assert_eq!(
+        names(server.post(address, &json!({ "paths": ["a b.py", "gone", "c"], "expand": false }))),
+        found
+    );
+    form("paths=x&".repeat(2001)).refused(413, "more than 2000 paths");
+    server.post(address, &json!({ "paths": vec!["x"; 2001] })).refused(413, "more than 2000 paths");
+    assert_eq!(names(server.post(address, &json!({ "paths": vec!["c"; 2000] }))).len(), 2000);
+    for body in [json!({}), json!({ "paths": "a" }), json!({ "paths": [3] }), json!([1])] {
+        server.post(address, &body).refused(400, "a list `paths`");
+    }
+    form("paths=%zz".to_owned()).refused(400, "hexadecimal");
+    form("paths=../x".to_owned()).refused(400, "`..`");
 }
 
 #[test]

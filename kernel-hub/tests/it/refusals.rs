@@ -77,6 +77,40 @@ fn a_closed_hub_shows_nothing_to_strangers() {
 }
 
 #[test]
+fn a_page_of_the_web_writes_nothing_where_everybody_may() {
+    let home = Home::new();
+    let server = home.serve(&["--anonymous", "write"]);
+    let body = json!({ "name": "k", "organization": "me", "type": "kernel" }).to_string();
+    // What a browser sends without asking first.
+    let page = [("Origin", "https://evil.example"), ("Content-Type", "text/plain")];
+    server.ask("POST", "/api/repos/create", &page, None, &body).refused(403, "web page");
+    server.get("/api/kernels/me/k").is(404);
+    server.ask("POST", "/api/repos/create", &page, Some(&home.token), &body).is(200);
+    server
+        .ask("POST", "/api/kernels/me/k/commit/main", &page, None, ndjson(&[file("a", "b")]))
+        .refused(403, "web page");
+    server.ask("POST", "/api/kernels/me/k/commit/main", &[], None, ndjson(&[file("a", "b")])).is(200);
+    server.ask("GET", "/api/kernels/me/k/refs", &page, None, "").is(200);
+}
+
+#[test]
+fn addresses_of_the_hub_itself_are_addresses() {
+    for text in ["hub.example.org", "https://", "ftp://x", "https:///x", "https://a b", "http://x/?y", ""] {
+        let output = std::process::Command::new(super::server::PROGRAM)
+            .args(["nowhere", "--public-url", text])
+            .output()
+            .expect("it starts");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains("https://HOST"), "{text}: {told}");
+    }
+    let home = Home::new();
+    let server = home.serve(&["--public-url", "https://hub.example.org/"]);
+    let body = json!({ "name": "k", "organization": "me", "type": "kernel" });
+    let made = server.post("/api/repos/create", &body).json();
+    assert_eq!(made["url"], "https://hub.example.org/kernels/me/k");
+}
+
+#[test]
 fn paths_never_leave_their_kernel() {
     let home = Home::new();
     let server = home.serve(&[]).with_kernel();

@@ -145,11 +145,9 @@ fn fetch(
     let progress = session.report.progress("fetch", ProgressKind::Bytes, Some(total));
     for entry in files {
         let Some(place) = place(&entry.path) else { continue };
-        // One that went since the list was made is not part of the commit that was listed, so it cannot go.
-        if let Some(content) = hub.file(repo, commit, &entry.path)? {
-            progress.add(content.len() as u64);
-            set.insert(place, content)?;
-        }
+        let content = hub.listed(repo, commit, entry)?;
+        progress.add(content.len() as u64);
+        set.insert(place, content)?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
 use crate::base::files::{self, FileError};
+use crate::hub::hex;
 use crate::hub::write::SAMPLE;
 
 /// A file that is published.
@@ -53,10 +54,6 @@ pub(super) fn read(path: String, file: &Path) -> Result<Local, FileError> {
     }
     let (sha256, blob) = (hex(&large.finalize()), hex(&regular.finalize()));
     Ok(Local { path, file: file.to_owned(), size, sample, sha256, blob })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

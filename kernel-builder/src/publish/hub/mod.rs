@@ -17,6 +17,7 @@ use super::{PublishError, contents, digest};
 
 mod local;
 pub mod plan;
+pub mod published;
 mod send;
 
 pub use plan::Stale;
@@ -211,7 +212,8 @@ pub fn plan(bundle: &Bundle, target: &Target, hub: Option<&Hub>) -> Result<Plan,
             (Some(hub), Some(commit)) => hub.files(&target.repo, commit, "")?,
             _ => Vec::new(),
         };
-        let change = plan::compare(&branch, own, &files, &there, target.stale);
+        let mut change = plan::compare(&branch, own, &files, &there, target.stale);
+        change.base = begins.map(str::to_owned);
         let row = |local: &Local| Row {
             path: local.path.clone(),
             size: local.size,

@@ -36,6 +36,8 @@ pub struct Change {
     pub branch: String,
     /// Where it is; nothing when it is to be made.
     pub head: Option<String>,
+    /// The commit whose files it was compared with; nothing when there is none.
+    pub base: Option<String>,
     /// Files to send.
     pub put: Vec<Local>,
     /// Paths to delete.
@@ -77,11 +79,12 @@ pub fn compare(branch: &str, head: Option<&str>, files: &[Local], there: &[Entry
     };
     let delete = known.keys().copied().filter(|path| is_stale(path)).map(str::to_owned).collect();
     let put = put.into_iter().cloned().collect();
-    Change { branch: branch.to_owned(), head: head.map(str::to_owned), put, delete, same: same.len() }
+    let head = head.map(str::to_owned);
+    Change { branch: branch.to_owned(), base: head.clone(), head, put, delete, same: same.len() }
 }
 
 /// Whether a file here and one there have one content.
-fn same(local: &Local, entry: &Entry) -> bool {
+pub(super) fn same(local: &Local, entry: &Entry) -> bool {
     match &entry.lfs {
         Some(pointer) => pointer.oid == local.sha256,
         None => entry.oid == local.blob,

@@ -88,7 +88,7 @@ impl Run<'_> {
     fn change(&mut self, change: &Change) -> Result<(), PublishError> {
         let head = match &change.head {
             Some(head) => Some(head.clone()),
-            None => self.begin(&change.branch)?,
+            None => self.begin(change)?,
         };
         // What a new repository begins with was not known when everything was taken to be new.
         let now = match &head {
@@ -124,15 +124,19 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Makes a branch that is not there; gives where it begins.
-    fn begin(&mut self, branch: &str) -> Result<Option<String>, PublishError> {
-        let repo = &self.plan.target.repo;
+    /// Makes a branch that is not there; gives where it begins, which is what the plan was made with.
+    fn begin(&mut self, change: &Change) -> Result<Option<String>, PublishError> {
+        let (repo, branch) = (&self.plan.target.repo, change.branch.as_str());
         // `main` comes with the repository, or with its first commit.
         if branch != MAIN {
             self.hub.create_branch(repo, branch)?;
             self.receipt.changed = true;
         }
-        Ok(self.refs()?.head(branch).map(str::to_owned))
+        let begun = self.refs()?.head(branch).map(str::to_owned);
+        if change.base.is_some() && begun != change.base {
+            return Err(HubError::Moved { repo: repo.to_string(), branch: branch.to_owned() }.into());
+        }
+        Ok(begun)
     }
 
     fn onto<'a>(&self, revision: &'a str, parent: Option<&'a str>, pull: Pull) -> Onto<'a> {

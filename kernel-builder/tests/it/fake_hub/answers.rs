@@ -176,7 +176,10 @@ fn tree(state: &State, name: &str, revision: &str, under: &str, query: &str) -> 
     let end = if state.page == 0 { entries.len() } else { (from + state.page).min(entries.len()) };
     let mut answer = json_of(200, &json!(&entries[from..end]));
     if end < entries.len() {
-        let base = format!("http://127.0.0.1:{}/api/kernels/{name}/tree/{revision}", state.port);
+        let folder = if under.is_empty() { String::new() } else { format!("/{under}") };
+        let own = format!("http://127.0.0.1:{}", state.port);
+        let host = state.pages_at.unwrap_or(&own);
+        let base = format!("{host}/api/kernels/{name}/tree/{revision}{folder}");
         let plain = query.split("&cursor=").next().unwrap_or_default();
         answer.1 += &format!("Link: <{base}?{plain}&cursor={end}>; rel=\"next\"\r\n");
     }

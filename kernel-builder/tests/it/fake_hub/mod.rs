@@ -98,6 +98,8 @@ pub(crate) struct State {
     pub(crate) keyed: bool,
     /// Entries of a page of a tree; all when zero.
     pub(crate) page: usize,
+    /// Where it says that further pages are, when not at itself.
+    pub(crate) pages_at: Option<&'static str>,
     /// New repositories begin without a commit.
     pub(crate) bare: bool,
     /// A file that new repositories have.
