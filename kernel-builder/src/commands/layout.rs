@@ -53,7 +53,9 @@ pub enum LayoutError {
     #[error("`{}` holds {}, and not as it was built: a file was changed, or a copy was cut short", folder.display(), variants.join(", "))]
     #[diagnostic(
         code(package::damaged_build),
-        help("build it again with `kernelwright build --to`, or bring the whole folder; nothing was laid out")
+        help(
+            "build it again with `kernelwright build --to`, or bring the whole folder; nothing was laid out"
+        )
     )]
     Damaged {
         /// The folder.
@@ -129,5 +131,9 @@ fn artifacts(folders: &[PathBuf]) -> Result<Vec<Artifact>, Failure> {
             }
         }
     }
-    if twice.is_empty() { Ok(artifacts) } else { Err(LayoutError::Twice { variants: twice.into_iter().collect() }.into()) }
+    if twice.is_empty() {
+        Ok(artifacts)
+    } else {
+        Err(LayoutError::Twice { variants: twice.into_iter().collect() }.into())
+    }
 }

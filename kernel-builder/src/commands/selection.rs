@@ -103,9 +103,7 @@ pub enum SelectError {
     #[error("no build of {} lies in .kernelwright/artifacts", wanted.join(", "))]
     #[diagnostic(
         code(plan::not_built),
-        help(
-            "build without --prebuilt, or bring the folder from the machine that built it"
-        )
+        help("build without --prebuilt, or bring the folder from the machine that built it")
     )]
     NotBuilt {
         /// The variants that were wanted and are not there.

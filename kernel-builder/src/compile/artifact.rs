@@ -162,7 +162,8 @@ pub fn in_folder(root: &Path) -> Result<Builds, FileError> {
     }
     let hidden = |name: &Path| name.to_string_lossy().starts_with('.');
     let names = files::walk(root, |folder| folder.components().count() == 1 && !hidden(folder))?;
-    let is_record = |name: &&PathBuf| name.components().count() == 1 && name.extension() == Some("json".as_ref());
+    let is_record =
+        |name: &&PathBuf| name.components().count() == 1 && name.extension() == Some("json".as_ref());
     for name in names.iter().filter(is_record) {
         let text = files::read(&root.join(name))?;
         let Ok(mut artifact) = serde_json::from_slice::<Artifact>(&text) else {
@@ -179,9 +180,12 @@ pub fn in_folder(root: &Path) -> Result<Builds, FileError> {
         }
     }
     // A folder without a description.
-    let folders = names.iter().filter(|name| name.components().count() > 1).filter_map(|name| name.iter().next());
+    let folders =
+        names.iter().filter(|name| name.components().count() > 1).filter_map(|name| name.iter().next());
     let folders = folders.map(|folder| folder.to_string_lossy().into_owned());
-    let known = |folder: &String| found.sound.iter().any(|one| one.variant == *folder) || found.damaged.contains(folder);
+    let known = |folder: &String| {
+        found.sound.iter().any(|one| one.variant == *folder) || found.damaged.contains(folder)
+    };
     let alone: BTreeSet<String> = folders.filter(|folder| !known(folder)).collect();
     found.damaged.extend(alone);
     Ok(found)

@@ -211,12 +211,12 @@ fn clean(dir: &Path, extra: &[(PathBuf, PathBuf)]) -> Result<(), PackageError> {
         contents.push((Path::new("build").join(&name), dir.join(&name)));
     }
     let mut found = clean::problems(&contents)?;
-    let libraries: Vec<PathBuf> = contents
-        .iter()
-        .map(|(_, here)| here)
-        .filter(|here| here.to_string_lossy().ends_with(".so"))
-        .cloned()
-        .collect();
+    let mut libraries = Vec::new();
+    for (name, here) in contents {
+        if verify::is_library(&here)? {
+            libraries.push((name, here));
+        }
+    }
     let clash = verify::clashes_among(&libraries)?.filter(|check| check.outcome == Outcome::Refused);
     found.extend(clash.map(|check| PackageError::Clash { summary: check.summary }));
     match found.len() {

@@ -123,21 +123,21 @@ pub(crate) fn tvm_ffi_functions(library: &[u8]) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// What the files take from each other when one process loads all of them; nothing for fewer than two libraries. One
-/// that cannot be read as a library is left out: its own gates say so.
+/// What the files take from each other when one process loads all of them, each with the name that it is told by; nothing
+/// for fewer than two libraries. One that cannot be read as a library is left out: its own gates say so.
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn clashes_among(libraries: &[PathBuf]) -> Result<Option<CheckResult>, FileError> {
+pub fn clashes_among(libraries: &[(PathBuf, PathBuf)]) -> Result<Option<CheckResult>, FileError> {
     let mut beside = Vec::new();
-    for file in libraries {
+    for (name, file) in libraries {
         let bytes = files::read(file)?;
         let Ok(interface) = elf::interface(&bytes) else { continue };
         let folder = file.parent().unwrap_or(Path::new(""));
         let in_variant = files::exists(&folder.join("metadata.json"));
         let package = folder.parent().filter(|_| in_variant).map(Path::to_owned);
         let digest = Digest::of(&bytes);
-        beside.push(Beside { name: file.display().to_string(), package, digest, interface });
+        beside.push(Beside { name: name.display().to_string(), package, digest, interface });
     }
     Ok(clashes::among(&beside))
 }

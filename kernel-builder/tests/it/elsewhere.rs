@@ -87,7 +87,10 @@ fn a_layout_has_metadata_and_no_card() {
     let text = sandbox.read(&format!("hub/{VARIANT}/metadata.json"));
     assert_eq!(origin(&text), (commit.into(), false.into()));
     // Alone, and of a tree that differs from the commit; a folder that is named twice is one.
-    assert_eq!(layout(&["--alone", "--from", "../out", "--to", "../one"], &format!("{commit}-dirty")).code, 0);
+    assert_eq!(
+        layout(&["--alone", "--from", "../out", "--to", "../one"], &format!("{commit}-dirty")).code,
+        0
+    );
     assert_eq!(origin(&sandbox.read("one/metadata.json")), (commit.into(), true.into()));
 }
 
@@ -107,7 +110,8 @@ fn a_damaged_build_is_told_and_never_left_out() {
     let sandbox = fakes(GOOD);
     assert_eq!(build(&sandbox, &["--to", "../out"]).code, 0);
     another(&sandbox, "torch-cpu");
-    let layout = || sandbox.run(&["layout", "fast-norm", "--from", "../out", "--from", "../other", "--to", "../hub"]);
+    let layout =
+        || sandbox.run(&["layout", "fast-norm", "--from", "../out", "--from", "../other", "--to", "../hub"]);
     let ops = sandbox.read("other/torch-cpu/_ops.py");
     let record = sandbox.read("other/torch-cpu.json");
     let told = |words: &[&str]| {
