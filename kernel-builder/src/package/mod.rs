@@ -137,7 +137,7 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
         variants.push(artifact.variant.clone());
     }
     variants.sort();
-    files::write(&staged.path().join("CARD.md"), card::render(contents, &variants))?;
+    files::write(&staged.path().join("CARD.md"), card::render(contents, &variants)?)?;
     let extra = extra_files(contents.project)?;
     clean(staged.path(), &extra)?;
     let digest = bundle_digest(staged.path())?;

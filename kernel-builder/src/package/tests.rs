@@ -121,6 +121,16 @@ fn metadata_has_every_field_and_the_card_what_is_served() {
 }
 
 #[test]
+fn a_card_that_is_no_text_is_told() {
+    let root = files::scratch().unwrap();
+    files::write(&root.path().join("CARD.md"), [0x23, 0xff, 0xfe]).unwrap();
+    assert!(matches!(bundled(root.path(), &["cpu"]), Err(PackageError::File(_))));
+    files::write(&root.path().join("CARD.md"), "# mine\n").unwrap();
+    let made = bundled(root.path(), &["cpu"]).unwrap();
+    assert!(files::read_text(&made.dir.join("CARD.md")).unwrap().starts_with("# mine\n\n## Variants"));
+}
+
+#[test]
 fn what_is_not_clean_leaves_the_old_bundle() {
     let root = files::scratch().unwrap();
     let good = bundled(root.path(), &["cpu"]).unwrap();

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::sandbox::{Ended, Sandbox};
+use super::sandbox::{Ended, Sandbox, finish};
 
 const VARIANT: &str = "torch-stable-abi210-cpu-x86_64-linux";
 pub(crate) const PACKAGE: &str = "work/fast-norm/build/torch-stable-abi210-cpu-x86_64-linux";
@@ -197,21 +197,11 @@ fn published() -> Sandbox {
                 backends = [\"cpu\"]\n\n[torch-noarch]\n";
     sandbox.write("work/plus-one/build.toml", toml);
     sandbox.write("work/plus-one/torch-ext/plus_one/__init__.py", "from ._ops import ops\nx = 1\n");
-    let built = sandbox.run(&["build", "plus-one", "--message-format", "json"]).event("result");
-    let artifact = &built["artifacts"][0];
-    let id = artifact["id"].as_str().expect("a name");
-    let version = env!("CARGO_PKG_VERSION");
-    let metadata = format!(
-        r#"{{"name": "plus-one", "id": "{id}", "version": 1, "license": "Apache-2.0", "python-depends": [],
-             "backend": {{"type": "cpu"}}, "kernels-minver": "0.14.0", "digest": {{}},
-             "provenance": {{"kernel-builder": {{"version": "{version}"}}, "kernel": {{"commit": "c0ffee", "dirty": false}}}},
-             "kernelwright": {{"version": "{version}", "tools": {{}}}}}}"#
-    );
-    sandbox.write("work/dist/build/torch-cpu/metadata.json", &metadata);
-    for name in ["__init__.py", "_ops.py"] {
-        let text = sandbox.read(&format!("work/plus-one/.kernelwright/artifacts/torch-cpu/{name}"));
-        sandbox.write(&format!("work/dist/build/torch-cpu/{name}"), &text);
-    }
+    assert_eq!(sandbox.run(&["build", "plus-one"]).code, 0);
+    let from = "plus-one/.kernelwright/artifacts";
+    let mut layout = sandbox.command(&["layout", "plus-one", "--from", from, "--to", "dist/build"]);
+    let laid = finish(layout.env("KERNELWRIGHT_COMMIT", "c0ffee"));
+    assert_eq!(laid.code, 0, "{}", laid.stderr);
     sandbox
 }
 
@@ -248,12 +238,17 @@ fn a_publication_is_built_again_and_a_changed_byte_is_found() {
     assert!(more["message"].to_string().contains("more.py is published and not made"), "{more}");
     std::fs::remove_file(sandbox.path("work/dist/build/torch-cpu/more.py")).expect("a file");
 
-    // Another program is told as such, and not as other sources.
+    // A digest that the files do not have: clients would refuse them, or believe others.
     let metadata = sandbox.read("work/dist/build/torch-cpu/metadata.json");
-    let older = metadata.replace(
-        &format!("\"kernelwright\": {{\"version\": \"{}\"", env!("CARGO_PKG_VERSION")),
-        "\"kernelwright\": {\"version\": \"0.0.1\"",
-    );
+    let at = metadata.find("\"__init__.py\": \"").expect("a digest") + "\"__init__.py\": \"".len();
+    let forged = format!("{}AAAA{}", &metadata[..at], &metadata[at + 4..]);
+    sandbox.write("work/dist/build/torch-cpu/metadata.json", &forged);
+    let told = verify_build(&sandbox).event("error");
+    assert!(told["message"].to_string().contains("metadata.json is not what its sources make"), "{told}");
+
+    // Another program is told as such, and not as other sources.
+    let own = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+    let older = metadata.replace(&own, "\"version\": \"0.0.1\"");
     sandbox.write("work/dist/build/torch-cpu/metadata.json", &older);
     let told = verify_build(&sandbox).event("error");
     assert!(told["help"].to_string().contains("it was built by kernelwright 0.0.1"), "{told}");
@@ -263,6 +258,9 @@ fn a_publication_is_built_again_and_a_changed_byte_is_found() {
 fn what_cannot_be_built_again_is_told() {
     let sandbox = published();
     sandbox.run(&["verify-build", "nowhere", "--source", "plus-one"]).refused(17, &["rebuild::nothing"]);
+    sandbox
+        .run(&["verify-build", "dist", "--source", "plus-one", "--variant", "torch-cpu", "--variant", "torch-cuda"])
+        .refused(17, &["rebuild::nothing", "has no variant torch-cuda"]);
     let toml = sandbox.read("work/plus-one/build.toml");
     sandbox.write("work/plus-one/build.toml", &toml.replace("version = 1", "version = 2"));
     let other = sandbox.run(&["verify-build", "dist", "--source", "plus-one"]);
