@@ -346,7 +346,13 @@ fn differs(
     let Difference { place, texts, cause } = difference::between(one, other, [folder, folder])?;
     let texts = texts.map(|(one, other)| format!(", `{one}` and `{other}`")).unwrap_or_default();
     let cause = likely.cloned().unwrap_or(cause);
-    Some(VerifyBuildError::Differs { variant: variant.to_owned(), file: file.to_owned(), place, texts, cause })
+    Some(VerifyBuildError::Differs {
+        variant: variant.to_owned(),
+        file: file.to_owned(),
+        place,
+        texts,
+        cause,
+    })
 }
 
 const OTHER_SOURCES: &str = "this program and the tools are the same, so the sources are others: take the commit that \

@@ -63,7 +63,8 @@ const STRAY_ENDINGS: &[&str] = &[
 ];
 
 /// Names of the same kind.
-const STRAY_NAMES: &[&str] = &["Thumbs.db", "desktop.ini", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "core", "nohup.out"];
+const STRAY_NAMES: &[&str] =
+    &["Thumbs.db", "desktop.ini", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "core", "nohup.out"];
 
 /// Everything that should not be published of these: their names in the publication, and where they lie.
 ///

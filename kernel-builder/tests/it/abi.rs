@@ -275,8 +275,18 @@ fn what_lies_beside_a_file_says_what_it_is_held_against() {
     json(&[]).refused_json("verify::archs");
     metadata("_other", r#"["8.0", "9.0+PTX"]"#);
     json(&[]).refused_json("verify::symbols");
-    // Nothing beside it: what is found is told, and judged by nobody.
+    // What `build` leaves beside the folder of a variant says the same.
     std::fs::remove_file(folder.join("metadata.json")).expect("a file");
+    let build = |archs: &str| {
+        let text = format!(r#"{{"id": "_k", "backend": "cuda", "capabilities": {archs}}}"#);
+        std::fs::write(folder.with_extension("json"), text).expect("a file");
+    };
+    build(r#"["8.0", "9.0+PTX"]"#);
+    assert_eq!(json(&[]).code, 0, "{}", json(&[]).stdout);
+    build(r#"["8.0"]"#);
+    json(&[]).refused_json("verify::archs");
+    std::fs::remove_file(folder.with_extension("json")).expect("a file");
+    // Nothing beside it: what is found is told, and judged by nobody.
     let told = sandbox.run(&["check-abi", library.to_str().expect("a path")]);
     assert_eq!(told.code, 0, "{}", told.stderr);
     assert!(

@@ -259,7 +259,16 @@ fn what_cannot_be_built_again_is_told() {
     let sandbox = published();
     sandbox.run(&["verify-build", "nowhere", "--source", "plus-one"]).refused(17, &["rebuild::nothing"]);
     sandbox
-        .run(&["verify-build", "dist", "--source", "plus-one", "--variant", "torch-cpu", "--variant", "torch-cuda"])
+        .run(&[
+            "verify-build",
+            "dist",
+            "--source",
+            "plus-one",
+            "--variant",
+            "torch-cpu",
+            "--variant",
+            "torch-cuda",
+        ])
         .refused(17, &["rebuild::nothing", "has no variant torch-cuda"]);
     let toml = sandbox.read("work/plus-one/build.toml");
     sandbox.write("work/plus-one/build.toml", &toml.replace("version = 1", "version = 2"));
