@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 
 use super::abi::{self, Made, Pair};
-use super::packaged::{INIT, NORMS, PACKAGE, SCHEMA, bundle, library_of, packaged, publish};
+use super::packaged::{INIT, NORMS, PACKAGE, SCHEMA, bundle, library_of, package_in, publish};
 use super::sandbox::{Ended, Sandbox};
 
 const FORMATS: &str = include_str!("../../../docs/formats.md");
@@ -32,14 +33,14 @@ enum Form {
 const SAMPLES: [Sample; 2] = [Sample::Bad, Sample::Good];
 const FORMS: [Form; 2] = [Form::Linked, Form::Stripped];
 
-/// One question to one gate, and its answer.
+/// One question to one gate.
 struct Case {
     gate: &'static str,
     sample: Sample,
     form: Form,
     /// How a refusal ends, and what it says beside the gate's code.
     refusal: (i32, &'static str),
-    ended: Ended,
+    ask: Box<dyn Fn(&Sandbox) -> Ended>,
 }
 
 impl Form {
@@ -54,25 +55,19 @@ impl Form {
     }
 }
 
-/// The gates on one library.
-fn of_one(pair: &Pair, place: usize, sandbox: &Sandbox) -> Vec<Case> {
-    let case = |sample: Sample, form: Form| {
-        let folder = sandbox.path(&format!("work/{place}/{sample:?}/{form:?}"));
-        let (made, options) = match sample {
-            Sample::Bad => (&pair.bad, pair.options[0]),
-            Sample::Good => (&pair.good, pair.options[1]),
-        };
-        let library = made.link(&folder);
-        form.leave(&library);
-        let ended = abi::check(sandbox, &library, options);
-        Case { gate: pair.code, sample, form, refusal: (15, pair.words), ended }
+/// What one library of a pair is asked.
+fn alone(pair: &Pair, sample: Sample, form: Form, sandbox: &Sandbox) -> Ended {
+    let (made, options) = match sample {
+        Sample::Bad => (&pair.bad, pair.options[0]),
+        Sample::Good => (&pair.good, pair.options[1]),
     };
-    SAMPLES.into_iter().flat_map(|sample| FORMS.map(|form| case(sample, form))).collect()
+    let library = made.link(&sandbox.path(&format!("work/{sample:?}/{form:?}")));
+    form.leave(&library);
+    abi::check(sandbox, &library, options)
 }
 
 /// Two libraries of one module, and of two.
-fn together(sample: Sample, form: Form) -> Ended {
-    let sandbox = Sandbox::new();
+fn together(sample: Sample, form: Form, sandbox: &Sandbox) -> Ended {
     let link = |name: &str| -> PathBuf {
         let source = "int more(void) { return 2; }\nint (*table[])(void) = { more };\n";
         let module = Made::source(source);
@@ -90,17 +85,17 @@ fn together(sample: Sample, form: Form) -> Ended {
 }
 
 /// A new build of a published kernel, whose library has another schema.
-fn published_again(sample: Sample, form: Form) -> Ended {
-    let sandbox = packaged();
-    form_of_package(&sandbox, SCHEMA, form);
-    let first = publish(&sandbox);
+fn published_again(sample: Sample, form: Form, sandbox: &Sandbox) -> Ended {
+    package_in(sandbox);
+    form_of_package(sandbox, SCHEMA, form);
+    let first = publish(sandbox);
     assert_eq!(first.code, 0, "{}", first.stderr);
     let schema = match sample {
         Sample::Bad => SCHEMA.replace("float eps", "int eps"),
         Sample::Good => SCHEMA.replace("float eps", "float eps, int k=1"),
     };
-    form_of_package(&sandbox, &schema, form);
-    publish(&sandbox)
+    form_of_package(sandbox, &schema, form);
+    publish(sandbox)
 }
 
 /// Writes the package with a library that has this schema, in this form.
@@ -110,34 +105,34 @@ fn form_of_package(sandbox: &Sandbox, schema: &str, form: Form) {
 }
 
 /// A library with a token in its data, and with the words alone.
-fn with_token(sample: Sample, form: Form) -> Ended {
-    let sandbox = packaged();
+fn with_token(sample: Sample, form: Form, sandbox: &Sandbox) -> Ended {
+    package_in(sandbox);
     let token = match sample {
         Sample::Bad => format!("hf_{}", "aB3dE5gH7j".repeat(4)),
         Sample::Good => "hf_your_token".to_owned(),
     };
     let source = format!("int PyInit__k(void) {{ return 0; }}\nconst char *token = \"{token}\";\n");
     let library = sandbox.path(&format!("{PACKAGE}/_k.abi3.so"));
-    library_of(&sandbox, &source, &library);
+    library_of(sandbox, &source, &library);
     form.leave(&library);
-    publish(&sandbox)
+    publish(sandbox)
 }
 
 /// A second library, that an editor left behind or that belongs there.
-fn left_behind(sample: Sample, form: Form) -> Ended {
-    let sandbox = packaged();
-    form_of_package(&sandbox, SCHEMA, form);
+fn left_behind(sample: Sample, form: Form, sandbox: &Sandbox) -> Ended {
+    package_in(sandbox);
+    form_of_package(sandbox, SCHEMA, form);
     let name = match sample {
         Sample::Bad => "_k.abi3.so.orig",
         Sample::Good => "_k.copy.abi3.so",
     };
     let folder = sandbox.path(PACKAGE);
     std::fs::copy(folder.join("_k.abi3.so"), folder.join(name)).expect("a copy");
-    publish(&sandbox)
+    publish(sandbox)
 }
 
 /// What makes a case of the gates that look at more than one library.
-type Ask = fn(Sample, Form) -> Ended;
+type Ask = fn(Sample, Form, &Sandbox) -> Ended;
 
 const OTHERS: &[(&str, (i32, &str), Ask)] = &[
     ("verify::clash", (15, "are both the module `_k`"), together),
@@ -155,38 +150,80 @@ fn documented() -> BTreeSet<&'static str> {
     codes
 }
 
-#[test]
-fn every_gate_refuses_and_takes_its_twin_stripped_and_not() {
-    let sandbox = Sandbox::new();
-    let mut cases: Vec<Case> = Vec::new();
-    for (place, pair) in abi::pairs().iter().enumerate() {
-        cases.extend(of_one(pair, place, &sandbox));
-    }
-    for (gate, refusal, ask) in OTHERS {
-        for sample in SAMPLES {
-            for form in FORMS {
-                cases.push(Case { gate, sample, form, refusal: *refusal, ended: ask(sample, form) });
+/// Every case there is.
+fn cases() -> Vec<Case> {
+    let forms = || SAMPLES.into_iter().flat_map(|sample| FORMS.map(|form| (sample, form)));
+    let mut cases = Vec::new();
+    for pair in abi::pairs() {
+        let (gate, refusal, pair) = (pair.code, (15, pair.words), Rc::new(pair));
+        cases.extend(forms().map(|(sample, form)| {
+            let pair = Rc::clone(&pair);
+            Case {
+                gate,
+                sample,
+                form,
+                refusal,
+                ask: Box::new(move |sandbox| alone(&pair, sample, form, sandbox)),
             }
-        }
+        }));
     }
-    for Case { gate, sample, form, refusal: (code, words), ended } in &cases {
+    for &(gate, refusal, ask) in OTHERS {
+        cases.extend(forms().map(|(sample, form)| Case {
+            gate,
+            sample,
+            form,
+            refusal,
+            ask: Box::new(move |sandbox| ask(sample, form, sandbox)),
+        }));
+    }
+    cases
+}
+
+/// Goes through the cases that this is true of.
+fn try_all(of: impl Fn(&Case) -> bool) {
+    let cases: Vec<Case> = cases().into_iter().filter(of).collect();
+    assert!(cases.len() >= SAMPLES.len() * FORMS.len());
+    for Case { gate, sample, form, refusal: (code, words), ask } in cases {
+        let ended = ask(&Sandbox::new());
         match sample {
-            Sample::Bad => ended.refused(*code, &[gate, words]),
+            Sample::Bad => ended.refused(code, &[gate, words]),
             Sample::Good => {
                 assert_eq!(ended.code, 0, "{gate} {words} {form:?}:\n{}\n{}", ended.stdout, ended.stderr);
             }
         }
     }
-    let tried: BTreeSet<_> = cases.iter().map(|case| (case.gate, case.sample, case.form)).collect();
+}
+
+/// The gates that look at one library; the rest is in the test after the next.
+fn of_one(case: &Case) -> bool {
+    case.gate.starts_with("verify::") && case.gate != "verify::clash"
+}
+
+#[test]
+fn gates_refuse_a_library_and_take_its_twin_linked() {
+    try_all(|case| of_one(case) && case.form == Form::Linked);
+}
+
+#[test]
+fn gates_refuse_a_library_and_take_its_twin_stripped() {
+    try_all(|case| of_one(case) && case.form == Form::Stripped);
+}
+
+#[test]
+fn gates_refuse_a_package_and_take_its_twin_stripped_and_not() {
+    try_all(|case| !of_one(case));
+}
+
+#[test]
+fn every_gate_has_its_four_cases() {
+    let tried: BTreeSet<_> = cases().iter().map(|case| (case.gate, case.sample, case.form)).collect();
     let gates = documented();
     for gate in &gates {
-        for sample in SAMPLES {
-            for form in FORMS {
-                assert!(
-                    tried.contains(&(*gate, sample, form)),
-                    "{gate} was shown nothing {sample:?} and {form:?}"
-                );
-            }
+        for (sample, form) in SAMPLES.into_iter().flat_map(|sample| FORMS.map(|form| (sample, form))) {
+            assert!(
+                tried.contains(&(*gate, sample, form)),
+                "{gate} is shown nothing {sample:?} and {form:?}"
+            );
         }
     }
     let known: BTreeSet<&str> = tried.iter().map(|(gate, ..)| *gate).collect();

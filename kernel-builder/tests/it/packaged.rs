@@ -16,12 +16,17 @@ pub(crate) const NORMS: &str = "def rms_norm(x, weight, eps=1e-6):\n    return x
                      class Norm:\n    def forward(self, x):\n        return x\n";
 pub(crate) const SCHEMA: &str = "rms_norm(Tensor x, Tensor weight, float eps) -> Tensor";
 
-pub(crate) fn packaged() -> Sandbox {
+fn packaged() -> Sandbox {
     let sandbox = Sandbox::new();
+    package_in(&sandbox);
+    sandbox
+}
+
+/// A project with its bundle.
+pub(crate) fn package_in(sandbox: &Sandbox) {
     sandbox.project("fast-norm", "cpu");
     sandbox.write("work/fast-norm/build/CARD.md", "# fast-norm\n");
-    bundle(&sandbox, INIT, NORMS, SCHEMA, 1);
-    sandbox
+    bundle(sandbox, INIT, NORMS, SCHEMA, 1);
 }
 
 /// Writes the package's files anew, with a library that holds this schema.
