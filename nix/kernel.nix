@@ -168,12 +168,13 @@ let
       KERNELWRIGHT_COMMIT = if commit == null then "" else commit;
     };
 
+  notHere = "kernelwright.lock lists no variant of ${name} for ${system}: run `kernelwright lock` on such a machine";
   needsLock =
     value:
     if rows != [ ] then
       value
     else if lock ? variant then
-      throw "kernelwright.lock lists no variant of ${name} for ${system}: run `kernelwright lock` on such a machine"
+      throw notHere
     else
       throw "${name} has no kernelwright.lock that lists variants: run `nix run .#lock` in its folder, add the file to git, and try again";
 
@@ -201,6 +202,12 @@ let
   ];
   # The one that a check builds: the quickest there is.
   first = builtins.head (ofBackend (builtins.head backends));
+
+  # As `needsLock`, of a script. Where another system is listed it says so when it is run, so that `nix flake check
+  # --all-systems` has nothing to say of a lock that was written for one.
+  needsRows =
+    text:
+    if rows == [ ] && lock ? variant then "echo '${notHere}' >&2\nexit 1\n" else needsLock text;
 
   script = name: text: pkgs.writeShellScriptBin name ("set -euo pipefail\n" + text);
   tools = ''
@@ -233,20 +240,22 @@ let
   '';
 
   scripts = {
-    build-and-copy = script "build-and-copy" ''
-      export PATH=${binaries [ pkgs.coreutils ]}:$PATH
-      mkdir -p build
-      # What an earlier build left: a variant that is listed no more would go on to be loaded, and a card would say of what
-      # nobody verified that it can be published.
-      rm -f build/CARD.md
-      for metadata in build/*/metadata.json; do
-        rm -rf "$(dirname "$metadata")"
-      done
-      cp -r --no-preserve=mode ${bundle}/. build/
-      ls -d build/*/
-    '';
+    build-and-copy = script "build-and-copy" (
+      needsRows ''
+        export PATH=${binaries [ pkgs.coreutils ]}:$PATH
+        mkdir -p build
+        # What an earlier build left: a variant that is listed no more would go on to be loaded, and a card would say of what
+        # nobody verified that it can be published.
+        rm -f build/CARD.md
+        for metadata in build/*/metadata.json; do
+          rm -rf "$(dirname "$metadata")"
+        done
+        cp -r --no-preserve=mode ${bundle}/. build/
+        ls -d build/*/
+      ''
+    );
     build-and-upload = script "build-and-upload" (
-      needsLock ''
+      needsRows ''
         if [ $# -eq 0 ]; then
           echo "say where to publish to: nix run .#build-and-upload -- --to DIR" >&2
           exit 2
@@ -257,7 +266,7 @@ let
       ''
     );
     make = script "make" (
-      needsLock ''
+      needsRows ''
         ${tools}${bringBuilds}
         exec kernelwright make --prebuilt "$@"
       ''
