@@ -28,7 +28,7 @@ struct Published {
 /// # Errors
 /// [`ApiError::Break`], or one of the two cannot be read.
 pub(super) fn hold(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(), Failure> {
-    let old = variants(&dir.join("build"))?;
+    let old = variants(&dir.join("build"), session)?;
     if old.is_empty() { Ok(()) } else { compare(bundle, dir, &old, session) }
 }
 
@@ -37,7 +37,7 @@ pub(super) fn hold(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(),
 /// # Errors
 /// As of [`hold`], and where the folder holds no kernel.
 pub(super) fn published(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(), Failure> {
-    let old = variants(&dir.join("build"))?;
+    let old = variants(&dir.join("build"), session)?;
     if old.is_empty() {
         return Err(ApiError::Nothing { dir: dir.to_owned() }.into());
     }
@@ -49,7 +49,7 @@ fn compare(bundle: &Bundle, dir: &Path, old: &[Published], session: &Session) ->
     let of_this = |old: &&Published| old.name == bundle.name && old.version.is_some();
     let old: Vec<&Published> = old.iter().filter(of_this).collect();
     let Some(version) = old.iter().filter_map(|old| old.version).max() else { return Ok(()) };
-    let new = variants(&bundle.dir)?;
+    let new = variants(&bundle.dir, session)?;
     // The same variant, else another one for the same backend; a backend that is no longer there breaks no call.
     let pairs: Vec<(&Published, &Published)> = old
         .iter()
@@ -102,7 +102,7 @@ fn compare(bundle: &Bundle, dir: &Path, old: &[Published], session: &Session) ->
 }
 
 /// The variants in a folder `build`, by their metadata.
-fn variants(build: &Path) -> Result<Vec<Published>, Failure> {
+fn variants(build: &Path, session: &Session) -> Result<Vec<Published>, Failure> {
     if !files::is_dir(build) {
         return Ok(Vec::new());
     }
@@ -111,8 +111,14 @@ fn variants(build: &Path) -> Result<Vec<Published>, Failure> {
         if !path.ends_with("metadata.json") || path.components().count() != 2 {
             continue;
         }
-        let text = files::read_text(&build.join(&path))?;
-        let Ok(metadata) = serde_json::from_str::<Value>(&text) else { continue };
+        let text = files::read(&build.join(&path))?;
+        let Ok(metadata) = serde_json::from_slice::<Value>(&text) else {
+            let path = build.join(&path);
+            session
+                .report
+                .warn(format!("{} is damaged: nothing is held against that variant", path.display()));
+            continue;
+        };
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let variant = path.parent().map(|parent| parent.display().to_string()).unwrap_or_default();
         found.push(Published {

@@ -56,6 +56,18 @@ pub enum PackageError {
         /// How that is known.
         why: String,
     },
+    /// A file is another one than when the variant was verified and packaged.
+    #[error("{} is not as it was packaged", file.display())]
+    #[diagnostic(
+        code(package::changed),
+        help(
+            "nobody verified it, and clients refuse what has another digest: run `kernelwright package` again"
+        )
+    )]
+    Changed {
+        /// The file in the publication.
+        file: PathBuf,
+    },
     /// Libraries of the package disturb each other.
     #[error("the variants of the package cannot be loaded together: {summary}")]
     #[diagnostic(code(verify::clash), help("docs/formats.md says under this code what is compared"))]
@@ -139,7 +151,7 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
     variants.sort();
     files::write(&staged.path().join("CARD.md"), card::render(contents, &variants)?)?;
     let extra = extra_files(contents.project)?;
-    clean(staged.path(), &extra)?;
+    clean(staged.path(), &extra, Vec::new())?;
     let digest = bundle_digest(staged.path())?;
     // An equal bundle stays as it is, so that its time stamps do not say that something happened.
     if !files::is_dir(&dir) || bundle_digest(&dir)? != digest {
@@ -204,13 +216,13 @@ pub fn lay_out(contents: &Unverified<'_>, to: &Path, alone: bool) -> Result<(), 
     Ok(files::replace_dir(staged, to)?)
 }
 
-/// Refuses secrets, strays, and libraries that cannot be in one process.
-fn clean(dir: &Path, extra: &[(PathBuf, PathBuf)]) -> Result<(), PackageError> {
+/// Refuses secrets, strays, and libraries that cannot be in one process, beside what was found already.
+fn clean(dir: &Path, extra: &[(PathBuf, PathBuf)], mut found: Vec<PackageError>) -> Result<(), PackageError> {
     let mut contents = extra.to_vec();
     for name in files::walk(dir, is_shipped)? {
         contents.push((Path::new("build").join(&name), dir.join(&name)));
     }
-    let mut found = clean::problems(&contents)?;
+    found.extend(clean::problems(&contents)?);
     let mut libraries = Vec::new();
     for (name, here) in contents {
         if verify::is_library(&here)? {
@@ -240,7 +252,13 @@ pub fn existing(project: &Path, build: &BuildSpec) -> Result<Option<Bundle>, Pac
     variants.sort();
     let extra = extra_files(project)?;
     // The folder may have been changed since it was made.
-    clean(&dir, &extra)?;
+    let mut found = Vec::new();
+    for variant in &variants {
+        let names = metadata::changed(&dir.join(variant))?.into_iter();
+        let file = |name: String| Path::new("build").join(variant).join(name);
+        found.extend(names.map(|name| PackageError::Changed { file: file(name) }));
+    }
+    clean(&dir, &extra, found)?;
     let general = &build.general;
     Ok(Some(Bundle {
         name: general.name.to_string(),

@@ -182,6 +182,16 @@ fn modules_that_import_each_other_are_read() {
 }
 
 #[test]
+fn a_published_variant_that_is_damaged_is_told() {
+    let sandbox = packaged();
+    assert_eq!(publish(&sandbox).code, 0);
+    sandbox.write(&format!("work/dist/build/{VARIANT}/metadata.json"), "{\"name\": ");
+    let sent = publish(&sandbox);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert!(sent.stderr.contains("metadata.json is damaged: nothing is held against"), "{}", sent.stderr);
+}
+
+#[test]
 fn python_that_cannot_be_parsed_is_told_and_never_run() {
     let sandbox = packaged();
     let mark = sandbox.path("ran");
