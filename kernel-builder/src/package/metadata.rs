@@ -50,6 +50,13 @@ pub fn digests(folder: &Path) -> Result<Vec<(String, String)>, FileError> {
         .collect()
 }
 
+/// The kernel and version that a variant was packaged as, where its metadata.json says both.
+pub fn named(folder: &Path) -> Result<Option<(String, u64)>, FileError> {
+    let text = files::read(&folder.join("metadata.json"))?;
+    let metadata: Value = serde_json::from_slice(&text).unwrap_or(Value::Null);
+    Ok(metadata["name"].as_str().map(str::to_owned).zip(metadata["version"].as_u64()))
+}
+
 /// The files of a variant's folder that are not those that its metadata.json has the digests of: changed, added or gone.
 /// Signatures come later and are none of them; metadata that has no digests says nothing.
 pub fn changed(folder: &Path) -> Result<Vec<String>, FileError> {

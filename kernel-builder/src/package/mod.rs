@@ -56,6 +56,17 @@ pub enum PackageError {
         /// How that is known.
         why: String,
     },
+    /// build.toml has changed since.
+    #[error("{} was packaged as {then}, and build.toml says {now}", variant.display())]
+    #[diagnostic(code(package::stale), help("run `kernelwright package` again"))]
+    Stale {
+        /// The variant in the publication.
+        variant: PathBuf,
+        /// The kernel and version of the package.
+        then: String,
+        /// Those of build.toml.
+        now: String,
+    },
     /// A file is another one than when the variant was verified and packaged.
     #[error("{} is not as it was packaged", file.display())]
     #[diagnostic(
@@ -253,10 +264,15 @@ pub fn existing(project: &Path, build: &BuildSpec) -> Result<Option<Bundle>, Pac
     let extra = extra_files(project)?;
     // The folder may have been changed since it was made.
     let mut found = Vec::new();
+    let now = (build.general.name.to_string(), build.general.version.value);
     for variant in &variants {
+        let place = Path::new("build").join(variant);
+        if let Some(then) = metadata::named(&dir.join(variant))?.filter(|then| *then != now) {
+            let [then, now] = [&then, &now].map(|(name, version)| format!("{name} {version}"));
+            found.push(PackageError::Stale { variant: place.clone(), then, now });
+        }
         let names = metadata::changed(&dir.join(variant))?.into_iter();
-        let file = |name: String| Path::new("build").join(variant).join(name);
-        found.extend(names.map(|name| PackageError::Changed { file: file(name) }));
+        found.extend(names.map(|name| PackageError::Changed { file: place.join(name) }));
     }
     clean(&dir, &extra, found)?;
     let general = &build.general;

@@ -69,6 +69,7 @@ fn a_layout_has_metadata_and_no_card() {
     layout(&["--alone", "--from", "../other", "--to", "../hub"], commit)
         .refused(17, &["package::not_alone", "torch-cpu"]);
     assert!(!sandbox.path("hub").exists());
+    layout(&["--to", "../hub"], "c0ffee").refused(2, &["base::bad_commit", "`c0ffee`"]);
     let laid = layout(&["--to", "../hub"], commit);
     assert_eq!(laid.code, 0, "{}", laid.stderr);
     let files = tree(&sandbox.path("hub"));

@@ -9,6 +9,7 @@ use std::process::Command;
 use super::sandbox::{Ended, Sandbox, finish};
 
 const VARIANT: &str = "torch-stable-abi210-cpu-x86_64-linux";
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 pub(crate) const PACKAGE: &str = "work/fast-norm/build/torch-stable-abi210-cpu-x86_64-linux";
 pub(crate) const INIT: &str =
     "from ._ops import ops\nfrom .norms import rms_norm, Norm\n__all__ = [\"rms_norm\", \"Norm\"]\n";
@@ -80,6 +81,17 @@ fn a_secret_is_told_by_its_place_and_never_shown() {
     bundle(&sandbox, INIT, NORMS, SCHEMA, 1);
     sandbox.write("work/fast-norm/benchmarks/more.py", &format!("token = '{token}'\n"));
     publish(&sandbox).refused(17, &["package::secret", "benchmarks/more.py:1"]);
+}
+
+/// A version that was raised afterwards is not that of the package, and opens no way round what users count on.
+#[test]
+fn a_bundle_of_another_version_is_not_published() {
+    let sandbox = packaged();
+    let toml = sandbox.read("work/fast-norm/build.toml");
+    sandbox.write("work/fast-norm/build.toml", &toml.replace("version = 1", "version = 2"));
+    publish(&sandbox).refused(17, &["package::stale", "fast-norm 1", "fast-norm 2"]);
+    sandbox.write("work/fast-norm/build.toml", &toml);
+    assert_eq!(publish(&sandbox).code, 0);
 }
 
 #[test]
@@ -215,7 +227,7 @@ fn published() -> Sandbox {
     assert_eq!(sandbox.run(&["build", "plus-one"]).code, 0);
     let from = "plus-one/.kernelwright/artifacts";
     let mut layout = sandbox.command(&["layout", "plus-one", "--from", from, "--to", "dist/build"]);
-    let laid = finish(layout.env("KERNELWRIGHT_COMMIT", "c0ffee"));
+    let laid = finish(layout.env("KERNELWRIGHT_COMMIT", COMMIT));
     assert_eq!(laid.code, 0, "{}", laid.stderr);
     sandbox
 }
@@ -232,9 +244,7 @@ fn a_publication_is_built_again_and_a_changed_byte_is_found() {
     let result = same.event("result");
     assert_eq!((&result["ok"], &result["variants"][0]["same"]), (&true.into(), &true.into()), "{result}");
     // The commit is another one, which is told and is no difference of bytes.
-    assert!(
-        same.events().iter().any(|event| event["event"] == "note" && event.to_string().contains("c0ffee"))
-    );
+    assert!(same.events().iter().any(|event| event["event"] == "note" && event.to_string().contains(COMMIT)));
 
     let init = "work/dist/build/torch-cpu/__init__.py";
     let text = sandbox.read(init);
