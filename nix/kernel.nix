@@ -40,16 +40,22 @@ let
     inherit path;
     name = "${name}-source";
     filter =
-      file: _:
+      file: type:
       let
         inside = builtins.substring (builtins.stringLength (toString path) + 1) (-1) file;
+        made = "([.]git|[.]kernelwright|build|dist|target|flake[.](nix|lock)|[^/]*[.]md)";
+        # Links that `nix build` leaves; a folder or a source may have such a name, too.
+        link = type == "symlink" && builtins.match "result(-[^/]*)?" inside != null;
       in
-      builtins.match "([.]git|[.]kernelwright|build|dist|target|result.*|flake[.](nix|lock)|[^/]*[.]md)" inside
-      == null;
+      builtins.match made inside == null && !link;
   };
 
   program = "${kernelwright}/bin/kernelwright";
   compiler = pkgs.stdenv.cc;
+  # Else nixpkgs' linker writes the place of every library that it is given into what it links, as RPATH: with this builder
+  # those are empty stand-ins, and a kernel with an RPATH is refused (verify::search_paths). Of the names that the linker
+  # reads this is the one that needs no setup hook.
+  noSearchPaths = "NIX_DONT_SET_RPATH_${compiler.suffixSalt}";
   # Programs of wheels name the loader of common distributions, which is not in a sandbox.
   loader = compiler.bintools.dynamicLinker or "";
   python = pkgs.python3.withPackages (packages: [ packages.pip ]);
@@ -70,6 +76,7 @@ let
         outputs = [ "out" ];
         # In the folder of the build.
         KERNELWRIGHT_CACHE = "cache";
+        ${noSearchPaths} = "1";
         PATH = binaries [
           compiler
           compiler.bintools
@@ -111,6 +118,11 @@ let
         "ftp_proxy"
         "all_proxy"
         "no_proxy"
+        "HTTP_PROXY"
+        "HTTPS_PROXY"
+        "FTP_PROXY"
+        "ALL_PROXY"
+        "NO_PROXY"
         "PIP_CONFIG_FILE"
         "PIP_INDEX_URL"
         "PIP_EXTRA_INDEX_URL"
@@ -156,12 +168,13 @@ let
       KERNELWRIGHT_COMMIT = if commit == null then "" else commit;
     };
 
+  notHere = "kernelwright.lock lists no variant of ${name} for ${system}: run `kernelwright lock` on such a machine";
   needsLock =
     value:
     if rows != [ ] then
       value
     else if lock ? variant then
-      throw "kernelwright.lock lists no variant of ${name} for ${system}: run `kernelwright lock` on such a machine"
+      throw notHere
     else
       throw "${name} has no kernelwright.lock that lists variants: run `nix run .#lock` in its folder, add the file to git, and try again";
 
@@ -190,6 +203,12 @@ let
   # The one that a check builds: the quickest there is.
   first = builtins.head (ofBackend (builtins.head backends));
 
+  # As `needsLock`, of a script. Where another system is listed it says so when it is run, so that `nix flake check
+  # --all-systems` has nothing to say of a lock that was written for one.
+  needsRows =
+    text:
+    if rows == [ ] && lock ? variant then "echo '${notHere}' >&2\nexit 1\n" else needsLock text;
+
   script = name: text: pkgs.writeShellScriptBin name ("set -euo pipefail\n" + text);
   tools = ''
     export PATH=${
@@ -202,7 +221,7 @@ let
         pkgs.patchelf
       ]
     }:$PATH
-    export KERNELWRIGHT_LOADER=${loader}
+    export KERNELWRIGHT_LOADER=${loader} ${noSearchPaths}=1
   '';
   # Where `--prebuilt` looks.
   bringBuilds = ''
@@ -212,33 +231,42 @@ let
     fi
     mkdir -p .kernelwright/artifacts
     for built in ${builtins.concatStringsSep " " (map (row: "${built row}") rows)}; do
+      # The library of an earlier build has another name: both together would be no build at all.
+      for record in "$built"/*.json; do
+        rm -rf ".kernelwright/artifacts/$(basename "$record" .json)"
+      done
       cp -r --no-preserve=mode "$built"/. .kernelwright/artifacts/
     done
   '';
 
   scripts = {
-    build-and-copy = script "build-and-copy" ''
-      export PATH=${binaries [ pkgs.coreutils ]}:$PATH
-      mkdir -p build
-      for variant in ${bundle}/*; do
-        rm -rf "build/$(basename "$variant")"
-        cp -r --no-preserve=mode "$variant" build/
-      done
-      ls -d build/*/
-    '';
+    build-and-copy = script "build-and-copy" (
+      needsRows ''
+        export PATH=${binaries [ pkgs.coreutils ]}:$PATH
+        mkdir -p build
+        # What an earlier build left: a variant that is listed no more would go on to be loaded, and a card would say of what
+        # nobody verified that it can be published.
+        rm -f build/CARD.md
+        for metadata in build/*/metadata.json; do
+          rm -rf "$(dirname "$metadata")"
+        done
+        cp -r --no-preserve=mode ${bundle}/. build/
+        ls -d build/*/
+      ''
+    );
     build-and-upload = script "build-and-upload" (
-      needsLock ''
-        ${tools}${bringBuilds}
+      needsRows ''
         if [ $# -eq 0 ]; then
           echo "say where to publish to: nix run .#build-and-upload -- --to DIR" >&2
           exit 2
         fi
+        ${tools}${bringBuilds}
         kernelwright package --prebuilt .
         exec kernelwright publish "$@" .
       ''
     );
     make = script "make" (
-      needsLock ''
+      needsRows ''
         ${tools}${bringBuilds}
         exec kernelwright make --prebuilt "$@"
       ''
@@ -265,6 +293,7 @@ let
       ++ inputs;
       KERNELWRIGHT_WHEELS = builtins.concatStringsSep ":" (map (key: "${tree key}") row.wheels);
       KERNELWRIGHT_LOADER = loader;
+      ${noSearchPaths} = "1";
     };
   devShell = shell [ python ];
   testShell =

@@ -14,7 +14,7 @@ let
       path,
       # The flake, for the commit that it is of.
       self ? null,
-      # The commit, where there is no `self`.
+      # The commit, where there is no `self`; what is none, such as a short one or a date, is passed over.
       rev ? null,
       # Packages of Python beside the test shells' own.
       pythonCheckInputs ? _: [ ],
@@ -31,7 +31,16 @@ let
           pythonNativeCheckInputs
           ;
         # A commit, or one with `-dirty` behind it; Nix before 2.14 tells nothing of a changed tree.
-        commit = if self != null then self.rev or (self.dirtyRev or null) else rev;
+        commit =
+          let
+            isWhole = rev != null && builtins.match "[0-9a-f]{40}(-dirty)?" rev != null;
+          in
+          if self != null then
+            self.rev or (self.dirtyRev or null)
+          else if isWhole then
+            rev
+          else
+            null;
       };
       of = eachSystem (
         system:

@@ -14,14 +14,20 @@ pkgs.rustPlatform.buildRustPackage {
       let
         inside = builtins.substring (builtins.stringLength (toString ../.) + 1) (-1) path;
         first = builtins.head (builtins.filter builtins.isString (builtins.split "/" inside));
-        within = folder: inside == "tests" || builtins.substring 0 (builtins.stringLength folder) inside == folder;
+        # The folder, what is above it and what is in it.
+        within =
+          folder:
+          let
+            begins = long: short: builtins.substring 0 (builtins.stringLength short) long == short;
+          in
+          begins "${folder}/" "${inside}/" || begins "${inside}/" "${folder}/";
       in
       builtins.elem first [
         ".cargo"
         "Cargo.lock"
         "Cargo.toml"
-        "bench"
         "kernel-builder"
+        "kernel-hub"
         "templates"
         "variants.toml"
         "xtask"
@@ -30,9 +36,12 @@ pkgs.rustPlatform.buildRustPackage {
   };
 
   cargoLock.lockFile = ../Cargo.lock;
+  # `kernelwright serve` becomes the second one's program.
   cargoBuildFlags = [
     "--package"
     "kernel-builder"
+    "--package"
+    "kernel-hub"
   ];
   # `cargo xtask test` runs them: some need a compiler and a Python with torch beside this program.
   doCheck = false;

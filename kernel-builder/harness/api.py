@@ -10,8 +10,6 @@ import json
 import os
 import sys
 
-DEEPEST = 8
-
 
 def parsed(path):
     try:
@@ -97,12 +95,15 @@ def top(tree):
                 yield from top(ast.Module(body=handler.body, type_ignores=[]))
 
 
-def definitions(folder, name, depth):
-    """What a module of the package defines, by name."""
+def definitions(folder, name, known):
+    """What a module of the package defines, by name; `known` has the modules that were read, and those that are being."""
+    if name in known:
+        return known[name]
     path = module(folder, name)
     tree = parsed(path) if path else None
-    found = {}
-    if tree is None or depth > DEEPEST:
+    # A module that is imported by what it imports is seen as far as it was read.
+    found = known[name] = {}
+    if tree is None:
         return found
     inside = name if path.endswith("__init__.py") else name.rpartition(".")[0]
     for node in top(tree):
@@ -114,17 +115,17 @@ def definitions(folder, name, depth):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 for inner in ast.walk(target):
                     if isinstance(inner, ast.Name):
-                        known = found.get(node.value.id) if isinstance(node.value, ast.Name) else None
-                        found[inner.id] = known or {"kind": "value", "calls": {}}
+                        same = found.get(node.value.id) if isinstance(node.value, ast.Name) else None
+                        found[inner.id] = same or {"kind": "value", "calls": {}}
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 found[(alias.asname or alias.name).split(".")[0]] = {"kind": "module", "calls": {}, "import": True}
         elif isinstance(node, ast.ImportFrom):
-            imported(folder, inside, node, found, depth)
+            imported(folder, inside, node, found, known)
     return found
 
 
-def imported(folder, inside, node, found, depth):
+def imported(folder, inside, node, found, known):
     if node.level == 0:
         for alias in node.names:
             found[alias.asname or alias.name] = {"kind": "value", "calls": {}, "import": True}
@@ -132,7 +133,7 @@ def imported(folder, inside, node, found, depth):
     parts = inside.split(".") if inside else []
     parts = parts[: len(parts) - (node.level - 1)]
     source = ".".join(parts + ([node.module] if node.module else []))
-    there = definitions(folder, source, depth + 1)
+    there = definitions(folder, source, known)
     for alias in node.names:
         if alias.name == "*":
             found.update({name: one for name, one in there.items() if not name.startswith("_")})
@@ -148,7 +149,7 @@ def offered(folder):
     tree = parsed(os.path.join(folder, "__init__.py"))
     if tree is None:
         return {"names": {}, "listed": False, "read": False}
-    names, found = listed(tree), definitions(folder, "", 0)
+    names, found = listed(tree), definitions(folder, "", {})
     if names is None:
         own = {name: one for name, one in found.items() if not name.startswith("_") and "import" not in one}
     else:

@@ -71,6 +71,9 @@ pub const INHERITED: &[&str] = &[
     "XDG_CACHE_HOME",
 ];
 
+/// How a name begins by which nixpkgs' linker is told to leave RPATH alone; behind it stands what is compiled for.
+const NO_SEARCH_PATHS: &str = "NIX_DONT_SET_RPATH_";
+
 /// Prefixes and names that a package index client (pip, uv) needs beside [`INHERITED`]: its own settings and proxies.
 const INDEX_PREFIXES: &[&str] = &["PIP_", "UV_"];
 const INDEX_NAMES: &[&str] = &[
@@ -96,7 +99,9 @@ pub fn text(name: &str) -> Option<String> {
 
 /// The variables that every child process inherits, with their values.
 pub fn inherited() -> Vec<(OsString, OsString)> {
-    INHERITED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?))).collect()
+    let listed = INHERITED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
+    let begins = |name: &OsString| name.as_encoded_bytes().starts_with(NO_SEARCH_PATHS.as_bytes());
+    listed.chain(std::env::vars_os().filter(|(name, _)| begins(name))).collect()
 }
 
 /// The variables that configure a package index client, to be added to its command line.

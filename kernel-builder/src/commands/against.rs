@@ -38,14 +38,14 @@ struct Earlier<'a> {
 }
 
 impl<'a> Earlier<'a> {
-    fn of(dir: &Path) -> Result<Self, Failure> {
+    fn of(dir: &Path, session: &Session) -> Result<Self, Failure> {
         let place = format!("`{}`", dir.display());
-        Ok(Self { place, variants: variants(&dir.join("build"))?, stays: false, copy: None })
+        Ok(Self { place, variants: variants(&dir.join("build"), session)?, stays: false, copy: None })
     }
 
-    fn of_hub(published: &'a Published, stale: Stale) -> Result<Self, Failure> {
+    fn of_hub(published: &'a Published, stale: Stale, session: &Session) -> Result<Self, Failure> {
         let (place, copy) = (published.place.clone(), published.folder.path());
-        let variants = variants(&copy.join("build"))?;
+        let variants = variants(&copy.join("build"), session)?;
         Ok(Self { place, variants, stays: stale == Stale::Keep, copy: Some(copy) })
     }
 }
@@ -55,7 +55,7 @@ impl<'a> Earlier<'a> {
 /// # Errors
 /// [`ApiError::Break`], or one of the two cannot be read.
 pub(super) fn hold(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(), Failure> {
-    let earlier = Earlier::of(dir)?;
+    let earlier = Earlier::of(dir, session)?;
     if earlier.variants.is_empty() { Ok(()) } else { compare(bundle, &earlier, None, session) }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn hold(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(),
 /// # Errors
 /// As of [`hold`], and where the folder holds no kernel.
 pub(super) fn published(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(), Failure> {
-    let earlier = Earlier::of(dir)?;
+    let earlier = Earlier::of(dir, session)?;
     if earlier.variants.is_empty() {
         return Err(ApiError::Nothing { dir: dir.to_owned() }.into());
     }
@@ -83,7 +83,7 @@ pub(super) fn on_hub(bundle: &Bundle, target: &Target, hub: &Hub, session: &Sess
         ));
         return Ok(());
     };
-    compare(bundle, &Earlier::of_hub(&published, target.stale)?, Some(&published.variants), session)
+    compare(bundle, &Earlier::of_hub(&published, target.stale, session)?, Some(&published.variants), session)
 }
 
 /// `only`: the variants of the publication that lie here as a whole.
@@ -106,7 +106,7 @@ fn compare(
         }
         return Ok(());
     };
-    let new = variants(&bundle.dir)?;
+    let new = variants(&bundle.dir, session)?;
     // The same variant, else another one for the same backend; a backend that is no longer there breaks no call.
     let pairs: Vec<(&Variant, &Variant)> = old
         .iter()
@@ -165,7 +165,7 @@ fn compare(
 }
 
 /// The variants in a folder `build`, by their metadata.
-fn variants(build: &Path) -> Result<Vec<Variant>, Failure> {
+fn variants(build: &Path, session: &Session) -> Result<Vec<Variant>, Failure> {
     if !files::is_dir(build) {
         return Ok(Vec::new());
     }
@@ -174,8 +174,14 @@ fn variants(build: &Path) -> Result<Vec<Variant>, Failure> {
         if !path.ends_with("metadata.json") || path.components().count() != 2 {
             continue;
         }
-        let text = files::read_text(&build.join(&path))?;
-        let Ok(metadata) = serde_json::from_str::<Value>(&text) else { continue };
+        let text = files::read(&build.join(&path))?;
+        let Ok(metadata) = serde_json::from_slice::<Value>(&text) else {
+            let path = build.join(&path);
+            session
+                .report
+                .warn(format!("{} is damaged: nothing is held against that variant", path.display()));
+            continue;
+        };
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let variant = path.parent().map(|parent| parent.display().to_string()).unwrap_or_default();
         found.push(Variant {

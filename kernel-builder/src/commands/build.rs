@@ -18,7 +18,7 @@ use crate::base::env;
 use crate::base::files;
 use crate::base::report::duration;
 use crate::base::session::Session;
-use crate::compile::artifact::{self, Artifact};
+use crate::compile::artifact::{self, Artifact, Builds};
 use crate::compile::{self, Job, shell_line};
 use crate::exit::{self, Failure};
 use crate::toolchain::{self, Against, Provider, Supply, Want};
@@ -211,12 +211,19 @@ fn prebuilt(project: &Project, selection: &Selection, session: &Session) -> Resu
         .iter()
         .map(|variant| variant.id().to_string())
         .collect();
-    let mut found = artifact::existing(&project.dir)?;
-    found.retain(|artifact| wanted.contains(&artifact.variant));
-    if found.is_empty() {
-        return Err(SelectError::NotBuilt { wanted: wanted.into_iter().collect() }.into());
+    let Builds { mut sound, mut damaged } = artifact::existing(&project.dir)?;
+    damaged.retain(|variant| wanted.contains(variant));
+    if !damaged.is_empty() {
+        return Err(SelectError::Damaged { damaged }.into());
     }
-    Ok(found)
+    sound.retain(|artifact| wanted.contains(&artifact.variant));
+    let lacks = |variant: &&String| !sound.iter().any(|artifact| artifact.variant == **variant);
+    let lacking: Vec<String> = wanted.iter().filter(lacks).cloned().collect();
+    // Of those that are right for the project some may lie there; what was named must.
+    if sound.is_empty() || (!selection.variants.is_empty() && !lacking.is_empty()) {
+        return Err(SelectError::NotBuilt { wanted: lacking }.into());
+    }
+    Ok(sound)
 }
 
 /// The selected variants, each with its tools and its plan.

@@ -91,7 +91,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     for file in &libraries {
         examined.push(verify::examine(file, args.declared(file), !args.allow_newer)?);
     }
-    let together = verify::clashes_among(&libraries)?;
+    let named: Vec<_> = libraries.iter().map(|file| (file.clone(), file.clone())).collect();
+    let together = verify::clashes_among(&named)?;
     let reports = refusals(&examined, together.as_ref());
     let data = json!({ "ok": reports.is_empty(), "files": examined, "together": together });
     session.report.result("check-abi", &data, &table(&examined, together.as_ref()));

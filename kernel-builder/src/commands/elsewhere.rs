@@ -1,19 +1,46 @@
 //! `build --to`: builds in a copy of the project, for one that is not to be written to.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use miette::Diagnostic;
 use serde_json::json;
+use thiserror::Error;
 
 use crate::base::files;
 use crate::base::session::Session;
 use crate::compile::artifact;
-use crate::exit::Failure;
+use crate::exit::{self, Failure, StageError};
 use crate::verify::Options;
 
 use super::build;
 use super::project::{self, Project};
 use super::selection::Selection;
+
+/// What would be replaced as a whole is somebody's.
+#[derive(Debug, Error, Diagnostic)]
+#[error("`{}` is there and holds something", path.display())]
+#[diagnostic(code(base::occupied), help("name a folder that is new or empty; nothing was written"))]
+struct Occupied {
+    path: PathBuf,
+}
+
+impl StageError for Occupied {
+    fn exit(&self) -> u8 {
+        exit::USAGE
+    }
+}
+
+/// That a folder for results is new or empty.
+///
+/// # Errors
+/// Something is there.
+pub(super) fn vacant(path: &Path) -> Result<(), Failure> {
+    if files::exists(path) && !files::is_empty_dir(path) {
+        return Err(Occupied { path: path.to_owned() }.into());
+    }
+    Ok(())
+}
 
 /// Builds the selected variants in a copy; `to` gets what the gates let pass, when nothing failed.
 pub(super) fn build(
@@ -22,6 +49,7 @@ pub(super) fn build(
     to: &Path,
     session: &Session,
 ) -> Result<(), Failure> {
+    vacant(to)?;
     let started = Instant::now();
     let scratch = files::scratch()?;
     let folder = scratch.path().join(project.build.general.name.as_str());

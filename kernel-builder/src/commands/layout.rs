@@ -1,5 +1,6 @@
 //! `layout`: builds as the hub takes them, from a builder that could only judge what can be read from them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
@@ -9,10 +10,11 @@ use thiserror::Error;
 
 use crate::base::env;
 use crate::base::session::Session;
-use crate::compile::artifact;
+use crate::compile::artifact::{self, Artifact, Builds};
 use crate::exit::{self, Failure, StageError};
 use crate::package;
 
+use super::elsewhere::vacant;
 use super::project::{self, ProjectDir};
 
 /// Put builds that were not verified into the hub's layout, elsewhere: for builders that cannot run a kernel, such as Nix
@@ -37,8 +39,8 @@ pub struct Args {
 /// Why there is nothing to lay out, or too much.
 #[derive(Debug, Error, Diagnostic)]
 pub enum LayoutError {
-    /// A folder holds no build, or one whose files are others by now.
-    #[error("`{}` holds no build as `build --to` writes it, or its files were changed since", folder.display())]
+    /// A folder holds no build.
+    #[error("`{}` holds no build as `build --to` writes it", folder.display())]
     #[diagnostic(
         code(package::no_build),
         help("make it: kernelwright build --to {} in the project", folder.display())
@@ -46,6 +48,27 @@ pub enum LayoutError {
     NoBuild {
         /// The folder.
         folder: PathBuf,
+    },
+    /// A folder holds something of a variant that is not what was built.
+    #[error("`{}` holds {}, and not as it was built: a file was changed, or a copy was cut short", folder.display(), variants.join(", "))]
+    #[diagnostic(
+        code(package::damaged_build),
+        help(
+            "build it again with `kernelwright build --to`, or bring the whole folder; nothing was laid out"
+        )
+    )]
+    Damaged {
+        /// The folder.
+        folder: PathBuf,
+        /// The variants.
+        variants: Vec<String>,
+    },
+    /// One variant has two builds.
+    #[error("{} is in several of the folders of `--from`, and not the same in all", variants.join(", "))]
+    #[diagnostic(code(package::two_builds), help("name one folder for each variant"))]
+    Twice {
+        /// The variants.
+        variants: Vec<String>,
     },
     /// Several builds would be one.
     #[error("`--alone` is for one build, and these are {}", variants.join(", "))]
@@ -64,21 +87,15 @@ impl StageError for LayoutError {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let to = env::absolute(&args.to);
+    vacant(&to)?;
     let project = project::load(&args.project.dir, session)?;
-    let mut artifacts = Vec::new();
-    for folder in &args.from {
-        let found = artifact::in_folder(&env::absolute(folder))?;
-        if found.is_empty() {
-            return Err(LayoutError::NoBuild { folder: folder.clone() }.into());
-        }
-        artifacts.extend(found);
-    }
+    let artifacts = artifacts(&args.from)?;
     if args.alone && artifacts.len() > 1 {
         let variants = artifacts.iter().map(|artifact| artifact.variant.clone()).collect();
         return Err(LayoutError::NotAlone { variants }.into());
     }
     let tables = super::package::tables(&project)?;
-    let to = env::absolute(&args.to);
     let contents = package::Unverified {
         build: &project.build,
         artifacts: &artifacts,
@@ -90,4 +107,33 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let human = variants.iter().map(|variant| format!("{variant}\n")).collect::<String>();
     session.report.result("layout", &json!({ "dir": to, "variants": variants }), &human);
     Ok(())
+}
+
+/// Every build in the folders, one of each variant.
+fn artifacts(folders: &[PathBuf]) -> Result<Vec<Artifact>, Failure> {
+    let mut artifacts: Vec<Artifact> = Vec::new();
+    let mut twice = BTreeSet::new();
+    for folder in folders {
+        let Builds { sound, damaged } = artifact::in_folder(&env::absolute(folder))?;
+        if !damaged.is_empty() {
+            return Err(LayoutError::Damaged { folder: folder.clone(), variants: damaged }.into());
+        }
+        if sound.is_empty() {
+            return Err(LayoutError::NoBuild { folder: folder.clone() }.into());
+        }
+        for artifact in sound {
+            match artifacts.iter().find(|one| one.variant == artifact.variant) {
+                None => artifacts.push(artifact),
+                Some(one) if one.digest == artifact.digest => {}
+                Some(_) => {
+                    twice.insert(artifact.variant);
+                }
+            }
+        }
+    }
+    if twice.is_empty() {
+        Ok(artifacts)
+    } else {
+        Err(LayoutError::Twice { variants: twice.into_iter().collect() }.into())
+    }
 }

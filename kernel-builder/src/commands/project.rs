@@ -123,8 +123,36 @@ const SPECIFICATION_LIMIT: u64 = 1 << 20;
 /// Bytes of the longest source that is looked into.
 const SOURCE_LIMIT: u64 = 8 << 20;
 
+/// What is said to be the commit is none.
+#[derive(Debug, Error, Diagnostic)]
+#[error("{} is `{said}`, which is no commit", env::COMMIT)]
+#[diagnostic(
+    code(base::bad_commit),
+    help(
+        "write all 40 digits of it, with `-dirty` behind them where the sources differ, or leave the variable out"
+    )
+)]
+struct BadCommit {
+    said: String,
+}
+
+impl StageError for BadCommit {
+    fn exit(&self) -> u8 {
+        exit::USAGE
+    }
+}
+
+/// That what is said of the commit is one: whoever reads metadata.json takes it for one.
+fn commit_is_whole() -> Result<(), BadCommit> {
+    let Some(said) = env::text(env::COMMIT) else { return Ok(()) };
+    let commit = said.strip_suffix("-dirty").unwrap_or(&said);
+    let whole = matches!(commit.len(), 40 | 64) && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if whole { Ok(()) } else { Err(BadCommit { said }) }
+}
+
 /// Reads and judges a project. Problems are told as they are found; any error among them fails.
 pub fn load(dir: &Path, session: &Session) -> Result<Project, Failure> {
+    commit_is_whole()?;
     let Reading { project, problems, missing } = read(dir)?;
     tell(&problems, session)?;
     if let Some(missing) = missing {

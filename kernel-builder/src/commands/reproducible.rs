@@ -162,7 +162,8 @@ impl Compared {
         let variant = &one.variant;
         let [names, others] = [files::walk(&one.dir, |_| true)?, files::walk(&other.dir, |_| true)?];
         let mut problems = Vec::new();
-        for file in names.iter().filter(|file| !others.contains(file)) {
+        let of_one = names.iter().filter(|file| !others.contains(file));
+        for file in of_one.chain(others.iter().filter(|file| !names.contains(file))) {
             problems.push(NotReproducible::Missing { variant: variant.clone(), file: file.clone() });
         }
         for file in names.iter().filter(|file| others.contains(file)) {
@@ -179,5 +180,41 @@ impl Compared {
             }
         }
         Ok(problems)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::base::digest::Digest;
+
+    #[test]
+    fn a_file_that_only_one_build_has_is_told_whichever_it_is() {
+        let root = files::scratch().unwrap();
+        let artifact = |name: &str, extra: &[&str]| {
+            let dir = root.path().join(name);
+            for file in [&["__init__.py"], extra].concat() {
+                files::write(&dir.join(file), "x = 1\n").unwrap();
+            }
+            Artifact {
+                variant: "torch-cpu".to_owned(),
+                backend: "cpu".to_owned(),
+                dir,
+                id: "_k".to_owned(),
+                library: None,
+                capabilities: vec![],
+                digest: Digest::of(b""),
+                commit: None,
+                tools: BTreeMap::new(),
+            }
+        };
+        let (plain, more) = (artifact("plain", &[]), artifact("more", &["more.py"]));
+        let told = |one: &Artifact, other: &Artifact| {
+            let folders = [String::new(), String::new()];
+            Compared::default().variant(one, other, folders, root.path()).unwrap().len()
+        };
+        assert_eq!([told(&plain, &plain), told(&plain, &more), told(&more, &plain)], [0, 1, 1]);
     }
 }

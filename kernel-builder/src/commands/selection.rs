@@ -103,13 +103,23 @@ pub enum SelectError {
     #[error("no build of {} lies in .kernelwright/artifacts", wanted.join(", "))]
     #[diagnostic(
         code(plan::not_built),
-        help(
-            "build without --prebuilt, or bring the folder from the machine that built it; a folder that was changed does not count"
-        )
+        help("build without --prebuilt, or bring the folder from the machine that built it")
     )]
     NotBuilt {
-        /// The variants that were wanted.
+        /// The variants that were wanted and are not there.
         wanted: Vec<String>,
+    },
+    /// `--prebuilt`, and something else lies there than what was built.
+    #[error("what lies in .kernelwright/artifacts of {} is not what was built", damaged.join(", "))]
+    #[diagnostic(
+        code(plan::damaged_build),
+        help(
+            "a file was changed, or a copy was cut short: build it again, or bring VARIANT/ with VARIANT.json from the machine that built it"
+        )
+    )]
+    Damaged {
+        /// The variants.
+        damaged: Vec<String>,
     },
 }
 

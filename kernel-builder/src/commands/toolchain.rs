@@ -14,6 +14,7 @@ use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{self, Against, Extras, Item, Kind, Provider, Supply, Want};
 
 use super::build;
+use super::elsewhere::vacant;
 use super::project::{self, ProjectDir};
 use super::selection::Selection;
 
@@ -185,6 +186,8 @@ fn export(args: &ExportArgs, session: &Session) -> Result<(), Failure> {
         None => toolchain::keys_of(&lock, &args.variants)?,
     };
     let to = env::absolute(&args.to);
+    // Of several each has a folder of its own in it.
+    args.only.as_ref().map_or(Ok(()), |_| vacant(&to))?;
     let folders = toolchain::export(&lock, &keys, args.only.is_some(), &to, session)?;
     let human: String = folders.iter().map(|folder| format!("{}\n", folder.display())).collect();
     session.report.result("toolchain", &json!({ "did": "export", "folders": folders }), &human);

@@ -95,6 +95,22 @@ enum VerifyBuildError {
         /// What is likely behind it.
         cause: String,
     },
+    /// The sources make nothing of a variant.
+    #[error("{variant}: a build of the sources makes no such variant")]
+    #[diagnostic(code(rebuild::differs), help("`kernelwright variants` lists what it makes"))]
+    NotMade {
+        /// The variant.
+        variant: String,
+    },
+    /// A variant was asked for that is not published.
+    #[error("`{}` has no variant {}", dir.display(), variants.join(", "))]
+    #[diagnostic(code(rebuild::nothing), help("leave `--variant` out to compare all that it has"))]
+    Unpublished {
+        /// The folder.
+        dir: PathBuf,
+        /// What was asked for.
+        variants: Vec<String>,
+    },
     /// A file that only one of them has.
     #[error("{variant}: {} is {whose}", file.display())]
     #[diagnostic(code(rebuild::differs), help("{cause}"))]
@@ -141,7 +157,10 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let mut failure = Failure::told(exit::SUCCESS);
     let mut rows = Vec::new();
     for published in &buildable {
-        let Some(artifact) = again.artifacts.iter().find(|one| one.variant == published.variant) else {
+        let variant = published.variant.clone();
+        let Some(artifact) = again.artifacts.iter().find(|one| one.variant == variant) else {
+            failure.join(VerifyBuildError::NotMade { variant: variant.clone() }.into());
+            rows.push(json!({ "variant": variant, "same": false }));
             continue;
         };
         let folder = scratch.path().join(&published.variant);
@@ -215,9 +234,13 @@ fn buildable<'a>(
     published: &'a [Published],
     session: &Session,
 ) -> Result<(Vec<&'a Published>, BTreeMap<String, String>), Failure> {
-    let asked = |one: &&Published| {
-        args.selection.variants.is_empty() || args.selection.variants.contains(&one.variant)
-    };
+    let named = &args.selection.variants;
+    let unknown = |id: &&String| !published.iter().any(|one| one.variant == **id);
+    let unknown: Vec<String> = named.iter().filter(unknown).cloned().collect();
+    if !unknown.is_empty() {
+        return Err(VerifyBuildError::Unpublished { dir: args.dir.clone(), variants: unknown }.into());
+    }
+    let asked = |one: &&Published| named.is_empty() || named.contains(&one.variant);
     let (mut here, mut elsewhere) = (Vec::new(), BTreeMap::new());
     for one in published.iter().filter(asked) {
         let selection = Selection { variants: vec![one.variant.clone()], ..args.selection.clone() };
@@ -230,8 +253,7 @@ fn buildable<'a>(
         }
     }
     if here.is_empty() {
-        let why =
-            elsewhere.values().next().cloned().unwrap_or_else(|| "--variant names none of them".to_owned());
+        let why = elsewhere.values().next().cloned().unwrap_or_default();
         return Err(VerifyBuildError::Elsewhere { why }.into());
     }
     Ok((here, elsewhere))
@@ -298,24 +320,39 @@ fn compare(
         }
     }
     for file in theirs.iter().filter(|file| ours.contains(file)) {
-        let [mut one, mut other] =
-            [files::read(&published.folder.join(file))?, files::read(&again.join(file))?];
         if file.as_os_str() == METADATA {
-            [one, other] = [comparable(&one), comparable(&other)];
+            continue;
         }
-        if let Some(Difference { place, texts, cause }) = difference::between(&one, &other, [place, place]) {
-            let texts = texts.map(|(one, other)| format!(", `{one}` and `{other}`")).unwrap_or_default();
-            let cause = likely.clone().unwrap_or(cause);
-            problems.push(VerifyBuildError::Differs {
-                variant: variant.clone(),
-                file: file.clone(),
-                place,
-                texts,
-                cause,
-            });
-        }
+        let [one, other] = [files::read(&published.folder.join(file))?, files::read(&again.join(file))?];
+        problems.extend(differs(&variant, file, [&one, &other], place, likely.as_ref()));
     }
+    // Where all files are the same, their digests must be: clients believe what stands there.
+    let metadata = Path::new(METADATA);
+    let text = |folder: &Path| files::read(&folder.join(metadata));
+    let (one, other) = (text(&published.folder)?, text(again)?);
+    let [one, other] = [comparable(&one, problems.is_empty()), comparable(&other, problems.is_empty())];
+    problems.extend(differs(&variant, metadata, [&one, &other], place, likely.as_ref()));
     Ok(problems)
+}
+
+/// What is not the same in a file.
+fn differs(
+    variant: &str,
+    file: &Path,
+    [one, other]: [&[u8]; 2],
+    folder: &str,
+    likely: Option<&String>,
+) -> Option<VerifyBuildError> {
+    let Difference { place, texts, cause } = difference::between(one, other, [folder, folder])?;
+    let texts = texts.map(|(one, other)| format!(", `{one}` and `{other}`")).unwrap_or_default();
+    let cause = likely.cloned().unwrap_or(cause);
+    Some(VerifyBuildError::Differs {
+        variant: variant.to_owned(),
+        file: file.to_owned(),
+        place,
+        texts,
+        cause,
+    })
 }
 
 const OTHER_SOURCES: &str = "this program and the tools are the same, so the sources are others: take the commit that \
@@ -343,11 +380,13 @@ fn reason(metadata: &Value, artifact: &Artifact) -> Option<String> {
     (!differing.is_empty()).then(|| format!("it was built with other tools: {}", differing.join("; ")))
 }
 
-/// Metadata without what a copy of the sources cannot say: the commit. Digests cover files that are compared themselves.
-fn comparable(text: &[u8]) -> Vec<u8> {
+/// Metadata without what a copy of the sources cannot say, the commit; and without the digests of files that are not the same.
+fn comparable(text: &[u8], digests: bool) -> Vec<u8> {
     let mut metadata: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
     if let Some(fields) = metadata.as_object_mut() {
-        fields.remove("digest");
+        if !digests {
+            fields.remove("digest");
+        }
         if let Some(origin) = fields.get_mut("provenance").and_then(Value::as_object_mut) {
             origin.remove("kernel");
         }
@@ -374,10 +413,12 @@ mod tests {
     fn metadata_is_compared_without_the_commit() {
         let text = |commit: &str, id: &str| {
             format!(
-                r#"{{"id": "{id}", "provenance": {{"kernel": {{"commit": "{commit}"}}, "kernel-builder": {{}}}}, "digest": {{}}}}"#
+                r#"{{"id": "{id}", "provenance": {{"kernel": {{"commit": "{commit}"}}, "kernel-builder": {{}}}}, "digest": "{commit}"}}"#
             )
         };
-        assert_eq!(comparable(text("a", "_k").as_bytes()), comparable(text("b", "_k").as_bytes()));
-        assert_ne!(comparable(text("a", "_k").as_bytes()), comparable(text("a", "_l").as_bytes()));
+        let seen = |text: String, digests| comparable(text.as_bytes(), digests);
+        assert_eq!(seen(text("a", "_k"), false), seen(text("b", "_k"), false));
+        assert_ne!(seen(text("a", "_k"), false), seen(text("a", "_l"), false));
+        assert_ne!(seen(text("a", "_k"), true), seen(text("b", "_k"), true));
     }
 }

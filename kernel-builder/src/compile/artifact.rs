@@ -3,7 +3,7 @@
 //! Owns: the artifact's shape on disk and in memory.
 //! Never: says whether the kernel is right; that is `Verified<Artifact>`, which only `verify` makes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use kernel_plan::kit::Toolchain;
@@ -140,30 +140,54 @@ pub fn discard(project: &Path, variant: &str) -> Result<(), FileError> {
     if files::is_dir(&dir) { files::remove_dir(&dir) } else { Ok(()) }
 }
 
-/// The artifacts that lie in a project, built here or brought from another machine; one whose files are not those
-/// that were built is left out.
-pub fn existing(project: &Path) -> Result<Vec<Artifact>, FileError> {
+/// The builds that lie in a folder.
+#[derive(Debug, Default)]
+pub struct Builds {
+    /// Those whose files are the ones that were built.
+    pub sound: Vec<Artifact>,
+    /// Variants of which something lies there that is not what was built: a file was changed, or a copy was cut short.
+    pub damaged: Vec<String>,
+}
+
+/// The builds that lie in a project, made here or brought from another machine.
+pub fn existing(project: &Path) -> Result<Builds, FileError> {
     in_folder(&project.join(".kernelwright/artifacts"))
 }
 
-/// The artifacts that lie in a folder, each beside its description; one whose files are not those that were built is left
-/// out.
-pub fn in_folder(root: &Path) -> Result<Vec<Artifact>, FileError> {
+/// The builds that lie in a folder, each beside its description.
+pub fn in_folder(root: &Path) -> Result<Builds, FileError> {
+    let mut found = Builds::default();
     if !files::is_dir(root) {
-        return Ok(Vec::new());
+        return Ok(found);
     }
-    let mut found = Vec::new();
-    for name in files::walk(root, |_| false)? {
-        let Ok(mut artifact) = serde_json::from_str::<Artifact>(&files::read_text(&root.join(&name))?) else {
+    let hidden = |name: &Path| name.to_string_lossy().starts_with('.');
+    let names = files::walk(root, |folder| folder.components().count() == 1 && !hidden(folder))?;
+    let is_record =
+        |name: &&PathBuf| name.components().count() == 1 && name.extension() == Some("json".as_ref());
+    for name in names.iter().filter(is_record) {
+        let text = files::read(&root.join(name))?;
+        let Ok(mut artifact) = serde_json::from_slice::<Artifact>(&text) else {
+            found.damaged.push(name.with_extension("").display().to_string());
             continue;
         };
         // The folder may have been moved since.
         artifact.dir = root.join(&artifact.variant);
         artifact.library = artifact.library.and_then(|library| Some(artifact.dir.join(library.file_name()?)));
         if tree_digest(&artifact.dir) == Some(artifact.digest) {
-            found.push(artifact);
+            found.sound.push(artifact);
+        } else {
+            found.damaged.push(artifact.variant);
         }
     }
+    // A folder without a description.
+    let folders =
+        names.iter().filter(|name| name.components().count() > 1).filter_map(|name| name.iter().next());
+    let folders = folders.map(|folder| folder.to_string_lossy().into_owned());
+    let known = |folder: &String| {
+        found.sound.iter().any(|one| one.variant == *folder) || found.damaged.contains(folder)
+    };
+    let alone: BTreeSet<String> = folders.filter(|folder| !known(folder)).collect();
+    found.damaged.extend(alone);
     Ok(found)
 }
 

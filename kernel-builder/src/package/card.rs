@@ -5,14 +5,17 @@
 
 use std::fmt::Write as _;
 
-use crate::base::files;
+use crate::base::files::{self, FileError};
 
 use super::Contents;
 
 /// The card's text.
-pub fn render(contents: &Contents<'_>, variants: &[String]) -> String {
-    let mut text =
-        files::read_text(&contents.project.join("CARD.md")).unwrap_or_else(|_| default_head(contents));
+///
+/// # Errors
+/// The project has a CARD.md that cannot be read.
+pub fn render(contents: &Contents<'_>, variants: &[String]) -> Result<String, FileError> {
+    let own = contents.project.join("CARD.md");
+    let mut text = if files::exists(&own) { files::read_text(&own)? } else { default_head(contents) };
     while !text.ends_with("\n\n") {
         text.push('\n');
     }
@@ -23,7 +26,7 @@ pub fn render(contents: &Contents<'_>, variants: &[String]) -> String {
     text.push_str("\n## Results\n\n");
     text.push_str(&results(contents));
     text.push_str(&served(contents));
-    text
+    Ok(text)
 }
 
 /// For a project that has no CARD.md of its own.

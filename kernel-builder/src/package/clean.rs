@@ -50,8 +50,11 @@ const FORMS: &[Form] = &[
 /// How long an AWS key is: a longer run of letters is another word.
 const AWS: usize = 16;
 
-/// What begins and ends the first line of a private key (RFC 7468, OpenSSH).
-const KEY: (&str, &str) = ("-----BEGIN ", "PRIVATE KEY-----");
+/// What begins the first line of a private key, and what ends it (RFC 7468, OpenSSH; RFC 9580).
+const KEY: (&str, [&str; 2]) = ("-----BEGIN ", ["PRIVATE KEY-----", "PRIVATE KEY BLOCK-----"]);
+
+/// What stands before the text of one that is locked by a password (RFC 1421).
+const LOCKED: &[u8] = b"Proc-Type:4,ENCRYPTED";
 
 /// Endings of what editors, merges, compilers and Python leave behind, and of what holds keys.
 const STRAY_ENDINGS: &[&str] = &[
@@ -60,7 +63,8 @@ const STRAY_ENDINGS: &[&str] = &[
 ];
 
 /// Names of the same kind.
-const STRAY_NAMES: &[&str] = &["Thumbs.db", "desktop.ini", "id_rsa", "id_ed25519", "core", "nohup.out"];
+const STRAY_NAMES: &[&str] =
+    &["Thumbs.db", "desktop.ini", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "core", "nohup.out"];
 
 /// Everything that should not be published of these: their names in the publication, and where they lie.
 ///
@@ -126,13 +130,14 @@ fn secrets(bytes: &[u8]) -> Vec<(usize, &'static str)> {
     }
     for at in memchr::memmem::find_iter(bytes, KEY.0) {
         let line = &bytes[at..bytes.len().min(at + 80)];
-        let Some(end) = memchr::memmem::find(line, KEY.1.as_bytes()) else { continue };
+        let end = KEY.1.iter().find_map(|end| Some(memchr::memmem::find(line, end.as_bytes())? + end.len()));
+        let Some(end) = end else { continue };
         // The words alone are in every library that reads keys; a key has its text behind them.
-        let text = &bytes[at + end + KEY.1.len()..];
+        let text = &bytes[at + end..];
         let text: Vec<u8> =
             text.iter().copied().take(200).filter(|byte| !b"\r\n\\n \"'".contains(byte)).collect();
         let base64 = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
-        if text.iter().take_while(base64).count() >= 40 {
+        if text.iter().take_while(base64).count() >= 40 || text.starts_with(LOCKED) {
             found.push((line_of(bytes, at), "a private key"));
         }
     }
@@ -205,6 +210,10 @@ mod tests {
         assert_eq!(secrets(format!("{line}\n{}\n", drawn(64)).as_bytes()), [(1, "a private key")]);
         assert_eq!(secrets(format!("a\n\"{line}\\n{}\\n\"", drawn(64)).as_bytes()), [(2, "a private key")]);
         assert_eq!(secrets(format!("{line}\0-----END\0").as_bytes()), []);
+        let locked = format!("-----BEGIN RSA PRI{}\nProc-Type: 4,ENCRYPTED\nDEK-Info: x\n", "VATE KEY-----");
+        assert_eq!(secrets(locked.as_bytes()), [(1, "a private key")]);
+        let block = format!("-----BEGIN PGP PRI{}\n\n{}\n", "VATE KEY BLOCK-----", drawn(64));
+        assert_eq!(secrets(block.as_bytes()), [(1, "a private key")]);
     }
 
     #[test]
@@ -230,6 +239,7 @@ mod tests {
             "build/torch-cpu/#op.py#",
             "build/torch-cpu/server.pem",
             "benchmarks/id_rsa",
+            "benchmarks/id_ecdsa",
         ] {
             assert!(stray(Path::new(name)).is_some(), "{name}");
         }

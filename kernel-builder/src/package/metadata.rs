@@ -3,6 +3,7 @@
 //! Owns: its fields and the digest over the variant's files.
 //! Never: writes a field whose value is not known; unknown keys are ignored by the client, wrong ones are not.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use base64::Engine as _;
@@ -47,6 +48,31 @@ pub fn digests(folder: &Path) -> Result<Vec<(String, String)>, FileError> {
             Ok((name.display().to_string(), STANDARD.encode(digest)))
         })
         .collect()
+}
+
+/// The kernel and version that a variant was packaged as, where its metadata.json says both.
+pub fn named(folder: &Path) -> Result<Option<(String, u64)>, FileError> {
+    let text = files::read(&folder.join("metadata.json"))?;
+    let metadata: Value = serde_json::from_slice(&text).unwrap_or(Value::Null);
+    Ok(metadata["name"].as_str().map(str::to_owned).zip(metadata["version"].as_u64()))
+}
+
+/// The files of a variant's folder that are not those that its metadata.json has the digests of: changed, added or gone.
+/// Signatures come later and are none of them; metadata that has no digests says nothing.
+pub fn changed(folder: &Path) -> Result<Vec<String>, FileError> {
+    let text = files::read(&folder.join("metadata.json"))?;
+    let metadata: Value = serde_json::from_slice(&text).unwrap_or(Value::Null);
+    let Some(digests_then) = metadata["digest"]["files"].as_object() else { return Ok(Vec::new()) };
+    let then: BTreeMap<&str, &str> =
+        digests_then.iter().filter_map(|(name, digest)| Some((name.as_str(), digest.as_str()?))).collect();
+    let now = digests(folder)?;
+    let now: BTreeMap<&str, &str> = now
+        .iter()
+        .map(|(name, digest)| (name.as_str(), digest.as_str()))
+        .filter(|(name, _)| !name.ends_with(".sigstore"))
+        .collect();
+    let names: BTreeSet<&str> = then.keys().chain(now.keys()).copied().collect();
+    Ok(names.into_iter().filter(|name| then.get(name) != now.get(name)).map(str::to_owned).collect())
 }
 
 /// The text of `metadata.json`: same inputs, same bytes.

@@ -56,6 +56,29 @@ pub enum PackageError {
         /// How that is known.
         why: String,
     },
+    /// build.toml has changed since.
+    #[error("{} was packaged as {then}, and build.toml says {now}", variant.display())]
+    #[diagnostic(code(package::stale), help("run `kernelwright package` again"))]
+    Stale {
+        /// The variant in the publication.
+        variant: PathBuf,
+        /// The kernel and version of the package.
+        then: String,
+        /// Those of build.toml.
+        now: String,
+    },
+    /// A file is another one than when the variant was verified and packaged.
+    #[error("{} is not as it was packaged", file.display())]
+    #[diagnostic(
+        code(package::changed),
+        help(
+            "nobody verified it, and clients refuse what has another digest: run `kernelwright package` again"
+        )
+    )]
+    Changed {
+        /// The file in the publication.
+        file: PathBuf,
+    },
     /// Libraries of the package disturb each other.
     #[error("the variants of the package cannot be loaded together: {summary}")]
     #[diagnostic(code(verify::clash), help("docs/formats.md says under this code what is compared"))]
@@ -137,9 +160,9 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
         variants.push(artifact.variant.clone());
     }
     variants.sort();
-    files::write(&staged.path().join("CARD.md"), card::render(contents, &variants))?;
+    files::write(&staged.path().join("CARD.md"), card::render(contents, &variants)?)?;
     let extra = extra_files(contents.project)?;
-    clean(staged.path(), &extra)?;
+    clean(staged.path(), &extra, Vec::new())?;
     let digest = bundle_digest(staged.path())?;
     // An equal bundle stays as it is, so that its time stamps do not say that something happened.
     if !files::is_dir(&dir) || bundle_digest(&dir)? != digest {
@@ -204,19 +227,19 @@ pub fn lay_out(contents: &Unverified<'_>, to: &Path, alone: bool) -> Result<(), 
     Ok(files::replace_dir(staged, to)?)
 }
 
-/// Refuses secrets, strays, and libraries that cannot be in one process.
-fn clean(dir: &Path, extra: &[(PathBuf, PathBuf)]) -> Result<(), PackageError> {
+/// Refuses secrets, strays, and libraries that cannot be in one process, beside what was found already.
+fn clean(dir: &Path, extra: &[(PathBuf, PathBuf)], mut found: Vec<PackageError>) -> Result<(), PackageError> {
     let mut contents = extra.to_vec();
     for name in files::walk(dir, is_shipped)? {
         contents.push((Path::new("build").join(&name), dir.join(&name)));
     }
-    let mut found = clean::problems(&contents)?;
-    let libraries: Vec<PathBuf> = contents
-        .iter()
-        .map(|(_, here)| here)
-        .filter(|here| here.to_string_lossy().ends_with(".so"))
-        .cloned()
-        .collect();
+    found.extend(clean::problems(&contents)?);
+    let mut libraries = Vec::new();
+    for (name, here) in contents {
+        if verify::is_library(&here)? {
+            libraries.push((name, here));
+        }
+    }
     let clash = verify::clashes_among(&libraries)?.filter(|check| check.outcome == Outcome::Refused);
     found.extend(clash.map(|check| PackageError::Clash { summary: check.summary }));
     match found.len() {
@@ -240,7 +263,18 @@ pub fn existing(project: &Path, build: &BuildSpec) -> Result<Option<Bundle>, Pac
     variants.sort();
     let extra = extra_files(project)?;
     // The folder may have been changed since it was made.
-    clean(&dir, &extra)?;
+    let mut found = Vec::new();
+    let now = (build.general.name.to_string(), build.general.version.value);
+    for variant in &variants {
+        let place = Path::new("build").join(variant);
+        if let Some(then) = metadata::named(&dir.join(variant))?.filter(|then| *then != now) {
+            let [then, now] = [&then, &now].map(|(name, version)| format!("{name} {version}"));
+            found.push(PackageError::Stale { variant: place.clone(), then, now });
+        }
+        let names = metadata::changed(&dir.join(variant))?.into_iter();
+        found.extend(names.map(|name| PackageError::Changed { file: place.join(name) }));
+    }
+    clean(&dir, &extra, found)?;
     let general = &build.general;
     Ok(Some(Bundle {
         name: general.name.to_string(),

@@ -121,6 +121,40 @@ fn metadata_has_every_field_and_the_card_what_is_served() {
 }
 
 #[test]
+fn what_was_changed_after_packaging_is_not_published() {
+    let root = files::scratch().unwrap();
+    let made = bundled(root.path(), &["cpu"]).unwrap();
+    let (build, _) = parse_build(SourceFile::new("build.toml", BUILD));
+    let build = build.unwrap();
+    let told = || match existing(root.path(), &build) {
+        Ok(found) => found.map_or_else(Vec::new, |found| found.variants),
+        Err(error) => vec![error.to_string()],
+    };
+    assert_eq!(told(), ["torch-cpu"]);
+    let variant = made.dir.join("torch-cpu");
+    files::write(&variant.join("metadata.json.sigstore"), "{}").unwrap();
+    assert_eq!(told(), ["torch-cpu"]);
+    files::write(&variant.join("__init__.py"), "backend = 'mine'\n").unwrap();
+    assert_eq!(told(), ["build/torch-cpu/__init__.py is not as it was packaged"]);
+    files::write(&variant.join("__init__.py"), "backend = 'cpu'\n").unwrap();
+    files::write(&variant.join("added.py"), "x = 1\n").unwrap();
+    assert_eq!(told(), ["build/torch-cpu/added.py is not as it was packaged"]);
+    files::remove_file(&variant.join("added.py")).unwrap();
+    files::remove_file(&variant.join("sub/more.py")).unwrap();
+    assert_eq!(told(), ["build/torch-cpu/sub/more.py is not as it was packaged"]);
+}
+
+#[test]
+fn a_card_that_is_no_text_is_told() {
+    let root = files::scratch().unwrap();
+    files::write(&root.path().join("CARD.md"), [0x23, 0xff, 0xfe]).unwrap();
+    assert!(matches!(bundled(root.path(), &["cpu"]), Err(PackageError::File(_))));
+    files::write(&root.path().join("CARD.md"), "# mine\n").unwrap();
+    let made = bundled(root.path(), &["cpu"]).unwrap();
+    assert!(files::read_text(&made.dir.join("CARD.md")).unwrap().starts_with("# mine\n\n## Variants"));
+}
+
+#[test]
 fn what_is_not_clean_leaves_the_old_bundle() {
     let root = files::scratch().unwrap();
     let good = bundled(root.path(), &["cpu"]).unwrap();

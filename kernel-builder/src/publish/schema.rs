@@ -141,6 +141,11 @@ impl Schema {
         let asks = new.arguments.iter().filter(|is| !known(is)).any(|is| is.default.is_none());
         asks.then_some("asks for more arguments")
     }
+
+    /// Whether the text of this one ends with the whole text of another.
+    pub fn ends_with(&self, other: &Self) -> bool {
+        self.to_string().ends_with(&other.to_string())
+    }
 }
 
 impl Argument {
@@ -167,11 +172,12 @@ impl fmt::Display for Schema {
 
 /// The text up to the parenthesis that closes, and what is behind it.
 fn closed(text: &str) -> Option<(&str, &str)> {
-    let mut depth = 1_usize;
+    let (mut depth, mut quoted) = (1_usize, false);
     for (place, letter) in text.char_indices() {
         match letter {
-            '(' => depth += 1,
-            ')' => depth -= 1,
+            '"' => quoted = !quoted,
+            '(' if !quoted => depth += 1,
+            ')' if !quoted => depth -= 1,
             _ => {}
         }
         if depth == 0 {
@@ -212,6 +218,7 @@ mod tests {
             "many(Tensor[] xs, int[2] sizes=[1, 2], str? mode=None, SymInt n=0) -> (Tensor, Tensor)",
             "nothing() -> ()",
             "quoted(str a=\"x, y\") -> bool",
+            "bracket(str a=\"(\", int b=1) -> bool",
         ] {
             assert_eq!(Schema::parse(text).map(|schema| schema.to_string()).as_deref(), Some(text));
         }

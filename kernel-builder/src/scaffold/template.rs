@@ -346,14 +346,11 @@ mod tests {
             ..answers(&["cpu", "cuda"])
         };
         for (path, bytes) in render(&find("rms-norm-strided").unwrap(), &answers).unwrap().iter() {
-            let mut there = crate::base::files::read(&examples.join(path)).unwrap();
+            // An example is built by the builder of its own checkout: tests/it/generate.rs has its flake.
             if path.ends_with("flake.nix") {
-                // An example is built by the builder of its own checkout, and says so on one line.
-                let text = String::from_utf8(there).unwrap();
-                let lines = text.lines().filter(|line| !line.contains("# The builder of this checkout"));
-                let own = lines.map(|line| line.replace("path:../..", "github:kernelwright/kernelwright"));
-                there = own.map(|line| line + "\n").collect::<String>().into_bytes();
+                continue;
             }
+            let there = crate::base::files::read(&examples.join(path)).unwrap();
             let path = path.display();
             assert!(
                 there == bytes,

@@ -120,7 +120,7 @@ pub fn lock_compiler(project: &Path, compiler: &Compiler) -> Result<bool, Toolch
 /// Writes what is taken of wheels below `to`: `alone`, that of one key as this very folder; else each as a folder in it.
 ///
 /// # Errors
-/// As [`trees`]; `to` holds something.
+/// As [`trees`].
 pub fn export(
     lock: &Path,
     keys: &BTreeSet<String>,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kernel_plan::units::Version;
 use kernel_plan::variant::Variant;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::checks::portability::{self, Promise};
 use super::checks::symbols::{self, Entry};
@@ -32,13 +32,22 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// What lies beside a file says: `metadata.json` in its folder, and the folder's name where it is that of a variant.
+    /// What lies beside a file says: `metadata.json` in its folder, or what `build` wrote beside that; and the folder's name
+    /// where it is that of a variant.
     pub fn beside(library: &Path) -> Self {
         let folder = library.parent().unwrap_or(Path::new(""));
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         let variant = name.filter(|name| name.parse::<Variant>().is_ok());
-        let text = files::read_text(&folder.join("metadata.json")).ok();
-        let metadata: Value = text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null);
+        let read =
+            |file: PathBuf| -> Option<Value> { serde_json::from_str(&files::read_text(&file).ok()?).ok() };
+        let metadata = read(folder.join("metadata.json"));
+        // A build of a project has its description beside its folder.
+        let build = || {
+            let build = read(folder.with_extension("json"))?;
+            let backend = json!({ "type": build["backend"], "archs": build["capabilities"] });
+            Some(json!({ "id": build["id"], "backend": backend }))
+        };
+        let metadata = metadata.or_else(build).unwrap_or(Value::Null);
         let archs = match metadata["backend"]["type"].as_str() {
             None => None,
             // Of other backends the machine code is not read, and this one's must not be there.
@@ -123,21 +132,21 @@ pub(crate) fn tvm_ffi_functions(library: &[u8]) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// What the files take from each other when one process loads all of them; nothing for fewer than two libraries. One
-/// that cannot be read as a library is left out: its own gates say so.
+/// What the files take from each other when one process loads all of them, each with the name that it is told by; nothing
+/// for fewer than two libraries. One that cannot be read as a library is left out: its own gates say so.
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn clashes_among(libraries: &[PathBuf]) -> Result<Option<CheckResult>, FileError> {
+pub fn clashes_among(libraries: &[(PathBuf, PathBuf)]) -> Result<Option<CheckResult>, FileError> {
     let mut beside = Vec::new();
-    for file in libraries {
+    for (name, file) in libraries {
         let bytes = files::read(file)?;
         let Ok(interface) = elf::interface(&bytes) else { continue };
         let folder = file.parent().unwrap_or(Path::new(""));
         let in_variant = files::exists(&folder.join("metadata.json"));
         let package = folder.parent().filter(|_| in_variant).map(Path::to_owned);
         let digest = Digest::of(&bytes);
-        beside.push(Beside { name: file.display().to_string(), package, digest, interface });
+        beside.push(Beside { name: name.display().to_string(), package, digest, interface });
     }
     Ok(clashes::among(&beside))
 }

@@ -77,9 +77,9 @@ fn wrong(one: &Beside, other: &Beside) -> Vec<String> {
              TORCH_EXTENSION_NAME does"
         ));
     }
-    let entry = module.map(|name| format!("PyInit_{name}"));
+    // Entry points are asked for in the library that has them: tvm-ffi's of two builds of one kernel are called alike.
     let mut exported = common(&one.interface.exported, &other.interface.exported);
-    exported.retain(|name| Some(name) != entry.as_ref() && !symbols::LINKER.contains(&name.as_str()));
+    exported.retain(|name| !symbols::is_entry(name) && !symbols::LINKER.contains(&name.as_str()));
     if !exported.is_empty() {
         wrong.push(format!(
             "both export {}, of which a process that loads them with RTLD_GLOBAL takes the first one's; compile with \
@@ -142,5 +142,13 @@ mod tests {
             ..library(name, &["PyInit__a"], &[], &[])
         };
         check(variant("a"), variant("b"), Outcome::Passed, "no name of a process");
+    }
+
+    #[test]
+    fn builds_of_one_kernel_for_tvm_ffi_have_the_same_entry_points() {
+        let build = |name: &str| library(name, &["__tvm_ffi_norm", "__tvm_ffi_norm_out"], &[], &[]);
+        check(build("a"), build("b"), Outcome::Passed, "no name of a process");
+        let open = |name: &str| library(name, &["__tvm_ffi_norm", "helper"], &[], &[]);
+        check(open("a"), open("b"), Outcome::Refused, "both export `helper`");
     }
 }

@@ -176,6 +176,10 @@ fn sections_are_what_is_loaded(
         })
     };
     let mut agree = same(of_kind(elf::SHT_DYNAMIC), dynamic.p_vaddr(LittleEndian));
+    // The loader reads on to the end of the segment, and finds symbols by their numbers, however short a section is said to be.
+    agree &= of_kind(elf::SHT_DYNAMIC).map(|section| section.sh_size(LittleEndian))
+        == Some(dynamic.p_filesz(LittleEndian));
+    agree &= symbols_in_use(parts, bytes, table)? <= file.elf_dynamic_symbol_table().len() as u64;
     for Dynamic { tag, val, .. } in table {
         agree &= match tag {
             elf::DT_SYMTAB => same(of_kind(elf::SHT_DYNSYM), val),
@@ -201,6 +205,53 @@ fn offset(parts: &[elf::ProgramHeader64<LittleEndian>], address: u64) -> Option<
             inside.then(|| part.p_offset(LittleEndian).checked_add(from_start))?
         })
         .next()
+}
+
+/// How many symbols the loader may come to: those that relocations name, and those that its hash tables have.
+fn symbols_in_use(
+    parts: &[elf::ProgramHeader64<LittleEndian>],
+    bytes: &[u8],
+    table: &DynamicTable<'_, elf::FileHeader64<LittleEndian>>,
+) -> Result<u64, String> {
+    let value = |tag: DynamicTag| table.iter().find(|entry| entry.tag == tag).map(|entry| entry.val);
+    let at = |address: u64, size: u64| -> Result<&[u8], String> {
+        let start = offset(parts, address).and_then(|start| usize::try_from(start).ok());
+        let rest = start.and_then(|start| bytes.get(start..));
+        let part = rest.and_then(|rest| rest.get(..usize::try_from(size).ok()?));
+        part.ok_or_else(|| "it is damaged or cut off: a table of the loader runs over the end".to_owned())
+    };
+    // Addresses are whatever the file says.
+    let word = |address: u64, further: u64| {
+        Ok::<_, String>(u64::from(number(at(address.saturating_add(further), 4)?)))
+    };
+    let mut used = 0;
+    for (place, size) in [(elf::DT_RELA, elf::DT_RELASZ), (elf::DT_JMPREL, elf::DT_PLTRELSZ)] {
+        let (Some(address), Some(size)) = (value(place), value(size)) else { continue };
+        // Entries of 24 bytes, with the symbol in the upper half of the second word.
+        let symbols = at(address, size)?.chunks_exact(24).map(|entry| u64::from(number(&entry[12..16])));
+        used = symbols.map(|symbol| symbol + 1).chain([used]).max().unwrap_or(used);
+    }
+    if let Some(address) = value(elf::DT_HASH) {
+        used = used.max(word(address, 4)?);
+    }
+    if let Some(address) = value(elf::DT_GNU_HASH) {
+        let (buckets, first, filter) = (word(address, 0)?, word(address, 4)?, word(address, 8)?);
+        let start = address.saturating_add(16 + 8 * filter);
+        let last = at(start, 4 * buckets)?.chunks_exact(4).map(|bucket| u64::from(number(bucket))).max();
+        // A chain ends with an odd number; the last bucket's is the last of all.
+        if let Some(mut symbol) = last.filter(|last| *last >= first && *last > 0) {
+            while word(start, 4 * (buckets + symbol - first))? & 1 == 0 {
+                symbol += 1;
+            }
+            used = used.max(symbol + 1);
+        }
+    }
+    Ok(used)
+}
+
+/// A number of four bytes.
+fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().take(4).rev().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
 fn versions(file: &File<'_>, bytes: &[u8]) -> object::Result<BTreeSet<String>> {

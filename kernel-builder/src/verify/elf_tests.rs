@@ -26,6 +26,17 @@ struct Sample {
     version: &'static str,
     /// Whether it has section headers.
     sections: bool,
+    /// By what the loader finds the last symbol, beside nothing.
+    found_by: Option<Table>,
+}
+
+/// A table of the loader that has numbers of symbols.
+#[derive(Clone, Copy)]
+enum Table {
+    Relocations,
+    PltRelocations,
+    Hash,
+    GnuHash,
 }
 
 impl Sample {
@@ -40,6 +51,7 @@ impl Sample {
             symbols: vec![(ENTRY.as_bytes(), 1, 7, 0x40), (b"PyModule_Create2", 1, 0, 0)],
             version: "GLIBC_2.17",
             sections: true,
+            found_by: None,
         }
     }
 
@@ -73,7 +85,26 @@ impl Sample {
         let start = 64 + 3 * 56;
         let symbols_at = (start + names.len()).next_multiple_of(8);
         let needs_at = symbols_at + symbols.len();
-        let dynamic_at = needs_at + needs.len();
+        let last = self.symbols.len() as u64;
+        let (finds, tags): (Vec<u8>, Vec<u64>) = match self.found_by {
+            None => (vec![], vec![]),
+            // Address, type 1 with the symbol, addend.
+            Some(Table::Relocations) => ([0, last << 32 | 1, 0].map(u64::to_le_bytes).concat(), vec![7, 8]),
+            Some(Table::PltRelocations) => {
+                ([0, last << 32 | 7, 0].map(u64::to_le_bytes).concat(), vec![23, 2])
+            }
+            Some(Table::Hash) => ([1, last as u32 + 1].map(u32::to_le_bytes).concat(), vec![4]),
+            // One bucket from symbol 1 on, one word of the filter, and the chain's end at the last.
+            Some(Table::GnuHash) => {
+                let mut words = vec![1u32, 1, 1, 0, 0, 0, 1];
+                words.extend((1..=last).map(|symbol| u32::from(symbol == last)));
+                (words.into_iter().flat_map(u32::to_le_bytes).collect(), vec![0x6fff_fef5])
+            }
+        };
+        let finds_at = needs_at + needs.len();
+        let dynamic_at = (finds_at + finds.len()).next_multiple_of(8);
+        entries
+            .extend(tags.iter().zip([finds_at as u64, finds.len() as u64]).map(|(tag, value)| (*tag, value)));
         entries.extend([
             (DT_STRTAB, start as u64),
             (DT_SYMTAB, symbols_at as u64),
@@ -103,7 +134,9 @@ impl Sample {
         file.extend(segment(self.stack.map_or(0, |_| 0x6474_e551), self.stack.unwrap_or(0), 0, 0));
         file.extend(names.iter());
         file.resize(symbols_at, 0);
-        file.extend([symbols.as_slice(), &needs, &dynamic].concat());
+        file.extend([symbols.as_slice(), &needs, &finds].concat());
+        file.resize(dynamic_at, 0);
+        file.extend(&dynamic);
         if self.sections {
             let head = |kind: u32, at: usize, size: usize, link: u32, info: u32, each: u64| -> Vec<u8> {
                 let words = [2, at as u64, at as u64, size as u64].map(u64::to_le_bytes).concat();
@@ -205,6 +238,33 @@ fn section_headers_that_describe_other_tables_are_refused() {
     let verneed = bytes.len() - 2 * 64;
     bytes[verneed + 4..verneed + 8].copy_from_slice(&1u32.to_le_bytes());
     refused(&bytes, "other tables than the loader reads");
+}
+
+/// The loader does not know how long a section is said to be.
+#[test]
+fn sections_that_are_said_to_be_shorter_hide_nothing() {
+    // By a section's place from the end: `.dynsym` is the third, `.dynamic` the first.
+    let shorter = |sample: &Sample, from_end: usize, by: u64| {
+        let mut bytes = sample.bytes();
+        let place = bytes.len() - from_end * 64 + 32;
+        let size = u64::from_le_bytes(bytes[place..place + 8].try_into().unwrap());
+        bytes[place..place + 8].copy_from_slice(&(size - by).to_le_bytes());
+        bytes
+    };
+    for table in [Table::Relocations, Table::PltRelocations, Table::Hash, Table::GnuHash] {
+        let sample = Sample { found_by: Some(table), ..Sample::good() };
+        assert_eq!(read(&sample).undefined, of(&["PyModule_Create2"]));
+        refused(&shorter(&sample, 3, 24), "other tables than the loader reads");
+        let whole = sample.bytes();
+        for place in 0..whole.len() {
+            for byte in [0x00, 0x7f, 0xff] {
+                let mut changed = whole.clone();
+                changed[place] = byte;
+                let _any = interface(&changed);
+            }
+        }
+    }
+    refused(&shorter(&Sample::good(), 1, 16), "other tables than the loader reads");
 }
 
 #[test]

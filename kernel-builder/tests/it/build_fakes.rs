@@ -158,6 +158,9 @@ fn what_a_gate_refuses_is_not_left_for_anything_to_package() {
     let unique = "make_library '.data\n.globl once\n.type once, @gnu_unique_object\nonce: .quad 1\n.text' ''";
     let foreign = "cc -shared -nostdlib -x c /dev/null -Wl,-soname,libfancy.so.3 -o \"$out.fancy\"; \
                    make_library '' \"-Wl,--no-as-needed $out.fancy\"; rm \"$out.fancy\"";
+    // Code for GPUs in a build for the processor, here a container that ends early.
+    let fatbin =
+        "make_library '.section .nv_fatbin,\"a\"; .long 0xba55ed50; .short 1, 16; .quad 8, 0; .text' ''";
     for (library, code, words) in [
         ("echo library > \"$out\"", "verify::portability", "the library cannot be judged: it is no ELF file"),
         ("make_library '' -Wl,-z,execstack", "verify::portability", "-z noexecstack"),
@@ -165,6 +168,7 @@ fn what_a_gate_refuses_is_not_left_for_anything_to_package() {
         (foreign, "verify::needed", "libfancy.so.3"),
         (unique, "verify::symbols", "STB_GNU_UNIQUE"),
         ("make_library '.globl helper; helper: ret' ''", "verify::symbols", "exports `helper`"),
+        (fatbin, "verify::archs", "the device code cannot be read"),
         ("cc -shared -nostdlib -x c /dev/null -o \"$out\"", "verify::symbols", "REGISTER_EXTENSION"),
     ] {
         compiler(&sandbox, GOOD, library);

@@ -71,6 +71,12 @@ fn the_parts_of_the_workflow_fit_together() {
             assert!(run.is_none_or(|run| !run.contains("${{")), "{step:?}");
         }
     }
+    // The program is of one release or commit everywhere, which cargo takes for `--rev` whichever it is.
+    let revision = workflow["env"]["KERNELWRIGHT_REVISION"].as_str();
+    assert_eq!(revision, Some(concat!("v", env!("CARGO_PKG_VERSION"))));
+    let text = sandbox.read(WORKFLOW);
+    assert_eq!(text.matches("--rev \"$KERNELWRIGHT_REVISION\" kernel-builder || {").count(), names.len());
+    assert!(!text.contains("KERNELWRIGHT_TAG") && text.contains("put the commit here"), "{text}");
     let build = &workflow["jobs"]["build"];
     assert_eq!(
         build["strategy"]["matrix"]["variant"].as_str(),

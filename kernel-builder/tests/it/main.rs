@@ -21,6 +21,7 @@ mod fake_hub;
 mod filling;
 mod fixtures;
 mod frameworks;
+mod gates;
 mod generate;
 mod hub;
 mod judging;

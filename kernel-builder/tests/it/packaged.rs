@@ -6,10 +6,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::sandbox::{Ended, Sandbox};
+use super::sandbox::{Ended, Sandbox, finish};
 
 pub(crate) const VARIANT: &str = "torch-stable-abi210-cpu-x86_64-linux";
-const PACKAGE: &str = "work/fast-norm/build/torch-stable-abi210-cpu-x86_64-linux";
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+pub(crate) const PACKAGE: &str = "work/fast-norm/build/torch-stable-abi210-cpu-x86_64-linux";
 pub(crate) const INIT: &str =
     "from ._ops import ops\nfrom .norms import rms_norm, Norm\n__all__ = [\"rms_norm\", \"Norm\"]\n";
 pub(crate) const NORMS: &str = "def rms_norm(x, weight, eps=1e-6):\n    return x\n\n\
@@ -18,10 +19,15 @@ pub(crate) const SCHEMA: &str = "rms_norm(Tensor x, Tensor weight, float eps) ->
 
 pub(crate) fn packaged() -> Sandbox {
     let sandbox = Sandbox::new();
+    package_in(&sandbox);
+    sandbox
+}
+
+/// A project with its bundle.
+pub(crate) fn package_in(sandbox: &Sandbox) {
     sandbox.project("fast-norm", "cpu");
     sandbox.write("work/fast-norm/build/CARD.md", "# fast-norm\n");
-    bundle(&sandbox, INIT, NORMS, SCHEMA, 1);
-    sandbox
+    bundle(sandbox, INIT, NORMS, SCHEMA, 1);
 }
 
 /// Writes the package's files anew, with a library that holds this schema.
@@ -42,17 +48,18 @@ pub(crate) fn bundle(sandbox: &Sandbox, init: &str, norms: &str, schema: &str, v
     library_of(sandbox, &source, &library);
 }
 
-fn library_of(sandbox: &Sandbox, source: &str, library: &Path) {
+pub(crate) fn library_of(sandbox: &Sandbox, source: &str, library: &Path) {
     sandbox.write("k.c", source);
     let script = sandbox.path("k.map");
     std::fs::write(&script, "{ global: PyInit_*; shared_*; local: *; };\n").expect("a script");
     let mut line = Command::new("cc");
-    line.args(["-shared", "-fPIC", "-nostdlib", "-s"]).arg(sandbox.path("k.c")).arg("-o").arg(library);
+    // As kernels are compiled: the linker merges texts.
+    line.args(["-shared", "-fPIC", "-nostdlib", "-O2"]).arg(sandbox.path("k.c")).arg("-o").arg(library);
     line.arg(format!("-Wl,--version-script={}", script.display()));
     assert!(line.status().expect("the system's compiler").success());
 }
 
-fn publish(sandbox: &Sandbox) -> Ended {
+pub(crate) fn publish(sandbox: &Sandbox) -> Ended {
     sandbox.run(&["publish", "fast-norm", "--to", "dist"])
 }
 
@@ -74,6 +81,17 @@ fn a_secret_is_told_by_its_place_and_never_shown() {
     bundle(&sandbox, INIT, NORMS, SCHEMA, 1);
     sandbox.write("work/fast-norm/benchmarks/more.py", &format!("token = '{token}'\n"));
     publish(&sandbox).refused(17, &["package::secret", "benchmarks/more.py:1"]);
+}
+
+/// A version that was raised afterwards is not that of the package, and opens no way round what users count on.
+#[test]
+fn a_bundle_of_another_version_is_not_published() {
+    let sandbox = packaged();
+    let toml = sandbox.read("work/fast-norm/build.toml");
+    sandbox.write("work/fast-norm/build.toml", &toml.replace("version = 1", "version = 2"));
+    publish(&sandbox).refused(17, &["package::stale", "fast-norm 1", "fast-norm 2"]);
+    sandbox.write("work/fast-norm/build.toml", &toml);
+    assert_eq!(publish(&sandbox).code, 0);
 }
 
 #[test]
@@ -132,11 +150,57 @@ fn a_break_without_a_new_version_is_refused_with_what_changed() {
         publish(&sandbox).refused(18, &["publish::api_break", words, "version = 2"]);
         assert!(sandbox.read(&format!("work/dist/build/{VARIANT}/__init__.py")).contains("layer_norm"));
     }
+    // An operator whose text another one's ends with is still there; compilers put long texts at places of eight.
+    let source = format!(
+        "int PyInit__k(void) {{ return 0; }}\nconst char *schemas[] = {{\"{schema}\", \"stacked_{schema}\"}};\n"
+    );
+    bundle(&sandbox, &added, &format!("{more}\ndef layer_norm(x):\n    return x\n"), &schema, 1);
+    let library = sandbox.path(&format!("{PACKAGE}/_k.abi3.so"));
+    library_of(&sandbox, &source, &library);
+    let bytes = std::fs::read(&library).expect("a library");
+    let texts = bytes.windows(schema.len()).filter(|text| *text == schema.as_bytes()).count();
+    assert_eq!(texts, 1, "the linker kept both texts, so nothing was tried");
+    let sent = publish(&sandbox);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
     // The twin: the same change with a new version.
     bundle(&sandbox, INIT, NORMS, SCHEMA, 2);
     let sent = publish(&sandbox);
     assert_eq!(sent.code, 0, "{}", sent.stderr);
     assert!(sent.stderr.contains("not as in version 1") && sent.stderr.contains("`layer_norm` is gone"));
+}
+
+/// Each module is read once, however many ways lead to it.
+#[test]
+fn modules_that_import_each_other_are_read() {
+    let sandbox = packaged();
+    let init = format!("{INIT}from .m0 import f0\n__all__ += [\"f0\"]\n");
+    let modules = |arguments: &str| {
+        for one in 0..14 {
+            let imports = (0..14)
+                .filter(|other| *other != one)
+                .map(|other| format!("from .m{other} import f{other}\n"));
+            let text = format!("{}def f{one}({arguments}):\n    return x\n", imports.collect::<String>());
+            sandbox.write(&format!("{PACKAGE}/m{one}.py"), &text);
+        }
+    };
+    modules("x");
+    bundle(&sandbox, &init, NORMS, SCHEMA, 1);
+    assert_eq!(publish(&sandbox).code, 0);
+    modules("x, y=1");
+    let sent = publish(&sandbox);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    modules("x, /, y=1");
+    publish(&sandbox).refused(18, &["publish::api_break", "`f0` takes `x` by place alone"]);
+}
+
+#[test]
+fn a_published_variant_that_is_damaged_is_told() {
+    let sandbox = packaged();
+    assert_eq!(publish(&sandbox).code, 0);
+    sandbox.write(&format!("work/dist/build/{VARIANT}/metadata.json"), "{\"name\": ");
+    let sent = publish(&sandbox);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert!(sent.stderr.contains("metadata.json is damaged: nothing is held against"), "{}", sent.stderr);
 }
 
 #[test]
@@ -160,21 +224,11 @@ fn published() -> Sandbox {
                 backends = [\"cpu\"]\n\n[torch-noarch]\n";
     sandbox.write("work/plus-one/build.toml", toml);
     sandbox.write("work/plus-one/torch-ext/plus_one/__init__.py", "from ._ops import ops\nx = 1\n");
-    let built = sandbox.run(&["build", "plus-one", "--message-format", "json"]).event("result");
-    let artifact = &built["artifacts"][0];
-    let id = artifact["id"].as_str().expect("a name");
-    let version = env!("CARGO_PKG_VERSION");
-    let metadata = format!(
-        r#"{{"name": "plus-one", "id": "{id}", "version": 1, "license": "Apache-2.0", "python-depends": [],
-             "backend": {{"type": "cpu"}}, "kernels-minver": "0.14.0", "digest": {{}},
-             "provenance": {{"kernel-builder": {{"version": "{version}"}}, "kernel": {{"commit": "c0ffee", "dirty": false}}}},
-             "kernelwright": {{"version": "{version}", "tools": {{}}}}}}"#
-    );
-    sandbox.write("work/dist/build/torch-cpu/metadata.json", &metadata);
-    for name in ["__init__.py", "_ops.py"] {
-        let text = sandbox.read(&format!("work/plus-one/.kernelwright/artifacts/torch-cpu/{name}"));
-        sandbox.write(&format!("work/dist/build/torch-cpu/{name}"), &text);
-    }
+    assert_eq!(sandbox.run(&["build", "plus-one"]).code, 0);
+    let from = "plus-one/.kernelwright/artifacts";
+    let mut layout = sandbox.command(&["layout", "plus-one", "--from", from, "--to", "dist/build"]);
+    let laid = finish(layout.env("KERNELWRIGHT_COMMIT", COMMIT));
+    assert_eq!(laid.code, 0, "{}", laid.stderr);
     sandbox
 }
 
@@ -190,9 +244,7 @@ fn a_publication_is_built_again_and_a_changed_byte_is_found() {
     let result = same.event("result");
     assert_eq!((&result["ok"], &result["variants"][0]["same"]), (&true.into(), &true.into()), "{result}");
     // The commit is another one, which is told and is no difference of bytes.
-    assert!(
-        same.events().iter().any(|event| event["event"] == "note" && event.to_string().contains("c0ffee"))
-    );
+    assert!(same.events().iter().any(|event| event["event"] == "note" && event.to_string().contains(COMMIT)));
 
     let init = "work/dist/build/torch-cpu/__init__.py";
     let text = sandbox.read(init);
@@ -211,12 +263,17 @@ fn a_publication_is_built_again_and_a_changed_byte_is_found() {
     assert!(more["message"].to_string().contains("more.py is published and not made"), "{more}");
     std::fs::remove_file(sandbox.path("work/dist/build/torch-cpu/more.py")).expect("a file");
 
-    // Another program is told as such, and not as other sources.
+    // A digest that the files do not have: clients would refuse them, or believe others.
     let metadata = sandbox.read("work/dist/build/torch-cpu/metadata.json");
-    let older = metadata.replace(
-        &format!("\"kernelwright\": {{\"version\": \"{}\"", env!("CARGO_PKG_VERSION")),
-        "\"kernelwright\": {\"version\": \"0.0.1\"",
-    );
+    let at = metadata.find("\"__init__.py\": \"").expect("a digest") + "\"__init__.py\": \"".len();
+    let forged = format!("{}AAAA{}", &metadata[..at], &metadata[at + 4..]);
+    sandbox.write("work/dist/build/torch-cpu/metadata.json", &forged);
+    let told = verify_build(&sandbox).event("error");
+    assert!(told["message"].to_string().contains("metadata.json is not what its sources make"), "{told}");
+
+    // Another program is told as such, and not as other sources.
+    let own = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+    let older = metadata.replace(&own, "\"version\": \"0.0.1\"");
     sandbox.write("work/dist/build/torch-cpu/metadata.json", &older);
     let told = verify_build(&sandbox).event("error");
     assert!(told["help"].to_string().contains("it was built by kernelwright 0.0.1"), "{told}");
@@ -226,6 +283,18 @@ fn a_publication_is_built_again_and_a_changed_byte_is_found() {
 fn what_cannot_be_built_again_is_told() {
     let sandbox = published();
     sandbox.run(&["verify-build", "nowhere", "--source", "plus-one"]).refused(17, &["rebuild::nothing"]);
+    sandbox
+        .run(&[
+            "verify-build",
+            "dist",
+            "--source",
+            "plus-one",
+            "--variant",
+            "torch-cpu",
+            "--variant",
+            "torch-cuda",
+        ])
+        .refused(17, &["rebuild::nothing", "has no variant torch-cuda"]);
     let toml = sandbox.read("work/plus-one/build.toml");
     sandbox.write("work/plus-one/build.toml", &toml.replace("version = 1", "version = 2"));
     let other = sandbox.run(&["verify-build", "dist", "--source", "plus-one"]);

@@ -14,10 +14,15 @@ use crate::base::files;
 
 const CODE: &str = "verify::archs";
 
-/// Missing or additional machine code or PTX refuses the artifact.
+/// Missing or additional machine code or PTX refuses the artifact; of a build for something else any does, and there is
+/// nothing to say where there is none.
 pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
     if subject.artifact.backend != "cuda" {
-        return Ok(vec![]);
+        let Some(library) = &subject.artifact.library else { return Ok(vec![]) };
+        let bytes = files::read(library)?;
+        // What is no library is refused by the gates that follow.
+        let found = elf::interface(&bytes).is_ok().then(|| judged(&bytes, Some(&[])));
+        return Ok(found.into_iter().filter(|check| check.outcome == Outcome::Refused).collect());
     }
     let result = |outcome, summary: String, facts| {
         vec![CheckResult::new("architectures", CODE, outcome, summary, facts)]

@@ -54,6 +54,11 @@ pub(in crate::verify) fn module_of(interface: &Interface) -> Option<&str> {
     interface.exported.iter().chain(&interface.weak).find_map(|name| name.strip_prefix(MODULE))
 }
 
+/// Whether a name is what a loader asks for in a library of any kind.
+pub(in crate::verify) fn is_entry(symbol: &str) -> bool {
+    Entry::AnyModule.is(symbol)
+}
+
 /// What the loader of a library asks for by name.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::verify) enum Entry<'a> {
