@@ -11,7 +11,7 @@ use super::search::{Known, Strategy, beside_the_best};
 use super::space::{Point, Space};
 use crate::base::random::SplitMix;
 
-/// Settings at the start, for each tunable: random ones and neighbours of the best so far by turns.
+/// Random settings at the start, for each tunable.
 const START: usize = 6;
 /// One of so many timed settings is good.
 const GOOD: usize = 5;
@@ -40,10 +40,7 @@ impl Strategy for Model {
         self.turn += 1;
         let axes = space.choices().count();
         let found = match self.turn % TURNS {
-            turn if known.proposed.len() < START * axes || known.timed() < 2 * GOOD => match turn % 2 {
-                0 => None,
-                _ => beside_the_best(space, known, 1, random),
-            },
+            _ if known.proposed.len() < START * axes || known.timed() < 2 * GOOD => None,
             0 => None,
             turn if turn % 2 == 0 => beside_the_best(space, known, FEW, random),
             _ => modelled(space, known, random),
