@@ -1,105 +1,22 @@
 // Root-mean-square normalisation.
 // Owns: the kernels. Never: chooses among them; [launch] of op.toml does.
 //
-// UNROLL: how many elements of a row that is not held a thread has in flight. STREAM: whether what is not read again is
-// marked so, and leaves the caches first.
+// UNROLL: how many elements of a row that is not held a thread has in flight. STREAM: what is marked so that it leaves the
+// caches first; vector.cuh says how.
 
-#include <cstdint>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "exact_row.cuh"
 
 namespace rms {
 
-constexpr int kWarp = 32;
+using namespace exact_row;
+
 // A name and no macro: not every preprocessor looks into pragmas.
 constexpr int kUnroll = UNROLL;
-
-__device__ __forceinline__ float to_float(float value) { return value; }
-__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
-__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
-
-__device__ __forceinline__ void from_float(float value, float& to) { to = value; }
-__device__ __forceinline__ void from_float(float value, __half& to) { to = __float2half_rn(value); }
-__device__ __forceinline__ void from_float(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
-
-// As many bytes as one load moves.
-template <int kBytes>
-struct Word;
-template <>
-struct Word<2> {
-    using Type = uint16_t;
-};
-template <>
-struct Word<4> {
-    using Type = uint32_t;
-};
-template <>
-struct Word<8> {
-    using Type = uint2;
-};
-template <>
-struct Word<16> {
-    using Type = uint4;
-};
-
-template <typename T, int kElements>
-struct Vector {
-    using Bits = typename Word<kElements * sizeof(T)>::Type;
-    union {
-        Bits bits;
-        T elements[kElements];
-    };
-    __device__ Vector() {}
-    __device__ __forceinline__ float get(int place) const { return to_float(elements[place]); }
-    __device__ __forceinline__ void set(int place, float value) { from_float(value, elements[place]); }
-};
-
-template <typename Bits>
-__device__ __forceinline__ Bits load(const Bits* from) {
-#if STREAM
-    return __ldcs(from);
-#else
-    return *from;
-#endif
-}
-
-template <typename Bits>
-__device__ __forceinline__ void store(Bits* to, Bits bits) {
-#if STREAM
-    __stcs(to, bits);
-#else
-    *to = bits;
-#endif
-}
-
-// Bits of which the compiler knows nothing any more. It would keep values as float once they were converted, in twice
-// the registers; so they are converted again.
-__device__ __forceinline__ void forget(uint32_t& bits) { asm volatile("" : "+r"(bits)); }
-__device__ __forceinline__ void forget(uint2& bits) {
-    forget(bits.x);
-    forget(bits.y);
-}
-__device__ __forceinline__ void forget(uint4& bits) {
-    forget(bits.x);
-    forget(bits.y);
-    forget(bits.z);
-    forget(bits.w);
-}
 
 // hole: scaling
 // What an element of the sum becomes, given the row's scale, 1 / root mean square, and the element's weight.
 __device__ __forceinline__ float scaled(float value, float scale, float weight) { return value * scale * weight; }
 // end of hole: scaling
-
-// Sum over kLanes neighboring threads of a warp, known to all of them.
-template <int kLanes>
-__device__ __forceinline__ float lanes_sum(float value) {
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-        value += __shfl_xor_sync(0xffffffffu, value, offset);
-    }
-    return value;
-}
 
 // Sum over the threads of a row, known to all of them and added in the same order in every run. kLanes threads have a
 // row: a part of a warp, where kRows rows share a block; or the whole block, which has kLanes threads at most. Each use in
@@ -127,8 +44,8 @@ __device__ __forceinline__ float row_sum(float value) {
 template <typename T, int kElements, int kUnits>
 constexpr bool kEarly = kUnits * kElements * sizeof(T) <= 64;
 
-// A row that its threads hold. kWhole: it has kUnits vectors for each of them, so that none has to ask where it ends.
-template <typename T, int kLanes, int kRows, int kElements, int kUnits, bool kWhole>
+// A row that its threads hold.
+template <typename T, int kLanes, int kRows, int kElements, int kUnits>
 __device__ __forceinline__ void
 held_row(T* out, const T* input, const T* weight, int64_t row, int length, int lane, int lanes, int hidden, float eps) {
     using Unit = Vector<T, kElements>;
@@ -140,7 +57,7 @@ held_row(T* out, const T* input, const T* weight, int64_t row, int length, int l
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = lane + i * lanes;
-        if (kWhole || place < length) {
+        if (place < length) {
             held[i].bits = load(from + place);
         }
     }
@@ -148,7 +65,7 @@ held_row(T* out, const T* input, const T* weight, int64_t row, int length, int l
 #pragma unroll
         for (int i = 0; i < kUnits; ++i) {
             const int place = lane + i * lanes;
-            if (kWhole || place < length) {
+            if (place < length) {
                 by[i].bits = weights[place];
             }
         }
@@ -157,7 +74,7 @@ held_row(T* out, const T* input, const T* weight, int64_t row, int length, int l
     float squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
-        if (kWhole || lane + i * lanes < length) {
+        if (lane + i * lanes < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 const float value = held[i].get(j);
@@ -166,12 +83,12 @@ held_row(T* out, const T* input, const T* weight, int64_t row, int length, int l
             forget(held[i].bits);
         }
     }
-    const float scale = rsqrtf(row_sum<kLanes, kRows, kWhole>(squares) * part + eps);
+    const float scale = rsqrtf(row_sum<kLanes, kRows, 0>(squares) * part + eps);
     Bits* const to = reinterpret_cast<Bits*>(out) + row * length;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = lane + i * lanes;
-        if (kWhole || place < length) {
+        if (place < length) {
             if constexpr (!kEarly<T, kElements, kUnits>) {
                 by[i].bits = weights[place];
             }
@@ -192,15 +109,55 @@ __global__ void __launch_bounds__(kLanes * kRows)
     const int lanes = kRows == 1 ? static_cast<int>(blockDim.x) : kLanes;
     const int lane = kRows == 1 ? static_cast<int>(threadIdx.x) : threadIdx.x % kLanes;
     const int length = row < rows ? hidden / kElements : 0;
-    if constexpr (kRows == 1 && kEarly<T, kElements, kUnits>) {
-        if (length == lanes * kUnits) {
-            held_row<T, kLanes, kRows, kElements, kUnits, true>(
-                out, input, weight, row, length, lane, lanes, hidden, eps);
-            return;
+    held_row<T, kLanes, kRows, kElements, kUnits>(
+        out, input, weight, row, length, lane, lanes, hidden, eps);
+}
+
+// Rows that a block fills to the last element, kBlocks of which are to share a multiprocessor.
+template <typename T, int kThreads, int kElements, int kUnits, int kBlocks>
+__global__ void __launch_bounds__(kThreads, kBlocks) exact(T* out, const T* input, const T* weight, float eps) {
+    using Unit = Vector<T, kElements>;
+    using Bits = typename Unit::Bits;
+    constexpr int kLength = kThreads * kUnits;
+    constexpr float kPart = 1.0f / (kLength * kElements);
+    const int64_t at = static_cast<int64_t>(blockIdx.x) * kLength + threadIdx.x;
+    const Bits* const from = reinterpret_cast<const Bits*>(input) + at;
+    const Bits* const weights = reinterpret_cast<const Bits*>(weight) + threadIdx.x;
+    Unit held[kUnits];
+    Unit by[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        held[i].bits = load(from + i * kThreads);
+    }
+    if constexpr (kEarly<T, kElements, kUnits>) {
+#pragma unroll
+        for (int i = 0; i < kUnits; ++i) {
+            by[i].bits = weights[i * kThreads];
         }
     }
-    held_row<T, kLanes, kRows, kElements, kUnits, false>(
-        out, input, weight, row, length, lane, lanes, hidden, eps);
+    float squares = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+#pragma unroll
+        for (int j = 0; j < kElements; ++j) {
+            const float value = held[i].get(j);
+            squares += value * value;
+        }
+        forget(held[i].bits);
+    }
+    const float scale = rsqrtf(block_sum<kThreads, 0>(squares) * kPart + eps);
+    Bits* const to = reinterpret_cast<Bits*>(out) + at;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        if constexpr (!kEarly<T, kElements, kUnits>) {
+            by[i].bits = weights[i * kThreads];
+        }
+#pragma unroll
+        for (int j = 0; j < kElements; ++j) {
+            held[i].set(j, scaled(held[i].get(j), scale, by[i].get(j)));
+        }
+        store(to + i * kThreads, held[i].bits);
+    }
 }
 
 // As `held`, for rows that a block has to itself, but with fewer blocks than rows: each keeps its part of the weight,

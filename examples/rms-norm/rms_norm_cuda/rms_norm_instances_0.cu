@@ -57,9 +57,72 @@ const Instance<5> kKernel0[] = {
 };
 
 const Instance<5> kKernel1[] = {
-    {{int64_t(Element::kBF16), 256, 1, 4, 4}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::held<__nv_bfloat16, 256, 1, 4, 4>)},
+    {{int64_t(Element::kBF16), 64, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 64, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 128, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 128, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 192, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 192, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 256, 2, 8, 5}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 256, 2, 8, 5>)},
+    {{int64_t(Element::kBF16), 256, 2, 8, 6}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 256, 2, 8, 6>)},
+    {{int64_t(Element::kBF16), 256, 4, 3, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 256, 4, 3, 1>)},
+    {{int64_t(Element::kBF16), 256, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 256, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 320, 2, 8, 4}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 320, 2, 8, 4>)},
+    {{int64_t(Element::kBF16), 320, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 320, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 384, 2, 8, 3}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 384, 2, 8, 3>)},
+    {{int64_t(Element::kBF16), 384, 2, 8, 4}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 384, 2, 8, 4>)},
+    {{int64_t(Element::kBF16), 384, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 384, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 448, 2, 8, 2}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 448, 2, 8, 2>)},
+    {{int64_t(Element::kBF16), 448, 2, 8, 3}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 448, 2, 8, 3>)},
+    {{int64_t(Element::kBF16), 448, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 448, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 512, 2, 8, 2}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 512, 2, 8, 2>)},
+    {{int64_t(Element::kBF16), 512, 2, 8, 3}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 512, 2, 8, 3>)},
+    {{int64_t(Element::kBF16), 512, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 512, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 576, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 576, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 640, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 640, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 704, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 704, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 768, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 768, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 832, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 832, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 896, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 896, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 960, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 960, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 1024, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__nv_bfloat16, 1024, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 64, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 64, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 128, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 128, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 192, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 192, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 256, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 256, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 320, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 320, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 384, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 384, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 448, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 448, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 512, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 512, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 576, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 576, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 640, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 640, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 704, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 704, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 768, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 768, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 832, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 832, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 896, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 896, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 960, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 960, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 1024, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<__half, 1024, 8, 2, 1>)},
+    {{int64_t(Element::kF32), 64, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 64, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 128, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 128, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 192, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 192, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 256, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 256, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 320, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 320, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 384, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 384, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 448, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 448, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 512, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 512, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 576, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 576, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 640, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 640, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 704, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 704, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 768, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 768, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 832, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 832, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 896, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 896, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 960, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 960, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 1024, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::exact<float, 1024, 4, 2, 1>)},
+};
+
+const Instance<5> kKernel2[] = {
+    {{int64_t(Element::kBF16), 256, 1, 2, 8}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::held<__nv_bfloat16, 256, 1, 2, 8>)},
+    {{int64_t(Element::kBF16), 256, 1, 4, 3}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::held<__nv_bfloat16, 256, 1, 4, 3>)},
     {{int64_t(Element::kBF16), 256, 1, 8, 2}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::held<__nv_bfloat16, 256, 1, 8, 2>)},
-    {{int64_t(Element::kBF16), 512, 1, 4, 4}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::held<__nv_bfloat16, 512, 1, 4, 4>)},
+    {{int64_t(Element::kBF16), 512, 1, 2, 8}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::held<__nv_bfloat16, 512, 1, 2, 8>)},
+    {{int64_t(Element::kBF16), 512, 1, 4, 3}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::held<__nv_bfloat16, 512, 1, 4, 3>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 2}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::held<__nv_bfloat16, 512, 1, 8, 2>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 4}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::held<__nv_bfloat16, 512, 1, 8, 4>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 6}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::held<__nv_bfloat16, 512, 1, 8, 6>)},
@@ -76,7 +139,7 @@ const Instance<5> kKernel1[] = {
     {{int64_t(Element::kF32), 512, 1, 4, 8}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::held<float, 512, 1, 4, 8>)},
 };
 
-const Instance<2> kKernel3[] = {
+const Instance<2> kKernel4[] = {
     {{int64_t(Element::kBF16), 512}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::read_twice<__nv_bfloat16, 512>)},
     {{int64_t(Element::kF16), 512}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::read_twice<__half, 512>)},
     {{int64_t(Element::kF32), 512}, reinterpret_cast<const void*>(&rms_norm_macros_0::rms::read_twice<float, 512>)},
@@ -90,8 +153,10 @@ const void* rms_norm_instance_0(int kernel, [[maybe_unused]] const int64_t* key)
         return find(kKernel0, key);
     case 1:
         return find(kKernel1, key);
-    case 3:
-        return find(kKernel3, key);
+    case 2:
+        return find(kKernel2, key);
+    case 4:
+        return find(kKernel4, key);
     default:
         return nullptr;
     }

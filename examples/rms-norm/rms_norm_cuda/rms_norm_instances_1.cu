@@ -48,31 +48,63 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 }
 
 const Instance<5> kKernel1[] = {
-    {{int64_t(Element::kBF16), 256, 1, 4, 4}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__nv_bfloat16, 256, 1, 4, 4>)},
-    {{int64_t(Element::kBF16), 256, 1, 4, 6}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__nv_bfloat16, 256, 1, 4, 6>)},
-    {{int64_t(Element::kBF16), 256, 1, 4, 8}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__nv_bfloat16, 256, 1, 4, 8>)},
-    {{int64_t(Element::kBF16), 256, 1, 8, 4}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__nv_bfloat16, 256, 1, 8, 4>)},
-    {{int64_t(Element::kF16), 256, 1, 4, 4}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__half, 256, 1, 4, 4>)},
-    {{int64_t(Element::kF16), 256, 1, 4, 6}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__half, 256, 1, 4, 6>)},
-    {{int64_t(Element::kF16), 256, 1, 4, 8}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__half, 256, 1, 4, 8>)},
-    {{int64_t(Element::kF32), 256, 1, 1, 8}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 256, 1, 1, 8>)},
-    {{int64_t(Element::kF32), 256, 1, 1, 10}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 256, 1, 1, 10>)},
-    {{int64_t(Element::kF32), 256, 1, 1, 12}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 256, 1, 1, 12>)},
-    {{int64_t(Element::kF32), 256, 1, 1, 14}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 256, 1, 1, 14>)},
-    {{int64_t(Element::kF32), 256, 1, 1, 16}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 256, 1, 1, 16>)},
-    {{int64_t(Element::kF32), 256, 1, 1, 18}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 256, 1, 1, 18>)},
-    {{int64_t(Element::kF32), 256, 1, 1, 20}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 256, 1, 1, 20>)},
-    {{int64_t(Element::kF32), 256, 1, 1, 22}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 256, 1, 1, 22>)},
-    {{int64_t(Element::kF32), 256, 1, 1, 24}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 256, 1, 1, 24>)},
-    {{int64_t(Element::kF32), 256, 1, 1, 26}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 256, 1, 1, 26>)},
-    {{int64_t(Element::kF32), 256, 1, 1, 28}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 256, 1, 1, 28>)},
-    {{int64_t(Element::kF32), 256, 1, 1, 30}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 256, 1, 1, 30>)},
-    {{int64_t(Element::kF32), 256, 1, 1, 32}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 256, 1, 1, 32>)},
+    {{int64_t(Element::kBF16), 128, 4, 2, 16}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 128, 4, 2, 16>)},
+    {{int64_t(Element::kBF16), 192, 4, 2, 10}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 192, 4, 2, 10>)},
+    {{int64_t(Element::kBF16), 256, 4, 2, 8}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 256, 4, 2, 8>)},
+    {{int64_t(Element::kBF16), 256, 4, 4, 8}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 256, 4, 4, 8>)},
+    {{int64_t(Element::kBF16), 256, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 256, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 256, 8, 2, 5}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 256, 8, 2, 5>)},
+    {{int64_t(Element::kBF16), 320, 4, 4, 6}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 320, 4, 4, 6>)},
+    {{int64_t(Element::kBF16), 320, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 320, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 320, 8, 2, 4}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 320, 8, 2, 4>)},
+    {{int64_t(Element::kBF16), 384, 4, 4, 5}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 384, 4, 4, 5>)},
+    {{int64_t(Element::kBF16), 384, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 384, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 384, 8, 2, 3}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 384, 8, 2, 3>)},
+    {{int64_t(Element::kBF16), 448, 4, 4, 4}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 448, 4, 4, 4>)},
+    {{int64_t(Element::kBF16), 448, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 448, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 448, 8, 2, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 448, 8, 2, 2>)},
+    {{int64_t(Element::kBF16), 512, 4, 4, 4}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 512, 4, 4, 4>)},
+    {{int64_t(Element::kBF16), 512, 8, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 512, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 512, 8, 2, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__nv_bfloat16, 512, 8, 2, 2>)},
+    {{int64_t(Element::kF16), 128, 8, 2, 10}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__half, 128, 8, 2, 10>)},
+    {{int64_t(Element::kF16), 192, 8, 2, 6}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__half, 192, 8, 2, 6>)},
+    {{int64_t(Element::kF16), 256, 8, 2, 5}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__half, 256, 8, 2, 5>)},
+    {{int64_t(Element::kF16), 320, 8, 2, 4}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__half, 320, 8, 2, 4>)},
+    {{int64_t(Element::kF16), 384, 8, 2, 3}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__half, 384, 8, 2, 3>)},
+    {{int64_t(Element::kF16), 448, 8, 2, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__half, 448, 8, 2, 2>)},
+    {{int64_t(Element::kF16), 512, 8, 2, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<__half, 512, 8, 2, 2>)},
+    {{int64_t(Element::kF32), 256, 4, 2, 6}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<float, 256, 4, 2, 6>)},
+    {{int64_t(Element::kF32), 320, 4, 2, 4}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<float, 320, 4, 2, 4>)},
+    {{int64_t(Element::kF32), 384, 4, 2, 4}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<float, 384, 4, 2, 4>)},
+    {{int64_t(Element::kF32), 448, 4, 2, 3}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<float, 448, 4, 2, 3>)},
+    {{int64_t(Element::kF32), 512, 4, 2, 3}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<float, 512, 4, 2, 3>)},
+    {{int64_t(Element::kF32), 576, 4, 2, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<float, 576, 4, 2, 2>)},
+    {{int64_t(Element::kF32), 640, 4, 2, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<float, 640, 4, 2, 2>)},
+    {{int64_t(Element::kF32), 704, 4, 2, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<float, 704, 4, 2, 2>)},
+    {{int64_t(Element::kF32), 768, 4, 2, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<float, 768, 4, 2, 2>)},
+    {{int64_t(Element::kF32), 832, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<float, 832, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 896, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<float, 896, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 960, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<float, 960, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 1024, 4, 2, 1}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::exact<float, 1024, 4, 2, 1>)},
 };
 
-const Instance<2> kKernel3[] = {
+const Instance<5> kKernel2[] = {
+    {{int64_t(Element::kBF16), 256, 1, 4, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__nv_bfloat16, 256, 1, 4, 2>)},
+    {{int64_t(Element::kBF16), 256, 1, 4, 4}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__nv_bfloat16, 256, 1, 4, 4>)},
+    {{int64_t(Element::kBF16), 256, 1, 8, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__nv_bfloat16, 256, 1, 8, 2>)},
+    {{int64_t(Element::kBF16), 512, 1, 4, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__nv_bfloat16, 512, 1, 4, 2>)},
+    {{int64_t(Element::kBF16), 512, 1, 4, 4}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__nv_bfloat16, 512, 1, 4, 4>)},
+    {{int64_t(Element::kBF16), 512, 1, 8, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__nv_bfloat16, 512, 1, 8, 2>)},
+    {{int64_t(Element::kF16), 256, 1, 8, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__half, 256, 1, 8, 2>)},
+    {{int64_t(Element::kF16), 512, 1, 8, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<__half, 512, 1, 8, 2>)},
+    {{int64_t(Element::kF32), 512, 1, 4, 2}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 512, 1, 4, 2>)},
+    {{int64_t(Element::kF32), 512, 1, 4, 4}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::held<float, 512, 1, 4, 4>)},
+};
+
+const Instance<2> kKernel4[] = {
     {{int64_t(Element::kBF16), 512}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::read_twice<__nv_bfloat16, 512>)},
     {{int64_t(Element::kF16), 512}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::read_twice<__half, 512>)},
+    {{int64_t(Element::kF32), 512}, reinterpret_cast<const void*>(&rms_norm_macros_1::rms::read_twice<float, 512>)},
 };
 
 } // namespace
@@ -81,8 +113,10 @@ const void* rms_norm_instance_1(int kernel, [[maybe_unused]] const int64_t* key)
     switch (kernel) {
     case 1:
         return find(kKernel1, key);
-    case 3:
-        return find(kKernel3, key);
+    case 2:
+        return find(kKernel2, key);
+    case 4:
+        return find(kKernel4, key);
     default:
         return nullptr;
     }

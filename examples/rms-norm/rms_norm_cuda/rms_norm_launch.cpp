@@ -29,16 +29,20 @@ struct Settings {
     int64_t block;
     int64_t unroll;
     int64_t stream;
+    int64_t crowd;
 };
 
 // The defaults first.
 constexpr Settings kSettings[] = {
-    {0, 16, 2, 512, 0, 8, 0, 512, 4, 0},
-    {1, 16, 4, 256, 0, 8, 0, 512, 4, 1},
-    {1, 8, 4, 256, 0, 8, 0, 512, 4, 1},
-    {1, 4, 1, 256, 0, 8, 0, 512, 4, 1},
-    {0, 8, 4, 1024, 0, 8, 0, 512, 4, 0},
-    {1, 16, 4, 768, 0, 16, 0, 512, 4, 1},
+    {0, 16, 2, 512, 0, 8, 0, 512, 4, 0, 0},
+    {1, 8, 4, 512, 0, 8, 0, 512, 4, 1, 2048},
+    {1, 16, 2, 512, 0, 8, 0, 512, 4, 1, 1280},
+    {1, 16, 2, 512, 0, 8, 0, 512, 4, 1, 1536},
+    {0, 4, 8, 512, 0, 8, 0, 512, 4, 0, 1536},
+    {0, 4, 8, 512, 0, 8, 0, 512, 4, 0, 1280},
+    {1, 16, 2, 512, 0, 8, 0, 512, 4, 1, 0},
+    {1, 8, 2, 512, 0, 4, 0, 512, 4, 1, 2048},
+    {0, 8, 3, 512, 0, 8, 0, 512, 4, 0, 0},
 };
 
 // What was measured on each device; -1 where nothing was for such a call.
@@ -57,19 +61,40 @@ int settings_0([[maybe_unused]] const Call& call) {
     if (call.T == Element::kF32 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 128 && call.rows <= 128) {
         return 3;
     }
-    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 4096 && call.rows <= 4096) {
+    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 2048 && call.rows <= 2048) {
         return 4;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 4096 && call.rows <= 4096) {
+        return 5;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 512 && call.rows <= 512) {
+        return 6;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 8192 && call.rows <= 8192) {
+        return 5;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 2048 && call.hidden <= 2048 && call.rows >= 1024 && call.rows <= 1024) {
+        return 7;
     }
     if (call.T == Element::kBF16 && call.hidden >= 3072 && call.hidden <= 3072 && call.rows >= 16384 && call.rows <= 16384) {
         return 0;
     }
     if (call.T == Element::kBF16 && call.hidden >= 2048 && call.hidden <= 2048 && call.rows >= 2048 && call.rows <= 2048) {
-        return 5;
+        return 0;
     }
-    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 512 && call.rows <= 1448) {
+    if (call.T == Element::kBF16 && call.hidden >= 2048 && call.hidden <= 2048 && call.rows >= 4096 && call.rows <= 4096) {
+        return 0;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 2048 && call.hidden <= 2048 && call.rows >= 8192 && call.rows <= 8192) {
+        return 0;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 3072 && call.hidden <= 3072 && call.rows >= 8192 && call.rows <= 8192) {
+        return 8;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 725 && call.rows <= 1448) {
         return 1;
     }
-    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 64 && call.rows <= 256) {
+    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 64 && call.rows <= 255) {
         return 2;
     }
     if (call.T == Element::kF16 && call.hidden >= 2048 && call.hidden <= 8192 && call.rows >= 64 && call.rows <= 256) {
@@ -78,14 +103,35 @@ int settings_0([[maybe_unused]] const Call& call) {
     if (call.T == Element::kF32 && call.hidden >= 2048 && call.hidden <= 8192 && call.rows >= 64 && call.rows <= 256) {
         return 3;
     }
-    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 2897 && call.rows <= 8191) {
+    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 1449 && call.rows <= 2896) {
         return 4;
     }
-    if (call.T == Element::kBF16 && call.hidden >= 2509 && call.hidden <= 3547 && call.rows >= 8193 && call.rows <= 32768) {
+    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 2897 && call.rows <= 5792) {
+        return 5;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 257 && call.rows <= 724) {
+        return 6;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 5793 && call.rows <= 11585) {
+        return 5;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 1024 && call.hidden <= 2508 && call.rows >= 725 && call.rows <= 1448) {
+        return 7;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 2509 && call.hidden <= 3547 && call.rows >= 11586 && call.rows <= 32768) {
         return 0;
     }
     if (call.T == Element::kBF16 && call.hidden >= 1024 && call.hidden <= 2508 && call.rows >= 1449 && call.rows <= 2896) {
-        return 5;
+        return 0;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 1024 && call.hidden <= 2508 && call.rows >= 2897 && call.rows <= 5792) {
+        return 0;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 1024 && call.hidden <= 2508 && call.rows >= 5793 && call.rows <= 11585) {
+        return 0;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 2509 && call.hidden <= 3547 && call.rows >= 5793 && call.rows <= 11585) {
+        return 8;
     }
     return -1;
 }
@@ -231,7 +277,26 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
             return error;
         }
     }
-    if (((((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units))) && !(((s.blocks > 0) && (call.rows > s.blocks)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (4 * s.widest))))) {
+    if ((((!s.reread && (s.blocks == 0)) && ((call.hidden * size_of(call.T)) <= std::min<int64_t>({65536, ((s.bytes * s.units) * 1024)}))) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0))) {
+        *kernel = "rms::exact";
+        const int64_t key[] = {int64_t(call.T), floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), floor_div(s.bytes, size_of(call.T)), s.units, std::max<int64_t>({1, floor_div(s.crowd, floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)))})};
+        const void* a0 = call.out;
+        const void* a1 = call.input;
+        const void* a2 = call.weight;
+        float a3 = static_cast<float>(call.eps);
+        void* arguments[] = {&a0, &a1, &a2, &a3};
+        const Geometry geometry = {
+            {call.rows, 1, 1},
+            {floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+            return error;
+        }
+    }
+    if ((((((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units))) && !(((s.blocks > 0) && (call.rows > s.blocks)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (4 * s.widest)))) && !(((s.blocks == 0) && ((call.hidden * size_of(call.T)) <= std::min<int64_t>({65536, ((s.bytes * s.units) * 1024)}))) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0)))) {
         *kernel = "rms::held";
         const int64_t key[] = {int64_t(call.T), (ceil_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))), 8) * 256), 1, floor_div(s.bytes, size_of(call.T)), std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))})};
         const void* a0 = call.out;
@@ -248,7 +313,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
             return error;
         }
     }
@@ -269,7 +334,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(instance(s.space, 3, key), geometry, arguments, stream)) {
             return error;
         }
     }
@@ -289,7 +354,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 3, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(instance(s.space, 4, key), geometry, arguments, stream)) {
             return error;
         }
     }

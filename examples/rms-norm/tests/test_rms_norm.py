@@ -33,6 +33,7 @@ CASES = {
     "many-short-rows": ({"hidden": 64, "rows": 4099}, [], {}),
     "one-long-row": ({"hidden": 131072, "rows": 1}, [], {}),
     "wide-rows": ({"hidden": 32768, "rows": 3}, [], {}),
+    "exact-rows": ({"hidden": 3072, "rows": 5}, [], {}),
     "no-rows": ({"hidden": 4096, "rows": 0}, [], {}),
     "cpu-decode-4096": ({"hidden": 4096, "rows": 1}, [], {}),
     "cpu-128x4096": ({"hidden": 4096, "rows": 128}, [], {}),

@@ -1,7 +1,8 @@
 // Vectors of elements, and sums over warps and blocks.
 // Owns: what kernels of rows have in common. Never: a kernel.
 //
-// STREAM: whether `load` and `store` mark what they move as used once, so that it leaves the caches first.
+// STREAM: what is marked as used once, so that it leaves the caches first: with 1 all that `load` and `store` move, with 2
+// what `store` does, with 0 nothing.
 
 #pragma once
 
@@ -41,6 +42,17 @@ struct Word<16> {
     using Type = uint4;
 };
 
+__device__ __forceinline__ uint32_t word(uint32_t bits, int) { return bits; }
+__device__ __forceinline__ uint32_t word(uint2 bits, int place) { return place == 0 ? bits.x : bits.y; }
+__device__ __forceinline__ uint32_t word(uint4 bits, int place) {
+    return place < 2 ? (place == 0 ? bits.x : bits.y) : (place == 2 ? bits.z : bits.w);
+}
+
+template <typename T>
+constexpr bool kBfloat16 = false;
+template <>
+constexpr bool kBfloat16<__nv_bfloat16> = true;
+
 template <typename T, int kElements>
 struct Vector {
     using Bits = typename Word<kElements * sizeof(T)>::Type;
@@ -50,12 +62,21 @@ struct Vector {
     };
     __device__ Vector() {}
     __device__ __forceinline__ float get(int place) const { return to_float(elements[place]); }
+    // The same, in one instruction for bfloat16, which is the upper half of a float.
+    __device__ __forceinline__ float quick(int place) const {
+        if constexpr (kBfloat16<T> && kElements > 1) {
+            const uint32_t pair = word(bits, place / 2);
+            return __uint_as_float(place % 2 == 0 ? pair << 16 : pair & 0xffff0000u);
+        } else {
+            return get(place);
+        }
+    }
     __device__ __forceinline__ void set(int place, float value) { from_float(value, elements[place]); }
 };
 
 template <typename Bits>
 __device__ __forceinline__ Bits load(const Bits* from) {
-#if STREAM
+#if STREAM == 1
     return __ldcs(from);
 #else
     return *from;

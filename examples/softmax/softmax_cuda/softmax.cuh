@@ -1,89 +1,16 @@
 // Softmax of rows. Owns: the kernels. Never: chooses among them; [launch] of op.toml does.
 //
-// UNROLL: how many vectors a thread has in flight in a row that is read twice. STREAM: whether what is not read again
-// is marked so, and leaves the caches first.
+// UNROLL: how many vectors a thread has in flight in a row that is read twice. STREAM: what is marked so that it leaves
+// the caches first; vector.cuh says how.
 
-#include <cstdint>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "vector.cuh"
 
 namespace soft {
 
-constexpr int kWarp = 32;
+using namespace vector;
+
 // A name and no macro: not every preprocessor looks into pragmas.
 constexpr int kUnroll = UNROLL;
-
-__device__ __forceinline__ float to_float(float value) { return value; }
-__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
-__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
-
-__device__ __forceinline__ void from_float(float value, float& to) { to = value; }
-__device__ __forceinline__ void from_float(float value, __half& to) { to = __float2half_rn(value); }
-__device__ __forceinline__ void from_float(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
-
-// As many bytes as one load moves.
-template <int kBytes>
-struct Word;
-template <>
-struct Word<2> {
-    using Type = uint16_t;
-};
-template <>
-struct Word<4> {
-    using Type = uint32_t;
-};
-template <>
-struct Word<8> {
-    using Type = uint2;
-};
-template <>
-struct Word<16> {
-    using Type = uint4;
-};
-
-template <typename T, int kElements>
-struct Vector {
-    using Bits = typename Word<kElements * sizeof(T)>::Type;
-    union {
-        Bits bits;
-        T elements[kElements];
-    };
-    __device__ Vector() {}
-    __device__ __forceinline__ float get(int place) const { return to_float(elements[place]); }
-    __device__ __forceinline__ void set(int place, float value) { from_float(value, elements[place]); }
-};
-
-template <typename Bits>
-__device__ __forceinline__ Bits load(const Bits* from) {
-#if STREAM
-    return __ldcs(from);
-#else
-    return *from;
-#endif
-}
-
-template <typename Bits>
-__device__ __forceinline__ void store(Bits* to, Bits bits) {
-#if STREAM
-    __stcs(to, bits);
-#else
-    *to = bits;
-#endif
-}
-
-// Bits of which the compiler knows nothing any more. It would keep values as float once they were converted, in twice
-// the registers; so they are converted again.
-__device__ __forceinline__ void forget(uint32_t& bits) { asm volatile("" : "+r"(bits)); }
-__device__ __forceinline__ void forget(uint2& bits) {
-    forget(bits.x);
-    forget(bits.y);
-}
-__device__ __forceinline__ void forget(uint4& bits) {
-    forget(bits.x);
-    forget(bits.y);
-    forget(bits.z);
-    forget(bits.w);
-}
 
 __device__ __forceinline__ float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 
@@ -165,30 +92,6 @@ __device__ __forceinline__ Known over_row(Known known) {
         return over_lanes<T, kWarp>(lane < warps ? parts[lane] : nothing());
     }
 }
-
-// A part of a row as vectors, which begin where addresses are multiples of theirs, and single elements around them.
-template <int kElements>
-struct Slice {
-    int64_t first;
-    int head;
-    int64_t vectors;
-    int tail;
-
-    __device__ Slice(int64_t first, int64_t count) : first(first) {
-        head = static_cast<int>((kElements - first % kElements) % kElements);
-        head = head < count ? head : static_cast<int>(count);
-        vectors = (count - head) / kElements;
-        tail = static_cast<int>((count - head) % kElements);
-    }
-    __device__ int64_t aligned() const { return first + head; }
-    // The single element that is this thread's, or -1.
-    __device__ int64_t single(int thread) const {
-        if (thread < head) {
-            return first + thread;
-        }
-        return thread < head + tail ? aligned() + vectors * kElements + (thread - head) : -1;
-    }
-};
 
 // The slice of a row that block `part` of `parts` has.
 template <int kElements>
@@ -386,6 +289,76 @@ __global__ void __launch_bounds__(kLanes * kRows)
             finish_unit<T, Unit, kElements>(unit, finish);
             store(to + place, unit.bits);
         }
+    }
+}
+
+// Rows that a block holds to the last element: kUnits vectors for each of its kThreads threads. Exponentials are relative to
+// the largest value of a warp, so that one barrier does.
+template <typename T, int kThreads, int kElements, int kUnits>
+__global__ void __launch_bounds__(kThreads) exact(T* out, const T* input) {
+    using Unit = Vector<T, kElements>;
+    using Bits = typename Unit::Bits;
+    constexpr int kWarps = kThreads / kWarp;
+    const int64_t at = static_cast<int64_t>(blockIdx.x) * (kThreads * kUnits) + threadIdx.x;
+    const Bits* const from = reinterpret_cast<const Bits*>(input) + at;
+    Unit held[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        held[i].bits = load(from + i * kThreads);
+    }
+    float largest = minus_infinity();
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+#pragma unroll
+        for (int j = 0; j < kElements; ++j) {
+            largest = fmaxf(largest, held[i].quick(j));
+        }
+        forget(held[i].bits);
+    }
+#pragma unroll
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
+    }
+    constexpr bool kTerms = Finish<T>::kOfTerms && kUnits * kElements <= 32;
+    float terms[kTerms ? kUnits * kElements : 1];
+    const float begin = origin(largest);
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+#pragma unroll
+        for (int j = 0; j < kElements; ++j) {
+            const float term = exponential<T>(held[i].quick(j) - begin);
+            sum += term;
+            if constexpr (kTerms) {
+                terms[i * kElements + j] = term;
+            }
+        }
+        forget(held[i].bits);
+    }
+    sum = lanes_sum<kWarp>(sum);
+    __shared__ Known parts[kWarps];
+    const int lane = threadIdx.x % kWarp;
+    if (lane == 0) {
+        parts[threadIdx.x / kWarp] = {largest, sum};
+    }
+    __syncthreads();
+    const Finish<T> finish(over_lanes<T, kWarp>(lane < kWarps ? parts[lane] : nothing()));
+    [[maybe_unused]] float times = 0.0f;
+    if constexpr (kTerms) {
+        times = finish.times(largest);
+    }
+    Bits* const to = reinterpret_cast<Bits*>(out) + at;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        if constexpr (kTerms) {
+#pragma unroll
+            for (int j = 0; j < kElements; ++j) {
+                held[i].set(j, terms[i * kElements + j] * times);
+            }
+        } else {
+            finish_unit<T, Unit, kElements>(held[i], finish);
+        }
+        store(to + i * kThreads, held[i].bits);
     }
 }
 

@@ -50,20 +50,78 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 const Instance<6> kKernel0[] = {
     {{int64_t(Element::kBF16), 8, 16, 8, 1, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 8, 16, 8, 1, 0>)},
     {{int64_t(Element::kBF16), 8, 16, 8, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 8, 16, 8, 2, 0>)},
-    {{int64_t(Element::kBF16), 8, 16, 8, 3, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 8, 16, 8, 3, 0>)},
-    {{int64_t(Element::kBF16), 8, 16, 8, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 8, 16, 8, 4, 0>)},
     {{int64_t(Element::kF16), 8, 16, 8, 1, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 8, 16, 8, 1, 0>)},
     {{int64_t(Element::kF16), 8, 16, 8, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 8, 16, 8, 2, 0>)},
-    {{int64_t(Element::kF16), 8, 16, 8, 3, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 8, 16, 8, 3, 0>)},
-    {{int64_t(Element::kF16), 8, 16, 8, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 8, 16, 8, 4, 0>)},
     {{int64_t(Element::kF32), 8, 16, 4, 1, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<float, 8, 16, 4, 1, 0>)},
     {{int64_t(Element::kF32), 8, 16, 4, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<float, 8, 16, 4, 2, 0>)},
-    {{int64_t(Element::kF32), 8, 16, 4, 3, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<float, 8, 16, 4, 3, 0>)},
-    {{int64_t(Element::kF32), 8, 16, 4, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<float, 8, 16, 4, 4, 0>)},
 };
 
-const Instance<6> kKernel1[] = {
-    {{int64_t(Element::kBF16), 256, 1, 8, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 256, 1, 8, 4, 0>)},
+const Instance<4> kKernel1[] = {
+    {{int64_t(Element::kBF16), 64, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 64, 8, 2>)},
+    {{int64_t(Element::kBF16), 128, 4, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 128, 4, 4>)},
+    {{int64_t(Element::kBF16), 128, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 128, 8, 2>)},
+    {{int64_t(Element::kBF16), 192, 4, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 192, 4, 4>)},
+    {{int64_t(Element::kBF16), 192, 4, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 192, 4, 8>)},
+    {{int64_t(Element::kBF16), 192, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 192, 8, 2>)},
+    {{int64_t(Element::kBF16), 256, 4, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 256, 4, 4>)},
+    {{int64_t(Element::kBF16), 256, 4, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 256, 4, 8>)},
+    {{int64_t(Element::kBF16), 256, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 256, 8, 2>)},
+    {{int64_t(Element::kBF16), 320, 4, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 320, 4, 4>)},
+    {{int64_t(Element::kBF16), 320, 4, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 320, 4, 8>)},
+    {{int64_t(Element::kBF16), 320, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 320, 8, 2>)},
+    {{int64_t(Element::kBF16), 384, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 384, 8, 2>)},
+    {{int64_t(Element::kBF16), 448, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 448, 8, 2>)},
+    {{int64_t(Element::kBF16), 512, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 512, 8, 2>)},
+    {{int64_t(Element::kBF16), 576, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 576, 8, 2>)},
+    {{int64_t(Element::kBF16), 640, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 640, 8, 2>)},
+    {{int64_t(Element::kBF16), 704, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 704, 8, 2>)},
+    {{int64_t(Element::kBF16), 768, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 768, 8, 2>)},
+    {{int64_t(Element::kBF16), 832, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 832, 8, 2>)},
+    {{int64_t(Element::kBF16), 896, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 896, 8, 2>)},
+    {{int64_t(Element::kBF16), 960, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 960, 8, 2>)},
+    {{int64_t(Element::kBF16), 1024, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 1024, 8, 2>)},
+    {{int64_t(Element::kBF16), 1024, 8, 3}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 1024, 8, 3>)},
+    {{int64_t(Element::kF16), 64, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 64, 8, 2>)},
+    {{int64_t(Element::kF16), 128, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 128, 8, 2>)},
+    {{int64_t(Element::kF16), 192, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 192, 8, 2>)},
+    {{int64_t(Element::kF16), 256, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 256, 8, 2>)},
+    {{int64_t(Element::kF16), 320, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 320, 8, 2>)},
+    {{int64_t(Element::kF16), 384, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 384, 8, 2>)},
+    {{int64_t(Element::kF16), 448, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 448, 8, 2>)},
+    {{int64_t(Element::kF16), 512, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 512, 8, 2>)},
+    {{int64_t(Element::kF16), 576, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 576, 8, 2>)},
+    {{int64_t(Element::kF16), 640, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 640, 8, 2>)},
+    {{int64_t(Element::kF16), 704, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 704, 8, 2>)},
+    {{int64_t(Element::kF16), 768, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 768, 8, 2>)},
+    {{int64_t(Element::kF16), 832, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 832, 8, 2>)},
+    {{int64_t(Element::kF16), 896, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 896, 8, 2>)},
+    {{int64_t(Element::kF16), 960, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 960, 8, 2>)},
+    {{int64_t(Element::kF16), 1024, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__half, 1024, 8, 2>)},
+    {{int64_t(Element::kF32), 64, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 64, 4, 2>)},
+    {{int64_t(Element::kF32), 128, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 128, 4, 2>)},
+    {{int64_t(Element::kF32), 192, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 192, 4, 2>)},
+    {{int64_t(Element::kF32), 256, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 256, 4, 2>)},
+    {{int64_t(Element::kF32), 320, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 320, 4, 2>)},
+    {{int64_t(Element::kF32), 384, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 384, 4, 2>)},
+    {{int64_t(Element::kF32), 448, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 448, 4, 2>)},
+    {{int64_t(Element::kF32), 512, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 512, 4, 2>)},
+    {{int64_t(Element::kF32), 576, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 576, 4, 2>)},
+    {{int64_t(Element::kF32), 640, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 640, 4, 2>)},
+    {{int64_t(Element::kF32), 704, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 704, 4, 2>)},
+    {{int64_t(Element::kF32), 768, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 768, 4, 2>)},
+    {{int64_t(Element::kF32), 832, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 832, 4, 2>)},
+    {{int64_t(Element::kF32), 896, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 896, 4, 2>)},
+    {{int64_t(Element::kF32), 960, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 960, 4, 2>)},
+    {{int64_t(Element::kF32), 1024, 4, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<float, 1024, 4, 2>)},
+};
+
+const Instance<6> kKernel2[] = {
+    {{int64_t(Element::kBF16), 256, 1, 4, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 256, 1, 4, 4, 0>)},
+    {{int64_t(Element::kBF16), 256, 1, 4, 8, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 256, 1, 4, 8, 0>)},
+    {{int64_t(Element::kBF16), 256, 1, 8, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 256, 1, 8, 2, 0>)},
+    {{int64_t(Element::kBF16), 512, 1, 4, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 512, 1, 4, 4, 0>)},
+    {{int64_t(Element::kBF16), 512, 1, 4, 8, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 512, 1, 4, 8, 0>)},
+    {{int64_t(Element::kBF16), 512, 1, 8, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 512, 1, 8, 2, 0>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 512, 1, 8, 4, 0>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 6, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 512, 1, 8, 6, 0>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 8, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 512, 1, 8, 8, 0>)},
@@ -76,7 +134,8 @@ const Instance<6> kKernel1[] = {
     {{int64_t(Element::kBF16), 768, 1, 8, 8, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 768, 1, 8, 8, 0>)},
     {{int64_t(Element::kBF16), 768, 1, 8, 10, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 768, 1, 8, 10, 0>)},
     {{int64_t(Element::kBF16), 768, 1, 8, 12, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 768, 1, 8, 12, 0>)},
-    {{int64_t(Element::kF16), 256, 1, 8, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 256, 1, 8, 4, 0>)},
+    {{int64_t(Element::kF16), 256, 1, 8, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 256, 1, 8, 2, 0>)},
+    {{int64_t(Element::kF16), 512, 1, 8, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 512, 1, 8, 2, 0>)},
     {{int64_t(Element::kF16), 512, 1, 8, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 512, 1, 8, 4, 0>)},
     {{int64_t(Element::kF16), 512, 1, 8, 6, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 512, 1, 8, 6, 0>)},
     {{int64_t(Element::kF16), 512, 1, 8, 8, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 512, 1, 8, 8, 0>)},
@@ -84,7 +143,8 @@ const Instance<6> kKernel1[] = {
     {{int64_t(Element::kF16), 512, 1, 8, 12, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 512, 1, 8, 12, 0>)},
     {{int64_t(Element::kF16), 512, 1, 8, 14, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 512, 1, 8, 14, 0>)},
     {{int64_t(Element::kF16), 512, 1, 8, 16, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 512, 1, 8, 16, 0>)},
-    {{int64_t(Element::kF32), 256, 1, 4, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<float, 256, 1, 4, 4, 0>)},
+    {{int64_t(Element::kF32), 256, 1, 4, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<float, 256, 1, 4, 2, 0>)},
+    {{int64_t(Element::kF32), 512, 1, 4, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<float, 512, 1, 4, 2, 0>)},
     {{int64_t(Element::kF32), 512, 1, 4, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<float, 512, 1, 4, 4, 0>)},
     {{int64_t(Element::kF32), 512, 1, 4, 6, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<float, 512, 1, 4, 6, 0>)},
     {{int64_t(Element::kF32), 512, 1, 4, 8, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<float, 512, 1, 4, 8, 0>)},
@@ -94,25 +154,26 @@ const Instance<6> kKernel1[] = {
     {{int64_t(Element::kF32), 512, 1, 4, 16, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<float, 512, 1, 4, 16, 0>)},
 };
 
-const Instance<6> kKernel2[] = {
+const Instance<6> kKernel3[] = {
     {{int64_t(Element::kBF16), 1024, 1, 8, 6, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 1024, 1, 8, 6, 4>)},
     {{int64_t(Element::kF16), 1024, 1, 8, 6, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__half, 1024, 1, 8, 6, 4>)},
     {{int64_t(Element::kF32), 1024, 1, 4, 6, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<float, 1024, 1, 4, 6, 4>)},
 };
 
-const Instance<3> kKernel3[] = {
+const Instance<3> kKernel4[] = {
+    {{int64_t(Element::kBF16), 512, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::read_twice<__nv_bfloat16, 512, 4>)},
     {{int64_t(Element::kBF16), 512, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::read_twice<__nv_bfloat16, 512, 8>)},
     {{int64_t(Element::kF16), 512, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::read_twice<__half, 512, 8>)},
     {{int64_t(Element::kF32), 512, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::read_twice<float, 512, 4>)},
 };
 
-const Instance<3> kKernel4[] = {
+const Instance<3> kKernel5[] = {
     {{int64_t(Element::kBF16), 512, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::read_parts<__nv_bfloat16, 512, 8>)},
     {{int64_t(Element::kF16), 512, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::read_parts<__half, 512, 8>)},
     {{int64_t(Element::kF32), 512, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::read_parts<float, 512, 4>)},
 };
 
-const Instance<3> kKernel5[] = {
+const Instance<3> kKernel6[] = {
     {{int64_t(Element::kBF16), 512, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::write_parts<__nv_bfloat16, 512, 8>)},
     {{int64_t(Element::kF16), 512, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::write_parts<__half, 512, 8>)},
     {{int64_t(Element::kF32), 512, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::write_parts<float, 512, 4>)},
@@ -134,6 +195,8 @@ const void* softmax_instance_0(int kernel, [[maybe_unused]] const int64_t* key) 
         return find(kKernel4, key);
     case 5:
         return find(kKernel5, key);
+    case 6:
+        return find(kKernel6, key);
     default:
         return nullptr;
     }

@@ -9,10 +9,6 @@
 // template arguments depend on.
 const void* softmax_instance_0(int kernel, const int64_t* key);
 
-// The instance of a kernel, compiled with the set 1 of macros; null where there is none. The key is what its
-// template arguments depend on.
-const void* softmax_instance_1(int kernel, const int64_t* key);
-
 namespace {
 
 using Call = SoftmaxCall;
@@ -34,9 +30,10 @@ struct Settings {
 
 // The defaults first.
 constexpr Settings kSettings[] = {
-    {0, 16, 4, 512, 8, 0, 65536, 132, 512, 4, 0},
-    {0, 16, 1, 768, 8, 0, 65536, 132, 512, 4, 0},
-    {1, 16, 4, 512, 8, 1, 65536, 132, 512, 4, 1},
+    {0, 16, 2, 512, 8, 0, 65536, 132, 512, 4, 0},
+    {0, 16, 3, 768, 8, 0, 65536, 132, 512, 4, 0},
+    {0, 8, 8, 512, 8, 0, 65536, 132, 512, 4, 0},
+    {0, 8, 4, 512, 8, 0, 65536, 132, 512, 4, 0},
 };
 
 // What was measured on each device; -1 where nothing was for such a call.
@@ -47,19 +44,25 @@ int settings_0([[maybe_unused]] const Call& call) {
         return 1;
     }
     if (call.T == Element::kBF16 && call.hidden >= 16384 && call.hidden <= 16384 && call.rows >= 2048 && call.rows <= 2048) {
+        return 0;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 8192 && call.hidden <= 8192 && call.rows >= 4096 && call.rows <= 4096) {
         return 2;
     }
     if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 8192 && call.rows <= 8192) {
-        return 0;
+        return 3;
     }
     if (call.T == Element::kBF16 && call.hidden >= 23171 && call.hidden <= 65536 && call.rows >= 512 && call.rows <= 1448) {
         return 1;
     }
-    if (call.T == Element::kBF16 && call.hidden >= 8193 && call.hidden <= 23170 && call.rows >= 1449 && call.rows <= 4095) {
+    if (call.T == Element::kBF16 && call.hidden >= 11586 && call.hidden <= 23170 && call.rows >= 1449 && call.rows <= 2896) {
+        return 0;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 5793 && call.hidden <= 11585 && call.rows >= 2897 && call.rows <= 5792) {
         return 2;
     }
-    if (call.T == Element::kBF16 && call.hidden >= 2048 && call.hidden <= 8191 && call.rows >= 4097 && call.rows <= 16384) {
-        return 0;
+    if (call.T == Element::kBF16 && call.hidden >= 2048 && call.hidden <= 5792 && call.rows >= 5793 && call.rows <= 16384) {
+        return 3;
     }
     return -1;
 }
@@ -115,8 +118,6 @@ const void* instance(int space, int kernel, const int64_t* key) {
     switch (space) {
     case 0:
         return softmax_instance_0(kernel, key);
-    case 1:
-        return softmax_instance_1(kernel, key);
     default:
         return nullptr;
     }
@@ -210,7 +211,24 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
             return error;
         }
     }
-    if (((((!s.reread && ((call.hidden * size_of(call.T)) <= 131072)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units)))) {
+    if ((((!s.reread && ((call.hidden * size_of(call.T)) <= std::min<int64_t>({131072, ((s.bytes * s.units) * 1024)}))) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1))) {
+        *kernel = "soft::exact";
+        const int64_t key[] = {int64_t(call.T), floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), floor_div(s.bytes, size_of(call.T)), s.units};
+        const void* a0 = call.out;
+        const void* a1 = call.input;
+        void* arguments[] = {&a0, &a1};
+        const Geometry geometry = {
+            {call.rows, 1, 1},
+            {floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+            return error;
+        }
+    }
+    if ((((((!s.reread && ((call.hidden * size_of(call.T)) <= 131072)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units))) && !(((call.hidden * size_of(call.T)) <= std::min<int64_t>({131072, ((s.bytes * s.units) * 1024)})) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0)))) {
         *kernel = "soft::held";
         const int64_t key[] = {int64_t(call.T), (ceil_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))), 8) * 256), 1, floor_div(s.bytes, size_of(call.T)), std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}), 0};
         const void* a0 = call.out;
@@ -225,7 +243,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
             return error;
         }
     }
@@ -244,7 +262,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
             (((1024 * ceil_div((floor_div((call.hidden * size_of(call.T)), s.bytes) - 6144), 2048)) * 2) * s.bytes),
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(instance(s.space, 3, key), geometry, arguments, stream)) {
             return error;
         }
     }
@@ -262,7 +280,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 3, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(instance(s.space, 4, key), geometry, arguments, stream)) {
             return error;
         }
     }
@@ -281,7 +299,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 4, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(instance(s.space, 5, key), geometry, arguments, stream)) {
             return error;
         }
     }
@@ -301,7 +319,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 5, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(instance(s.space, 6, key), geometry, arguments, stream)) {
             return error;
         }
     }

@@ -31,6 +31,7 @@ CASES = {
     "rows-of-a-few-warps": ({"hidden": 1192, "rows": 37}, [], {}),
     "odd-hidden": ({"hidden": 4097, "rows": 5}, [], {}),
     "few-long-rows": ({"hidden": 131080, "rows": 3}, [], {}),
+    "exact-rows": ({"hidden": 3072, "rows": 5}, [], {}),
     "no-rows": ({"hidden": 4096, "rows": 0}, [], {}),
     "rows-16x131072": ({"hidden": 131072, "rows": 16}, [], {}),
     "cpu-decode-32x4096": ({"hidden": 4096, "rows": 32}, [], {}),
