@@ -26,7 +26,7 @@ use space::{Point, Space};
 
 /// Spaces that are searched in full whatever the budget: they take seconds.
 const SMALL: usize = 200;
-/// Settings up to which the neighbours of a few good ones are a fair part of all.
+/// Settings that can run, or so, up to which the neighbours of a few good ones are a fair part of all.
 const MIDDLE: usize = 5_000;
 
 /// Searches one space.
@@ -42,11 +42,11 @@ pub(crate) struct Tuner<'a> {
 
 impl<'a> Tuner<'a> {
     /// A search of `space` that begins with the settings `first`. `room` is how many candidates the budget has room for.
-    pub(crate) fn new(space: Space<'a>, first: &[Tuning], room: usize, seed: u64) -> Self {
-        let strategy: Box<dyn Strategy> = match space.count() {
+    pub(crate) fn new(mut space: Space<'a>, first: &[Tuning], room: usize, seed: u64) -> Self {
+        let strategy: Box<dyn Strategy> = match (space.count(), space.about(&mut SplitMix(seed))) {
             // A part of them climbs and is judged again.
-            Some(count) if count + count / 3 <= room.max(SMALL) => Box::new(Exhaustive),
-            Some(..=MIDDLE) => Box::new(Local::default()),
+            (Some(count), _) if count + count / 3 <= room.max(SMALL) => Box::new(Exhaustive),
+            (_, Some(..=MIDDLE)) => Box::new(Local::default()),
             _ => Box::new(Model::default()),
         };
         let first = first.iter().filter_map(|tuning| space.point(tuning)).collect();

@@ -16,7 +16,9 @@ pub(crate) type Point = Vec<usize>;
 /// Raw settings up to which all of them are looked at before the search begins.
 const LISTED: usize = 50_000;
 /// Draws after which a space that is not listed counts as searched.
-const DRAWS: usize = 5_000;
+const DRAWS: usize = 20_000;
+/// Draws by which the size of such a space is told.
+const SAMPLE: usize = 5_000;
 
 /// What can run of a setting.
 pub(crate) type Admit<'a> = Box<dyn Fn(&Tuning) -> Result<(), Pruned> + 'a>;
@@ -51,6 +53,21 @@ impl<'a> Space<'a> {
     /// How many settings can run, where all were looked at.
     pub(crate) fn count(&self) -> Option<usize> {
         self.listed.as_ref().map(Vec::len)
+    }
+
+    /// About how many settings can run: counted, or told by those of some thousand draws; nothing where even all choices
+    /// are no number.
+    pub(super) fn about(&mut self, random: &mut SplitMix) -> Option<usize> {
+        if let Some(count) = self.count() {
+            return Some(count);
+        }
+        let raw = self.raw()?;
+        let admitted = (0..SAMPLE).filter(|_| {
+            let point: Point = self.choices().map(|values| random.below(values)).collect();
+            self.admits(&point)
+        });
+        let admitted = admitted.count();
+        Some((raw as f64 * admitted as f64 / SAMPLE as f64) as usize)
     }
 
     /// Why settings were left out, how many (of those that were looked at), and what was said of the first one.

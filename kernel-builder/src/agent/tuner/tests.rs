@@ -110,6 +110,34 @@ fn a_middle_space_is_searched_in_a_part_of_it() {
     }
 }
 
+/// What constraints leave of a space that is too large to list: most tunables matter only beside certain values of others.
+fn few<'a>() -> Admit<'a> {
+    Box::new(|tuning| {
+        let places = places(tuning);
+        if places[3..].iter().filter(|place| **place > 0).count() <= 1 {
+            return Ok(());
+        }
+        Err(prune::Pruned { reason: prune::Reason::Constraint, text: "no difference".to_owned() })
+    })
+}
+
+#[test]
+fn a_space_of_which_constraints_leave_little_is_no_large_one() {
+    let lengths = [8, 5, 3, 8, 8, 8, 8];
+    assert!(lengths.iter().product::<usize>() > 400_000);
+    let cost = |places: &[i64]| {
+        let away = places.iter().zip([5, 1, 1, 0, 6, 0, 0]).map(|(place, wanted)| (place - wanted).pow(2));
+        Some(1.0 + 0.02 * away.sum::<i64>() as f64)
+    };
+    for seed in 0..10 {
+        let tunables = tunables(&lengths);
+        let mut tuner = tuner(&tunables, few(), 300, seed);
+        assert_eq!(tuner.strategy(), "random and local");
+        let found = search(&mut tuner, cost, 300, 0.02);
+        assert!(found.best <= 1.1, "seed {seed}: {}", found.best);
+    }
+}
+
 #[test]
 fn a_large_space_is_searched_in_a_thousandth_of_it() {
     let lengths = [16, 8, 6, 5, 12, 10];
