@@ -35,7 +35,7 @@ pub(super) enum Destination {
 pub(super) enum Reached {
     /// A folder.
     Folder(PathBuf),
-    /// A branch of a repository, and the hub that was found to be there.
+    /// A branch of a repository, and the hub.
     Hub(Box<(Target, Hub)>),
 }
 
@@ -103,6 +103,18 @@ impl Reached {
             Self::Folder(dir) => dir.display().to_string(),
             Self::Hub(hub) => format!("{}, branch {}", hub.1.page(&hub.0.repo), hub.0.branch),
         }
+    }
+
+    /// Asks the hub for the repository: one that does not answer, or does not take the token, is told before long work.
+    ///
+    /// # Errors
+    /// The hub cannot be asked.
+    pub(super) fn greet(&self) -> Result<(), PublishError> {
+        if let Self::Hub(hub) = self {
+            let (target, hub) = hub.as_ref();
+            hub.refs(&target.repo)?;
+        }
+        Ok(())
     }
 
     /// Holds the package against what is there, and sends it.

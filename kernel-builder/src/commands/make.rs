@@ -68,8 +68,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     stage("check", &args.project.dir.display().to_string());
     let project = project::load(&args.project.dir, session)?;
     let to = args.to.clone().unwrap_or_else(|| project.dir.join("dist"));
-    // A repository that nobody named or a token that is not there is told before the work, not after it.
+    // A repository that nobody named, a token that is not there or a hub that is not is told before the work, not after it.
     let destination = Destination::of(&to, &OnHub::default(), &project.build)?.reach(session)?;
+    destination.greet()?;
     stage("build", project.build.general.name.as_str());
     let build_started = Instant::now();
     let artifacts = build::build(&project, &args.selection, session)?;

@@ -82,7 +82,16 @@ pub fn locked_variants(project: &Path) -> Result<Variants, ToolchainError> {
 pub fn keys_of(lock: &Path, variants: &[String]) -> Result<BTreeSet<String>, ToolchainError> {
     if variants.is_empty() {
         let wheels = Lock::at(lock.to_owned(), true)?.wheels();
-        return Ok(wheels.iter().filter(|wheel| wheel.is_for_this_machine()).map(Locked::key).collect());
+        let keys: BTreeSet<String> =
+            wheels.iter().filter(|wheel| wheel.is_for_this_machine()).map(Locked::key).collect();
+        // A lock that is not there has none either.
+        return match keys.is_empty() {
+            true => {
+                let key = "wheel for this kind of machine".to_owned();
+                Err(ToolchainError::NotInLock { path: lock.to_owned(), key })
+            }
+            false => Ok(keys),
+        };
     }
     let locked = Variants::at(lock)?;
     let mut keys = BTreeSet::new();

@@ -202,6 +202,8 @@ fn what_the_lock_lacks_is_not_exported() {
             ["toolchain", "export", "--to", "../trees", "fast-norm"].iter().chain(more).copied().collect();
         sandbox.run(&arguments)
     };
+    let empty = sandbox.run(&["toolchain", "export", "--to", "../trees", "--lock", "fast-norm/none.lock"]);
+    empty.refused(13, &["toolchain::not_in_lock", "wheel for this kind of machine", "kernelwright lock"]);
     export(&["--only", "torch-1-2"]).refused(13, &["toolchain::not_in_lock", "torch-1-2"]);
     export(&["--variant", VARIANT]).refused(13, &["toolchain::not_in_lock", VARIANT]);
 }

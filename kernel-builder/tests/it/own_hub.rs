@@ -146,7 +146,20 @@ fn make_finds_out_where_to_before_it_does_any_work() {
     let mut nobody = sandbox.command(&words);
     nobody.env_remove("KERNELWRIGHT_OFFLINE").env("CI", "1");
     finish(&mut nobody).refused(18, &["hub::no_token", "publish to `me/fast-norm`", "HF_TOKEN"]);
+    // The hub itself is asked, too: this one does not take the token.
+    if let Some(hub) = OwnHub::start() {
+        let mut stranger = hub.command(&sandbox, &words);
+        stranger.env("HF_TOKEN", "nobody");
+        let refused = finish(&mut stranger);
+        assert_eq!(refused.code, 18, "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("hub::") && !refused.stderr.contains("verify against"),
+            "{}",
+            refused.stderr
+        );
+    }
     assert!(!sandbox.path("work/fast-norm/.kernelwright").exists());
+    assert!(!sandbox.path("compiled").exists());
     assert!(!sandbox.path("work/hf:nothing").exists());
 }
 

@@ -93,9 +93,8 @@ fn one_connection_too_many_waits_for_its_turn() {
     assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
 }
 
-#[test]
-fn a_log_that_nobody_reads_any_more_stops_nothing() {
-    let home = Home::new();
+/// A hub whose log goes into a pipe, and its address.
+fn logging(home: &Home) -> (std::process::Child, String) {
     let mut child = std::process::Command::new(super::server::PROGRAM)
         .arg(home.path())
         .args(["--bind", "127.0.0.1:0"])
@@ -106,9 +105,16 @@ fn a_log_that_nobody_reads_any_more_stops_nothing() {
     let mut line = String::new();
     let out = child.stdout.take().expect("a pipe");
     std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("a line");
+    (child, line.trim_end().to_owned())
+}
+
+#[test]
+fn a_log_that_nobody_reads_any_more_stops_nothing() {
+    let home = Home::new();
+    let (mut child, url) = logging(&home);
     drop(child.stderr.take());
     let agent: ureq::Agent = ureq::Agent::config_builder().proxy(None).build().new_agent();
-    let metrics = format!("{}/metrics", line.trim_end());
+    let metrics = format!("{url}/metrics");
     for _ in 0..3 {
         let text = agent.get(&metrics).call().expect("an answer").body_mut().read_to_string().expect("text");
         // What a panic would leave behind.
@@ -121,19 +127,10 @@ fn a_log_that_nobody_reads_any_more_stops_nothing() {
 #[test]
 fn a_log_has_who_did_what_and_no_secret() {
     let home = Home::new();
-    let mut child = std::process::Command::new(super::server::PROGRAM)
-        .arg(home.path())
-        .args(["--bind", "127.0.0.1:0"])
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("the hub starts");
-    let mut line = String::new();
-    let out = child.stdout.take().expect("a pipe");
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("a line");
+    let (child, url) = logging(&home);
     let agent: ureq::Agent =
         ureq::Agent::config_builder().proxy(None).http_status_as_error(false).build().new_agent();
-    let url = format!("{}/api/repos/create?signature=s3cret", line.trim_end());
+    let url = format!("{url}/api/repos/create?signature=s3cret");
     let request = agent.post(&url).header("Authorization", format!("Bearer {}", home.token));
     let body = json!({ "name": "k", "organization": "me", "type": "kernel" }).to_string();
     assert_eq!(request.send(&body).expect("an answer").status(), 200);

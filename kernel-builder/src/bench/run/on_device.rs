@@ -1,8 +1,8 @@
 //! All cases of device code: the lab of each, and the process of the baselines beside it.
 //!
 //! Owns: what is begun before it is needed: the process of the baselines and the first case's groundwork, while the code is
-//! judged and nothing is timed. Never: lays groundwork while anything is timed or tuned. Calls of PyTorch are started by the processor one by
-//! one, so a busy one makes rivals slower.
+//! judged and nothing is timed. Never: lays groundwork while anything is timed or tuned. Calls of PyTorch are started by
+//! the processor one by one, so a busy one makes rivals slower.
 
 use std::thread::Scope;
 use std::time::Duration;
