@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, ORIGIN, USER_AGENT};
+use hyper::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, ORIGIN, USER_AGENT,
+};
 use hyper::{Method, Request, Response, StatusCode};
 use ring::hmac;
 use serde_json::{Value, json};
@@ -23,6 +25,7 @@ use super::body::{Buffers, Content, Outgoing};
 use super::connection::Busy;
 use super::log::{Asked, Line};
 use super::metrics::{Metrics, add, count};
+use super::received::Received;
 use super::reply::{Refusal, Reply};
 use super::settings::Settings;
 use super::{page, read, write};
@@ -56,7 +59,7 @@ pub(super) struct Question {
     /// Where clients reach the hub: `http://host:port`.
     pub(super) base: String,
     /// The head and the body.
-    pub(super) request: Request<Incoming>,
+    pub(super) request: Request<Received>,
 }
 
 impl Hub {
@@ -67,6 +70,7 @@ impl Hub {
         request: Request<Incoming>,
     ) -> Response<Outgoing> {
         let started = Instant::now();
+        let (request, end) = Received::of(request);
         self.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
         let target = request.uri().path_and_query().map_or("", |target| target.as_str()).to_owned();
         let agent = header(&request, USER_AGENT).unwrap_or_default().chars().take(200).collect();
@@ -89,6 +93,11 @@ impl Hub {
         if reply.status != StatusCode::NOT_MODIFIED {
             response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
+        // What is left of the body is not skipped, so this connection has no next request. A client that is not told sends
+        // one, and gets no answer.
+        if !end.was_seen() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         let content = if head { Content::Empty } else { reply.content };
         let announced = if head { 0 } else { length };
         let metrics = self.metrics.clone();
@@ -98,7 +107,7 @@ impl Hub {
     }
 
     /// Whose token is in the request.
-    fn who(&self, request: &Request<Incoming>) -> Result<Who, Refusal> {
+    fn who(&self, request: &Request<Received>) -> Result<Who, Refusal> {
         let Some(value) = request.headers().get(AUTHORIZATION) else { return Ok(Who::Anyone) };
         let sent = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
         // The words are the client's: it takes any other 401 for a kernel that is not there.
@@ -117,7 +126,7 @@ impl Hub {
     async fn route(
         self: Arc<Self>,
         who: Who,
-        request: Request<Incoming>,
+        request: Request<Received>,
         target: &str,
     ) -> Result<Reply, Refusal> {
         let route = route::parse(request.method().as_str(), target)?;
@@ -202,7 +211,7 @@ impl Hub {
     }
 
     /// Where clients reach the hub, as this one did.
-    fn base(&self, request: &Request<Incoming>) -> Result<String, Refusal> {
+    fn base(&self, request: &Request<Received>) -> Result<String, Refusal> {
         if let Some(url) = &self.settings.public_url {
             return Ok(url.clone());
         }
@@ -255,7 +264,7 @@ impl Question {
     }
 }
 
-fn header(request: &Request<Incoming>, name: HeaderName) -> Option<&str> {
+fn header(request: &Request<Received>, name: HeaderName) -> Option<&str> {
     request.headers().get(name)?.to_str().ok()
 }
 

@@ -26,6 +26,7 @@ mod mapped;
 mod metrics;
 mod page;
 mod read;
+mod received;
 mod reply;
 pub mod settings;
 pub mod tls;

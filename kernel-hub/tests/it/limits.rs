@@ -36,6 +36,37 @@ fn bodies_are_no_larger_than_they_may_be() {
 }
 
 #[test]
+fn an_answer_before_the_body_says_that_the_connection_ends() {
+    let home = Home::new();
+    let server = home.serve(&["--commit-bytes", "20000", "--commit-files", "5"]).with_kernel();
+    // An answer is there before any of the body is: a client must not ask again on that connection.
+    for (path, token, status) in [
+        ("/api/kernels/me/k/commit/v1", home.token.as_str(), 413),
+        ("/api/kernels/me/k/commit/v1", "kwhub_0", 401),
+        ("/api/validate-yaml", home.token.as_str(), 200),
+    ] {
+        for length in ["Content-Length: 16777216", "Content-Length: 16777216\r\nExpect: 100-continue"] {
+            let mut stream = server.connect();
+            let head = format!(
+                "POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n{length}\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).expect("a head");
+            let mut text = String::new();
+            stream.read_to_string(&mut text).expect("an answer, and its end");
+            assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{text}");
+            assert!(text.contains("\r\nconnection: close\r\n"), "{text}");
+            // The body is taken all the same: it is more than the system holds, so a reset would be seen.
+            stream.write_all(&vec![b'x'; 16 << 20]).expect("a body");
+        }
+    }
+    // After a body that was read, a refusal is no reason to end it.
+    let files: Vec<_> = (0..6).map(|number| file(&number.to_string(), "x")).collect();
+    for answer in [server.commit(&files), server.commit(&files[..5]), server.get("/healthz")] {
+        assert_eq!(answer.headers.get("connection"), None, "{}", answer.status);
+    }
+}
+
+#[test]
 fn heads_that_are_no_http_are_refused() {
     let server = Home::new().serve(&[]);
     for head in [
