@@ -158,6 +158,16 @@ class Enlisting:
         return self.try_one(name, matmul, arguments=Rotation(rows), row=row)
 
 
+def possible(job, case):
+    """The baselines that a case may have, as far as its description tells: what they need is kept free."""
+    absent = set(job.get("without", ()))
+    if not job["reference"].get("fused"):
+        absent.add("fused")
+    if not cublaslt.may_be_product(case):
+        absent.update(name for name in NAMES if name.startswith("cublaslt") or name == "peak")
+    return [name for name in NAMES if name not in absent]
+
+
 def enlist(torch, job, reference, case, station):
     """Adds every baseline that can be timed; those left out with the reason, and the auditor's notes."""
     import torch._dynamo

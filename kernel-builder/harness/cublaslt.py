@@ -51,6 +51,16 @@ class Product:
         return other, [[*row, row[self.right].T.contiguous()] for row in rows]
 
 
+def may_be_product(case):
+    """Whether the shapes and dtypes of a case are those of a matrix product."""
+    if len(case.outputs) != 1 or case.overwritten:
+        return False
+    dtype = case.outputs[0]["dtype"]
+    alike = [tensor["shape"] for tensor in case.inputs if not tensor.get("omitted") and tensor["dtype"] == dtype]
+    operands = [shape for shape in alike if len(shape) >= 2]
+    return len(operands) >= 2 and any(len(shape) == 2 for shape in operands)
+
+
 def product_of(torch, case, row, exact):
     """The product that the operation is, by its result in float64; None when it is none."""
     if len(case.outputs) != 1 or case.overwritten or exact[0].dim() < 2 or not exact[0].dtype.is_floating_point:

@@ -144,7 +144,7 @@ class Session:
         """Takes a case; says what it needs of the device's memory and what is free."""
         self.station = None
         self.case = self.operands.Case(self.torch, self.job, request["case"])
-        count = len(self.baselines.NAMES) if self.job["role"] == "baseline" else 1
+        count = len(self.baselines.possible(self.job, self.case)) if self.job["role"] == "baseline" else 1
         needs, free = self.station_of.memory(self.torch, self.case, count)
         self.channel.say("begun", needs=needs, free=free, bytes=self.case.bytes)
 

@@ -16,6 +16,8 @@ pub(crate) struct Candidate {
     pub tuning: Tuning,
     /// Samples to time it with.
     pub samples: usize,
+    /// A cost beyond which nobody asks how large it is: one that is seen to be beyond it is not timed further.
+    pub enough: Option<f64>,
 }
 
 /// What an agent hears of a candidate.

@@ -28,6 +28,8 @@ use space::{Point, Space};
 const SMALL: usize = 200;
 /// Settings that can run, or so, up to which the neighbours of a few good ones are a fair part of all.
 const MIDDLE: usize = 5_000;
+/// One that costs so many times what the best one costs does not climb; by how much it is behind is of no use.
+const BEHIND: f64 = 1.1;
 
 /// Searches one space.
 pub(crate) struct Tuner<'a> {
@@ -64,6 +66,11 @@ impl<'a> Tuner<'a> {
         self.strategy.name()
     }
 
+    /// What is beyond hope for so many samples: none of those that climb, which are to be known well.
+    fn enough(&self, samples: usize) -> Option<f64> {
+        self.known.least().filter(|_| samples == RUNGS[0]).map(|least| BEHIND * least)
+    }
+
     fn next(&mut self) -> Option<(Point, usize)> {
         if let Some(climber) = self.halving.climb() {
             return Some(climber);
@@ -83,7 +90,8 @@ impl Agent for Tuner<'_> {
         let mut found = Vec::new();
         while found.len() < most {
             let Some((point, samples)) = self.next() else { break };
-            found.push(Candidate { tuning: self.space.tuning(&point), samples });
+            let (tuning, enough) = (self.space.tuning(&point), self.enough(samples));
+            found.push(Candidate { tuning, samples, enough });
             self.known.proposed.insert(point);
         }
         found

@@ -6,7 +6,7 @@ use super::stats;
 use crate::agent::tuned::Gain;
 
 /// The version of the way settings are searched and held against each other.
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 /// Rounds that are taken in any case.
 pub(crate) const FEWEST: usize = stats::FEWEST_BLOCKS;
 

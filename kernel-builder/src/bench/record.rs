@@ -16,7 +16,7 @@ use super::cupti::Cupti;
 use super::stats::{self, Interval};
 
 /// The version of the measuring protocol: figures of different versions are not compared.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// One workload with one dtype, measured in one regime on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

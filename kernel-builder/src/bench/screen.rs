@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::compile::nvrtc::Code;
 use crate::device::wire::{Clock, Function, Op, Timed};
 use crate::verify::VerifyError;
-use crate::verify::lab::{Attempt, Complaint, Lab};
+use crate::verify::lab::{Attempt, Complaint, Lab, Loaded};
 use kernel_plan::spec::launch::ConcreteLaunch;
 
 use super::device::{escaped, sampled};
@@ -21,6 +21,8 @@ use super::stats;
 
 /// Trials before the first sample; what they catch need not be timed.
 const TRIALS: usize = 2;
+/// Samples of a first look, of which the least counts.
+const LOOKS: usize = 2;
 /// The numbers of plans in the running worker.
 const COPY: u32 = 1;
 const CANDIDATE: u32 = 2;
@@ -51,6 +53,24 @@ pub(crate) struct Screened {
     pub functions: Vec<Function>,
 }
 
+/// One sample of a candidate and one of a copy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Look {
+    seconds: f64,
+    copy: f64,
+}
+
+impl Look {
+    /// In copies.
+    fn cost(self) -> f64 {
+        self.seconds / self.copy
+    }
+
+    fn is_beyond(self, enough: f64) -> bool {
+        self.copy > 0.0 && self.cost() > enough
+    }
+}
+
 impl Screen {
     pub(crate) fn new(lab: Lab) -> Self {
         Self { lab, planned: None, copies: vec![] }
@@ -72,7 +92,9 @@ impl Screen {
         self.lab.restarted()
     }
 
-    /// Judges a candidate, and times it by so many samples after one to warm up.
+    /// Judges a candidate, and times it by so many samples after one to warm up. One that is right in the first trial, and
+    /// then seen to cost more than `enough`, in copies of as many bytes, is not judged or timed further: its number is of a
+    /// first look then, and says that it is slow.
     ///
     /// # Errors
     /// The judge's own work fails; what is wrong with the candidate is the inner error.
@@ -81,18 +103,16 @@ impl Screen {
         launch: &ConcreteLaunch,
         code: &Code,
         count: usize,
+        enough: Option<f64>,
     ) -> Result<Attempt<Screened>, VerifyError> {
         let loaded = match self.lab.load(launch, code)? {
             Ok(loaded) => loaded,
             Err(complaint) => return Ok(Err(complaint)),
         };
-        let mut of_bound = 0f64;
-        for _ in 0..TRIALS {
-            match self.lab.trial(&loaded)? {
-                Ok(share) => of_bound = of_bound.max(share),
-                Err(complaint) => return self.refused(&loaded, complaint),
-            }
-        }
+        let mut of_bound = match self.lab.trial(&loaded)? {
+            Ok(share) => share,
+            Err(complaint) => return self.refused(&loaded, complaint),
+        };
         let timed = Timed { clock: Clock::All, before: self.lab.cover(), calls: loaded.calls.clone() };
         let mut plans = vec![Op::Plan { plan: CANDIDATE, timed }];
         if self.planned != Some(self.lab.generation()) {
@@ -103,6 +123,27 @@ impl Screen {
             return Ok(Err(complaint));
         }
         self.planned = Some(self.lab.generation());
+        if let Some(enough) = enough {
+            match self.look()? {
+                Ok(Some(look)) if look.is_beyond(enough) => {
+                    if let Err(complaint) = self.forget(&loaded)? {
+                        return Ok(Err(complaint));
+                    }
+                    let (seconds, copy_fraction) = (look.seconds, Some(look.copy / look.seconds));
+                    let samples = vec![seconds];
+                    let functions = loaded.functions;
+                    return Ok(Ok(Screened { samples, seconds, copy_fraction, of_bound, functions }));
+                }
+                Ok(_) => {}
+                Err(complaint) => return Ok(Err(complaint)),
+            }
+        }
+        for _ in 1..TRIALS {
+            match self.lab.trial(&loaded)? {
+                Ok(share) => of_bound = of_bound.max(share),
+                Err(complaint) => return self.refused(&loaded, complaint),
+            }
+        }
         let (mut samples, mut ratios, mut copies) = (Vec::new(), Vec::new(), Vec::new());
         let mut clocks = Vec::new();
         // The first sample warms up.
@@ -125,10 +166,9 @@ impl Screen {
                 copies.push(copied);
             }
         }
-        if let Err(complaint) = self.lab.ask(&[Op::Forget { plan: CANDIDATE }, Op::Settle])? {
+        if let Err(complaint) = self.forget(&loaded)? {
             return Ok(Err(complaint));
         }
-        self.lab.unload(&loaded)?;
         if let Some(complaint) = escaped(&clocks).or_else(|| self.drift(&copies)) {
             self.lab.give_up();
             return Ok(Err(complaint));
@@ -138,11 +178,35 @@ impl Screen {
         Ok(Ok(Screened { samples, seconds, copy_fraction, of_bound, functions: loaded.functions }))
     }
 
-    fn refused(
-        &mut self,
-        loaded: &crate::verify::lab::Loaded,
-        complaint: Complaint,
-    ) -> Result<Attempt<Screened>, VerifyError> {
+    /// What the planned candidate takes on the contents of the last trial, beside a copy. The least of few samples: one that
+    /// was disturbed may cost a good candidate nothing.
+    fn look(&mut self) -> Result<Attempt<Option<Look>>, VerifyError> {
+        let mut found: Option<Look> = None;
+        for _ in 0..LOOKS {
+            let answers = match self.lab.ask(&[Op::Sample { plan: CANDIDATE }, Op::Sample { plan: COPY }])? {
+                Ok(answers) => answers,
+                Err(complaint) => return Ok(Err(complaint)),
+            };
+            let mut of_each =
+                answers.into_iter().filter_map(|answer| sampled(vec![answer])?.seconds.first().copied());
+            if let (Some(seconds), Some(copy)) = (of_each.next(), of_each.next()) {
+                let look = Look { seconds, copy };
+                found = found.filter(|least| least.cost() <= look.cost()).or(Some(look));
+            }
+        }
+        Ok(Ok(found))
+    }
+
+    /// The end of a candidate that was timed.
+    fn forget(&mut self, loaded: &Loaded) -> Result<Attempt<()>, VerifyError> {
+        if let Err(complaint) = self.lab.ask(&[Op::Forget { plan: CANDIDATE }, Op::Settle])? {
+            return Ok(Err(complaint));
+        }
+        self.lab.unload(loaded)?;
+        Ok(Ok(()))
+    }
+
+    fn refused(&mut self, loaded: &Loaded, complaint: Complaint) -> Result<Attempt<Screened>, VerifyError> {
         self.lab.unload(loaded)?;
         // A plan of the candidate may be left; a new worker has none, and nothing else that it left behind.
         self.lab.give_up();
@@ -178,6 +242,15 @@ fn drifted(before: &[f64], now: &[f64]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_look_is_enough_for_what_is_clearly_behind() {
+        let look = |seconds, copy| Look { seconds, copy };
+        // The best takes 1.05 copies: 1.155 are beyond hope.
+        assert!(!look(1.1e-5, 1e-5).is_beyond(1.155));
+        assert!(look(1.2e-5, 1e-5).is_beyond(1.155));
+        assert!(!look(1.2e-5, 0.0).is_beyond(1.155), "a clock that saw nothing says nothing");
+    }
 
     #[test]
     fn a_slower_device_is_told_and_noise_is_not() {

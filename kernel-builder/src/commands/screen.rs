@@ -257,7 +257,7 @@ impl<'a> Tally<'a> {
 
     fn judge(&mut self, one: &Compiled, screen: &mut Screen, samples: usize) -> Result<(), Failure> {
         let started = Instant::now();
-        let attempt = screening::judged(one, screen, samples)?;
+        let attempt = screening::judged(one, screen, samples, None)?;
         let seconds = started.elapsed().as_secs_f64();
         self.busy += seconds;
         self.judged += 1;

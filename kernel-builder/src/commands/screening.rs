@@ -269,9 +269,10 @@ pub(super) fn judged(
     one: &Compiled,
     screen: &mut Screen,
     samples: usize,
+    enough: Option<f64>,
 ) -> Result<Attempt<crate::bench::screen::Screened>, Failure> {
     Ok(match &one.code {
-        Ok((launch, code)) => screen.candidate(launch, code, samples)?,
+        Ok((launch, code)) => screen.candidate(launch, code, samples, enough)?,
         Err(complaint) => Err(complaint.clone()),
     })
 }

@@ -74,3 +74,35 @@ assert (total.value, scaled.value) == (11, 5)
 assert len(case.results(None, inputs)) == 1 and len(case.results((Tensor(1), Tensor(2)), inputs)) == 3
 ");
 }
+
+#[test]
+fn a_case_has_as_many_sets_as_a_graph_has_calls_while_they_are_small() {
+    run(r"
+from gpu import Station
+def count(megabytes):
+    return Station.count_of(60 << 20, types.SimpleNamespace(bytes=megabytes << 20))
+# Four times the cache; twenty; what takes 8 GiB; three whatever they take.
+assert [count(size) for size in (0, 1, 8, 128, 1024, 8192)] == [256, 240, 30, 20, 8, 3]
+");
+}
+
+#[test]
+fn memory_is_kept_for_the_baselines_that_a_case_can_have() {
+    run(r#"
+import baselines
+def made(shapes, outputs=("y",), **more):
+    inputs = [{"name": "x", "dtype": "bf16", "shape": shape} for shape in shapes]
+    return types.SimpleNamespace(
+        inputs=inputs, outputs=[{"dtype": "bf16"} for _ in outputs], overwritten=more.get("overwritten", []))
+def names(case, fused=None, without=()):
+    return baselines.possible({"reference": {"fused": fused}, "without": without}, case)
+rows = made([[8, 4], [4]])
+assert names(rows) == ["eager", "compile", "compile-max", "copy"]
+assert names(rows, fused="f", without=["compile-max"]) == ["eager", "fused", "compile", "copy"]
+product = made([[2, 8, 4], [4, 6]])
+assert names(product, fused="f") == list(baselines.NAMES)
+# Two batches of matrices, what overwrites an input, and what has two results are no products that cuBLASLt is asked for.
+for other in (made([[2, 8, 4], [2, 4, 6]]), made([[8, 4], [4, 6]], overwritten=[0]), made([[8, 4], [4, 6]], "yz")):
+    assert "cublaslt" not in names(other) and "peak" not in names(other), other
+"#);
+}

@@ -8,7 +8,7 @@ use super::space::{Point, Space};
 use crate::base::random::SplitMix;
 
 /// Settings at the start, for each tunable, of which every other one is random.
-const START: usize = 8;
+const START: usize = 3;
 /// The settings whose neighbours are tried.
 const FEW: usize = 6;
 /// One of so many is random, so that no valley holds the search.

@@ -35,6 +35,11 @@ impl Known {
         self.order.iter().take(count).map(|(_, point)| point)
     }
 
+    /// What the best one costs.
+    pub(super) fn least(&self) -> Option<f64> {
+        self.order.first().map(|(bits, _)| f64::from_bits(*bits))
+    }
+
     /// How many were timed.
     pub(super) fn timed(&self) -> usize {
         self.order.len()

@@ -17,6 +17,8 @@ pub(crate) type Point = Vec<usize>;
 const LISTED: usize = 50_000;
 /// Draws after which a space that is not listed counts as searched.
 const DRAWS: usize = 20_000;
+/// A draw that begins at a setting which can run draws one tunable in so many anew.
+const ANEW: usize = 3;
 /// Draws by which the size of such a space is told.
 const SAMPLE: usize = 5_000;
 
@@ -31,6 +33,10 @@ pub(crate) struct Space<'a> {
     listed: Option<Vec<Point>>,
     /// What was looked at, where not all was.
     looked: BTreeMap<Point, bool>,
+    /// What of that can run.
+    admitted: Vec<Point>,
+    /// Whether so many draws found nothing new that there is nothing.
+    is_spent: bool,
     pruned: BTreeMap<Reason, (usize, String)>,
 }
 
@@ -38,7 +44,8 @@ impl<'a> Space<'a> {
     /// The settings of `tunables` that `admit` lets pass.
     pub(crate) fn new(tunables: &'a [Tunable], admit: Admit<'a>) -> Self {
         let (looked, pruned) = (BTreeMap::new(), BTreeMap::new());
-        let mut space = Self { tunables, admit, listed: None, looked, pruned };
+        let mut space =
+            Self { tunables, admit, listed: None, looked, admitted: vec![], is_spent: false, pruned };
         if space.raw().is_some_and(|raw| raw <= LISTED) {
             space.listed = Some(space.list());
         }
@@ -108,10 +115,15 @@ impl<'a> Space<'a> {
         }
         let admitted = self.look(point);
         self.looked.insert(point.clone(), admitted);
+        if admitted {
+            self.admitted.push(point.clone());
+        }
         admitted
     }
 
-    /// A setting that can run and was not proposed; none where there is none left, or none is found.
+    /// A setting that can run and was not proposed; none where there is none left, or none is found. In a space that is not
+    /// listed every other draw begins at a setting that can run: where constraints leave one of a thousand, what is drawn
+    /// from nothing is hardly ever one.
     pub(super) fn fresh(&mut self, proposed: &BTreeSet<Point>, random: &mut SplitMix) -> Option<Point> {
         if let Some(listed) = &self.listed {
             let count = listed.len();
@@ -125,11 +137,21 @@ impl<'a> Space<'a> {
             let mut all = (0..count).map(|step| &listed[(first + step) % count]);
             return drawn.or_else(|| all.find(|point| !proposed.contains(*point))).cloned();
         }
-        (0..DRAWS).find_map(|_| {
-            let point: Point =
-                self.tunables.iter().map(|tunable| random.below(tunable.values.len())).collect();
+        if self.is_spent {
+            return None;
+        }
+        let found = (0..DRAWS).find_map(|turn| {
+            let known = turn % 2 == 1 && !self.admitted.is_empty();
+            let from = known.then(|| &self.admitted[random.below(self.admitted.len())]);
+            let mut drawn = |(axis, tunable): (usize, &Tunable)| match from {
+                Some(from) if random.below(ANEW) > 0 => from[axis],
+                _ => random.below(tunable.values.len()),
+            };
+            let point: Point = self.tunables.iter().enumerate().map(&mut drawn).collect();
             (!proposed.contains(&point) && self.admits(&point)).then_some(point)
-        })
+        });
+        self.is_spent = found.is_none();
+        found
     }
 
     /// What differs from a point in one tunable by one step; for truths and pairs that is the other value.

@@ -92,7 +92,7 @@ fn a_small_space_is_searched_in_full() {
     let settings: BTreeSet<Tuning> = found.proposed.iter().map(|one| one.tuning.clone()).collect();
     assert_eq!(settings.len(), 140);
     assert_eq!(found.best, 1.0);
-    assert!(found.proposed.len() < 200, "a quarter climbs, and a quarter of that: {}", found.proposed.len());
+    assert!(found.proposed.len() < 200, "a sixth climbs, and a sixth of that: {}", found.proposed.len());
 }
 
 #[test]
@@ -152,6 +152,7 @@ fn a_large_space_is_searched_in_a_thousandth_of_it() {
 
 #[test]
 fn values_without_order_are_learnt() {
+    const SEEDS: u64 = 20;
     let lengths = [9, 8, 6, 7, 11, 10];
     // Tunables act alone here, so the best setting is that of the best values.
     let worth = |axis: usize, place: i64| {
@@ -165,7 +166,8 @@ fn values_without_order_are_learnt() {
     };
     let optimum = 1.0 + lengths.iter().enumerate().map(of_axis).sum::<f64>();
     let mut random = SplitMix(17);
-    for seed in 0..5 {
+    let mut all_over = 0.0;
+    for seed in 0..SEEDS {
         let tunables = tunables(&lengths);
         let found = search(&mut tuner(&tunables, all(), 500, seed), scattered, 500, 0.01);
         let mut drawn = || {
@@ -174,8 +176,11 @@ fn values_without_order_are_learnt() {
         };
         let by_chance = (0..500).map(|_| drawn()).min_by(f64::total_cmp).unwrap();
         let (over, over_by_chance) = (found.best - optimum, by_chance - optimum);
-        assert!(over <= 0.101 && over < over_by_chance, "seed {seed}: {over}, by chance {over_by_chance}");
+        assert!(over < over_by_chance, "seed {seed}: {over}, by chance {over_by_chance}");
+        all_over += over;
     }
+    // A step of one tunable is 0.05 at least: two of six are a step away, on average.
+    assert!(all_over / SEEDS as f64 <= 0.1, "{all_over} in {SEEDS} searches");
 }
 
 #[test]
@@ -231,8 +236,27 @@ fn what_won_elsewhere_is_tried_first() {
     let (good, odd) = (space.tuning(&vec![5, 1, 4, 2]), space.tuning(&vec![5, 1, 3, 2]));
     let mut tuner = Tuner::new(space, &[odd.clone(), good.clone(), Tuning::new()], 100, 3);
     let proposed = tuner.propose(4);
-    assert_eq!(proposed[0], Candidate { tuning: good.clone(), samples: 3 });
+    assert_eq!(proposed[0], Candidate { tuning: good.clone(), samples: 3, enough: None });
     assert!(proposed.iter().skip(1).all(|one| one.tuning != good && one.tuning != odd));
+}
+
+#[test]
+fn whoever_is_far_behind_need_not_be_known_well_and_whoever_climbs_must_be() {
+    let tunables = tunables(&[16, 5, 6, 4]);
+    let mut tuner = tuner(&tunables, all(), 300, 4);
+    assert!(tuner.propose(8).iter().all(|one| one.enough.is_none()), "nothing is known to be behind of");
+    let mut tuner = self::tuner(&tunables, all(), 300, 4);
+    let found = search(&mut tuner, bowl, 300, 0.0);
+    let mut heard = found.heard.iter().map(|one| one.cost.unwrap_or(f64::INFINITY));
+    let mut least = f64::INFINITY;
+    for batch in found.proposed.chunks(8) {
+        for one in batch {
+            let expected = (one.samples == 3 && least.is_finite()).then_some(1.1 * least);
+            assert_eq!(one.enough, expected, "{one:?}");
+        }
+        least = heard.by_ref().take(batch.len()).fold(least, f64::min);
+    }
+    assert!(found.proposed.iter().any(|one| one.samples > 3));
 }
 
 #[test]
@@ -243,4 +267,36 @@ fn a_space_where_nothing_can_run_ends_at_once() {
     let mut tuner = tuner(&tunables, admit, 100, 3);
     assert_eq!(tuner.propose(10), []);
     assert_eq!(tuner.space().pruned()[&prune::Reason::Shared].0, 80);
+}
+
+/// Some of a million settings: all tunables but the first two have to be what those say.
+fn narrow<'a>() -> Admit<'a> {
+    Box::new(|tuning| {
+        let places = places(tuning);
+        let wanted = |axis: usize| (places[0] + places[1]) % (axis as i64 + 2);
+        match (2..places.len()).all(|axis| places[axis] == wanted(axis) || places[axis] == 0) {
+            true => Ok(()),
+            false => Err(prune::Pruned { reason: prune::Reason::Constraint, text: "no".to_owned() }),
+        }
+    })
+}
+
+#[test]
+fn what_few_draws_find_is_found_from_what_is_known() {
+    let tunables = tunables(&[10, 10, 10, 10, 10, 10]);
+    let mut space = Space::new(&tunables, narrow());
+    assert_eq!(space.count(), None);
+    let (mut random, mut proposed) = (SplitMix(11), BTreeSet::new());
+    while let Some(point) = space.fresh(&proposed, &mut random) {
+        assert!(space.admits(&point) && proposed.insert(point));
+    }
+    let mut all = 0;
+    for place in 0..1_000_000usize {
+        let point: space::Point = (0..6).map(|axis| place / 10usize.pow(axis) % 10).collect();
+        all += usize::from(narrow()(&space.tuning(&point)).is_ok());
+    }
+    assert!((500..5_000).contains(&all), "{all}");
+    assert!(proposed.len() * 100 >= all * 99, "{} of {all}", proposed.len());
+    // What is spent stays so, at once.
+    assert_eq!(space.fresh(&proposed, &mut random), None);
 }

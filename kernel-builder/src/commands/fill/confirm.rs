@@ -137,7 +137,7 @@ fn round(
     }
     for at in order {
         let tuning = contenders[at].tuning.clone();
-        judge.take(vec![Candidate { tuning, samples: SAMPLES }]);
+        judge.take(vec![Candidate { tuning, samples: SAMPLES, enough: None }]);
         judge.ready()?;
         // Who was taken in comes out, unless all was stopped.
         let Some(verdict) = judge.verdict()? else { return Err(Interrupted.into()) };

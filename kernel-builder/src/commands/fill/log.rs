@@ -75,7 +75,7 @@ impl Log {
 
 impl Line {
     fn of(verdict: &Verdict) -> Self {
-        let Candidate { tuning, samples } = &verdict.candidate;
+        let Candidate { tuning, samples, .. } = &verdict.candidate;
         let pairs = tuning.iter().map(|(name, value)| (name.to_string(), serde_json::json!(value)));
         let (figures, refusal) = (verdict.outcome.as_ref().ok(), verdict.outcome.as_ref().err());
         Self {
@@ -102,7 +102,7 @@ impl Line {
             (None, Some(code)) => Err(Refusal { code, text: self.text.unwrap_or_default() }),
             _ => return None,
         };
-        Some(Verdict { candidate: Candidate { tuning, samples: self.samples }, outcome })
+        Some(Verdict { candidate: Candidate { tuning, samples: self.samples, enough: None }, outcome })
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
     fn verdict(block: i64, outcome: Result<Figures, Refusal>) -> Verdict {
         let pairs = [("block", Value::Integer(block)), ("stream", Value::Boolean(true))];
         let tuning = pairs.map(|(name, value)| (name.parse().unwrap(), value)).into();
-        Verdict { candidate: Candidate { tuning, samples: 3 }, outcome }
+        Verdict { candidate: Candidate { tuning, samples: 3, enough: None }, outcome }
     }
 
     #[test]

@@ -160,7 +160,7 @@ impl Judge for OnGpu<'_, '_, '_> {
             }
         };
         let Some((candidate, compiled)) = next else { return Ok(None) };
-        let screened = screening::judged(&compiled, self.screen()?, candidate.samples)?;
+        let screened = screening::judged(&compiled, self.screen()?, candidate.samples, candidate.enough)?;
         let outcome = screened
             .map(|found| Figures { seconds: found.seconds, copy_fraction: found.copy_fraction })
             .map_err(|complaint| Refusal { code: complaint.code.to_owned(), text: complaint.text });
@@ -188,7 +188,7 @@ mod tests {
     fn a_setting_is_compiled_once_and_judged_as_often_as_it_is_taken_in() {
         let candidate = |block: i64, samples| {
             let tuning = [("block".parse().unwrap(), Value::Integer(block))].into();
-            Candidate { tuning, samples }
+            Candidate { tuning, samples, enough: None }
         };
         let compiled = |place| {
             let code = Err(Complaint { code: "compile::device_code", text: format!("number {place}") });

@@ -42,7 +42,7 @@ impl Figures {
 impl Verdict {
     /// What the agent hears.
     pub(super) fn feedback(&self) -> Feedback {
-        let Candidate { tuning, samples } = self.candidate.clone();
+        let Candidate { tuning, samples, .. } = self.candidate.clone();
         Feedback { tuning, samples, cost: self.outcome.as_ref().ok().map(Figures::cost) }
     }
 }

@@ -13,7 +13,7 @@ use crate::device::wire::Place;
 /// The number of the piece in every worker.
 pub(super) const ARENA: u32 = 1;
 /// What every tensor is aligned to, as memory of its own would be.
-const ALIGNMENT: u64 = 512;
+pub(super) const ALIGNMENT: u64 = 512;
 /// Fewer slots would show the same addresses again and again; more do not fit into one graph well.
 const SLOTS: std::ops::RangeInclusive<u64> = 3..=64;
 /// What a graph costs once, and what the cache has to write back when it begins, is shared by its calls: baselines have so
@@ -90,6 +90,20 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// For every slot a place to copy so many bytes from, and one to copy them to. Calls that overwrite their inputs move
+    /// more bytes than their tensors have: the last copies begin earlier then, so that all of them end within the piece.
+    pub(super) fn pairs(&self, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+        let length = bytes.next_multiple_of(ALIGNMENT);
+        let last = self.bytes.saturating_sub(2 * length) / ALIGNMENT * ALIGNMENT;
+        let step = self.bytes / self.slots.len().max(1) as u64 / ALIGNMENT * ALIGNMENT;
+        (0..self.slots.len() as u64).map(move |slot| {
+            let from = (slot * step).min(last);
+            (from, from + length)
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use kernel_plan::units::Dtype;
@@ -137,6 +151,21 @@ mod tests {
         let slot = &layout.slots[1];
         assert_eq!((slot.inputs.len(), slot.inputs[1], slot.own.len()), (2, None, 1));
         assert_eq!(slot.own[0].offset % ALIGNMENT, 0);
+    }
+
+    #[test]
+    fn copies_lie_within_the_piece_whatever_they_move() {
+        let layout = Layout::new(&case(1 << 20), &[], 5);
+        // What reads and writes `x`, and writes `y`: more than both have together.
+        for bytes in [100, 3 << 20, 6 << 20] {
+            let pairs: Vec<(u64, u64)> = layout.pairs(bytes).collect();
+            assert_eq!(pairs.len(), 5);
+            for (from, to) in &pairs {
+                assert!(from + bytes <= *to && to + bytes <= layout.bytes, "{bytes}: {from} {to}");
+                assert_eq!((from % ALIGNMENT, to % ALIGNMENT), (0, 0));
+            }
+            assert!(pairs.windows(2).all(|pair| pair[0].0 < pair[1].0), "{bytes}");
+        }
     }
 
     #[test]

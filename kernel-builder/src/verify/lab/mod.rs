@@ -25,6 +25,8 @@ use crate::device::wire::{About, Answer, Call, Function, Op, Place, Start};
 mod begin;
 mod examine;
 mod groundwork;
+#[cfg(test)]
+mod kernels_tests;
 mod layout;
 mod pool;
 
@@ -277,14 +279,11 @@ impl Lab {
         let half = self.bytes() / 2;
         // A ragged end makes a copy slower than its bytes explain.
         let bytes = if half >= 1 << 16 { half / 4096 * 4096 } else { half };
-        let step = self.layout.bytes / self.slots() as u64 / 2 / 512 * 512;
-        let bytes = bytes.min(step);
-        (0..self.slots() as u64)
-            .map(|slot| {
-                let from = Place { buffer: ARENA, offset: 2 * slot * step };
-                vec![Start::Copy { to: from.plus(step), from, bytes }]
-            })
-            .collect()
+        // Where memory holds a single call, the piece may be too short for both ends of such a copy.
+        let bytes = bytes.min(self.layout.bytes / 2 / layout::ALIGNMENT * layout::ALIGNMENT);
+        let at = |offset| Place { buffer: ARENA, offset };
+        let pairs = self.layout.pairs(bytes);
+        pairs.map(|(from, to)| vec![Start::Copy { to: at(to), from: at(from), bytes }]).collect()
     }
 
     fn is_ready(&self) -> bool {
