@@ -1,93 +1,24 @@
 // Adds a residual in place, then RMS normalisation.
 // Owns: the kernels. Never: chooses among them; [launch] of op.toml does.
 //
-// UNROLL: how many elements of a row that is not held a thread has in flight. STREAM: whether what is not read again is
-// marked so, and leaves the caches first.
+// UNROLL: how many elements of a row that is not held a thread has in flight. STREAM: what is marked so that it leaves the
+// caches first; vector.cuh says how.
 //
 // `sum` is the residual's memory. Each thread writes there what itself has read before, and nobody else reads.
 
-#include <cstdint>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "exact_row.cuh"
 
 namespace addrms {
 
-constexpr int kWarp = 32;
+using namespace exact_row;
+
 // A name and no macro: not every preprocessor looks into pragmas.
 constexpr int kUnroll = UNROLL;
-
-__device__ __forceinline__ float to_float(float value) { return value; }
-__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
-__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
-
-__device__ __forceinline__ void from_float(float value, float& to) { to = value; }
-__device__ __forceinline__ void from_float(float value, __half& to) { to = __float2half_rn(value); }
-__device__ __forceinline__ void from_float(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
-
-// As many bytes as one load moves.
-template <int kBytes>
-struct Word;
-template <>
-struct Word<2> {
-    using Type = uint16_t;
-};
-template <>
-struct Word<4> {
-    using Type = uint32_t;
-};
-template <>
-struct Word<8> {
-    using Type = uint2;
-};
-template <>
-struct Word<16> {
-    using Type = uint4;
-};
-
-template <typename T, int kElements>
-struct Vector {
-    using Bits = typename Word<kElements * sizeof(T)>::Type;
-    union {
-        Bits bits;
-        T elements[kElements];
-    };
-    __device__ Vector() {}
-    __device__ __forceinline__ float get(int place) const { return to_float(elements[place]); }
-    __device__ __forceinline__ void set(int place, float value) { from_float(value, elements[place]); }
-};
-
-template <typename Bits>
-__device__ __forceinline__ Bits load(const Bits* from) {
-#if STREAM
-    return __ldcs(from);
-#else
-    return *from;
-#endif
-}
-
-template <typename Bits>
-__device__ __forceinline__ void store(Bits* to, Bits bits) {
-#if STREAM
-    __stcs(to, bits);
-#else
-    *to = bits;
-#endif
-}
 
 // hole: scaling
 // What an element of the sum becomes, given the row's scale, 1 / root mean square, and the element's weight.
 __device__ __forceinline__ float scaled(float value, float scale, float weight) { return value * scale * weight; }
 // end of hole: scaling
-
-// Sum over kLanes neighboring threads of a warp, known to all of them.
-template <int kLanes>
-__device__ __forceinline__ float lanes_sum(float value) {
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-        value += __shfl_xor_sync(0xffffffffu, value, offset);
-    }
-    return value;
-}
 
 // Sum over the threads of a row, known to all of them and added in the same order in every run. kLanes threads have a
 // row: a part of a warp, where kRows rows share a block; or the whole block, which has kLanes threads at most. Each use in
@@ -163,6 +94,64 @@ __global__ void __launch_bounds__(kLanes * kRows)
                 unit.set(j, scaled(held[i][j], scale, unit.get(j)));
             }
             store(to + place, unit.bits);
+        }
+    }
+}
+
+// Rows that a block fills to the last element, kBlocks of which are to share a multiprocessor. Both addends are kept as they
+// were read, in fewer registers than their sum as float, and added twice.
+template <typename T, int kThreads, int kElements, int kUnits, int kBlocks>
+__global__ void __launch_bounds__(kThreads, kBlocks) exact(T* out, T* sum, const T* input, const T* weight, float eps) {
+    using Unit = Vector<T, kElements>;
+    using Bits = typename Unit::Bits;
+    constexpr int kLength = kThreads * kUnits;
+    constexpr float kPart = 1.0f / (kLength * kElements);
+    const int64_t at = static_cast<int64_t>(blockIdx.x) * kLength + threadIdx.x;
+    const Bits* const from = reinterpret_cast<const Bits*>(input) + at;
+    Bits* const residual = reinterpret_cast<Bits*>(sum) + at;
+    Unit inputs[kUnits];
+    Unit residuals[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        inputs[i].bits = load(from + i * kThreads);
+        residuals[i].bits = load(residual + i * kThreads);
+    }
+    float squares = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        float values[kElements];
+#pragma unroll
+        for (int j = 0; j < kElements; ++j) {
+            values[j] = inputs[i].quick(j) + residuals[i].quick(j);
+            squares += values[j] * values[j];
+        }
+        Unit both;
+        both.put(values);
+        store(residual + i * kThreads, both.bits);
+        forget(inputs[i].bits);
+        forget(residuals[i].bits);
+    }
+    // The weights of a vector are on their way before the barrier, or before the vector before it is stored.
+    const Bits* const weights = reinterpret_cast<const Bits*>(weight) + threadIdx.x;
+    Unit by;
+    by.bits = weights[0];
+    const float scale = rsqrtf(block_sum<kThreads, 0>(squares) * kPart + eps);
+    Bits* const to = reinterpret_cast<Bits*>(out) + at;
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        Unit next_by;
+        if (i + 1 < kUnits) {
+            next_by.bits = weights[(i + 1) * kThreads];
+        }
+        float values[kElements];
+#pragma unroll
+        for (int j = 0; j < kElements; ++j) {
+            values[j] = scaled(inputs[i].quick(j) + residuals[i].quick(j), scale, by.quick(j));
+        }
+        inputs[i].put(values);
+        store(to + i * kThreads, inputs[i].bits);
+        if (i + 1 < kUnits) {
+            by.bits = next_by.bits;
         }
     }
 }

@@ -57,7 +57,72 @@ const Instance<5> kKernel0[] = {
 };
 
 const Instance<5> kKernel1[] = {
+    {{int64_t(Element::kBF16), 64, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 64, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 128, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 128, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 192, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 192, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 256, 8, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 256, 8, 1, 1>)},
+    {{int64_t(Element::kBF16), 256, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 256, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 320, 8, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 320, 8, 1, 1>)},
+    {{int64_t(Element::kBF16), 320, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 320, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 384, 8, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 384, 8, 1, 1>)},
+    {{int64_t(Element::kBF16), 384, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 384, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 448, 8, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 448, 8, 1, 1>)},
+    {{int64_t(Element::kBF16), 448, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 448, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 512, 8, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 512, 8, 1, 1>)},
+    {{int64_t(Element::kBF16), 512, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 512, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 576, 8, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 576, 8, 1, 1>)},
+    {{int64_t(Element::kBF16), 576, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 576, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 640, 8, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 640, 8, 1, 1>)},
+    {{int64_t(Element::kBF16), 640, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 640, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 704, 8, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 704, 8, 1, 1>)},
+    {{int64_t(Element::kBF16), 704, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 704, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 768, 8, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 768, 8, 1, 1>)},
+    {{int64_t(Element::kBF16), 768, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 768, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 832, 8, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 832, 8, 1, 1>)},
+    {{int64_t(Element::kBF16), 832, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 832, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 896, 8, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 896, 8, 1, 1>)},
+    {{int64_t(Element::kBF16), 896, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 896, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 960, 8, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 960, 8, 1, 1>)},
+    {{int64_t(Element::kBF16), 960, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 960, 8, 2, 1>)},
+    {{int64_t(Element::kBF16), 1024, 8, 1, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 1024, 8, 1, 1>)},
+    {{int64_t(Element::kBF16), 1024, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__nv_bfloat16, 1024, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 64, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 64, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 128, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 128, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 192, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 192, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 256, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 256, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 320, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 320, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 384, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 384, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 448, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 448, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 512, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 512, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 576, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 576, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 640, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 640, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 704, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 704, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 768, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 768, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 832, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 832, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 896, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 896, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 960, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 960, 8, 2, 1>)},
+    {{int64_t(Element::kF16), 1024, 8, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<__half, 1024, 8, 2, 1>)},
+    {{int64_t(Element::kF32), 64, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 64, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 128, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 128, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 192, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 192, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 256, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 256, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 320, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 320, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 384, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 384, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 448, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 448, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 512, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 512, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 576, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 576, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 640, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 640, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 704, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 704, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 768, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 768, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 832, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 832, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 896, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 896, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 960, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 960, 4, 2, 1>)},
+    {{int64_t(Element::kF32), 1024, 4, 2, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::exact<float, 1024, 4, 2, 1>)},
+};
+
+const Instance<5> kKernel2[] = {
     {{int64_t(Element::kBF16), 256, 1, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::held<__nv_bfloat16, 256, 1, 8, 2>)},
+    {{int64_t(Element::kBF16), 512, 1, 8, 1}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::held<__nv_bfloat16, 512, 1, 8, 1>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 2}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::held<__nv_bfloat16, 512, 1, 8, 2>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 4}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::held<__nv_bfloat16, 512, 1, 8, 4>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 6}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::held<__nv_bfloat16, 512, 1, 8, 6>)},
@@ -74,7 +139,7 @@ const Instance<5> kKernel1[] = {
     {{int64_t(Element::kF32), 512, 1, 4, 8}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::held<float, 512, 1, 4, 8>)},
 };
 
-const Instance<2> kKernel2[] = {
+const Instance<2> kKernel3[] = {
     {{int64_t(Element::kBF16), 512}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::read_twice<__nv_bfloat16, 512>)},
     {{int64_t(Element::kF16), 512}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::read_twice<__half, 512>)},
     {{int64_t(Element::kF32), 512}, reinterpret_cast<const void*>(&add_rms_norm_macros_0::addrms::read_twice<float, 512>)},
@@ -90,6 +155,8 @@ const void* add_rms_norm_instance_0(int kernel, [[maybe_unused]] const int64_t* 
         return find(kKernel1, key);
     case 2:
         return find(kKernel2, key);
+    case 3:
+        return find(kKernel3, key);
     default:
         return nullptr;
     }

@@ -24,11 +24,13 @@ struct Settings {
     int64_t block;
     int64_t unroll;
     int64_t stream;
+    int64_t crowd;
 };
 
 // The defaults first.
 constexpr Settings kSettings[] = {
-    {0, 16, 2, 512, 8, 0, 512, 4, 0},
+    {0, 16, 2, 512, 8, 0, 512, 4, 0, 0},
+    {0, 16, 1, 512, 8, 0, 512, 4, 0, 0},
 };
 
 // What was measured on each device; -1 where nothing was for such a call.
@@ -36,10 +38,10 @@ constexpr Settings kSettings[] = {
 // NVIDIA H200
 int settings_0([[maybe_unused]] const Call& call) {
     if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 8192 && call.rows <= 8192) {
-        return 0;
+        return 1;
     }
     if (call.T == Element::kBF16 && call.hidden >= 2048 && call.hidden <= 8192 && call.rows >= 4096 && call.rows <= 16384) {
-        return 0;
+        return 1;
     }
     return -1;
 }
@@ -184,7 +186,27 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
             return error;
         }
     }
-    if ((((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units)))) {
+    if (((!s.reread && ((call.hidden * size_of(call.T)) <= std::min<int64_t>({65536, ((s.bytes * s.units) * 1024)}))) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0))) {
+        *kernel = "addrms::exact";
+        const int64_t key[] = {int64_t(call.T), floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), floor_div(s.bytes, size_of(call.T)), s.units, std::max<int64_t>({1, floor_div(s.crowd, floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)))})};
+        const void* a0 = call.out;
+        const void* a1 = call.sum;
+        const void* a2 = call.input;
+        const void* a3 = call.weight;
+        float a4 = static_cast<float>(call.eps);
+        void* arguments[] = {&a0, &a1, &a2, &a3, &a4};
+        const Geometry geometry = {
+            {call.rows, 1, 1},
+            {floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), 1, 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+            return error;
+        }
+    }
+    if (((((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units))) && !(((call.hidden * size_of(call.T)) <= std::min<int64_t>({65536, ((s.bytes * s.units) * 1024)})) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0)))) {
         *kernel = "addrms::held";
         const int64_t key[] = {int64_t(call.T), (ceil_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))), 8) * 256), 1, floor_div(s.bytes, size_of(call.T)), std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))})};
         const void* a0 = call.out;
@@ -202,7 +224,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
             return error;
         }
     }
@@ -223,7 +245,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(instance(s.space, 3, key), geometry, arguments, stream)) {
             return error;
         }
     }

@@ -29,6 +29,7 @@ CASES = {
     "odd-hidden": ({"hidden": 4097, "rows": 5}, [], {}),
     "long-rows": ({"hidden": 32768, "rows": 2}, [], {}),
     "longer-rows": ({"hidden": 131072, "rows": 2}, [], {}),
+    "exact-rows": ({"hidden": 3072, "rows": 5}, [], {}),
     "no-rows": ({"hidden": 4096, "rows": 0}, [], {}),
     "rows-512x4096": ({"hidden": 4096, "rows": 512}, [], {}),
     "cpu-decode-4096": ({"hidden": 4096, "rows": 1}, [], {}),

@@ -41,9 +41,11 @@ struct Moments {
     float squares;
 };
 
-// Deviations are squared once the mean is known.
-template <int kThreads, typename T, int kElements, int kUnits>
-__device__ __forceinline__ Moments moments_in_turn(Vector<T, kElements> (&held)[kUnits]) {
+// Deviations are squared once the mean is known. `meanwhile` is called before the last wait for other threads: what it loads
+// is on its way then.
+template <int kThreads, typename T, int kElements, int kUnits, typename Meanwhile>
+__device__ __forceinline__ Moments
+moments_in_turn(Vector<T, kElements> (&held)[kUnits], const Meanwhile& meanwhile) {
     constexpr float kPart = 1.0f / (kThreads * kUnits * kElements);
     float sum = 0.0f;
 #pragma unroll
@@ -65,13 +67,15 @@ __device__ __forceinline__ Moments moments_in_turn(Vector<T, kElements> (&held)[
         }
         forget(held[i].bits);
     }
+    meanwhile();
     return {mean, block_sum<kThreads, 1>(squares)};
 }
 
 // The same with one barrier: threads have moments of their own, which are joined. Each reads its values once, relative to
 // the first of them: as that is one of the values, what cancels is never much more than what is left.
-template <int kThreads, typename T, int kElements, int kUnits>
-__device__ __forceinline__ Moments moments_at_once(Vector<T, kElements> (&held)[kUnits]) {
+template <int kThreads, typename T, int kElements, int kUnits, typename Meanwhile>
+__device__ __forceinline__ Moments
+moments_at_once(Vector<T, kElements> (&held)[kUnits], const Meanwhile& meanwhile) {
     constexpr int kWarps = kThreads / kWarp;
     constexpr int kOwn = kUnits * kElements;
     const float origin = held[0].quick(0);
@@ -97,6 +101,7 @@ __device__ __forceinline__ Moments moments_at_once(Vector<T, kElements> (&held)[
     if (threadIdx.x % kWarp == 0) {
         parts[threadIdx.x / kWarp] = {mean, squares};
     }
+    meanwhile();
     __syncthreads();
     mean = 0.0f;
     squares = 0.0f;
@@ -133,5 +138,53 @@ struct Normal {
         }
     }
 };
+
+// A row normalised: `rule` makes a result of a value of mean 0 and variance 1, and of what `factors` and `terms` have at its
+// place. kAtOnce: with one barrier, and more to compute. All pointers are those of this thread's first vector. The factors
+// and terms of a vector are on their way before the last barrier, or before the vector before it is stored: in order of use
+// each would be waited for.
+template <typename T, int kThreads, int kElements, int kUnits, bool kAtOnce, typename Bits, typename Rule>
+__device__ __forceinline__ void
+normalise(Bits* to, const Bits* from, const Bits* factors, const Bits* terms, float eps, const Rule& rule) {
+    using Unit = Vector<T, kElements>;
+    Unit held[kUnits];
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        held[i].bits = load(from + i * kThreads);
+    }
+    Unit by;
+    Unit plus;
+    const auto meanwhile = [&] {
+        by.bits = factors[0];
+        plus.bits = terms[0];
+    };
+    Moments moments;
+    if constexpr (kAtOnce) {
+        moments = moments_at_once<kThreads>(held, meanwhile);
+    } else {
+        moments = moments_in_turn<kThreads>(held, meanwhile);
+    }
+    const Normal<T> normal(moments, 1.0f / (kThreads * kUnits * kElements), eps);
+#pragma unroll
+    for (int i = 0; i < kUnits; ++i) {
+        Unit next_by;
+        Unit next_plus;
+        if (i + 1 < kUnits) {
+            next_by.bits = factors[(i + 1) * kThreads];
+            next_plus.bits = terms[(i + 1) * kThreads];
+        }
+        float values[kElements];
+#pragma unroll
+        for (int j = 0; j < kElements; ++j) {
+            values[j] = rule(normal(held[i].quick(j)), by.quick(j), plus.quick(j));
+        }
+        held[i].put(values);
+        store(to + i * kThreads, held[i].bits);
+        if (i + 1 < kUnits) {
+            by.bits = next_by.bits;
+            plus.bits = next_plus.bits;
+        }
+    }
+}
 
 }  // namespace exact_row

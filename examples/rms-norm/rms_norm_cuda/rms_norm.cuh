@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exact(T* out, const T* inpu
     for (int i = 0; i < kUnits; ++i) {
 #pragma unroll
         for (int j = 0; j < kElements; ++j) {
-            const float value = held[i].get(j);
+            const float value = held[i].quick(j);
             squares += value * value;
         }
         forget(held[i].bits);
@@ -152,10 +152,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks) exact(T* out, const T* inpu
         if constexpr (!kEarly<T, kElements, kUnits>) {
             by[i].bits = weights[i * kThreads];
         }
+        float values[kElements];
 #pragma unroll
         for (int j = 0; j < kElements; ++j) {
-            held[i].set(j, scaled(held[i].get(j), scale, by[i].get(j)));
+            values[j] = scaled(held[i].quick(j), scale, by[i].quick(j));
         }
+        held[i].put(values);
         store(to + i * kThreads, held[i].bits);
     }
 }

@@ -13,6 +13,10 @@ const void* rms_norm_instance_0(int kernel, const int64_t* key);
 // template arguments depend on.
 const void* rms_norm_instance_1(int kernel, const int64_t* key);
 
+// The instance of a kernel, compiled with the set 2 of macros; null where there is none. The key is what its
+// template arguments depend on.
+const void* rms_norm_instance_2(int kernel, const int64_t* key);
+
 namespace {
 
 using Call = RmsNormCall;
@@ -35,13 +39,12 @@ struct Settings {
 // The defaults first.
 constexpr Settings kSettings[] = {
     {0, 16, 2, 512, 0, 8, 0, 512, 4, 0, 0},
-    {1, 8, 4, 512, 0, 8, 0, 512, 4, 1, 2048},
-    {1, 16, 2, 512, 0, 8, 0, 512, 4, 1, 1280},
-    {1, 16, 2, 512, 0, 8, 0, 512, 4, 1, 1536},
-    {0, 4, 8, 512, 0, 8, 0, 512, 4, 0, 1536},
-    {0, 4, 8, 512, 0, 8, 0, 512, 4, 0, 1280},
-    {1, 16, 2, 512, 0, 8, 0, 512, 4, 1, 0},
-    {1, 8, 2, 512, 0, 4, 0, 512, 4, 1, 2048},
+    {1, 8, 4, 512, 0, 8, 0, 512, 4, 2, 2048},
+    {2, 16, 2, 512, 0, 8, 0, 512, 4, 1, 0},
+    {2, 16, 2, 512, 0, 8, 0, 512, 4, 1, 1280},
+    {1, 4, 8, 512, 0, 8, 0, 512, 4, 2, 0},
+    {1, 8, 2, 512, 0, 8, 0, 512, 4, 2, 2048},
+    {2, 8, 2, 512, 0, 4, 0, 512, 4, 1, 1536},
     {0, 8, 3, 512, 0, 8, 0, 512, 4, 0, 0},
 };
 
@@ -56,25 +59,25 @@ int settings_0([[maybe_unused]] const Call& call) {
         return 2;
     }
     if (call.T == Element::kF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 128 && call.rows <= 128) {
-        return 2;
+        return 3;
     }
     if (call.T == Element::kF32 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 128 && call.rows <= 128) {
-        return 3;
+        return 2;
     }
     if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 2048 && call.rows <= 2048) {
         return 4;
     }
     if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 4096 && call.rows <= 4096) {
-        return 5;
+        return 0;
     }
     if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 512 && call.rows <= 512) {
-        return 6;
-    }
-    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 8192 && call.rows <= 8192) {
         return 5;
     }
+    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 8192 && call.rows <= 8192) {
+        return 0;
+    }
     if (call.T == Element::kBF16 && call.hidden >= 2048 && call.hidden <= 2048 && call.rows >= 1024 && call.rows <= 1024) {
-        return 7;
+        return 6;
     }
     if (call.T == Element::kBF16 && call.hidden >= 3072 && call.hidden <= 3072 && call.rows >= 16384 && call.rows <= 16384) {
         return 0;
@@ -89,7 +92,7 @@ int settings_0([[maybe_unused]] const Call& call) {
         return 0;
     }
     if (call.T == Element::kBF16 && call.hidden >= 3072 && call.hidden <= 3072 && call.rows >= 8192 && call.rows <= 8192) {
-        return 8;
+        return 7;
     }
     if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 725 && call.rows <= 1448) {
         return 1;
@@ -98,25 +101,25 @@ int settings_0([[maybe_unused]] const Call& call) {
         return 2;
     }
     if (call.T == Element::kF16 && call.hidden >= 2048 && call.hidden <= 8192 && call.rows >= 64 && call.rows <= 256) {
-        return 2;
+        return 3;
     }
     if (call.T == Element::kF32 && call.hidden >= 2048 && call.hidden <= 8192 && call.rows >= 64 && call.rows <= 256) {
-        return 3;
+        return 2;
     }
     if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 1449 && call.rows <= 2896) {
         return 4;
     }
     if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 2897 && call.rows <= 5792) {
-        return 5;
+        return 0;
     }
     if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 257 && call.rows <= 724) {
-        return 6;
-    }
-    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 5793 && call.rows <= 11585) {
         return 5;
     }
+    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 5793 && call.rows <= 11585) {
+        return 0;
+    }
     if (call.T == Element::kBF16 && call.hidden >= 1024 && call.hidden <= 2508 && call.rows >= 725 && call.rows <= 1448) {
-        return 7;
+        return 6;
     }
     if (call.T == Element::kBF16 && call.hidden >= 2509 && call.hidden <= 3547 && call.rows >= 11586 && call.rows <= 32768) {
         return 0;
@@ -131,7 +134,7 @@ int settings_0([[maybe_unused]] const Call& call) {
         return 0;
     }
     if (call.T == Element::kBF16 && call.hidden >= 2509 && call.hidden <= 3547 && call.rows >= 5793 && call.rows <= 11585) {
-        return 8;
+        return 7;
     }
     return -1;
 }
@@ -189,6 +192,8 @@ const void* instance(int space, int kernel, const int64_t* key) {
         return rms_norm_instance_0(kernel, key);
     case 1:
         return rms_norm_instance_1(kernel, key);
+    case 2:
+        return rms_norm_instance_2(kernel, key);
     default:
         return nullptr;
     }

@@ -46,38 +46,45 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 }
 
 const Instance<5> kKernel0[] = {
-    {{int64_t(Element::kBF16), 64, 8, 1, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 64, 8, 1, false, int>)},
-    {{int64_t(Element::kBF16), 64, 8, 1, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 64, 8, 1, true, int>)},
-    {{int64_t(Element::kBF16), 128, 8, 1, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 8, 1, false, int>)},
-    {{int64_t(Element::kBF16), 128, 8, 1, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 8, 1, true, int>)},
-    {{int64_t(Element::kBF16), 128, 8, 2, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 8, 2, false, int>)},
-    {{int64_t(Element::kBF16), 128, 8, 2, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 8, 2, true, int>)},
-    {{int64_t(Element::kF16), 128, 8, 2, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 128, 8, 2, false, int>)},
-    {{int64_t(Element::kF16), 128, 8, 2, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 128, 8, 2, true, int>)},
-    {{int64_t(Element::kF32), 128, 4, 2, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 128, 4, 2, false, int>)},
-    {{int64_t(Element::kF32), 128, 4, 2, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 128, 4, 2, true, int>)},
+    {{int64_t(Element::kBF16), 128, 2, 5, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__nv_bfloat16, 128, 2, 5, false>)},
+    {{int64_t(Element::kBF16), 128, 2, 5, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__nv_bfloat16, 128, 2, 5, true>)},
+    {{int64_t(Element::kBF16), 256, 8, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__nv_bfloat16, 256, 8, 4, false>)},
+    {{int64_t(Element::kBF16), 256, 8, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__nv_bfloat16, 256, 8, 4, true>)},
+    {{int64_t(Element::kF16), 256, 8, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__half, 256, 8, 4, false>)},
+    {{int64_t(Element::kF16), 256, 8, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<__half, 256, 8, 4, true>)},
+    {{int64_t(Element::kF32), 256, 4, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<float, 256, 4, 4, false>)},
+    {{int64_t(Element::kF32), 256, 4, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate_tokens<float, 256, 4, 4, true>)},
 };
 
 const Instance<5> kKernel1[] = {
-    {{int64_t(Element::kBF16), 128, 8, 2, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 8, 2, false, long long>)},
-    {{int64_t(Element::kBF16), 128, 8, 2, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 8, 2, true, long long>)},
-    {{int64_t(Element::kF16), 128, 8, 2, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 128, 8, 2, false, long long>)},
-    {{int64_t(Element::kF16), 128, 8, 2, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 128, 8, 2, true, long long>)},
-    {{int64_t(Element::kF32), 128, 4, 2, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 128, 4, 2, false, long long>)},
-    {{int64_t(Element::kF32), 128, 4, 2, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 128, 4, 2, true, long long>)},
+    {{int64_t(Element::kBF16), 128, 2, 5, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 2, 5, false, int>)},
+    {{int64_t(Element::kBF16), 128, 2, 5, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 2, 5, true, int>)},
+    {{int64_t(Element::kBF16), 256, 8, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 256, 8, 4, false, int>)},
+    {{int64_t(Element::kBF16), 256, 8, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 256, 8, 4, true, int>)},
+    {{int64_t(Element::kF16), 256, 8, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 256, 8, 4, false, int>)},
+    {{int64_t(Element::kF16), 256, 8, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 256, 8, 4, true, int>)},
+    {{int64_t(Element::kF32), 256, 4, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 256, 4, 4, false, int>)},
+    {{int64_t(Element::kF32), 256, 4, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 256, 4, 4, true, int>)},
 };
 
 const Instance<5> kKernel2[] = {
-    {{int64_t(Element::kBF16), 64, 1, 1, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 64, 1, 1, false, long long>)},
-    {{int64_t(Element::kBF16), 64, 1, 1, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 64, 1, 1, true, long long>)},
-    {{int64_t(Element::kBF16), 128, 1, 1, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 1, 1, false, long long>)},
-    {{int64_t(Element::kBF16), 128, 1, 1, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 1, 1, true, long long>)},
-    {{int64_t(Element::kBF16), 128, 1, 2, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 1, 2, false, long long>)},
-    {{int64_t(Element::kBF16), 128, 1, 2, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 1, 2, true, long long>)},
-    {{int64_t(Element::kF16), 128, 1, 2, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 128, 1, 2, false, long long>)},
-    {{int64_t(Element::kF16), 128, 1, 2, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 128, 1, 2, true, long long>)},
-    {{int64_t(Element::kF32), 128, 1, 2, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 128, 1, 2, false, long long>)},
-    {{int64_t(Element::kF32), 128, 1, 2, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 128, 1, 2, true, long long>)},
+    {{int64_t(Element::kBF16), 256, 8, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 256, 8, 4, false, long long>)},
+    {{int64_t(Element::kBF16), 256, 8, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 256, 8, 4, true, long long>)},
+    {{int64_t(Element::kF16), 256, 8, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 256, 8, 4, false, long long>)},
+    {{int64_t(Element::kF16), 256, 8, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 256, 8, 4, true, long long>)},
+    {{int64_t(Element::kF32), 256, 4, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 256, 4, 4, false, long long>)},
+    {{int64_t(Element::kF32), 256, 4, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 256, 4, 4, true, long long>)},
+};
+
+const Instance<5> kKernel3[] = {
+    {{int64_t(Element::kBF16), 128, 1, 5, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 1, 5, false, long long>)},
+    {{int64_t(Element::kBF16), 128, 1, 5, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 128, 1, 5, true, long long>)},
+    {{int64_t(Element::kBF16), 256, 1, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 256, 1, 4, false, long long>)},
+    {{int64_t(Element::kBF16), 256, 1, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__nv_bfloat16, 256, 1, 4, true, long long>)},
+    {{int64_t(Element::kF16), 256, 1, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 256, 1, 4, false, long long>)},
+    {{int64_t(Element::kF16), 256, 1, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<__half, 256, 1, 4, true, long long>)},
+    {{int64_t(Element::kF32), 256, 1, 4, 0}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 256, 1, 4, false, long long>)},
+    {{int64_t(Element::kF32), 256, 1, 4, 1}, reinterpret_cast<const void*>(&rope_macros_0::rope::rotate<float, 256, 1, 4, true, long long>)},
 };
 
 } // namespace
@@ -90,6 +97,8 @@ const void* rope_instance_0(int kernel, [[maybe_unused]] const int64_t* key) {
         return find(kKernel1, key);
     case 2:
         return find(kKernel2, key);
+    case 3:
+        return find(kKernel3, key);
     default:
         return nullptr;
     }

@@ -9,6 +9,10 @@
 // template arguments depend on.
 const void* rope_instance_0(int kernel, const int64_t* key);
 
+// The instance of a kernel, compiled with the set 1 of macros; null where there is none. The key is what its
+// template arguments depend on.
+const void* rope_instance_1(int kernel, const int64_t* key);
+
 namespace {
 
 using Call = RopeCall;
@@ -19,14 +23,15 @@ struct Settings {
     int64_t bytes;
     int64_t block;
     int64_t batch;
+    int64_t whole;
     int64_t stream;
 };
 
 // The defaults first.
 constexpr Settings kSettings[] = {
-    {0, 16, 128, 2, 0},
-    {0, 16, 128, 1, 0},
-    {0, 16, 64, 1, 0},
+    {0, 16, 256, 4, 1, 0},
+    {1, 16, 64, 5, 1, 2},
+    {0, 4, 128, 5, 1, 0},
 };
 
 // What was measured on each device; -1 where nothing was for such a call.
@@ -99,6 +104,8 @@ const void* instance(int space, int kernel, const int64_t* key) {
     switch (space) {
     case 0:
         return rope_instance_0(kernel, key);
+    case 1:
+        return rope_instance_1(kernel, key);
     default:
         return nullptr;
     }
@@ -166,7 +173,35 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
         return error;
     }
     const Settings& s = *found;
-    if (((floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0) && (((call.tokens * (call.heads + call.kv_heads)) * call.dim) < 2000000000))) {
+    if ((((floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0) && s.whole) && ((floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) * ceil_div((call.heads + call.kv_heads), s.batch)) <= s.block))) {
+        *kernel = "rope::rotate_tokens";
+        const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T)), s.batch, call.interleaved};
+        const void* a0 = call.q_out;
+        const void* a1 = call.k_out;
+        const void* a2 = call.q;
+        const void* a3 = call.k;
+        const void* a4 = call.cos_sin;
+        const void* a5 = call.positions;
+        int64_t a6 = call.tokens;
+        int32_t a7 = static_cast<int32_t>(call.heads);
+        int32_t a8 = static_cast<int32_t>(call.kv_heads);
+        int32_t a9 = static_cast<int32_t>(floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes));
+        int32_t a10 = static_cast<int32_t>(call.table);
+        int32_t a11 = static_cast<int32_t>(ceil_div((call.heads + call.kv_heads), s.batch));
+        int32_t a12 = static_cast<int32_t>(ceil_div(1048576, floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes)));
+        void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8, &a9, &a10, &a11, &a12};
+        const Geometry geometry = {
+            {ceil_div(call.tokens, floor_div(s.block, (floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) * ceil_div((call.heads + call.kv_heads), s.batch)))), 1, 1},
+            {(floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) * ceil_div((call.heads + call.kv_heads), s.batch)), floor_div(s.block, (floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) * ceil_div((call.heads + call.kv_heads), s.batch))), 1},
+            {0, 0, 0},
+            0,
+            false,
+        };
+        if (const cudaError_t error = start(instance(s.space, 0, key), geometry, arguments, stream)) {
+            return error;
+        }
+    }
+    if ((((floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0) && !(s.whole && ((floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) * ceil_div((call.heads + call.kv_heads), s.batch)) <= s.block))) && (((call.tokens * (call.heads + call.kv_heads)) * call.dim) < 2000000000))) {
         *kernel = "rope::rotate";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T)), s.batch, call.interleaved};
         const void* a0 = call.q_out;
@@ -188,11 +223,11 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 0, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
             return error;
         }
     }
-    if (((floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0) && !(((call.tokens * (call.heads + call.kv_heads)) * call.dim) < 2000000000))) {
+    if ((((floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0) && !(s.whole && ((floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) * ceil_div((call.heads + call.kv_heads), s.batch)) <= s.block))) && !(((call.tokens * (call.heads + call.kv_heads)) * call.dim) < 2000000000))) {
         *kernel = "rope::rotate";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T)), s.batch, call.interleaved};
         const void* a0 = call.q_out;
@@ -214,7 +249,7 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
             return error;
         }
     }
@@ -240,7 +275,7 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(instance(s.space, 3, key), geometry, arguments, stream)) {
             return error;
         }
     }

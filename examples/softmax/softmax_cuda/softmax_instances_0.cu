@@ -57,20 +57,22 @@ const Instance<6> kKernel0[] = {
 };
 
 const Instance<4> kKernel1[] = {
+    {{int64_t(Element::kBF16), 64, 4, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 64, 4, 8>)},
     {{int64_t(Element::kBF16), 64, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 64, 8, 2>)},
-    {{int64_t(Element::kBF16), 128, 4, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 128, 4, 4>)},
+    {{int64_t(Element::kBF16), 128, 4, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 128, 4, 8>)},
     {{int64_t(Element::kBF16), 128, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 128, 8, 2>)},
-    {{int64_t(Element::kBF16), 192, 4, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 192, 4, 4>)},
     {{int64_t(Element::kBF16), 192, 4, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 192, 4, 8>)},
     {{int64_t(Element::kBF16), 192, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 192, 8, 2>)},
-    {{int64_t(Element::kBF16), 256, 4, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 256, 4, 4>)},
     {{int64_t(Element::kBF16), 256, 4, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 256, 4, 8>)},
     {{int64_t(Element::kBF16), 256, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 256, 8, 2>)},
-    {{int64_t(Element::kBF16), 320, 4, 4}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 320, 4, 4>)},
+    {{int64_t(Element::kBF16), 256, 8, 6}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 256, 8, 6>)},
     {{int64_t(Element::kBF16), 320, 4, 8}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 320, 4, 8>)},
     {{int64_t(Element::kBF16), 320, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 320, 8, 2>)},
+    {{int64_t(Element::kBF16), 320, 8, 6}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 320, 8, 6>)},
     {{int64_t(Element::kBF16), 384, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 384, 8, 2>)},
+    {{int64_t(Element::kBF16), 384, 8, 6}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 384, 8, 6>)},
     {{int64_t(Element::kBF16), 448, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 448, 8, 2>)},
+    {{int64_t(Element::kBF16), 448, 8, 6}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 448, 8, 6>)},
     {{int64_t(Element::kBF16), 512, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 512, 8, 2>)},
     {{int64_t(Element::kBF16), 576, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 576, 8, 2>)},
     {{int64_t(Element::kBF16), 640, 8, 2}, reinterpret_cast<const void*>(&softmax_macros_0::soft::exact<__nv_bfloat16, 640, 8, 2>)},
@@ -116,10 +118,9 @@ const Instance<4> kKernel1[] = {
 };
 
 const Instance<6> kKernel2[] = {
-    {{int64_t(Element::kBF16), 256, 1, 4, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 256, 1, 4, 4, 0>)},
     {{int64_t(Element::kBF16), 256, 1, 4, 8, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 256, 1, 4, 8, 0>)},
     {{int64_t(Element::kBF16), 256, 1, 8, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 256, 1, 8, 2, 0>)},
-    {{int64_t(Element::kBF16), 512, 1, 4, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 512, 1, 4, 4, 0>)},
+    {{int64_t(Element::kBF16), 256, 1, 8, 6, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 256, 1, 8, 6, 0>)},
     {{int64_t(Element::kBF16), 512, 1, 4, 8, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 512, 1, 4, 8, 0>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 2, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 512, 1, 8, 2, 0>)},
     {{int64_t(Element::kBF16), 512, 1, 8, 4, 0}, reinterpret_cast<const void*>(&softmax_macros_0::soft::held<__nv_bfloat16, 512, 1, 8, 4, 0>)},

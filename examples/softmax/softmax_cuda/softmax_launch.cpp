@@ -32,8 +32,8 @@ struct Settings {
 constexpr Settings kSettings[] = {
     {0, 16, 2, 512, 8, 0, 65536, 132, 512, 4, 0},
     {0, 16, 3, 768, 8, 0, 65536, 132, 512, 4, 0},
+    {0, 16, 6, 768, 8, 0, 65536, 132, 512, 4, 0},
     {0, 8, 8, 512, 8, 0, 65536, 132, 512, 4, 0},
-    {0, 8, 4, 512, 8, 0, 65536, 132, 512, 4, 0},
 };
 
 // What was measured on each device; -1 where nothing was for such a call.
@@ -44,10 +44,10 @@ int settings_0([[maybe_unused]] const Call& call) {
         return 1;
     }
     if (call.T == Element::kBF16 && call.hidden >= 16384 && call.hidden <= 16384 && call.rows >= 2048 && call.rows <= 2048) {
-        return 0;
+        return 2;
     }
     if (call.T == Element::kBF16 && call.hidden >= 8192 && call.hidden <= 8192 && call.rows >= 4096 && call.rows <= 4096) {
-        return 2;
+        return 3;
     }
     if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 8192 && call.rows <= 8192) {
         return 3;
@@ -56,10 +56,10 @@ int settings_0([[maybe_unused]] const Call& call) {
         return 1;
     }
     if (call.T == Element::kBF16 && call.hidden >= 11586 && call.hidden <= 23170 && call.rows >= 1449 && call.rows <= 2896) {
-        return 0;
+        return 2;
     }
     if (call.T == Element::kBF16 && call.hidden >= 5793 && call.hidden <= 11585 && call.rows >= 2897 && call.rows <= 5792) {
-        return 2;
+        return 3;
     }
     if (call.T == Element::kBF16 && call.hidden >= 2048 && call.hidden <= 5792 && call.rows >= 5793 && call.rows <= 16384) {
         return 3;

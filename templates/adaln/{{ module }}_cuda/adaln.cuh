@@ -142,39 +142,14 @@ __global__ void __launch_bounds__(kLanes * kRows)
 template <typename T, int kThreads, int kElements, int kUnits, bool kAtOnce, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     exact(T* out, const T* input, const T* scale, const T* shift, int tokens, float eps) {
-    using Unit = Vector<T, kElements>;
-    using Bits = typename Unit::Bits;
+    using Bits = typename Vector<T, kElements>::Bits;
     constexpr int kLength = kThreads * kUnits;
     const int64_t at = static_cast<int64_t>(blockIdx.x) * kLength + threadIdx.x;
-    const Bits* const from = reinterpret_cast<const Bits*>(input) + at;
-    Unit held[kUnits];
-#pragma unroll
-    for (int i = 0; i < kUnits; ++i) {
-        held[i].bits = load(from + i * kThreads);
-    }
-    Moments moments;
-    if constexpr (kAtOnce) {
-        moments = moments_at_once<kThreads>(held);
-    } else {
-        moments = moments_in_turn<kThreads>(held);
-    }
-    const Normal<T> normal(moments, 1.0f / (kLength * kElements), eps);
     const int64_t own = static_cast<int64_t>(blockIdx.x / static_cast<unsigned>(tokens)) * kLength + threadIdx.x;
-    const Bits* const factors = reinterpret_cast<const Bits*>(scale) + own;
-    const Bits* const terms = reinterpret_cast<const Bits*>(shift) + own;
-    Bits* const to = reinterpret_cast<Bits*>(out) + at;
-#pragma unroll
-    for (int i = 0; i < kUnits; ++i) {
-        Unit by;
-        Unit plus;
-        by.bits = factors[i * kThreads];
-        plus.bits = terms[i * kThreads];
-#pragma unroll
-        for (int j = 0; j < kElements; ++j) {
-            held[i].set(j, modulated(normal(held[i].quick(j)), by.quick(j), plus.quick(j)));
-        }
-        store(to + i * kThreads, held[i].bits);
-    }
+    normalise<T, kThreads, kElements, kUnits, kAtOnce>(
+        reinterpret_cast<Bits*>(out) + at, reinterpret_cast<const Bits*>(input) + at,
+        reinterpret_cast<const Bits*>(scale) + own, reinterpret_cast<const Bits*>(shift) + own, eps,
+        [](float value, float by, float plus) { return modulated(value, by, plus); });
 }
 
 // As `held`, for rows that a block has to itself, but with fewer blocks than rows: each has neighboring rows, keeps its part

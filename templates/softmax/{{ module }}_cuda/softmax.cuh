@@ -152,10 +152,12 @@ struct Finish {
 
 template <typename T, typename Unit, int kElements>
 __device__ __forceinline__ void finish_unit(Unit& unit, const Finish<T>& finish) {
+    float values[kElements];
 #pragma unroll
     for (int j = 0; j < kElements; ++j) {
-        unit.set(j, finish(unit.get(j)));
+        values[j] = finish(unit.get(j));
     }
+    unit.put(values);
 }
 
 template <typename T, int kBlock, int kElements>
@@ -271,10 +273,12 @@ __global__ void __launch_bounds__(kLanes * kRows)
         const int place = lane + i * lanes;
         if (place < length) {
             if constexpr (kTerms) {
+                float values[kElements];
 #pragma unroll
                 for (int j = 0; j < kElements; ++j) {
-                    held[i].set(j, terms[i * kElements + j] * times);
+                    values[j] = terms[i * kElements + j] * times;
                 }
+                held[i].put(values);
             } else {
                 finish_unit<T, Unit, kElements>(held[i], finish);
             }
@@ -351,10 +355,12 @@ __global__ void __launch_bounds__(kThreads) exact(T* out, const T* input) {
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         if constexpr (kTerms) {
+            float values[kElements];
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
-                held[i].set(j, terms[i * kElements + j] * times);
+                values[j] = terms[i * kElements + j] * times;
             }
+            held[i].put(values);
         } else {
             finish_unit<T, Unit, kElements>(held[i], finish);
         }
