@@ -30,6 +30,7 @@ mod lint;
 mod new;
 mod official;
 mod operands;
+mod oracle;
 mod own_hub;
 mod packaged;
 mod publish;
