@@ -1,7 +1,8 @@
 """The oracle: makes the inputs, and later the expected results in float64.
 
 Owns: the secret seed, the reference. Never: shares a process with a candidate, and never writes an expected value before
-the judge has seen the candidate's process end.
+the judge has opened its gate: when the candidate's process has ended, and at once where a candidate runs nothing on the
+host.
 """
 
 import hashlib

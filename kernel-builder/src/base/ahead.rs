@@ -33,6 +33,11 @@ impl<'scope, T: Send + 'scope> Ahead<'scope, T> {
         Self { thread: Some(thread), stop }
     }
 
+    /// Whether it is over, so that nobody would wait for it.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(ScopedJoinHandle::is_finished)
+    }
+
     /// Waits for the end. Whoever is interrupted meanwhile sees the work end by the same signal.
     pub(crate) fn wait(mut self) -> Option<Done<T>> {
         let since = Instant::now();
@@ -65,6 +70,9 @@ mod tests {
         std::thread::scope(|scope| {
             let ahead = Ahead::begin(scope, move || tell.send(7).is_ok());
             assert_eq!(told.recv(), Ok(7), "nobody waits yet");
+            while !ahead.has_ended() {
+                std::thread::yield_now();
+            }
             let done = ahead.wait().unwrap();
             assert!(done.result && done.took > Duration::ZERO);
         });

@@ -189,7 +189,7 @@ pub(super) fn verify_and_measure(
         id: String::new(),
         library: None,
         capabilities: project.archs.clone(),
-        digest: candidate.digest(),
+        digest: candidate.digest()?,
         commit: project::provenance(&project.dir).commit,
         tools: BTreeMap::new(),
     };
@@ -294,22 +294,34 @@ fn judged(
 ) -> Result<Evidence, Failure> {
     let started = Instant::now();
     let candidate = candidate(project);
-    let options = Options {
-        seed: how.seed,
-        deadline: Duration::from_secs(how.deadline),
-        sanitize: how.sanitize,
-        ..Options::standard()
-    };
-    let evidence = device::judge(&candidate, compiler, python, &options, session)?;
-    let text = serde_json::to_string_pretty(&evidence).unwrap_or_default();
     let title = project.title();
-    files::write(&evidence_path(&project.dir, &title), text)?;
+    let path = evidence_path(&project.dir, &title);
+    let earlier = match how.fresh || how.sanitize {
+        true => None,
+        false => device::recall(&candidate, compiler, python.is_some(), &path)?,
+    };
+    let cached = earlier.is_some();
+    let evidence = match earlier {
+        Some(evidence) => evidence,
+        None => {
+            let options = Options {
+                seed: how.seed,
+                deadline: Duration::from_secs(how.deadline),
+                sanitize: how.sanitize,
+                threads: how.threads.map_or_else(env::processors, usize::from),
+                ..Options::standard()
+            };
+            let evidence = device::judge(&candidate, compiler, python, &options, session)?;
+            files::write(&path, serde_json::to_string_pretty(&evidence).unwrap_or_default())?;
+            evidence
+        }
+    };
     session.report.emit(&Event::Done {
         action: if evidence.refusal().is_none() { "verified" } else { "refused" },
         subject: &title,
         detail: &line(&evidence),
         seconds: started.elapsed().as_secs_f64(),
-        cached: false,
+        cached,
     });
     Ok(evidence)
 }

@@ -19,6 +19,7 @@ use crate::agent::tuner::space::{self, Space};
 use crate::agent::tuner::{self, Tuner};
 use crate::agent::{Agent as _, Budget};
 use crate::archive::Earlier;
+use crate::base::ahead::Ahead;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
 use crate::base::interrupt::{self, Stop};
@@ -33,7 +34,7 @@ use crate::exit::{self, Failure, StageError};
 use crate::toolchain::python::Torch;
 use crate::toolchain::{Extras, PythonRuntime, python};
 use crate::verify::lab::{Beside, Groundwork};
-use crate::verify::{VerifyError, device as judge};
+use crate::verify::{VerifyError, device as judge, gpu_present};
 
 use super::device::{self, DeviceProject};
 use super::hub::{self, ahead};
@@ -183,10 +184,16 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let cases = cases(&project, &args.workloads)?;
     let asked = ahead::ask(hub::of_op(project.op.name.value.as_str()), session);
     let mut checker = Gpu::new();
-    let about = judge::device(&mut checker)?.map_err(ScreeningError::no_gpu)?;
+    let find = || python::runtime(session, Torch::AtLeast(project::TORCH), Extras::default());
+    let (about, python) = std::thread::scope(|scope| {
+        // Which Python has torch is found out by importing it; without a GPU nobody needs to know.
+        let ahead = gpu_present().then(|| Ahead::begin(scope, find));
+        let about = judge::device(&mut checker)?.map_err(ScreeningError::no_gpu)?;
+        let found = ahead.and_then(Ahead::wait).map(|done| done.result);
+        Ok::<_, Failure>((about, found.unwrap_or_else(find)?))
+    })?;
     let (name, mut table) = tuned::of_device(&project, &about, session)?;
     let compiler = device::compiler(args.compiler.unwrap_or_default(), session)?;
-    let python = python::runtime(session, Torch::AtLeast(project::TORCH), Extras::default())?;
     let told = gpu::reading(&about).and_then(|now| now.driver);
     let run = Run {
         args,

@@ -171,10 +171,10 @@ fn device_again(
     let mut choice = Choice::Tuned;
     let project = device::read_with(&args.dir, choice, session)?;
     same_operation(&project.op, records)?;
-    let mut here = device::candidate(&project).digest();
+    let mut here = device::candidate(&project).digest()?;
     if other(&here).is_some() {
         // Records of the defaults, from before anything was tuned or by `--untuned`.
-        let untuned = device::candidate(&device::read(&args.dir, session)?).digest();
+        let untuned = device::candidate(&device::read(&args.dir, session)?).digest()?;
         if other(&untuned).is_none() {
             (choice, here) = (Choice::Defaults, untuned);
         }

@@ -12,7 +12,6 @@ use crate::agent::tuned::{self, Settings, Tuned};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
 use crate::base::session::Session;
-use crate::compile::nvrtc;
 use crate::device::gpu::Gpu;
 use crate::device::wire::About;
 use crate::exit::{self, Failure, StageError};
@@ -202,33 +201,10 @@ pub(super) fn source_digest(project: &DeviceProject) -> Result<Digest, Failure> 
         .field("source", &project.source.text)
         .field("launch", launch)
         .field("tune", tune);
-    for (name, text) in used(&project.source.text, nvrtc::headers(&project.source.include)?) {
+    for (name, text) in project.source.headers()? {
         digest = digest.field("header", name).field("text", text);
     }
     Ok(digest.finish())
-}
-
-/// The headers whose file names a source speaks of, or a header that it uses; the code of another operation beside it is
-/// not among them. Where a macro says what is included, all are.
-fn used(source: &str, headers: Vec<(String, Vec<u8>)>) -> Vec<(String, Vec<u8>)> {
-    let by_macro = |text: &str| {
-        text.lines().filter_map(|line| line.trim_start().strip_prefix('#')).any(|line| {
-            let included = line.trim_start().strip_prefix("include").map(str::trim_start);
-            included.is_some_and(|name| !name.starts_with(['"', '<']))
-        })
-    };
-    let (mut texts, mut found, mut rest) = (vec![source.to_owned()], Vec::new(), headers);
-    while let Some(text) = texts.pop() {
-        let (speaks, left) = rest.into_iter().partition::<Vec<_>, _>(|(name, _)| {
-            let file = name.rsplit('/').next().unwrap_or(name);
-            by_macro(&text) || text.contains(file)
-        });
-        texts.extend(speaks.iter().map(|(_, text)| String::from_utf8_lossy(text).into_owned()));
-        found.extend(speaks);
-        rest = left;
-    }
-    found.sort();
-    found
 }
 
 #[cfg(test)]
@@ -264,19 +240,6 @@ mod tests {
         assert_eq!(within(&project), "tuned");
         project.is_beside = true;
         assert_eq!(within(&project), "tuned/rms_norm");
-    }
-
-    #[test]
-    fn a_setting_is_good_for_the_headers_that_its_source_uses() {
-        let headers = || {
-            [("vector.cuh", "#include \"word.cuh\""), ("word.cuh", ""), ("other.cuh", "")]
-                .map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()))
-                .to_vec()
-        };
-        let names = |source| used(source, headers()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
-        assert_eq!(names("#include \"vector.cuh\""), ["vector.cuh", "word.cuh"]);
-        assert!(names("#include <cstdint>").is_empty());
-        assert_eq!(names("# include HEADER").len(), 3);
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub struct Args {
 #[derive(Debug, Clone, ClapArgs)]
 #[group(id = "judging")]
 pub struct How {
-    /// Judge again even when this build was verified before
+    /// Judge again even when this build, or this device code, was verified before
     #[arg(long)]
     pub fresh: bool,
     /// Repeat an earlier run with its seed; default: a new secret one

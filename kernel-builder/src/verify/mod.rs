@@ -36,6 +36,8 @@ pub(crate) mod lab;
 pub mod lint;
 pub(crate) mod machine_code;
 mod python_abi;
+#[cfg(test)]
+mod python_for_tests;
 mod registration;
 pub mod sanitize;
 mod schedule;
@@ -54,6 +56,9 @@ pub use torches::{OTHER_TORCH, fewest, serving, suits};
 
 /// The code of checks that were skipped because there is no GPU.
 pub const NO_GPU: &str = "verify::no_gpu";
+
+/// The code of checks that were skipped because there is no Python with torch.
+pub const NO_PYTHON: &str = "verify::no_python";
 
 /// The code of checks that were skipped because the package was not loaded.
 pub const NOT_LOADED: &str = "verify::not_loaded";

@@ -4,7 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::OpSpec;
@@ -19,15 +20,18 @@ use super::channel::{self, Ended, Message};
 use super::decode;
 use super::evidence::Environment;
 use super::schedule::{GradientSpec, ScheduledCase, TensorSpec};
+use crate::base::ahead::{Ahead, Done};
 use crate::base::digest::Digest;
 use crate::base::interrupt::{self, Stop};
-use crate::base::process::Limits;
+use crate::base::process::{Limits, ProcessError};
 use crate::base::report;
 use crate::base::{env, files};
 use crate::toolchain::PythonRuntime;
 
 /// How long the oracle may take beside the candidate.
 const ORACLE: Duration = Duration::from_secs(1800);
+/// Between two looks for the inputs.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// A folder for one trial of an artifact, with the harness in it.
 pub(crate) struct Stage<'a> {
@@ -61,6 +65,55 @@ pub(crate) struct Oracle {
     expected: BTreeSet<String>,
     pub environment: Environment,
 }
+
+/// An oracle at work. Dropped, it is ended.
+pub(crate) struct OracleAhead<'scope> {
+    work: Ahead<'scope, Result<Oracle, VerifyError>>,
+    /// The file that says whether there are inputs.
+    gate: PathBuf,
+    began: Instant,
+}
+
+impl OracleAhead<'_> {
+    /// Waits for the inputs of all cases; whether there are any. Where there are none, [`Self::expected`] says why.
+    ///
+    /// # Errors
+    /// ctrl-C.
+    pub(crate) fn inputs(&self) -> Result<bool, VerifyError> {
+        loop {
+            interrupt::check().map_err(|_| ProcessError::Interrupted)?;
+            // In this order: it writes the file before it ends.
+            let ended = self.work.has_ended();
+            if files::exists(&self.gate) {
+                return Ok(files::read_text(&self.gate)? == GO);
+            }
+            if ended {
+                return Ok(false);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// When it was begun.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// The reference fails, or ctrl-C.
+    pub(crate) fn expected(self) -> Result<Oracle, VerifyError> {
+        match self.work.wait() {
+            Some(Done { result, .. }) => result,
+            None => Err(ProcessError::Interrupted.into()),
+        }
+    }
+}
+
+/// What the files say at which processes wait.
+const GO: &str = "go";
+const STOP: &str = "stop";
 
 impl<'a> Stage<'a> {
     pub(crate) fn new(
@@ -176,7 +229,51 @@ impl<'a> Stage<'a> {
         candidate: impl FnOnce() -> Result<T, VerifyError>,
     ) -> Result<(T, Oracle), VerifyError> {
         self.check_space(cases)?;
-        let job = json!({
+        let stop = Stop::of_thread();
+        thread::scope(|scope| {
+            let oracle = scope.spawn(move || interrupt::within(stop, || self.oracle(cases)));
+            let result = candidate();
+            self.open_gate("oracle.gate", if result.is_ok() { GO } else { STOP })?;
+            match oracle.join() {
+                Ok(Ok(oracle)) => Ok((result?, oracle)),
+                // The candidate may have failed only because the oracle did.
+                Ok(Err(error)) => Err(error),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
+    /// Begins an oracle that waits for no candidate: for those that run nothing on the host, so that nothing of theirs could
+    /// look for what is expected.
+    ///
+    /// # Errors
+    /// There is no room for its files.
+    pub(crate) fn begin_oracle<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        cases: &'scope [ScheduledCase],
+    ) -> Result<OracleAhead<'scope>, VerifyError> {
+        self.check_space(cases)?;
+        self.open_gate("oracle.gate", GO)?;
+        let work = Ahead::begin(scope, || self.oracle(cases));
+        Ok(OracleAhead { work, gate: self.path("candidate.gate"), began: Instant::now() })
+    }
+
+    fn open_gate(&self, gate: &str, answer: &str) -> Result<(), VerifyError> {
+        let path = self.path(gate);
+        if files::exists(&path) { Ok(()) } else { Ok(files::write(&path, answer)?) }
+    }
+
+    /// Plays the oracle to its end.
+    fn oracle(&self, cases: &[ScheduledCase]) -> Result<Oracle, VerifyError> {
+        let oracle = self.play_oracle(cases);
+        // A candidate that still waits has nothing to wait for.
+        self.open_gate("candidate.gate", if oracle.is_ok() { GO } else { STOP })?;
+        oracle
+    }
+
+    fn oracle_job(&self, cases: &[ScheduledCase]) -> Value {
+        json!({
             "seed": self.seed,
             "threads": self.threads,
             "behind": self.behind,
@@ -187,33 +284,11 @@ impl<'a> Stage<'a> {
             "inputs_dir": self.text("inputs"),
             "expected_dir": self.text("expected"),
             "cases": cases,
-        });
-        let stop = Stop::of_thread();
-        std::thread::scope(|scope| {
-            let play = || {
-                let oracle = self.oracle(&job, cases);
-                // A candidate that still waits has nothing to wait for.
-                self.open_gate("candidate.gate", if oracle.is_ok() { "go" } else { "stop" })?;
-                oracle
-            };
-            let oracle = scope.spawn(move || interrupt::within(stop, play));
-            let result = candidate();
-            self.open_gate("oracle.gate", if result.is_ok() { "go" } else { "stop" })?;
-            match oracle.join() {
-                Ok(Ok(oracle)) => Ok((result?, oracle)),
-                // The candidate may have failed only because the oracle did.
-                Ok(Err(error)) => Err(error),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
         })
     }
 
-    fn open_gate(&self, gate: &str, answer: &str) -> Result<(), VerifyError> {
-        let path = self.path(gate);
-        if files::exists(&path) { Ok(()) } else { Ok(files::write(&path, answer)?) }
-    }
-
-    fn oracle(&self, job: &Value, cases: &[ScheduledCase]) -> Result<Oracle, VerifyError> {
+    fn play_oracle(&self, cases: &[ScheduledCase]) -> Result<Oracle, VerifyError> {
+        let job = self.oracle_job(cases);
         let mut oracle = Oracle {
             inputs: vec![],
             baselines: vec![],
@@ -224,7 +299,7 @@ impl<'a> Stage<'a> {
         };
         let mut failed = None;
         let ended =
-            self.play("oracle", job, Limits::wall(ORACLE), &mut |message| match message.event.as_str() {
+            self.play("oracle", &job, Limits::wall(ORACLE), &mut |message| match message.event.as_str() {
                 "environment" => {
                     oracle.environment.torch = Some(message.text("torch"));
                     oracle.environment.python = Some(message.text("python"));
@@ -232,7 +307,7 @@ impl<'a> Stage<'a> {
                 "inputs-ready" => match self.input_digests(cases) {
                     Ok(inputs) => {
                         oracle.inputs = inputs;
-                        failed = self.open_gate("candidate.gate", "go").err().or(failed.take());
+                        failed = self.open_gate("candidate.gate", GO).err().or(failed.take());
                     }
                     Err(error) => failed = Some(error),
                 },
@@ -395,3 +470,7 @@ fn inputs(place: usize, set: usize) -> String {
 fn cotangents(place: usize, set: usize) -> String {
     format!("inputs/{place}-{set}.cotangents.bin")
 }
+
+#[cfg(test)]
+#[path = "stage_tests.rs"]
+mod tests;

@@ -156,7 +156,7 @@ impl Subject<'_> {
         tools.checker = Some(lab.into_checker()?);
         Ok(measured.map(|measured| {
             measured.map(|found| {
-                (found, Candidate::of_device(candidate.digest(), &arch, compiler.tool(), &code.cubins))
+                (found, Candidate::of_device(self.artifact.digest, &arch, compiler.tool(), &code.cubins))
             })
         }))
     }

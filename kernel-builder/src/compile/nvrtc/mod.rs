@@ -14,7 +14,6 @@ use kernel_plan::plan::CommandLine;
 use serde::{Deserialize, Serialize};
 
 use crate::base::digest::{Digest, DigestBuilder};
-use crate::base::files::FileError;
 use crate::base::process::{Dialogue, Heard};
 use crate::base::{env, files};
 use crate::toolchain::nvcc::NvccKit;
@@ -23,6 +22,7 @@ use crate::toolchain::nvrtc::NvrtcKit;
 mod by_nvcc;
 mod code;
 mod error;
+mod headers;
 mod library;
 mod worker;
 
@@ -33,8 +33,6 @@ pub use worker::{ROLE, serve};
 
 /// How long one text may take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The names of headers beside a source.
-const HEADERS: [&str; 4] = ["cuh", "h", "hpp", "inl"];
 /// Headers that device code names and NVRTC does not have: those of the C++ library, forwarded to CUDA's, and what
 /// device code takes from the driver's.
 const LIBRARY: [(&str, &str); 11] = [
@@ -127,24 +125,6 @@ impl Kit {
             Self::Nvcc(kit) => &kit.id,
         }
     }
-}
-
-/// The headers below some folders with their texts: they are a part of every source that is compiled with these folders.
-/// What lies in hidden folders is made by programs, this one among them, and is none.
-///
-/// # Errors
-/// One cannot be read.
-pub(crate) fn headers(folders: &[PathBuf]) -> Result<Vec<(String, Vec<u8>)>, FileError> {
-    let is_header =
-        |path: &Path| path.extension().is_some_and(|end| HEADERS.iter().any(|known| end == *known));
-    let enter = |path: &Path| !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-    let mut found = Vec::new();
-    for folder in folders {
-        for path in files::walk(folder, enter)?.into_iter().filter(|path| is_header(path)) {
-            found.push((path.display().to_string(), files::read(&folder.join(&path))?));
-        }
-    }
-    Ok(found)
 }
 
 /// Processes that compile, as many as ask at a time.
@@ -263,7 +243,7 @@ impl Compiler {
         for expression in &unit.expressions {
             key = key.field("kernel", expression);
         }
-        for (name, text) in headers(&unit.include)? {
+        for (name, text) in headers::below(&unit.include)? {
             key = key.field("header", name).field("text", text);
         }
         Ok(key.finish())

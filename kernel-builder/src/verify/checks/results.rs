@@ -18,7 +18,7 @@ use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::{self, Finding, Summary};
 use super::super::schedule::{self, Form, ScheduledCase, TensorSpec, Trial};
 use super::super::stage::{Oracle, Stage};
-use super::super::{NO_GPU, NOT_LOADED, Subject, VerifyError};
+use super::super::{NO_GPU, NO_PYTHON, NOT_LOADED, Subject, VerifyError};
 use crate::base::digest::Digest;
 use crate::base::files;
 use crate::base::process::Limits;
@@ -33,7 +33,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         return skipped("verify::no_op", "no op.toml: the kernel's results were not checked");
     };
     let Some(python) = subject.python else {
-        return skipped("verify::no_python", "no Python with torch here: the kernel was not called");
+        return skipped(NO_PYTHON, "no Python with torch here: the kernel was not called");
     };
     let device = match subject.artifact.backend.as_str() {
         "cpu" => Device::Cpu,

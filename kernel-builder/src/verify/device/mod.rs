@@ -12,16 +12,18 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::launch::ConcreteLaunch;
 use kernel_plan::spec::op::{Case, Device, Purpose};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::checks::{resources, results, sanitizer};
 use super::evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL};
 use super::schedule::{self, ScheduledCase};
-use super::stage::Stage;
-use super::{NO_GPU, Options, VerifyError, cubin, op_digest, tell};
+use super::stage::{OracleAhead, Stage};
+use super::{NO_GPU, NO_PYTHON, Options, VerifyError, cubin, op_digest, tell};
 use crate::agent::tuned::Settings;
 use crate::base::digest::{Digest, DigestBuilder};
-use crate::base::files;
+use crate::base::files::{self, FileError};
+use crate::base::process::ProcessError;
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
 use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source};
@@ -30,9 +32,11 @@ use crate::device::wire::{About, Answer, Op};
 use crate::toolchain::PythonRuntime;
 
 mod arena;
+mod recall;
 mod sanitized;
 pub(super) mod trials;
 
+pub(crate) use recall::recall;
 use trials::Lane;
 
 /// How long the first answer of a worker may take.
@@ -53,8 +57,11 @@ pub(crate) struct DeviceCandidate<'a> {
 }
 
 impl DeviceCandidate<'_> {
-    /// The digest of the code, of how it is started, and of how it is tuned.
-    pub(crate) fn digest(&self) -> Digest {
+    /// The digest of the code with the headers that it uses, of how it is started, and of how it is tuned.
+    ///
+    /// # Errors
+    /// A header cannot be read.
+    pub(crate) fn digest(&self) -> Result<Digest, FileError> {
         let digest = DigestBuilder::new("device-candidate");
         let mut digest = digest.field("source", &self.source.text).field("op.toml", &self.op.file.text);
         for (name, value) in self.settings.default_tuning() {
@@ -64,7 +71,10 @@ impl DeviceCandidate<'_> {
         for setting in self.settings.words() {
             digest = digest.field("setting", setting);
         }
-        digest.finish()
+        for (name, text) in self.source.headers()? {
+            digest = digest.field("header", name).field("text", text);
+        }
+        Ok(digest.finish())
     }
 }
 
@@ -84,6 +94,27 @@ impl DeviceCandidate<'_> {
         let launch = launch.map_err(|error| refused("verify::launch", error.to_string()))?;
         let code = Code::compile(&self.source, [&launch], &arch_of(about), compiler);
         Ok((launch, code.map_err(|error| refused("compile::device_code", error.to_string()))?))
+    }
+}
+
+/// How device code was compiled, as evidence keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Made {
+    /// Which compiler, and which one of them.
+    compiler: String,
+    /// What the candidate is declared for; the GPU's own is always among what is tried.
+    archs: Vec<String>,
+}
+
+impl Made {
+    /// How a compiler makes a candidate.
+    fn by(candidate: &DeviceCandidate<'_>, compiler: &Compiler) -> Self {
+        Self { compiler: compiler.id(), archs: candidate.archs.clone() }
+    }
+
+    /// As the facts of the check `compile` have it.
+    fn of(facts: &serde_json::Value) -> Option<Self> {
+        serde_json::from_value(facts.get("made")?.clone()).ok()
     }
 }
 
@@ -123,52 +154,82 @@ pub(crate) fn judge(
         checks.extend(found);
         refused
     };
-    let started = Instant::now();
-    let mut gpu = Gpu::new();
-    let about = if super::gpu_present() { device(&mut gpu)? } else { Err("no NVIDIA GPU here".to_owned()) };
-    let own = about.as_ref().ok().map(arch_of);
-    let mut archs = candidate.archs.clone();
-    archs.extend(own.clone().filter(|own| !candidate.archs.contains(own)));
-    let schedule = trials::adapted(schedule::schedule(candidate.op, &cases(candidate, Purpose::Verify)));
-    let compiled = compiled(candidate, &schedule, &archs, compiler)?;
-    let done = match compiled {
-        Err(refusal) => {
-            note("compile", vec![refusal], started);
-            None
-        }
-        Ok((codes, check)) => {
-            note("compile", vec![check], started);
-            note("resources", vec![used(&codes)?], Instant::now());
-            let at = own.and_then(|own| archs.iter().position(|arch| *arch == own));
-            at.and_then(|at| codes.into_iter().nth(at)).map(|(_, code)| code)
-        }
+    let artifact = candidate.digest()?;
+    let verified = cases(candidate, Purpose::Verify);
+    let schedule = trials::adapted(schedule::schedule(candidate.op, &verified));
+    let stage = match python {
+        Some(python) if super::gpu_present() && !verified.is_empty() => Some(Stage::new(
+            python,
+            candidate.op,
+            candidate.project,
+            Device::Cuda,
+            options.threads,
+            options.seed,
+        )?),
+        _ => None,
     };
-    let started = Instant::now();
-    let skipped = |code: &str, text: String| {
-        let mut found = vec![CheckResult::new("results", code, Outcome::Skipped, text.clone(), json!({}))];
-        if options.sanitize {
-            found.extend(sanitizer::skipped(code, &text));
-        }
-        found
-    };
-    match (done, about, python) {
-        (None, Ok(_), _) => {}
-        (_, Err(reason), _) => {
-            note("results", skipped(NO_GPU, format!("{reason}: the kernels were not started")), started);
-        }
-        (Some(_), Ok(_), None) => {
-            let text = "no Python with torch here: there is nothing to compare results with".to_owned();
-            note("results", skipped("verify::no_python", text), started);
-        }
-        (Some(code), Ok(about), Some(python)) => {
-            environment.device = Some(about.name);
-            environment.torch = Some(python.torch.clone());
-            let found = tried(candidate, &schedule, &code, gpu, python, options, session)?;
+    std::thread::scope(|scope| {
+        // The reference is at work while the code is compiled and called.
+        let oracle = stage.as_ref().map(|stage| stage.begin_oracle(scope, &schedule)).transpose()?;
+        let started = Instant::now();
+        let mut gpu = Gpu::new();
+        let about =
+            if super::gpu_present() { device(&mut gpu)? } else { Err("no NVIDIA GPU here".to_owned()) };
+        let own = about.as_ref().ok().map(arch_of);
+        let mut archs = candidate.archs.clone();
+        archs.extend(own.clone().filter(|own| !candidate.archs.contains(own)));
+        let compiled = compiled(candidate, &schedule, &archs, compiler)?;
+        let done = match compiled {
+            Err(refusal) => {
+                note("compile", vec![refusal], started);
+                None
+            }
+            Ok((codes, check)) => {
+                note("compile", vec![check], started);
+                note("resources", vec![used(&codes)?], Instant::now());
+                let at = own.and_then(|own| archs.iter().position(|arch| *arch == own));
+                at.and_then(|at| codes.into_iter().nth(at)).map(|(_, code)| code)
+            }
+        };
+        let started = Instant::now();
+        let skipped = |code: &str, text: String| {
+            let mut found =
+                vec![CheckResult::new("results", code, Outcome::Skipped, text.clone(), json!({}))];
+            if options.sanitize {
+                found.extend(sanitizer::skipped(code, &text));
+            }
+            found
+        };
+        let found = match (done, about, python) {
+            // Refused: what nobody waits for any more is ended.
+            (None, Ok(_), _) => vec![],
+            (_, Err(reason), _) => skipped(NO_GPU, format!("{reason}: the kernels were not started")),
+            (Some(_), Ok(_), None) => {
+                let text = "no Python with torch here: there is nothing to compare results with".to_owned();
+                skipped(NO_PYTHON, text)
+            }
+            (Some(code), Ok(about), Some(python)) => {
+                environment.device = Some(about.name);
+                environment.torch = Some(python.torch.clone());
+                match (&stage, oracle) {
+                    (Some(stage), Some(oracle)) => {
+                        let lane = Lane::new(gpu, &code, candidate.op, &candidate.settings, stage);
+                        tried(lane, oracle, &schedule, &verified, options, session)?
+                    }
+                    _ => skipped(
+                        "verify::no_workload",
+                        "op.toml has no workload to verify on this device".to_owned(),
+                    ),
+                }
+            }
+        };
+        if !found.is_empty() {
             note("results", found, started);
         }
-    }
+        Ok::<(), VerifyError>(())
+    })?;
     Ok(Evidence {
-        artifact: candidate.digest(),
+        artifact,
         op: Some(op_digest(candidate.op, candidate.project)?),
         protocol: PROTOCOL,
         checks,
@@ -223,6 +284,7 @@ fn compiled(
     let text = if warnings { format!("{text}; the compiler warns") } else { text };
     let facts = json!({
         "compiler": compiler.tool().name(),
+        "made": Made::by(candidate, compiler),
         "log": logs.join("\n").trim(),
         "tuning": trials::words_of(candidate.settings.default_tuning()),
         "settings": settings(candidate),
@@ -289,52 +351,71 @@ fn used(codes: &Codes) -> Result<CheckResult, VerifyError> {
     Ok(resources::told(&usages))
 }
 
-/// Every call of the schedule, compared with the oracle.
+/// Every call of the schedule, made while the oracle computes what is expected of it, then compared.
 fn tried(
-    candidate: &DeviceCandidate<'_>,
+    mut lane: Lane<'_>,
+    oracle: OracleAhead<'_>,
     schedule: &[ScheduledCase],
-    code: &Code,
-    gpu: Gpu,
-    python: &PythonRuntime,
+    cases: &[Case],
     options: &Options,
     session: &Session,
 ) -> Result<Vec<CheckResult>, VerifyError> {
-    let cases = cases(candidate, Purpose::Verify);
-    if cases.is_empty() {
-        let text = "op.toml has no workload to verify on this device";
-        return Ok(vec![CheckResult::new(
-            "results",
-            "verify::no_workload",
-            Outcome::Skipped,
-            text,
-            json!({}),
-        )]);
-    }
-    let stage =
-        Stage::new(python, candidate.op, candidate.project, Device::Cuda, options.threads, options.seed)?;
-    let begun = Instant::now();
-    let ((), oracle) = stage.beside_oracle(schedule, || Ok(()))?;
-    let expected = begun.elapsed();
     let trials = schedule.iter().map(|case| case.trials.len() as u64).sum();
     let progress = session.report.progress("calling the kernels", ProgressKind::Count, Some(trials));
-    let mut lane = Lane::new(gpu, code, candidate.op, &candidate.settings, &stage);
-    let run = lane.run(schedule, &cases, options.deadline, &|| progress.add(1))?;
-    let called = begun.elapsed();
+    let (stage, since) = (lane.stage, oracle.began());
+    if !oracle.inputs()? {
+        // It ended too early, and says why.
+        oracle.expected()?;
+        return Err(ProcessError::Interrupted.into());
+    }
+    let inputs = since.elapsed();
+    let run = lane.run(schedule, cases, options.deadline, &|| progress.add(1))?;
+    let called = since.elapsed();
+    let oracle = oracle.expected()?;
+    let expected = since.elapsed();
     let mut again = |alone: &[ScheduledCase]| {
         lane.gpu.end();
-        lane.run(alone, &cases, options.deadline, &|| {})
+        lane.run(alone, cases, options.deadline, &|| {})
     };
-    let mut found = results::judged(&stage, &oracle, schedule, &cases, &run, &mut again)?;
+    let mut found = results::judged(stage, &oracle, schedule, cases, &run, &mut again)?;
     if let Some(calls) = found.iter_mut().find(|check| check.name == "calls") {
         calls.facts["seconds"] = json!({
-            "oracle": expected.as_secs_f64(),
-            "calls": (called - expected).as_secs_f64(),
-            "comparison": (begun.elapsed() - called).as_secs_f64(),
+            "inputs": inputs.as_secs_f64(),
+            "calls": (called - inputs).as_secs_f64(),
+            "expected": (expected - called).as_secs_f64(),
+            "comparison": (since.elapsed() - expected).as_secs_f64(),
         });
     }
     if options.sanitize {
         lane.gpu.end();
-        found.extend(sanitized::check(&lane, schedule, &cases)?);
+        found.extend(sanitized::check(&lane, schedule, cases)?);
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel_plan::diagnostic::SourceFile;
+
+    use super::*;
+
+    #[test]
+    fn a_candidate_is_named_after_the_headers_that_it_uses_too() {
+        let text = include_str!("../../../../examples/rms-norm-device/op.toml");
+        let op = kernel_plan::spec::parse_op(SourceFile::new("op.toml", text)).0.unwrap();
+        let folder = files::scratch().unwrap();
+        let digest = |text: &str| {
+            let include = vec![folder.path().to_owned()];
+            let source = Source { text: text.to_owned(), name: "k.cu".to_owned(), include };
+            let (project, settings) = (folder.path(), Settings::defaults(&op));
+            DeviceCandidate { op: &op, project, source, settings, archs: vec![] }.digest().unwrap()
+        };
+        let (alone, with) = (digest("alone"), digest("#include \"row.cuh\""));
+        files::write(&folder.path().join("row.cuh"), "one").unwrap();
+        let one = digest("#include \"row.cuh\"");
+        files::write(&folder.path().join("row.cuh"), "other").unwrap();
+        let other = digest("#include \"row.cuh\"");
+        assert!(with != one && one != other);
+        assert_eq!(alone, digest("alone"), "a header of somebody else's is none of its own");
+    }
 }

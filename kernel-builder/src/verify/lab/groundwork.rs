@@ -68,12 +68,12 @@ impl Groundwork {
 #[cfg(test)]
 mod tests {
     use kernel_plan::diagnostic::SourceFile;
-    use kernel_plan::plan::CommandLine;
     use kernel_plan::spec::op::Purpose;
 
+    use super::super::super::python_for_tests::{endless, is_gone, scripted, with_torch};
     use super::*;
     use crate::base::ahead::Ahead;
-    use crate::base::process::{self, Limits, ProcessError};
+    use crate::base::process::ProcessError;
     use crate::device::wire::Op;
 
     fn example() -> (OpSpec, Case) {
@@ -88,33 +88,13 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/rms-norm-device")
     }
 
-    fn python(program: &str) -> PythonRuntime {
-        let site = env::text("KERNELWRIGHT_SITE").map(Into::into);
-        PythonRuntime { program: program.into(), site, beside: vec![], torch: String::new() }
-    }
-
-    /// An interpreter that does what a script says.
-    fn scripted(folder: &Path, script: &str) -> PythonRuntime {
-        let path = folder.join("python");
-        files::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        let line = CommandLine::new("chmod").arg("+x").path(&path);
-        assert!(
-            process::run(&line, Limits::wall(std::time::Duration::from_secs(20))).unwrap().ending.success()
-        );
-        python(&path.display().to_string())
-    }
-
     #[test]
     #[expect(clippy::disallowed_macros, reason = "a test that skips says why")]
     fn what_a_device_is_given_is_in_files_that_end_with_the_groundwork() {
-        let program = env::text("KERNELWRIGHT_PYTHON").unwrap_or_else(|| "python3".to_owned());
-        let runtime = python(&program);
-        let look = "import os, site; site.addsitedir(os.environ.get('KERNELWRIGHT_SITE', '')); import torch";
-        let line = runtime.command().args(["-c", look]);
-        let minutes = std::time::Duration::from_secs(100);
-        if !process::run(&line, Limits::wall(minutes)).is_ok_and(|done| done.ending.success()) {
-            return eprintln!("skipped: {program} has no torch");
-        }
+        let runtime = match with_torch() {
+            Ok(runtime) => runtime,
+            Err(reason) => return eprintln!("{reason}"),
+        };
         let (op, case) = example();
         let laid = Groundwork::lay(&op, &project(), &case, &runtime, Beside::Others).unwrap();
         assert_eq!((laid.scheduled.sets.len(), laid.timed, laid.pool.known.len()), (7, 4, 7));
@@ -144,13 +124,8 @@ mod tests {
     #[test]
     fn an_oracle_that_nobody_waits_for_any_more_is_ended() {
         let folder = files::scratch().unwrap();
-        let (began, new) = (folder.path().join("began"), folder.path().join("new"));
-        let script = format!(
-            "echo $$ > '{}'; mv '{}' '{}'; exec sleep 600",
-            new.display(),
-            new.display(),
-            began.display()
-        );
+        let began = folder.path().join("began");
+        let script = endless(&began);
         let python = scripted(folder.path(), &script);
         let (op, case) = example();
         let project = project();
@@ -166,7 +141,6 @@ mod tests {
         });
         let ended = receive.recv().unwrap();
         assert!(matches!(ended, Some(VerifyError::Process(ProcessError::Interrupted))), "{ended:?}");
-        let id = files::read_text(&began).unwrap();
-        assert!(!files::exists(Path::new(&format!("/proc/{}", id.trim()))));
+        assert!(is_gone(&began));
     }
 }
