@@ -33,6 +33,7 @@
 //! What lies beyond the finite range of an 8-bit format is the largest value or not a number in `f8e4m3`, which has no
 //! infinity, and the largest value or an infinity in `f8e5m2`: conversions in CUDA saturate, those in PyTorch do not.
 
+use kernel_plan::numbers::Limit;
 use kernel_plan::units::Dtype;
 
 /// `L` of the module's formula.
@@ -57,24 +58,6 @@ pub(crate) struct Row {
     pub size: f64,
     /// Size of the terms that they are made of.
     pub terms: f64,
-}
-
-/// A [`Bound`] where the row is known.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct RowBound {
-    rounding: f64,
-    /// What roundings count against at least.
-    rounded: f64,
-    accumulation: f64,
-    terms: f64,
-}
-
-impl RowBound {
-    /// The largest absolute error that is explained at an exact value.
-    pub(crate) fn at(&self, exact: f64) -> f64 {
-        let size = exact.abs();
-        self.rounding * size.max(self.rounded) + self.accumulation * size.max(self.terms)
-    }
 }
 
 impl From<f64> for Row {
@@ -129,11 +112,11 @@ impl Bound {
     }
 
     /// The bound for all elements of a row.
-    pub(crate) fn in_row(&self, row: Row) -> RowBound {
+    pub(crate) fn in_row(&self, row: Row) -> Limit {
         let row = row.finite();
         let smallest = smallest_normal(self.output);
         let rounded = if self.of_row { smallest.max(row.size) } else { smallest };
-        RowBound { rounding: self.rounding, rounded, accumulation: self.accumulation, terms: row.terms }
+        Limit { rounding: self.rounding, rounded, accumulation: self.accumulation, terms: row.terms }
     }
 
     /// Whether an honest result may be too large for its 8 bits; `None` where the output has more, or `exact` is NaN.

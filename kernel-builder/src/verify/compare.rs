@@ -3,8 +3,9 @@
 //! Owns: the order of precedence among findings of one trial, how elements are compared.
 //! Never: starts a process.
 
+use kernel_plan::numbers::{self, Nearness, decode, root_mean_square, share};
+
 use super::bound::{Bound, Row};
-use super::decode::decode;
 use super::dump::{Dump, Guarded, Placed};
 use super::schedule::{ScheduledCase, TensorSpec, Trial};
 
@@ -100,7 +101,7 @@ pub(crate) fn share_of_bound(
     expected: &[f64],
     bounds: &[Bound],
 ) -> f64 {
-    let (mut bytes, mut largest) = (computed, 0f64);
+    let (mut bytes, mut largest, mut row_of_computed) = (computed, 0f64, Vec::new());
     let elements = case.outputs.iter().map(TensorSpec::elements).sum();
     let (mut exact, mut terms) = expected.split_at(elements);
     for (tensor, bound) in case.outputs.iter().zip(bounds) {
@@ -108,8 +109,12 @@ pub(crate) fn share_of_bound(
         for (number, values) in exact[..tensor.elements()].chunks(row_length).enumerate() {
             let row = row_of(values, terms, number * row_length);
             let within = bound.in_row(row);
-            for (column, exact) in values.iter().enumerate() {
-                let computed = decode(tensor.dtype, bytes, number * row_length + column);
+            decode_row(tensor, bytes, number * row_length, values.len(), &mut row_of_computed);
+            if let Some(near) = numbers::nearness(&row_of_computed, values, &within, row.size) {
+                largest = largest.max(near.of_limit);
+                continue;
+            }
+            for (computed, exact) in row_of_computed.iter().copied().zip(values) {
                 let (error, allowed) = ((computed - exact).abs(), within.at(*exact));
                 // What stands for a value beyond its format's range is no error.
                 let counts = error <= allowed || !bound.admits(computed, *exact, row);
@@ -185,14 +190,20 @@ fn values(
     let bytes = tensor.dtype.size_bytes();
     let row_length = row_length(tensor);
     let (mut wrong, mut unwritten) = ((0, None), (0, None));
+    let (mut near, mut row_of_computed) = (Nearness::default(), Vec::new());
     for (number, values) in exact.chunks(row_length).enumerate() {
         let row = row_of(values, terms, number * row_length);
         // What is not finite in the terms would explain any error.
         let (within, is_finite) = (bound.in_row(row), row == row.finite());
+        decode_row(tensor, payload, number * row_length, values.len(), &mut row_of_computed);
+        let nearness = numbers::nearness(&row_of_computed, values, &within, row.size);
+        if let Some(of_row) = nearness.filter(|_| is_finite) {
+            near = near.with(of_row);
+            continue;
+        }
         let spreads = values.iter().any(|exact| exact.is_nan());
-        for (column, exact) in values.iter().enumerate() {
+        for (column, (computed, exact)) in row_of_computed.iter().copied().zip(values).enumerate() {
             let place = number * row_length + column;
-            let computed = decode(tensor.dtype, payload, place);
             let (error, allowed) = ((computed - exact).abs(), within.at(*exact));
             let is_close = error.is_finite() && error <= allowed;
             // NaN may spread over the row that it must be in; it may not be lost, and numbers must be right.
@@ -201,11 +212,7 @@ fn values(
                 || (spreads && computed.is_nan())
             {
                 if is_close {
-                    agreement.of_bound = agreement.of_bound.max(share(error, allowed));
-                    let scale = exact.abs().max(row.size);
-                    if scale > 0.0 {
-                        agreement.relative = agreement.relative.max(error / scale);
-                    }
+                    near.take(error, allowed, exact.abs().max(row.size));
                 }
                 continue;
             }
@@ -214,6 +221,8 @@ fn values(
             found.1.get_or_insert((place, computed, *exact, allowed));
         }
     }
+    agreement.of_bound = agreement.of_bound.max(near.of_limit);
+    agreement.relative = agreement.relative.max(near.relative);
     let element = |place, value| Element { index: index_of(tensor, place), value };
     if let (Stale::Before(_), (1.., _)) = (stale, &wrong) {
         // An element that was written may happen to hold its old value; what is wrong is the arithmetic.
@@ -236,9 +245,10 @@ fn values(
     }
 }
 
-/// An error as a share of the bound, which may be zero where the error is.
-fn share(error: f64, allowed: f64) -> f64 {
-    if error == 0.0 { 0.0 } else { error / allowed }
+/// The values of a row that begins at an element.
+fn decode_row(tensor: &TensorSpec, bytes: &[u8], first: usize, length: usize, values: &mut Vec<f64>) {
+    let size = tensor.dtype.size_bytes();
+    numbers::decode_all(tensor.dtype, &bytes[first * size..][..length * size], values);
 }
 
 /// The length of the last dimension; everything is one row where there is none.
@@ -258,15 +268,6 @@ pub(crate) fn rows(tensor: &TensorSpec, exact: &[f64], terms: &[f64]) -> Vec<Row
     let length = row_length(tensor);
     let rows = exact.chunks(length).enumerate();
     rows.map(|(number, values)| row_of(values, terms, number * length).finite()).collect()
-}
-
-/// Of the values that are finite: what is not would hide the size of the others, or explain any error.
-fn root_mean_square(values: &[f64]) -> f64 {
-    let (count, sum) = values
-        .iter()
-        .filter(|value| value.is_finite())
-        .fold((0usize, 0.0), |(count, sum), value| (count + 1, sum + value * value));
-    (sum / count.max(1) as f64).sqrt()
 }
 
 fn index_of(tensor: &TensorSpec, place: usize) -> Vec<u64> {

@@ -23,7 +23,6 @@ mod checks;
 mod clashes;
 mod compare;
 mod cubin;
-mod decode;
 pub(crate) mod device;
 mod dump;
 mod elf;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
+use kernel_plan::numbers;
 use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device};
@@ -17,7 +18,6 @@ use tempfile::TempDir;
 use super::VerifyError;
 use super::bound::Bound;
 use super::channel::{self, Ended, Message};
-use super::decode;
 use super::evidence::Environment;
 use super::schedule::{GradientSpec, ScheduledCase, TensorSpec};
 use crate::base::ahead::{Ahead, Done};
@@ -382,7 +382,7 @@ impl<'a> Stage<'a> {
 
     /// The exact results of one set, or its exact gradients.
     pub(crate) fn expected(&self, place: usize, set: usize, gradient: bool) -> Result<Vec<f64>, VerifyError> {
-        Ok(decode::doubles(&self.expected_bytes(place, set, gradient)?))
+        Ok(numbers::doubles(&self.expected_bytes(place, set, gradient)?))
     }
 
     /// As [`Self::expected`]; nothing where they are not what the oracle wrote.
@@ -395,7 +395,7 @@ impl<'a> Stage<'a> {
     ) -> Result<Option<Vec<f64>>, VerifyError> {
         let bytes = self.expected_bytes(place, set, gradient)?;
         let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(oracle.expected.contains(&digest).then(|| decode::doubles(&bytes)))
+        Ok(oracle.expected.contains(&digest).then(|| numbers::doubles(&bytes)))
     }
 
     fn expected_bytes(&self, place: usize, set: usize, gradient: bool) -> Result<Vec<u8>, VerifyError> {

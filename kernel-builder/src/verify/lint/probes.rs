@@ -4,11 +4,11 @@
 //! Never: says what that means.
 
 use half::{bf16, f16};
+use kernel_plan::numbers::decode;
 use kernel_plan::units::Dtype;
 
 use super::super::bound::{Bound, Row};
 use super::super::compare;
-use super::super::decode::decode;
 use super::super::schedule::TensorSpec;
 
 /// About how many elements of an output are looked at, at one set of inputs.
