@@ -67,7 +67,8 @@ mod tests {
 
     fn evidence(last: Outcome) -> Evidence {
         let facts = json!({ "compiler": "nvrtc", "made": made() });
-        let check = |name: &str, outcome, facts| CheckResult::new(name, "verify::numerics", outcome, "", facts);
+        let check =
+            |name: &str, outcome, facts| CheckResult::new(name, "verify::numerics", outcome, "", facts);
         Evidence {
             artifact: digests().0,
             op: Some(digests().1),
