@@ -296,7 +296,7 @@ fn judged(
     let candidate = candidate(project);
     let title = project.title();
     let path = evidence_path(&project.dir, &title);
-    let earlier = match how.fresh || how.sanitize {
+    let earlier = match how.judges_again() {
         true => None,
         false => device::recall(&candidate, compiler, python.is_some(), &path)?,
     };

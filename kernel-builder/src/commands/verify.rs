@@ -66,7 +66,7 @@ pub struct How {
     /// Judge again even when this build, or this device code, was verified before
     #[arg(long)]
     pub fresh: bool,
-    /// Repeat an earlier run with its seed; default: a new secret one
+    /// Repeat an earlier run with its seed, which judges again; default: a new secret one
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Seconds that all calls of a kernel may take together
@@ -87,6 +87,11 @@ impl How {
     /// What `--fresh` says of figures that an interrupted run left.
     pub fn earlier(&self) -> Earlier {
         if self.fresh { Earlier::Forget } else { Earlier::Resume }
+    }
+
+    /// Whether the verdict of an earlier run is no answer: it was asked for anew, or for something that was not looked at.
+    pub(super) fn judges_again(&self) -> bool {
+        self.fresh || self.seed.is_some() || self.sanitize
     }
 
     /// As without any option, but for portability: what needs a newer system is refused.
@@ -156,7 +161,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         }
     };
     // Evidence is recalled whichever torch it is from, so what is asked for is judged.
-    let fresh = args.how.fresh || args.torch.is_some() || args.sanitize;
+    let fresh = args.how.fresh || args.torch.is_some();
     let how = How { fresh, sanitize: args.sanitize, ..args.how.clone() };
     let judged = all(&project, groups, &how, session)?;
     let rows: Vec<_> = judged
@@ -225,7 +230,7 @@ pub fn verify(
         let variant = artifact.variant.clone();
         let path = evidence_path(&project.dir, &variant);
         let started = Instant::now();
-        let earlier = if how.fresh { None } else { verify::recall(&artifact, &path, meaning) };
+        let earlier = if how.judges_again() { None } else { verify::recall(&artifact, &path, meaning) };
         // What another torch left open is judged now, where this is the right one.
         let earlier = earlier.filter(|earlier| {
             let open = earlier.evidence().skipped().any(|check| check.code == verify::OTHER_TORCH);
@@ -304,4 +309,19 @@ fn table(variant: &str, evidence: &Evidence) -> String {
         text += &format!("  {word:<8} {:<20} {}\n", check.name, check.summary);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_answers_only_who_asked_for_no_other() {
+        let usual = How::strict();
+        assert!(!usual.judges_again());
+        assert!(!How { deadline: 5, threads: Some(1), ..usual.clone() }.judges_again());
+        assert!(How { seed: Some(0), ..usual.clone() }.judges_again());
+        assert!(How { fresh: true, ..usual.clone() }.judges_again());
+        assert!(How { sanitize: true, ..usual }.judges_again());
+    }
 }
