@@ -180,7 +180,11 @@ fn device_again(
         }
     }
     if let (Some(record), false) = (other(&here), args.any_source) {
-        let why = format!("the device code or op.toml is {}, the record's is {}", here, record.artifact);
+        let why = format!(
+            "the device code with the headers that it uses and op.toml are {here}, the record's are {} (records of \
+             before 2026-11-23 leave out headers)",
+            record.artifact
+        );
         let at = record.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
         return Err(ReproduceError::OtherSource { why, at }.into());
     }
