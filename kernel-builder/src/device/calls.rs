@@ -84,6 +84,7 @@ pub(crate) fn call(
             block: kernel.block,
             cluster: kernel.cluster,
             shared: kernel.shared,
+            carveout: kernel.carveout,
             cooperative: kernel.cooperative,
             arguments: arguments?,
         }));

@@ -101,6 +101,9 @@ pub(crate) struct Kernel {
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory.
     pub shared: u32,
+    /// Percent of a multiprocessor's memory that are to be shared memory; -1: the driver chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carveout: Option<i32>,
     /// Whether all blocks run at once.
     pub cooperative: bool,
     /// What is passed.
@@ -367,6 +370,7 @@ mod tests {
             block: [256, 1, 1],
             cluster: None,
             shared: 0,
+            carveout: Some(-1),
             cooperative: false,
             arguments: vec![
                 Argument::Pointer(Place { buffer: 3, offset: 16 }),

@@ -137,8 +137,8 @@ __global__ void __launch_bounds__(kLanes * kRows)
         out, input, scale, shift, at, row, length, lane, lanes, hidden, eps);
 }
 
-// Rows that a block fills to the last element, kBlocks of which are to share a multiprocessor. kAtOnce: with one barrier,
-// and more to compute. One scale and one shift for all tokens of a batch.
+// Rows that a block fills to the last element, kBlocks of which are to share a multiprocessor. kAtOnce: with one barrier.
+// One scale and one shift for all tokens of a batch.
 template <typename T, int kThreads, int kElements, int kUnits, bool kAtOnce, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     exact(T* out, const T* input, const T* scale, const T* shift, int tokens, float eps) {

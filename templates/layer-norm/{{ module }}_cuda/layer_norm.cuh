@@ -131,8 +131,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
         out, input, weight, bias, row, length, lane, lanes, hidden, eps);
 }
 
-// Rows that a block fills to the last element, kBlocks of which are to share a multiprocessor. kAtOnce: with one barrier,
-// and more to compute.
+// Rows that a block fills to the last element, kBlocks of which are to share a multiprocessor. kAtOnce: with one barrier.
 template <typename T, int kThreads, int kElements, int kUnits, bool kAtOnce, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     exact(T* out, const T* input, const T* weight, const T* bias, float eps) {

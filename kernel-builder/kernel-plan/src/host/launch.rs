@@ -184,6 +184,7 @@ fn kernel_plan(op: &OpSpec, kernel: &Kernel, names: &Names<'_>) -> Result<Kernel
             None => texts(&[], "0"),
         },
         shared: kernel.shared.as_ref().map_or_else(|| "0".to_owned(), |shared| names.text(shared.tree())),
+        carveout: kernel.carveout.as_ref().map(|carveout| names.text(carveout.tree())),
         cooperative: kernel.cooperative,
         arguments: arguments.collect::<Result<_, HostError>>()?,
     })

@@ -269,6 +269,8 @@ pub struct KernelPlan {
     pub cluster: String,
     /// Bytes of dynamic shared memory.
     pub shared: String,
+    /// Percent of a multiprocessor's memory that are to be shared memory; nothing where `[launch]` does not say.
+    pub carveout: Option<String>,
     /// Whether all blocks run at once.
     pub cooperative: bool,
     /// Type and value of each argument.

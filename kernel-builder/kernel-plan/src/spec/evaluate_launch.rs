@@ -143,6 +143,7 @@ impl Context<'_> {
         let block = geometry::block(kernel, &self.bindings)?;
         let cluster = geometry::cluster(kernel, &grid, &self.bindings)?;
         let shared = geometry::shared(kernel, &self.bindings)?;
+        let carveout = geometry::carveout(kernel, &self.bindings)?;
         let mut template = Vec::new();
         for argument in &kernel.template {
             template.push(match argument {
@@ -166,6 +167,7 @@ impl Context<'_> {
             block,
             cluster,
             shared,
+            carveout,
             cooperative,
             arguments,
         }))

@@ -148,6 +148,8 @@ pub struct Kernel {
     pub cluster: Option<Spanned<Vec<IntExpr>>>,
     /// Bytes of dynamic shared memory.
     pub shared: Option<IntExpr>,
+    /// Percent of a multiprocessor's memory that are to be shared memory, and not cache; -1: the driver chooses.
+    pub carveout: Option<IntExpr>,
     /// Whether all blocks run at once and may wait for each other.
     pub cooperative: bool,
     /// What is passed, in order.
@@ -169,7 +171,8 @@ impl Kernel {
             _ => None,
         });
         let cluster = self.cluster.iter().flat_map(|cluster| &cluster.value);
-        let lengths = self.grid.value.iter().chain(&self.block.value).chain(cluster).chain(&self.shared);
+        let lengths = self.grid.value.iter().chain(&self.block.value).chain(cluster);
+        let lengths = lengths.chain(&self.shared).chain(&self.carveout);
         let when = self.when.iter().map(BoolExpr::tree);
         template.chain(arguments).chain(lengths.map(IntExpr::tree)).chain(when).collect()
     }
@@ -277,6 +280,10 @@ pub struct KernelLaunch {
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory.
     pub shared: u32,
+    /// Percent of a multiprocessor's memory that are to be shared memory, and not cache; -1: the driver chooses. Nothing
+    /// where `[launch]` does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carveout: Option<i32>,
     /// Whether all blocks run at once.
     pub cooperative: bool,
     /// What is passed, in order.

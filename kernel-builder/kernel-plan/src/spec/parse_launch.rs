@@ -184,6 +184,7 @@ fn kernel(mut table: Table<'_>, memory: &Memory<'_>) -> Option<Kernel> {
     let block = table.require_node("block", "block = [256]").and_then(|node| dimensions(&node, memory));
     let cluster = optional(table.node("cluster"), |node| dimensions(node, memory));
     let shared = optional(table.node("shared"), |node| expr::integer(node, &memory.scope));
+    let carveout = optional(table.node("carveout"), |node| expr::integer(node, &memory.scope));
     let cooperative = table.get("cooperative").is_some_and(|cooperative| cooperative.value);
     let arguments = table.require_node("args", "args = [\"out\", \"input\", { i32 = \"hidden\" }]");
     let arguments = arguments.and_then(|node| {
@@ -199,6 +200,7 @@ fn kernel(mut table: Table<'_>, memory: &Memory<'_>) -> Option<Kernel> {
         block: block?,
         cluster: cluster?,
         shared: shared?,
+        carveout: carveout?,
         cooperative,
         arguments: arguments?,
         when: when?,

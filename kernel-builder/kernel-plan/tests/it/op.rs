@@ -83,6 +83,22 @@ fn a_launch_becomes_numbers() {
 }
 
 #[test]
+fn a_carveout_is_a_percentage_or_the_drivers_choice() {
+    let of = |expression: &str| {
+        let op = good(&RESIDUAL_NORM.replace("vector * 12 - 1", expression));
+        let concrete = launch(&op, &case(&op, "small/T=f16"), &op.tune.default_tuning()).expect("numbers");
+        [concrete.kernels[0].carveout, concrete.kernels[1].carveout]
+    };
+    assert_eq!(of("0 - vector / 4"), [Some(-1), None]);
+    assert_eq!(of("25 * vector"), [Some(100), None]);
+    for more in ["25 * vector + 1", "101"] {
+        let text = RESIDUAL_NORM.replace("vector * 12 - 1", more);
+        let (_, problems) = spec::parse_op(SourceFile::new("op.toml", text));
+        assert!(render(&problems).contains("the carveout of shared memory cannot be 101"), "{more}");
+    }
+}
+
+#[test]
 fn an_empty_grid_or_a_condition_leaves_kernels_out() {
     let op = good(RESIDUAL_NORM);
     let tuning = op.tune.default_tuning();
@@ -269,6 +285,7 @@ proptest! {
                 prop_assert!((1..=1024).contains(&threads));
                 prop_assert!(kernel.grid.iter().all(|length| *length >= 1 && *length <= 0x7fff_ffff));
                 prop_assert!(kernel.shared <= 227 * 1024);
+                prop_assert!(kernel.carveout.is_none_or(|percent| (-1..=100).contains(&percent)));
             }
         }
     }

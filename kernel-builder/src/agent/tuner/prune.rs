@@ -214,6 +214,7 @@ mod tests {
             block: [block, 1, 1],
             cluster: None,
             shared,
+            carveout: None,
             cooperative,
             arguments: vec![],
         }

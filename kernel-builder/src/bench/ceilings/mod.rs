@@ -163,6 +163,7 @@ fn copy(
         block: [BLOCK, 1, 1],
         cluster: None,
         shared: 0,
+        carveout: None,
         cooperative: false,
         arguments: vec![Argument::Pointer(to), Argument::Pointer(from), Argument::I64(units.cast_signed())],
     });
@@ -229,8 +230,17 @@ fn products(
         let arguments = vec![out, Argument::I32(turns.cast_signed()), Argument::I32(seed)];
         let (grid, block) = ([blocks, 1, 1], [BLOCK, 1, 1]);
         let (module, function) = (MODULE, 0);
-        let kernel =
-            Kernel { module, function, grid, block, cluster: None, shared: 0, cooperative: false, arguments };
+        let kernel = Kernel {
+            module,
+            function,
+            grid,
+            block,
+            cluster: None,
+            shared: 0,
+            carveout: None,
+            cooperative: false,
+            arguments,
+        };
         vec![Start::Kernel(kernel)]
     };
     let bytes = u64::from(blocks) * LEFT;

@@ -126,6 +126,7 @@ mod tests {
             block: [32, 1, 1],
             cluster: None,
             shared: 0,
+            carveout: None,
             cooperative: false,
             arguments: vec![],
         };

@@ -165,19 +165,25 @@ fn words(name: &str, kernel: &Kernel) -> String {
     if kernel.shared > 0 {
         words += &format!(" and {} bytes of dynamic shared memory", kernel.shared);
     }
+    if let Some(percent @ 0..) = kernel.carveout {
+        words += &format!(", a carveout of {percent} %");
+    }
     words + if kernel.cooperative { ", cooperative" } else { "" }
 }
 
 /// Lets a function have what its launch asks for beyond what every device gives.
 fn allow(function: sys::CUfunction, kernel: &Kernel) -> Outcome<()> {
     use sys::CUfunction_attribute as Of;
-    let set = |attribute, value: u32| {
+    let set = |attribute, value: i32| {
         // SAFETY: the handle is one that the driver gave.
-        done(unsafe { sys::cuFuncSetAttribute(function, attribute, value.cast_signed()) })
+        done(unsafe { sys::cuFuncSetAttribute(function, attribute, value) })
     };
     // It is only raised: a start of the same function that is in a graph by now may need more than this one.
     if kernel.shared > number(function, Of::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)? {
-        set(Of::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel.shared)?;
+        set(Of::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kernel.shared.cast_signed())?;
+    }
+    if let Some(percent) = kernel.carveout {
+        set(Of::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, percent)?;
     }
     if kernel.cluster.is_some_and(|cluster| cluster.iter().product::<u32>() > PORTABLE_CLUSTER) {
         set(Of::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
@@ -304,15 +310,16 @@ mod tests {
             block: [128, 1, 1],
             cluster: Some([4, 1, 1]),
             shared: 1024,
+            carveout: Some(25),
             cooperative: true,
             arguments: vec![],
         };
         assert_eq!(
             words("f", &kernel),
             "`f` with a grid of 64 x 2 x 1 blocks in clusters of 4 x 1 x 1 of 128 x 1 x 1 threads and 1024 bytes of \
-             dynamic shared memory, cooperative"
+             dynamic shared memory, a carveout of 25 %, cooperative"
         );
-        let plain = Kernel { cluster: None, shared: 0, cooperative: false, ..kernel };
+        let plain = Kernel { cluster: None, shared: 0, carveout: Some(-1), cooperative: false, ..kernel };
         assert_eq!(words("f", &plain), "`f` with a grid of 64 x 2 x 1 blocks of 128 x 1 x 1 threads");
     }
 }

@@ -148,6 +148,7 @@ fn every_template_has_a_whole_project_for_either_framework() {
     }
     for ((name, torch), (_, tvm_ffi)) in torch.iter().zip(&tvm_ffi) {
         differ_in_their_binding_alone(name, torch, tvm_ffi);
+        carves_where_it_is_told_to(name, torch);
         exports_every_operator(name, tvm_ffi);
     }
 }
@@ -203,6 +204,20 @@ fn differ_in_their_binding_alone(name: &str, torch: &FileSet, tvm_ffi: &FileSet)
     for (path, bytes) in tvm_ffi.iter().filter(|(path, _)| is_source(path)) {
         let source = String::from_utf8_lossy(bytes);
         assert!(!source.contains("torch/") && !source.contains("torch::"), "{name}: {}", path.display());
+    }
+}
+
+/// A launcher sets the carveout of every kernel for which op.toml has one, and of no other.
+fn carves_where_it_is_told_to(name: &str, files: &FileSet) {
+    for file in ["op.toml", "backward.toml"].into_iter().filter(|file| files.get(file).is_some()) {
+        let op = parse_op(SourceFile::new(file, text(files, file))).0.unwrap();
+        let Some(launch) = &op.launch else { continue };
+        let told = launch.kernels.iter().filter(|kernel| kernel.carveout.is_some()).count();
+        let launcher = format!("{}_launch.cpp", op.name.value);
+        let (_, bytes) = files.iter().find(|(path, _)| path.ends_with(&launcher)).unwrap();
+        let launcher = String::from_utf8_lossy(bytes);
+        assert_eq!(launcher.matches("prefer(function, ").count(), told, "{name}/{file}");
+        assert_eq!(launcher.contains("PreferredSharedMemoryCarveout"), told > 0, "{name}/{file}");
     }
 }
 

@@ -50,6 +50,7 @@ fn kernel(function: u32, work: u64, arguments: Vec<Argument>) -> Start {
         block: [BLOCK, 1, 1],
         cluster: None,
         shared: 0,
+        carveout: None,
         cooperative: false,
         arguments,
     })

@@ -81,6 +81,12 @@ pub(super) fn shared(kernel: &Kernel, bindings: &Bindings) -> Result<u32, Launch
     }
 }
 
+/// Percent of a multiprocessor's memory that are to be shared memory.
+pub(super) fn carveout(kernel: &Kernel, bindings: &Bindings) -> Result<Option<i32>, LaunchError> {
+    let percent = |expr| Ok(number(expr, bindings, -1, 100, "the carveout of shared memory")? as i32);
+    kernel.carveout.as_ref().map(percent).transpose()
+}
+
 /// What is beyond a limit though it depends on no name.
 pub(super) fn constant_errors(kernel: &Kernel) -> Vec<LaunchError> {
     let nothing = Bindings::default();
@@ -98,6 +104,9 @@ pub(super) fn constant_errors(kernel: &Kernel) -> Vec<LaunchError> {
     }
     if kernel.shared.as_ref().is_some_and(|bytes| bytes.tree().names().is_empty()) {
         errors.extend(shared(kernel, &nothing).err());
+    }
+    if kernel.carveout.as_ref().is_some_and(|percent| percent.tree().names().is_empty()) {
+        errors.extend(carveout(kernel, &nothing).err());
     }
     errors
 }

@@ -307,6 +307,8 @@ struct Kernel {
     cluster: Option<Dimensions>,
     /// Bytes of dynamic shared memory.
     shared: Option<Number>,
+    /// Percent of a multiprocessor's memory that are to be shared memory, and not cache; -1: the driver chooses.
+    carveout: Option<Number>,
     /// Whether all blocks run at once and may wait for each other.
     #[schemars(extend("default" = false))]
     cooperative: Option<bool>,
