@@ -13,10 +13,6 @@ const void* rms_norm_instance_0(int kernel, const int64_t* key);
 // template arguments depend on.
 const void* rms_norm_instance_1(int kernel, const int64_t* key);
 
-// The instance of a kernel, compiled with the set 2 of macros; null where there is none. The key is what its
-// template arguments depend on.
-const void* rms_norm_instance_2(int kernel, const int64_t* key);
-
 namespace {
 
 using Call = RmsNormCall;
@@ -34,18 +30,21 @@ struct Settings {
     int64_t unroll;
     int64_t stream;
     int64_t crowd;
+    int64_t carveout;
 };
 
 // The defaults first.
 constexpr Settings kSettings[] = {
-    {0, 16, 2, 512, 0, 8, 0, 512, 4, 0, 0},
-    {1, 8, 4, 512, 0, 8, 0, 512, 4, 2, 2048},
-    {2, 16, 2, 512, 0, 8, 0, 512, 4, 1, 0},
-    {2, 16, 2, 512, 0, 8, 0, 512, 4, 1, 1280},
-    {1, 4, 8, 512, 0, 8, 0, 512, 4, 2, 0},
-    {1, 8, 2, 512, 0, 8, 0, 512, 4, 2, 2048},
-    {2, 8, 2, 512, 0, 4, 0, 512, 4, 1, 1536},
-    {0, 8, 3, 512, 0, 8, 0, 512, 4, 0, 0},
+    {0, 16, 2, 512, 0, 8, 0, 512, 4, 0, 0, -1},
+    {1, 8, 4, 512, 0, 8, 0, 512, 4, 1, 2048, -1},
+    {1, 16, 2, 512, 0, 8, 0, 512, 4, 1, 0, 14},
+    {1, 16, 2, 512, 0, 8, 0, 512, 4, 1, 0, -1},
+    {1, 8, 8, 512, 0, 8, 0, 512, 4, 1, 0, 3},
+    {0, 4, 8, 512, 0, 8, 0, 512, 4, 0, 0, 6},
+    {0, 4, 8, 512, 0, 8, 0, 512, 4, 0, 1536, 3},
+    {1, 16, 1, 512, 0, 8, 0, 512, 4, 1, 2048, -1},
+    {0, 4, 8, 512, 0, 8, 0, 512, 4, 0, 1280, 6},
+    {1, 8, 2, 512, 0, 4, 0, 512, 4, 1, 1280, 3},
 };
 
 // What was measured on each device; -1 where nothing was for such a call.
@@ -62,22 +61,22 @@ int settings_0([[maybe_unused]] const Call& call) {
         return 3;
     }
     if (call.T == Element::kF32 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 128 && call.rows <= 128) {
-        return 2;
-    }
-    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 2048 && call.rows <= 2048) {
         return 4;
     }
-    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 4096 && call.rows <= 4096) {
-        return 0;
-    }
-    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 512 && call.rows <= 512) {
+    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 2048 && call.rows <= 2048) {
         return 5;
     }
+    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 4096 && call.rows <= 4096) {
+        return 6;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 512 && call.rows <= 512) {
+        return 7;
+    }
     if (call.T == Element::kBF16 && call.hidden >= 4096 && call.hidden <= 4096 && call.rows >= 8192 && call.rows <= 8192) {
-        return 0;
+        return 8;
     }
     if (call.T == Element::kBF16 && call.hidden >= 2048 && call.hidden <= 2048 && call.rows >= 1024 && call.rows <= 1024) {
-        return 6;
+        return 9;
     }
     if (call.T == Element::kBF16 && call.hidden >= 3072 && call.hidden <= 3072 && call.rows >= 16384 && call.rows <= 16384) {
         return 0;
@@ -92,7 +91,7 @@ int settings_0([[maybe_unused]] const Call& call) {
         return 0;
     }
     if (call.T == Element::kBF16 && call.hidden >= 3072 && call.hidden <= 3072 && call.rows >= 8192 && call.rows <= 8192) {
-        return 7;
+        return 0;
     }
     if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 725 && call.rows <= 1448) {
         return 1;
@@ -104,22 +103,22 @@ int settings_0([[maybe_unused]] const Call& call) {
         return 3;
     }
     if (call.T == Element::kF32 && call.hidden >= 2048 && call.hidden <= 8192 && call.rows >= 64 && call.rows <= 256) {
-        return 2;
-    }
-    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 1449 && call.rows <= 2896) {
         return 4;
     }
-    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 2897 && call.rows <= 5792) {
-        return 0;
-    }
-    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 257 && call.rows <= 724) {
+    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 1449 && call.rows <= 2896) {
         return 5;
     }
+    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 2897 && call.rows <= 5792) {
+        return 6;
+    }
+    if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 257 && call.rows <= 724) {
+        return 7;
+    }
     if (call.T == Element::kBF16 && call.hidden >= 3548 && call.hidden <= 8192 && call.rows >= 5793 && call.rows <= 11585) {
-        return 0;
+        return 8;
     }
     if (call.T == Element::kBF16 && call.hidden >= 1024 && call.hidden <= 2508 && call.rows >= 725 && call.rows <= 1448) {
-        return 6;
+        return 9;
     }
     if (call.T == Element::kBF16 && call.hidden >= 2509 && call.hidden <= 3547 && call.rows >= 11586 && call.rows <= 32768) {
         return 0;
@@ -134,7 +133,7 @@ int settings_0([[maybe_unused]] const Call& call) {
         return 0;
     }
     if (call.T == Element::kBF16 && call.hidden >= 2509 && call.hidden <= 3547 && call.rows >= 5793 && call.rows <= 11585) {
-        return 7;
+        return 0;
     }
     return -1;
 }
@@ -192,8 +191,6 @@ const void* instance(int space, int kernel, const int64_t* key) {
         return rms_norm_instance_0(kernel, key);
     case 1:
         return rms_norm_instance_1(kernel, key);
-    case 2:
-        return rms_norm_instance_2(kernel, key);
     default:
         return nullptr;
     }
@@ -206,6 +203,18 @@ struct Geometry {
     int64_t shared;
     bool cooperative;
 };
+
+// How much of a multiprocessor's memory is shared memory while a function runs, in percent; the rest is cache. -1: as the
+// driver chooses.
+cudaError_t prefer(const void* function, int64_t percent) {
+    if (function == nullptr) {
+        return cudaErrorInvalidDeviceFunction;
+    }
+    if (percent < -1 || percent > 100) {
+        return cudaErrorInvalidValue;
+    }
+    return cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, static_cast<int>(percent));
+}
 
 cudaError_t start(const void* function, const Geometry& geometry, void** arguments, cudaStream_t stream) {
     if (function == nullptr) {
@@ -271,6 +280,10 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
         int32_t a4 = static_cast<int32_t>(call.hidden);
         float a5 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5};
+        const void* function = instance(s.space, 0, key);
+        if (const cudaError_t error = prefer(function, s.carveout)) {
+            return error;
+        }
         const Geometry geometry = {
             {ceil_div(call.rows, floor_div(128, s.narrow)), 1, 1},
             {128, 1, 1},
@@ -278,7 +291,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 0, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(function, geometry, arguments, stream)) {
             return error;
         }
     }
@@ -290,6 +303,10 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
         const void* a2 = call.weight;
         float a3 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3};
+        const void* function = instance(s.space, 1, key);
+        if (const cudaError_t error = prefer(function, s.carveout)) {
+            return error;
+        }
         const Geometry geometry = {
             {call.rows, 1, 1},
             {floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), 1, 1},
@@ -297,7 +314,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(function, geometry, arguments, stream)) {
             return error;
         }
     }
@@ -311,6 +328,10 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
         int32_t a4 = static_cast<int32_t>(call.hidden);
         float a5 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5};
+        const void* function = instance(s.space, 2, key);
+        if (const cudaError_t error = prefer(function, s.carveout)) {
+            return error;
+        }
         const Geometry geometry = {
             {call.rows, 1, 1},
             {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))) * 32), 1, 1},
@@ -318,7 +339,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(function, geometry, arguments, stream)) {
             return error;
         }
     }
@@ -332,6 +353,10 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
         int32_t a4 = static_cast<int32_t>(call.hidden);
         float a5 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5};
+        const void* function = instance(s.space, 3, key);
+        if (const cudaError_t error = prefer(function, s.carveout)) {
+            return error;
+        }
         const Geometry geometry = {
             {s.blocks, 1, 1},
             {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))) * 32), 1, 1},
@@ -339,7 +364,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 3, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(function, geometry, arguments, stream)) {
             return error;
         }
     }

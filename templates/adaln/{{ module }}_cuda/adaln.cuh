@@ -5,6 +5,7 @@
 // caches first; vector.cuh says how.
 
 #include "exact_row.cuh"
+#include "fetch.cuh"
 
 namespace adaln {
 
@@ -138,14 +139,21 @@ __global__ void __launch_bounds__(kLanes * kRows)
 }
 
 // Rows that a block fills to the last element, kBlocks of which are to share a multiprocessor. kAtOnce: with one barrier.
-// One scale and one shift for all tokens of a batch.
-template <typename T, int kThreads, int kElements, int kUnits, bool kAtOnce, int kBlocks>
+// One scale and one shift for all tokens of a batch. kFetch: the block of its first token asks for both before all else.
+template <typename T, int kThreads, int kElements, int kUnits, bool kAtOnce, bool kFetch, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     exact(T* out, const T* input, const T* scale, const T* shift, int tokens, float eps) {
     using Bits = typename Vector<T, kElements>::Bits;
     constexpr int kLength = kThreads * kUnits;
     const int64_t at = static_cast<int64_t>(blockIdx.x) * kLength + threadIdx.x;
-    const int64_t own = static_cast<int64_t>(blockIdx.x / static_cast<unsigned>(tokens)) * kLength + threadIdx.x;
+    const unsigned batch = blockIdx.x / static_cast<unsigned>(tokens);
+    const int64_t first = static_cast<int64_t>(batch) * kLength;
+    if (kFetch && blockIdx.x == batch * static_cast<unsigned>(tokens)) {
+        constexpr int kBytes = kLength * sizeof(Bits);
+        fetch::into_l2<kThreads, kBytes>(reinterpret_cast<const Bits*>(scale) + first);
+        fetch::into_l2<kThreads, kBytes>(reinterpret_cast<const Bits*>(shift) + first);
+    }
+    const int64_t own = first + threadIdx.x;
     normalise<T, kThreads, kElements, kUnits, kAtOnce>(
         reinterpret_cast<Bits*>(out) + at, reinterpret_cast<const Bits*>(input) + at,
         reinterpret_cast<const Bits*>(scale) + own, reinterpret_cast<const Bits*>(shift) + own, eps,

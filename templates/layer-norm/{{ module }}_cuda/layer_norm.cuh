@@ -5,6 +5,7 @@
 // caches first; vector.cuh says how.
 
 #include "exact_row.cuh"
+#include "fetch.cuh"
 
 namespace layer {
 
@@ -132,10 +133,16 @@ __global__ void __launch_bounds__(kLanes * kRows)
 }
 
 // Rows that a block fills to the last element, kBlocks of which are to share a multiprocessor. kAtOnce: with one barrier.
-template <typename T, int kThreads, int kElements, int kUnits, bool kAtOnce, int kBlocks>
+// kFetch: the first block asks for weight and bias before all else.
+template <typename T, int kThreads, int kElements, int kUnits, bool kAtOnce, bool kFetch, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     exact(T* out, const T* input, const T* weight, const T* bias, float eps) {
     using Bits = typename Vector<T, kElements>::Bits;
+    constexpr int kBytes = kThreads * kUnits * sizeof(Bits);
+    if (kFetch && blockIdx.x == 0) {
+        fetch::into_l2<kThreads, kBytes>(weight);
+        fetch::into_l2<kThreads, kBytes>(bias);
+    }
     const int64_t at = static_cast<int64_t>(blockIdx.x) * (kThreads * kUnits) + threadIdx.x;
     normalise<T, kThreads, kElements, kUnits, kAtOnce>(
         reinterpret_cast<Bits*>(out) + at, reinterpret_cast<const Bits*>(input) + at,
