@@ -7,6 +7,7 @@
 // `sum` is the residual's memory. Each thread writes there what itself has read before, and nobody else reads.
 
 #include "exact_row.cuh"
+#include "fetch.cuh"
 
 namespace addrms {
 
@@ -99,13 +100,17 @@ __global__ void __launch_bounds__(kLanes * kRows)
 }
 
 // Rows that a block fills to the last element, kBlocks of which are to share a multiprocessor. Both addends are kept as they
-// were read, in fewer registers than their sum as float, and added twice.
-template <typename T, int kThreads, int kElements, int kUnits, int kBlocks>
+// were read, in fewer registers than their sum as float, and added twice. kFetch: the first block asks for the weight before
+// all else.
+template <typename T, int kThreads, int kElements, int kUnits, bool kFetch, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks) exact(T* out, T* sum, const T* input, const T* weight, float eps) {
     using Unit = Vector<T, kElements>;
     using Bits = typename Unit::Bits;
     constexpr int kLength = kThreads * kUnits;
     constexpr float kPart = 1.0f / (kLength * kElements);
+    if (kFetch && blockIdx.x == 0) {
+        fetch::into_l2<kThreads, kLength * sizeof(Bits)>(weight);
+    }
     const int64_t at = static_cast<int64_t>(blockIdx.x) * kLength + threadIdx.x;
     const Bits* const from = reinterpret_cast<const Bits*>(input) + at;
     Bits* const residual = reinterpret_cast<Bits*>(sum) + at;

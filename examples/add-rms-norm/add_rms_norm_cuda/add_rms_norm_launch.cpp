@@ -25,12 +25,14 @@ struct Settings {
     int64_t unroll;
     int64_t stream;
     int64_t crowd;
+    int64_t fetch;
+    int64_t carveout;
 };
 
 // The defaults first.
 constexpr Settings kSettings[] = {
-    {0, 16, 2, 512, 8, 0, 512, 4, 0, 0},
-    {0, 16, 1, 512, 8, 0, 512, 4, 0, 0},
+    {0, 16, 2, 512, 8, 0, 512, 4, 0, 0, 0, -1},
+    {0, 16, 1, 512, 8, 0, 512, 4, 0, 1024, 1, 3},
 };
 
 // What was measured on each device; -1 where nothing was for such a call.
@@ -110,6 +112,18 @@ struct Geometry {
     bool cooperative;
 };
 
+// How much of a multiprocessor's memory is shared memory while a function runs, in percent; the rest is cache. -1: as the
+// driver chooses.
+cudaError_t prefer(const void* function, int64_t percent) {
+    if (function == nullptr) {
+        return cudaErrorInvalidDeviceFunction;
+    }
+    if (percent < -1 || percent > 100) {
+        return cudaErrorInvalidValue;
+    }
+    return cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, static_cast<int>(percent));
+}
+
 cudaError_t start(const void* function, const Geometry& geometry, void** arguments, cudaStream_t stream) {
     if (function == nullptr) {
         return cudaErrorInvalidDeviceFunction;
@@ -175,6 +189,10 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
         int32_t a5 = static_cast<int32_t>(call.hidden);
         float a6 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6};
+        const void* function = instance(s.space, 0, key);
+        if (const cudaError_t error = prefer(function, s.carveout)) {
+            return error;
+        }
         const Geometry geometry = {
             {ceil_div(call.rows, floor_div(128, s.narrow)), 1, 1},
             {128, 1, 1},
@@ -182,19 +200,23 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 0, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(function, geometry, arguments, stream)) {
             return error;
         }
     }
     if (((!s.reread && ((call.hidden * size_of(call.T)) <= std::min<int64_t>({65536, ((s.bytes * s.units) * 1024)}))) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0))) {
         *kernel = "addrms::exact";
-        const int64_t key[] = {int64_t(call.T), floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), floor_div(s.bytes, size_of(call.T)), s.units, std::max<int64_t>({1, floor_div(s.crowd, floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)))})};
+        const int64_t key[] = {int64_t(call.T), floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), floor_div(s.bytes, size_of(call.T)), s.units, s.fetch, std::max<int64_t>({1, floor_div(s.crowd, floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)))})};
         const void* a0 = call.out;
         const void* a1 = call.sum;
         const void* a2 = call.input;
         const void* a3 = call.weight;
         float a4 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4};
+        const void* function = instance(s.space, 1, key);
+        if (const cudaError_t error = prefer(function, s.carveout)) {
+            return error;
+        }
         const Geometry geometry = {
             {call.rows, 1, 1},
             {floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), 1, 1},
@@ -202,7 +224,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(function, geometry, arguments, stream)) {
             return error;
         }
     }
@@ -217,6 +239,10 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
         int32_t a5 = static_cast<int32_t>(call.hidden);
         float a6 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6};
+        const void* function = instance(s.space, 2, key);
+        if (const cudaError_t error = prefer(function, s.carveout)) {
+            return error;
+        }
         const Geometry geometry = {
             {call.rows, 1, 1},
             {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))) * 32), 1, 1},
@@ -224,7 +250,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start(function, geometry, arguments, stream)) {
             return error;
         }
     }

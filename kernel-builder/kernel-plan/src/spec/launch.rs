@@ -148,7 +148,9 @@ pub struct Kernel {
     pub cluster: Option<Spanned<Vec<IntExpr>>>,
     /// Bytes of dynamic shared memory.
     pub shared: Option<IntExpr>,
-    /// Percent of a multiprocessor's memory that are to be shared memory, and not cache; -1: the driver chooses.
+    /// Percent of a multiprocessor's memory that are to be shared memory, and not cache; -1: the driver chooses. A launch
+    /// without one is written, and so named, as before there were any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub carveout: Option<IntExpr>,
     /// Whether all blocks run at once and may wait for each other.
     pub cooperative: bool,
