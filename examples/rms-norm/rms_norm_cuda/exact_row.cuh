@@ -146,8 +146,8 @@ constexpr bool kMultiplies =
     false;
 #endif
 
-// The same with one barrier, for a fourth of the instructions: a thread's vector is its part of a matrix A. Times ones A is
-// the sum, and the diagonal of A times its transpose has the squares. They are exact, but what values have in common
+// The same with one barrier and less than half of the instructions: a thread's vector is its part of a matrix A. Times ones A
+// is the sum, and the diagonal of A times its transpose has the squares. They are exact, but what values have in common
 // cancels when the mean is taken off: where it is most of them, deviations are squared instead, as above.
 template <int kThreads, typename T, int kElements, int kUnits, typename Meanwhile>
 __device__ __forceinline__ Moments
