@@ -1,6 +1,6 @@
 //! Holes: what the loader refuses, what can be set, and that every template of the repository is what it claims.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -183,6 +183,23 @@ fn code_is_not_set_on_a_command_line() {
     let more = "[[hole]]\nname = \"body\"\nkind = \"code\"\nfile = \"{{ module }}_cuda/fill.cu\"\ncontract = \"Fills.\"\n";
     let error = rendered(&template(more, &[]).unwrap(), &[("body", "b")]).unwrap_err();
     assert_eq!(error.to_string(), "the hole `body` is code, which is not set here");
+}
+
+#[test]
+fn a_template_that_lets_tunables_be_set_does_so_for_all_of_them() {
+    let mut seen = 0;
+    for template in template::all().unwrap() {
+        let offered = template.holes.iter().filter(|hole| hole.kind == Kind::Value);
+        let offered: BTreeSet<String> = offered.map(|hole| hole.name.clone()).collect();
+        if offered.is_empty() {
+            continue;
+        }
+        let op = serves::served(template.clone()).unwrap().op;
+        let there: BTreeSet<String> = op.tune.tunables.iter().map(|one| one.name.value.to_string()).collect();
+        assert_eq!(offered, there, "{}", template.name);
+        seen += 1;
+    }
+    assert!(seen > 8);
 }
 
 /// Some value holes of a template, each with one of its values.

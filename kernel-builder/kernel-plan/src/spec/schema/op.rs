@@ -308,6 +308,7 @@ struct Kernel {
     /// Bytes of dynamic shared memory.
     shared: Option<Number>,
     /// Percent of a multiprocessor's memory that are to be shared memory, and not cache; -1: the driver chooses.
+    #[schemars(extend("examples" = [6, "carveout"]))]
     carveout: Option<Number>,
     /// Whether all blocks run at once and may wait for each other.
     #[schemars(extend("default" = false))]
