@@ -18,6 +18,7 @@ NAMES = ("eager", "fused", "compile", "compile-max", "cublaslt", "cublaslt-tuned
 MAXIMUM = "max-autotune-no-cudagraphs"
 # A baseline that is further off than so many times the bound is wrong; up to it, it is less precise than it may be.
 WRONG = 8.0
+LEFT_OUT = "left out by --without"
 PEAK_SIZE = {"cpu": 1024, "cuda": 8192}
 
 
@@ -95,7 +96,7 @@ class Enlisting:
         """Warms a baseline, and takes it unless it fails or is wrong. Where it has arguments of its own, `row` are those
         of the exact results."""
         if name in self.job.get("without", ()):
-            return self.skip(name, "left out by --without")
+            return self.skip(name, LEFT_OUT)
         try:
             self.station.enlist(name, call, arguments)
         except Exception as error:
@@ -121,6 +122,8 @@ class Enlisting:
 
     def compiled(self, name, mode):
         """torch.compile of the reference, and whether all of it was compiled."""
+        if name in self.job.get("without", ()):
+            return self.skip(name, LEFT_OUT)
         dynamo = self.torch._dynamo
         dynamo.utils.counters.clear()
         self.try_one(name, self.of(self.torch.compile(self.eager, dynamic=False, mode=mode)))
@@ -128,13 +131,14 @@ class Enlisting:
             breaks = sum(dynamo.utils.counters["graph_break"].values())
             graphs = dynamo.utils.counters["stats"].get("unique_graphs", 0)
             self.notes.append(f"{name}: mode {mode or 'default'}, {graphs} graphs, {breaks} breaks")
+        return None
 
     def library(self, product):
         """cuBLASLt for a matrix product: the first algorithm of its heuristic, the best of all that it returns, and the best
         with the right operand stored the other way round."""
         for name, asked in (("cublaslt", 1), ("cublaslt-tuned", 100)):
             if name in self.job.get("without", ()):
-                self.skip(name, "left out by --without")
+                self.skip(name, LEFT_OUT)
                 continue
             try:
                 matmul = cublaslt.Matmul(self.torch, product, self.row)
@@ -146,7 +150,7 @@ class Enlisting:
             self.try_one(name, matmul)
         name = "cublaslt-turned"
         if name in self.job.get("without", ()):
-            return self.skip(name, "left out by --without")
+            return self.skip(name, LEFT_OUT)
         try:
             other, rows = product.turned([*self.station.sets, self.row])
             row = rows.pop()
@@ -170,9 +174,11 @@ def possible(job, case):
 
 def enlist(torch, job, reference, case, station):
     """Adds every baseline that can be timed; those left out with the reason, and the auditor's notes."""
-    import torch._dynamo
+    if not {"compile", "compile-max"} <= set(job.get("without", ())):
+        # A second to import.
+        import torch._dynamo
 
-    torch._dynamo.reset()
+        torch._dynamo.reset()
     one = Enlisting(torch, job, reference, case, station)
     one.try_one("eager", one.of(one.eager), needed=not case.has_float8())
     if one.fused:

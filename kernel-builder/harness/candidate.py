@@ -14,7 +14,7 @@ import traceback
 import torch
 
 from channel import Channel, environment, wait_for
-from tensors import DTYPES, Guarded, as_tensor, payload_bytes, read_payloads, share_memory, write_tensors
+from tensors import DTYPES, Guarded, as_tensor, fill_bytes, payload_bytes, read_payloads, share_memory, write_tensors
 from watch import Watch
 
 PACKAGE = "kernel_package"
@@ -181,10 +181,12 @@ class Runner:
     def poison_allocator(self, case: dict, pattern: int) -> None:
         """Leave poisoned blocks of the right sizes for the next allocations; best effort."""
         blocks = [
-            torch.full((payload_bytes(output),), pattern, dtype=torch.uint8, device=self.device)
+            torch.empty(payload_bytes(output), dtype=torch.uint8, device=self.device)
             for output in returned_outputs(case)
             for _ in range(2)
         ]
+        for block in blocks:
+            fill_bytes(block, pattern)
         del blocks
 
     def fill(self, inputs: list[Guarded | None], outputs: list[Guarded], payloads: list[torch.Tensor], pattern: int) -> None:

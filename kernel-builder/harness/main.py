@@ -32,6 +32,7 @@ def main() -> None:
     if managed:
         site.addsitedir(managed)
     sys.path[:0] = filter(None, os.environ.pop("KERNELWRIGHT_BESIDE", "").split(":"))
+    importlib.import_module("memory").keep_freed_memory()
     channel = importlib.import_module("channel").Channel.take_over(job.pop("nonce"))
     if job.pop("behind", False):
         # Somebody else is at work meanwhile, and comes first.

@@ -10,6 +10,9 @@ import os
 
 import torch
 
+# Bound before any kernel is imported.
+memset = ctypes.memset
+
 DTYPES = {
     "bf16": torch.bfloat16,
     "f16": torch.float16,
@@ -96,6 +99,14 @@ def as_tensor(payload: torch.Tensor, tensor: dict) -> torch.Tensor:
     return payload.view(DTYPES[tensor["dtype"]]).reshape(tensor["shape"])
 
 
+def fill_bytes(buffer: torch.Tensor, pattern: int) -> None:
+    """Fill a dense uint8 tensor with one byte; on the host not by PyTorch, whose loop takes twenty times as long."""
+    if buffer.device.type == "cpu":
+        memset(buffer.data_ptr(), pattern, buffer.numel())
+    else:
+        buffer.fill_(pattern)
+
+
 class Guarded:
     """One tensor inside a larger buffer, with `guard` bytes or more on both sides.
 
@@ -117,7 +128,7 @@ class Guarded:
 
     def reset(self, pattern: int, payload: torch.Tensor | None) -> None:
         """Fill everything with one byte, then put the payload in, if there is one."""
-        self.buffer.fill_(pattern)
+        fill_bytes(self.buffer, pattern)
         if payload is not None:
             bits = BITS[self.view.element_size()]
             self.view.view(bits).copy_(as_tensor(payload, self.tensor).view(bits))

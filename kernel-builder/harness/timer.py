@@ -61,22 +61,6 @@ def said(error):
     return f"{type(error).__name__}: {text[0][:300] if text else ''}"
 
 
-def keep_freed_memory():
-    """Has the C library keep what is freed, in both processes alike.
-
-    Otherwise it gives large blocks back to the system at each call or keeps them, depending on what lies behind them in
-    the heap by chance, and a sample holds hundreds of page faults or none (up to three times the time, seen on tensors
-    of 1 MiB). Constants of malloc.h; 32 MiB is the largest threshold that glibc takes.
-    """
-    trim_threshold, mmap_threshold = -1, -3
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):
-        return
-    mallopt(mmap_threshold, 32 << 20)
-    mallopt(trim_threshold, 2**31 - 1)
-
-
 def machine(torch, job):
     """What the figures belong to."""
     facts = {"torch": torch.__version__, "python": sys.version.split()[0], "threads": torch.get_num_threads(),
@@ -215,6 +199,7 @@ def main():
         site.addsitedir(managed)
     sys.path[:0] = filter(None, os.environ.get("KERNELWRIGHT_BESIDE", "").split(":"))
     import torch
+    from memory import keep_freed_memory
 
     keep_freed_memory()
     torch.set_num_threads(job["threads"])

@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::base::report::{MessageFormat, Report};
 use crate::base::session::Session;
-use crate::base::{env, interrupt};
+use crate::base::{env, interrupt, process};
 use crate::commands;
 use crate::exit::{self, Failure};
 
@@ -122,7 +122,9 @@ pub fn main() -> u8 {
             .or_else(env::given_cores)
             .unwrap_or_else(|| default_jobs(&cli.verb)),
     };
-    match dispatch(&cli.verb, &session) {
+    let result = dispatch(&cli.verb, &session);
+    process::end_forks();
+    match result {
         Ok(()) => exit::SUCCESS,
         Err(failure) => {
             for report in &failure.reports {

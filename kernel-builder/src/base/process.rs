@@ -20,6 +20,7 @@ use thiserror::Error;
 use super::{env, guard, interrupt, memory};
 
 mod dialogue;
+mod forks;
 
 pub use dialogue::{Dialogue, Heard};
 
@@ -177,13 +178,13 @@ pub enum ProcessError {
 
 /// Runs a command to its end and keeps what it printed.
 pub fn run(line: &CommandLine, limits: Limits) -> Result<Finished, ProcessError> {
-    drive(line, limits, &[], None, None)
+    drive(line, Start::Exec, limits, &[], None, None)
 }
 
 /// Runs a command to its end, as [`run`], and counts the memory of all that it starts: a compiler's driver is small, and
 /// what it calls is not.
 pub fn run_gauged(line: &CommandLine, limits: Limits, gauge: &Gauge) -> Result<Finished, ProcessError> {
-    drive(line, limits, &[], None, Some(gauge))
+    drive(line, Start::Exec, limits, &[], None, Some(gauge))
 }
 
 /// Runs a command, feeds it `input`, and hands every line of its standard output to `on_line` as it comes.
@@ -193,7 +194,24 @@ pub fn converse(
     input: &[u8],
     on_line: &mut dyn FnMut(&str),
 ) -> Result<Finished, ProcessError> {
-    drive(line, limits, input, Some(on_line), None)
+    drive(line, Start::Exec, limits, input, Some(on_line), None)
+}
+
+/// The same for an interpreter with its flags and a script: where it can, a Python that has imported torch already forks
+/// the child.
+pub fn converse_forked(
+    line: &CommandLine,
+    limits: Limits,
+    input: &[u8],
+    on_line: &mut dyn FnMut(&str),
+) -> Result<Finished, ProcessError> {
+    drive(line, Start::Fork, limits, input, Some(on_line), None)
+}
+
+/// Ends the processes that [`converse_forked`] and [`Dialogue::fork`] fork children from; they begin again when they are
+/// needed.
+pub fn end_forks() {
+    forks::end_all();
 }
 
 /// Where an executable is, by `PATH` when it is a bare name.
@@ -206,9 +224,70 @@ enum Piece {
     Err(Vec<u8>),
 }
 
+/// How a child comes into being.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// As a program of its own.
+    Exec,
+    /// From a Python that has imported torch, where there is one.
+    Fork,
+}
+
+/// A child, whoever its parent is.
+enum Born {
+    Started(Child),
+    Forked(forks::Forked),
+}
+
+impl Born {
+    fn id(&self) -> Pid {
+        match self {
+            Self::Started(child) => Pid::from_child(child),
+            Self::Forked(child) => child.id,
+        }
+    }
+
+    /// Its status, if it has ended.
+    fn try_wait(&mut self) -> Option<ExitStatus> {
+        match self {
+            Self::Started(child) => child.try_wait().ok().flatten(),
+            Self::Forked(child) => child.try_wait(),
+        }
+    }
+
+    /// Waits for one that was killed.
+    fn wait(&mut self) {
+        match self {
+            Self::Started(child) => drop(child.wait()),
+            Self::Forked(child) => child.wait(),
+        }
+    }
+
+    fn take_stdin(&mut self) -> Option<Box<dyn Write + Send>> {
+        match self {
+            Self::Started(child) => child.stdin.take().map(|pipe| Box::new(pipe) as _),
+            Self::Forked(child) => child.stdin.take().map(|pipe| Box::new(pipe) as _),
+        }
+    }
+
+    fn take_stdout(&mut self) -> Option<Box<dyn Read + Send>> {
+        match self {
+            Self::Started(child) => child.stdout.take().map(|pipe| Box::new(pipe) as _),
+            Self::Forked(child) => child.stdout.take().map(|pipe| Box::new(pipe) as _),
+        }
+    }
+
+    fn take_stderr(&mut self) -> Option<Box<dyn Read + Send>> {
+        match self {
+            Self::Started(child) => child.stderr.take().map(|pipe| Box::new(pipe) as _),
+            Self::Forked(child) => child.stderr.take().map(|pipe| Box::new(pipe) as _),
+        }
+    }
+}
+
 /// Kills the group when dropped, whatever the reason for leaving: an error, a panic, ctrl-C.
 struct Group {
-    child: Child,
+    child: Born,
     id: Pid,
     _guarded: guard::Guarded,
 }
@@ -223,7 +302,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
-        let _reaped = self.child.wait();
+        self.child.wait();
     }
 }
 
@@ -265,6 +344,7 @@ impl Sink<'_, '_> {
 
 fn drive(
     line: &CommandLine,
+    start: Start,
     limits: Limits,
     input: &[u8],
     on_line: Option<&mut dyn FnMut(&str)>,
@@ -274,7 +354,7 @@ fn drive(
         return Err(ProcessError::Interrupted);
     }
     let started = Instant::now();
-    let mut group = spawn(line, !input.is_empty(), Life::OfThread)?;
+    let mut group = spawn(line, start, !input.is_empty(), Life::OfThread)?;
     let pieces = readers(&mut group.child, input);
     let mut sink = Sink { stdout: vec![], stderr: vec![], partial: vec![], printed: 0, on_line };
     let (mut peak_resident, mut own, mut next_sample, mut open) = (0, 0, started, true);
@@ -288,7 +368,7 @@ fn drive(
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        if let Ok(Some(status)) = group.child.try_wait() {
+        if let Some(status) = group.child.try_wait() {
             if open {
                 drain(&pieces, &mut |piece| sink.take(piece));
             }
@@ -299,7 +379,7 @@ fn drive(
         }
         if Instant::now() >= next_sample {
             next_sample = Instant::now() + Duration::from_millis(50);
-            let id = group.child.id();
+            let id = group.child.id().as_raw_nonzero().get().cast_unsigned();
             own = own.max(memory::resident(id));
             peak_resident = peak_resident.max(gauge.map_or(own, |gauge| gauge.read(id)));
         }
@@ -344,7 +424,16 @@ enum Life {
     OfProgram,
 }
 
-fn spawn(line: &CommandLine, wants_input: bool, life: Life) -> Result<Group, ProcessError> {
+fn spawn(line: &CommandLine, start: Start, wants_input: bool, life: Life) -> Result<Group, ProcessError> {
+    if start == Start::Fork
+        && let Some(child) = forks::fork(line, wants_input)
+    {
+        let id = child.id;
+        return Ok(Group { child: Born::Forked(child), id, _guarded: guard::watch(id) });
+    }
+    if interrupt::requested() {
+        return Err(ProcessError::Interrupted);
+    }
     let program = if line.program.components().count() == 1 {
         which::which(&line.program).map_err(|_| ProcessError::Missing { program: line.program.clone() })?
     } else {
@@ -369,19 +458,20 @@ fn spawn(line: &CommandLine, wants_input: bool, life: Life) -> Result<Group, Pro
         std::io::ErrorKind::NotFound => ProcessError::Missing { program: program.clone() },
         _ => ProcessError::Start { program: program.clone(), cause },
     })?;
-    let id = Pid::from_child(&child);
+    let child = Born::Started(child);
+    let id = child.id();
     Ok(Group { child, id, _guarded: guard::watch(id) })
 }
 
-fn readers(child: &mut Child, input: &[u8]) -> Receiver<Piece> {
+fn readers(child: &mut Born, input: &[u8]) -> Receiver<Piece> {
     let (send, pieces) = mpsc::channel();
-    if let Some(out) = child.stdout.take() {
+    if let Some(out) = child.take_stdout() {
         read_into(out, send.clone(), Piece::Out);
     }
-    if let Some(err) = child.stderr.take() {
+    if let Some(err) = child.take_stderr() {
         read_into(err, send, Piece::Err);
     }
-    if let Some(mut stdin) = child.stdin.take() {
+    if let Some(mut stdin) = child.take_stdin() {
         let input = input.to_vec();
         // A child that closes its input early is judged by how it ends.
         std::thread::spawn(move || stdin.write_all(&input));

@@ -22,12 +22,13 @@ use super::machine;
 use super::run::nonce;
 
 /// What both roles are made of; the first is the entry.
-const HARNESS: [(&str, &str); 5] = [
+const HARNESS: [(&str, &str); 6] = [
     ("timer.py", include_str!("../../harness/timer.py")),
     ("operands.py", include_str!("../../harness/operands.py")),
     ("host.py", include_str!("../../harness/host.py")),
     ("gpu.py", include_str!("../../harness/gpu.py")),
     ("cupti.py", include_str!("../../harness/cupti.py")),
+    ("memory.py", include_str!("../../harness/memory.py")),
 ];
 /// What only the process without a candidate gets.
 const OF_BASELINES: [(&str, &str); 3] = [
@@ -105,7 +106,7 @@ impl PythonTimer {
         let nonce = nonce();
         let entry = self.folder.path().join(HARNESS[0].0);
         let line = self.part.line.clone().path(&entry);
-        let mut running = Running { dialogue: Dialogue::start(&line)?, nonce: nonce.clone() };
+        let mut running = Running { dialogue: Dialogue::fork(&line)?, nonce: nonce.clone() };
         let mut job = self.part.job.clone();
         job["nonce"] = json!(nonce);
         job["role"] = json!(self.part.role);

@@ -21,6 +21,7 @@ const HARNESS: &[(&str, &str)] = &[
     ("lanes.py", include_str!("../../harness/lanes.py")),
     ("linter.py", include_str!("../../harness/linter.py")),
     ("main.py", include_str!("../../harness/main.py")),
+    ("memory.py", include_str!("../../harness/memory.py")),
     ("oracle.py", include_str!("../../harness/oracle.py")),
     ("tensors.py", include_str!("../../harness/tensors.py")),
     ("watch.py", include_str!("../../harness/watch.py")),
@@ -124,17 +125,17 @@ pub(crate) fn play(
     limits: Limits,
     on_message: &mut dyn FnMut(&Message),
 ) -> Result<Ended, VerifyError> {
-    play_in(python, harness, role, job, limits, &|line| line, on_message)
+    play_in(python, harness, role, job, limits, None, on_message)
 }
 
-/// The same in a process that `wrap` makes of the usual one.
+/// The same in a process that `wrap` makes of the usual one, if it is given.
 pub(crate) fn play_in(
     python: &PythonRuntime,
     harness: &Path,
     role: &str,
     job: &Value,
     limits: Limits,
-    wrap: &dyn Fn(CommandLine) -> CommandLine,
+    wrap: Option<&dyn Fn(CommandLine) -> CommandLine>,
     on_message: &mut dyn FnMut(&Message),
 ) -> Result<Ended, VerifyError> {
     let nonce = secret()?;
@@ -146,18 +147,21 @@ pub(crate) fn play_in(
         Some(folder) => line.cwd(folder),
         None => line,
     };
-    let line = wrap(line);
     let (mut done, mut forged, mut opened) = (false, 0, Vec::new());
-    let process =
-        process::converse(&line, limits, job.to_string().as_bytes(), &mut |text| match parse(text, &nonce) {
-            Some(message) if message.event == "done" => {
-                done = true;
-                let paths = message.field("opened").as_array().into_iter().flatten();
-                opened.extend(paths.filter_map(Value::as_str).map(str::to_owned));
-            }
-            Some(message) => on_message(&message),
-            None => forged += 1,
-        });
+    let mut hear = |text: &str| match parse(text, &nonce) {
+        Some(message) if message.event == "done" => {
+            done = true;
+            let paths = message.field("opened").as_array().into_iter().flatten();
+            opened.extend(paths.filter_map(Value::as_str).map(str::to_owned));
+        }
+        Some(message) => on_message(&message),
+        None => forged += 1,
+    };
+    let input = job.to_string();
+    let process = match wrap {
+        Some(wrap) => process::converse(&wrap(line), limits, input.as_bytes(), &mut hear),
+        None => process::converse_forked(&line, limits, input.as_bytes(), &mut hear),
+    };
     Ok(Ended { process: process?, done, forged, opened })
 }
 

@@ -206,7 +206,7 @@ impl<'a> Stage<'a> {
         limits: Limits,
         on_message: &mut dyn FnMut(&Message),
     ) -> Result<Ended, VerifyError> {
-        self.play_in(role, job, limits, &|line| line, on_message)
+        self.play_in(role, job, limits, None, on_message)
     }
 
     /// Plays a role in a process that `wrap` makes of the usual one.
@@ -215,7 +215,7 @@ impl<'a> Stage<'a> {
         role: &str,
         job: &Value,
         limits: Limits,
-        wrap: &dyn Fn(CommandLine) -> CommandLine,
+        wrap: Option<&dyn Fn(CommandLine) -> CommandLine>,
         on_message: &mut dyn FnMut(&Message),
     ) -> Result<Ended, VerifyError> {
         channel::play_in(self.python, &self.harness, role, job, limits, wrap, on_message)

@@ -32,7 +32,6 @@ _TABLES = _read(Path(__file__).with_name("dispatch.json"))
 _KNOWN: dict = {}
 
 
-@torch.compiler.assume_constant_result
 def _ranges_of(number: int, dtype: torch.dtype):
     """The ranges of a device, asked for its name; it cannot become another while a process runs."""
     if number >= 0:
@@ -40,6 +39,10 @@ def _ranges_of(number: int, dtype: torch.dtype):
     else:
         ranges = _TABLES.get(_processor())
     return None if ranges is None else ranges.get(dtype, ())
+
+
+# The mark that `torch.compiler.assume_constant_result` sets. That function imports the compiler, which takes a second.
+_ranges_of._dynamo_marked_constant = True
 
 
 def _processor() -> str:

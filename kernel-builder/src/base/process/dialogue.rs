@@ -4,13 +4,12 @@
 //! Never: interprets a line.
 
 use std::io::Write;
-use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 
-use super::{Ending, Group, Life, Piece, ProcessError, drain, ending_of, readers, spawn};
+use super::{Ending, Group, Life, Piece, ProcessError, Start, drain, ending_of, readers, spawn};
 use crate::base::interrupt;
 
 /// How much of the error output is kept: its end says why a child died.
@@ -19,7 +18,7 @@ const KEPT_ERRORS: usize = 64 << 10;
 /// A running child with both pipes open. It is killed with its group when this is dropped.
 pub struct Dialogue {
     group: Group,
-    stdin: Option<ChildStdin>,
+    stdin: Option<Box<dyn Write + Send>>,
     pieces: Receiver<Piece>,
     heard: Vec<u8>,
     stderr: Vec<u8>,
@@ -42,11 +41,23 @@ impl Dialogue {
     /// # Errors
     /// When the program is not there or cannot be started, or the user pressed ctrl-C.
     pub fn start(line: &CommandLine) -> Result<Self, ProcessError> {
+        Self::begin(line, Start::Exec)
+    }
+
+    /// Starts an interpreter with its flags and a script: where it can, a Python that has imported torch already forks it.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn fork(line: &CommandLine) -> Result<Self, ProcessError> {
+        Self::begin(line, Start::Fork)
+    }
+
+    fn begin(line: &CommandLine, start: Start) -> Result<Self, ProcessError> {
         if interrupt::requested() {
             return Err(ProcessError::Interrupted);
         }
-        let mut group = spawn(line, true, Life::OfProgram)?;
-        let stdin = group.child.stdin.take();
+        let mut group = spawn(line, start, true, Life::OfProgram)?;
+        let stdin = group.child.take_stdin();
         let pieces = readers(&mut group.child, &[]);
         Ok(Self { group, stdin, pieces, heard: vec![], stderr: vec![] })
     }
@@ -85,7 +96,7 @@ impl Dialogue {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(Duration::from_millis(1)),
             }
-            if let Ok(Some(status)) = self.group.child.try_wait() {
+            if let Some(status) = self.group.child.try_wait() {
                 self.take_rest();
                 return Ok(match self.next_line() {
                     Some(line) => Heard::Line(line),
@@ -100,7 +111,7 @@ impl Dialogue {
 
     /// The child's process.
     pub fn id(&self) -> u32 {
-        self.group.child.id()
+        self.group.id.as_raw_nonzero().get().cast_unsigned()
     }
 
     /// The end of what the child wrote to standard error so far.

@@ -101,7 +101,7 @@ fn under(
 ) -> Result<CheckResult, VerifyError> {
     let log = stage.path(&format!("{tool}.log"));
     let wrap = |line| sanitize::wrapped(line, program, tool, &log);
-    let ended = stage.play_in("candidate", job, Limits::wall(WALL), &wrap, &mut |_| {})?;
+    let ended = stage.play_in("candidate", job, Limits::wall(WALL), Some(&wrap), &mut |_| {})?;
     let text = files::read_text(&log).unwrap_or_default();
     Ok(verdict(tool, &text, ended.process.ending, ended.done))
 }
