@@ -18,6 +18,8 @@ from tensors import DTYPES, Guarded, as_tensor, fill_bytes, payload_bytes, read_
 from watch import Watch
 
 PACKAGE = "kernel_package"
+# What torch.compile is made of: a second to import, for each process that loads the package.
+COMPILER = "torch._dynamo"
 # How long the GPU waits before the inputs are put in place, at 2 GHz: half a millisecond and twice what the host took for
 # the last call, so that all of a call waits in the queue; 20 ms at most, since a first call may compile for long.
 CYCLES_PER_SECOND = 2e9
@@ -350,6 +352,7 @@ def play(job: dict, channel: Channel) -> None:
     """Load the package; when there is a schedule, wait for the inputs and run it."""
     torch.set_num_threads(job["threads"])
     watch = Watch(job["package"])
+    had_compiler = COMPILER in sys.modules
     try:
         libraries = Registered(job["package"])
         with libraries.watching():
@@ -365,6 +368,7 @@ def play(job: dict, channel: Channel) -> None:
         elsewhere=sorted(name for name in libraries.operators if not name.startswith(job["namespace"] + "::")),
         doubled=libraries.doubled,
         has_function=callable(function),
+        imports_compiler=COMPILER in sys.modules and not had_compiler,
         **environment(job["device"]),
     )
     if job["cases"]:

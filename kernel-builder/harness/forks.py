@@ -168,6 +168,8 @@ class Server:
 
 def main() -> types.ModuleType:
     """Preload and serve; in a child, return the module in which its script runs."""
+    # Descriptors that somebody further up has left open are no concern of a child.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     preload()
     gc.collect()
     gc.freeze()

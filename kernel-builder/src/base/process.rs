@@ -24,6 +24,16 @@ mod forks;
 
 pub use dialogue::{Dialogue, Heard};
 
+/// How a child comes into being.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// As a program of its own.
+    Exec,
+    /// From a process of the same Python that has imported torch. The command is an isolated Python with torch (`-I` comes
+    /// first) and a script. If there is no such process, as [`Self::Exec`].
+    Fork,
+}
+
 /// What a child may use before it is killed.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -197,19 +207,18 @@ pub fn converse(
     drive(line, Start::Exec, limits, input, Some(on_line), None)
 }
 
-/// The same for an interpreter with its flags and a script: where it can, a Python that has imported torch already forks
-/// the child.
-pub fn converse_forked(
+/// The same for a child that may come into being in another way.
+pub fn converse_from(
+    start: Start,
     line: &CommandLine,
     limits: Limits,
     input: &[u8],
     on_line: &mut dyn FnMut(&str),
 ) -> Result<Finished, ProcessError> {
-    drive(line, Start::Fork, limits, input, Some(on_line), None)
+    drive(line, start, limits, input, Some(on_line), None)
 }
 
-/// Ends the processes that [`converse_forked`] and [`Dialogue::fork`] fork children from; they begin again when they are
-/// needed.
+/// Ends the processes that children are forked from ([`Start::Fork`]); they begin again when they are needed.
 pub fn end_forks() {
     forks::end_all();
 }
@@ -222,15 +231,6 @@ pub fn find(program: &str) -> Option<PathBuf> {
 enum Piece {
     Out(Vec<u8>),
     Err(Vec<u8>),
-}
-
-/// How a child comes into being.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Start {
-    /// As a program of its own.
-    Exec,
-    /// From a Python that has imported torch, where there is one.
-    Fork,
 }
 
 /// A child, whoever its parent is.

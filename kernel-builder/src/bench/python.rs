@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::base::files::{self, FileError};
-use crate::base::process::{Dialogue, Ending, Heard, ProcessError};
+use crate::base::process::{Dialogue, Ending, Heard, ProcessError, Start};
+use crate::toolchain::PythonRuntime;
 
 use super::contender::{Ask, Block, Fault, Need, Prepared, Referee, TimedCall, Timer, Traced};
 use super::cupti::Cupti;
@@ -56,12 +57,19 @@ pub(super) struct Part {
     pub(super) job: Value,
     /// How long a block may take.
     pub(super) patience: Duration,
+    /// How the process comes into being.
+    pub(super) start: Start,
 }
 
 impl Part {
-    /// A part with the usual patience.
+    /// A part with the usual patience, in a program of its own.
     pub(super) fn new(role: &'static str, line: CommandLine, job: Value) -> Self {
-        Self { role, line, job, patience: ANSWER }
+        Self { role, line, job, patience: ANSWER, start: Start::Exec }
+    }
+
+    /// The same for a Python that is known to have torch.
+    pub(super) fn of(python: &PythonRuntime, role: &'static str, line: CommandLine, job: Value) -> Self {
+        Self { start: python.start(), ..Self::new(role, line, job) }
     }
 }
 
@@ -106,7 +114,8 @@ impl PythonTimer {
         let nonce = nonce();
         let entry = self.folder.path().join(HARNESS[0].0);
         let line = self.part.line.clone().path(&entry);
-        let mut running = Running { dialogue: Dialogue::fork(&line)?, nonce: nonce.clone() };
+        let mut running =
+            Running { dialogue: Dialogue::start_from(self.part.start, &line)?, nonce: nonce.clone() };
         let mut job = self.part.job.clone();
         job["nonce"] = json!(nonce);
         job["role"] = json!(self.part.role);

@@ -56,7 +56,7 @@ use self::supply::Taking;
 use crate::base::digest::DigestBuilder;
 use crate::base::env;
 use crate::base::interrupt;
-use crate::base::process::ProcessError;
+use crate::base::process::{ProcessError, Start};
 use crate::base::session::Session;
 
 /// The active Python, which need have no package: to parse Python with.
@@ -248,5 +248,10 @@ impl PythonRuntime {
                 .env("TORCHINDUCTOR_COMPILE_THREADS", "1"),
             None => line,
         }
+    }
+
+    /// How a role of the harness comes into being: forked, where torch is known to be there to import.
+    pub fn start(&self) -> Start {
+        if self.torch.is_empty() { Start::Exec } else { Start::Fork }
     }
 }

@@ -160,7 +160,7 @@ pub(crate) fn play_in(
     let input = job.to_string();
     let process = match wrap {
         Some(wrap) => process::converse(&wrap(line), limits, input.as_bytes(), &mut hear),
-        None => process::converse_forked(&line, limits, input.as_bytes(), &mut hear),
+        None => process::converse_from(python.start(), &line, limits, input.as_bytes(), &mut hear),
     };
     Ok(Ended { process: process?, done, forged, opened })
 }

@@ -41,18 +41,14 @@ impl Dialogue {
     /// # Errors
     /// When the program is not there or cannot be started, or the user pressed ctrl-C.
     pub fn start(line: &CommandLine) -> Result<Self, ProcessError> {
-        Self::begin(line, Start::Exec)
+        Self::start_from(Start::Exec, line)
     }
 
-    /// Starts an interpreter with its flags and a script: where it can, a Python that has imported torch already forks it.
+    /// Starts a child that may come into being in another way.
     ///
     /// # Errors
     /// As [`Self::start`].
-    pub fn fork(line: &CommandLine) -> Result<Self, ProcessError> {
-        Self::begin(line, Start::Fork)
-    }
-
-    fn begin(line: &CommandLine, start: Start) -> Result<Self, ProcessError> {
+    pub fn start_from(start: Start, line: &CommandLine) -> Result<Self, ProcessError> {
         if interrupt::requested() {
             return Err(ProcessError::Interrupted);
         }

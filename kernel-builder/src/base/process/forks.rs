@@ -127,13 +127,9 @@ const SITE: &str = "KERNELWRIGHT_SITE";
 /// The servers of this process; nothing where one could not be started, which is not tried again.
 static SERVERS: OnceLock<Mutex<HashMap<Key, Option<Arc<Server>>>>> = OnceLock::new();
 
-/// Forks a child for `line`, which is an isolated Python (`-I` comes first) with, as the last argument, a script. `None`
-/// if it is something else, or if there is no server for it.
+/// Forks a child for `line`, flags of a Python and a script. `None` if there is no server for it.
 pub(super) fn fork(line: &CommandLine, wants_input: bool) -> Option<Forked> {
     let (script, flags) = line.args.split_last()?;
-    if flags.first().is_none_or(|flag| flag != "-I") {
-        return None;
-    }
     let key: Key = (line.program.clone(), flags.to_vec(), line.env.get(SITE).cloned());
     let server = {
         let mut servers = SERVERS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,3 +205,7 @@ fn send(server: &Server, request: &[u8], descriptors: &[BorrowedFd<'_>; 4]) -> O
         rustix::net::sendmsg(&server.requests, &[IoSlice::new(request)], &mut ancillary, SendFlags::NOSIGNAL);
     (sent.ok()? == request.len()).then_some(())
 }
+
+#[cfg(test)]
+#[path = "forks_tests.rs"]
+mod tests;

@@ -15,6 +15,8 @@ use crate::base::{env, files};
 use crate::toolchain::python;
 
 const CODE: &str = "verify::load";
+/// Of an import that takes its users longer than it needs to.
+const SLOW_IMPORT: &str = "verify::slow_import";
 /// Of operators that are not where they should be.
 const REGISTRATION: &str = "verify::registration";
 
@@ -142,6 +144,12 @@ fn judge(subject: &mut Subject<'_>, message: &Message, stands_in: bool) -> Vec<C
     };
     let mut results = vec![CheckResult::new("load", CODE, outcome, summary, facts)];
     results.extend(elsewhere(message.field("elsewhere"), id));
+    if message.flag("imports_compiler") {
+        let summary = "importing the package imports torch._dynamo, which takes each of its users a second; import it where \
+                       it is needed, and use torch.library in place of decorators of torch.compiler"
+            .to_owned();
+        results.push(CheckResult::new("load", SLOW_IMPORT, Outcome::Warned, summary, json!({})));
+    }
     results
 }
 
