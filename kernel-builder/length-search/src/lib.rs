@@ -54,60 +54,76 @@ impl Search {
     pub fn values(&self, most: usize) -> BTreeSet<Vec<i64>> {
         let several = self.near_slots.len() > 1;
         let many = self.far_slots.len();
+        let near: Vec<_> =
+            self.near_slots.iter().map(|(place, tried)| (*place, tried.near(several))).collect();
         let mut walk = Walk {
-            search: self,
-            near: self.near_slots.iter().map(|(place, tried)| (*place, tried.near(several))).collect(),
-            far: self.far_slots.iter().map(|(place, tried)| (*place, tried.far(many))).collect(),
+            far: &self.far,
+            far_slots: self.far_slots.iter().map(|(place, tried)| (*place, tried.far(many))).collect(),
             numbers: vec![1i64; self.slots],
             found: BTreeSet::new(),
-            values: vec![],
+            tuple: vec![],
             most,
         };
-        walk.near(0, false);
-        walk.near(0, true);
+        for all in [false, true] {
+            walk.near(&near, all, &self.values, &self.near);
+        }
         walk.found
     }
 }
 
 /// A search on its way.
 struct Walk<'a> {
-    search: &'a Search,
-    near: Vec<(usize, Lengths)>,
-    far: Vec<(usize, Vec<i64>)>,
+    far: &'a [Program],
+    far_slots: Vec<(usize, Vec<i64>)>,
     numbers: Vec<i64>,
     found: BTreeSet<Vec<i64>>,
     /// The tuple that is looked at, kept for its memory.
-    values: Vec<i64>,
+    tuple: Vec<i64>,
     most: usize,
 }
 
 impl Walk<'_> {
-    fn near(&mut self, at: usize, all: bool) {
-        if self.found.len() > self.most {
-            return;
-        }
-        let Some((place, lengths)) = self.near.get(at) else { return self.visit() };
-        let place = *place;
-        let count = if all { lengths.all.len() } else { lengths.few.len() };
-        for index in 0..count {
-            let lengths = &self.near[at].1;
-            self.numbers[place] = if all { lengths.all[index] } else { lengths.few[index] };
-            self.near(at + 1, all);
-        }
-    }
-
-    fn visit(&mut self) {
-        self.values.clear();
-        for program in &self.search.values {
-            let Some(value) = program.run(&self.numbers) else { return };
-            self.values.push(value);
-        }
-        if self.found.contains(&self.values) || !self.search.near.iter().all(|one| holds(one, &self.numbers))
+    /// Tries the numbers of `slots`. The numbers of earlier places are constants in the programs.
+    fn near(&mut self, slots: &[(usize, Lengths)], all: bool, values: &[Program], conditions: &[Program]) {
+        let known = values.iter().all(|value| matches!(value, Program::Constant(_)));
+        if self.found.len() > self.most
+            || conditions.contains(&Program::Constant(0))
+            || (known && self.read(values) && self.found.contains(&self.tuple))
         {
             return;
         }
-        if can_hold(&self.search.far, &self.far, &mut self.numbers) {
-            self.found.insert(self.values.clone());
+        let Some(((place, lengths), rest)) = slots.split_first() else {
+            return self.visit(values, conditions);
+        };
+        for number in if all { &lengths.all } else { &lengths.few } {
+            self.numbers[*place] = *number;
+            if rest.is_empty() {
+                self.visit(values, conditions);
+            } else {
+                let with = |programs: &[Program]| -> Vec<_> {
+                    programs.iter().map(|program| program.with(*place, *number)).collect()
+                };
+                self.near(rest, all, &with(values), &with(conditions));
+            }
+        }
+    }
+
+    /// Evaluates the tuple; false if one of its programs has no value.
+    fn read(&mut self, values: &[Program]) -> bool {
+        self.tuple.clear();
+        self.tuple.extend(values.iter().map_while(|program| program.run(&self.numbers)));
+        self.tuple.len() == values.len()
+    }
+
+    fn visit(&mut self, values: &[Program], conditions: &[Program]) {
+        if !self.read(values)
+            || self.found.contains(&self.tuple)
+            || !conditions.iter().all(|condition| holds(condition, &self.numbers))
+        {
+            return;
+        }
+        if can_hold(self.far, &self.far_slots, &mut self.numbers) {
+            self.found.insert(self.tuple.clone());
         }
     }
 }
@@ -125,4 +141,51 @@ fn can_hold(conditions: &[Program], slots: &[(usize, Vec<i64>)], numbers: &mut [
         numbers[*place] = *length;
         can_hold(conditions, rest, numbers)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binary(operation: Operation, left: Program, right: Program) -> Program {
+        Program::Binary(operation, Box::new(left), Box::new(right))
+    }
+
+    /// Every tuple, by looking at every number.
+    fn by_hand(
+        lengths: [std::ops::RangeInclusive<i64>; 2],
+        values: &[Program],
+        when: &Program,
+    ) -> BTreeSet<Vec<i64>> {
+        let [first, second] = lengths;
+        let pairs = first.flat_map(|a| second.clone().map(move |b| [a, b]));
+        let holding = pairs.filter(|numbers| holds(when, numbers));
+        holding.filter_map(|numbers| values.iter().map(|value| value.run(&numbers)).collect()).collect()
+    }
+
+    #[test]
+    fn constants_on_the_way_change_nothing() {
+        use Operation::{And, Divide, Equal, Less, Or, Remainder};
+        let (a, b, n) = (|| Program::Slot(0), || Program::Slot(1), Program::Constant);
+        let quotient = binary(Divide, a(), n(8));
+        let values = [
+            vec![quotient.clone(), binary(Remainder, b(), n(3))],
+            vec![Program::Min(vec![quotient, b()]), n(7)],
+            vec![binary(Divide, b(), binary(Remainder, a(), n(4)))],
+        ];
+        let conditions = [
+            n(1),
+            binary(Less, a(), b()),
+            binary(And, binary(Less, n(5), a()), binary(Equal, binary(Remainder, b(), n(2)), n(0))),
+            binary(Or, binary(Equal, a(), n(3)), binary(Less, binary(Divide, n(9), a()), b())),
+        ];
+        let tried = [0, 40].map(|least| Tried::Axis { least, greatest: 64, step: 1 });
+        for values in &values {
+            for condition in &conditions {
+                let found =
+                    Search::new(values.clone(), condition.clone().conditions(), &tried).values(10_000);
+                assert_eq!(found, by_hand([0..=64, 40..=64], values, condition), "{values:?} {condition:?}");
+            }
+        }
+    }
 }

@@ -54,6 +54,30 @@ impl Program {
         self
     }
 
+    /// The program with a constant in place of a slot, folded.
+    pub(super) fn with(&self, place: usize, number: i64) -> Self {
+        let boxed = |one: &Self| Box::new(one.with(place, number));
+        let each = |all: &[Self]| all.iter().map(|one| one.with(place, number)).collect();
+        let tree = match self {
+            Self::Slot(slot) if *slot == place => return Self::Constant(number),
+            Self::Constant(_) | Self::Slot(_) => return self.clone(),
+            Self::Not(operand) => Self::Not(boxed(operand)),
+            Self::Negate(operand) => Self::Negate(boxed(operand)),
+            Self::Binary(operation, left, right) => {
+                match (operation, left.with(place, number)) {
+                    // The right side is not evaluated.
+                    (Operation::And, Self::Constant(0)) => return Self::Constant(0),
+                    (Operation::Or, Self::Constant(truth)) if truth != 0 => return Self::Constant(1),
+                    (_, left) => Self::Binary(*operation, Box::new(left), boxed(right)),
+                }
+            }
+            Self::CeilDiv(left, right) => Self::CeilDiv(boxed(left), boxed(right)),
+            Self::Min(all) => Self::Min(each(all)),
+            Self::Max(all) => Self::Max(each(all)),
+        };
+        tree.folded()
+    }
+
     /// The places that its value depends on, ascending.
     pub fn slots(&self) -> Vec<usize> {
         let (mut found, mut rest) = (vec![], vec![self]);
