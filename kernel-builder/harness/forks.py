@@ -7,7 +7,7 @@ Runs as `python -I [-S] -c TEXT`, with one end of a pair of sockets as standard 
 object (`script`, `env`, `cwd`) with four descriptors, the three standard ones of the child and a socket for the answer:
 `pid N`, and `status N` with the wait status when the child has ended. If that socket closes earlier, the child's process
 group is killed. When the other end of the pair is closed everywhere, this process ends.
-docs/decisions/0015 says what a child shares with this process, and why that is of no use to a kernel.
+docs/decisions/0016 says what a child shares with this process, and why that is of no use to a kernel.
 """
 
 import ctypes

@@ -23,8 +23,9 @@ const INPUTS: &[&str] = &[
 
 /// Runs `kernelwright` with the same arguments; does not return when that works.
 ///
-/// The dev profile is used: it compiles in a third of the time of the release profile and is what the tests have
-/// compiled already, with the features that they have: a binary is named and no package. Nothing that takes long runs in this program itself, but in compilers and in Python.
+/// Uses the dev profile: it compiles in a third of the time of the release profile, and the tests have compiled it. Names
+/// the binary and no package, because cargo would resolve other features for one package than for the workspace
+/// (xtask/dev-dependencies). The slow parts are compilers and Python, which run in processes of their own.
 pub(crate) fn kernel(arguments: &[&str]) -> ExitCode {
     let root = repo::root();
     let manifest = root.join("Cargo.toml");

@@ -26,7 +26,7 @@ Tasks of this repository
 Usage: cargo xtask <TASK>
 
   kernel <ARGS>...     run `kernelwright <ARGS>...` from this checkout; compiles it first where needed
-  test                 everything that must pass: format, clippy, tidy, tests, doc tests, documentation
+  test                 everything that must pass: format, tidy, clippy, tests, reference, documentation
   cheats [NAME]...     `kernelwright selftest`: kernels that must be refused, and honest ones that must pass (fetches what
                        `kernel make` does)
   projects [NAME]...   other people's forms of a kernel project, and what must come of each (fetches likewise)

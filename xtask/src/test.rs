@@ -10,14 +10,13 @@ use crate::{codegen, repo, tidy};
 /// One step: its name and what it does; an error is what a person should read.
 type Step = (&'static str, fn() -> Result<(), String>);
 
-/// In the order of what fails fastest.
+/// In the order of what fails fastest. The tests come before the steps that run the program: their build has it.
 const STEPS: &[Step] = &[
     ("format", || cargo(&["fmt", "--all", "--check"])),
     ("tidy", tidy::check),
     ("clippy", || cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])),
-    ("reference", || codegen::generate(codegen::Mode::Check)),
     ("tests", tests),
-    ("doc tests", || cargo(&["test", "--workspace", "--doc", "--quiet"])),
+    ("reference", || codegen::generate(codegen::Mode::Check)),
     ("documentation", || finish(docs())),
 ];
 
@@ -49,15 +48,21 @@ pub(crate) fn run() -> ExitCode {
 }
 
 fn tests() -> Result<(), String> {
+    // One more than processors, because many tests wait for a process, a timeout or a disk.
+    let threads = std::thread::available_parallelism().map_or(2, |count| count.get() + 1).to_string();
     if has_nextest() {
         let profile = if std::env::var_os("CI").is_some() { "ci" } else { "default" };
-        return cargo(&["nextest", "run", "--workspace", "--profile", profile, "--no-fail-fast"]);
+        let all = ["nextest", "run", "--workspace", "--no-fail-fast", "--profile", profile];
+        return cargo(&[&all[..], &["--test-threads", &threads]].concat());
     }
     eprintln!(
         "cargo-nextest is not installed, so `cargo test` runs instead: the same tests, one binary at a time"
     );
     eprintln!("(install it with: cargo install --locked cargo-nextest)");
-    cargo(&["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"])
+    let mut command = repo::cargo();
+    command.args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]);
+    command.env("RUST_TEST_THREADS", threads);
+    finish(command)
 }
 
 fn has_nextest() -> bool {

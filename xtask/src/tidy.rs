@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use crate::repo;
 
+mod builds;
 mod codes;
 mod docs;
 mod text;
@@ -52,6 +53,8 @@ const RULES: &[Rule] = &[
     text::whitespace,
     text::places_of_this_machine,
     text::unreviewed_snapshots,
+    text::no_code_runs_from_a_comment,
+    builds::features_are_the_same_without_tests,
     codes::every_code_is_documented,
     codes::cheats_are_refused_by_name,
     docs::commands_exist,

@@ -85,6 +85,8 @@ fn sigterm_answers_what_is_in_work_and_takes_nothing_new() {
         std::net::TcpStream::connect(server.url.strip_prefix("http://").unwrap()).is_err(),
         "it still listens"
     );
+    // The server waits for the clients' ends of its connections to close, for up to ten seconds.
+    drop(stream);
     assert_eq!(server.wait(), Some(0));
 }
 

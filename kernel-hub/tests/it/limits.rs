@@ -167,6 +167,8 @@ fn a_log_has_who_did_what_and_no_secret() {
     assert_eq!(request.send(&body).expect("an answer").status(), 200);
     let wrong = agent.get(&url).header("Authorization", "Bearer hunter2").call().expect("an answer");
     assert_eq!(wrong.status(), 401);
+    // The server waits for the client's end of the connection to close, for up to ten seconds.
+    drop(wrong);
     let id = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().expect("kill").success());
     drop(agent);

@@ -101,6 +101,8 @@ impl Server {
 
     /// Its exit code, when it has ended.
     pub(crate) fn wait(mut self) -> Option<i32> {
+        // The agent keeps idle connections open, and the hub waits for their ends.
+        self.agent = ureq::Agent::new_with_defaults();
         self.child.wait().expect("it ends").code()
     }
 

@@ -112,6 +112,45 @@ pub(super) fn unreviewed_snapshots(repository: &Repository) -> Vec<String> {
         .collect()
 }
 
+/// No documentation comment has code that rustdoc would run: `cargo xtask test` runs no doc tests. A block says its
+/// language, as in "```text".
+pub(super) fn no_code_runs_from_a_comment(repository: &Repository) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in repository.with_ending(RUST) {
+        let mut in_block = false;
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim_start();
+            let Some(comment) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+                in_block = false;
+                continue;
+            };
+            let runs = match comment.trim_start().strip_prefix("```") {
+                Some(language) => {
+                    in_block = !in_block;
+                    in_block
+                        && !matches!(language.trim(), "text" | "toml" | "json" | "console" | "cpp" | "python")
+                }
+                // Four blanks after the customary one are a block of Rust, too, where a paragraph begins.
+                None => !in_block && comment.starts_with("     ") && is_blank_comment(text, number),
+            };
+            if runs {
+                found.push(format!(
+                    "{}:{}: write the code as a test, or begin the block with ```text",
+                    path.display(),
+                    number + 1
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// Whether the line before this one is a comment without text.
+fn is_blank_comment(text: &str, number: usize) -> bool {
+    let before = number.checked_sub(1).and_then(|before| text.lines().nth(before));
+    before.is_some_and(|line| matches!(line.trim(), "///" | "//!"))
+}
+
 fn lines_with(path: &Path, text: &str, marks: &[&str], advice: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -137,6 +176,14 @@ mod tests {
         assert_eq!(whitespace(&one("a.md", "a \nb")).len(), 2);
         assert_eq!(places_of_this_machine(&one("a.toml", concat!("a = \"/ro", "ot/x\"\n"))).len(), 1);
         assert_eq!(unreviewed_snapshots(&one("a.snap.new", "")).len(), 1);
+    }
+
+    #[test]
+    fn code_in_a_comment_says_that_it_is_text() {
+        let found = |text: &str| no_code_runs_from_a_comment(&one("a.rs", text)).len();
+        assert_eq!(found("//! x\n//! ```text\n//!     y\n//! ```\n"), 0);
+        assert_eq!(found("//! x\n//! ```\n//! y\n//! ```\n"), 1);
+        assert_eq!(found("/// x\n///\n///     y\nfn a() {}\n"), 1);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which instances of its kernels a launcher needs that is compiled ahead of time.
 //!
-//! Owns: the lengths that are tried, and what is found for them. Never: leaves out an instance for lengths that it tried.
+//! Owns: the questions to `length-search`, which has the lengths that are tried. Never: leaves out an instance for lengths
+//! that were tried.
 //!
 //! `[launch]` says template arguments as expressions over lengths. Which values they take is found by trying lengths: all up
 //! to 65536 where one axis decides, a choice of them where several do, and for the axes that only conditions speak of, small
@@ -8,13 +9,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use length_search::{Search, Tried};
+
 use crate::spec::expr::{Expr, ExprKind, Value};
 use crate::spec::launch::{Kernel, Launch, TemplateArgument};
 use crate::spec::op::{Axis, AxisKind, OpSpec, ScalarValue, TensorDtype};
 use crate::spec::tune::Tuning;
 use crate::units::{Dtype, PythonName};
 
-use super::program::{Known, Program};
+use super::program::{Known, program};
 use super::{HostError, RangeSettings};
 
 /// One instance of one kernel.
@@ -70,15 +73,23 @@ pub(super) fn instances(
         .iter()
         .map(|kernel| {
             let mut found = BTreeSet::new();
+            let mut done: Vec<(Search, BTreeSet<Vec<i64>>)> = vec![];
             for setting in settings {
                 for assignment in &dtypes {
                     let assigned = assignment.iter().map(|(_, dtype)| *dtype).collect::<Vec<_>>();
                     for within in setting.within(assignment) {
-                        let search = Search::new(op, kernel, setting.tuning, assignment, &within)?;
-                        found.extend(search.values().into_iter().map(|values| Instance {
+                        let search = search(op, kernel, setting.tuning, assignment, &within)?;
+                        // Most choices of dtypes differ in nothing that the expressions ask for.
+                        let place =
+                            done.iter().position(|(known, _)| *known == search).unwrap_or_else(|| {
+                                let values = search.values(MOST);
+                                done.push((search, values));
+                                done.len() - 1
+                            });
+                        found.extend(done[place].1.iter().map(|values| Instance {
                             space: setting.space,
                             dtypes: assigned.clone(),
-                            values,
+                            values: values.clone(),
                         }));
                     }
                     if found.len() > MOST {
@@ -106,186 +117,33 @@ fn assignments(op: &OpSpec) -> Vec<Vec<(PythonName, Dtype)>> {
     })
 }
 
-/// One kernel under one setting and one choice of dtypes.
-struct Search {
-    values: Vec<Program>,
-    /// Conditions that nothing decides but what decides the values.
-    near: Vec<Program>,
-    /// The others.
-    far: Vec<Program>,
-    /// The numbers that each place is tried with.
-    near_slots: Vec<(usize, Lengths)>,
-    far_slots: Vec<(usize, Vec<i64>)>,
-    slots: usize,
-}
-
-/// Lengths to try: a few first, so that what is common is known soon, then all.
-struct Lengths {
-    few: Vec<i64>,
-    all: Vec<i64>,
-}
-
-impl Search {
-    fn new(
-        op: &OpSpec,
-        kernel: &Kernel,
-        tuning: &Tuning,
-        dtypes: &[(PythonName, Dtype)],
-        within: &Within,
-    ) -> Result<Self, HostError> {
-        let dtypes: BTreeMap<PythonName, Dtype> = dtypes.iter().cloned().collect();
-        let (known, tried) = known(op, tuning, &dtypes, within);
-        let program = |expr: &Expr| {
-            Program::of(expr, &known).ok_or_else(|| HostError::Undecided {
-                expression: expr.to_string(),
-                entry: kernel.entry.value.clone(),
-            })
-        };
-        let mut values = vec![];
-        for argument in &kernel.template {
-            if let TemplateArgument::Value(value) = argument {
-                values.push(program(value.tree())?);
-            }
-        }
-        let mut near_places: Vec<usize> = values.iter().flat_map(Program::slots).collect();
-        near_places.sort_unstable();
-        near_places.dedup();
-        let conditions = match &kernel.when {
-            Some(when) => program(when.tree())?.conditions(),
-            None => vec![],
-        };
-        let is_near = |condition: &Program| condition.slots().iter().all(|slot| near_places.contains(slot));
-        let (near, far): (Vec<_>, Vec<_>) = conditions.into_iter().partition(is_near);
-        let mut far_places: Vec<usize> = far.iter().flat_map(Program::slots).collect();
-        far_places.sort_unstable();
-        far_places.dedup();
-        far_places.retain(|place| !near_places.contains(place));
-        let several = near_places.len() > 1;
-        let near_slots =
-            near_places.into_iter().map(|place| (place, tried[place].near(several))).collect::<Vec<_>>();
-        let many = far_places.len();
-        let far_slots = far_places.into_iter().map(|place| (place, tried[place].far(many))).collect();
-        Ok(Self { values, near, far, near_slots, far_slots, slots: tried.len() })
-    }
-
-    /// Every tuple of template values for which the kernel runs with some lengths.
-    fn values(&self) -> BTreeSet<Vec<i64>> {
-        let mut found = BTreeSet::new();
-        let mut numbers = vec![1i64; self.slots];
-        self.walk(0, false, &mut numbers, &mut found);
-        self.walk(0, true, &mut numbers, &mut found);
-        found
-    }
-
-    fn walk(&self, at: usize, all: bool, numbers: &mut [i64], found: &mut BTreeSet<Vec<i64>>) {
-        if found.len() > MOST {
-            return;
-        }
-        let Some((place, lengths)) = self.near_slots.get(at) else { return self.visit(numbers, found) };
-        for length in if all { &lengths.all } else { &lengths.few } {
-            numbers[*place] = *length;
-            self.walk(at + 1, all, numbers, found);
-        }
-    }
-
-    fn visit(&self, numbers: &mut [i64], found: &mut BTreeSet<Vec<i64>>) {
-        let Some(values) = self.values.iter().map(|value| value.run(numbers)).collect::<Option<Vec<_>>>()
-        else {
-            return;
-        };
-        let holds =
-            |condition: &Program, numbers: &[i64]| condition.run(numbers).is_some_and(|truth| truth != 0);
-        if found.contains(&values) || !self.near.iter().all(|condition| holds(condition, numbers)) {
-            return;
-        }
-        if self.can_hold(0, numbers) {
-            found.insert(values);
-        }
-    }
-
-    /// Whether the other conditions hold for some numbers of what only they speak of.
-    fn can_hold(&self, at: usize, numbers: &mut [i64]) -> bool {
-        let Some((place, lengths)) = self.far_slots.get(at) else {
-            return self.far.iter().all(|condition| condition.run(numbers).is_some_and(|truth| truth != 0));
-        };
-        lengths.iter().any(|length| {
-            numbers[*place] = *length;
-            self.can_hold(at + 1, numbers)
+/// The search for one kernel under one setting and one choice of dtypes.
+fn search(
+    op: &OpSpec,
+    kernel: &Kernel,
+    tuning: &Tuning,
+    dtypes: &[(PythonName, Dtype)],
+    within: &Within,
+) -> Result<Search, HostError> {
+    let dtypes: BTreeMap<PythonName, Dtype> = dtypes.iter().cloned().collect();
+    let (known, tried) = known(op, tuning, &dtypes, within);
+    let program = |expr: &Expr| {
+        program(expr, &known).ok_or_else(|| HostError::Undecided {
+            expression: expr.to_string(),
+            entry: kernel.entry.value.clone(),
         })
-    }
-}
-
-/// What a place stands for.
-enum Tried {
-    Axis {
-        least: i64,
-        greatest: i64,
-        step: i64,
-    },
-    /// False or true; whether an optional input is there.
-    Truth,
-    /// A whole number that the caller passes.
-    Number(i64),
-}
-
-impl Tried {
-    /// The numbers that decide template arguments.
-    fn near(&self, several: bool) -> Lengths {
-        if several {
-            let some = self.some();
-            return Lengths { few: self.corners(), all: some };
-        }
-        match self {
-            Self::Axis { least, greatest, step } => {
-                let dense = (1..=65_536).chain((65_536..=262_144).step_by(8));
-                let all =
-                    dense.map(|number| number * step).filter(|number| (*least..=*greatest).contains(number));
-                Lengths { few: self.some(), all: all.collect() }
-            }
-            _ => Lengths { few: self.some(), all: self.some() },
+    };
+    let mut values = vec![];
+    for argument in &kernel.template {
+        if let TemplateArgument::Value(value) = argument {
+            values.push(program(value.tree())?);
         }
     }
-
-    /// The numbers that only conditions speak of.
-    fn far(&self, many: usize) -> Vec<i64> {
-        match many {
-            0 | 1 => self.some(),
-            2 => self.corners(),
-            // Conditions on several lengths are about their product.
-            _ => self.fit([0, 1, 2, 8, 64, 1 << 10, 1 << 16, 1 << 24, 1 << 31].into_iter(), 16),
-        }
-    }
-
-    /// Small numbers, multiples, and powers of two with their neighbors.
-    fn some(&self) -> Vec<i64> {
-        let small = (0..=128).chain((136..=1_024).step_by(8)).chain((1_088..=16_384).step_by(64));
-        let powers = (11..=31).flat_map(|power| [-1, 0, 1].map(|by| (1i64 << power) + by));
-        self.fit(small.chain(powers), 128)
-    }
-
-    /// Fewer of them.
-    fn corners(&self) -> Vec<i64> {
-        let powers = (2..=31).flat_map(|power| [-1, 0, 1].map(|by| (1i64 << power) + by));
-        self.fit([0, 1, 2].into_iter().chain(powers), 16)
-    }
-
-    /// Those that it may be, and `edge` at each end of a range, so that it has every remainder of a division, however narrow
-    /// it is.
-    fn fit(&self, numbers: impl Iterator<Item = i64>, edge: i64) -> Vec<i64> {
-        match self {
-            Self::Truth => vec![0, 1],
-            Self::Number(number) => vec![*number],
-            Self::Axis { least, greatest, step } => {
-                let ends = [least / step * step]
-                    .into_iter()
-                    .chain((*greatest < i64::MAX).then(|| greatest / step * step));
-                let edges = ends.flat_map(|end| (-edge..=edge).map(move |by| end.saturating_add(by * step)));
-                let multiples = numbers.flat_map(|number| [number * step, number / step * step]).chain(edges);
-                let inside = multiples.filter(|number| (*least..=*greatest).contains(number));
-                inside.collect::<BTreeSet<_>>().into_iter().collect()
-            }
-        }
-    }
+    let conditions = match &kernel.when {
+        Some(when) => program(when.tree())?.conditions(),
+        None => vec![],
+    };
+    Ok(Search::new(values, conditions, &tried))
 }
 
 /// What every name is worth, and what the places are tried with.

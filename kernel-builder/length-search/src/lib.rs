@@ -1,0 +1,191 @@
+//! Tries lengths to find the values that expressions take.
+//!
+//! Owns: the search, over numbers alone. Never: knows what an axis, a kernel or an operation is; `kernel-plan` translates.
+
+use std::collections::BTreeSet;
+
+mod lengths;
+mod program;
+
+use lengths::Lengths;
+pub use lengths::Tried;
+pub use program::{Operation, Program};
+
+/// Which tuples of `values` occur while all `conditions` hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Search {
+    values: Vec<Program>,
+    /// Conditions that nothing decides but what decides the values.
+    near: Vec<Program>,
+    /// The others.
+    far: Vec<Program>,
+    /// What each place is tried with.
+    near_slots: Vec<(usize, Tried)>,
+    far_slots: Vec<(usize, Tried)>,
+    slots: usize,
+}
+
+impl Search {
+    /// `tried` has an entry for each place that the programs ask for.
+    #[must_use]
+    pub fn new(values: Vec<Program>, conditions: Vec<Program>, tried: &[Tried]) -> Self {
+        let mut near_places: Vec<usize> = values.iter().flat_map(Program::slots).collect();
+        near_places.sort_unstable();
+        near_places.dedup();
+        let is_near = |condition: &Program| condition.slots().iter().all(|slot| near_places.contains(slot));
+        let (near, far): (Vec<_>, Vec<_>) = conditions.into_iter().partition(is_near);
+        let mut far_places: Vec<usize> = far.iter().flat_map(Program::slots).collect();
+        far_places.sort_unstable();
+        far_places.dedup();
+        far_places.retain(|place| !near_places.contains(place));
+        let with_tried = |places: Vec<usize>| places.into_iter().map(|place| (place, tried[place])).collect();
+        Self {
+            values,
+            near,
+            far,
+            near_slots: with_tried(near_places),
+            far_slots: with_tried(far_places),
+            slots: tried.len(),
+        }
+    }
+
+    /// Every tuple of values for which the conditions hold with some lengths; at most one more than `most`.
+    #[must_use]
+    pub fn values(&self, most: usize) -> BTreeSet<Vec<i64>> {
+        let several = self.near_slots.len() > 1;
+        let many = self.far_slots.len();
+        let near: Vec<_> =
+            self.near_slots.iter().map(|(place, tried)| (*place, tried.near(several))).collect();
+        let mut walk = Walk {
+            far: &self.far,
+            far_slots: self.far_slots.iter().map(|(place, tried)| (*place, tried.far(many))).collect(),
+            numbers: vec![1i64; self.slots],
+            found: BTreeSet::new(),
+            tuple: vec![],
+            most,
+        };
+        for all in [false, true] {
+            walk.near(&near, all, &self.values, &self.near);
+        }
+        walk.found
+    }
+}
+
+/// A search on its way.
+struct Walk<'a> {
+    far: &'a [Program],
+    far_slots: Vec<(usize, Vec<i64>)>,
+    numbers: Vec<i64>,
+    found: BTreeSet<Vec<i64>>,
+    /// The tuple that is looked at, kept for its memory.
+    tuple: Vec<i64>,
+    most: usize,
+}
+
+impl Walk<'_> {
+    /// Tries the numbers of `slots`. The numbers of earlier places are constants in the programs.
+    fn near(&mut self, slots: &[(usize, Lengths)], all: bool, values: &[Program], conditions: &[Program]) {
+        let known = values.iter().all(|value| matches!(value, Program::Constant(_)));
+        if self.found.len() > self.most
+            || conditions.contains(&Program::Constant(0))
+            || (known && self.read(values) && self.found.contains(&self.tuple))
+        {
+            return;
+        }
+        let Some(((place, lengths), rest)) = slots.split_first() else {
+            return self.visit(values, conditions);
+        };
+        for number in if all { &lengths.all } else { &lengths.few } {
+            self.numbers[*place] = *number;
+            if rest.is_empty() {
+                self.visit(values, conditions);
+            } else {
+                let with = |programs: &[Program]| -> Vec<_> {
+                    programs.iter().map(|program| program.with(*place, *number)).collect()
+                };
+                self.near(rest, all, &with(values), &with(conditions));
+            }
+        }
+    }
+
+    /// Evaluates the tuple; false if one of its programs has no value.
+    fn read(&mut self, values: &[Program]) -> bool {
+        self.tuple.clear();
+        self.tuple.extend(values.iter().map_while(|program| program.run(&self.numbers)));
+        self.tuple.len() == values.len()
+    }
+
+    fn visit(&mut self, values: &[Program], conditions: &[Program]) {
+        if !self.read(values)
+            || self.found.contains(&self.tuple)
+            || !conditions.iter().all(|condition| holds(condition, &self.numbers))
+        {
+            return;
+        }
+        if can_hold(self.far, &self.far_slots, &mut self.numbers) {
+            self.found.insert(self.tuple.clone());
+        }
+    }
+}
+
+fn holds(condition: &Program, numbers: &[i64]) -> bool {
+    condition.run(numbers).is_some_and(|truth| truth != 0)
+}
+
+/// Whether the conditions hold for some numbers of what only they speak of.
+fn can_hold(conditions: &[Program], slots: &[(usize, Vec<i64>)], numbers: &mut [i64]) -> bool {
+    let Some(((place, lengths), rest)) = slots.split_first() else {
+        return conditions.iter().all(|condition| holds(condition, numbers));
+    };
+    lengths.iter().any(|length| {
+        numbers[*place] = *length;
+        can_hold(conditions, rest, numbers)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binary(operation: Operation, left: Program, right: Program) -> Program {
+        Program::Binary(operation, Box::new(left), Box::new(right))
+    }
+
+    /// Every tuple, by looking at every number.
+    fn by_hand(
+        lengths: [std::ops::RangeInclusive<i64>; 2],
+        values: &[Program],
+        when: &Program,
+    ) -> BTreeSet<Vec<i64>> {
+        let [first, second] = lengths;
+        let pairs = first.flat_map(|a| second.clone().map(move |b| [a, b]));
+        let holding = pairs.filter(|numbers| holds(when, numbers));
+        holding.filter_map(|numbers| values.iter().map(|value| value.run(&numbers)).collect()).collect()
+    }
+
+    #[test]
+    fn constants_on_the_way_change_nothing() {
+        use Operation::{And, Divide, Equal, Less, Or, Remainder};
+        let (a, b, n) = (|| Program::Slot(0), || Program::Slot(1), Program::Constant);
+        let quotient = binary(Divide, a(), n(8));
+        let values = [
+            vec![quotient.clone(), binary(Remainder, b(), n(3))],
+            vec![Program::Min(vec![quotient, b()]), n(7)],
+            vec![binary(Divide, b(), binary(Remainder, a(), n(4)))],
+        ];
+        let conditions = [
+            n(1),
+            binary(Less, a(), b()),
+            binary(And, binary(Less, n(5), a()), binary(Equal, binary(Remainder, b(), n(2)), n(0))),
+            binary(Or, binary(Equal, a(), n(3)), binary(Less, binary(Divide, n(9), a()), b())),
+        ];
+        let tried = [0, 40].map(|least| Tried::Axis { least, greatest: 64, step: 1 });
+        for values in &values {
+            for condition in &conditions {
+                let found =
+                    Search::new(values.clone(), condition.clone().conditions(), &tried).values(10_000);
+                assert_eq!(found, by_hand([0..=64, 40..=64], values, condition), "{values:?} {condition:?}");
+            }
+        }
+    }
+}
