@@ -1,6 +1,6 @@
 //! Where things are in this repository.
 //!
-//! Owns: the root, the list of files, the names of the program's commands. Never: judges any of them.
+//! Owns: the root, the cache, the list of files, the names of the program's commands. Never: judges any of them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,6 +47,14 @@ pub(crate) fn beside_this_one(name: &str) -> Result<PathBuf, String> {
         std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
     let folder = here.parent().filter(|folder| !folder.ends_with("deps")).or_else(|| here.parent()?.parent());
     folder.map(|folder| folder.join(name)).ok_or_else(|| "this program is in no folder".to_owned())
+}
+
+/// The cache of `kernelwright`, as the program itself finds it.
+pub(crate) fn cache() -> PathBuf {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("KERNELWRIGHT_CACHE")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("kernelwright")))
+        .unwrap_or_else(|| variable("HOME").unwrap_or_default().join(".cache/kernelwright"))
 }
 
 /// Every file that is or would be committed, relative to the root, sorted.

@@ -50,8 +50,7 @@ pub(crate) fn run() -> ExitCode {
 
 fn tests() -> Result<(), String> {
     if has_nextest() {
-        let profile = if std::env::var_os("CI").is_some() { "ci" } else { "default" };
-        return cargo(&["nextest", "run", "--workspace", "--profile", profile, "--no-fail-fast"]);
+        return cargo(&["nextest", "run", "--workspace", "--profile", profile(), "--no-fail-fast"]);
     }
     eprintln!(
         "cargo-nextest is not installed, so `cargo test` runs instead: the same tests, one binary at a time"
@@ -60,7 +59,13 @@ fn tests() -> Result<(), String> {
     cargo(&["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"])
 }
 
-fn has_nextest() -> bool {
+/// The profile of .config/nextest.toml.
+pub(crate) fn profile() -> &'static str {
+    if std::env::var_os("CI").is_some() { "ci" } else { "default" }
+}
+
+/// Whether cargo-nextest is installed.
+pub(crate) fn has_nextest() -> bool {
     let mut command = repo::cargo();
     command.args(["nextest", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())

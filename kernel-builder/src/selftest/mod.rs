@@ -63,8 +63,9 @@ impl Row {
     }
 }
 
-/// The fixtures whose names contain one of `names`; all of them when nothing is named. A queue is judged as a whole, also
-/// where one of its candidates is named by its place: `queue-2`.
+/// The fixtures that `names` select; all of them when nothing is named. A fixture's own name selects that fixture alone,
+/// any other text every fixture whose name contains it. A queue is judged as a whole, also where one of its candidates is
+/// named by its place: `queue-2`.
 ///
 /// # Errors
 /// A name fits none.
@@ -72,6 +73,9 @@ pub fn select(names: &[String]) -> Result<Vec<Fixture>, SelftestError> {
     let all = fixture::all()?;
     let fits = |one: &Fixture, name: &String| {
         let own = format!("{}-", one.name);
+        if all.iter().any(|other| other.name == *name) {
+            return one.name == *name;
+        }
         one.name.contains(name.as_str()) || (!one.queue.is_empty() && name.starts_with(&own))
     };
     if let Some(name) = names.iter().find(|name| !all.iter().any(|one| fits(one, name))) {
@@ -238,6 +242,9 @@ mod tests {
             let found = select(&[name.to_owned()]).unwrap();
             assert_eq!(found.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["queue"]);
         }
+        // `device-skips-tail` contains that name, too.
+        let found = select(&["skips-tail".to_owned()]).unwrap();
+        assert_eq!(found.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["skips-tail"]);
         let error = select(&["no-such-cheat".to_owned()]).unwrap_err();
         assert_eq!(error.to_string(), "no kernel of the suite is called `no-such-cheat`");
     }
