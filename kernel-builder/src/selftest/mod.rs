@@ -71,11 +71,12 @@ impl Row {
 /// A name fits none.
 pub fn select(names: &[String]) -> Result<Vec<Fixture>, SelftestError> {
     let all = fixture::all()?;
+    let exact: Vec<&String> = names.iter().filter(|name| all.iter().any(|one| one.name == **name)).collect();
     let fits = |one: &Fixture, name: &String| {
-        let own = format!("{}-", one.name);
-        if all.iter().any(|other| other.name == *name) {
+        if exact.contains(&name) {
             return one.name == *name;
         }
+        let own = format!("{}-", one.name);
         one.name.contains(name.as_str()) || (!one.queue.is_empty() && name.starts_with(&own))
     };
     if let Some(name) = names.iter().find(|name| !all.iter().any(|one| fits(one, name))) {
