@@ -15,7 +15,7 @@ const LAUNCH: &str = "[launch]";
 /// The examples of device code, and every template with some.
 pub(crate) fn items(root: &Path) -> Result<Vec<String>, String> {
     let mut items = steps::folders(&root.join("examples"))?;
-    items.retain(|name| name.ends_with("-device") && steps::has_line(&example(root, name), LAUNCH));
+    items.retain(|name| is_example(name) && steps::has_line(&example(root, name), LAUNCH));
     for name in steps::templates(root)? {
         let folder = root.join("templates").join(&name);
         if files_with_launch(&folder, ".toml.j2")?.is_empty() {
@@ -37,9 +37,11 @@ pub(crate) fn run(run: &Run<'_>) -> Result<Vec<String>, String> {
         }
     }
     run.each(|item, talk| {
-        let example = example(&run.site.root, item);
-        let ops =
-            if example.is_file() { vec![example] } else { files_with_launch(&rendered.join(item), ".toml")? };
+        let ops = if is_example(item) {
+            vec![example(&run.site.root, item)]
+        } else {
+            files_with_launch(&rendered.join(item), ".toml")?
+        };
         // All of them, so that one run shows everything that is wrong.
         let outcomes: Vec<_> = ops.iter().map(|op| judge(run, op, talk)).collect();
         outcomes.into_iter().collect()
@@ -59,6 +61,11 @@ fn judge(run: &Run<'_>, op: &Path, talk: &mut Talk) -> Result<(), String> {
 
 fn is_warning(line: &str) -> bool {
     line.starts_with(' ') && line.trim_start().starts_with("warned")
+}
+
+/// Whether an item is an example; other examples have the names of their templates.
+pub(crate) fn is_example(name: &str) -> bool {
+    name.ends_with("-device")
 }
 
 fn example(root: &Path, name: &str) -> PathBuf {
@@ -87,6 +94,8 @@ mod tests {
             assert!(items.iter().any(|item| item == name), "{name}: {items:?}");
         }
         assert!(!items.iter().any(|item| item == "rms-norm-strided"));
+        // There is an example of this name, too.
+        assert!(!is_example("swiglu") && is_example("matmul-device"));
     }
 
     #[test]

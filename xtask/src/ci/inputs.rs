@@ -37,6 +37,9 @@ const JUDGE: &[&str] = &[
     "xtask/src/talk.rs",
 ];
 
+/// The example that an item is, if it is one: other examples have the names of their templates.
+const EXAMPLE: &str = "examples/{}/";
+
 /// Further inputs of the items of a step.
 const STEPS: &[(&str, &[&str])] = &[
     (
@@ -51,7 +54,7 @@ const STEPS: &[(&str, &[&str])] = &[
             "kernel-hub/src/",
         ],
     ),
-    ("device-code", &["examples/{}/", "templates/{}/", "templates/_shared/"]),
+    ("device-code", &[EXAMPLE, "templates/{}/", "templates/_shared/"]),
     (
         "generated",
         &[
@@ -122,6 +125,7 @@ pub(crate) fn own(step: &str, item: &str, root: &Path) -> Vec<String> {
     let rows = STEPS.iter().filter(|(name, _)| *name == step).flat_map(|(_, patterns)| patterns.iter());
     // The same template, with another framework.
     let subject = if item == super::generated::FOR_TVM_FFI { super::generated::TVM_TEMPLATE } else { item };
+    let rows = rows.filter(|pattern| **pattern != EXAMPLE || super::device_code::is_example(item));
     let mut paths: Vec<String> = rows.map(|pattern| pattern.replace("{}", subject)).collect();
     if step == "projects" {
         let projects = expected::read_all(&root.join("tests/projects")).unwrap_or_default();
