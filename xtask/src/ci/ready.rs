@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use super::steps;
 use crate::repo;
-use crate::talk::Talk;
+use crate::talk::{self, Talk};
 
 /// The example that goes through the whole line.
 pub(crate) const EXAMPLE: &str = "examples/rms-norm";
@@ -104,9 +104,19 @@ impl Ready {
     fn render(&self) -> Result<PathBuf, String> {
         let folder = self.root.join(PLACE).join("templates");
         fresh(&folder)?;
-        for name in steps::templates(&self.root)? {
-            self.render_one(&name, &name, &[])?;
-        }
+        let names = steps::templates(&self.root)?;
+        let at_a_time = talk::processors();
+        // In step with each other, since all take equally long.
+        std::thread::scope(|scope| {
+            let render = |first: usize| {
+                let own = names.iter().skip(first).step_by(at_a_time);
+                own.map(|name| self.render_one(name, name, &[])).collect::<Result<Vec<_>, _>>()
+            };
+            let workers: Vec<_> = (0..at_a_time).map(|first| scope.spawn(move || render(first))).collect();
+            let ended =
+                workers.into_iter().map(|worker| worker.join().map_err(|_| "a thread panicked".to_owned()));
+            ended.collect::<Result<Vec<_>, _>>()?.into_iter().collect::<Result<Vec<_>, _>>()
+        })?;
         Ok(folder)
     }
 
