@@ -110,7 +110,10 @@ fn one(step: &Step, named: &[&str], root: &Path) -> Result<(), Stop> {
     let started = Instant::now();
     let choice = Choice { run, left_out: Vec::new(), unchanged: 0 };
     let row = perform(step, choice, items.len(), &site, None);
-    close(&[row], started.elapsed().as_secs_f64(), None, &site)
+    let wall = started.elapsed().as_secs_f64();
+    report(&[row], wall, None)?;
+    passed(wall, &site);
+    Ok(())
 }
 
 /// Runs every step.
@@ -144,11 +147,14 @@ fn all(whole: &Whole, root: &Path) -> Result<(), Stop> {
         }
     }
     let kind = if whole.full { "full" } else { "run" };
-    let closed = close(&rows, started.elapsed().as_secs_f64(), Some((kind, budgets.total(kind))), &site);
-    if closed.is_ok() && whole.record {
+    let wall = started.elapsed().as_secs_f64();
+    report(&rows, wall, Some((kind, budgets.total(kind))))?;
+    if whole.record {
+        // Files may have changed since the start.
         record(&Site::new(root, digest::current(root)))?;
     }
-    closed
+    passed(wall, &site);
+    Ok(())
 }
 
 /// The rule by which a run leaves items out.
@@ -207,30 +213,33 @@ fn perform(step: &Step, choice: Choice, count: usize, site: &Site, budget: Optio
     row
 }
 
-/// Prints the table and the last lines.
-fn close(rows: &[Row], wall: f64, total: Option<(&str, Option<u32>)>, site: &Site) -> Result<(), Stop> {
+/// Prints the table, and the last lines of a run that failed.
+fn report(rows: &[Row], wall: f64, total: Option<(&str, Option<u32>)>) -> Result<(), Stop> {
     let budget = total.and_then(|(_, budget)| budget);
     println!("\n{}", table::table(rows, wall, budget));
     let mut late: Vec<String> =
         rows.iter().filter_map(|row| budget::excess(row.step, row.wall, row.budget)).collect();
     late.extend(total.and_then(|(kind, budget)| budget::excess(&format!(".ci/{kind}"), wall, budget)));
     let last = table::last_lines(rows, &late);
-    if !last.is_empty() {
-        println!("{last}");
-        return Err(Stop::Failed);
+    if last.is_empty() {
+        return Ok(());
     }
+    println!("{last}");
+    Err(Stop::Failed)
+}
+
+/// Prints the last lines of a run that passed: those of the test runner, where a reader looks first.
+fn passed(wall: f64, site: &Site) {
     println!("=== passed in {wall:.0} s");
     for line in site.closing() {
         println!("{line}");
     }
-    Ok(())
 }
 
 /// Writes .ci/proven.toml.
 fn record(site: &Site) -> Result<(), String> {
     let digests = site.digests.as_ref().map_err(Clone::clone)?;
     let count = site.passed.record(&site.root, digests)?;
-    // The last lines of a run stay those of the test runner.
-    eprintln!("{}: {count} of {} items passed as they are now", proven::FILE, digests.len());
+    println!("{}: {count} of {} items passed as they are now", proven::FILE, digests.len());
     Ok(())
 }

@@ -79,15 +79,26 @@ pub(crate) fn last_lines(rows: &[Row], late: &[String]) -> String {
             if failure.items.is_empty() { row.named.as_ref().unwrap_or(&none) } else { &failure.items };
         let which = match (&failure.reason, failure.items.as_slice()) {
             (_, items) if !items.is_empty() && row.step != items[0] => format!(" ({})", items.join(", ")),
-            (Some(reason), _) => format!(" ({})", reason.lines().next().unwrap_or_default()),
+            (Some(reason), _) => format!(" ({})", shortened(reason)),
             _ => String::new(),
         };
         lines.push(format!("failed: {}{which}", row.step));
+        let again = if again.len() == row.all { &none } else { again };
         let words: Vec<&str> =
             ["cargo xtask ci", row.step].into_iter().chain(again.iter().map(String::as_str)).collect();
         lines.push(format!("repeat it: {}", words.join(" ")));
     }
     lines.join("\n")
+}
+
+/// The first line of an error, which is printed in full above, or its end if it is long.
+fn shortened(reason: &str) -> String {
+    const LONGEST: usize = 100;
+    let line = reason.lines().next().unwrap_or_default();
+    match line.char_indices().rev().nth(LONGEST) {
+        Some((at, _)) => format!("... {}", line[at..].trim_start()),
+        None => line.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +120,11 @@ mod tests {
         let lines = "failed: nix (failed to run `nix`: exit status: 1)\nrepeat it: cargo xtask ci nix";
         assert_eq!(last_lines(&rows, &[]), lines);
         assert_eq!(last_lines(&[row("test", None)], &[]), "");
+        let items = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
+        let rows = [row("cheats", Some(Failure { items, reason: None }))];
+        assert_eq!(last_lines(&rows, &[]), "failed: cheats (a, b, c)\nrepeat it: cargo xtask ci cheats");
+        let short = shortened(&format!("{}end", "word ".repeat(40)));
+        assert!(short.starts_with("... ") && short.ends_with(" end") && short.len() <= 105, "{short}");
         assert_eq!(last_lines(&[row("test", None)], &["x".to_owned()]), "too slow: x");
     }
 
