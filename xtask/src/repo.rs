@@ -12,10 +12,16 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(&here).to_owned()
 }
 
-/// The cargo that started this program, so that both are of one toolchain. What cargo told this program about itself is not
-/// handed on: build scripts look at it, and would compile anew what a cargo without it has compiled.
+/// The cargo that started this program, so that both are of one toolchain. The variables that cargo set for this program are
+/// not handed on: build scripts look at them, and would compile anew what a cargo without them has compiled.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    forget_cargo(&mut command);
+    command
+}
+
+/// Removes what cargo told this program about itself from the environment of a command that may start cargo.
+pub(crate) fn forget_cargo(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name
             .to_str()
@@ -24,7 +30,6 @@ pub(crate) fn cargo() -> Command {
             command.env_remove(name);
         }
     }
-    command
 }
 
 /// Builds the program of this checkout and says where it is: beside this one.

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::ready::EXAMPLE;
 use super::run::Run;
-use crate::crosscheck as comparison;
+use crate::{crosscheck as comparison, repo};
 
 /// The whole line.
 pub(crate) fn make(run: &Run<'_>) -> Result<Vec<String>, String> {
@@ -49,6 +49,7 @@ pub(crate) fn crosscheck(run: &Run<'_>) -> Result<Vec<String>, String> {
 fn script(run: &Run<'_>, name: &str) -> Result<Command, String> {
     run.site.ready.kernelwright(&[])?;
     let mut command = Command::new(run.site.root.join(".ci").join(name));
+    repo::forget_cargo(&mut command);
     command.current_dir(&run.site.root);
     Ok(command)
 }

@@ -54,7 +54,7 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
     }
 }
 
-/// Why a run ends without success.
+/// A run's end without success.
 enum Stop {
     /// The command line is wrong.
     Usage(String),

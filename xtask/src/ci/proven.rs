@@ -1,4 +1,4 @@
-//! What has passed, by digest: .ci/proven.toml, which is committed, and target/ci/passed.toml, which is this tree's.
+//! The items that have passed, by digest: .ci/proven.toml, which is committed, and target/ci/passed.toml of this tree.
 //!
 //! Owns: both files, and which items a run leaves out. Never: computes a digest.
 

@@ -1,4 +1,4 @@
-//! Whatever a step needs before it begins: programs, Python packages, projects and a filled cache.
+//! Preparation for the steps: programs, Python packages, projects and a filled cache.
 //!
 //! Owns: how each is made, once a run and only where a step asks for it. Never: judges anything.
 

@@ -10,7 +10,7 @@ use super::proven::{FAILED, Passed};
 use super::ready::Ready;
 use crate::talk::{self, Talk};
 
-/// What all steps share.
+/// State that all steps share.
 pub(crate) struct Site {
     /// The root of the checkout.
     pub(crate) root: PathBuf,

@@ -15,7 +15,7 @@ type Items = fn(&Path) -> Result<Vec<String>, String>;
 pub(crate) struct Step {
     /// Its name, as typed.
     pub(crate) name: &'static str,
-    /// What it proves, for the list.
+    /// One line for the list: the property that it proves.
     pub(crate) about: &'static str,
     /// Names of its parts that can run alone, in their order; `None` for a step that runs as a whole.
     pub(crate) items: Option<Items>,

@@ -4,7 +4,7 @@
 
 use super::proven::Choice;
 
-/// What came of a step.
+/// The outcome of a step.
 pub(crate) struct Row {
     pub(crate) step: &'static str,
     /// Number of items that ran, and of all that the step has.
@@ -21,7 +21,7 @@ pub(crate) struct Row {
     pub(crate) named: Option<Vec<String>>,
 }
 
-/// Why a step failed.
+/// The cause of a failed step.
 pub(crate) struct Failure {
     /// The items that failed; none where the step failed as a whole.
     pub(crate) items: Vec<String>,
@@ -68,7 +68,7 @@ pub(crate) fn table(rows: &[Row], wall: f64, budget: Option<u32>) -> String {
     text
 }
 
-/// Which steps failed and how each is repeated alone; empty when everything passed in time.
+/// Each failed step with the command that repeats it alone; empty when everything passed in time.
 pub(crate) fn last_lines(rows: &[Row], late: &[String]) -> String {
     let mut lines: Vec<String> = late.iter().map(|message| format!("too slow: {message}")).collect();
     for row in rows {
