@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use crate::{copy, repo};
 
 /// Releases that wheels build for with the compiler of CUDA 13.
-const RELEASES: &[&str] = &["12.6", "12.8"];
+pub(crate) const RELEASES: &[&str] = &["12.6", "12.8"];
 /// NVIDIA's readers of machine code; they read that of older releases too.
 const TOOLS: &[(&str, &str)] = &[("nvidia-cuda-cuobjdump", "13.5.37"), ("nvidia-cuda-nvdisasm", "13.5.37")];
 /// Where the versions of wheels are; NVRTC has that of the release's compiler.
@@ -28,7 +28,11 @@ pub(crate) fn run(wanted: &[&str]) -> ExitCode {
     }
 }
 
-fn check(releases: &[&str]) -> Result<bool, String> {
+/// Compares device code of some releases; whether all of it is as expected.
+///
+/// # Errors
+/// Something cannot be fetched or built.
+pub(crate) fn check(releases: &[&str]) -> Result<bool, String> {
     let root = repo::root();
     let program = repo::program(&root)?;
     let work = root.join("target/crosscheck");

@@ -9,6 +9,7 @@
 
 use std::process::ExitCode;
 
+mod ci;
 mod codegen;
 mod copy;
 mod crosscheck;
@@ -17,6 +18,7 @@ mod forward;
 mod fuzz;
 mod projects;
 mod repo;
+mod talk;
 mod test;
 mod tidy;
 
@@ -27,6 +29,11 @@ Usage: cargo xtask <TASK>
 
   kernel <ARGS>...     run `kernelwright <ARGS>...` from this checkout; compiles it first where needed
   test                 everything that must pass: format, tidy, clippy, tests, reference, documentation
+  ci [STEP [ITEM]...]  the steps of `.ci/run`: all of them, or one, with all its items or those named (fetches likewise)
+       --list          list the steps, with their budgets
+       --full          leave out nothing, as `.ci/full` does
+       --keep-going    go on after a step that fails
+       --record        write .ci/proven.toml: with --full when it passed, else from earlier runs in this tree
   cheats [NAME]...     `kernelwright selftest`: kernels that must be refused, and honest ones that must pass (fetches what
                        `kernel make` does)
   projects [NAME]...   other people's forms of a kernel project, and what must come of each (fetches likewise)
@@ -44,6 +51,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["kernel", rest @ ..] => forward::kernel(rest),
+        ["ci", words @ ..] => ci::run(words),
         ["test"] => test::run(),
         ["cheats", words @ ..] => forward::kernel(&[&["selftest"][..], words].concat()),
         ["projects", names @ ..] => projects::run(names),

@@ -9,8 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use crate::expected::{self, Run};
+use crate::expected::{self, Expected, Run};
+use crate::talk::{self, Talk};
 use crate::{copy, repo};
+
+const FOLDER: &str = "tests/projects";
 
 /// Imports packages as the client does, each under a name of its own, and evaluates an expression over them.
 const IMPORT: &str = r#"
@@ -44,33 +47,56 @@ pub(crate) fn run(wanted: &[&str]) -> ExitCode {
 
 fn run_all(wanted: &[&str]) -> Result<usize, String> {
     let root = repo::root();
-    let mut projects = expected::read_all(&root.join("tests/projects"))?;
+    let mut projects = read(&root)?;
     let names: Vec<&str> = projects.iter().map(|project| project.name.as_str()).collect();
-    repo::named("tests/projects", &names, wanted)?;
+    repo::named(FOLDER, &names, wanted)?;
     let program = repo::program(&root)?;
     projects.retain(|project| wanted.is_empty() || wanted.iter().any(|part| project.name.contains(part)));
-    let (mut right, mut wrong) = (0, 0);
-    println!("{:<24} {:<12} {:<6} {:<44} seconds", "project", "run", "exit", "built");
-    for project in &projects {
-        for run in &project.runs {
-            let started = Instant::now();
-            let found = Found::of(&project.name, run, &root, &program)?;
-            let differences = found.differences(run, &root)?;
-            let built = if found.built.is_empty() { "-".to_owned() } else { join(&found.built) };
-            let seconds = started.elapsed().as_secs_f64();
-            println!("{:<24} {:<12} {:<6} {built:<44} {seconds:.0}", project.name, run.name, found.exit);
-            for difference in &differences {
-                println!("    <- WRONG: {difference}");
-            }
-            if differences.is_empty() {
-                right += 1;
-            } else {
-                wrong += 1;
-            }
+    let outcomes = talk::side_by_side(
+        &projects,
+        |project| project.name.clone(),
+        |project, talk| judge(project, &root, &program, talk),
+    );
+    let right = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let wrong = outcomes.len() - right;
+    println!("{right} projects passed, {wrong} failed");
+    Ok(wrong)
+}
+
+/// All projects, by name.
+///
+/// # Errors
+/// An expected.toml cannot be read.
+pub(crate) fn read(root: &Path) -> Result<Vec<Expected>, String> {
+    expected::read_all(&root.join(FOLDER))
+}
+
+/// Does every run of a project, one after the other, and prints a row for each.
+///
+/// # Errors
+/// A run cannot be done, or differs from what is expected; the differences are in the talk.
+pub(crate) fn judge(project: &Expected, root: &Path, program: &Path, talk: &mut Talk) -> Result<(), String> {
+    let mut wrong = Vec::new();
+    for run in &project.runs {
+        let started = Instant::now();
+        let found = Found::of(&project.name, run, root, program)?;
+        let differences = found.differences(run, root)?;
+        let built = if found.built.is_empty() { "-".to_owned() } else { join(&found.built) };
+        let seconds = started.elapsed().as_secs_f64();
+        let name = format!("{} {}", project.name, run.name);
+        talk.say(&format!("{name:<36} exit {:<3} {seconds:4.0} s  built {built}", found.exit));
+        for difference in &differences {
+            talk.say(&format!("    <- WRONG: {difference}"));
+        }
+        if !differences.is_empty() {
+            wrong.push(run.name.as_str());
         }
     }
-    println!("\n{right} passed, {wrong} failed");
-    Ok(wrong)
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("wrong runs of {}: {}", project.name, wrong.join(", ")))
+    }
 }
 
 /// What a run came to.
@@ -89,10 +115,12 @@ struct Found {
 impl Found {
     /// Runs the program in a fresh copy of a project.
     fn of(project: &str, run: &Run, root: &Path, program: &Path) -> Result<Self, String> {
-        let (folder, exit, text) = start(project, run, root, program)?;
+        // Runs of several projects go on at the same time, and one project may lie beside two others.
+        let place = format!("{project}-{}", run.name);
+        let (folder, exit, text) = start(project, &place, run, root, program)?;
         let beside = match &run.beside {
             Some(other) => {
-                let (folder, exit, text) = start(other, run, root, program)?;
+                let (folder, exit, text) = start(other, &format!("{place}-{other}"), run, root, program)?;
                 if exit != 0 {
                     return Err(format!("{project}: {other} was not built beside it:\n{text}"));
                 }
@@ -173,19 +201,26 @@ impl Found {
     }
 }
 
-/// Starts the program on a fresh copy: the copy, the exit code, standard output.
-fn start(project: &str, run: &Run, root: &Path, program: &Path) -> Result<(PathBuf, i32, String), String> {
+/// Starts the program on a fresh copy, target/projects/<place>: the copy, the exit code, standard output.
+fn start(
+    project: &str,
+    place: &str,
+    run: &Run,
+    root: &Path,
+    program: &Path,
+) -> Result<(PathBuf, i32, String), String> {
     let failed = |error: std::io::Error| format!("{project}: {error}");
-    let folder = root.join("target/projects").join(project);
+    let folder = root.join("target/projects").join(place);
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(failed)?;
     }
-    copy::sources(&root.join("tests/projects").join(project), &folder).map_err(failed)?;
+    copy::sources(&root.join(FOLDER).join(project), &folder).map_err(failed)?;
     fs::remove_file(folder.join("expected.toml")).map_err(failed)?;
     let output = Command::new(program)
         .args(&run.arguments)
         .args(["--message-format", "json"])
         .arg(&folder)
+        .stdin(std::process::Stdio::null())
         .output()
         .map_err(failed)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -200,7 +235,7 @@ fn sites_for(variant: &str) -> Result<Vec<PathBuf>, String> {
         Some((release, exact)) => found == release || (!exact && found > release),
         None => true,
     };
-    let all = entries(&cache().join("python"));
+    let all = entries(&repo::cache().join("python"));
     let mut with_torch: Vec<(u32, &PathBuf)> = all
         .iter()
         .filter(|site| site.join("kernelwright.json").exists())
@@ -223,13 +258,6 @@ fn sites_for(variant: &str) -> Result<Vec<PathBuf>, String> {
         sites.push(with_tvm.ok_or_else(|| missing("tvm_ffi"))?.clone());
     }
     Ok(sites)
-}
-
-fn cache() -> PathBuf {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    variable("KERNELWRIGHT_CACHE")
-        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("kernelwright")))
-        .unwrap_or_else(|| variable("HOME").unwrap_or_default().join(".cache/kernelwright"))
 }
 
 /// Codes of the errors, each once.

@@ -1,6 +1,6 @@
 //! Where things are in this repository.
 //!
-//! Owns: the root, the list of files, the names of the program's commands. Never: judges any of them.
+//! Owns: the root, the cache, the list of files, the names of the program's commands. Never: judges any of them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,10 +12,16 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(&here).to_owned()
 }
 
-/// The cargo that started this program, so that both are of one toolchain. What cargo told this program about itself is not
-/// handed on: build scripts look at it, and would compile anew what a cargo without it has compiled.
+/// The cargo that started this program, so that both are of one toolchain. The variables that cargo set for this program are
+/// not handed on: build scripts look at them, and would compile anew what a cargo without them has compiled.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    forget_cargo(&mut command);
+    command
+}
+
+/// Removes what cargo told this program about itself from the environment of a command that may start cargo.
+pub(crate) fn forget_cargo(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name
             .to_str()
@@ -24,7 +30,6 @@ pub(crate) fn cargo() -> Command {
             command.env_remove(name);
         }
     }
-    command
 }
 
 /// Builds the program of this checkout and says where it is: beside this one.
@@ -47,6 +52,14 @@ pub(crate) fn beside_this_one(name: &str) -> Result<PathBuf, String> {
         std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
     let folder = here.parent().filter(|folder| !folder.ends_with("deps")).or_else(|| here.parent()?.parent());
     folder.map(|folder| folder.join(name)).ok_or_else(|| "this program is in no folder".to_owned())
+}
+
+/// The cache of `kernelwright`, as the program itself finds it.
+pub(crate) fn cache() -> PathBuf {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("KERNELWRIGHT_CACHE")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("kernelwright")))
+        .unwrap_or_else(|| variable("HOME").unwrap_or_default().join(".cache/kernelwright"))
 }
 
 /// Every file that is or would be committed, relative to the root, sorted.

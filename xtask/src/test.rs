@@ -51,8 +51,7 @@ fn tests() -> Result<(), String> {
     // One more than processors, because many tests wait for a process, a timeout or a disk.
     let threads = std::thread::available_parallelism().map_or(2, |count| count.get() + 1).to_string();
     if has_nextest() {
-        let profile = if std::env::var_os("CI").is_some() { "ci" } else { "default" };
-        let all = ["nextest", "run", "--workspace", "--no-fail-fast", "--profile", profile];
+        let all = ["nextest", "run", "--workspace", "--no-fail-fast", "--profile", profile()];
         return cargo(&[&all[..], &["--test-threads", &threads]].concat());
     }
     eprintln!(
@@ -65,7 +64,13 @@ fn tests() -> Result<(), String> {
     finish(command)
 }
 
-fn has_nextest() -> bool {
+/// The profile of .config/nextest.toml.
+pub(crate) fn profile() -> &'static str {
+    if std::env::var_os("CI").is_some() { "ci" } else { "default" }
+}
+
+/// Whether cargo-nextest is installed.
+pub(crate) fn has_nextest() -> bool {
     let mut command = repo::cargo();
     command.args(["nextest", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())

@@ -16,7 +16,8 @@ use crate::toolchain::python;
 /// judged at a time; default: half of the processors.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:\n  kernelwright selftest                 those that need no GPU\n  \
-    kernelwright selftest --gpu           all of them\n  kernelwright selftest skips- replays- those with such names")]
+    kernelwright selftest --gpu           all of them\n  \
+    kernelwright selftest skips-tail      this one\n  kernelwright selftest skips- replays- those with such names")]
 pub struct Args {
     /// Judge those that need an NVIDIA GPU, too
     #[arg(long)]
@@ -24,7 +25,7 @@ pub struct Args {
     /// Only print which kernels there are
     #[arg(long)]
     list: bool,
-    /// Judge those whose names contain one of these only
+    /// Judge this kernel only, or those whose names contain this text
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 }

@@ -63,14 +63,19 @@ impl Row {
     }
 }
 
-/// The fixtures whose names contain one of `names`; all of them when nothing is named. A queue is judged as a whole, also
-/// where one of its candidates is named by its place: `queue-2`.
+/// The fixtures that `names` select; all of them when nothing is named. A fixture's own name selects that fixture alone,
+/// any other text every fixture whose name contains it. A queue is judged as a whole, also where one of its candidates is
+/// named by its place: `queue-2`.
 ///
 /// # Errors
 /// A name fits none.
 pub fn select(names: &[String]) -> Result<Vec<Fixture>, SelftestError> {
     let all = fixture::all()?;
+    let exact: Vec<&String> = names.iter().filter(|name| all.iter().any(|one| one.name == **name)).collect();
     let fits = |one: &Fixture, name: &String| {
+        if exact.contains(&name) {
+            return one.name == *name;
+        }
         let own = format!("{}-", one.name);
         one.name.contains(name.as_str()) || (!one.queue.is_empty() && name.starts_with(&own))
     };
@@ -238,6 +243,9 @@ mod tests {
             let found = select(&[name.to_owned()]).unwrap();
             assert_eq!(found.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["queue"]);
         }
+        // `device-skips-tail` contains that name, too.
+        let found = select(&["skips-tail".to_owned()]).unwrap();
+        assert_eq!(found.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["skips-tail"]);
         let error = select(&["no-such-cheat".to_owned()]).unwrap_err();
         assert_eq!(error.to_string(), "no kernel of the suite is called `no-such-cheat`");
     }

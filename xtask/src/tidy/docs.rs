@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use super::Repository;
 use crate::repo;
 
-const TASKS: &[&str] = &["kernel", "test", "tidy", "codegen"];
+const TASKS: &[&str] = &["kernel", "test", "ci", "tidy", "codegen"];
 
 /// `kernelwright VERB`, `cargo xtask kernel VERB` and `cargo xtask TASK` in code blocks name what there is.
 pub(super) fn commands_exist(repository: &Repository) -> Vec<String> {

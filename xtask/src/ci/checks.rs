@@ -1,0 +1,55 @@
+//! The steps `test`, `fuzz` and `with-torch`: the repository's own tests.
+//!
+//! Owns: what they run with. Never: repeats the list of `cargo xtask test`; that is in test.rs.
+
+use std::process::Command;
+
+use super::run::Run;
+use crate::{repo, test};
+
+/// The parts of names of the tests that need a torch, wheels of CUDA, or a torch and the stock client.
+const WITH_TORCH: &[&str] = &["lint::", "device_code::", "oracle::", "clients::get_kernel"];
+
+/// The tests, with the official packages. This program runs itself, so that its output can be read.
+pub(crate) fn test(run: &Run<'_>) -> Result<Vec<String>, String> {
+    let official = run.site.ready.official()?;
+    let this = std::env::current_exe().map_err(|error| format!("failed to find this program: {error}"))?;
+    run.whole(|talk| {
+        let mut command = Command::new(this);
+        command.arg("test").env("PYTHONPATH", official).env("KERNELWRIGHT_REQUIRE_OFFICIAL", "1");
+        let (text, outcome) = talk.heard(&mut command);
+        run.remember(&text);
+        outcome
+    })
+}
+
+/// The fuzz targets compile.
+pub(crate) fn fuzz(run: &Run<'_>) -> Result<Vec<String>, String> {
+    run.whole(|talk| {
+        let mut check = repo::cargo();
+        check.args(["check", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target", "--quiet"]);
+        talk.run(check.current_dir(&run.site.root))
+    })
+}
+
+/// The tests that the step `test` skips without a filled cache.
+pub(crate) fn with_torch(run: &Run<'_>) -> Result<Vec<String>, String> {
+    run.site.ready.client()?;
+    run.site.ready.torch()?;
+    run.whole(|talk| {
+        let mut command = repo::cargo();
+        if test::has_nextest() {
+            // The same packages and targets as in the step `test`, so that nothing is compiled differently.
+            let names: Vec<String> = WITH_TORCH.iter().map(|part| format!("test(~{part})")).collect();
+            let filter = format!("binary(=it) & ({})", names.join(" | "));
+            command.args(["nextest", "run", "--workspace", "--no-fail-fast", "--profile", test::profile()]);
+            command.args(["--filterset", &filter]);
+        } else {
+            command.args(["test", "--quiet", "--workspace", "--test", "it", "--"]).args(WITH_TORCH);
+        }
+        command.env("KERNELWRIGHT_TORCH_CACHE", repo::cache()).current_dir(&run.site.root);
+        let (text, outcome) = talk.heard(&mut command);
+        run.remember(&text);
+        outcome
+    })
+}

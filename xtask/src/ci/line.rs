@@ -1,0 +1,55 @@
+//! Steps that are one command: the whole line on the example, the hub, Nix, and the comparison of device code.
+//!
+//! Owns: the commands. Never: looks into them.
+
+use std::process::Command;
+
+use super::ready::EXAMPLE;
+use super::run::Run;
+use crate::{crosscheck as comparison, repo};
+
+/// The whole line.
+pub(crate) fn make(run: &Run<'_>) -> Result<Vec<String>, String> {
+    run.whole(|_| run.site.ready.example())
+}
+
+/// A second run of an unchanged project does nothing again. Its budget is the check: it took long when something was not
+/// remembered.
+pub(crate) fn again(run: &Run<'_>) -> Result<Vec<String>, String> {
+    run.site.ready.example()?;
+    run.whole(|talk| talk.run(&mut run.site.ready.kernelwright(&["make", EXAMPLE])?))
+}
+
+/// Another torch, in the cache.
+pub(crate) fn torch(run: &Run<'_>) -> Result<Vec<String>, String> {
+    run.whole(|_| run.site.ready.torch())
+}
+
+/// A hub of one's own.
+pub(crate) fn hub(run: &Run<'_>) -> Result<Vec<String>, String> {
+    run.site.ready.client()?;
+    run.whole(|talk| talk.run(&mut script(run, "hub")?))
+}
+
+/// Real Nix.
+pub(crate) fn nix(run: &Run<'_>) -> Result<Vec<String>, String> {
+    run.site.ready.client()?;
+    run.whole(|talk| talk.run(&mut script(run, "nix")?))
+}
+
+/// Device code for CUDA 12, of every release that is compared.
+pub(crate) fn crosscheck(run: &Run<'_>) -> Result<Vec<String>, String> {
+    run.whole(|_| match comparison::check(comparison::RELEASES)? {
+        true => Ok(()),
+        false => Err("device code for CUDA 12 differs from that of NVIDIA's compiler".to_owned()),
+    })
+}
+
+/// A script of .ci. It uses the programs that are built here.
+fn script(run: &Run<'_>, name: &str) -> Result<Command, String> {
+    run.site.ready.kernelwright(&[])?;
+    let mut command = Command::new(run.site.root.join(".ci").join(name));
+    repo::forget_cargo(&mut command);
+    command.current_dir(&run.site.root);
+    Ok(command)
+}

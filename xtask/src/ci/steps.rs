@@ -1,0 +1,187 @@
+//! The steps of CI in their order, and the items of each.
+//!
+//! Owns: the list. Never: runs a step.
+
+use std::fs;
+use std::path::Path;
+
+use super::run::Run;
+use super::{cheats, checks, device_code, generated, line, projects, prove};
+
+/// Lists the items of a step in the checkout at a root.
+type Items = fn(&Path) -> Result<Vec<String>, String>;
+
+/// A step of CI.
+pub(crate) struct Step {
+    /// Its name, as typed.
+    pub(crate) name: &'static str,
+    /// One line for the list: the property that it proves.
+    pub(crate) about: &'static str,
+    /// Names of its parts that can run alone, in their order; `None` for a step that runs as a whole.
+    pub(crate) items: Option<Items>,
+    /// For a step in the proven table: a number that spreads steps without items over successive commits.
+    pub(crate) turn: Option<usize>,
+    /// Runs some items; returns those that failed.
+    pub(crate) run: fn(&Run<'_>) -> Result<Vec<String>, String>,
+}
+
+/// In the order of a run.
+pub(crate) const STEPS: &[Step] = &[
+    Step {
+        name: "test",
+        about: "`cargo xtask test`, with the official parsers",
+        items: None,
+        turn: None,
+        run: checks::test,
+    },
+    Step {
+        name: "make",
+        about: "the whole line on examples/rms-norm, as a new user does it",
+        items: None,
+        turn: None,
+        run: line::make,
+    },
+    Step {
+        name: "fuzz",
+        about: "the fuzz targets compile; they are a workspace of their own",
+        items: None,
+        turn: None,
+        run: checks::fuzz,
+    },
+    Step {
+        name: "again",
+        about: "`make` once more: an unchanged project comes from the cache",
+        items: None,
+        turn: None,
+        run: line::again,
+    },
+    Step {
+        name: "torch",
+        about: "`toolchain fetch --torch 2.11`, for the steps below; `make` uses 2.10",
+        items: None,
+        turn: None,
+        run: line::torch,
+    },
+    Step {
+        name: "with-torch",
+        about: "the tests that need torch, wheels of CUDA, or both",
+        items: None,
+        turn: None,
+        run: checks::with_torch,
+    },
+    Step {
+        name: "hub",
+        about: "`.ci/hub`: publish twice to a hub of one's own, load by the stock client",
+        items: None,
+        turn: Some(1),
+        run: line::hub,
+    },
+    Step {
+        name: "device-code",
+        about: "device code of examples and templates for every usual architecture, no spills",
+        items: Some(device_code::items),
+        turn: Some(0),
+        run: device_code::run,
+    },
+    Step {
+        name: "generated",
+        about: "every template's code for the processor: built, judged, timed beside PyTorch",
+        items: Some(generated::items),
+        turn: Some(0),
+        run: generated::run,
+    },
+    Step {
+        name: "prove",
+        about: "`build --prove`: seven variants under three torch versions",
+        items: None,
+        turn: Some(1),
+        run: prove::run,
+    },
+    Step {
+        name: "crosscheck",
+        about: "device code for CUDA 12 beside that of NVIDIA's compiler",
+        items: None,
+        turn: Some(2),
+        run: line::crosscheck,
+    },
+    Step {
+        name: "projects",
+        about: "projects as other people write them; some must fail",
+        items: Some(projects::items),
+        turn: Some(0),
+        run: projects::run,
+    },
+    Step {
+        name: "nix",
+        about: "`.ci/nix`: real Nix builds the same bytes",
+        items: None,
+        turn: Some(0),
+        run: line::nix,
+    },
+    Step {
+        name: "cheats",
+        about: "kernels that must be refused, and honest ones that must pass",
+        items: Some(cheats::items),
+        turn: Some(0),
+        run: cheats::run,
+    },
+];
+
+/// The items of a step; a step that runs as a whole is its own single item.
+///
+/// # Errors
+/// The folders that they come from cannot be read.
+pub(crate) fn items(step: &Step, root: &Path) -> Result<Vec<String>, String> {
+    step.items.map_or_else(|| Ok(vec![step.name.to_owned()]), |items| items(root))
+}
+
+/// The names of all templates, sorted.
+///
+/// # Errors
+/// The folder cannot be read.
+pub(crate) fn templates(root: &Path) -> Result<Vec<String>, String> {
+    Ok(folders(&root.join("templates"))?
+        .into_iter()
+        .filter(|name| root.join("templates").join(name).join("template.toml").is_file())
+        .collect())
+}
+
+/// The names of the folders in a folder, sorted.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn folders(folder: &Path) -> Result<Vec<String>, String> {
+    let failed = |error: std::io::Error| format!("failed to list {}: {error}", folder.display());
+    let entries = fs::read_dir(folder).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let folders = entries.into_iter().filter(|entry| entry.path().is_dir());
+    let mut names: Vec<String> = folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Whether a file has a line that begins so.
+pub(crate) fn has_line(file: &Path, beginning: &str) -> bool {
+    fs::read_to_string(file).is_ok_and(|text| text.lines().any(|line| line.starts_with(beginning)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repo;
+
+    #[test]
+    fn names_are_unique_and_every_list_has_items() {
+        let root = repo::root();
+        let mut names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), STEPS.len());
+        for step in STEPS.iter().filter(|step| step.items.is_some()) {
+            let items = items(step, &root).unwrap();
+            let mut unique = items.clone();
+            unique.sort();
+            unique.dedup();
+            assert!(items.len() >= 10 && unique.len() == items.len(), "{}: {items:?}", step.name);
+        }
+    }
+}
