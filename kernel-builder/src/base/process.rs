@@ -5,9 +5,9 @@
 #![expect(clippy::disallowed_methods, reason = "this module is the door to other programs")]
 
 use std::io::{Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -19,10 +19,15 @@ use thiserror::Error;
 
 use super::{env, guard, interrupt, memory};
 
+mod born;
 mod dialogue;
+mod ending;
 mod forks;
 
+use born::Born;
 pub use dialogue::{Dialogue, Heard};
+pub use ending::Ending;
+use ending::ending_of;
 
 /// How a child comes into being.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,56 +56,6 @@ impl Limits {
     pub fn wall(wall: Duration) -> Self {
         Self { wall, output: 64 << 20, resident: None }
     }
-}
-
-/// How a child ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// It returned this status.
-    Exit(i32),
-    /// This signal killed it.
-    Signal(i32),
-    /// It was killed at its deadline.
-    Deadline,
-    /// It was killed because it printed too much.
-    OutputLimit,
-    /// It was killed because it used too much memory.
-    MemoryLimit,
-}
-
-impl Ending {
-    /// Whether the child returned zero.
-    pub fn success(self) -> bool {
-        self == Self::Exit(0)
-    }
-}
-
-impl std::fmt::Display for Ending {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Exit(code) => write!(out, "returned {code}"),
-            Self::Signal(number) => match signal_name(*number) {
-                Some(name) => write!(out, "was killed by {name}"),
-                None => write!(out, "was killed by signal {number}"),
-            },
-            Self::Deadline => write!(out, "did not end before its deadline"),
-            Self::OutputLimit => write!(out, "printed more than it may"),
-            Self::MemoryLimit => write!(out, "used more memory than it may"),
-        }
-    }
-}
-
-fn signal_name(number: i32) -> Option<&'static str> {
-    Some(match number {
-        4 => "SIGILL (illegal instruction)",
-        6 => "SIGABRT (abort)",
-        7 => "SIGBUS (bad memory access)",
-        8 => "SIGFPE (arithmetic error)",
-        9 => "SIGKILL",
-        11 => "SIGSEGV (bad memory access)",
-        15 => "SIGTERM",
-        _ => return None,
-    })
 }
 
 /// A child that has ended.
@@ -233,58 +188,6 @@ enum Piece {
     Err(Vec<u8>),
 }
 
-/// A child, whoever its parent is.
-enum Born {
-    Started(Child),
-    Forked(forks::Forked),
-}
-
-impl Born {
-    fn id(&self) -> Pid {
-        match self {
-            Self::Started(child) => Pid::from_child(child),
-            Self::Forked(child) => child.id,
-        }
-    }
-
-    /// Its status, if it has ended.
-    fn try_wait(&mut self) -> Option<ExitStatus> {
-        match self {
-            Self::Started(child) => child.try_wait().ok().flatten(),
-            Self::Forked(child) => child.try_wait(),
-        }
-    }
-
-    /// Waits for one that was killed.
-    fn wait(&mut self) {
-        match self {
-            Self::Started(child) => drop(child.wait()),
-            Self::Forked(child) => child.wait(),
-        }
-    }
-
-    fn take_stdin(&mut self) -> Option<Box<dyn Write + Send>> {
-        match self {
-            Self::Started(child) => child.stdin.take().map(|pipe| Box::new(pipe) as _),
-            Self::Forked(child) => child.stdin.take().map(|pipe| Box::new(pipe) as _),
-        }
-    }
-
-    fn take_stdout(&mut self) -> Option<Box<dyn Read + Send>> {
-        match self {
-            Self::Started(child) => child.stdout.take().map(|pipe| Box::new(pipe) as _),
-            Self::Forked(child) => child.stdout.take().map(|pipe| Box::new(pipe) as _),
-        }
-    }
-
-    fn take_stderr(&mut self) -> Option<Box<dyn Read + Send>> {
-        match self {
-            Self::Started(child) => child.stderr.take().map(|pipe| Box::new(pipe) as _),
-            Self::Forked(child) => child.stderr.take().map(|pipe| Box::new(pipe) as _),
-        }
-    }
-}
-
 /// Kills the group when dropped, whatever the reason for leaving: an error, a panic, ctrl-C.
 struct Group {
     child: Born,
@@ -405,13 +308,6 @@ fn drain(pieces: &Receiver<Piece>, take: &mut dyn FnMut(Piece)) {
         if Instant::now() > give_up {
             break;
         }
-    }
-}
-
-fn ending_of(status: ExitStatus) -> Ending {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => Ending::Exit(code),
-        (None, signal) => Ending::Signal(signal.unwrap_or(9)),
     }
 }
 

@@ -17,6 +17,8 @@ const JUDGE: &[&str] = &[
     "kernel-builder/Cargo.toml",
     "kernel-builder/build.rs",
     "kernel-builder/harness/",
+    "kernel-builder/length-search/Cargo.toml",
+    "kernel-builder/length-search/src/",
     "kernel-builder/kernel-plan/Cargo.toml",
     "kernel-builder/kernel-plan/src/",
     "kernel-builder/resources/",
