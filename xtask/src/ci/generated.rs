@@ -21,6 +21,8 @@ const LOADED: &[&str] =
 /// Templates with code for the processor, at least; fewer means that the search is wrong.
 const FEWEST: usize = 18;
 const CPU: &str = "[cpu]";
+/// The code of a warning that no generated package may have: each of its users would wait a second.
+const SLOW_IMPORT: &str = "verify::slow_import";
 
 /// The templates with code for the processor, and the one for tvm-ffi.
 pub(crate) fn items(root: &Path) -> Result<Vec<String>, String> {
@@ -77,6 +79,12 @@ fn on_the_processor(
         command.arg("--to").arg(packages.join(item));
     }
     talk.run(command.arg(&project))?;
+    let verdict = project.join(".kernelwright/verdicts").join(format!("{variant}.json"));
+    let verdict = fs::read_to_string(&verdict)
+        .map_err(|error| format!("failed to read {}: {error}", verdict.display()))?;
+    if verdict.contains(SLOW_IMPORT) {
+        return Err(format!("{SLOW_IMPORT}: importing the package imports torch._dynamo"));
+    }
     talk.run(run.site.ready.kernelwright(&["generate", "--check"])?.arg(&project))
 }
 
