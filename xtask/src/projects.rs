@@ -201,7 +201,7 @@ impl Found {
     }
 }
 
-/// Starts the program on a fresh copy, target/projects/<place>: the copy, the exit code, standard output.
+/// Starts the program on a fresh copy, `target/projects/<place>`: the copy, the exit code, standard output.
 fn start(
     project: &str,
     place: &str,
