@@ -1,177 +1,41 @@
-//! Arithmetic over all elements of tensors.
+//! Elements of tensors by the dtypes that op.toml names.
 //!
-//! Owns: the formats of elements, and whether elements lie as near to each other as they must. Never: knows a tensor's shape,
-//! or what may stand for a value that is no number.
-//!
-//! It is here because gigabytes go through it: this crate is optimised in development builds, too.
+//! Owns: which format a dtype has. Never: computes; the crate tensor-numbers does, which is optimized in the dev profile.
 
-use half::{bf16, f16};
+use tensor_numbers::Format;
+pub use tensor_numbers::{Limit, Nearness, doubles, nearness, root_mean_square, share};
 
 use crate::units::Dtype;
 
 /// Element `place` of little-endian data, as float64; integers of 64 bits lose what float64 cannot hold.
 pub fn decode(dtype: Dtype, bytes: &[u8], place: usize) -> f64 {
-    let size = dtype.size_bytes();
-    let mut found = 0.0;
-    decode_each(dtype, &bytes[place * size..][..size], |value| found = value);
-    found
+    tensor_numbers::decode(format(dtype), bytes, place)
 }
 
 /// All elements of little-endian data, as [`decode`] has each, in place of what `values` held.
 pub fn decode_all(dtype: Dtype, bytes: &[u8], values: &mut Vec<f64>) {
-    values.clear();
-    values.reserve(bytes.len() / dtype.size_bytes());
-    decode_each(dtype, bytes, |value| values.push(value));
+    tensor_numbers::decode_all(format(dtype), bytes, values);
 }
 
-/// Float64 values of a file.
-pub fn doubles(bytes: &[u8]) -> Vec<f64> {
-    let mut values = Vec::new();
-    decode_all(Dtype::F64, bytes, &mut values);
-    values
-}
-
-fn decode_each(dtype: Dtype, bytes: &[u8], take: impl FnMut(f64)) {
-    fn of<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> f64, take: impl FnMut(f64)) {
-        bytes.as_chunks().0.iter().map(|element| number(*element)).for_each(take);
-    }
+fn format(dtype: Dtype) -> Format {
     match dtype {
-        Dtype::Bf16 => of(bytes, |it| bf16::from_le_bytes(it).to_f64(), take),
-        Dtype::F16 => of(bytes, |it| f16::from_le_bytes(it).to_f64(), take),
-        Dtype::F32 => of(bytes, |it| f64::from(f32::from_le_bytes(it)), take),
-        Dtype::F64 => of(bytes, f64::from_le_bytes, take),
-        Dtype::F8e4m3 => of(bytes, |[byte]| e4m3(byte), take),
-        // The upper half of an f16.
-        Dtype::F8e5m2 => of(bytes, |[byte]| f16::from_le_bytes([0, byte]).to_f64(), take),
-        Dtype::I8 => of(bytes, |it| f64::from(i8::from_le_bytes(it)), take),
-        Dtype::I16 => of(bytes, |it| f64::from(i16::from_le_bytes(it)), take),
-        Dtype::I32 => of(bytes, |it| f64::from(i32::from_le_bytes(it)), take),
-        Dtype::I64 => of(bytes, |it| i64::from_le_bytes(it) as f64, take),
-        Dtype::Bool => of(bytes, |[byte]| f64::from(byte), take),
+        Dtype::Bf16 => Format::Bf16,
+        Dtype::F16 => Format::F16,
+        Dtype::F32 => Format::F32,
+        Dtype::F64 => Format::F64,
+        Dtype::F8e4m3 => Format::F8e4m3,
+        Dtype::F8e5m2 => Format::F8e5m2,
+        Dtype::I8 => Format::I8,
+        Dtype::I16 => Format::I16,
+        Dtype::I32 => Format::I32,
+        Dtype::I64 => Format::I64,
+        Dtype::Bool => Format::Bool,
     }
-}
-
-/// One number of the format `E4M3` (OCP 8-bit floating point specification, 2023): bias 7, no infinities, and the two
-/// patterns of all ones are not numbers.
-fn e4m3(byte: u8) -> f64 {
-    let (exponent, mantissa) = (i32::from(byte >> 3 & 0xf), f64::from(byte & 7));
-    let size = match (exponent, byte & 7) {
-        (15, 7) => f64::NAN,
-        (0, _) => mantissa * 2f64.powi(-9),
-        _ => (1.0 + mantissa / 8.0) * 2f64.powi(exponent - 7),
-    };
-    if byte < 0x80 { size } else { -size }
-}
-
-/// Of the values that are finite: what is not would hide the size of the others, or explain any error.
-pub fn root_mean_square(values: &[f64]) -> f64 {
-    let (mut count, mut sum) = (0usize, 0.0);
-    for value in values.iter().filter(|value| value.is_finite()) {
-        count += 1;
-        sum += value * value;
-    }
-    (sum / count.max(1) as f64).sqrt()
-}
-
-/// The largest error that is explained at an exact value of some row.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limit {
-    /// The share of its size that roundings explain.
-    pub rounding: f64,
-    /// What roundings count against at least.
-    pub rounded: f64,
-    /// The share of its terms that accumulation explains.
-    pub accumulation: f64,
-    /// The size of the terms, where that of the value is smaller.
-    pub terms: f64,
-}
-
-impl Limit {
-    /// The largest absolute error that is explained at an exact value.
-    pub fn at(&self, exact: f64) -> f64 {
-        let size = exact.abs();
-        self.rounding * size.max(self.rounded) + self.accumulation * size.max(self.terms)
-    }
-}
-
-/// How near some values are to the exact ones.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Nearness {
-    /// The largest error as a share of the limit.
-    pub of_limit: f64,
-    /// The largest error as a share of the exact value's size, or of the row's where that is larger.
-    pub relative: f64,
-}
-
-impl Nearness {
-    /// Takes one more value in, which is within the limit.
-    pub fn take(&mut self, error: f64, allowed: f64, scale: f64) {
-        self.of_limit = self.of_limit.max(share(error, allowed));
-        if scale > 0.0 {
-            self.relative = self.relative.max(error / scale);
-        }
-    }
-
-    /// The larger of both.
-    pub fn with(self, other: Self) -> Self {
-        Self { of_limit: self.of_limit.max(other.of_limit), relative: self.relative.max(other.relative) }
-    }
-}
-
-/// How near the values of a row of this size are to the exact ones; nothing where one is beyond the limit, or one of either
-/// is not finite.
-pub fn nearness(computed: &[f64], exact: &[f64], limit: &Limit, size: f64) -> Option<Nearness> {
-    let mut found = Nearness::default();
-    for (computed, exact) in computed.iter().zip(exact) {
-        let (error, allowed) = ((computed - exact).abs(), limit.at(*exact));
-        if !(error.is_finite() && error <= allowed) {
-            return None;
-        }
-        found.take(error, allowed, exact.abs().max(size));
-    }
-    Some(found)
-}
-
-/// An error as a share of what is allowed, which may be zero where the error is.
-pub fn share(error: f64, allowed: f64) -> f64 {
-    if error == 0.0 { 0.0 } else { error / allowed }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn eight_bits_as_the_specification_lists_them() {
-        let table = [
-            (Dtype::F8e4m3, 0x00, 0.0),
-            (Dtype::F8e4m3, 0x01, 2f64.powi(-9)),
-            (Dtype::F8e4m3, 0x07, 0.875 * 2f64.powi(-6)),
-            (Dtype::F8e4m3, 0x08, 2f64.powi(-6)),
-            (Dtype::F8e4m3, 0x38, 1.0),
-            (Dtype::F8e4m3, 0x5a, 20.0),
-            (Dtype::F8e4m3, 0x7e, 448.0),
-            (Dtype::F8e4m3, 0xfe, -448.0),
-            (Dtype::F8e5m2, 0x01, 2f64.powi(-16)),
-            (Dtype::F8e5m2, 0x04, 2f64.powi(-14)),
-            (Dtype::F8e5m2, 0x5a, 192.0),
-            (Dtype::F8e5m2, 0x7b, 57344.0),
-            (Dtype::F8e5m2, 0xfc, f64::NEG_INFINITY),
-        ];
-        for (dtype, byte, value) in table {
-            assert_eq!(decode(dtype, &[byte], 0), value, "{dtype} {byte:#x}");
-        }
-        for (dtype, byte) in [(Dtype::F8e4m3, 0x7f), (Dtype::F8e4m3, 0xff), (Dtype::F8e5m2, 0xff)] {
-            assert!(decode(dtype, &[byte], 0).is_nan(), "{dtype} {byte:#x}");
-        }
-    }
-
-    #[test]
-    fn elements_lie_one_after_the_other() {
-        let bytes = [1f32, -2.5].map(f32::to_le_bytes).concat();
-        assert_eq!(decode(Dtype::F32, &bytes, 1), -2.5);
-        assert_eq!(doubles(&[0.5f64, 8.0].map(f64::to_le_bytes).concat()), [0.5, 8.0]);
-    }
 
     #[test]
     fn all_are_decoded_as_each_is() {
@@ -185,35 +49,5 @@ mod tests {
                 assert_eq!(value.to_bits(), alone.to_bits(), "{dtype} {place}");
             }
         }
-    }
-
-    #[test]
-    fn what_is_beyond_the_limit_or_no_number_is_not_near() {
-        let limit = Limit { rounding: 0.25, rounded: 1.0, accumulation: 0.5, terms: 2.0 };
-        // 0.25 * 4 + 0.5 * 4 at 4; 0.25 * 1 + 0.5 * 2 at 0.
-        assert_eq!((limit.at(-4.0), limit.at(0.0)), (3.0, 1.25));
-        let near = |computed: &[f64], exact: &[f64]| nearness(computed, exact, &limit, 8.0);
-        assert_eq!(near(&[1.0, -2.5], &[4.0, -2.5]), Some(Nearness { of_limit: 1.0, relative: 3.0 / 8.0 }));
-        assert_eq!(near(&[0.0], &[0.0]), Some(Nearness::default()));
-        assert_eq!(near(&[], &[]), Some(Nearness::default()));
-        for (computed, exact) in [
-            (1.3, 0.0),
-            (f64::NAN, 0.0),
-            (0.0, f64::NAN),
-            (f64::NAN, f64::NAN),
-            (f64::INFINITY, f64::INFINITY),
-            (f64::INFINITY, 1.0),
-        ] {
-            assert_eq!(near(&[0.0, computed], &[0.0, exact]), None, "{computed} for {exact}");
-        }
-        // A limit that is no number allows nothing.
-        let open = Limit { terms: f64::NAN, accumulation: f64::NAN, ..limit };
-        assert_eq!(nearness(&[1.0], &[1.5], &open, 1.0), None);
-    }
-
-    #[test]
-    fn the_size_of_a_row_is_that_of_its_finite_values() {
-        assert_eq!(root_mean_square(&[3.0, f64::NAN, -3.0, f64::INFINITY]), 3.0);
-        assert_eq!(root_mean_square(&[]), 0.0);
     }
 }

@@ -19,6 +19,8 @@ const JUDGE: &[&str] = &[
     "kernel-builder/harness/",
     "kernel-builder/length-search/Cargo.toml",
     "kernel-builder/length-search/src/",
+    "kernel-builder/tensor-numbers/Cargo.toml",
+    "kernel-builder/tensor-numbers/src/",
     "kernel-builder/kernel-plan/Cargo.toml",
     "kernel-builder/kernel-plan/src/",
     "kernel-builder/resources/",
