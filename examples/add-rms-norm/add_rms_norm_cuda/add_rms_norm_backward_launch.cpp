@@ -41,60 +41,6 @@ const void* instance(int space, int kernel, const int64_t* key) {
     }
 }
 
-struct Geometry {
-    int64_t grid[3];
-    int64_t block[3];
-    int64_t cluster[3];
-    int64_t shared;
-    bool cooperative;
-};
-
-cudaError_t start(const void* function, const Geometry& geometry, void** arguments, cudaStream_t stream) {
-    if (function == nullptr) {
-        return cudaErrorInvalidDeviceFunction;
-    }
-    for (int axis = 0; axis < 3; ++axis) {
-        if (geometry.grid[axis] == 0) {
-            return cudaSuccess;
-        }
-        if (geometry.grid[axis] < 0 || geometry.grid[axis] > (axis == 0 ? 0x7fffffff : 0xffff)) {
-            return cudaErrorInvalidConfiguration;
-        }
-    }
-    // What a block may have without asking.
-    if (geometry.shared > 48 * 1024) {
-        const int bytes = static_cast<int>(geometry.shared);
-        if (const cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)) {
-            return error;
-        }
-    }
-    const auto three = [](const int64_t (&lengths)[3]) {
-        return dim3(static_cast<unsigned>(lengths[0]), static_cast<unsigned>(lengths[1]), static_cast<unsigned>(lengths[2]));
-    };
-    cudaLaunchConfig_t config = {};
-    config.gridDim = three(geometry.grid);
-    config.blockDim = three(geometry.block);
-    config.dynamicSmemBytes = static_cast<size_t>(geometry.shared);
-    config.stream = stream;
-    cudaLaunchAttribute attributes[2] = {};
-    unsigned count = 0;
-    if (geometry.cluster[0] > 0) {
-        attributes[count].id = cudaLaunchAttributeClusterDimension;
-        attributes[count].val.clusterDim.x = static_cast<unsigned>(geometry.cluster[0]);
-        attributes[count].val.clusterDim.y = static_cast<unsigned>(geometry.cluster[1]);
-        attributes[count].val.clusterDim.z = static_cast<unsigned>(geometry.cluster[2]);
-        ++count;
-    }
-    if (geometry.cooperative) {
-        attributes[count].id = cudaLaunchAttributeCooperative;
-        attributes[count].val.cooperative = 1;
-        ++count;
-    }
-    config.attrs = attributes;
-    config.numAttrs = count;
-    return cudaLaunchKernelExC(&config, function, arguments);
-}
-
 } // namespace
 
 void add_rms_norm_backward_workspaces([[maybe_unused]] const Call& call, int64_t (&bytes)[2]) {
@@ -103,10 +49,10 @@ void add_rms_norm_backward_workspaces([[maybe_unused]] const Call& call, int64_t
     bytes[1] = std::max<int64_t>({1, call.rows}) * 2 * 4;
 }
 
-cudaError_t add_rms_norm_backward_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, const char** kernel) {
+cudaError_t add_rms_norm_backward_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
     const Settings& s = kSettings[0];
     if (((!s.reread && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units)))) {
-        *kernel = "add_rms_norm_gradient::walk";
+        failure.kernel = "add_rms_norm_gradient::walk";
         const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), s.units, s.narrow, false};
         const void* a0 = call.grad_input;
         const void* a1 = workspaces[0];
@@ -115,22 +61,26 @@ cudaError_t add_rms_norm_backward_launch(const Call& call, [[maybe_unused]] void
         const void* a4 = call.sum;
         const void* a5 = call.weight;
         int64_t a6 = call.rows;
-        int32_t a7 = static_cast<int32_t>(call.hidden);
+        int32_t a7 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a7)) {
+            return error;
+        }
         float a8 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 0, key);
+        const start::Geometry geometry = {
             {std::min<int64_t>({call.rows, (s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32)}))}))}), 1, 1},
             {128, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 0, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if ((((!s.reread && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units))) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= 1024))) {
-        *kernel = "add_rms_norm_gradient::walk";
+        failure.kernel = "add_rms_norm_gradient::walk";
         const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}), 0, false};
         const void* a0 = call.grad_input;
         const void* a1 = workspaces[0];
@@ -139,22 +89,26 @@ cudaError_t add_rms_norm_backward_launch(const Call& call, [[maybe_unused]] void
         const void* a4 = call.sum;
         const void* a5 = call.weight;
         int64_t a6 = call.rows;
-        int32_t a7 = static_cast<int32_t>(call.hidden);
+        int32_t a7 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a7)) {
+            return error;
+        }
         float a8 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 1, key);
+        const start::Geometry geometry = {
             {std::min<int64_t>({call.rows, (s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32)}))}))}), 1, 1},
             {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32), 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if ((((((!s.reread && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= 1024)) && (s.bytes == 16)) && ((call.hidden * size_of(call.T)) <= 65536)) && (call.hidden <= 24576))) {
-        *kernel = "add_rms_norm_gradient::walk";
+        failure.kernel = "add_rms_norm_gradient::walk";
         const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), (4 * ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 2048)), 0, true};
         const void* a0 = call.grad_input;
         const void* a1 = workspaces[0];
@@ -163,22 +117,26 @@ cudaError_t add_rms_norm_backward_launch(const Call& call, [[maybe_unused]] void
         const void* a4 = call.sum;
         const void* a5 = call.weight;
         int64_t a6 = call.rows;
-        int32_t a7 = static_cast<int32_t>(call.hidden);
+        int32_t a7 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a7)) {
+            return error;
+        }
         float a8 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 2, key);
+        const start::Geometry geometry = {
             {std::min<int64_t>({call.rows, (s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32)}))}))}), 1, 1},
             {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), ((32 * 4) * ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 2048))) * 32), 1, 1},
             {0, 0, 0},
             (4 * call.hidden),
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if (!((!s.reread && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && ((floor_div((call.hidden * size_of(call.T)), s.bytes) <= 1024) || (((s.bytes == 16) && ((call.hidden * size_of(call.T)) <= 65536)) && (call.hidden <= 24576))))) {
-        *kernel = "add_rms_norm_gradient::each";
+        failure.kernel = "add_rms_norm_gradient::each";
         const int64_t key[] = {int64_t(call.T)};
         const void* a0 = call.grad_input;
         const void* a1 = workspaces[1];
@@ -189,19 +147,20 @@ cudaError_t add_rms_norm_backward_launch(const Call& call, [[maybe_unused]] void
         int64_t a6 = call.hidden;
         float a7 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 3, key);
+        const start::Geometry geometry = {
             {call.rows, 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 3, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if (!((!s.reread && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && ((floor_div((call.hidden * size_of(call.T)), s.bytes) <= 1024) || (((s.bytes == 16) && ((call.hidden * size_of(call.T)) <= 65536)) && (call.hidden <= 24576))))) {
-        *kernel = "add_rms_norm_gradient::columns";
+        failure.kernel = "add_rms_norm_gradient::columns";
         const int64_t key[] = {int64_t(call.T)};
         const void* a0 = workspaces[0];
         const void* a1 = workspaces[1];
@@ -210,36 +169,40 @@ cudaError_t add_rms_norm_backward_launch(const Call& call, [[maybe_unused]] void
         int64_t a4 = call.rows;
         int64_t a5 = call.hidden;
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 4, key);
+        const start::Geometry geometry = {
             {ceil_div(call.hidden, 32), std::min<int64_t>({call.rows, (s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32)}))}))}), 1},
             {32, 16, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 4, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     {
-        *kernel = "add_rms_norm_gradient::finish";
+        failure.kernel = "add_rms_norm_gradient::finish";
         const int64_t key[] = {int64_t(call.T)};
         const void* a0 = call.grad_weight;
         const void* a1 = workspaces[0];
-        int32_t a2 = static_cast<int32_t>(std::min<int64_t>({call.rows, (s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32)}))}))}));
+        int32_t a2 = 0;
+        if (const cudaError_t error = start::narrow(failure, "argument 2 of the kernel, which has 32 bits,", std::min<int64_t>({call.rows, (s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32)}))}))}), a2)) {
+            return error;
+        }
         int64_t a3 = call.hidden;
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 5, key);
+        const start::Geometry geometry = {
             {ceil_div(call.hidden, 32), 1, 1},
             {32, 16, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 5, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
-    *kernel = nullptr;
     return cudaSuccess;
 }

@@ -104,108 +104,45 @@ const void* instance(int space, int kernel, const int64_t* key) {
     }
 }
 
-struct Geometry {
-    int64_t grid[3];
-    int64_t block[3];
-    int64_t cluster[3];
-    int64_t shared;
-    bool cooperative;
-};
-
-// How much of a multiprocessor's memory is shared memory while a function runs, in percent; the rest is cache. -1: as the
-// driver chooses.
-cudaError_t prefer(const void* function, int64_t percent) {
-    if (function == nullptr) {
-        return cudaErrorInvalidDeviceFunction;
-    }
-    if (percent < -1 || percent > 100) {
-        return cudaErrorInvalidValue;
-    }
-    return cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, static_cast<int>(percent));
-}
-
-cudaError_t start(const void* function, const Geometry& geometry, void** arguments, cudaStream_t stream) {
-    if (function == nullptr) {
-        return cudaErrorInvalidDeviceFunction;
-    }
-    for (int axis = 0; axis < 3; ++axis) {
-        if (geometry.grid[axis] == 0) {
-            return cudaSuccess;
-        }
-        if (geometry.grid[axis] < 0 || geometry.grid[axis] > (axis == 0 ? 0x7fffffff : 0xffff)) {
-            return cudaErrorInvalidConfiguration;
-        }
-    }
-    // What a block may have without asking.
-    if (geometry.shared > 48 * 1024) {
-        const int bytes = static_cast<int>(geometry.shared);
-        if (const cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)) {
-            return error;
-        }
-    }
-    const auto three = [](const int64_t (&lengths)[3]) {
-        return dim3(static_cast<unsigned>(lengths[0]), static_cast<unsigned>(lengths[1]), static_cast<unsigned>(lengths[2]));
-    };
-    cudaLaunchConfig_t config = {};
-    config.gridDim = three(geometry.grid);
-    config.blockDim = three(geometry.block);
-    config.dynamicSmemBytes = static_cast<size_t>(geometry.shared);
-    config.stream = stream;
-    cudaLaunchAttribute attributes[2] = {};
-    unsigned count = 0;
-    if (geometry.cluster[0] > 0) {
-        attributes[count].id = cudaLaunchAttributeClusterDimension;
-        attributes[count].val.clusterDim.x = static_cast<unsigned>(geometry.cluster[0]);
-        attributes[count].val.clusterDim.y = static_cast<unsigned>(geometry.cluster[1]);
-        attributes[count].val.clusterDim.z = static_cast<unsigned>(geometry.cluster[2]);
-        ++count;
-    }
-    if (geometry.cooperative) {
-        attributes[count].id = cudaLaunchAttributeCooperative;
-        attributes[count].val.cooperative = 1;
-        ++count;
-    }
-    config.attrs = attributes;
-    config.numAttrs = count;
-    return cudaLaunchKernelExC(&config, function, arguments);
-}
-
 } // namespace
 
-cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, const char** kernel) {
+cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
     const Settings* found = nullptr;
     if (const cudaError_t error = settings_for(call, found)) {
-        return error;
+        return start::fail(failure, error);
     }
     const Settings& s = *found;
     if ((((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units)))) {
-        *kernel = "addrms::held";
+        failure.kernel = "addrms::held";
         const int64_t key[] = {int64_t(call.T), s.narrow, floor_div(128, s.narrow), floor_div(s.bytes, size_of(call.T)), ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.narrow)};
         const void* a0 = call.out;
         const void* a1 = call.sum;
         const void* a2 = call.input;
         const void* a3 = call.weight;
         int64_t a4 = call.rows;
-        int32_t a5 = static_cast<int32_t>(call.hidden);
-        float a6 = static_cast<float>(call.eps);
-        void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6};
-        const void* function = instance(s.space, 0, key);
-        if (const cudaError_t error = prefer(function, s.carveout)) {
+        int32_t a5 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a5)) {
             return error;
         }
-        const Geometry geometry = {
+        float a6 = static_cast<float>(call.eps);
+        void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6};
+        const void* const function = instance(s.space, 0, key);
+        if (const cudaError_t error = start::prefer(failure, function, s.carveout)) {
+            return error;
+        }
+        const start::Geometry geometry = {
             {ceil_div(call.rows, floor_div(128, s.narrow)), 1, 1},
             {128, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(function, geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if (((!s.reread && ((call.hidden * size_of(call.T)) <= std::min<int64_t>({65536, ((s.bytes * s.units) * 1024)}))) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0))) {
-        *kernel = "addrms::exact";
+        failure.kernel = "addrms::exact";
         const int64_t key[] = {int64_t(call.T), floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), floor_div(s.bytes, size_of(call.T)), s.units, s.fetch, std::max<int64_t>({1, floor_div(s.crowd, floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)))})};
         const void* a0 = call.out;
         const void* a1 = call.sum;
@@ -213,49 +150,52 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
         const void* a3 = call.weight;
         float a4 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4};
-        const void* function = instance(s.space, 1, key);
-        if (const cudaError_t error = prefer(function, s.carveout)) {
+        const void* const function = instance(s.space, 1, key);
+        if (const cudaError_t error = start::prefer(failure, function, s.carveout)) {
             return error;
         }
-        const Geometry geometry = {
+        const start::Geometry geometry = {
             {call.rows, 1, 1},
             {floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(function, geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if (((((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units))) && !(((call.hidden * size_of(call.T)) <= std::min<int64_t>({65536, ((s.bytes * s.units) * 1024)})) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0)))) {
-        *kernel = "addrms::held";
+        failure.kernel = "addrms::held";
         const int64_t key[] = {int64_t(call.T), (ceil_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))), 8) * 256), 1, floor_div(s.bytes, size_of(call.T)), std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))})};
         const void* a0 = call.out;
         const void* a1 = call.sum;
         const void* a2 = call.input;
         const void* a3 = call.weight;
         int64_t a4 = call.rows;
-        int32_t a5 = static_cast<int32_t>(call.hidden);
-        float a6 = static_cast<float>(call.eps);
-        void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6};
-        const void* function = instance(s.space, 2, key);
-        if (const cudaError_t error = prefer(function, s.carveout)) {
+        int32_t a5 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a5)) {
             return error;
         }
-        const Geometry geometry = {
+        float a6 = static_cast<float>(call.eps);
+        void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6};
+        const void* const function = instance(s.space, 2, key);
+        if (const cudaError_t error = start::prefer(failure, function, s.carveout)) {
+            return error;
+        }
+        const start::Geometry geometry = {
             {call.rows, 1, 1},
             {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))) * 32), 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(function, geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if (!((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0))) {
-        *kernel = "addrms::read_twice";
+        failure.kernel = "addrms::read_twice";
         const int64_t key[] = {int64_t(call.T), s.block};
         const void* a0 = call.out;
         const void* a1 = call.sum;
@@ -264,17 +204,17 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
         int64_t a4 = call.hidden;
         float a5 = static_cast<float>(call.eps);
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 3, key);
+        const start::Geometry geometry = {
             {call.rows, 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 3, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
-    *kernel = nullptr;
     return cudaSuccess;
 }

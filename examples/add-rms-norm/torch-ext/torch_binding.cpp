@@ -15,6 +15,8 @@
 #include <torch/csrc/stable/accelerator.h>
 
 #if defined(CUDA_KERNEL)
+#include "../add_rms_norm_cuda/aligned.h"
+#include "../add_rms_norm_cuda/expressions.h"
 #include "../add_rms_norm_cuda/add_rms_norm_launch.h"
 #include "../add_rms_norm_cuda/add_rms_norm_backward_launch.h"
 #elif defined(CPU_KERNEL)
@@ -73,6 +75,37 @@ AddRmsNormCall call_of([[maybe_unused]] const host::Arguments& found, double eps
     call.T = static_cast<Element>(found.element(0));
     return call;
 }
+#if defined(CUDA_KERNEL)
+// Enqueues the call on a stream of the current device, and refuses it with all lengths if that fails.
+void enqueue(AddRmsNormCall call, host::Scratch& scratch, cudaStream_t stream) {
+    host::Aligned<host::Scratch> aligned(scratch, stream);
+    start::Failure failure;
+    const auto all = [&]() -> cudaError_t {
+        if (const cudaError_t error = aligned.input(call.input, call.rows * call.hidden * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.weight, call.hidden * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        aligned.output(call.out, call.rows * call.hidden * size_of(call.T));
+        if (const cudaError_t error = aligned.both(call.residual, call.sum, call.rows * call.hidden * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        void* const* workspaces = nullptr;
+        if (const cudaError_t error = add_rms_norm_launch(call, workspaces, stream, failure)) {
+            return error;
+        }
+        const cudaError_t error = aligned.finish();
+        return error == cudaSuccess ? error : start::fail(failure, error);
+    };
+    if (all() != cudaSuccess) {
+        std::string lengths;
+        lengths += "rows = " + std::to_string(call.rows);
+        lengths += ", hidden = " + std::to_string(call.hidden);
+        host::refuse(host::Wrong::kLaunch, "add_rms_norm: " + start::text(failure) + " (" + lengths + ")");
+    }
+}
+#endif
 
 // `first` is on the device of all tensors.
 void run([[maybe_unused]] const Tensor& first, const AddRmsNormCall& call) {
@@ -81,11 +114,8 @@ void run([[maybe_unused]] const Tensor& first, const AddRmsNormCall& call) {
     const torch::stable::accelerator::DeviceGuard guard(device);
     void* stream = nullptr;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-    void* const* workspaces = nullptr;
-    const char* kernel = nullptr;
-    const cudaError_t error = add_rms_norm_launch(call, workspaces, static_cast<cudaStream_t>(stream), &kernel);
-    STD_TORCH_CHECK(error == cudaSuccess, "add_rms_norm: the kernel ", kernel == nullptr ? "" : kernel,
-                    " could not be started: ", cudaGetErrorString(error), ", rows = ", call.rows, ", hidden = ", call.hidden);
+    host::Scratch scratch(first);
+    enqueue(call, scratch, static_cast<cudaStream_t>(stream));
 #else
     const int64_t pieces = add_rms_norm_pieces(call);
     if (pieces > 0) {
@@ -146,6 +176,46 @@ AddRmsNormBackwardCall call_of([[maybe_unused]] const host::Arguments& found, do
     call.T = static_cast<Element>(found.element(0));
     return call;
 }
+#if defined(CUDA_KERNEL)
+// Enqueues the call on a stream of the current device, and refuses it with all lengths if that fails.
+void enqueue(AddRmsNormBackwardCall call, host::Scratch& scratch, cudaStream_t stream) {
+    host::Aligned<host::Scratch> aligned(scratch, stream);
+    start::Failure failure;
+    const auto all = [&]() -> cudaError_t {
+        if (const cudaError_t error = aligned.input(call.grad_out, call.rows * call.hidden * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.grad_sum, call.rows * call.hidden * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.sum, call.rows * call.hidden * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.weight, call.hidden * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        aligned.output(call.grad_input, call.rows * call.hidden * size_of(call.T));
+        aligned.output(call.grad_weight, call.hidden * size_of(call.T));
+        int64_t bytes[2] = {};
+        add_rms_norm_backward_workspaces(call, bytes);
+        void* workspaces[2] = {};
+        for (int place = 0; place < 2; ++place) {
+            workspaces[place] = scratch.allocate(bytes[place]);
+        }
+        if (const cudaError_t error = add_rms_norm_backward_launch(call, workspaces, stream, failure)) {
+            return error;
+        }
+        const cudaError_t error = aligned.finish();
+        return error == cudaSuccess ? error : start::fail(failure, error);
+    };
+    if (all() != cudaSuccess) {
+        std::string lengths;
+        lengths += "rows = " + std::to_string(call.rows);
+        lengths += ", hidden = " + std::to_string(call.hidden);
+        host::refuse(host::Wrong::kLaunch, "add_rms_norm_backward: " + start::text(failure) + " (" + lengths + ")");
+    }
+}
+#endif
 
 // `first` is on the device of all tensors.
 void run([[maybe_unused]] const Tensor& first, const AddRmsNormBackwardCall& call) {
@@ -154,19 +224,8 @@ void run([[maybe_unused]] const Tensor& first, const AddRmsNormBackwardCall& cal
     const torch::stable::accelerator::DeviceGuard guard(device);
     void* stream = nullptr;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-    int64_t bytes[2] = {};
-    add_rms_norm_backward_workspaces(call, bytes);
-    std::vector<Tensor> scratch;
-    void* workspaces[2] = {};
-    for (int place = 0; place < 2; ++place) {
-        const int64_t size[] = {bytes[place]};
-        scratch.push_back(torch::stable::new_empty(first, {size, 1}, ScalarType::Byte));
-        workspaces[place] = scratch.back().mutable_data_ptr();
-    }
-    const char* kernel = nullptr;
-    const cudaError_t error = add_rms_norm_backward_launch(call, workspaces, static_cast<cudaStream_t>(stream), &kernel);
-    STD_TORCH_CHECK(error == cudaSuccess, "add_rms_norm_backward: the kernel ", kernel == nullptr ? "" : kernel,
-                    " could not be started: ", cudaGetErrorString(error), ", rows = ", call.rows, ", hidden = ", call.hidden);
+    host::Scratch scratch(first);
+    enqueue(call, scratch, static_cast<cudaStream_t>(stream));
 #else
 #endif
 }

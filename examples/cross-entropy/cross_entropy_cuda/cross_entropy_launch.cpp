@@ -105,60 +105,6 @@ const void* instance(int space, int kernel, const int64_t* key) {
     }
 }
 
-struct Geometry {
-    int64_t grid[3];
-    int64_t block[3];
-    int64_t cluster[3];
-    int64_t shared;
-    bool cooperative;
-};
-
-cudaError_t start(const void* function, const Geometry& geometry, void** arguments, cudaStream_t stream) {
-    if (function == nullptr) {
-        return cudaErrorInvalidDeviceFunction;
-    }
-    for (int axis = 0; axis < 3; ++axis) {
-        if (geometry.grid[axis] == 0) {
-            return cudaSuccess;
-        }
-        if (geometry.grid[axis] < 0 || geometry.grid[axis] > (axis == 0 ? 0x7fffffff : 0xffff)) {
-            return cudaErrorInvalidConfiguration;
-        }
-    }
-    // What a block may have without asking.
-    if (geometry.shared > 48 * 1024) {
-        const int bytes = static_cast<int>(geometry.shared);
-        if (const cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)) {
-            return error;
-        }
-    }
-    const auto three = [](const int64_t (&lengths)[3]) {
-        return dim3(static_cast<unsigned>(lengths[0]), static_cast<unsigned>(lengths[1]), static_cast<unsigned>(lengths[2]));
-    };
-    cudaLaunchConfig_t config = {};
-    config.gridDim = three(geometry.grid);
-    config.blockDim = three(geometry.block);
-    config.dynamicSmemBytes = static_cast<size_t>(geometry.shared);
-    config.stream = stream;
-    cudaLaunchAttribute attributes[2] = {};
-    unsigned count = 0;
-    if (geometry.cluster[0] > 0) {
-        attributes[count].id = cudaLaunchAttributeClusterDimension;
-        attributes[count].val.clusterDim.x = static_cast<unsigned>(geometry.cluster[0]);
-        attributes[count].val.clusterDim.y = static_cast<unsigned>(geometry.cluster[1]);
-        attributes[count].val.clusterDim.z = static_cast<unsigned>(geometry.cluster[2]);
-        ++count;
-    }
-    if (geometry.cooperative) {
-        attributes[count].id = cudaLaunchAttributeCooperative;
-        attributes[count].val.cooperative = 1;
-        ++count;
-    }
-    config.attrs = attributes;
-    config.numAttrs = count;
-    return cudaLaunchKernelExC(&config, function, arguments);
-}
-
 } // namespace
 
 void cross_entropy_workspaces([[maybe_unused]] const Call& call, int64_t (&bytes)[1]) {
@@ -168,14 +114,14 @@ void cross_entropy_workspaces([[maybe_unused]] const Call& call, int64_t (&bytes
     bytes[0] = call.rows * std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}) * 2 * 4;
 }
 
-cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, const char** kernel) {
+cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
     const Settings* found = nullptr;
     if (const cudaError_t error = settings_for(call, found)) {
-        return error;
+        return start::fail(failure, error);
     }
     const Settings& s = *found;
     if ((std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}) == 1)) {
-        *kernel = "loss::read_rows";
+        failure.kernel = "loss::read_rows";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.loss;
         const void* a1 = call.lse;
@@ -184,38 +130,43 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
         int64_t a4 = call.vocabulary;
         int64_t a5 = call.ignore_index;
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 0, key);
+        const start::Geometry geometry = {
             {call.rows, 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 0, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if ((std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}) > 1)) {
-        *kernel = "loss::read_parts";
+        failure.kernel = "loss::read_parts";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = workspaces[0];
         const void* a1 = call.input;
         int64_t a2 = call.vocabulary;
-        int32_t a3 = static_cast<int32_t>(std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}));
+        int32_t a3 = 0;
+        if (const cudaError_t error = start::narrow(failure, "argument 3 of the kernel, which has 32 bits,", std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}), a3)) {
+            return error;
+        }
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 1, key);
+        const start::Geometry geometry = {
             {(call.rows * std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})})), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if ((std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}) > 1)) {
-        *kernel = "loss::join_parts";
+        failure.kernel = "loss::join_parts";
         const int64_t key[] = {int64_t(call.T)};
         const void* a0 = call.loss;
         const void* a1 = call.lse;
@@ -224,19 +175,22 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
         const void* a4 = workspaces[0];
         int64_t a5 = call.vocabulary;
         int64_t a6 = call.ignore_index;
-        int32_t a7 = static_cast<int32_t>(std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}));
+        int32_t a7 = 0;
+        if (const cudaError_t error = start::narrow(failure, "argument 7 of the kernel, which has 32 bits,", std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}), a7)) {
+            return error;
+        }
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 2, key);
+        const start::Geometry geometry = {
             {call.rows, 1, 1},
             {32, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
-    *kernel = nullptr;
     return cudaSuccess;
 }

@@ -159,6 +159,31 @@ def test_any_number_of_leading_axes(kernel, device):
             assert tuple(result.shape[: len(leading)]) == leading
 
 
+def displaced(tensor):
+    """The same values in memory that begins one element behind an aligned address, as slices do."""
+    if tensor is None:
+        return None
+    moved = torch.empty(tensor.numel() + 1, dtype=tensor.dtype, device=tensor.device)[1:].view(tensor.shape)
+    return moved.copy_(tensor)
+
+
+@pytest.mark.parametrize("dtypes", DTYPES, ids=lambda d: "-".join(str(v).removeprefix("torch.") for v in d.values()))
+@pytest.mark.parametrize("case", CASES)
+def test_tensors_may_begin_anywhere(kernel, device, case, dtypes):
+    axes, without, scalars = CASES[case]
+    arguments = make(axes, dtypes, device, without)
+    expected = run(kernel, copies(arguments), scalars)
+    given = [place for place, argument in enumerate(arguments) if argument is not None]
+    for moved in (*([place] for place in given), given):
+        changed = [displaced(a) if place in moved else a for place, a in enumerate(copies(arguments))]
+        for result, exact in zip(run(kernel, changed, scalars), expected, strict=True):
+            assert torch.equal(result, exact)
+    outs = [displaced(torch.full_like(expected[place], 1)) for place in RETURNED]
+    kernel.cross_entropy(*copies(arguments), **scalars, **dict(zip(['loss', 'lse'], outs)))
+    for place, out in zip(RETURNED, outs, strict=True):
+        assert torch.equal(out, expected[place])
+
+
 def test_is_deterministic(kernel, device):
     arguments = make(SMALL, DTYPES[0], device)
     first = run(kernel, copies(arguments))
@@ -223,6 +248,58 @@ def test_errors_say_what_is_wrong(kernel, device):
     refused(lambda t: t.to(torch.complex64), "must be")
     if arguments[first].dim() > 1:
         refused(lambda t: t.transpose(0, -1).contiguous().transpose(0, -1), "must be contiguous")
+
+
+def test_all_tensors_are_on_one_device(kernel, device):
+    if device != "cuda" or len(make(SMALL, DTYPES[0], "cpu")) < 2:
+        pytest.skip("needs two tensors, and a GPU")
+    for away in range(len(make(SMALL, DTYPES[0], device))):
+        arguments = make(SMALL, DTYPES[0], device)
+        arguments[away] = arguments[away].cpu()
+        with pytest.raises((NotImplementedError, RuntimeError)):
+            kernel.cross_entropy(*arguments, **SCALARS)
+
+
+def test_runs_on_the_stream_of_the_caller(kernel, device):
+    if device != "cuda":
+        pytest.skip("streams are a matter of the GPU")
+    arguments = make(SMALL, DTYPES[0], device)
+    expected = run(kernel, copies(arguments))
+    late = [None if a is None else torch.zeros_like(a) for a in arguments]
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.no_grad(), torch.cuda.stream(stream):
+        # The inputs are there only when the GPU has waited for a while; work on another stream does not wait.
+        torch.cuda._sleep(20_000_000)
+        for now, was in zip(late, arguments):
+            if was is not None:
+                now.copy_(was)
+        results = run(kernel, late)
+    stream.synchronize()
+    for result, exact in zip(results, expected, strict=True):
+        assert torch.equal(result, exact)
+
+
+def test_tensors_may_have_more_elements_than_32_bits_count(kernel, device):
+    if device != "cuda":
+        pytest.skip("takes long on a processor")
+    axes = {**SMALL, "rows": 64}
+    block = make(axes, DTYPES[0], device)
+    largest = max(a.numel() for place, a in enumerate(block) if a is not None and place in [0, 1])
+    times = 2**31 // largest + 1
+    elements = times * sum(a.numel() for a in block if a is not None)
+    if torch.cuda.mem_get_info()[0] < 4 * elements * max(a.element_size() for a in block if a is not None):
+        pytest.skip("needs more memory")
+    expected = run(kernel, copies(block))
+    arguments = [
+        a if a is None or place not in [0, 1] else a.repeat(times, *(1 for _ in a.shape[1:]))
+        for place, a in enumerate(block)
+    ]
+    for result, exact in zip(run(kernel, arguments), expected, strict=True):
+        if result.shape[:1] == exact.shape[:1]:
+            continue  # it has no leading axis
+        for part in (result[: len(exact)], result[-len(exact) :], result[len(result) // 2 // 64 * 64 :][: len(exact)]):
+            assert torch.equal(part, exact)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

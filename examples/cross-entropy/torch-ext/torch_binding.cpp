@@ -15,6 +15,8 @@
 #include <torch/csrc/stable/accelerator.h>
 
 #if defined(CUDA_KERNEL)
+#include "../cross_entropy_cuda/aligned.h"
+#include "../cross_entropy_cuda/expressions.h"
 #include "../cross_entropy_cuda/cross_entropy_launch.h"
 #include "../cross_entropy_cuda/cross_entropy_backward_launch.h"
 #elif defined(CPU_KERNEL)
@@ -72,6 +74,40 @@ CrossEntropyCall call_of([[maybe_unused]] const host::Arguments& found, int64_t 
     call.T = static_cast<Element>(found.element(0));
     return call;
 }
+#if defined(CUDA_KERNEL)
+// Enqueues the call on a stream of the current device, and refuses it with all lengths if that fails.
+void enqueue(CrossEntropyCall call, host::Scratch& scratch, cudaStream_t stream) {
+    host::Aligned<host::Scratch> aligned(scratch, stream);
+    start::Failure failure;
+    const auto all = [&]() -> cudaError_t {
+        if (const cudaError_t error = aligned.input(call.input, call.rows * call.vocabulary * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.target, call.rows * 8)) {
+            return start::fail(failure, error);
+        }
+        aligned.output(call.loss, call.rows * 4);
+        aligned.output(call.lse, call.rows * 4);
+        int64_t bytes[1] = {};
+        cross_entropy_workspaces(call, bytes);
+        void* workspaces[1] = {};
+        for (int place = 0; place < 1; ++place) {
+            workspaces[place] = scratch.allocate(bytes[place]);
+        }
+        if (const cudaError_t error = cross_entropy_launch(call, workspaces, stream, failure)) {
+            return error;
+        }
+        const cudaError_t error = aligned.finish();
+        return error == cudaSuccess ? error : start::fail(failure, error);
+    };
+    if (all() != cudaSuccess) {
+        std::string lengths;
+        lengths += "rows = " + std::to_string(call.rows);
+        lengths += ", vocabulary = " + std::to_string(call.vocabulary);
+        host::refuse(host::Wrong::kLaunch, "cross_entropy: " + start::text(failure) + " (" + lengths + ")");
+    }
+}
+#endif
 
 // `first` is on the device of all tensors.
 void run([[maybe_unused]] const Tensor& first, const CrossEntropyCall& call) {
@@ -80,19 +116,8 @@ void run([[maybe_unused]] const Tensor& first, const CrossEntropyCall& call) {
     const torch::stable::accelerator::DeviceGuard guard(device);
     void* stream = nullptr;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-    int64_t bytes[1] = {};
-    cross_entropy_workspaces(call, bytes);
-    std::vector<Tensor> scratch;
-    void* workspaces[1] = {};
-    for (int place = 0; place < 1; ++place) {
-        const int64_t size[] = {bytes[place]};
-        scratch.push_back(torch::stable::new_empty(first, {size, 1}, ScalarType::Byte));
-        workspaces[place] = scratch.back().mutable_data_ptr();
-    }
-    const char* kernel = nullptr;
-    const cudaError_t error = cross_entropy_launch(call, workspaces, static_cast<cudaStream_t>(stream), &kernel);
-    STD_TORCH_CHECK(error == cudaSuccess, "cross_entropy: the kernel ", kernel == nullptr ? "" : kernel,
-                    " could not be started: ", cudaGetErrorString(error), ", rows = ", call.rows, ", vocabulary = ", call.vocabulary);
+    host::Scratch scratch(first);
+    enqueue(call, scratch, static_cast<cudaStream_t>(stream));
 #else
     const int64_t pieces = cross_entropy_pieces(call);
     if (pieces > 0) {
@@ -154,6 +179,43 @@ CrossEntropyBackwardCall call_of([[maybe_unused]] const host::Arguments& found, 
     call.T = static_cast<Element>(found.element(0));
     return call;
 }
+#if defined(CUDA_KERNEL)
+// Enqueues the call on a stream of the current device, and refuses it with all lengths if that fails.
+void enqueue(CrossEntropyBackwardCall call, host::Scratch& scratch, cudaStream_t stream) {
+    host::Aligned<host::Scratch> aligned(scratch, stream);
+    start::Failure failure;
+    const auto all = [&]() -> cudaError_t {
+        if (const cudaError_t error = aligned.input(call.grad_loss, call.rows * 4)) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.grad_lse, call.rows * 4)) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.input, call.rows * call.vocabulary * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.target, call.rows * 8)) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.lse, call.rows * 4)) {
+            return start::fail(failure, error);
+        }
+        aligned.output(call.grad_input, call.rows * call.vocabulary * size_of(call.T));
+        void* const* workspaces = nullptr;
+        if (const cudaError_t error = cross_entropy_backward_launch(call, workspaces, stream, failure)) {
+            return error;
+        }
+        const cudaError_t error = aligned.finish();
+        return error == cudaSuccess ? error : start::fail(failure, error);
+    };
+    if (all() != cudaSuccess) {
+        std::string lengths;
+        lengths += "rows = " + std::to_string(call.rows);
+        lengths += ", vocabulary = " + std::to_string(call.vocabulary);
+        host::refuse(host::Wrong::kLaunch, "cross_entropy_backward: " + start::text(failure) + " (" + lengths + ")");
+    }
+}
+#endif
 
 // `first` is on the device of all tensors.
 void run([[maybe_unused]] const Tensor& first, const CrossEntropyBackwardCall& call) {
@@ -162,11 +224,8 @@ void run([[maybe_unused]] const Tensor& first, const CrossEntropyBackwardCall& c
     const torch::stable::accelerator::DeviceGuard guard(device);
     void* stream = nullptr;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-    void* const* workspaces = nullptr;
-    const char* kernel = nullptr;
-    const cudaError_t error = cross_entropy_backward_launch(call, workspaces, static_cast<cudaStream_t>(stream), &kernel);
-    STD_TORCH_CHECK(error == cudaSuccess, "cross_entropy_backward: the kernel ", kernel == nullptr ? "" : kernel,
-                    " could not be started: ", cudaGetErrorString(error), ", rows = ", call.rows, ", vocabulary = ", call.vocabulary);
+    host::Scratch scratch(first);
+    enqueue(call, scratch, static_cast<cudaStream_t>(stream));
 #else
 #endif
 }

@@ -36,66 +36,12 @@ const void* instance(int space, int kernel, const int64_t* key) {
     }
 }
 
-struct Geometry {
-    int64_t grid[3];
-    int64_t block[3];
-    int64_t cluster[3];
-    int64_t shared;
-    bool cooperative;
-};
-
-cudaError_t start(const void* function, const Geometry& geometry, void** arguments, cudaStream_t stream) {
-    if (function == nullptr) {
-        return cudaErrorInvalidDeviceFunction;
-    }
-    for (int axis = 0; axis < 3; ++axis) {
-        if (geometry.grid[axis] == 0) {
-            return cudaSuccess;
-        }
-        if (geometry.grid[axis] < 0 || geometry.grid[axis] > (axis == 0 ? 0x7fffffff : 0xffff)) {
-            return cudaErrorInvalidConfiguration;
-        }
-    }
-    // What a block may have without asking.
-    if (geometry.shared > 48 * 1024) {
-        const int bytes = static_cast<int>(geometry.shared);
-        if (const cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)) {
-            return error;
-        }
-    }
-    const auto three = [](const int64_t (&lengths)[3]) {
-        return dim3(static_cast<unsigned>(lengths[0]), static_cast<unsigned>(lengths[1]), static_cast<unsigned>(lengths[2]));
-    };
-    cudaLaunchConfig_t config = {};
-    config.gridDim = three(geometry.grid);
-    config.blockDim = three(geometry.block);
-    config.dynamicSmemBytes = static_cast<size_t>(geometry.shared);
-    config.stream = stream;
-    cudaLaunchAttribute attributes[2] = {};
-    unsigned count = 0;
-    if (geometry.cluster[0] > 0) {
-        attributes[count].id = cudaLaunchAttributeClusterDimension;
-        attributes[count].val.clusterDim.x = static_cast<unsigned>(geometry.cluster[0]);
-        attributes[count].val.clusterDim.y = static_cast<unsigned>(geometry.cluster[1]);
-        attributes[count].val.clusterDim.z = static_cast<unsigned>(geometry.cluster[2]);
-        ++count;
-    }
-    if (geometry.cooperative) {
-        attributes[count].id = cudaLaunchAttributeCooperative;
-        attributes[count].val.cooperative = 1;
-        ++count;
-    }
-    config.attrs = attributes;
-    config.numAttrs = count;
-    return cudaLaunchKernelExC(&config, function, arguments);
-}
-
 } // namespace
 
-cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, const char** kernel) {
+cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
     const Settings& s = kSettings[0];
     if (((floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0) && (((call.tokens * (call.heads + call.kv_heads)) * call.dim) < 2000000000))) {
-        *kernel = "rope_gradient::turn_back";
+        failure.kernel = "rope_gradient::turn_back";
         const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), s.batch, call.interleaved};
         const void* a0 = call.grad_q;
         const void* a1 = call.grad_k;
@@ -103,25 +49,41 @@ cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const*
         const void* a3 = call.grad_k_out;
         const void* a4 = call.cos_sin;
         const void* a5 = call.positions;
-        int32_t a6 = static_cast<int32_t>(((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes)));
-        int32_t a7 = static_cast<int32_t>(call.heads);
-        int32_t a8 = static_cast<int32_t>(call.kv_heads);
-        int32_t a9 = static_cast<int32_t>(call.dim);
-        int32_t a10 = static_cast<int32_t>(call.table);
+        int32_t a6 = 0;
+        if (const cudaError_t error = start::narrow(failure, "argument 6 of the kernel, which has 32 bits,", ((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes)), a6)) {
+            return error;
+        }
+        int32_t a7 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`heads`, which the kernel takes as 32 bits,", call.heads, a7)) {
+            return error;
+        }
+        int32_t a8 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`kv_heads`, which the kernel takes as 32 bits,", call.kv_heads, a8)) {
+            return error;
+        }
+        int32_t a9 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`dim`, which the kernel takes as 32 bits,", call.dim, a9)) {
+            return error;
+        }
+        int32_t a10 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`table`, which the kernel takes as 32 bits,", call.table, a10)) {
+            return error;
+        }
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8, &a9, &a10};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 0, key);
+        const start::Geometry geometry = {
             {ceil_div(((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes)), s.block), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 0, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if (((floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0) && !(((call.tokens * (call.heads + call.kv_heads)) * call.dim) < 2000000000))) {
-        *kernel = "rope_gradient::turn_back";
+        failure.kernel = "rope_gradient::turn_back";
         const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), s.batch, call.interleaved};
         const void* a0 = call.grad_q;
         const void* a1 = call.grad_k;
@@ -130,24 +92,37 @@ cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const*
         const void* a4 = call.cos_sin;
         const void* a5 = call.positions;
         int64_t a6 = ((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes));
-        int32_t a7 = static_cast<int32_t>(call.heads);
-        int32_t a8 = static_cast<int32_t>(call.kv_heads);
-        int32_t a9 = static_cast<int32_t>(call.dim);
-        int32_t a10 = static_cast<int32_t>(call.table);
+        int32_t a7 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`heads`, which the kernel takes as 32 bits,", call.heads, a7)) {
+            return error;
+        }
+        int32_t a8 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`kv_heads`, which the kernel takes as 32 bits,", call.kv_heads, a8)) {
+            return error;
+        }
+        int32_t a9 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`dim`, which the kernel takes as 32 bits,", call.dim, a9)) {
+            return error;
+        }
+        int32_t a10 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`table`, which the kernel takes as 32 bits,", call.table, a10)) {
+            return error;
+        }
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8, &a9, &a10};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 1, key);
+        const start::Geometry geometry = {
             {ceil_div(((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes)), s.block), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if (!(floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0)) {
-        *kernel = "rope_gradient::turn_back";
+        failure.kernel = "rope_gradient::turn_back";
         const int64_t key[] = {int64_t(call.T), 1, s.batch, call.interleaved};
         const void* a0 = call.grad_q;
         const void* a1 = call.grad_k;
@@ -156,22 +131,34 @@ cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const*
         const void* a4 = call.cos_sin;
         const void* a5 = call.positions;
         int64_t a6 = ((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div(call.dim, 2));
-        int32_t a7 = static_cast<int32_t>(call.heads);
-        int32_t a8 = static_cast<int32_t>(call.kv_heads);
-        int32_t a9 = static_cast<int32_t>(call.dim);
-        int32_t a10 = static_cast<int32_t>(call.table);
+        int32_t a7 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`heads`, which the kernel takes as 32 bits,", call.heads, a7)) {
+            return error;
+        }
+        int32_t a8 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`kv_heads`, which the kernel takes as 32 bits,", call.kv_heads, a8)) {
+            return error;
+        }
+        int32_t a9 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`dim`, which the kernel takes as 32 bits,", call.dim, a9)) {
+            return error;
+        }
+        int32_t a10 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`table`, which the kernel takes as 32 bits,", call.table, a10)) {
+            return error;
+        }
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8, &a9, &a10};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 2, key);
+        const start::Geometry geometry = {
             {ceil_div(((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div(call.dim, 2)), s.block), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
-    *kernel = nullptr;
     return cudaSuccess;
 }

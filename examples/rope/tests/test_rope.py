@@ -149,6 +149,31 @@ def test_out(kernel, device, dtypes):
         assert_close(out, expected[place])
 
 
+def displaced(tensor):
+    """The same values in memory that begins one element behind an aligned address, as slices do."""
+    if tensor is None:
+        return None
+    moved = torch.empty(tensor.numel() + 1, dtype=tensor.dtype, device=tensor.device)[1:].view(tensor.shape)
+    return moved.copy_(tensor)
+
+
+@pytest.mark.parametrize("dtypes", DTYPES, ids=lambda d: "-".join(str(v).removeprefix("torch.") for v in d.values()))
+@pytest.mark.parametrize("case", CASES)
+def test_tensors_may_begin_anywhere(kernel, device, case, dtypes):
+    axes, without, scalars = CASES[case]
+    arguments = make(axes, dtypes, device, without)
+    expected = run(kernel, copies(arguments), scalars)
+    given = [place for place, argument in enumerate(arguments) if argument is not None]
+    for moved in (*([place] for place in given), given):
+        changed = [displaced(a) if place in moved else a for place, a in enumerate(copies(arguments))]
+        for result, exact in zip(run(kernel, changed, scalars), expected, strict=True):
+            assert torch.equal(result, exact)
+    outs = [displaced(torch.full_like(expected[place], 1)) for place in RETURNED]
+    kernel.rope(*copies(arguments), **scalars, **dict(zip(['q_out', 'k_out'], outs)))
+    for place, out in zip(RETURNED, outs, strict=True):
+        assert torch.equal(out, expected[place])
+
+
 def test_is_deterministic(kernel, device):
     arguments = make(SMALL, DTYPES[0], device)
     first = run(kernel, copies(arguments))
@@ -214,6 +239,36 @@ def test_errors_say_what_is_wrong(kernel, device):
     if arguments[first].dim() > 1:
         refused(lambda t: t.transpose(0, -1).contiguous().transpose(0, -1), "must be contiguous")
     refused(lambda t: t.unsqueeze(0), "must have the shape")
+
+
+def test_all_tensors_are_on_one_device(kernel, device):
+    if device != "cuda" or len(make(SMALL, DTYPES[0], "cpu")) < 2:
+        pytest.skip("needs two tensors, and a GPU")
+    for away in range(len(make(SMALL, DTYPES[0], device))):
+        arguments = make(SMALL, DTYPES[0], device)
+        arguments[away] = arguments[away].cpu()
+        with pytest.raises((NotImplementedError, RuntimeError)):
+            kernel.rope(*arguments, **SCALARS)
+
+
+def test_runs_on_the_stream_of_the_caller(kernel, device):
+    if device != "cuda":
+        pytest.skip("streams are a matter of the GPU")
+    arguments = make(SMALL, DTYPES[0], device)
+    expected = run(kernel, copies(arguments))
+    late = [None if a is None else torch.zeros_like(a) for a in arguments]
+    stream = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.no_grad(), torch.cuda.stream(stream):
+        # The inputs are there only when the GPU has waited for a while; work on another stream does not wait.
+        torch.cuda._sleep(20_000_000)
+        for now, was in zip(late, arguments):
+            if was is not None:
+                now.copy_(was)
+        results = run(kernel, late)
+    stream.synchronize()
+    for result, exact in zip(results, expected, strict=True):
+        assert torch.equal(result, exact)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -52,8 +52,8 @@ struct View {
     const int64_t* sizes;
 };
 
-// What is wrong with an argument, where a framework has an exception for each.
-enum class Wrong { kValue, kDtype };
+// Why a call is refused, where a framework has an exception for each reason: a value, a dtype, a launch that fails.
+enum class Wrong { kValue, kDtype, kLaunch };
 
 // Refuses the call.
 [[noreturn]] void refuse(Wrong wrong, const std::string& text);

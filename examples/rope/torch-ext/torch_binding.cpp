@@ -15,6 +15,8 @@
 #include <torch/csrc/stable/accelerator.h>
 
 #if defined(CUDA_KERNEL)
+#include "../rope_cuda/aligned.h"
+#include "../rope_cuda/expressions.h"
 #include "../rope_cuda/rope_launch.h"
 #include "../rope_cuda/rope_backward_launch.h"
 #elif defined(CPU_KERNEL)
@@ -86,6 +88,44 @@ RopeCall call_of([[maybe_unused]] const host::Arguments& found, bool interleaved
     call.T = static_cast<Element>(found.element(0));
     return call;
 }
+#if defined(CUDA_KERNEL)
+// Enqueues the call on a stream of the current device, and refuses it with all lengths if that fails.
+void enqueue(RopeCall call, host::Scratch& scratch, cudaStream_t stream) {
+    host::Aligned<host::Scratch> aligned(scratch, stream);
+    start::Failure failure;
+    const auto all = [&]() -> cudaError_t {
+        if (const cudaError_t error = aligned.input(call.q, call.tokens * call.heads * call.dim * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.k, call.tokens * call.kv_heads * call.dim * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.cos_sin, call.table * call.dim * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.positions, call.tokens * 8)) {
+            return start::fail(failure, error);
+        }
+        aligned.output(call.q_out, call.tokens * call.heads * call.dim * size_of(call.T));
+        aligned.output(call.k_out, call.tokens * call.kv_heads * call.dim * size_of(call.T));
+        void* const* workspaces = nullptr;
+        if (const cudaError_t error = rope_launch(call, workspaces, stream, failure)) {
+            return error;
+        }
+        const cudaError_t error = aligned.finish();
+        return error == cudaSuccess ? error : start::fail(failure, error);
+    };
+    if (all() != cudaSuccess) {
+        std::string lengths;
+        lengths += "tokens = " + std::to_string(call.tokens);
+        lengths += ", heads = " + std::to_string(call.heads);
+        lengths += ", kv_heads = " + std::to_string(call.kv_heads);
+        lengths += ", dim = " + std::to_string(call.dim);
+        lengths += ", table = " + std::to_string(call.table);
+        host::refuse(host::Wrong::kLaunch, "rope: " + start::text(failure) + " (" + lengths + ")");
+    }
+}
+#endif
 
 // `first` is on the device of all tensors.
 void run([[maybe_unused]] const Tensor& first, const RopeCall& call) {
@@ -94,11 +134,8 @@ void run([[maybe_unused]] const Tensor& first, const RopeCall& call) {
     const torch::stable::accelerator::DeviceGuard guard(device);
     void* stream = nullptr;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-    void* const* workspaces = nullptr;
-    const char* kernel = nullptr;
-    const cudaError_t error = rope_launch(call, workspaces, static_cast<cudaStream_t>(stream), &kernel);
-    STD_TORCH_CHECK(error == cudaSuccess, "rope: the kernel ", kernel == nullptr ? "" : kernel,
-                    " could not be started: ", cudaGetErrorString(error), ", tokens = ", call.tokens, ", heads = ", call.heads, ", kv_heads = ", call.kv_heads, ", dim = ", call.dim, ", table = ", call.table);
+    host::Scratch scratch(first);
+    enqueue(call, scratch, static_cast<cudaStream_t>(stream));
 #else
     const int64_t pieces = rope_pieces(call);
     if (pieces > 0) {
@@ -167,6 +204,44 @@ RopeBackwardCall call_of([[maybe_unused]] const host::Arguments& found, bool int
     call.T = static_cast<Element>(found.element(0));
     return call;
 }
+#if defined(CUDA_KERNEL)
+// Enqueues the call on a stream of the current device, and refuses it with all lengths if that fails.
+void enqueue(RopeBackwardCall call, host::Scratch& scratch, cudaStream_t stream) {
+    host::Aligned<host::Scratch> aligned(scratch, stream);
+    start::Failure failure;
+    const auto all = [&]() -> cudaError_t {
+        if (const cudaError_t error = aligned.input(call.grad_q_out, call.tokens * call.heads * call.dim * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.grad_k_out, call.tokens * call.kv_heads * call.dim * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.cos_sin, call.table * call.dim * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.positions, call.tokens * 8)) {
+            return start::fail(failure, error);
+        }
+        aligned.output(call.grad_q, call.tokens * call.heads * call.dim * size_of(call.T));
+        aligned.output(call.grad_k, call.tokens * call.kv_heads * call.dim * size_of(call.T));
+        void* const* workspaces = nullptr;
+        if (const cudaError_t error = rope_backward_launch(call, workspaces, stream, failure)) {
+            return error;
+        }
+        const cudaError_t error = aligned.finish();
+        return error == cudaSuccess ? error : start::fail(failure, error);
+    };
+    if (all() != cudaSuccess) {
+        std::string lengths;
+        lengths += "tokens = " + std::to_string(call.tokens);
+        lengths += ", heads = " + std::to_string(call.heads);
+        lengths += ", kv_heads = " + std::to_string(call.kv_heads);
+        lengths += ", dim = " + std::to_string(call.dim);
+        lengths += ", table = " + std::to_string(call.table);
+        host::refuse(host::Wrong::kLaunch, "rope_backward: " + start::text(failure) + " (" + lengths + ")");
+    }
+}
+#endif
 
 // `first` is on the device of all tensors.
 void run([[maybe_unused]] const Tensor& first, const RopeBackwardCall& call) {
@@ -175,11 +250,8 @@ void run([[maybe_unused]] const Tensor& first, const RopeBackwardCall& call) {
     const torch::stable::accelerator::DeviceGuard guard(device);
     void* stream = nullptr;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-    void* const* workspaces = nullptr;
-    const char* kernel = nullptr;
-    const cudaError_t error = rope_backward_launch(call, workspaces, static_cast<cudaStream_t>(stream), &kernel);
-    STD_TORCH_CHECK(error == cudaSuccess, "rope_backward: the kernel ", kernel == nullptr ? "" : kernel,
-                    " could not be started: ", cudaGetErrorString(error), ", tokens = ", call.tokens, ", heads = ", call.heads, ", kv_heads = ", call.kv_heads, ", dim = ", call.dim, ", table = ", call.table);
+    host::Scratch scratch(first);
+    enqueue(call, scratch, static_cast<cudaStream_t>(stream));
 #else
 #endif
 }

@@ -123,60 +123,6 @@ const void* instance(int space, int kernel, const int64_t* key) {
     }
 }
 
-struct Geometry {
-    int64_t grid[3];
-    int64_t block[3];
-    int64_t cluster[3];
-    int64_t shared;
-    bool cooperative;
-};
-
-cudaError_t start(const void* function, const Geometry& geometry, void** arguments, cudaStream_t stream) {
-    if (function == nullptr) {
-        return cudaErrorInvalidDeviceFunction;
-    }
-    for (int axis = 0; axis < 3; ++axis) {
-        if (geometry.grid[axis] == 0) {
-            return cudaSuccess;
-        }
-        if (geometry.grid[axis] < 0 || geometry.grid[axis] > (axis == 0 ? 0x7fffffff : 0xffff)) {
-            return cudaErrorInvalidConfiguration;
-        }
-    }
-    // What a block may have without asking.
-    if (geometry.shared > 48 * 1024) {
-        const int bytes = static_cast<int>(geometry.shared);
-        if (const cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)) {
-            return error;
-        }
-    }
-    const auto three = [](const int64_t (&lengths)[3]) {
-        return dim3(static_cast<unsigned>(lengths[0]), static_cast<unsigned>(lengths[1]), static_cast<unsigned>(lengths[2]));
-    };
-    cudaLaunchConfig_t config = {};
-    config.gridDim = three(geometry.grid);
-    config.blockDim = three(geometry.block);
-    config.dynamicSmemBytes = static_cast<size_t>(geometry.shared);
-    config.stream = stream;
-    cudaLaunchAttribute attributes[2] = {};
-    unsigned count = 0;
-    if (geometry.cluster[0] > 0) {
-        attributes[count].id = cudaLaunchAttributeClusterDimension;
-        attributes[count].val.clusterDim.x = static_cast<unsigned>(geometry.cluster[0]);
-        attributes[count].val.clusterDim.y = static_cast<unsigned>(geometry.cluster[1]);
-        attributes[count].val.clusterDim.z = static_cast<unsigned>(geometry.cluster[2]);
-        ++count;
-    }
-    if (geometry.cooperative) {
-        attributes[count].id = cudaLaunchAttributeCooperative;
-        attributes[count].val.cooperative = 1;
-        ++count;
-    }
-    config.attrs = attributes;
-    config.numAttrs = count;
-    return cudaLaunchKernelExC(&config, function, arguments);
-}
-
 } // namespace
 
 void softmax_workspaces([[maybe_unused]] const Call& call, int64_t (&bytes)[1]) {
@@ -186,143 +132,164 @@ void softmax_workspaces([[maybe_unused]] const Call& call, int64_t (&bytes)[1]) 
     bytes[0] = call.rows * std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) * 2 * 4;
 }
 
-cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, const char** kernel) {
+cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
     const Settings* found = nullptr;
     if (const cudaError_t error = settings_for(call, found)) {
-        return error;
+        return start::fail(failure, error);
     }
     const Settings& s = *found;
     if (((((!s.reread && ((call.hidden * size_of(call.T)) <= 131072)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units)))) {
-        *kernel = "soft::held";
+        failure.kernel = "soft::held";
         const int64_t key[] = {int64_t(call.T), s.narrow, floor_div(128, s.narrow), floor_div(s.bytes, size_of(call.T)), ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.narrow), 0};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int64_t a2 = call.rows;
-        int32_t a3 = static_cast<int32_t>(call.hidden);
+        int32_t a3 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a3)) {
+            return error;
+        }
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 0, key);
+        const start::Geometry geometry = {
             {ceil_div(call.rows, floor_div(128, s.narrow)), 1, 1},
             {128, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 0, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if ((((!s.reread && ((call.hidden * size_of(call.T)) <= std::min<int64_t>({131072, ((s.bytes * s.units) * 1024)}))) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1))) {
-        *kernel = "soft::exact";
+        failure.kernel = "soft::exact";
         const int64_t key[] = {int64_t(call.T), floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), floor_div(s.bytes, size_of(call.T)), s.units};
         const void* a0 = call.out;
         const void* a1 = call.input;
         void* arguments[] = {&a0, &a1};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 1, key);
+        const start::Geometry geometry = {
             {call.rows, 1, 1},
             {floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if ((((((!s.reread && ((call.hidden * size_of(call.T)) <= 131072)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units))) && !(((call.hidden * size_of(call.T)) <= std::min<int64_t>({131072, ((s.bytes * s.units) * 1024)})) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0)))) {
-        *kernel = "soft::held";
+        failure.kernel = "soft::held";
         const int64_t key[] = {int64_t(call.T), (ceil_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))), 8) * 256), 1, floor_div(s.bytes, size_of(call.T)), std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}), 0};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int64_t a2 = call.rows;
-        int32_t a3 = static_cast<int32_t>(call.hidden);
+        int32_t a3 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a3)) {
+            return error;
+        }
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 2, key);
+        const start::Geometry geometry = {
             {call.rows, 1, 1},
             {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))) * 32), 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if ((((((!s.reread && (s.bytes == 16)) && ((call.hidden * size_of(call.T)) > 131072)) && ((call.hidden * size_of(call.T)) <= (98304 + s.kept))) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1))) {
-        *kernel = "soft::held";
+        failure.kernel = "soft::held";
         const int64_t key[] = {int64_t(call.T), 1024, 1, floor_div(s.bytes, size_of(call.T)), 6, (ceil_div((floor_div((call.hidden * size_of(call.T)), s.bytes) - 6144), 2048) * 2)};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int64_t a2 = call.rows;
-        int32_t a3 = static_cast<int32_t>(call.hidden);
+        int32_t a3 = 0;
+        if (const cudaError_t error = start::narrow(failure, "`hidden`, which the kernel takes as 32 bits,", call.hidden, a3)) {
+            return error;
+        }
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 3, key);
+        const start::Geometry geometry = {
             {call.rows, 1, 1},
             {1024, 1, 1},
             {0, 0, 0},
             (((1024 * ceil_div((floor_div((call.hidden * size_of(call.T)), s.bytes) - 6144), 2048)) * 2) * s.bytes),
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 3, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if ((((std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1) && !(((!s.reread && ((call.hidden * size_of(call.T)) <= 131072)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1))) && !(((((!s.reread && (s.bytes == 16)) && ((call.hidden * size_of(call.T)) > 131072)) && ((call.hidden * size_of(call.T)) <= (98304 + s.kept))) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1)))) {
-        *kernel = "soft::read_twice";
+        failure.kernel = "soft::read_twice";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int64_t a2 = call.hidden;
         void* arguments[] = {&a0, &a1, &a2};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 4, key);
+        const start::Geometry geometry = {
             {call.rows, 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 4, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if ((std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) > 1)) {
-        *kernel = "soft::read_parts";
+        failure.kernel = "soft::read_parts";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = workspaces[0];
         const void* a1 = call.input;
         int64_t a2 = call.hidden;
-        int32_t a3 = static_cast<int32_t>(std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}));
+        int32_t a3 = 0;
+        if (const cudaError_t error = start::narrow(failure, "argument 3 of the kernel, which has 32 bits,", std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}), a3)) {
+            return error;
+        }
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 5, key);
+        const start::Geometry geometry = {
             {(call.rows * std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})})), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 5, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if ((std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) > 1)) {
-        *kernel = "soft::write_parts";
+        failure.kernel = "soft::write_parts";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.out;
         const void* a1 = call.input;
         const void* a2 = workspaces[0];
         int64_t a3 = call.hidden;
-        int32_t a4 = static_cast<int32_t>(std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}));
+        int32_t a4 = 0;
+        if (const cudaError_t error = start::narrow(failure, "argument 4 of the kernel, which has 32 bits,", std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}), a4)) {
+            return error;
+        }
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 6, key);
+        const start::Geometry geometry = {
             {(call.rows * std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})})), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 6, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
-    *kernel = nullptr;
     return cudaSuccess;
 }

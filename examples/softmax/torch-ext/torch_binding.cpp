@@ -15,6 +15,8 @@
 #include <torch/csrc/stable/accelerator.h>
 
 #if defined(CUDA_KERNEL)
+#include "../softmax_cuda/aligned.h"
+#include "../softmax_cuda/expressions.h"
 #include "../softmax_cuda/softmax_launch.h"
 #include "../softmax_cuda/softmax_backward_launch.h"
 #elif defined(CPU_KERNEL)
@@ -66,6 +68,36 @@ SoftmaxCall call_of([[maybe_unused]] const host::Arguments& found) {
     call.T = static_cast<Element>(found.element(0));
     return call;
 }
+#if defined(CUDA_KERNEL)
+// Enqueues the call on a stream of the current device, and refuses it with all lengths if that fails.
+void enqueue(SoftmaxCall call, host::Scratch& scratch, cudaStream_t stream) {
+    host::Aligned<host::Scratch> aligned(scratch, stream);
+    start::Failure failure;
+    const auto all = [&]() -> cudaError_t {
+        if (const cudaError_t error = aligned.input(call.input, call.rows * call.hidden * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        aligned.output(call.out, call.rows * call.hidden * size_of(call.T));
+        int64_t bytes[1] = {};
+        softmax_workspaces(call, bytes);
+        void* workspaces[1] = {};
+        for (int place = 0; place < 1; ++place) {
+            workspaces[place] = scratch.allocate(bytes[place]);
+        }
+        if (const cudaError_t error = softmax_launch(call, workspaces, stream, failure)) {
+            return error;
+        }
+        const cudaError_t error = aligned.finish();
+        return error == cudaSuccess ? error : start::fail(failure, error);
+    };
+    if (all() != cudaSuccess) {
+        std::string lengths;
+        lengths += "rows = " + std::to_string(call.rows);
+        lengths += ", hidden = " + std::to_string(call.hidden);
+        host::refuse(host::Wrong::kLaunch, "softmax: " + start::text(failure) + " (" + lengths + ")");
+    }
+}
+#endif
 
 // `first` is on the device of all tensors.
 void run([[maybe_unused]] const Tensor& first, const SoftmaxCall& call) {
@@ -74,19 +106,8 @@ void run([[maybe_unused]] const Tensor& first, const SoftmaxCall& call) {
     const torch::stable::accelerator::DeviceGuard guard(device);
     void* stream = nullptr;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-    int64_t bytes[1] = {};
-    softmax_workspaces(call, bytes);
-    std::vector<Tensor> scratch;
-    void* workspaces[1] = {};
-    for (int place = 0; place < 1; ++place) {
-        const int64_t size[] = {bytes[place]};
-        scratch.push_back(torch::stable::new_empty(first, {size, 1}, ScalarType::Byte));
-        workspaces[place] = scratch.back().mutable_data_ptr();
-    }
-    const char* kernel = nullptr;
-    const cudaError_t error = softmax_launch(call, workspaces, static_cast<cudaStream_t>(stream), &kernel);
-    STD_TORCH_CHECK(error == cudaSuccess, "softmax: the kernel ", kernel == nullptr ? "" : kernel,
-                    " could not be started: ", cudaGetErrorString(error), ", rows = ", call.rows, ", hidden = ", call.hidden);
+    host::Scratch scratch(first);
+    enqueue(call, scratch, static_cast<cudaStream_t>(stream));
 #else
     const int64_t pieces = softmax_pieces(call);
     if (pieces > 0) {
@@ -138,6 +159,34 @@ SoftmaxBackwardCall call_of([[maybe_unused]] const host::Arguments& found) {
     call.T = static_cast<Element>(found.element(0));
     return call;
 }
+#if defined(CUDA_KERNEL)
+// Enqueues the call on a stream of the current device, and refuses it with all lengths if that fails.
+void enqueue(SoftmaxBackwardCall call, host::Scratch& scratch, cudaStream_t stream) {
+    host::Aligned<host::Scratch> aligned(scratch, stream);
+    start::Failure failure;
+    const auto all = [&]() -> cudaError_t {
+        if (const cudaError_t error = aligned.input(call.grad_out, call.rows * call.hidden * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.input, call.rows * call.hidden * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        aligned.output(call.grad_input, call.rows * call.hidden * size_of(call.T));
+        void* const* workspaces = nullptr;
+        if (const cudaError_t error = softmax_backward_launch(call, workspaces, stream, failure)) {
+            return error;
+        }
+        const cudaError_t error = aligned.finish();
+        return error == cudaSuccess ? error : start::fail(failure, error);
+    };
+    if (all() != cudaSuccess) {
+        std::string lengths;
+        lengths += "rows = " + std::to_string(call.rows);
+        lengths += ", hidden = " + std::to_string(call.hidden);
+        host::refuse(host::Wrong::kLaunch, "softmax_backward: " + start::text(failure) + " (" + lengths + ")");
+    }
+}
+#endif
 
 // `first` is on the device of all tensors.
 void run([[maybe_unused]] const Tensor& first, const SoftmaxBackwardCall& call) {
@@ -146,11 +195,8 @@ void run([[maybe_unused]] const Tensor& first, const SoftmaxBackwardCall& call) 
     const torch::stable::accelerator::DeviceGuard guard(device);
     void* stream = nullptr;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-    void* const* workspaces = nullptr;
-    const char* kernel = nullptr;
-    const cudaError_t error = softmax_backward_launch(call, workspaces, static_cast<cudaStream_t>(stream), &kernel);
-    STD_TORCH_CHECK(error == cudaSuccess, "softmax_backward: the kernel ", kernel == nullptr ? "" : kernel,
-                    " could not be started: ", cudaGetErrorString(error), ", rows = ", call.rows, ", hidden = ", call.hidden);
+    host::Scratch scratch(first);
+    enqueue(call, scratch, static_cast<cudaStream_t>(stream));
 #else
 #endif
 }

@@ -4,8 +4,9 @@
 #include <cuda_runtime_api.h>
 
 #include "swiglu_backward_call.h"
+#include "start.h"
 
-// Enqueues the call on `stream` of the current device. `workspaces` are addresses of scratch memory, aligned to 16 bytes.
-// Returns the launch's error; an error while a kernel runs shows up at a later call, as with every launch. `kernel`, where
-// it is set, names the kernel that could not be started.
-cudaError_t swiglu_backward_launch(const SwigluBackwardCall& call, void* const* workspaces, cudaStream_t stream, const char** kernel);
+// Enqueues the call on `stream` of the current device. Tensors and `workspaces`, which are scratch memory, begin at multiples
+// of 16 bytes. Returns the error if a kernel could not be started, and fills `failure`; an error while a kernel runs shows
+// up at a later call, as with every launch.
+cudaError_t swiglu_backward_launch(const SwigluBackwardCall& call, void* const* workspaces, cudaStream_t stream, start::Failure& failure);

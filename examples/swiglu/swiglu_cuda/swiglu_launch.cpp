@@ -103,125 +103,79 @@ const void* instance(int space, int kernel, const int64_t* key) {
     }
 }
 
-struct Geometry {
-    int64_t grid[3];
-    int64_t block[3];
-    int64_t cluster[3];
-    int64_t shared;
-    bool cooperative;
-};
-
-cudaError_t start(const void* function, const Geometry& geometry, void** arguments, cudaStream_t stream) {
-    if (function == nullptr) {
-        return cudaErrorInvalidDeviceFunction;
-    }
-    for (int axis = 0; axis < 3; ++axis) {
-        if (geometry.grid[axis] == 0) {
-            return cudaSuccess;
-        }
-        if (geometry.grid[axis] < 0 || geometry.grid[axis] > (axis == 0 ? 0x7fffffff : 0xffff)) {
-            return cudaErrorInvalidConfiguration;
-        }
-    }
-    // What a block may have without asking.
-    if (geometry.shared > 48 * 1024) {
-        const int bytes = static_cast<int>(geometry.shared);
-        if (const cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)) {
-            return error;
-        }
-    }
-    const auto three = [](const int64_t (&lengths)[3]) {
-        return dim3(static_cast<unsigned>(lengths[0]), static_cast<unsigned>(lengths[1]), static_cast<unsigned>(lengths[2]));
-    };
-    cudaLaunchConfig_t config = {};
-    config.gridDim = three(geometry.grid);
-    config.blockDim = three(geometry.block);
-    config.dynamicSmemBytes = static_cast<size_t>(geometry.shared);
-    config.stream = stream;
-    cudaLaunchAttribute attributes[2] = {};
-    unsigned count = 0;
-    if (geometry.cluster[0] > 0) {
-        attributes[count].id = cudaLaunchAttributeClusterDimension;
-        attributes[count].val.clusterDim.x = static_cast<unsigned>(geometry.cluster[0]);
-        attributes[count].val.clusterDim.y = static_cast<unsigned>(geometry.cluster[1]);
-        attributes[count].val.clusterDim.z = static_cast<unsigned>(geometry.cluster[2]);
-        ++count;
-    }
-    if (geometry.cooperative) {
-        attributes[count].id = cudaLaunchAttributeCooperative;
-        attributes[count].val.cooperative = 1;
-        ++count;
-    }
-    config.attrs = attributes;
-    config.numAttrs = count;
-    return cudaLaunchKernelExC(&config, function, arguments);
-}
-
 } // namespace
 
-cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, const char** kernel) {
+cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
     const Settings* found = nullptr;
     if (const cudaError_t error = settings_for(call, found)) {
-        return error;
+        return start::fail(failure, error);
     }
     const Settings& s = *found;
     if (((floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0) && (((2 * call.rows) * call.hidden) < 2000000000))) {
-        *kernel = "swi::gated";
+        failure.kernel = "swi::gated";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.out;
         const void* a1 = call.input;
-        int32_t a2 = static_cast<int32_t>(floor_div(((call.rows * call.hidden) * size_of(call.T)), s.bytes));
-        int32_t a3 = static_cast<int32_t>(floor_div((call.hidden * size_of(call.T)), s.bytes));
+        int32_t a2 = 0;
+        if (const cudaError_t error = start::narrow(failure, "argument 2 of the kernel, which has 32 bits,", floor_div(((call.rows * call.hidden) * size_of(call.T)), s.bytes), a2)) {
+            return error;
+        }
+        int32_t a3 = 0;
+        if (const cudaError_t error = start::narrow(failure, "argument 3 of the kernel, which has 32 bits,", floor_div((call.hidden * size_of(call.T)), s.bytes), a3)) {
+            return error;
+        }
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 0, key);
+        const start::Geometry geometry = {
             {ceil_div(floor_div(((call.rows * call.hidden) * size_of(call.T)), s.bytes), (s.block * s.unroll)), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 0, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if (((floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0) && !(((2 * call.rows) * call.hidden) < 2000000000))) {
-        *kernel = "swi::gated";
+        failure.kernel = "swi::gated";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int64_t a2 = floor_div(((call.rows * call.hidden) * size_of(call.T)), s.bytes);
         int64_t a3 = floor_div((call.hidden * size_of(call.T)), s.bytes);
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 1, key);
+        const start::Geometry geometry = {
             {ceil_div(floor_div(((call.rows * call.hidden) * size_of(call.T)), s.bytes), (s.block * s.unroll)), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 1, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
     if (!(floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) {
-        *kernel = "swi::gated";
+        failure.kernel = "swi::gated";
         const int64_t key[] = {int64_t(call.T), s.block, 1};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int64_t a2 = (call.rows * call.hidden);
         int64_t a3 = call.hidden;
         void* arguments[] = {&a0, &a1, &a2, &a3};
-        const Geometry geometry = {
+        const void* const function = instance(s.space, 2, key);
+        const start::Geometry geometry = {
             {ceil_div((call.rows * call.hidden), (s.block * s.unroll)), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
             false,
         };
-        if (const cudaError_t error = start(instance(s.space, 2, key), geometry, arguments, stream)) {
+        if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
-    *kernel = nullptr;
     return cudaSuccess;
 }

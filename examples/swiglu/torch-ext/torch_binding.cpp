@@ -15,6 +15,8 @@
 #include <torch/csrc/stable/accelerator.h>
 
 #if defined(CUDA_KERNEL)
+#include "../swiglu_cuda/aligned.h"
+#include "../swiglu_cuda/expressions.h"
 #include "../swiglu_cuda/swiglu_launch.h"
 #include "../swiglu_cuda/swiglu_backward_launch.h"
 #elif defined(CPU_KERNEL)
@@ -68,6 +70,31 @@ SwigluCall call_of([[maybe_unused]] const host::Arguments& found) {
     call.T = static_cast<Element>(found.element(0));
     return call;
 }
+#if defined(CUDA_KERNEL)
+// Enqueues the call on a stream of the current device, and refuses it with all lengths if that fails.
+void enqueue(SwigluCall call, host::Scratch& scratch, cudaStream_t stream) {
+    host::Aligned<host::Scratch> aligned(scratch, stream);
+    start::Failure failure;
+    const auto all = [&]() -> cudaError_t {
+        if (const cudaError_t error = aligned.input(call.input, call.rows * 2 * call.hidden * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        aligned.output(call.out, call.rows * call.hidden * size_of(call.T));
+        void* const* workspaces = nullptr;
+        if (const cudaError_t error = swiglu_launch(call, workspaces, stream, failure)) {
+            return error;
+        }
+        const cudaError_t error = aligned.finish();
+        return error == cudaSuccess ? error : start::fail(failure, error);
+    };
+    if (all() != cudaSuccess) {
+        std::string lengths;
+        lengths += "rows = " + std::to_string(call.rows);
+        lengths += ", hidden = " + std::to_string(call.hidden);
+        host::refuse(host::Wrong::kLaunch, "swiglu: " + start::text(failure) + " (" + lengths + ")");
+    }
+}
+#endif
 
 // `first` is on the device of all tensors.
 void run([[maybe_unused]] const Tensor& first, const SwigluCall& call) {
@@ -76,11 +103,8 @@ void run([[maybe_unused]] const Tensor& first, const SwigluCall& call) {
     const torch::stable::accelerator::DeviceGuard guard(device);
     void* stream = nullptr;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-    void* const* workspaces = nullptr;
-    const char* kernel = nullptr;
-    const cudaError_t error = swiglu_launch(call, workspaces, static_cast<cudaStream_t>(stream), &kernel);
-    STD_TORCH_CHECK(error == cudaSuccess, "swiglu: the kernel ", kernel == nullptr ? "" : kernel,
-                    " could not be started: ", cudaGetErrorString(error), ", rows = ", call.rows, ", hidden = ", call.hidden);
+    host::Scratch scratch(first);
+    enqueue(call, scratch, static_cast<cudaStream_t>(stream));
 #else
     const int64_t pieces = swiglu_pieces(call);
     if (pieces > 0) {
@@ -134,6 +158,34 @@ SwigluBackwardCall call_of([[maybe_unused]] const host::Arguments& found) {
     call.T = static_cast<Element>(found.element(0));
     return call;
 }
+#if defined(CUDA_KERNEL)
+// Enqueues the call on a stream of the current device, and refuses it with all lengths if that fails.
+void enqueue(SwigluBackwardCall call, host::Scratch& scratch, cudaStream_t stream) {
+    host::Aligned<host::Scratch> aligned(scratch, stream);
+    start::Failure failure;
+    const auto all = [&]() -> cudaError_t {
+        if (const cudaError_t error = aligned.input(call.grad_out, call.rows * call.hidden * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        if (const cudaError_t error = aligned.input(call.input, call.rows * 2 * call.hidden * size_of(call.T))) {
+            return start::fail(failure, error);
+        }
+        aligned.output(call.grad_input, call.rows * 2 * call.hidden * size_of(call.T));
+        void* const* workspaces = nullptr;
+        if (const cudaError_t error = swiglu_backward_launch(call, workspaces, stream, failure)) {
+            return error;
+        }
+        const cudaError_t error = aligned.finish();
+        return error == cudaSuccess ? error : start::fail(failure, error);
+    };
+    if (all() != cudaSuccess) {
+        std::string lengths;
+        lengths += "rows = " + std::to_string(call.rows);
+        lengths += ", hidden = " + std::to_string(call.hidden);
+        host::refuse(host::Wrong::kLaunch, "swiglu_backward: " + start::text(failure) + " (" + lengths + ")");
+    }
+}
+#endif
 
 // `first` is on the device of all tensors.
 void run([[maybe_unused]] const Tensor& first, const SwigluBackwardCall& call) {
@@ -142,11 +194,8 @@ void run([[maybe_unused]] const Tensor& first, const SwigluBackwardCall& call) {
     const torch::stable::accelerator::DeviceGuard guard(device);
     void* stream = nullptr;
     TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-    void* const* workspaces = nullptr;
-    const char* kernel = nullptr;
-    const cudaError_t error = swiglu_backward_launch(call, workspaces, static_cast<cudaStream_t>(stream), &kernel);
-    STD_TORCH_CHECK(error == cudaSuccess, "swiglu_backward: the kernel ", kernel == nullptr ? "" : kernel,
-                    " could not be started: ", cudaGetErrorString(error), ", rows = ", call.rows, ", hidden = ", call.hidden);
+    host::Scratch scratch(first);
+    enqueue(call, scratch, static_cast<cudaStream_t>(stream));
 #else
 #endif
 }

@@ -71,6 +71,24 @@ inline View view(const Tensor& tensor) {
     return tensor.has_value() ? tensor->const_data_ptr() : nullptr;
 }
 
+#if defined(CUDA_KERNEL)
+// Device memory for the time of a call: the allocator hands it out again in the order of the stream.
+class Scratch {
+public:
+    explicit Scratch(const Tensor& like) : like_(like) {}
+
+    void* allocate(int64_t bytes) {
+        const int64_t sizes[] = {bytes};
+        held_.push_back(torch::stable::new_empty(like_, {sizes, 1}, ScalarType::Byte));
+        return held_.back().mutable_data_ptr();
+    }
+
+private:
+    const Tensor& like_;
+    std::vector<Tensor> held_;
+};
+#endif
+
 // PyTorch raises a RuntimeError, whatever is wrong.
 [[noreturn]] inline void refuse(Wrong, const std::string& text) {
     STD_TORCH_CHECK(false, text);

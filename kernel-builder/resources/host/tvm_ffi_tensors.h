@@ -65,9 +65,30 @@ inline View view(const TensorView& tensor) {
     return tensor.has_value() ? writable(*tensor) : nullptr;
 }
 
+#if defined(CUDA_KERNEL)
+// Device memory of the caller's framework for the time of a call: it is handed out again in the order of the stream.
+class Scratch {
+public:
+    explicit Scratch(const TensorView& like) : device_(like.device()) {}
+
+    void* allocate(int64_t bytes) {
+        const DLDataType byte = {kDLUInt, 8, 1};
+        held_.push_back(tvm::ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {bytes}, byte, device_));
+        return held_.back().data_ptr();
+    }
+
+private:
+    DLDevice device_;
+    std::vector<tvm::ffi::Tensor> held_;
+};
+#endif
+
 [[noreturn]] inline void refuse(Wrong wrong, const std::string& text) {
     if (wrong == Wrong::kDtype) {
         TVM_FFI_THROW(TypeError) << text;
+    }
+    if (wrong == Wrong::kLaunch) {
+        TVM_FFI_THROW(RuntimeError) << text;
     }
     TVM_FFI_THROW(ValueError) << text;
     __builtin_unreachable();

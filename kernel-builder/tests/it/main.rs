@@ -40,5 +40,6 @@ mod records;
 mod sandbox;
 mod schema;
 mod selftest;
+mod starting;
 mod update;
 mod variants;

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::spec::OpSpec;
-use crate::spec::expr::{Bindings, IntExpr, Value};
+use crate::spec::expr::{Bindings, ExprKind, IntExpr, Value};
 use crate::spec::launch::{Define, Kernel, KernelArgument, Launch, TemplateArgument};
 use crate::spec::tune::Tuning;
 use crate::units::PythonName;
@@ -13,7 +13,8 @@ use crate::units::PythonName;
 use super::cpp::{Names, element};
 use super::instances::{self, Instance, Setting};
 use super::types::{
-    DevicePlan, InstancePlan, KernelPlan, LaunchPlan, RangePlan, SettingPlan, SpacePlan, WorkspacePlan,
+    ArgumentPlan, DevicePlan, InstancePlan, KernelPlan, LaunchPlan, RangePlan, SettingPlan, SpacePlan,
+    WorkspacePlan,
 };
 use super::{DeviceSettings, HostError, RangeSettings, unsupported};
 
@@ -156,23 +157,8 @@ fn kernel_plan(op: &OpSpec, kernel: &Kernel, names: &Names<'_>) -> Result<Kernel
         let given = list.iter().map(|it| names.text(it.tree()));
         given.chain(std::iter::repeat(rest.to_owned())).take(3).collect::<Vec<_>>().join(", ")
     };
-    let arguments = kernel.arguments.iter().map(|argument| {
-        Ok(match argument {
-            KernelArgument::Pointer(name) => ("const void*".to_owned(), pointer(op, &name.value)),
-            KernelArgument::TensorMap(name) => {
-                return Err(unsupported(format!("`{}` is a tensor map", name.value)));
-            }
-            KernelArgument::I32(expr) => {
-                ("int32_t".to_owned(), format!("static_cast<int32_t>({})", names.text(expr.tree())))
-            }
-            KernelArgument::I64(expr) => ("int64_t".to_owned(), names.text(expr.tree())),
-            KernelArgument::Bool(expr) => ("bool".to_owned(), names.text(expr.tree())),
-            KernelArgument::F32(name) => {
-                ("float".to_owned(), format!("static_cast<float>(call.{})", name.value))
-            }
-            KernelArgument::F64(name) => ("double".to_owned(), format!("call.{}", name.value)),
-        })
-    });
+    let arguments =
+        kernel.arguments.iter().enumerate().map(|(place, given)| argument(op, names, place, given));
     Ok(KernelPlan {
         entry: kernel.entry.value.clone(),
         when: kernel.when.as_ref().map(|when| names.text(when.tree())),
@@ -187,6 +173,33 @@ fn kernel_plan(op: &OpSpec, kernel: &Kernel, names: &Names<'_>) -> Result<Kernel
         carveout: kernel.carveout.as_ref().map(|carveout| names.text(carveout.tree())),
         cooperative: kernel.cooperative,
         arguments: arguments.collect::<Result<_, HostError>>()?,
+    })
+}
+
+fn argument(
+    op: &OpSpec,
+    names: &Names<'_>,
+    place: usize,
+    given: &KernelArgument,
+) -> Result<ArgumentPlan, HostError> {
+    let plain = |kind: &str, value| ArgumentPlan { kind: kind.to_owned(), value, narrowed: None };
+    Ok(match given {
+        KernelArgument::Pointer(name) => plain("const void*", pointer(op, &name.value)),
+        KernelArgument::TensorMap(name) => {
+            return Err(unsupported(format!("`{}` is a tensor map", name.value)));
+        }
+        KernelArgument::I32(expr) => {
+            let named = match &expr.tree().kind {
+                ExprKind::Name(name) => format!("`{name}`, which the kernel takes as 32 bits,"),
+                _ => format!("argument {place} of the kernel, which has 32 bits,"),
+            };
+            let value = names.text(expr.tree());
+            ArgumentPlan { narrowed: Some(named), ..plain("int32_t", value) }
+        }
+        KernelArgument::I64(expr) => plain("int64_t", names.text(expr.tree())),
+        KernelArgument::Bool(expr) => plain("bool", names.text(expr.tree())),
+        KernelArgument::F32(name) => plain("float", format!("static_cast<float>(call.{})", name.value)),
+        KernelArgument::F64(name) => plain("double", format!("call.{}", name.value)),
     })
 }
 

@@ -268,10 +268,17 @@ fn tensor(op: &OpSpec, tensor: &Tensor) -> TensorPlan {
         |dtype| format!("{{static_cast<int>(Element::{}), \"{}\"}}", dtype.element, dtype.torch),
     );
     let which = variable.map_or_else(|| "-1".to_owned(), |place| place.to_string());
+    let lengths = axes.iter().map(|place| match op.axes[*place].kind {
+        AxisKind::Const(length) => length.to_string(),
+        AxisKind::Var { .. } => format!("call.{}", op.axes[*place].name.value),
+    });
+    let names = Names { op, call: "call", settings: "s" };
+    let bytes = lengths.chain([names.size(&tensor.dtype.value)]).collect::<Vec<_>>().join(" * ");
     let spec = format!("{{\"{}\", {}, {{{places}}}, {which}, {own}}}", tensor.name.value, axes.len());
     TensorPlan {
         name: tensor.name.value.to_string(),
         spec,
+        bytes,
         axes,
         shape: format!("[{}]", words.collect::<Vec<_>>().join(", ")),
         variable,

@@ -146,6 +146,8 @@ pub struct TensorPlan {
     pub is_float: bool,
     /// What the binding is told of it, in C++.
     pub spec: String,
+    /// Its size in C++, from the members of a call.
+    pub bytes: String,
     /// Its dtypes in words.
     pub dtypes: String,
     /// For an input: whether it may be left out of a call in Python.
@@ -273,8 +275,19 @@ pub struct KernelPlan {
     pub carveout: Option<String>,
     /// Whether all blocks run at once.
     pub cooperative: bool,
-    /// Type and value of each argument.
-    pub arguments: Vec<(String, String)>,
+    /// Its arguments, in order.
+    pub arguments: Vec<ArgumentPlan>,
+}
+
+/// An argument of a kernel.
+#[derive(Debug, Clone, Serialize)]
+pub struct ArgumentPlan {
+    /// Its type in C++.
+    pub kind: String,
+    /// Its value in C++; a 64-bit one if it is narrowed.
+    pub value: String,
+    /// The name in messages of an argument of 32 bits, which a value may exceed.
+    pub narrowed: Option<String>,
 }
 
 /// `[cpu]` in C++.

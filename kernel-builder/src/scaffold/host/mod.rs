@@ -72,6 +72,8 @@ macro_rules! resource {
 }
 
 const ELEMENTS: (&str, &str) = resource!("elements.h");
+const START: (&str, &str) = resource!("start.h");
+const ALIGNED: (&str, &str) = resource!("aligned.h");
 const EXPRESSIONS: (&str, &str) = resource!("expressions.h");
 const ARGUMENTS: (&str, &str) = resource!("arguments.h");
 const TORCH_TENSORS: (&str, &str) = resource!("torch_tensors.h");
@@ -96,7 +98,8 @@ const BENCHMARK: (&str, &str) = resource!("benchmark.py.j2");
 const TEST: (&str, &str) = resource!("test.py.j2");
 
 /// Parts of files, which both frameworks' files include; their last line break is the including file's.
-const PARTS: [(&str, &str); 3] = [
+const PARTS: [(&str, &str); 4] = [
+    ("enqueue.cpp", resource!("enqueue.cpp.j2").1),
     ("calls.h", resource!("calls.h.j2").1),
     ("spec.cpp", resource!("spec.cpp.j2").1),
     ("fakes.py", resource!("fakes.py.j2").1),
@@ -135,6 +138,8 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
             }
             generated.insert(format!("{folder}/{}", ELEMENTS.0), ELEMENTS.1)?;
             generated.insert(format!("{folder}/{}", EXPRESSIONS.0), EXPRESSIONS.1)?;
+            generated.insert(format!("{folder}/{}", START.0), START.1)?;
+            generated.insert(format!("{folder}/{}", ALIGNED.0), ALIGNED.1)?;
         }
         if plan.cpu.is_some() && has("cpu") {
             let folder = format!("{module}_cpu");

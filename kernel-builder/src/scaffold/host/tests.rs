@@ -216,8 +216,7 @@ fn carves_where_it_is_told_to(name: &str, files: &FileSet) {
         let launcher = format!("{}_launch.cpp", op.name.value);
         let (_, bytes) = files.iter().find(|(path, _)| path.ends_with(&launcher)).unwrap();
         let launcher = String::from_utf8_lossy(bytes);
-        assert_eq!(launcher.matches("prefer(function, ").count(), told, "{name}/{file}");
-        assert_eq!(launcher.contains("PreferredSharedMemoryCarveout"), told > 0, "{name}/{file}");
+        assert_eq!(launcher.matches("start::prefer(failure, function, ").count(), told, "{name}/{file}");
     }
 }
 
