@@ -49,10 +49,10 @@ class Call:
         """What the call returned, or was given to write into."""
         return self.results if self.trial["form"] != "out" else [buffer.view for buffer in self.outputs]
 
-    def reset_inputs(self) -> None:
-        """Put the inputs in place."""
-        for buffer, payload in zip(self.inputs, self.payloads):
-            if buffer is not None:
+    def reset_inputs(self, but: set | frozenset = frozenset()) -> None:
+        """Put the inputs in place, except those of some places."""
+        for place, (buffer, payload) in enumerate(zip(self.inputs, self.payloads)):
+            if buffer is not None and place not in but:
                 buffer.reset(self.trial["poison"], payload)
 
     def reset(self) -> None:
@@ -159,9 +159,8 @@ def overwritten(group: Group) -> tuple[str, str] | None:
     for call in group.calls:
         if any(not group.runner.same(one, late) for one, late in zip(call.copies, call.written())):
             return "stream", "a result changed after the caller had copied it and overwritten the inputs"
-        if not group.overwrites:
-            # The dump has the inputs as they were passed; whether a call changes them is seen in other trials.
-            call.reset_inputs()
+        # The dump has these inputs as they were passed; whether a call changes them is seen in other trials.
+        call.reset_inputs(kept_places)
     group.runner.synchronise()
     return None
 
