@@ -6,6 +6,7 @@ Owns: buffers, guards, poison, the order of calls. Never: sees an expected value
 import contextlib
 import importlib.machinery
 import importlib.util
+import itertools
 import os
 import sys
 import time
@@ -13,8 +14,11 @@ import traceback
 
 import torch
 
+import groups
 from channel import Channel, environment, wait_for
-from tensors import DTYPES, Guarded, as_tensor, fill_bytes, payload_bytes, read_payloads, share_memory, write_tensors
+from tensors import (
+    DTYPES, Guarded, as_tensor, fill_bytes, payload_bytes, read_payloads, returned_outputs, share_memory, write_tensors
+)
 from watch import Watch
 
 PACKAGE = "kernel_package"
@@ -120,11 +124,6 @@ def same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(*flat)
 
 
-def returned_outputs(case: dict) -> list[dict]:
-    """The outputs that are returned: those that overwrite no input."""
-    return [output for output in case["outputs"] if output["inplace"] is None]
-
-
 class Runner:
     """Calls one function as the schedule says."""
 
@@ -174,6 +173,16 @@ class Runner:
             path = os.path.join(self.inputs_dir, f"{case['place']}-{number}.bin")
             self.payloads[number] = read_payloads(path, case["inputs"])
         return self.payloads[number]
+
+    def tensors(self) -> list[torch.Tensor]:
+        """All that this process holds of the case."""
+        buffers = [one for arena in self.arenas.values() for side in arena for one in side if one is not None]
+        payloads = [payload for of_set in self.payloads.values() for payload in of_set]
+        return [*(one.buffer for one in buffers), *payloads, *self.held]
+
+    def same(self, one: torch.Tensor, other: torch.Tensor) -> bool:
+        """Whether two tensors of one form hold the same, NaN included."""
+        return same_bytes(one, other)
 
     def synchronise(self) -> None:
         """Wait for every stream of the device."""
@@ -381,6 +390,10 @@ def play(job: dict, channel: Channel) -> None:
         with torch.cuda.stream(torch.cuda.Stream()) if job["device"] == "cuda" else contextlib.nullcontext():
             for case in job["cases"]:
                 runner.start_case()
-                for trial in case["trials"]:
-                    runner.run(case, trial)
+                for manner, trials in itertools.groupby(case["trials"], key=lambda trial: trial["manner"]):
+                    if manner != "single":
+                        groups.play(runner, case, manner, list(trials))
+                        continue
+                    for trial in trials:
+                        runner.run(case, trial)
     channel.send("done", opened=watch.opened())

@@ -36,6 +36,11 @@ def payload_bytes(tensor: dict) -> int:
     return 0 if tensor["omitted"] else math.prod(tensor["shape"]) * DTYPES[tensor["dtype"]].itemsize
 
 
+def returned_outputs(case: dict) -> list[dict]:
+    """The outputs that are returned: those that overwrite no input."""
+    return [output for output in case["outputs"] if output["inplace"] is None]
+
+
 def region_bytes(tensor: dict, strides: list[int] | None) -> int:
     """Bytes from the first element to the end of the last, with whatever lies between them."""
     if strides is None or 0 in tensor["shape"]:
@@ -118,13 +123,17 @@ class Guarded:
         dtype = DTYPES[tensor["dtype"]]
         self.front = guard + shift * dtype.itemsize
         count = region_bytes(tensor, strides)
-        self.buffer = torch.empty(self.front + count + guard, dtype=torch.uint8, device=device)
+        self.buffer = self.allocate(self.front + count + guard, device)
         region = self.buffer[self.front : self.front + count]
         if strides is None or 0 in tensor["shape"]:
             self.view = as_tensor(region, tensor)
         else:
             self.view = region.view(dtype).as_strided(tensor["shape"], strides)
         self.tensor = tensor
+
+    def allocate(self, size: int, device: str) -> torch.Tensor:
+        """The bytes of the buffer."""
+        return torch.empty(size, dtype=torch.uint8, device=device)
 
     def reset(self, pattern: int, payload: torch.Tensor | None) -> None:
         """Fill everything with one byte, then put the payload in, if there is one."""

@@ -37,7 +37,7 @@ WATCHED = {
     torch.testing: ("assert_close",),
 }
 # The harness's own modules: every function and method of them.
-HARNESS = ("candidate", "channel", "tensors", "watch")
+HARNESS = ("candidate", "channel", "groups", "kept", "tensors", "watch")
 
 
 def own_functions(module) -> list:

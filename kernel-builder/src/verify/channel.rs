@@ -18,6 +18,8 @@ use crate::toolchain::PythonRuntime;
 const HARNESS: &[(&str, &str)] = &[
     ("candidate.py", include_str!("../../harness/candidate.py")),
     ("channel.py", include_str!("../../harness/channel.py")),
+    ("groups.py", include_str!("../../harness/groups.py")),
+    ("kept.py", include_str!("../../harness/kept.py")),
     ("lanes.py", include_str!("../../harness/lanes.py")),
     ("linter.py", include_str!("../../harness/linter.py")),
     ("main.py", include_str!("../../harness/main.py")),

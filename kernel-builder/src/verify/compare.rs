@@ -290,7 +290,7 @@ fn index_of(tensor: &TensorSpec, place: usize) -> Vec<u64> {
 mod tests {
     use kernel_plan::units::Dtype;
 
-    use super::super::schedule::{Form, GUARD, InputSet, Purpose};
+    use super::super::schedule::{Form, GUARD, InputSet, Manner, Purpose};
     use super::*;
 
     fn tensor(name: &str, shape: &[u64]) -> TensorSpec {
@@ -322,6 +322,8 @@ mod tests {
             shift: 1,
             strides: std::collections::BTreeMap::new(),
             calls: 1,
+            manner: Manner::Single,
+            input: None,
         }
     }
 

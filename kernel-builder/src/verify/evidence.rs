@@ -12,7 +12,7 @@ use crate::base::files;
 use crate::compile::artifact::Artifact;
 
 /// Raised whenever a check is added or gets stricter, so that older evidence no longer counts.
-pub const PROTOCOL: u32 = 9;
+pub const PROTOCOL: u32 = 10;
 
 /// Something that passed every check that could be made here.
 ///

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use super::checks::results::Run;
 use super::compare::{Agreement, Element, Fault};
 use super::evidence::{CheckResult, Outcome};
-use super::schedule::{Form, ScheduledCase, Trial};
+use super::schedule::{Form, Purpose, ScheduledCase, Trial};
 use crate::base::process::Ending;
+use crate::base::report;
 
 /// How many things a sentence names.
 const NAMED: usize = 3;
@@ -47,12 +48,15 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("outputs written", &["verify::unwritten"]),
     ("numerics", &["verify::numerics"]),
     ("sensitivity", &["verify::insensitive"]),
-    ("fresh results", &["verify::fresh", "verify::replayed"]),
+    ("fresh results", &["verify::fresh", "verify::replayed", STATE]),
     (GRADIENT, &["verify::gradient"]),
 ];
 
 /// The check that is made only where op.toml has `[gradient]`.
 const GRADIENT: &str = "gradient";
+
+/// The code of results that are wrong once kept memory is scrambled.
+const STATE: &str = "verify::state";
 
 /// One thing that is wrong.
 #[derive(Debug, Clone)]
@@ -209,7 +213,8 @@ impl Finding {
                 );
                 let facts = with(json!({ "tensor": tensor, "index": element.index, "count": count }));
                 let finding = Self::new(case, trial, "verify::unwritten", &text, facts);
-                Self { history: Some("verify::fresh"), ..finding }
+                let scrambled = trial.purpose == Purpose::Scrambled;
+                Self { history: Some(if scrambled { STATE } else { "verify::fresh" }), ..finding }
             }
             Fault::Wrong { tensor, element, exact, allowed, count, elements } => {
                 let text = format!(
@@ -228,7 +233,11 @@ impl Finding {
                 if trial.form == Form::Gradient {
                     return Self::new(case, trial, "verify::gradient", &text, facts);
                 }
-                let history = if same_as.is_some() { "verify::replayed" } else { "verify::fresh" };
+                let history = match (trial.purpose, same_as) {
+                    (Purpose::Scrambled, _) => STATE,
+                    (_, Some(_)) => "verify::replayed",
+                    (_, None) => "verify::fresh",
+                };
                 let finding = Self::new(case, trial, "verify::numerics", &text, facts);
                 let set = &case.sets[trial.set];
                 let unmoved = match same_as {
@@ -255,6 +264,7 @@ impl Finding {
                 self.code = code;
                 let reason = match code {
                     "verify::replayed" => "the result is that of other inputs, seen before",
+                    STATE => "the result depends on memory that the package keeps between calls",
                     _ => "the result depends on how often the kernel was called before",
                 };
                 self.summary = format!("{}; the same call is right in a new process: {reason}", self.summary);
@@ -340,7 +350,24 @@ fn ending(schedule: &[ScheduledCase], run: &Run, trials: usize) -> Option<Findin
     let place = schedule
         .iter()
         .find_map(|case| case.trials.iter().find(|trial| trial.id == begun).map(|trial| (case, trial)));
-    place.map(|(case, trial)| Finding::new(case, trial, code, &text, facts))
+    place.map(|(case, trial)| match (trial.input, ending) {
+        (Some(input), Ending::Signal(_)) if trial.purpose == Purpose::ReadOnly => {
+            let name = &case.inputs[input].name;
+            let text = format!("the call wrote to the input `{name}`, which was read-only: {text}");
+            Finding::new(case, trial, "verify::input_changed", &text, facts)
+        }
+        _ => Finding::new(case, trial, code, &text, facts),
+    })
+}
+
+/// Reports memory that the package keeps between calls.
+pub(super) fn keeps_memory(run: &Run) -> Option<CheckResult> {
+    let bytes = run.kept;
+    (bytes > 0).then(|| {
+        let text = format!("the package keeps {} of tensors between calls", report::bytes(bytes as u64));
+        let facts = json!({ "bytes": bytes });
+        CheckResult::new("kept memory", "verify::keeps_memory", Outcome::Warned, text, facts)
+    })
 }
 
 /// Says so where the candidate's process opened the reference: what it returns may be the reference's own.

@@ -12,8 +12,10 @@ use serde::Serialize;
 
 use super::bound::unit_roundoff;
 
+mod concurrent;
 mod sets;
 
+pub(crate) use concurrent::{Manner, with_groups};
 pub(crate) use sets::{Change, InputSet, another, scalars_of};
 
 /// Bytes on each side of a tensor that nobody may write.
@@ -180,6 +182,10 @@ pub(crate) struct Trial {
     pub strides: BTreeMap<usize, Vec<u64>>,
     /// Calls before the dump; inputs and poison are renewed before the first and the last.
     pub calls: u32,
+    /// Alone, or in which kind of group: neighbors of one manner are one group.
+    pub manner: Manner,
+    /// The input that is watched, where the manner is about one.
+    pub input: Option<usize>,
 }
 
 /// How results are handed over.
@@ -238,6 +244,18 @@ pub(crate) enum Purpose {
     Repeat,
     /// The backward pass.
     Gradient,
+    /// Results stay with the caller while more calls are made.
+    Held,
+    /// Calls alternate between two streams.
+    TwoStreams,
+    /// The caller overwrites the inputs as soon as the call has returned.
+    Overwritten,
+    /// An input cannot be written during the call.
+    ReadOnly,
+    /// Another stream reads an input during the call.
+    ReadAlong,
+    /// Memory that the package keeps and that depends on inputs is scrambled between calls.
+    Scrambled,
 }
 
 impl Purpose {
@@ -264,6 +282,12 @@ impl Purpose {
             Self::Rotate => "new addresses",
             Self::Repeat => "many calls in a row",
             Self::Gradient => "the backward pass",
+            Self::Held => "128 results held at once",
+            Self::TwoStreams => "calls on two streams at once",
+            Self::Overwritten => "inputs overwritten right after the call",
+            Self::ReadOnly => "a read-only input",
+            Self::ReadAlong => "an input that another stream reads",
+            Self::Scrambled => "kept memory scrambled between calls",
         }
     }
 }
@@ -323,7 +347,20 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
             "reversed" => strided.map(|(place, (_, input))| (place, input.reversed())).collect(),
             _ => BTreeMap::new(),
         };
-        trials.push(Trial { id: *next, purpose, set, form, poison, arena, shift, strides, calls });
+        let (manner, input) = (Manner::Single, None);
+        trials.push(Trial {
+            id: *next,
+            purpose,
+            set,
+            form,
+            poison,
+            arena,
+            shift,
+            strides,
+            calls,
+            manner,
+            input,
+        });
         *next += 1;
     };
     plan(Purpose::Plain, 0, given, POISON_NAN, "main", 1);

@@ -25,6 +25,7 @@ mod gates;
 mod generate;
 mod hub;
 mod judging;
+mod kept;
 mod lighter;
 mod lint;
 mod new;

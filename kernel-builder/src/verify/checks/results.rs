@@ -66,6 +66,8 @@ pub(crate) struct Run {
     pub stopped: bool,
     /// Digests of the dumps as they were when the process had ended, before any expected value was written.
     pub dumps: BTreeMap<usize, Digest>,
+    /// Bytes that the package keeps between calls, where its process looked.
+    pub kept: usize,
 }
 
 /// What the candidate's process may say against a trial, and the code of each.
@@ -76,6 +78,7 @@ const COMPLAINTS: &[(&str, &str)] = &[
     ("settings", "verify::settings"),
     ("stream", "verify::stream"),
     ("network", "verify::network"),
+    ("disturbed", "verify::input_changed"),
 ];
 
 fn run(
@@ -87,7 +90,7 @@ fn run(
 ) -> Result<Vec<CheckResult>, VerifyError> {
     let options = subject.options;
     let stage = Stage::new(python, op, subject.project, device, options.threads, options.seed)?;
-    let schedule = schedule::schedule(op, cases);
+    let schedule = schedule::with_groups(schedule::schedule(op, cases), device);
     let progress = subject.session.report.progress(
         "calling the kernel",
         crate::base::report::ProgressKind::Count,
@@ -160,6 +163,7 @@ pub(crate) fn judged(
     let mut results = findings::results(schedule, run, found, &summary);
     results.extend(non_finite(schedule, oracle));
     results.extend(findings::fallback(run, &stage.reference));
+    results.extend(findings::keeps_memory(run));
     Ok(results)
 }
 
@@ -191,11 +195,12 @@ fn candidate(
     job["cases"] = json!(cases);
     hide(&mut job);
     let limits = Limits { resident: Some(subject.options.memory), ..Limits::wall(subject.options.deadline) };
-    let (mut begun, mut finished, mut complaints) = (None, 0, BTreeMap::new());
+    let (mut begun, mut finished, mut complaints, mut kept) = (None, 0, BTreeMap::new(), 0);
     let ended = stage.play("candidate", &job, limits, &mut |message| {
         let trial = message.count("trial");
         match (message.event.as_str(), trial) {
             ("begin", Some(_)) => begun = trial,
+            ("kept", None) => kept = kept.max(message.count("bytes").unwrap_or(0)),
             ("end", Some(_)) => {
                 finished += 1;
                 each();
@@ -209,7 +214,7 @@ fn candidate(
         }
     })?;
     let dumps = stage.sealed(cases);
-    Ok(Run { ended, begun, finished, complaints, stopped: false, dumps })
+    Ok(Run { ended, begun, finished, complaints, stopped: false, dumps, kept })
 }
 
 /// Takes out of the candidate's job what only the judge and the oracle need.

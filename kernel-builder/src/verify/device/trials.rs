@@ -139,7 +139,8 @@ impl<'a> Lane<'a> {
             }
         }
         let dumps = self.stage.sealed(schedule);
-        Ok(Run { ended: ended(started.elapsed(), !stopped), begun, finished, complaints, stopped, dumps })
+        let ended = ended(started.elapsed(), !stopped);
+        Ok(Run { ended, begun, finished, complaints, stopped, dumps, kept: 0 })
     }
 
     /// One trial; the complaint where the device refuses it, hangs or breaks.

@@ -7,7 +7,7 @@ use kernel_plan::spec::op::{Device, Purpose as For};
 
 use super::*;
 
-const OP: &str = r#"
+pub(super) const OP: &str = r#"
     format = 1
     name = "scale"
     [axes]
@@ -44,7 +44,7 @@ fn read(text: &str) -> OpSpec {
     op.unwrap()
 }
 
-fn scheduled_op(text: &str) -> Vec<ScheduledCase> {
+pub(super) fn scheduled_op(text: &str) -> Vec<ScheduledCase> {
     let op = read(text);
     schedule(&op, &op.cases(For::Verify, Device::Cpu))
 }
