@@ -25,7 +25,8 @@ pub(super) fn places(random: &mut SplitMix, kept: &[u64], edits: &[(u64, u64)]) 
 
 /// Whether inputs of a case have elements that an edit may change: those that calls overwrite are filled before each block.
 pub(super) fn can_edit(case: &Case) -> bool {
-    let overwritten = |name: &PythonName| case.outputs.iter().any(|output| output.inplace.as_ref() == Some(name));
+    let overwritten =
+        |name: &PythonName| case.outputs.iter().any(|output| output.inplace.as_ref() == Some(name));
     case.inputs.iter().any(|input| !input.omitted && !overwritten(&input.name))
 }
 
@@ -82,6 +83,12 @@ mod tests {
         let numbers = [Regime::Graph, Regime::Cold, Regime::Hot]
             .map(|regime| which(regime, 0).call(11, &[], "11.bin".into()).number);
         assert_eq!(numbers, [3, 19, 0]);
+        // Edited single calls have the same contents but for the edit of their own.
+        let edits = [(0, 100), (1, 200), (2, 300)];
+        let call = which(Regime::Cold, 5).call(1, &edits, "1.bin".into());
+        assert_eq!((call.number, call.edits.done, call.edits.all), (8, vec![200], vec![200]));
+        let call = which(Regime::Graph, 0).call(2, &edits, "2.bin".into());
+        assert_eq!((call.number, call.edits.done, call.edits.all), (2, vec![300], vec![300]));
     }
 
     #[test]

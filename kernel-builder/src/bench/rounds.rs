@@ -257,7 +257,8 @@ impl Rounds<'_> {
                 self.renew(turn);
             }
             self.shuffle(&mut order);
-            let single = turn.regime == Regime::Host || turn.block == 0 || self.random.below(EDITED_EVERY) == 0;
+            let single =
+                turn.regime == Regime::Host || turn.block == 0 || self.random.below(EDITED_EVERY) == 0;
             for name in &order {
                 let calls = found.calls[name];
                 // Rivals are disturbed by edits as much as the kernel is.
@@ -274,7 +275,8 @@ impl Rounds<'_> {
                     let since = Instant::now();
                     let suspects = self.suspects(turn.regime)?;
                     // As much time for outputs as for samples, and never none for long.
-                    if turn.block == 0 || judging < spent || !suspects.is_empty() || self.random.below(8) == 0 {
+                    if turn.block == 0 || judging < spent || !suspects.is_empty() || self.random.below(8) == 0
+                    {
                         self.judge(turn, calls, &edits, &block, &suspects)?;
                     }
                     judged += since.elapsed();
