@@ -2,9 +2,11 @@
 
 Owns: flushing, CUDA graphs, events, poison. Never: sees a reference.
 
-`graph`: a CUDA graph of calls that rotates over sets larger than the L2 cache together, as many as there are calls where
-memory allows, each output at an address of its own. `hot`: a graph of calls on one set, so that all is in the cache. `cold`:
-single calls after twice the cache was written and then read, so that neither inputs nor dirty lines of others are there.
+`graph`: a CUDA graph of one call on each of the sets, which are larger than the L2 cache together, each output at an
+address of its own. It is replayed untimed on other contents than those that are timed. `hot`: a graph of calls on one set
+with outputs of their own, if all of it stays in half of the cache. `cold`: single calls, each on new contents, after twice
+the cache was written and then read, so that neither inputs nor dirty lines of others are there.
+A request with edits has contents that differ from those of earlier calls by one element of each set.
 What events say is checked from outside by the program's own clock. Blocks with the aim `audit` are for that: many calls or
 replays in a row, without outputs, between the same events; with the aim `queue`, calls that are all in the queue before the
 first of them begins.
@@ -14,11 +16,11 @@ import ctypes
 import math
 import time
 
-from operands import tensors
+from operands import hot_calls, tensors
 
 clock = time.perf_counter
 GRAPH_CALLS = 20
-# Each call of a graph has tensors of its own, while they take no more than so many bytes.
+# A graph has fewer calls if their tensors would take more bytes.
 GRAPH_BYTES = 8 << 30
 COLD_CALLS = 4
 # What poisoned outputs hold, in turn.
@@ -86,9 +88,9 @@ class Station:
         self.calls, self.arguments, self.launch, self.parts, self.name = {}, {}, {}, {}, None
         self.flush = torch.empty(2 * self.cache // 4, dtype=torch.float32, device=case.device)
         self.persistence = Persistence()
-        self.outputs = max(1, case.output_bytes)
-        number = max(len(self.sets), min(GRAPH_CALLS, GRAPH_BYTES // self.outputs))
-        self.captured = {"graph": Graphs(number), "hot": Graphs(GRAPH_CALLS)}
+        # One call for each set: contents that come round within a replay could be answered from memory.
+        hot = hot_calls(case, self.cache, GRAPH_CALLS)
+        self.captured = {"graph": Graphs(len(self.sets)), "hot": Graphs(hot)}
         self.turn = 0
         self.plan = self.results = None
 
@@ -108,9 +110,9 @@ class Station:
         """What this process will hold at most, and what is free on the device."""
         cache = cls.cache_bytes(torch)
         count = cls.count_of(cache, case)
-        calls = max(count, min(GRAPH_CALLS, GRAPH_BYTES // max(1, case.output_bytes)))
-        # Outputs of every graph, copies of those of single calls, temporaries of a reference in float32 and once in
+        # Outputs of both graphs, copies of those of single calls, temporaries of a reference in float32 and once in
         # float64, the sets and their pools, what is copied.
+        calls = count + hot_calls(case, cache, GRAPH_CALLS)
         held = (contenders * (calls + 2) + COLD_CALLS) * case.output_bytes + (count + 2) * case.input_bytes
         held += (16 + count) * case.bytes
         free, _total = torch.cuda.mem_get_info()
@@ -139,6 +141,10 @@ class Station:
         skipped = []
         for regime, captured in self.captured.items():
             for name in list(self.calls):
+                if not captured.number:
+                    reason = "inputs and outputs of two calls do not fit into half of the L2 cache"
+                    skipped.append({"name": name, "regime": regime, "reason": reason})
+                    continue
                 try:
                     self.capture(regime, captured, name)
                 except Exception as error:
@@ -176,16 +182,12 @@ class Station:
             call(rows[0])
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        results, result = [], None
+        results = []
         with torch.cuda.graph(graph):
             for row in rows:
-                # In `hot` the memory of one output serves all calls: the one before is given back first.
-                result = None
-                result = call(row)
-                if regime == "graph":
-                    results.append(result)
+                results.append(call(row))
         captured.graphs[name] = graph
-        captured.results[name] = results if regime == "graph" else [result]
+        captured.results[name] = results
         captured.rows[name], captured.calls[name] = rows, number
 
     def ready(self, request):
@@ -193,7 +195,8 @@ class Station:
         torch, name, regime = self.torch, request["contender"], request["regime"]
         self.results, self.name = None, name
         self.turn += 1
-        self.refill(request["seed"])
+        if name is None or regime != "graph" or request["aim"] != "sample":
+            self.refill(request["seed"])
         events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
         if name is None:
             # As long a spin as what it is compared with has.
@@ -209,20 +212,40 @@ class Station:
         else:
             captured = self.captured[regime]
             number = captured.calls[name]
-            self.arguments_in(regime, name).fresh(0, number)
             graph, repeats = captured.graphs[name], max(1, request["calls"] // number)
-            # In step again after the refill: the cache holds what a replay leaves there.
+            if request["edits"]:
+                self.refill(request["seed"])
+            self.arguments_in(regime, name).fresh(0, number)
+            # Warms up, in `graph` on contents that are not timed: those of the block before, or those without the edits.
             graph.replay()
             for result in captured.results[name]:
                 for output in tensors(result):
                     poison(torch, output, POISON[self.turn % len(POISON)])
+            if regime == "graph":
+                self.renew(request)
             self.arguments_in(regime, name).fresh(0, number)
+            if regime == "graph":
+                self.clean()
             self.plan = lambda: self.replay(events, regime, name, graph, repeats)
         self.persistence.reset()
         torch.cuda.synchronize()
 
     def go(self):
         return self.plan()
+
+    def renew(self, request):
+        """Puts the contents in place that are timed: those of the request, edited where it says so."""
+        self.refill(request["seed"])
+        for at, edit in request["edits"]:
+            self.case.edit(self.sets[at % len(self.sets)], request["seed"], edit)
+        if request["edits"]:
+            # The sets hold other contents than their seed says.
+            self.seed = None
+
+    def clean(self):
+        """Leaves clean lines in the cache that belong to no call: what was just written is neither there nor dirty."""
+        self.flush.fill_(float(self.turn))
+        self.flush.sum()
 
     def spin(self, launch_seconds):
         """GPU cycles that hide the time the host takes to launch: twice of it and 50 us, as launches vary, at 2 GHz."""
@@ -254,10 +277,7 @@ class Station:
 
         device, inside, _ = self.timed(events, work, self.spin(LAUNCH_S))
         captured = self.captured[regime]
-        if regime == "hot":
-            self.results = {captured.calls[name] - 1: (captured.rows[name][-1], captured.results[name][0])}
-        else:
-            self.results = dict(enumerate(zip(captured.rows[name], captured.results[name])))
+        self.results = dict(enumerate(zip(captured.rows[name], captured.results[name])))
         return device, inside, sorted(self.results)
 
     def in_a_row(self, events, name, calls, spin):
@@ -278,15 +298,19 @@ class Station:
         rows = arguments.fresh(request["first"], number)
         rotating = arguments is self.rotation
         events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(number)]
-        spin = self.spin(self.launch[name] + 200e-6)
+        # The contents of all calls are the same but for one element, or new for each.
+        edits = dict(request["edits"])
+        spin = self.spin(self.launch[name] + (400e-6 if edits else 200e-6))
         results, start = {}, clock()
         for at, (row, (before, after)) in enumerate(zip(rows, events)):
             if rotating:
                 self.poison_allocator()
             torch.cuda._sleep(spin)
             if rotating:
-                # A number that no other call of this block and no set has.
-                self.case.fill(row, request["seed"], len(self.sets) + at)
+                # A number that no set has, and without edits no other call of this block.
+                self.case.fill(row, request["seed"], len(self.sets) + (0 if edits else at))
+                if at in edits:
+                    self.case.edit(row, request["seed"], edits[at])
             self.flush.fill_(float(at + self.turn))
             self.flush.sum()
             before.record()

@@ -2,6 +2,9 @@
 
 Owns: how many calls are a sample, what is done before the clock starts, which outputs of a block are kept.
 Never: sees a reference. What it says of time is checked from outside by the program's own clock.
+
+A block calls its sets in rounds. Between two rounds the clock stands still, and every set gets an edit that the request
+names, so no timed call finds contents that an earlier one had. Untimed calls have a set of their own.
 """
 
 import math
@@ -15,9 +18,22 @@ PAUSE = 0.003
 SAMPLE_NS = 200_000
 SETS = 8
 SET_BYTES = 256 << 20
+# Small cases have more sets: rounds of few short calls would be timed badly.
+MOST_SETS = 64
+SMALL_BYTES = 256 << 10
 # Outputs of a block are all kept up to so many bytes; beyond it some of its calls' are.
 KEPT_BYTES = 4 << 20
 FEWEST_KEPT = 4
+
+
+def rounds(sets, number, edits):
+    """Where the clock is stopped among `number` calls, and the edits that are done there: before a call comes back to a set.
+    Without edits nothing stops."""
+    if not edits:
+        return [0, number], {}
+    bounds = [*range(0, number, sets), number]
+    return bounds, {segment: [(at, edit) for at, edit in edits if begin <= at < end]
+                    for segment, (begin, end) in enumerate(zip(bounds, bounds[1:]))}
 
 
 class Station:
@@ -25,25 +41,32 @@ class Station:
 
     def __init__(self, torch, case, seed):
         self.case = case
-        count = max(2, min(SETS, SET_BYTES // max(1, case.bytes)))
-        self.sets = case.make_sets(count)
+        self.sets = case.make_sets(self.count_of(case))
+        self.untimed = case.make_sets(1)
         self.seed = None
         self.refill(seed)
         self.rotation = case.rotation(self.sets)
+        self.warming = case.rotation(self.untimed)
         self.calls, self.arguments, self.parts, self.name = {}, {}, {}, None
         self.plan = self.results = None
 
     @staticmethod
-    def memory(_torch, case, _contenders):
+    def count_of(case):
+        """How many sets a case has."""
+        size = max(1, case.bytes)
+        return max(2, min(SETS, SET_BYTES // size), min(MOST_SETS, SMALL_BYTES // size))
+
+    @classmethod
+    def memory(cls, _torch, case, _contenders):
         """The memory of a case, and what is free: two processes hold it beside each other, with copies for the clocks."""
-        sets = max(2, min(SETS, SET_BYTES // max(1, case.bytes)))
+        sets = cls.count_of(case)
         try:
             with open("/proc/meminfo", encoding="ascii") as table:
                 free = next(int(row.split()[1]) << 10 for row in table if row.startswith("MemAvailable"))
         except (OSError, ValueError, StopIteration):
             free = None
         # The sets, their pools, and float64 and temporaries of the reference.
-        return case.bytes * (sets + 2) + 16 * case.bytes, free
+        return case.bytes * (sets + 3) + 16 * case.bytes, free
 
     def enlist(self, name, call, arguments=None):
         """Adds a contender and warms it; `arguments` rotate beside the sets where they are not the sets."""
@@ -54,7 +77,8 @@ class Station:
 
     def refill(self, seed):
         if seed != self.seed:
-            for number, chosen in enumerate(self.sets):
+            # The number of the untimed set is one that no timed set has.
+            for number, chosen in enumerate([*self.sets, *self.untimed]):
                 self.case.fill(chosen, seed, number)
             self.seed = seed
 
@@ -82,12 +106,10 @@ class Station:
         self.results, self.name = None, name
         self.refill(request["seed"])
         rotation = self.arguments[name]
-        rotation.reserve(number + 1)
-        before, *plan = rotation.fresh(first - 1, number + 1)
-        # A copy has no sets that could be edited.
-        edited = sorted(request["edits"]) if rotation is self.rotation else []
-        edits = [(at, edit) for at, edit in edited if 0 < at < number]
-        bounds = [0, *(at for at, _ in edits), number]
+        rotation.reserve(number)
+        plan = rotation.fresh(first, number)
+        (before,) = (self.warming if rotation is self.rotation else rotation).fresh(0, 1)
+        bounds, edits = rounds(len(rotation), number, request["edits"] if rotation is self.rotation else [])
         wanted = min(number, max(FEWEST_KEPT, KEPT_BYTES // max(1, self.case.output_bytes)))
         if request["aim"] != "sample":
             wanted = min(number, 1)
@@ -111,8 +133,8 @@ class Station:
         took, results = 0, {}
         for segment, (begin, end) in enumerate(zip(bounds, bounds[1:])):
             if segment:
-                at, edit = edits[segment - 1]
-                self.case.edit(plan[at], self.seed, edit)
+                for at, edit in edits[segment]:
+                    self.case.edit(plan[at], self.seed, edit)
                 # An edit is work of another kind, after which the next call is slower.
                 call(before)
             part = plan[begin:end]
@@ -131,6 +153,9 @@ class Station:
                     at += 1
                 took += clock() - start
         self.results = results
+        if len(bounds) > 2:
+            # The sets hold other contents than their seed says.
+            self.seed = None
         return took * 1e-9, took * 1e-9, None if keep is None else sorted(results)
 
     def kept(self, place):

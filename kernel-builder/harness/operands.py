@@ -110,12 +110,10 @@ class Case:
         tensor = chosen[places[mix(seed, number, "input") % len(places)]].data.view(-1)
         position = mix(seed, number, "element") % tensor.numel()
         element = tensor[position : position + 1]
-        old = float(element.to(self.torch.float64))
-        if not tensor.dtype.is_floating_point:
-            new = 1 - old
-        else:
-            new = -old - 3 if old >= 0 else 3 - old
-        element.copy_(self.torch.tensor([new], dtype=self.torch.float32).to(tensor.dtype))
+        # On the device: reading the element on the host would wait for the queue.
+        old = element.to(self.torch.float64)
+        new = self.torch.where(old >= 0, -old - 3, 3 - old) if tensor.dtype.is_floating_point else 1 - old
+        element.copy_(new.to(self.torch.float32).to(tensor.dtype))
 
     def contents(self, seed, number, edits):
         """A new set with the contents of this seed and number, and these edits done."""
@@ -134,6 +132,13 @@ class Case:
     def rotation(self, sets):
         """The arguments of one call after another, on these sets in turn."""
         return Overwritten(self, sets) if self.overwritten else Rotation(sets)
+
+
+def hot_calls(case, cache, most):
+    """Calls of a graph on one set whose outputs, each at an address of its own, stay in half of the cache together with
+    the inputs; 0 if not even two of them do."""
+    calls = min(most, (cache // 2 - case.input_bytes) // max(1, case.output_bytes))
+    return calls if calls >= 2 else 0
 
 
 class Rotation:

@@ -25,7 +25,7 @@ use super::stats::{self, SplitMix};
 
 /// Trials before the first block.
 const TRIALS: usize = 3;
-/// Calls of a block in the regime `hot`.
+/// Most calls of a block in the regime `hot`.
 const HOT_CALLS: usize = 20;
 /// Seeds travel as JSON numbers, which hold so many bits everywhere.
 const SEED_BITS: u32 = 53;
@@ -118,7 +118,7 @@ impl DeviceRounds<'_> {
             calls.keys().map(|name| (name.clone(), Vec::new())).collect();
         let mut order: Vec<String> = calls.keys().cloned().collect();
         // The first block of the kernel warms up.
-        self.lab.timed(&[Op::Sample { plan }])??;
+        self.sample(regime, plan)?;
         let started = Instant::now();
         let mut clocks = Vec::new();
         let mut block = 0u64;
@@ -128,8 +128,7 @@ impl DeviceRounds<'_> {
             }
             for name in &order {
                 let seconds = if name == KERNEL {
-                    let (answers, _) = self.lab.timed(&[Op::Sample { plan }])??;
-                    let sample = sampled(answers);
+                    let sample = sampled(self.sample(regime, plan)?);
                     let seconds = sample.as_ref().map_or(0.0, mean);
                     clocks.extend(sample);
                     seconds
@@ -148,6 +147,14 @@ impl DeviceRounds<'_> {
             return Err(complaint.into());
         }
         Ok(Samples { regime, samples, calls, skipped, crowded: None })
+    }
+
+    /// One block of the candidate on new contents; `hot` has the same contents in every slot.
+    fn sample(&mut self, regime: Regime, plan: u32) -> Result<Vec<Answer>, NoFigures> {
+        let ops = [Op::Sample { plan }];
+        let (answers, _) =
+            if regime == Regime::Hot { self.lab.timed_alike(&ops) } else { self.lab.timed(&ops) }??;
+        Ok(answers)
     }
 
     fn rival(&mut self, name: &str, regime: Regime, calls: u64, set: u64) -> Result<f64, NoFigures> {
@@ -193,11 +200,15 @@ fn timed(lab: &Lab, regime: Regime, loaded: &Loaded) -> Result<Timed, String> {
             return Err("calls that overwrite their inputs cannot be repeated on the same ones".to_owned());
         }
         Regime::Hot => {
-            // Every slot is called, since every slot is compared; the last one's inputs are then in the cache.
-            let before: Call =
-                lab.cover().into_iter().chain(loaded.calls.iter().flatten().cloned()).collect();
-            let last = loaded.calls.last().cloned().unwrap_or_default();
-            Timed { clock: Clock::All, before, calls: vec![last; HOT_CALLS] }
+            // Every slot is called once, since every slot is compared. The untimed ones come first, the last slot among
+            // them, so that its inputs are in the cache; each timed one finds poison where it writes.
+            let count = lab.hot_calls().min(HOT_CALLS).min(loaded.alike.len().saturating_sub(1));
+            if count < 2 {
+                return Err("inputs and outputs of two calls do not fit into half of the L2 cache".to_owned());
+            }
+            let (calls, untimed) = loaded.alike.split_at(count);
+            let before: Call = lab.cover().into_iter().chain(untimed.iter().flatten().cloned()).collect();
+            Timed { clock: Clock::All, before, calls: calls.to_vec() }
         }
         Regime::Host => return Err("device code does not run on the processor".to_owned()),
     })

@@ -186,7 +186,8 @@ pub fn for_package(tables: &[Dispatch]) -> Option<Value> {
 
 /// What several records of one case say together: the worst of them.
 fn point(dtype: String, axes: BTreeMap<String, u64>, records: &[&(Digest, &Measurement)]) -> Option<Point> {
-    let ratios = records.iter().flat_map(|(_, record)| {
+    let results = records.iter().filter(|(_, record)| record.is_result());
+    let ratios = results.flat_map(|(_, record)| {
         let callable = record.ratios.iter().filter(|ratio| CALLABLE.contains(&ratio.versus.as_str()));
         callable.map(|ratio| (ratio.low, format!("{}, {}", ratio.versus, record.regime)))
     });

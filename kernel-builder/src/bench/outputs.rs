@@ -4,6 +4,9 @@
 
 use std::path::PathBuf;
 
+use kernel_plan::spec::op::Case;
+use kernel_plan::units::PythonName;
+
 use super::contender::{Edits, Regime, TimedCall};
 use super::stats::SplitMix;
 
@@ -18,6 +21,13 @@ pub(super) fn places(random: &mut SplitMix, kept: &[u64], edits: &[(u64, u64)]) 
         }
     }
     places
+}
+
+/// Whether inputs of a case have elements that an edit may change: those that calls overwrite are filled before each block.
+pub(super) fn can_edit(case: &Case) -> bool {
+    let overwritten =
+        |name: &PythonName| case.outputs.iter().any(|output| output.inplace.as_ref() == Some(name));
+    case.inputs.iter().any(|input| !input.omitted && !overwritten(&input.name))
 }
 
 /// The contents of the calls of one block.
@@ -35,12 +45,17 @@ impl Which {
         let number = match self.regime {
             Regime::Host | Regime::Graph => self.set(place),
             Regime::Hot => 0,
-            // Every single call has contents of its own, with numbers behind those of the sets.
-            Regime::Cold => self.sets + place,
+            // Every single call has contents of its own, with numbers behind those of the sets; or all have the same but
+            // for an edit of their own.
+            Regime::Cold if edits.is_empty() => self.sets + place,
+            Regime::Cold => self.sets,
         };
         let own = |until: u64| -> Vec<u64> {
-            let before = edits.iter().filter(|(at, _)| self.set(*at) == number && *at <= until);
-            before.map(|(_, edit)| *edit).collect()
+            let of = |at: u64| match self.regime {
+                Regime::Cold => at == place,
+                _ => self.set(at) == number && at <= until,
+            };
+            edits.iter().filter(|(at, _)| of(*at)).map(|(_, edit)| *edit).collect()
         };
         TimedCall {
             file,
@@ -68,6 +83,12 @@ mod tests {
         let numbers = [Regime::Graph, Regime::Cold, Regime::Hot]
             .map(|regime| which(regime, 0).call(11, &[], "11.bin".into()).number);
         assert_eq!(numbers, [3, 19, 0]);
+        // Edited single calls have the same contents but for the edit of their own.
+        let edits = [(0, 100), (1, 200), (2, 300)];
+        let call = which(Regime::Cold, 5).call(1, &edits, "1.bin".into());
+        assert_eq!((call.number, call.edits.done, call.edits.all), (8, vec![200], vec![200]));
+        let call = which(Regime::Graph, 0).call(2, &edits, "2.bin".into());
+        assert_eq!((call.number, call.edits.done, call.edits.all), (2, vec![300], vec![300]));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::cupti::Cupti;
 use super::stats::{self, Interval};
 
 /// The version of the measuring protocol: figures of different versions are not compared.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// One workload with one dtype, measured in one regime on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -214,6 +214,12 @@ impl Measurement {
     /// The contender of this name.
     pub fn contender(&self, name: &str) -> Option<&Contender> {
         self.contenders.iter().find(|contender| contender.name == name)
+    }
+
+    /// Whether its ratios may be claimed or decide anything. In `hot` every call has the same inputs, so a kernel that
+    /// remembers a result cannot be told from one that is fast: its figures are for information.
+    pub fn is_result(&self) -> bool {
+        self.regime != "hot"
     }
 
     /// The ratio against this contender.

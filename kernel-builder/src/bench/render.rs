@@ -124,6 +124,9 @@ fn footer(measurements: &[Measurement]) -> String {
         }
     }
     let mut text = format!("on {}; above 1x the kernel is faster; [95% interval]\n", devices.join("; "));
+    if measurements.iter().any(|measurement| !measurement.is_result()) {
+        text += "hot is for information: the inputs are the same in every call\n";
+    }
     let crowded = measurements.iter().filter_map(|measurement| measurement.cpu.crowded).fold(0.0, f64::max);
     if crowded > CROWDED {
         text += &format!(

@@ -16,6 +16,7 @@ use super::clock::{self, Disagreement, Reading};
 use super::contender::{Aim, Ask, Block, Fault, LeftOut, Prepared, Referee, Regime, Timer, Traced};
 use super::cupti::{self, Cupti};
 use super::machine::Load;
+use super::outputs;
 use super::record::SkippedContender;
 use super::state::{self, Blame, State};
 use super::stats::{self, SplitMix};
@@ -25,8 +26,8 @@ pub(super) const KERNEL: &str = "kernel";
 /// The baseline that shows whether a kernel leaves something behind.
 const PROBE: &str = "eager";
 const PROBES: usize = 7;
-/// Inputs are edited within one of so many blocks, on average.
-const EDITED_EVERY: usize = 5;
+/// On a GPU the contents of one of so many blocks, on average, differ from earlier ones by single elements.
+const EDITED_EVERY: usize = 3;
 /// Twice so long the candidate's process is left alone, and the second time it must use no processor.
 pub(super) const IDLE: Duration = Duration::from_millis(300);
 /// An empty block is taken every so many blocks.
@@ -124,6 +125,8 @@ struct Turn {
     contents: u64,
     first: BTreeMap<String, u64>,
     block: usize,
+    /// Whether single elements of inputs can be edited.
+    editable: bool,
 }
 
 impl Rounds<'_> {
@@ -188,7 +191,7 @@ impl Rounds<'_> {
         let own = self.kernel.prepare(seed).map_err(kernel)?;
         let mut regimes = Vec::new();
         for sizes in &rivals.regimes {
-            regimes.push(self.regime(sizes.regime, &own, rivals)?);
+            regimes.push(self.regime(sizes.regime, case, &own, rivals)?);
         }
         let mut notes = rivals.notes.clone();
         notes.extend(self.left_behind(rivals, before)?);
@@ -196,7 +199,13 @@ impl Rounds<'_> {
     }
 
     /// Samples of one regime.
-    fn regime(&mut self, regime: Regime, own: &Prepared, rivals: &Prepared) -> Result<Samples, Stop> {
+    fn regime(
+        &mut self,
+        regime: Regime,
+        case: &Case,
+        own: &Prepared,
+        rivals: &Prepared,
+    ) -> Result<Samples, Stop> {
         let calls: BTreeMap<String, u64> = [own, rivals]
             .into_iter()
             .filter_map(|prepared| prepared.sizes(regime))
@@ -217,7 +226,8 @@ impl Rounds<'_> {
             found.calls.clear();
             return Ok(found);
         };
-        let mut turn = Turn { regime, sets: own.sets.max(1), contents: 0, first: BTreeMap::new(), block: 0 };
+        let (contents, first, editable) = (0, BTreeMap::new(), outputs::can_edit(case));
+        let mut turn = Turn { regime, sets: own.sets.max(1), contents, first, block: 0, editable };
         self.audits(&mut turn, own, size)?;
         if let Some(calls) = own.sizes(regime).and_then(|sizes| sizes.queued.get(KERNEL)) {
             self.queued(&mut turn, *calls)?;
@@ -241,15 +251,18 @@ impl Rounds<'_> {
         loop {
             let started = Instant::now();
             let mut judged = Duration::ZERO;
-            if turn.first.get(KERNEL).copied().unwrap_or(1) + size > turn.sets || turn.block == 0 {
+            // The calls of a GPU have numbers that are the same in every block, so each block has a seed of its own.
+            let next = turn.first.get(KERNEL).copied().unwrap_or(1) + size;
+            if turn.regime != Regime::Host || next > turn.sets || turn.block == 0 {
                 self.renew(turn);
             }
             self.shuffle(&mut order);
+            let single =
+                turn.regime == Regime::Host || turn.block == 0 || self.random.below(EDITED_EVERY) == 0;
             for name in &order {
                 let calls = found.calls[name];
-                // An edit disturbs the calls after it: in so few blocks that the median does not feel it.
-                let edited = name == KERNEL && (turn.block == 0 || self.random.below(EDITED_EVERY) == 0);
-                let edits = if edited { self.edits(turn, calls) } else { Vec::new() };
+                // Rivals are disturbed by edits as much as the kernel is.
+                let edits = if single { self.edits(turn, name, calls) } else { Vec::new() };
                 let block = self.block(turn, name, calls, &edits, Aim::Sample)?;
                 let seconds = block.device / calls.max(1) as f64;
                 if let Some(samples) = found.samples.get_mut(name) {
@@ -262,7 +275,8 @@ impl Rounds<'_> {
                     let since = Instant::now();
                     let suspects = self.suspects(turn.regime)?;
                     // As much time for outputs as for samples, and never none for long.
-                    if edited || judging < spent || !suspects.is_empty() || self.random.below(8) == 0 {
+                    if turn.block == 0 || judging < spent || !suspects.is_empty() || self.random.below(8) == 0
+                    {
                         self.judge(turn, calls, &edits, &block, &suspects)?;
                     }
                     judged += since.elapsed();
@@ -374,16 +388,17 @@ impl Rounds<'_> {
         }
     }
 
-    /// Two edits at random calls, where a block comes back to its sets: a result that is kept by pointer is then wrong.
-    fn edits(&mut self, turn: &Turn, calls: u64) -> Vec<(u64, u64)> {
-        if turn.regime != Regime::Host || calls <= turn.sets {
-            return Vec::new();
-        }
-        let mut edits: Vec<(u64, u64)> =
-            (0..2).map(|_| (1 + self.random.below(calls as usize - 1) as u64, self.seed())).collect();
-        edits.sort_unstable();
-        edits.dedup_by_key(|(at, _)| *at);
-        edits
+    /// One edit for every call that would find contents for the second time. On a processor these are the calls that come
+    /// back to a set; on a GPU all, as contents were called with untimed, or differ from call to call by the edit alone.
+    fn edits(&mut self, turn: &Turn, name: &str, calls: u64) -> Vec<(u64, u64)> {
+        let ceiling = matches!(name, "copy" | "peak");
+        let seen = match turn.regime {
+            Regime::Host => turn.sets..calls,
+            Regime::Graph => 0..calls.min(turn.sets),
+            Regime::Cold => 0..calls,
+            Regime::Hot => return Vec::new(),
+        };
+        if ceiling || !turn.editable { Vec::new() } else { seen.map(|at| (at, self.seed())).collect() }
     }
 
     /// Samples of one baseline alone, in the first regime that has it.
@@ -393,7 +408,8 @@ impl Rounds<'_> {
         else {
             return Ok(Vec::new());
         };
-        let mut turn = Turn { regime, sets: rivals.sets, contents: 0, first: BTreeMap::new(), block: 0 };
+        let (contents, first, editable) = (0, BTreeMap::new(), false);
+        let mut turn = Turn { regime, sets: rivals.sets, contents, first, block: 0, editable };
         self.renew(&mut turn);
         (0..PROBES)
             .map(|_| Ok(self.block(&turn, PROBE, calls, &[], Aim::Sample)?.device / calls.max(1) as f64))

@@ -252,7 +252,57 @@ fn compared_calls_are_chosen_after_the_block_and_follow_edits() {
     assert!(baselines.judged.iter().all(|call| call.number < 8));
     assert!(baselines.judged.iter().any(|call| !call.edits.done.is_empty()));
     assert!(baselines.judged.iter().all(|call| call.edits.all.starts_with(&call.edits.done)));
-    assert!(kernel.asked.iter().all(|(.., edits)| edits.iter().all(|(at, _)| (1..20).contains(at))));
+    // Every call that comes back to one of the eight sets finds it edited, the rivals' as well; a ceiling has no sets.
+    for fake in [&kernel, &baselines] {
+        let edited = fake.asked.iter().filter(|(.., edits)| !edits.is_empty());
+        let places = edited.map(|(.., edits)| edits.iter().map(|(at, _)| *at).collect::<Vec<_>>());
+        let places: Vec<_> = places.collect();
+        assert!(
+            places.len() >= stats::FEWEST_BLOCKS
+                && places.iter().all(|at| at.iter().eq(&(8..20).collect::<Vec<_>>()))
+        );
+    }
+    assert!(baselines.asked.iter().all(|(name, .., edits)| name != "copy" || edits.is_empty()));
+}
+
+#[test]
+fn no_block_on_a_gpu_has_the_contents_of_another_one() {
+    for (regime, calls) in [(Regime::Graph, 8), (Regime::Cold, 4), (Regime::Cold, 1)] {
+        let on_a_gpu = |fake| Fake { regime, calls, ..fake };
+        let (mut kernel, mut baselines) = (on_a_gpu(Fake::kernel()), on_a_gpu(Fake::baselines()));
+        play(&mut kernel, &mut baselines, 7).unwrap();
+        let rivals: Vec<u64> = of_samples(&baselines, "eager", calls);
+        let own: Vec<u64> = of_samples(&kernel, "kernel", calls);
+        let samples: Vec<&u64> = own.iter().filter(|seed| rivals.contains(seed)).collect();
+        let mut once = samples.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert!(once.len() == samples.len() && once.len() >= stats::FEWEST_BLOCKS, "{regime:?}");
+        // Some blocks differ from earlier contents by one element of every set, at places with secrets of their own.
+        let edited: Vec<_> = kernel.asked.iter().filter(|(.., edits)| !edits.is_empty()).collect();
+        assert!(!edited.is_empty() && edited.len() < samples.len(), "{regime:?}");
+        assert!(edited.iter().all(|(.., edits)| edits.len() as u64 == calls));
+        let mut secrets: Vec<u64> =
+            edited.iter().flat_map(|(.., edits)| edits).map(|(_, edit)| *edit).collect();
+        let count = secrets.len();
+        secrets.sort_unstable();
+        secrets.dedup();
+        assert_eq!(secrets.len(), count);
+    }
+}
+
+#[test]
+fn hot_inputs_are_never_edited() {
+    let hot = |fake| Fake { regime: Regime::Hot, ..fake };
+    let mut kernel = hot(Fake::kernel());
+    play(&mut kernel, &mut hot(Fake::baselines()), 7).unwrap();
+    assert!(kernel.asked.iter().all(|(.., edits)| edits.is_empty()));
+}
+
+/// The contents of a contender's blocks with so many calls.
+fn of_samples(fake: &Fake, wanted: &str, calls: u64) -> Vec<u64> {
+    let of = fake.asked.iter().filter(|(name, _, number, _)| name == wanted && *number == calls);
+    of.map(|(_, contents, ..)| *contents).collect()
 }
 
 #[test]

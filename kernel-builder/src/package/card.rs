@@ -72,7 +72,7 @@ fn results(contents: &Contents<'_>) -> String {
     let mut text =
         String::from("| workload | dtype | regime | device | versus | speed-up [95% interval] | date |\n");
     text.push_str("|---|---|---|---|---|---|---|\n");
-    for measurement in contents.measured {
+    for measurement in contents.measured.iter().filter(|measurement| measurement.is_result()) {
         for ratio in &measurement.ratios {
             let _infallible = writeln!(
                 text,

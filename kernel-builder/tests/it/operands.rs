@@ -106,3 +106,25 @@ for other in (made([[2, 8, 4], [2, 4, 6]]), made([[8, 4], [4, 6]], overwritten=[
     assert "cublaslt" not in names(other) and "peak" not in names(other), other
 "#);
 }
+
+#[test]
+fn hot_calls_stay_in_half_of_the_cache() {
+    run(r"
+from operands import hot_calls
+def calls(inputs, outputs):
+    return hot_calls(types.SimpleNamespace(input_bytes=inputs, output_bytes=outputs), 100, 20)
+# Twenty; as many as fit beside the inputs; none where two do not.
+assert [calls(*sizes) for sizes in ((10, 1), (10, 8), (10, 20), (10, 21), (60, 1))] == [20, 5, 2, 0, 0]
+");
+}
+
+#[test]
+fn a_processor_edits_every_set_before_it_comes_round() {
+    run(r"
+from host import rounds
+assert rounds(3, 8, []) == ([0, 8], {})
+bounds, edits = rounds(3, 8, [(at, 100 + at) for at in range(3, 8)])
+assert bounds == [0, 3, 6, 8]
+assert edits == {0: [], 1: [(3, 103), (4, 104), (5, 105)], 2: [(6, 106), (7, 107)]}
+");
+}

@@ -167,6 +167,11 @@ fn label(measurement: &Measurement, y: f64) -> String {
     )
 }
 
+/// A regime's reservation, for a title; nothing for most.
+fn caution(regime: &str) -> &'static str {
+    if regime == "hot" { " (for information: the inputs are the same in every call)" } else { "" }
+}
+
 /// Every ratio of a regime with its interval, on a logarithmic axis with a line at one.
 pub(super) fn ratios(regime: &str, measurements: &[&Measurement]) -> String {
     let owned: Vec<Measurement> = measurements.iter().map(|measurement| (*measurement).clone()).collect();
@@ -212,7 +217,7 @@ pub(super) fn ratios(regime: &str, measurements: &[&Measurement]) -> String {
         measurements.len(),
         baselines.join(", ")
     );
-    let title = format!("How many times faster, {regime}");
+    let title = format!("How many times faster, {regime}{}", caution(regime));
     figure(&identifier("ratios", regime), &title, &description, bottom + 42.0, &legend, &drawing)
 }
 
@@ -252,7 +257,7 @@ pub(super) fn ceilings(regime: &str, measurements: &[&Measurement]) -> String {
         );
         drawing += &text("soft", "end", (RIGHT, middle + 4.0), &format!("{:.0}%", 100.0 * part));
     }
-    let title = format!("Part of the ceiling, {regime}");
+    let title = format!("Part of the ceiling, {regime}{}", caution(regime));
     let description = "The rate of each kernel as a part of the nearer of two ceilings: a copy of as many bytes, and the \
                        highest rate of matrix products where that was measured.";
     figure(&identifier("ceilings", regime), &title, description, bottom + 24.0, &[], &drawing)

@@ -10,7 +10,7 @@ use super::{Finding, KERNEL, Rounds, Stop, Turn, baseline, kernel};
 impl Rounds<'_> {
     /// A block whose outputs are compared, whatever time that takes.
     pub(super) fn judged_block(&mut self, turn: &mut Turn, calls: u64) -> Result<(), Stop> {
-        let edits = self.edits(turn, calls);
+        let edits = self.edits(turn, KERNEL, calls);
         let block = self.block(turn, KERNEL, calls, &edits, Aim::Sample)?;
         let suspects = self.suspects(turn.regime)?;
         self.judge(turn, calls, &edits, &block, &suspects)

@@ -15,7 +15,7 @@ use kernel_plan::spec::op::Case;
 use super::VerifyError;
 use super::bound::Numbers;
 use super::device::trials;
-use super::schedule::ScheduledCase;
+use super::schedule::{ScheduledCase, TensorSpec};
 use crate::base::digest::DigestBuilder;
 use crate::compile::nvrtc::Code;
 use crate::device::calls::{self, Addresses, Unplaced};
@@ -104,6 +104,8 @@ pub(crate) struct Lab {
 pub(crate) struct Loaded {
     /// What each slot's call starts.
     pub calls: Vec<Call>,
+    /// The same with the inputs of the last slot: calls on one input set, each with outputs of its own.
+    pub alike: Vec<Call>,
     /// What its kernels use.
     pub functions: Vec<Function>,
     modules: u32,
@@ -180,10 +182,13 @@ impl Lab {
             Err(complaint) => return Ok(Err(complaint)),
         };
         let functions = functions.collect();
-        let calls: Result<Vec<Call>, Unplaced> =
-            (0..self.slots()).map(|slot| self.call(launch, code, slot)).collect();
+        let last = self.slots().saturating_sub(1);
+        let all = |inputs: Option<usize>| -> Result<Vec<Call>, Unplaced> {
+            (0..self.slots()).map(|slot| self.call(launch, code, inputs.unwrap_or(slot), slot)).collect()
+        };
+        let calls = all(None).and_then(|calls| Ok((calls, all(Some(last))?)));
         Ok(match calls {
-            Ok(calls) => Ok(Loaded { calls, functions, modules }),
+            Ok((calls, alike)) => Ok(Loaded { calls, alike, functions, modules }),
             Err(error) => {
                 self.give_up();
                 Err(error.into())
@@ -202,11 +207,12 @@ impl Lab {
         Ok(())
     }
 
-    fn call(&self, launch: &ConcreteLaunch, code: &Code, slot: usize) -> Result<Call, Unplaced> {
-        let tensors = &self.layout.slots[slot];
+    /// A call on the inputs of one slot with the outputs of another one, or of the same.
+    fn call(&self, launch: &ConcreteLaunch, code: &Code, from: usize, to: usize) -> Result<Call, Unplaced> {
+        let slots = &self.layout.slots;
         let inputs: Vec<Option<Place>> =
-            tensors.inputs.iter().map(|range| range.map(layout::Range::place)).collect();
-        let own: Vec<Place> = tensors.own.iter().map(|range| range.place()).collect();
+            slots[from].inputs.iter().map(|range| range.map(layout::Range::place)).collect();
+        let own: Vec<Place> = slots[to].own.iter().map(|range| range.place()).collect();
         let workspaces = self.layout.workspaces.iter().map(|(name, range)| (name.clone(), range.place()));
         let addresses = Addresses::of(&self.case, &inputs, &own, workspaces);
         calls::call(launch, &addresses, |kernel| {
@@ -222,17 +228,30 @@ impl Lab {
     pub(crate) fn trial(&mut self, loaded: &Loaded) -> Result<Attempt<f64>, VerifyError> {
         let sets = self.known.len();
         let run = [Op::Run { calls: loaded.calls.clone() }];
-        Ok(self.judged(sets, &run)?.map(|(_, share)| share))
+        let assignment = self.next(sets);
+        Ok(self.judged(assignment, &run)?.map(|(_, share)| share))
     }
 
     /// Does something with the candidate on new contents, and compares what its calls left: one call in every slot, the
     /// last one where there are several. Gives the answers and the largest error as a share of the bound.
     pub(crate) fn timed(&mut self, ops: &[Op]) -> Result<Attempt<(Vec<Answer>, f64)>, VerifyError> {
-        self.judged(self.timed, ops)
+        let assignment = self.next(self.timed);
+        self.judged(assignment, ops)
     }
 
-    fn judged(&mut self, sets: usize, ops: &[Op]) -> Result<Attempt<(Vec<Answer>, f64)>, VerifyError> {
-        let (assignment, poison) = self.next(sets);
+    /// [`Self::timed`] with the same contents in every slot, for [`Loaded::alike`].
+    pub(crate) fn timed_alike(&mut self, ops: &[Op]) -> Result<Attempt<(Vec<Answer>, f64)>, VerifyError> {
+        let (mut assignment, poison) = self.next(self.timed);
+        let set = assignment.last().copied().unwrap_or_default();
+        assignment.fill(set);
+        self.judged((assignment, poison), ops)
+    }
+
+    fn judged(
+        &mut self,
+        (assignment, poison): (Vec<usize>, u8),
+        ops: &[Op],
+    ) -> Result<Attempt<(Vec<Answer>, f64)>, VerifyError> {
         self.refresh(&assignment, poison)?;
         let answers = match self.ask(ops)? {
             Ok(answers) => answers,
@@ -267,6 +286,16 @@ impl Lab {
     /// What keeps the device busy until a graph is in the queue.
     pub(crate) fn cover(&self) -> Call {
         self.flush().into_iter().filter(|start| matches!(start, Start::Fill { .. })).collect()
+    }
+
+    /// How many calls on one input set, each with outputs of its own, stay in half of the cache.
+    pub(crate) fn hot_calls(&self) -> usize {
+        let sum = |tensors: &mut dyn Iterator<Item = &TensorSpec>| -> u64 {
+            tensors.map(|tensor| tensor.bytes() as u64).sum()
+        };
+        let inputs = sum(&mut self.scheduled.inputs.iter());
+        let outputs = sum(&mut self.scheduled.returned());
+        ((self.about.l2 / 2).saturating_sub(inputs) / outputs.max(1)) as usize
     }
 
     /// Whether calls overwrite inputs.
