@@ -98,6 +98,7 @@ fn run_of(
         threads: 1,
         device: Some("cpu".to_owned()),
         reason: None,
+        l2: None,
     };
     let report = Report::new(MessageFormat::Human, true);
     let session = Session { report, cache: env::temp_dir(), offline: true, jobs: 1 };
