@@ -134,7 +134,8 @@ impl Keep for Nowhere {
 /// measured; those that `kept` knows are not measured again.
 ///
 /// # Errors
-/// When the kernel computes wrong numbers while it is timed, escapes its stream, lies about time or raises; when a workload in
+/// When the kernel computes wrong numbers while it is timed, escapes its stream, lies about time, takes less time than
+/// the machine allows, or raises; when a workload in
 /// `options` does not exist; when the process dies. That the device is not here is [`Outcome::Skipped`].
 pub fn measure(
     artifact: &Verified<Artifact>,
