@@ -128,7 +128,7 @@ impl Work {
     }
 
     /// Bytes a call that must pass the bus of the memory; `None` in a regime where that is not known.
-    fn from_memory(&self, regime: Regime, rotation: Rotation, l2: u64) -> Option<f64> {
+    fn moved_bytes(&self, regime: Regime, rotation: Rotation, l2: u64) -> Option<f64> {
         match regime {
             Regime::Cold => Some((self.inputs + self.outputs.saturating_sub(l2)) as f64),
             Regime::Graph => {
@@ -142,7 +142,7 @@ impl Work {
     }
 
     fn by_memory(&self, regime: Regime, rotation: Rotation, limits: &Limits) -> Option<Least> {
-        let (bytes, rate) = (self.from_memory(regime, rotation, limits.l2?)?, limits.memory?);
+        let (bytes, rate) = (self.moved_bytes(regime, rotation, limits.l2?)?, limits.memory?);
         let why = format!("{:.1} MB from memory at {:.2} TB/s", bytes * 1e-6, rate * 1e-12);
         Some(Least { seconds: bytes / rate, why })
     }
@@ -197,7 +197,7 @@ pub(super) fn measured(regimes: &[Samples], sets: u64, bounds: &Bounds) -> Optio
 fn memory(samples: &Samples, rotation: Rotation, work: &Work, limits: &Limits) -> Option<f64> {
     let half = (work.inputs + work.outputs) / 2;
     let copy = Work { inputs: half, outputs: half, operations: None, operands: None, divisible: true };
-    let bytes = limits.l2.and_then(|l2| copy.from_memory(samples.regime, rotation, l2));
+    let bytes = limits.l2.and_then(|l2| copy.moved_bytes(samples.regime, rotation, l2));
     let copied = bytes.and_then(|bytes| Some(bytes / fastest(samples, "copy")?));
     limits.memory.map(|rate| copied.map_or(rate, |copied| rate.max(copied)))
 }

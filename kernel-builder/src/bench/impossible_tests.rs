@@ -128,7 +128,7 @@ fn operands_that_fit_into_the_cache_pass_in_graphs() {
 #[test]
 fn sets_that_come_round_are_subtracted_once_a_pass() {
     let rotation = |calls, sets| Rotation { calls, sets };
-    let of = |rotation| work(64 << 20, 0).from_memory(Regime::Graph, rotation, L2).unwrap();
+    let of = |rotation| work(64 << 20, 0).moved_bytes(Regime::Graph, rotation, L2).unwrap();
     assert_eq!(of(rotation(20, 20)), f64::from((20 * 64 - 60) << 20) / 20.0);
     assert_eq!(of(rotation(20, 5)), f64::from((20 * 64 - 4 * 60) << 20) / 20.0);
 }
