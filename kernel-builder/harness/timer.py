@@ -64,13 +64,14 @@ def said(error):
 def machine(torch, job):
     """What the figures belong to."""
     facts = {"torch": torch.__version__, "python": sys.version.split()[0], "threads": torch.get_num_threads(),
-             "device": None, "reason": None}
+             "device": None, "reason": None, "l2": None}
     if job["device"] == "cpu":
         facts["device"] = "cpu"
     elif not torch.cuda.is_available():
         facts["reason"] = f"torch {torch.__version__} finds no CUDA device here"
     else:
         facts["device"] = torch.cuda.get_device_name(0)
+        facts["l2"] = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", None)
     return facts
 
 

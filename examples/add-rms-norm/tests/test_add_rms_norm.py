@@ -30,6 +30,7 @@ CASES = {
     "long-rows": ({"hidden": 32768, "rows": 2}, [], {}),
     "longer-rows": ({"hidden": 131072, "rows": 2}, [], {}),
     "exact-rows": ({"hidden": 3072, "rows": 5}, [], {}),
+    "gradient-of-48-kib": ({"hidden": 12288, "rows": 3}, [], {}),
     "no-rows": ({"hidden": 4096, "rows": 0}, [], {}),
     "rows-512x4096": ({"hidden": 4096, "rows": 512}, [], {}),
     "cpu-decode-4096": ({"hidden": 4096, "rows": 1}, [], {}),

@@ -34,6 +34,7 @@ CASES = {
     "one-long-row": ({"hidden": 131072, "rows": 1}, [], {}),
     "wide-rows": ({"hidden": 32768, "rows": 3}, [], {}),
     "exact-rows": ({"hidden": 3072, "rows": 5}, [], {}),
+    "gradient-of-48-kib": ({"hidden": 12288, "rows": 3}, [], {}),
     "no-rows": ({"hidden": 4096, "rows": 0}, [], {}),
     "cpu-decode-4096": ({"hidden": 4096, "rows": 1}, [], {}),
     "cpu-128x4096": ({"hidden": 4096, "rows": 128}, [], {}),

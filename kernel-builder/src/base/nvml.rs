@@ -50,6 +50,8 @@ pub struct Reading {
     pub memory_mhz: Option<f64>,
     /// The highest clock that the memory can have, MHz.
     pub memory_most_mhz: Option<f64>,
+    /// Width of the memory's bus, bits.
+    pub bus_bits: Option<f64>,
     /// Temperature of the chip, degrees Celsius.
     pub celsius: Option<f64>,
     /// Power drawn, watts.
@@ -58,6 +60,15 @@ pub struct Reading {
     pub watts_most: Option<f64>,
     /// Why the clock is not higher, in words of `REASONS`.
     pub reasons: Vec<&'static str>,
+}
+
+impl Reading {
+    /// Bytes a second that the memory can move at its highest clock: every line of the bus has two transfers a cycle.
+    pub fn memory_bandwidth(&self) -> Option<f64> {
+        let (megahertz, bits) = (self.memory_most_mhz?, self.bus_bits?);
+        let rate = 2.0 * megahertz * 1e6 * bits / 8.0;
+        (rate > 0.0).then_some(rate)
+    }
 }
 
 /// The loaded library.
@@ -89,6 +100,7 @@ impl Driver {
                     sm_most_mhz: number(device.max_clock_info(Clock::SM).ok()),
                     memory_mhz: number(device.clock_info(Clock::Memory).ok()),
                     memory_most_mhz: number(device.max_clock_info(Clock::Memory).ok()),
+                    bus_bits: number(device.memory_bus_width().ok()),
                     celsius: number(device.temperature(TemperatureSensor::Gpu).ok()),
                     watts: number(device.power_usage().ok()).map(|milliwatts| milliwatts / 1000.0),
                     watts_most: number(device.enforced_power_limit().ok())
@@ -115,6 +127,13 @@ mod tests {
         assert_eq!(names_of(ThrottleReasons::NONE), [""; 0]);
         let named = REASONS.iter().fold(ThrottleReasons::NONE, |all, (reason, _)| all | *reason);
         assert_eq!(named, ThrottleReasons::all(), "every reason of the driver has a name");
+    }
+
+    #[test]
+    fn the_bandwidth_of_an_h200_is_4_9_terabytes_a_second() {
+        let h200 = Reading { memory_most_mhz: Some(3201.0), bus_bits: Some(6144.0), ..Reading::default() };
+        assert!((h200.memory_bandwidth().unwrap() - 4.916_736e12).abs() < 1.0);
+        assert_eq!(Reading { bus_bits: None, ..h200 }.memory_bandwidth(), None);
     }
 
     #[test]

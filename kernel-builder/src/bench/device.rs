@@ -92,7 +92,9 @@ impl DeviceRounds<'_> {
         }
         self.lab.unload(&loaded)?;
         self.baselines.leave()?;
-        Ok(Ok(MeasuredCase { bytes: need.bytes, regimes, notes: rivals.notes.clone(), cupti: None }))
+        // Every call of a graph has memory of its own.
+        let (bytes, sets) = (need.bytes, loaded.calls.len() as u64);
+        Ok(Ok(MeasuredCase { bytes, sets, regimes, notes: rivals.notes.clone(), cupti: None }))
     }
 
     fn regime(

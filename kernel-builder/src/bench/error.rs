@@ -72,6 +72,23 @@ pub enum BenchError {
         /// What it says, and what went by.
         reason: String,
     },
+    /// The kernel took less time than its bytes or operations need on this machine.
+    #[error("`{variant}` has a time that this machine does not allow, at {case}: {reason}")]
+    #[diagnostic(
+        code(bench::impossible),
+        help(
+            "the kernel does not do all of its work in the calls that are timed: look for results that are kept from \
+             earlier calls; if the operation reads only a part of an input, make that part the input in op.toml"
+        )
+    )]
+    Impossible {
+        /// The variant.
+        variant: String,
+        /// The case.
+        case: String,
+        /// The regime, the time and the least possible one.
+        reason: String,
+    },
     /// The kernel slows what runs after it.
     #[error("`{variant}` leaves the machine slower than it was, at {case}: {reason}")]
     #[diagnostic(
@@ -144,6 +161,7 @@ impl BenchError {
             Self::WrongWhileTimed { .. }
             | Self::StreamEscape { .. }
             | Self::Clock { .. }
+            | Self::Impossible { .. }
             | Self::State { .. }
             | Self::Raised { .. } => true,
             Self::Process { of, .. } => *of != "baselines",

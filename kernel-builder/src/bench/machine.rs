@@ -103,6 +103,8 @@ pub(super) struct Gpu {
     pub(super) driver: Option<String>,
     /// Compute capability, major and minor.
     pub(super) capability: Option<(u32, u32)>,
+    /// Bytes a second that its memory can move at most.
+    pub(super) memory_bandwidth: Option<f64>,
     pub(super) clocks: Clocks,
 }
 
@@ -173,6 +175,7 @@ fn together(readings: &[Reading], name: &str) -> Option<Gpu> {
     Some(Gpu {
         driver: last.driver.clone(),
         capability: last.capability,
+        memory_bandwidth: last.memory_bandwidth(),
         clocks: Clocks {
             sm_mhz: middle(|reading| reading.sm_mhz),
             memory_mhz: middle(|reading| reading.memory_mhz),
@@ -228,6 +231,7 @@ fn gpu_of(answer: &str, name: &str) -> Option<Gpu> {
     Some(Gpu {
         driver: Some(row[1].to_owned()),
         capability: None,
+        memory_bandwidth: None,
         clocks: Clocks {
             sm_mhz: number(2),
             memory_mhz: number(3),

@@ -18,6 +18,7 @@ pub mod cupti;
 mod device;
 pub mod dispatch;
 mod error;
+pub(crate) mod impossible;
 mod machine;
 mod outputs;
 pub(crate) mod paired;
@@ -133,7 +134,8 @@ impl Keep for Nowhere {
 /// measured; those that `kept` knows are not measured again.
 ///
 /// # Errors
-/// When the kernel computes wrong numbers while it is timed, escapes its stream, lies about time or raises; when a workload in
+/// When the kernel computes wrong numbers while it is timed, escapes its stream, lies about time, takes less time than
+/// the machine allows, or raises; when a workload in
 /// `options` does not exist; when the process dies. That the device is not here is [`Outcome::Skipped`].
 pub fn measure(
     artifact: &Verified<Artifact>,
@@ -211,9 +213,7 @@ impl<'a> OfDevice<'a> {
 /// 10^12 operations a second by dtype; `None` for what is no such product, or of a dtype that was not measured.
 pub(crate) fn least_seconds(op: &OpSpec, case: &Case, peaks: &BTreeMap<String, f64>) -> Option<f64> {
     let operations = record::operations(op, case)?;
-    let mut dtypes = case.inputs.iter().filter(|input| input.shape.len() > 1).map(|input| input.dtype);
-    let first = dtypes.next()?;
-    let peak = peaks.get(&first.to_string()).filter(|_| dtypes.all(|other| other == first))?;
+    let peak = peaks.get(&record::operands_of(case)?.to_string())?;
     Some(operations / (peak * 1e12))
 }
 

@@ -83,6 +83,9 @@ pub(super) struct Machine {
     pub(super) device: Option<String>,
     /// Why it is absent.
     pub(super) reason: Option<String>,
+    /// Bytes of the GPU's L2 cache.
+    #[serde(default)]
+    pub(super) l2: Option<u64>,
 }
 
 /// The process, started when it is first needed, and again after it was stopped.

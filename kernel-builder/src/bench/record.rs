@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{AxisKind, Case};
+use kernel_plan::units::Dtype;
 use serde::{Deserialize, Serialize};
 
 use crate::base::digest::Digest;
 
 use super::candidate::Candidate;
+use super::ceilings::Ceilings;
 use super::cupti::Cupti;
 use super::stats::{self, Interval};
 
@@ -128,6 +130,16 @@ pub struct About {
     pub notes: Vec<String>,
     /// The highest rate of matrix products measured on this device, in 10^12 operations a second, by dtype.
     pub matrix_peak: BTreeMap<String, f64>,
+    /// The same rates at the highest clock of the device, which no product can pass.
+    pub matrix_limit: BTreeMap<String, f64>,
+}
+
+impl About {
+    /// Takes the rates that were measured on this device.
+    pub(crate) fn set_ceilings(&mut self, ceilings: &Ceilings) {
+        self.matrix_peak = ceilings.matrix_peaks();
+        self.matrix_limit = ceilings.matrix_limits();
+    }
 }
 
 fn one() -> f64 {
@@ -194,6 +206,14 @@ pub struct Clocks {
     /// How many readings there are; 0 in lines of protocol 1, which have one from after the case.
     #[serde(default)]
     pub readings: u64,
+}
+
+impl Clocks {
+    /// The highest clock of the multiprocessors over the one they had, at least one.
+    pub(crate) fn headroom(&self) -> Option<f64> {
+        let (now, most) = (self.sm_mhz.filter(|now| *now > 0.0)?, self.sm_most_mhz?);
+        Some((most / now).max(1.0))
+    }
 }
 
 /// The processor.
@@ -276,6 +296,13 @@ pub(super) fn operations(op: &OpSpec, case: &Case) -> Option<f64> {
     let output = case.outputs.first().filter(|_| multiplies(op))?;
     let elements: f64 = output.shape.iter().map(|length| *length as f64).product();
     Some(2.0 * elements * case.accumulated as f64)
+}
+
+/// The dtype of the matrices that a case multiplies, if they have the same one.
+pub(super) fn operands_of(case: &Case) -> Option<Dtype> {
+    let mut dtypes = case.inputs.iter().filter(|input| input.shape.len() > 1).map(|input| input.dtype);
+    let first = dtypes.next()?;
+    dtypes.all(|other| other == first).then_some(first)
 }
 
 /// Rates of the kernel, and what they are of the ceilings. `None` when the kernel was not timed. The peak of matrix products

@@ -39,6 +39,8 @@ const SEED_BITS: u32 = 53;
 #[derive(Debug, PartialEq)]
 pub(super) struct MeasuredCase {
     pub(super) bytes: u64,
+    /// Input sets over which the kernel's calls rotate.
+    pub(super) sets: u64,
     pub(super) regimes: Vec<Samples>,
     pub(super) notes: Vec<String>,
     /// What NVIDIA's tracer saw of calls, where it was asked.
@@ -75,6 +77,8 @@ pub(super) enum Finding {
     Escape,
     /// Times that cannot be.
     Clock,
+    /// Times below what the machine allows.
+    Impossible,
     /// It slows what comes after it.
     State,
     /// An exception.
@@ -195,7 +199,7 @@ impl Rounds<'_> {
         }
         let mut notes = rivals.notes.clone();
         notes.extend(self.left_behind(rivals, before)?);
-        Ok(Outcome::Measured(MeasuredCase { bytes, regimes, notes, cupti: None }))
+        Ok(Outcome::Measured(MeasuredCase { bytes, sets: own.sets.max(1), regimes, notes, cupti: None }))
     }
 
     /// Samples of one regime.

@@ -49,6 +49,11 @@ pub(in crate::bench) struct Fake {
 }
 
 impl Fake {
+    /// The same in CUDA graphs.
+    pub(in crate::bench) fn in_graphs(self) -> Self {
+        Self { regime: Regime::Graph, ..self }
+    }
+
     fn new(contenders: &[(&str, f64)]) -> Self {
         Self {
             seconds: contenders.iter().map(|(name, seconds)| ((*name).to_owned(), *seconds)).collect(),

@@ -21,6 +21,7 @@ use crate::toolchain::PythonRuntime;
 
 use super::candidate::Candidate;
 use super::contender::{Fault, Referee, Timer, Traced};
+use super::impossible::{self, Rates};
 use super::python::{self, Machine, Part, PythonTimer};
 use super::record::{self, Contender, Measurement, PROTOCOL};
 use super::rounds::{self, Finding, MeasuredCase, Rounds, Samples, Stop};
@@ -203,6 +204,12 @@ impl Subject<'_> {
             let gpu = run.machine.device.as_ref().and_then(|device| watch.take(device));
             match end {
                 Ok(CaseEnd::Measured(found, candidate)) => {
+                    if let Some(reason) = run.impossible(case, &found, gpu.as_ref()) {
+                        let stop = Stop::Refused(Finding::Impossible, reason);
+                        refusal.get_or_insert(self.error(&case.id, stop));
+                        run.progress.add(1);
+                        continue;
+                    }
                     let made = run.measurements(case, &found, candidate.as_ref(), gpu.as_ref(), since);
                     kept.keep(&made)?;
                     measured.extend(made);
@@ -239,6 +246,7 @@ impl Subject<'_> {
             Stop::Refused(Finding::Wrong, reason) => BenchError::WrongWhileTimed { variant, case, reason },
             Stop::Refused(Finding::Escape, reason) => BenchError::StreamEscape { variant, case, reason },
             Stop::Refused(Finding::Clock, reason) => BenchError::Clock { variant, case, reason },
+            Stop::Refused(Finding::Impossible, reason) => BenchError::Impossible { variant, case, reason },
             Stop::Refused(Finding::State, reason) => BenchError::State { variant, case, reason },
             Stop::Refused(Finding::Raised, reason) => BenchError::Raised { variant, case, reason },
             Stop::Fault { fault: Fault::Process(error), .. } => error.into(),
@@ -276,6 +284,18 @@ impl Run<'_> {
     fn device(&self) -> String {
         let gpu = self.machine.device.clone().filter(|_| self.subject.device != Device::Cpu);
         gpu.unwrap_or_else(|| machine::cpu(self.machine.threads, None).model)
+    }
+
+    /// Why a figure of a case is beyond the machine, if one is.
+    fn impossible(&self, case: &Case, found: &MeasuredCase, gpu: Option<&machine::Gpu>) -> Option<String> {
+        let subject = self.subject;
+        let rates = Rates {
+            memory: gpu.and_then(|gpu| gpu.memory_bandwidth),
+            l2: self.machine.l2,
+            matrix: subject.options.about.matrix_limit.clone(),
+            headroom: gpu.and_then(|gpu| gpu.clocks.headroom()),
+        };
+        impossible::measured(&found.regimes, found.sets, &rates.bounds(subject.op, case))
     }
 
     fn measurements(
@@ -322,7 +342,7 @@ impl Run<'_> {
         let on_host = subject.device == Device::Cpu;
         let gpu = gpu.filter(|_| !on_host);
         let about = &subject.options.about;
-        let peak = operands_of(case).and_then(|dtype| about.matrix_peak.get(&dtype).copied());
+        let peak = record::operands_of(case).and_then(|dtype| about.matrix_peak.get(dtype.as_str()).copied());
         let roofline =
             record::roofline(&contenders, measured.bytes, record::operations(subject.op, case), peak);
         let capability = gpu.and_then(|gpu| gpu.capability);
@@ -377,13 +397,6 @@ impl Run<'_> {
             cached: false,
         });
     }
-}
-
-/// The dtype of the matrices that a case multiplies, where it is one.
-fn operands_of(case: &Case) -> Option<String> {
-    let mut dtypes = case.inputs.iter().filter(|input| input.shape.len() > 1).map(|input| input.dtype);
-    let first = dtypes.next()?;
-    dtypes.all(|other| other == first).then(|| first.to_string())
 }
 
 /// The dtype that names a case: that of its type variable, all of them where there are several, else the output's.

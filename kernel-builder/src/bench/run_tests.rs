@@ -73,6 +73,17 @@ fn run_of(
     torch: &str,
     kept: &mut Kept,
 ) -> Result<Outcome, BenchError> {
+    run_with(text, about, kernel, &mut Fake::baselines(), torch, kept)
+}
+
+fn run_with(
+    text: &str,
+    about: About,
+    kernel: &mut Fake,
+    rivals: &mut Fake,
+    torch: &str,
+    kept: &mut Kept,
+) -> Result<Outcome, BenchError> {
     let (op, problems) = parse_op(SourceFile::new("op.toml", text));
     assert!(problems.is_empty(), "{problems:?}");
     let op = op.unwrap();
@@ -98,10 +109,11 @@ fn run_of(
         threads: 1,
         device: Some("cpu".to_owned()),
         reason: None,
+        l2: None,
     };
     let report = Report::new(MessageFormat::Human, true);
     let session = Session { report, cache: env::temp_dir(), offline: true, jobs: 1 };
-    subject.measure(kernel, &mut Fake::baselines(), None, machine, kept, &session)
+    subject.measure(kernel, rivals, None, machine, kept, &session)
 }
 
 /// The workloads of measurements.
@@ -201,6 +213,19 @@ op-type = "gemm"
 [workload.one]
 axes = { m = 100, n = 100, k = 100 }
 "#;
+    let beyond = |limit: f64| {
+        let matrix_limit = BTreeMap::from([("bf16".to_owned(), limit)]);
+        let about = About { matrix_limit, ..About::default() };
+        let mut kept = Kept::default();
+        let mut kernel = Fake::kernel().in_graphs();
+        let mut rivals = Fake::baselines().in_graphs();
+        (run_with(gemm, about, &mut kernel, &mut rivals, "2.11", &mut kept), kept.cases.len())
+    };
+    let (refused, kept) = beyond(0.08);
+    let error = refused.unwrap_err();
+    assert!(error.refuses() && matches!(error, BenchError::Impossible { .. }), "{error:?}");
+    assert_eq!(kept, 0);
+    assert_eq!(measured(beyond(0.2).0).len(), 1);
     let roofline = |text: &str, peaks: &[(&str, f64)]| {
         let matrix_peak = peaks.iter().map(|(dtype, rate)| ((*dtype).to_owned(), *rate)).collect();
         let about = About { matrix_peak, ..About::default() };

@@ -17,6 +17,7 @@ use crate::verify::lab::{Attempt, Complaint, Lab, Loaded};
 use kernel_plan::spec::launch::ConcreteLaunch;
 
 use super::device::{escaped, sampled};
+use super::impossible::{self, Bounds};
 use super::stats;
 
 /// Trials before the first sample; what they catch need not be timed.
@@ -32,6 +33,8 @@ const DRIFT: f64 = 1.1;
 /// Screens one candidate after another.
 pub(crate) struct Screen {
     lab: Lab,
+    /// What no time of a candidate may be below.
+    bounds: Bounds,
     /// The worker that the copy was planned in.
     planned: Option<u32>,
     /// Seconds of the copy in all samples so far.
@@ -72,8 +75,8 @@ impl Look {
 }
 
 impl Screen {
-    pub(crate) fn new(lab: Lab) -> Self {
-        Self { lab, planned: None, copies: vec![] }
+    pub(crate) fn new(lab: Lab, bounds: Bounds) -> Self {
+        Self { lab, bounds, planned: None, copies: vec![] }
     }
 
     /// What the candidates are screened on.
@@ -174,6 +177,10 @@ impl Screen {
             return Ok(Err(complaint));
         }
         let seconds = stats::median(&samples).unwrap_or_default();
+        if let Some(complaint) = self.impossible(seconds, &loaded) {
+            self.lab.give_up();
+            return Ok(Err(complaint));
+        }
         let copy_fraction = stats::median(&ratios);
         Ok(Ok(Screened { samples, seconds, copy_fraction, of_bound, functions: loaded.functions }))
     }
@@ -195,6 +202,12 @@ impl Screen {
             }
         }
         Ok(Ok(found))
+    }
+
+    /// Whether a time is below what the device allows; without samples there is none.
+    fn impossible(&self, seconds: f64, loaded: &Loaded) -> Option<Complaint> {
+        let timed = (seconds > 0.0).then_some(seconds)?;
+        impossible::screened(timed, loaded.calls.len(), &self.bounds)
     }
 
     /// The end of a candidate that was timed.

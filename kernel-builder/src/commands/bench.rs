@@ -180,7 +180,7 @@ pub fn measure(
         figures.told.extend(warned.map(|check| format!("{variant}: {}: {}", check.name, check.summary)));
         let mut about = about::of(project, artifact.inner())?;
         if artifact.inner().backend == "cuda" && bench::multiplies(op) {
-            about.matrix_peak = gpu::matrix_peaks_here(session)?;
+            gpu::ceilings_here(session)?.iter().for_each(|ceilings| about.set_ceilings(ceilings));
         }
         let options = Options {
             budget: how.budget,

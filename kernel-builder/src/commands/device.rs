@@ -195,7 +195,7 @@ pub(super) fn verify_and_measure(
     };
     let mut options = bench::Options { commit: artifact.commit.clone(), ..options.clone() };
     if bench::multiplies(&project.op) {
-        options.about.matrix_peak = gpu::matrix_peaks_here(session)?;
+        gpu::ceilings_here(session)?.iter().for_each(|ceilings| options.about.set_ceilings(ceilings));
         if options.about.matrix_peak.is_empty() {
             session.report.note("`kernelwright gpu` measures what this GPU can do in products of matrices");
         }

@@ -26,6 +26,7 @@ use crate::base::interrupt::{self, Stop};
 use crate::base::random::SplitMix;
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
+use crate::bench::impossible::Rates;
 use crate::bench::{self, paired};
 use crate::compile::nvrtc::{Compiler, Source, Tool};
 use crate::device::gpu::Gpu;
@@ -151,6 +152,8 @@ struct Run<'a> {
     args: &'a Args,
     project: &'a DeviceProject,
     about: &'a About,
+    /// Rates that no candidate can pass.
+    rates: Rates,
     driver: String,
     compiler: &'a Compiler,
     python: &'a PythonRuntime,
@@ -199,6 +202,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         args,
         project: &project,
         about: &about,
+        rates: gpu::rates(&about, session),
         driver: told.unwrap_or_else(|| about.driver.to_string()),
         compiler: &compiler,
         python: &python,
@@ -295,6 +299,7 @@ impl Run<'_> {
             op: &self.project.op,
             project: &self.project.dir,
             case,
+            bounds: self.rates.bounds(&self.project.op, case),
             arch,
             compiler: self.compiler,
             python: self.python,

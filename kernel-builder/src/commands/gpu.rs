@@ -14,6 +14,7 @@ use crate::base::nvml::{Driver, Reading};
 use crate::base::report::{Event, bytes};
 use crate::base::session::Session;
 use crate::bench::ceilings::{self, Ceiling, Ceilings};
+use crate::bench::impossible::Rates;
 use crate::compile::nvrtc::Tool;
 use crate::device::gpu::Gpu;
 use crate::device::wire::About;
@@ -68,17 +69,30 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The rates of matrix products that were measured on the GPU that device code is measured on, in 10^12 operations a
-/// second by dtype; empty where nobody asked for them yet.
-pub(super) fn matrix_peaks(about: &About, session: &Session) -> BTreeMap<String, f64> {
-    let kept = kept(&place(about, reading(about).as_ref(), session));
-    kept.map(|ceilings| ceilings.matrix_peaks()).unwrap_or_default()
+/// The rates that were measured on a GPU in an earlier run.
+fn known(about: &About, session: &Session) -> Option<Ceilings> {
+    kept(&place(about, reading(about).as_ref(), session))
 }
 
-/// As [`matrix_peaks`], of the GPU that is here; empty where there is none, too.
-pub(super) fn matrix_peaks_here(session: &Session) -> Result<BTreeMap<String, f64>, Failure> {
+/// The rates of matrix products that were measured on a GPU in an earlier run, in 10^12 operations a second by dtype.
+pub(super) fn matrix_peaks(about: &About, session: &Session) -> BTreeMap<String, f64> {
+    known(about, session).map(|ceilings| ceilings.matrix_peaks()).unwrap_or_default()
+}
+
+/// The rates that were measured in an earlier run on the GPU that is here, if there is one.
+pub(super) fn ceilings_here(session: &Session) -> Result<Option<Ceilings>, Failure> {
     let about = judge::device(&mut Gpu::new())?.ok();
-    Ok(about.map(|about| matrix_peaks(&about, session)).unwrap_or_default())
+    Ok(about.and_then(|about| known(&about, session)))
+}
+
+/// The rates of a GPU that no candidate can pass.
+pub(super) fn rates(about: &About, session: &Session) -> Rates {
+    Rates {
+        memory: reading(about).and_then(|now| now.memory_bandwidth()),
+        l2: Some(about.l2),
+        matrix: known(about, session).map(|ceilings| ceilings.matrix_limits()).unwrap_or_default(),
+        headroom: None,
+    }
 }
 
 fn one(mut gpu: Gpu, about: About, args: &Args, session: &Session) -> Result<Found, Failure> {

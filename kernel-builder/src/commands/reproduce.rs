@@ -23,7 +23,7 @@ use super::judges::{self, Reach};
 use super::project::{self, OpFile, Project};
 use super::selection::Selection;
 use super::tuned::Choice;
-use super::{about, build, device, verify};
+use super::{about, build, device, gpu, verify};
 
 /// Measure again what a record says, and tell whether it agrees
 ///
@@ -261,16 +261,20 @@ fn measured(
     python: &PythonRuntime,
     session: &Session,
 ) -> Result<Vec<Measurement>, Failure> {
+    let op = project.op_for("measure")?;
+    let mut about = about::of(project, artifact.inner())?;
+    if artifact.inner().backend == "cuda" && bench::multiplies(op) {
+        gpu::ceilings_here(session)?.iter().for_each(|ceilings| about.set_ceilings(ceilings));
+    }
     let options = Options {
         threads: records
             .first()
             .filter(|record| record.regime == "host")
             .map(|record| record.cpu.threads as usize),
         commit: artifact.inner().commit.clone(),
-        about: about::of(project, artifact.inner())?,
+        about,
         ..options_of(records)
     };
-    let op = project.op_for("measure")?;
     match bench::measure(artifact, op, &project.dir, python, &options, &mut bench::Nowhere, session)? {
         Outcome::Measured(found) => Ok(found),
         Outcome::Skipped(reason) => {

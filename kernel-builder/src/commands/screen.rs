@@ -28,6 +28,7 @@ use crate::verify::device as judge;
 use crate::verify::lab::Beside;
 
 use super::device::{self, DeviceProject};
+use super::gpu;
 use super::project;
 use super::screening::{self, Compiled, Job, ScreeningError, Task};
 use super::tuned::Choice;
@@ -120,6 +121,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         op: &project.op,
         project: &project.dir,
         case: &case,
+        bounds: gpu::rates(&about, session).bounds(&project.op, &case),
         arch: &arch,
         compiler: &compiler,
         python: &python,
@@ -132,7 +134,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
             line.give(Job { place, tuning, source });
         }
         let mut tally = Tally::new(session, &candidates, started);
-        let mut screen = Screen::new(task.lab(task.groundwork(Beside::Nobody)?, checker)?);
+        let lab = task.lab(task.groundwork(Beside::Nobody)?, checker)?;
+        let mut screen = Screen::new(lab, task.bounds.clone());
         tally.ready(&screen);
         while let Some(one) = line.next()? {
             tally.judge(&one, &mut screen, usize::from(args.samples))?;

@@ -17,6 +17,7 @@ use miette::Diagnostic;
 use thiserror::Error;
 
 use crate::base::interrupt;
+use crate::bench::impossible::Bounds;
 use crate::bench::screen::Screen;
 use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source};
 use crate::device::gpu::Gpu;
@@ -83,6 +84,8 @@ pub(super) struct Task<'a> {
     pub(super) op: &'a OpSpec,
     pub(super) project: &'a std::path::Path,
     pub(super) case: &'a Case,
+    /// What no time of a candidate may be below.
+    pub(super) bounds: Bounds,
     /// What the device runs best: `90a`.
     pub(super) arch: &'a str,
     pub(super) compiler: &'a Compiler,
@@ -279,6 +282,7 @@ pub(super) fn judged(
 
 #[cfg(test)]
 mod tests {
+    use crate::bench::impossible::Rates;
     use kernel_plan::diagnostic::SourceFile;
 
     use super::*;
@@ -318,6 +322,8 @@ mod tests {
             op: &op,
             project: cache.path(),
             case: &case,
+            bounds: Rates { memory: None, l2: None, matrix: Default::default(), headroom: None }
+                .bounds(&op, &case),
             arch: "90a",
             compiler: &compiler,
             python: &python,

@@ -1,4 +1,4 @@
-"""Waits for its stream in the first calls of a shape, and no more when it is timed. Must be refused with bench::stream_escape or bench::wrong_while_timed."""
+"""Waits for its stream in the first calls of a shape, and no more when it is timed. Must be refused with verify::stream or bench::stream_escape or bench::wrong_while_timed."""
 
 import torch
 

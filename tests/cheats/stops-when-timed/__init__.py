@@ -1,4 +1,4 @@
-"""Stops after 66 calls of a shape. Must be refused with bench::wrong_while_timed or verify::fresh."""
+"""Stops after 600 calls of a shape. Must be refused with bench::wrong_while_timed or verify::fresh."""
 
 import collections
 
@@ -26,6 +26,6 @@ def scaled_norm(
 ) -> torch.Tensor:
     shape = tuple(x.shape)
     _calls[shape] += 1
-    if _calls[shape] <= 66 or shape not in _last:
+    if _calls[shape] <= 600 or shape not in _last:
         _last[shape] = compute(x, weight, eps)
     return handed_over(_last[shape].clone(), out)

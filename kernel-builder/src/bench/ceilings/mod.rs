@@ -85,6 +85,14 @@ impl Ceilings {
         products.filter_map(|one| Some((one.of.clone(), one.rate?))).collect()
     }
 
+    /// As [`Self::matrix_peaks`], at the highest clock that the GPU can have: a limit of power may have held it down while
+    /// a rate was measured, and not while a shorter product ran.
+    pub(crate) fn matrix_limits(&self) -> BTreeMap<String, f64> {
+        let products = self.ceilings.iter().filter(|one| one.of != "copy");
+        let headroom = |one: &Ceiling| one.clocks.as_ref().and_then(Clocks::headroom).unwrap_or(1.0);
+        products.filter_map(|one| Some((one.of.clone(), one.rate? * headroom(one)))).collect()
+    }
+
     /// Whether all that could be measured was: what failed may not fail again.
     pub(crate) fn is_whole(&self) -> bool {
         self.ceilings.iter().all(|one| one.rate.is_some() || one.how.is_empty())

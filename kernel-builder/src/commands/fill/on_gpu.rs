@@ -117,7 +117,7 @@ impl<'a, 'scope, 'env> OnGpu<'a, 'scope, 'env> {
                 self.before = lab.asked();
                 self.phases.start = since.elapsed();
                 self.phases.ahead = laid.took.saturating_sub(laid.waited);
-                Ok(none.insert(Screen::new(lab)))
+                Ok(none.insert(Screen::new(lab, self.task.bounds.clone())))
             }
         }
     }
