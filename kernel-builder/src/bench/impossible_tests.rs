@@ -28,7 +28,7 @@ fn limits() -> Limits {
     Limits { memory: Some(MEMORY), l2: Some(L2), operations: Some(BF16), headroom: None }
 }
 
-/// What is said of a kernel beside other contenders.
+/// The summary of a kernel beside other contenders.
 fn beside(
     regime: Regime,
     calls: u64,

@@ -33,7 +33,7 @@ const DRIFT: f64 = 1.1;
 /// Screens one candidate after another.
 pub(crate) struct Screen {
     lab: Lab,
-    /// What no time of a candidate may be below.
+    /// The least times that are possible for a candidate.
     bounds: Bounds,
     /// The worker that the copy was planned in.
     planned: Option<u32>,

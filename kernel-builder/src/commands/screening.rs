@@ -84,7 +84,7 @@ pub(super) struct Task<'a> {
     pub(super) op: &'a OpSpec,
     pub(super) project: &'a std::path::Path,
     pub(super) case: &'a Case,
-    /// What no time of a candidate may be below.
+    /// The least times that are possible for a candidate.
     pub(super) bounds: Bounds,
     /// What the device runs best: `90a`.
     pub(super) arch: &'a str,
