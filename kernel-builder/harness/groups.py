@@ -49,7 +49,7 @@ class Call:
         self.copies: list[torch.Tensor] = []
 
     def written(self) -> list[torch.Tensor]:
-        """What the call returned, or was given to write into."""
+        """Return the results of the call, or the tensors that it was given to write into."""
         return self.results if self.trial["form"] != "out" else [buffer.view for buffer in self.outputs]
 
     def reset_inputs(self, but: set | frozenset = frozenset()) -> None:

@@ -61,7 +61,7 @@ def live_blocks(segments: list[dict]) -> list[tuple[int, int]]:
 
 
 def regions(device: str, ours: list[torch.Tensor]) -> dict[int, torch.Tensor]:
-    """What is kept now, by address, as tensors of bytes; without the storages of `ours`."""
+    """Return the kept memory as tensors of bytes, by address; the storages of `ours` are left out."""
     ranges = ranges_of(ours)
     found = held_by_python()
     if device == "cuda":
