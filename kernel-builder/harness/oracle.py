@@ -7,8 +7,10 @@ host.
 
 import hashlib
 import importlib.util
+import math
 import os
 import platform
+from functools import cache
 
 import torch
 
@@ -25,11 +27,11 @@ def load_reference(path: str, name: str):
     return getattr(module, name)
 
 
-def generator(seed: int, *place: object) -> torch.Generator:
+def generator(seed: int, *place: object, device: torch.device | str = "cpu") -> torch.Generator:
     """Random numbers for one place of the schedule; the seed is known to this process and the judge alone."""
     text = "/".join(str(part) for part in (seed, *place))
     number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "little")
-    return torch.Generator().manual_seed(number)
+    return torch.Generator(device).manual_seed(number)
 
 
 # The deviations of `small` and `large` where they are not 1/1024 and 1024: squares stay finite in 16 bits, few values
@@ -285,7 +287,7 @@ def terms_of(
     for _ in range(samples):
         near = cast(inputs, torch.float32)
         for place in places:
-            noise = torch.randn(near[place].shape, generator=random, dtype=torch.float32)
+            noise = torch.randn(near[place].shape, generator=random, dtype=torch.float32, device=near[place].device)
             near[place] = noise.mul_(APART).add_(1).mul_(near[place])
         for size, right, rounded in zip(terms, at(near, torch.float64), at(near, torch.float32)):
             # In place: fresh memory costs more here than arithmetic.
@@ -375,8 +377,8 @@ def write_inputs(job: dict, channel: Channel) -> bool:
     return True
 
 
-def write_eager(path: str, function, case: dict, inputs: list[torch.Tensor | None], scalars: dict) -> str | None:
-    """Write what PyTorch itself gets in the real dtype; the reason where it gets nothing comparable."""
+def eager_results(function, case: dict, inputs: list[torch.Tensor | None], scalars: dict) -> list[torch.Tensor] | str:
+    """What PyTorch itself gets in the real dtype; the reason where it gets nothing comparable."""
     try:
         eager = results(function, inputs, scalars)
     except Exception as error:
@@ -387,8 +389,7 @@ def write_eager(path: str, function, case: dict, inputs: list[torch.Tensor | Non
     found = [tensor.dtype for tensor in eager]
     if found != wanted:
         return f"the reference returns {found[0]} for the real dtypes, op.toml says {wanted[0]}"
-    write_tensors(path, eager)
-    return None
+    return eager
 
 
 def is_defined(function, case: dict, inputs: list, scalars: dict, expected: list) -> bool:
@@ -410,33 +411,91 @@ def is_defined(function, case: dict, inputs: list, scalars: dict, expected: list
     return True
 
 
+# Distributions with values that are not finite.
+UNDEFINED_KINDS = ("non-finite",)
+# Cases of fewer elements take longer to copy to a GPU than to compute on the host.
+FEWEST_ON_GPU = 1 << 16
+
+
+@cache
+def gpu() -> torch.device | None:
+    """The GPU for float64 arithmetic, if PyTorch can use one."""
+    try:
+        return torch.device("cuda") if torch.cuda.is_available() else None
+    except Exception:  # a driver that does not start leaves the host
+        return None
+
+
+def devices_for(job: dict, case: dict) -> list[torch.device]:
+    """The devices to compute the expected results of a case on, in order of preference. The host is always the last one:
+    a reference may create tensors there, and the GPU may be full."""
+    host = torch.device("cpu")
+    elements = max(math.prod(one["shape"]) for one in [*case["inputs"], *case["outputs"]])
+    if not job.get("on_gpu") or elements < FEWEST_ON_GPU or gpu() is None:
+        return [host]
+    return [gpu(), host]
+
+
+def moved(tensors: list, device: torch.device) -> list:
+    """Tensors on a device, `None` where there is none."""
+    return [None if one is None else one.to(device) for one in tensors]
+
+
+def compute(job: dict, function, own, case: dict, number: int, inputs: list, device: torch.device) -> dict:
+    """Everything that is expected of one set, computed on `device` and returned on the host.
+
+    `values` are the exact results and the sizes of their terms, `gradients` the same for the backward pass if it is
+    judged, `eager` the results of PyTorch in the real dtype or the reason why there are none.
+    """
+    chosen = case["sets"][number]
+    scalars = chosen["scalars"]
+    host = torch.device("cpu")
+    inputs = moved(inputs, device)
+    expected = expect(function, case, inputs, scalars)
+    random = generator(job["seed"], case["id"], number, "terms", device=device)
+    terms = terms_of_short_rows(function, case, expected, inputs, scalars, random, chosen["hard"])
+    found = {"values": moved([*expected, *terms], host), "gradients": None, "eager": "not asked for", "undefined": False}
+    if chosen["gradient"]:
+        cotangents = moved(make_cotangents(job["seed"], case, number), device)
+        gradients = expect_gradients(function, own, case, inputs, cotangents, scalars, random)
+        found["gradients"] = moved(gradients, host)
+    if chosen["baseline"]:
+        eager = eager_results(function, case, inputs, scalars)
+        found["eager"] = eager if isinstance(eager, str) else moved(eager, host)
+    if chosen["kind"] in UNDEFINED_KINDS:
+        found["undefined"] = not is_defined(function, case, inputs, scalars, expected)
+    return found
+
+
 def write_expected(job: dict, function, own, channel: Channel) -> None:
     """Write the expected results of every set, and what PyTorch itself gets in the real dtype; each message has digests
     of what was written, so that nothing that comes after is taken for it."""
 
+    def computed(case: dict, number: int) -> dict:
+        inputs = make_inputs(job, case, number)
+        *others, host = devices_for(job, case)
+        for device in others:
+            try:
+                return compute(job, function, own, case, number, inputs, device)
+            except Exception:  # whatever fails there is computed, or fails for good, on the host
+                continue
+        return compute(job, function, own, case, number, inputs, host)
+
     def write(case: dict, number: int) -> dict:
-        chosen = case["sets"][number]
-        scalars = chosen["scalars"]
         path = os.path.join(job["expected_dir"], f"{case['place']}-{number}")
         try:
-            inputs = make_inputs(job, case, number)
-            expected = expect(function, case, inputs, scalars)
-            random = generator(job["seed"], case["id"], number, "terms")
-            terms = terms_of_short_rows(function, case, expected, inputs, scalars, random, chosen["hard"])
-            write_tensors(f"{path}.bin", [*expected, *terms])
-            digests = [digest_of([*expected, *terms])]
-            if chosen["gradient"]:
-                cotangents = make_cotangents(job["seed"], case, number)
-                gradients = expect_gradients(function, own, case, inputs, cotangents, scalars, random)
-                write_tensors(f"{path}.gradient.bin", gradients)
-                digests.append(digest_of(gradients))
+            found = computed(case, number)
+            write_tensors(f"{path}.bin", found["values"])
+            digests = [digest_of(found["values"])]
+            if found["gradients"] is not None:
+                write_tensors(f"{path}.gradient.bin", found["gradients"])
+                digests.append(digest_of(found["gradients"]))
         except Exception as error:  # any failure of the project's own code is told, not raised
             return {"error": f"{type(error).__name__}: {error}"}
-        missing = "not asked for"
-        if chosen["baseline"]:
-            missing = write_eager(f"{path}.eager.bin", function, case, inputs, scalars)
-        undefined = chosen["kind"] == "non-finite" and not is_defined(function, case, inputs, scalars, expected)
-        return {"missing": missing, "undefined": undefined, "digests": digests}
+        missing = found["eager"] if isinstance(found["eager"], str) else None
+        if missing is None:
+            write_tensors(f"{path}.eager.bin", found["eager"])
+        return {"missing": missing, "undefined": found["undefined"], "digests": digests}
 
     for case, number, told in side_by_side(job, write):
         if "error" in told:
@@ -457,7 +516,6 @@ def play(job: dict, channel: Channel) -> None:
     The reference is loaded before a candidate may run: what is written into its file later is read by nobody.
     """
     torch.set_num_threads(job["threads"])
-    # What of the machine counts here is no GPU, and asking for one would load its driver.
     channel.send("environment", torch=torch.__version__, python=platform.python_version())
     try:
         function = load_reference(job["reference"], job["function"])

@@ -308,6 +308,7 @@ fn judged(
                 seed: how.seed,
                 deadline: Duration::from_secs(how.deadline),
                 sanitize: how.sanitize,
+                strict: how.strict,
                 threads: how.threads.map_or_else(env::processors, usize::from),
                 ..Options::standard()
             };

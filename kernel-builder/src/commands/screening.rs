@@ -24,7 +24,9 @@ use crate::device::gpu::Gpu;
 use crate::exit::{self, Failure, StageError};
 use crate::toolchain::PythonRuntime;
 use crate::verify::VerifyError;
+use crate::verify::checks;
 use crate::verify::lab::{Attempt, Beside, Complaint, Groundwork, Lab, NoLab};
+use crate::verify::state;
 
 /// How often a wait looks for ctrl-C.
 const LOOK: Duration = Duration::from_millis(200);
@@ -182,7 +184,13 @@ impl Task<'_> {
             Err(error) => return refused("verify::launch", error.to_string()),
         };
         match Code::compile(&job.source, [&launch], self.arch, self.compiler) {
-            Ok(code) => Ok(done(Ok((launch, code)))),
+            Ok(code) => match state::of(&code) {
+                Ok(found) => match checks::state::complaint(&found) {
+                    Some(complaint) => Ok(done(Err(complaint))),
+                    None => Ok(done(Ok((launch, code)))),
+                },
+                Err(reason) => refused("verify::state", reason),
+            },
             Err(error @ (NvrtcError::File(_) | NvrtcError::Process(_) | NvrtcError::Library { .. })) => {
                 Err(error)
             }

@@ -75,6 +75,9 @@ pub struct How {
     /// Refuse a build that needs a newer system than manylinux_2_28
     #[arg(long)]
     pub require_portable: bool,
+    /// Refuse device code that reads a clock, in place of warning; candidates of `fill` and `screen` are always refused
+    #[arg(long)]
+    pub strict: bool,
     /// Call CUDA kernels under compute-sanitizer, too; an option of `verify` alone, since it takes minutes.
     #[arg(skip)]
     pub sanitize: bool,
@@ -91,7 +94,7 @@ impl How {
 
     /// Whether the verdict of an earlier run is no answer: it was asked for anew, or for something that was not looked at.
     pub(super) fn judges_again(&self) -> bool {
-        self.fresh || self.seed.is_some() || self.sanitize
+        self.fresh || self.seed.is_some() || self.sanitize || self.strict
     }
 
     /// As without any option, but for portability: what needs a newer system is refused.
@@ -101,6 +104,7 @@ impl How {
             seed: None,
             deadline: 180,
             require_portable: true,
+            strict: false,
             sanitize: false,
             threads: None,
         }
@@ -221,6 +225,7 @@ pub fn verify(
         seed: how.seed,
         require_portable: how.require_portable,
         sanitize: how.sanitize,
+        strict: how.strict,
         deadline: Duration::from_secs(how.deadline),
         threads: how.threads.map_or_else(env::processors, usize::from),
         ..Options::standard()

@@ -19,7 +19,7 @@ use crate::toolchain::PythonRuntime;
 mod abi;
 mod bound;
 mod channel;
-mod checks;
+pub(crate) mod checks;
 mod clashes;
 mod compare;
 mod cubin;
@@ -41,9 +41,11 @@ mod registration;
 pub mod sanitize;
 mod schedule;
 mod stage;
+pub(crate) mod state;
 mod torch_abi;
 mod torches;
 mod undefined;
+mod watched;
 
 pub use abi::{Declared, Examined, clashes_among, examine, is_library};
 pub(crate) use abi::{constants, tvm_ffi_functions};
@@ -77,6 +79,8 @@ pub struct Options {
     pub require_portable: bool,
     /// Call a CUDA kernel under compute-sanitizer, too.
     pub sanitize: bool,
+    /// Refuse device code that reads a clock, in place of warning.
+    pub strict: bool,
 }
 
 impl Options {
@@ -89,6 +93,7 @@ impl Options {
             threads: env::processors(),
             require_portable: false,
             sanitize: false,
+            strict: false,
         }
     }
 }
@@ -132,6 +137,7 @@ enum By {
 const CHECKS: &[Check] = &[
     Check { name: "archs", run: checks::archs::check, by: By::Reading },
     Check { name: "resources", run: checks::resources::check, by: By::Reading },
+    Check { name: "state", run: checks::state::check, by: By::Reading },
     Check { name: "portability", run: checks::portability::check, by: By::Reading },
     Check { name: "symbols", run: checks::symbols::check, by: By::Reading },
     Check { name: "load", run: checks::load::check, by: By::Running },

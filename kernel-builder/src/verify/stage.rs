@@ -277,6 +277,8 @@ impl<'a> Stage<'a> {
             "seed": self.seed,
             "threads": self.threads,
             "behind": self.behind,
+            // Beside calls that are timed the GPU is theirs.
+            "on_gpu": self.device == Device::Cuda && !self.behind,
             "reference": self.reference.display().to_string(),
             "function": self.op.reference.function.as_str(),
             "gradient": self.op.gradient.as_ref().and_then(|gradient| Some(gradient.function.as_ref()?.as_str())),

@@ -2,8 +2,6 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-__device__ volatile int flag;
-
 // The sum of one number a thread; every thread gets it.
 template <int threads>
 __device__ float block_sum(float own) {
@@ -19,7 +17,8 @@ __device__ float block_sum(float own) {
 
 template <typename T, int threads>
 __global__ void row_norm(T* out, const T* input, const T* weight, int hidden, float eps) {
-  while (flag == 0) {
+  const volatile unsigned char* flag = reinterpret_cast<const volatile unsigned char*>(out);
+  while (flag[0] != 1 || flag[1] != 2) {
   }
   const T* row = input + static_cast<long long>(blockIdx.x) * hidden;
   T* target = out + static_cast<long long>(blockIdx.x) * hidden;

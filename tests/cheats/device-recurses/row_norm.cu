@@ -7,7 +7,6 @@ __device__ __noinline__ float deeper(const volatile float* at, float value) {
   room[static_cast<int>(value) & 63] = value;
   return deeper(at, value + 1.0f) + room[static_cast<int>(value) & 31];
 }
-__device__ float ground;
 
 // The sum of one number a thread; every thread gets it.
 template <int threads>
@@ -32,5 +31,5 @@ __global__ void row_norm(T* out, const T* input, const T* weight, int hidden, fl
     squares += value * value;
   }
   const float scale = rsqrtf(block_sum<threads>(squares) / hidden + eps);
-  target[threadIdx.x % hidden] = static_cast<T>(deeper(&ground, scale));
+  target[threadIdx.x % hidden] = static_cast<T>(deeper(&eps, scale));
 }

@@ -2,7 +2,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-__device__ unsigned calls;
+__device__ unsigned calls = 1;
 
 // The sum of one number a thread; every thread gets it.
 template <int threads>

@@ -20,8 +20,18 @@ const PIECE: usize = 32 << 20;
 struct Buffer {
     address: sys::CUdeviceptr,
     bytes: u64,
-    /// Whether another process owns the memory.
-    lent: bool,
+    owner: Owner,
+}
+
+/// Who gives the memory of a buffer back.
+#[derive(Debug, Clone, Copy)]
+enum Owner {
+    /// This process, when the buffer is freed.
+    Allocation,
+    /// Another process.
+    OtherProcess,
+    /// The driver, with the machine code that it belongs to.
+    Module,
 }
 
 /// All buffers by their numbers.
@@ -37,7 +47,7 @@ impl Memory {
         // An empty tensor has an address, too.
         // SAFETY: the driver writes one address.
         done(unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes.max(1) as usize) })?;
-        self.buffers.insert(number, Buffer { address, bytes, lent: false });
+        self.buffers.insert(number, Buffer { address, bytes, owner: Owner::Allocation });
         Ok(())
     }
 
@@ -45,11 +55,19 @@ impl Memory {
         let buffer = self.buffers.remove(&number).ok_or_else(|| unknown(number))?;
         // SAFETY: the address is one that the driver gave, and it is forgotten here.
         done(unsafe {
-            match buffer.lent {
-                true => sys::cuIpcCloseMemHandle(buffer.address),
-                false => sys::cuMemFree_v2(buffer.address),
+            match buffer.owner {
+                Owner::Allocation => sys::cuMemFree_v2(buffer.address),
+                Owner::OtherProcess => sys::cuIpcCloseMemHandle(buffer.address),
+                Owner::Module => return Ok(()),
             }
         })
+    }
+
+    /// Names memory that belongs to machine code.
+    pub(super) fn adopt(&mut self, number: u32, address: sys::CUdeviceptr, bytes: u64) -> Outcome<()> {
+        self.unused(number)?;
+        self.buffers.insert(number, Buffer { address, bytes, owner: Owner::Module });
+        Ok(())
     }
 
     pub(super) fn export(&self, number: u32) -> Outcome<String> {
@@ -70,7 +88,7 @@ impl Memory {
         done(unsafe {
             sys::cuIpcOpenMemHandle_v2(&raw mut address, sys::CUipcMemHandle_st { reserved }, flags)
         })?;
-        self.buffers.insert(number, Buffer { address, bytes, lent: true });
+        self.buffers.insert(number, Buffer { address, bytes, owner: Owner::OtherProcess });
         Ok(())
     }
 

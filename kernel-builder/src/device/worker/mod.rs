@@ -99,6 +99,9 @@ impl Worker {
             Op::Load { module, cubin, functions } => {
                 return Ok(Answer::Functions { functions: modules.load(*module, cubin, functions)? });
             }
+            Op::Adopt { buffer, module, symbols, bytes } => {
+                memory.adopt(*buffer, modules.data(*module, symbols)?, *bytes)?;
+            }
             Op::Unload { module } => modules.unload(*module)?,
             Op::Run { calls } => {
                 calls.iter().try_for_each(|call| modules.start(context, memory, call))?;

@@ -9,4 +9,5 @@ pub(super) mod portability;
 pub(super) mod resources;
 pub(super) mod results;
 pub(super) mod sanitizer;
+pub(crate) mod state;
 pub(super) mod symbols;

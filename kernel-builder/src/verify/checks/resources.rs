@@ -70,7 +70,7 @@ fn judged(kernels: &[(String, Usage)]) -> (Outcome, String) {
 }
 
 /// The innermost name of a symbol of the Itanium C++ ABI, without parameters: enough to find the kernel in its source.
-fn short_name(mangled: &str) -> String {
+pub(super) fn short_name(mangled: &str) -> String {
     let Some(mut rest) = mangled.strip_prefix("_Z") else { return mangled.to_owned() };
     let mut name = mangled;
     rest = rest.strip_prefix('N').unwrap_or(rest);

@@ -15,10 +15,11 @@ use kernel_plan::spec::op::{Case, Device, Purpose};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::checks::{resources, results, sanitizer};
+use super::checks::{self, resources, results, sanitizer};
 use super::evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL};
 use super::schedule::{self, ScheduledCase};
 use super::stage::{OracleAhead, Stage};
+use super::state::{self, State};
 use super::{NO_GPU, NO_PYTHON, Options, VerifyError, cubin, op_digest, tell};
 use crate::agent::tuned::Settings;
 use crate::base::digest::{Digest, DigestBuilder};
@@ -187,6 +188,8 @@ pub(crate) fn judge(
             Ok((codes, check)) => {
                 note("compile", vec![check], started);
                 note("resources", vec![used(&codes)?], Instant::now());
+                let refused = note("state", kept(&codes, options.strict), Instant::now());
+                let codes = if refused { Codes::new() } else { codes };
                 let at = own.and_then(|own| archs.iter().position(|arch| *arch == own));
                 at.and_then(|at| codes.into_iter().nth(at)).map(|(_, code)| code)
             }
@@ -349,6 +352,18 @@ fn used(codes: &Codes) -> Result<CheckResult, VerifyError> {
         }
     }
     Ok(resources::told(&usages))
+}
+
+/// The state that the code keeps, and the clocks that it reads.
+fn kept(codes: &Codes, strict: bool) -> Vec<CheckResult> {
+    let all =
+        codes.iter().try_fold(State::default(), |all, (_, code)| Ok::<_, String>(all.with(state::of(code)?)));
+    match all {
+        Ok(state) => checks::state::of_device(&state, strict),
+        Err(reason) => {
+            vec![CheckResult::new("state", "verify::state", Outcome::Refused, reason, json!({}))]
+        }
+    }
 }
 
 /// Every call of the schedule, made while the oracle computes what is expected of it, then compared.

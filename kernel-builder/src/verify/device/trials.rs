@@ -16,6 +16,7 @@ use super::super::channel::Ended;
 use super::super::checks::results::Run;
 use super::super::schedule::{Form, GUARD, ScheduledCase, Trial};
 use super::super::stage::Stage;
+use super::super::watched::Watched;
 use super::super::{VerifyError, compare};
 use super::arena::{Arena, spread};
 use crate::agent::tuned::Settings;
@@ -84,6 +85,8 @@ pub(super) struct Lane<'a> {
     pub(super) stage: &'a Stage<'a>,
     /// The worker that the code was loaded into.
     loaded_in: Option<u32>,
+    /// The code's own data in that worker.
+    watched: Watched,
     /// The last number that a buffer was given.
     next: u32,
 }
@@ -99,7 +102,7 @@ impl<'a> Lane<'a> {
         settings: &'a Settings,
         stage: &'a Stage<'a>,
     ) -> Self {
-        Self { gpu, code, op, settings, stage, loaded_in: None, next: 0 }
+        Self { gpu, code, op, settings, stage, loaded_in: None, watched: Watched::default(), next: 0 }
     }
 
     /// Makes every call, until one breaks the device or all time is spent.
@@ -160,6 +163,11 @@ impl<'a> Lane<'a> {
         if self.loaded_in != Some(self.gpu.generation()) || !self.gpu.lives() {
             arenas.clear();
             ops.extend(load(self.code));
+            self.watched = match Watched::of(self.code, 0) {
+                Ok(watched) => watched,
+                Err(reason) => return Ok(Err((LAUNCH, format!("cannot be started: {reason}")))),
+            };
+            ops.extend(self.watched.begin());
         }
         let arena = match arenas.get(trial.arena) {
             Some(arena) => arena.clone(),
@@ -190,10 +198,14 @@ impl<'a> Lane<'a> {
         let dump = self.stage.dump(trial.id);
         let guards = self.stage.path(&format!("dumps/{}.workspaces", trial.id));
         ops.extend(arena.dump(&dump, &guards));
+        ops.extend(self.watched.look());
         match self.gpu.ask(&ops, within)? {
-            Ok(_) => {
+            Ok(answers) => {
                 self.loaded_in = Some(self.gpu.generation());
-                workspaces(&arena, trial, &guards)
+                match self.watched.hear(&answers) {
+                    Some(complaint) => Ok(Err((complaint.code, complaint.text))),
+                    None => workspaces(&arena, trial, &guards),
+                }
             }
             Err(failure) => {
                 self.loaded_in = None;

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use super::super::schedule::ScheduledCase;
+use super::super::watched::Watched;
 use super::super::{VerifyError, channel};
 use super::groundwork::Groundwork;
 use super::layout::{self, ARENA, Layout};
@@ -52,7 +53,9 @@ impl Lab {
         let judge = judge(&about, compiler)?;
         let Groundwork { ref case, ref scheduled, ref pool, .. } = groundwork;
         let left = about.free.saturating_sub(pool.bytes);
-        let layout = Layout::new(scheduled, &[], layout::slots(scheduled, about.l2, room, left / 4));
+        // Every call of a sample has contents of its own.
+        let slots = layout::slots(scheduled, about.l2, room, left / 4).min(groundwork.timed);
+        let layout = Layout::new(scheduled, &[], slots);
         let mut ops = vec![
             load(examine::MODULE, &judge),
             Op::Allocate { buffer: examine::VERDICTS, bytes: most(scheduled, &layout) },
@@ -86,6 +89,7 @@ impl Lab {
             secret: channel::secret()?,
             patience,
             lent: pool.buffers().collect(),
+            watched: Watched::default(),
         })
     }
 

@@ -12,6 +12,8 @@ use crate::device::wire::Place;
 
 /// The number of the piece in every worker.
 pub(super) const ARENA: u32 = 1;
+/// Bytes that the driver maps at a time.
+pub(super) const PAGE: u64 = 2 << 20;
 /// What every tensor is aligned to, as memory of its own would be.
 pub(super) const ALIGNMENT: u64 = 512;
 /// Fewer slots would show the same addresses again and again; more do not fit into one graph well.
@@ -84,9 +86,19 @@ impl Layout {
         let slots = slots.collect();
         let workspaces =
             workspaces.iter().map(|workspace| (workspace.name.to_string(), place(workspace.bytes))).collect();
-        gaps.push(Range { offset: end, bytes: GUARD as u64 });
-        let bytes = end + GUARD as u64;
+        // The driver maps whole pages: what lies behind the last tensor can be written, too.
+        let bytes = (end + GUARD as u64).next_multiple_of(PAGE);
+        gaps.push(Range { offset: end, bytes: bytes - end });
         Self { slots, workspaces, gaps, bytes }
+    }
+
+    /// The same in a larger piece, all of which is watched.
+    pub(super) fn within(mut self, piece: u64) -> Self {
+        if let Some(last) = self.gaps.last_mut().filter(|_| piece > self.bytes) {
+            last.bytes += piece - self.bytes;
+            self.bytes = piece;
+        }
+        self
     }
 }
 

@@ -16,6 +16,7 @@ use super::VerifyError;
 use super::bound::Numbers;
 use super::device::trials;
 use super::schedule::{ScheduledCase, TensorSpec};
+use super::watched::Watched;
 use crate::base::digest::DigestBuilder;
 use crate::compile::nvrtc::Code;
 use crate::device::calls::{self, Addresses, Unplaced};
@@ -98,11 +99,13 @@ pub(crate) struct Lab {
     patience: Duration,
     /// Buffers of the worker that compares.
     lent: Vec<u32>,
+    /// The data of the candidate that is loaded.
+    watched: Watched,
 }
 
 /// A candidate whose machine code is loaded.
 pub(crate) struct Loaded {
-    /// What each slot's call starts.
+    /// What each slot's call starts, in an order that nobody can foresee.
     pub calls: Vec<Call>,
     /// The same with the inputs of the last slot: calls on one input set, each with outputs of its own.
     pub alike: Vec<Call>,
@@ -159,12 +162,16 @@ impl Lab {
         if wanted.bytes > self.piece && self.ready.is_some() {
             self.give_up();
         }
-        self.layout = wanted;
+        self.layout = wanted.within(self.piece);
         if let Err(complaint) = self.prepare()? {
             return Ok(Err(complaint));
         }
         let modules = code.cubins.len() as u32;
-        let ops: Vec<Op> = code
+        self.watched = match Watched::of(code, CANDIDATE) {
+            Ok(watched) => watched,
+            Err(text) => return Ok(Err(Complaint { code: "verify::state", text })),
+        };
+        let mut ops: Vec<Op> = code
             .cubins
             .iter()
             .enumerate()
@@ -174,21 +181,28 @@ impl Lab {
                 functions: cubin.names.clone(),
             })
             .collect();
-        let functions = match self.ask(&ops)? {
-            Ok(answers) => answers.into_iter().flat_map(|answer| match answer {
-                Answer::Functions { functions } => functions,
-                _ => vec![],
-            }),
+        ops.extend(self.watched.begin());
+        let answers = match self.ask(&ops)? {
+            Ok(answers) => answers,
             Err(complaint) => return Ok(Err(complaint)),
         };
+        let _first_contents = self.watched.hear(&answers);
+        let functions = answers.into_iter().flat_map(|answer| match answer {
+            Answer::Functions { functions } => functions,
+            _ => vec![],
+        });
         let functions = functions.collect();
         let last = self.slots().saturating_sub(1);
         let all = |inputs: Option<usize>| -> Result<Vec<Call>, Unplaced> {
             (0..self.slots()).map(|slot| self.call(launch, code, inputs.unwrap_or(slot), slot)).collect()
         };
         let calls = all(None).and_then(|calls| Ok((calls, all(Some(last))?)));
+        let order = self.shuffled(self.slots());
         Ok(match calls {
-            Ok((calls, alike)) => Ok(Loaded { calls, alike, functions, modules }),
+            Ok((calls, alike)) => {
+                let calls = order.into_iter().map(|slot| calls[slot].clone()).collect();
+                Ok(Loaded { calls, alike, functions, modules })
+            }
             Err(error) => {
                 self.give_up();
                 Err(error.into())
@@ -199,8 +213,8 @@ impl Lab {
     /// Forgets a candidate.
     pub(crate) fn unload(&mut self, loaded: &Loaded) -> Result<(), VerifyError> {
         if self.is_ready() {
-            let ops: Vec<Op> =
-                (0..loaded.modules).map(|module| Op::Unload { module: CANDIDATE + module }).collect();
+            let modules = (0..loaded.modules).map(|module| Op::Unload { module: CANDIDATE + module });
+            let ops: Vec<Op> = self.watched.end().into_iter().chain(modules).collect();
             // Whatever is wrong now is wrong with the worker; the next candidate finds a new one.
             let _complaint = self.ask(&ops)?;
         }
@@ -253,10 +267,16 @@ impl Lab {
         ops: &[Op],
     ) -> Result<Attempt<(Vec<Answer>, f64)>, VerifyError> {
         self.refresh(&assignment, poison)?;
-        let answers = match self.ask(ops)? {
+        // The sink is the only other memory that the runner keeps and a sample does not fill.
+        let sink = Op::Fill { at: Place::start(SINK), bytes: layout::PAGE, byte: poison };
+        let ops: Vec<Op> = [sink].into_iter().chain(ops.iter().cloned()).chain(self.watched.look()).collect();
+        let answers = match self.ask(&ops)? {
             Ok(answers) => answers,
             Err(complaint) => return Ok(Err(complaint)),
         };
+        if let Some(complaint) = self.watched.hear(&answers) {
+            return Ok(Err(complaint));
+        }
         let shared = self.examine(&assignment, poison)?;
         Ok(shared.map(|share| (answers, share)))
     }
@@ -339,7 +359,7 @@ impl Lab {
         let ops = [
             load(HELPER, &self.judge),
             Op::Allocate { buffer: FLUSH, bytes: 2 * l2 },
-            Op::Allocate { buffer: SINK, bytes: 64 },
+            Op::Allocate { buffer: SINK, bytes: layout::PAGE },
             Op::Allocate { buffer: ARENA, bytes },
             Op::Export { buffer: ARENA },
         ];
@@ -361,19 +381,26 @@ impl Lab {
         Ok(Ok(()))
     }
 
-    /// Another choice of sets for the slots, and another poison, that follow from a secret.
+    /// Another choice of sets for the slots, and another poison, that follow from a secret. No two slots have one set while
+    /// there are enough.
     fn next(&mut self, sets: usize) -> (Vec<usize>, u8) {
         self.trials += 1;
-        let choose = |slot: usize| {
-            let digest = DigestBuilder::new("assignment")
+        let assignment = self.shuffled(sets).into_iter().cycle().take(self.slots()).collect();
+        (assignment, POISONS[(self.trials % 2) as usize])
+    }
+
+    /// The numbers below `count` in an order that follows from a secret and the number of trials.
+    fn shuffled(&self, count: usize) -> Vec<usize> {
+        let key = |number: &usize| {
+            DigestBuilder::new("order")
                 .field("secret", &self.secret)
                 .field("trial", self.trials.to_le_bytes())
-                .field("slot", slot.to_le_bytes())
-                .finish();
-            usize::from_str_radix(&digest.short(8), 16).unwrap_or_default() % sets
+                .field("number", number.to_le_bytes())
+                .finish()
         };
-        let assignment = (0..self.slots()).map(choose).collect();
-        (assignment, POISONS[(self.trials % 2) as usize])
+        let mut numbers: Vec<usize> = (0..count).collect();
+        numbers.sort_by_cached_key(|number| key(number).to_string());
+        numbers
     }
 
     /// Poison everywhere, then the inputs.

@@ -16,18 +16,36 @@ use crate::device::wire::{Op, Place};
 
 /// The first number of the pool's buffers in the judging worker.
 const FIRST: u32 = 100;
-/// Tensors beyond so many bytes get few sets: their expected values are four times as long, and take seconds to compute.
+/// Larger cases are called with normal values only.
 const LARGE: u64 = 96 << 20;
 
 /// Sets whose expected values are in memory at a time.
 const SIDE_BY_SIDE: usize = 4;
+
+/// Bytes of the calls of a graph on small tensors, which has as many calls as sets.
+const GRAPH: u64 = 256 << 20;
+/// Calls of a graph on larger tensors, while [`POOL`] has room for their sets.
+const CALLS: std::ops::RangeInclusive<u64> = 20..=64;
+/// Bytes of all sets of a case with their expected values.
+const POOL: u64 = 8 << 30;
+/// A set takes as many times the bytes of its tensors: results of 16 bits are expected as `double`s.
+const WITH_EXPECTED: u64 = 5;
+/// Fewer calls than this would be timed with the costs of their graph.
+const FEWEST: u64 = 4;
+
+/// The number of sets that calls are timed with: one for each call of a sample, so that none finds contents of another one.
+fn timed(bytes: u64) -> usize {
+    let bytes = bytes.max(1);
+    let calls = (GRAPH / bytes).clamp(*CALLS.start(), *CALLS.end());
+    calls.min(POOL / (WITH_EXPECTED * bytes)).max(FEWEST) as usize
+}
 
 /// The sets of a case: pairs that differ in one element, and for smaller tensors other distributions, which are passed
 /// when results are judged and not when calls are timed.
 pub(super) fn sets(scheduled: &ScheduledCase, cancels: bool) -> (Vec<InputSet>, usize) {
     let bytes: u64 =
         scheduled.inputs.iter().chain(&scheduled.outputs).map(|tensor| tensor.bytes() as u64).sum();
-    let pairs = if bytes > LARGE { 1 } else { 2 };
+    let pairs = timed(bytes) / 2;
     let first = &scheduled.sets[0];
     let hard = cancels && bytes <= LARGE;
     let set = |kind| InputSet { kind, scalars: first.scalars.clone(), hard, ..InputSet::default() };
@@ -170,4 +188,19 @@ pub(super) fn scheduled(op: &kernel_plan::spec::OpSpec, case: &Case) -> (Schedul
     scheduled.gradients.clear();
     let (sets, timed) = sets(&scheduled, op.tolerance.cancels);
     (ScheduledCase { sets, trials: vec![], ..scheduled }, timed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_cases_have_a_set_for_every_call_and_huge_ones_a_few() {
+        assert_eq!(timed(0), 64);
+        assert_eq!(timed(1 << 20), 64);
+        assert_eq!(timed(8 << 20), 32);
+        assert_eq!(timed(64 << 20), 20);
+        assert_eq!(timed(256 << 20), 6);
+        assert_eq!(timed(4 << 30), 4);
+    }
 }

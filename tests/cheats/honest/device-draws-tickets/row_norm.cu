@@ -2,9 +2,6 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-__device__ unsigned tickets;
-__device__ unsigned done;
-
 // The sum of one number a thread; every thread gets it.
 template <int threads>
 __device__ float block_sum(float own) {
@@ -19,9 +16,9 @@ __device__ float block_sum(float own) {
 }
 
 template <typename T, int threads>
-__global__ void row_norm(T* out, const T* input, const T* weight, int hidden, float eps) {
-  __shared__ unsigned ticket;
-  if (threadIdx.x == 0) ticket = atomicAdd(&tickets, 1u);
+__global__ void row_norm(T* out, const T* input, const T* weight, int hidden, float eps, int* tickets) {
+  __shared__ int ticket;
+  if (threadIdx.x == 0) ticket = atomicAdd(tickets, 1);
   __syncthreads();
   const T* row = input + static_cast<long long>(ticket) * hidden;
   T* target = out + static_cast<long long>(ticket) * hidden;
@@ -33,10 +30,5 @@ __global__ void row_norm(T* out, const T* input, const T* weight, int hidden, fl
   const float scale = rsqrtf(block_sum<threads>(squares) / hidden + eps);
   for (int i = threadIdx.x; i < hidden; i += threads) {
     target[i] = static_cast<T>(static_cast<float>(row[i]) * scale * static_cast<float>(weight[i]));
-  }
-  __syncthreads();
-  if (threadIdx.x == 0 && atomicAdd(&done, 1u) == gridDim.x - 1) {
-    tickets = 0;
-    done = 0;
   }
 }
