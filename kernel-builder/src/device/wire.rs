@@ -56,9 +56,8 @@ pub(crate) enum Op {
     Copy { to: Place, from: Place, bytes: u64 },
     /// Loads machine code and finds these functions in it, by their mangled names.
     Load { module: u32, cubin: PathBuf, functions: Vec<String> },
-    /// Uses initialized data of machine code as a buffer. The driver knows its address by one of the symbols, each of which
-    /// lies some bytes after its start.
-    Adopt { buffer: u32, module: u32, symbols: Vec<(String, u64)>, bytes: u64 },
+    /// Uses a variable of machine code as a buffer.
+    Adopt { buffer: u32, module: u32, symbol: String, bytes: u64 },
     /// Forgets machine code.
     Unload { module: u32 },
     /// Makes calls, and waits until the whole device is idle.

@@ -3,13 +3,14 @@
 //! Owns: reading variables, unresolved functions and a few instructions of a cubin. Never: judges them.
 //!
 //! Instructions have 128 bits since compute capability 7.0. The lowest 12 bits are the opcode with its form, of which 9 are
-//! the opcode; bits 72 to 79 of a read of a special register name the register. The numbers were read off `nvdisasm -hex`
-//! for sm_75, sm_80, sm_90a, sm_100 and sm_120, which agree.
+//! the opcode. Bits 72 to 79 of a read of a special register name the register. An operand in constant memory has its bank
+//! in bits 54 to 58 and its offset below. Bank 4 holds the addresses of variables, which the driver puts in by relocations.
+//! The numbers were read off `nvdisasm -hex` for sm_75, sm_80, sm_90a, sm_100 and sm_120, which agree.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use object::read::elf::{ElfFile64, ElfSection64};
-use object::{LittleEndian, Object, ObjectSection, ObjectSymbol};
+use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, RelocationTarget};
 
 use super::cubin;
 use crate::base::files;
@@ -21,6 +22,16 @@ const READS_REGISTER: [u16; 4] = [0x919, 0x805, 0x9c3, 0x8cb];
 const CLOCKS: std::ops::RangeInclusive<u8> = 0x50..=0x53;
 /// TEX, TLD4, TLD, TXD, TXQ, SULD, SUST, SURED, without their forms.
 const TEXTURES: [u16; 8] = [0x160, 0x163, 0x166, 0x16c, 0x16f, 0x199, 0x19d, 0x19f];
+/// The bank of constant memory with the addresses of variables, and the bytes of an address.
+const ADDRESSES: u64 = 4;
+const ADDRESS: u64 = 8;
+/// The section of that bank.
+const ADDRESS_SECTION: &str = ".nv.constant4";
+/// LDC, ULDC and LDCU.
+const LOADS_CONSTANT: [u16; 3] = [0xb82, 0xab9, 0x7ac];
+/// The forms of other instructions that have an operand in constant memory, and the register that is always zero.
+const CONSTANT_FORMS: [u16; 2] = [3, 5];
+const ZERO: u64 = 0xff;
 /// The first architecture with instructions of 128 bits.
 const VOLTA: u32 = 70;
 /// Functions of the driver that give out or take back memory of the device's heap.
@@ -31,12 +42,12 @@ const PRINT: &str = "vprintf";
 /// Machine code's memory and clocks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct State {
-    /// `__device__` and `__managed__` variables without an initializer: memory that every launch finds as the last one
-    /// left it.
+    /// `__device__` and `__managed__` variables without an initializer that the code addresses: memory that every launch
+    /// finds as the last one left it.
     pub(crate) kept: Vec<Variable>,
-    /// Data that the driver copies to the device with the code: variables with an initializer, tables, string literals.
-    /// Code can write it; nothing in the file says whether it does.
-    pub(crate) data: Vec<Data>,
+    /// All other variables: those with an initializer, tables, string literals, constants, and those of headers that the code
+    /// does not seem to address. It could write them; nothing in the file says whether it does.
+    pub(crate) data: Vec<Variable>,
     /// Kernels that read a clock.
     pub(crate) clocks: BTreeSet<String>,
     /// Kernels that use textures or surfaces.
@@ -50,18 +61,9 @@ pub(crate) struct State {
 /// A variable in the device's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Variable {
-    /// The mangled name; the section's where no symbol names the memory.
+    /// The mangled name, by which the driver finds it; the section's if no symbol names the memory.
     pub(crate) name: String,
     pub(crate) bytes: u64,
-}
-
-/// A section of initialized data.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Data {
-    pub(crate) section: String,
-    pub(crate) bytes: u64,
-    /// Names with their offsets, by which the driver can be asked for the address.
-    pub(crate) symbols: Vec<(String, u64)>,
 }
 
 impl State {
@@ -72,18 +74,29 @@ impl State {
     pub(crate) fn of_cubin(bytes: &[u8]) -> Result<Self, String> {
         let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(bytes).map_err(|error| error.to_string())?;
         let mut found = Self::default();
+        let mut addressed = BTreeSet::new();
         let is_readable = cubin::architecture(bytes)? >= VOLTA;
+        for section in file.sections().filter(|_| is_readable) {
+            if let Some(kernel) = section.name().unwrap_or_default().strip_prefix(".text.") {
+                let code = section.data().map_err(|error| error.to_string())?;
+                addressed.extend(found.read_code(kernel, code));
+            }
+        }
+        let addressed = names_at(&file, &addressed);
         for section in file.sections() {
             let name = section.name().unwrap_or_default();
-            match name {
-                ".nv.global" => found.kept.extend(variables(&file, &section)),
-                ".nv.global.init" | ".nv.constant3" => found.data.extend(data(&file, &section)),
-                _ if is_readable => {
-                    if let Some(kernel) = name.strip_prefix(".text.") {
-                        found.read_code(kernel, section.data().map_err(|error| error.to_string())?);
-                    }
-                }
-                _ => {}
+            let is_kept = match name {
+                ".nv.global" => true,
+                ".nv.global.init" | ".nv.constant3" => false,
+                _ => continue,
+            };
+            for variable in variables(&file, &section) {
+                let list = if is_kept && (addressed.contains(&variable.name) || !is_readable) {
+                    &mut found.kept
+                } else {
+                    &mut found.data
+                };
+                list.push(variable);
             }
         }
         let undefined = file.symbols().filter(ObjectSymbol::is_undefined);
@@ -106,7 +119,9 @@ impl State {
         self
     }
 
-    fn read_code(&mut self, kernel: &str, code: &[u8]) {
+    /// Notes what the instructions of a kernel do, and gives the places in the bank of addresses that they read.
+    fn read_code(&mut self, kernel: &str, code: &[u8]) -> BTreeSet<u64> {
+        let mut addressed = BTreeSet::new();
         for instruction in code.chunks_exact(16) {
             let opcode = u16::from_le_bytes([instruction[0], instruction[1]]) & 0xfff;
             if READS_REGISTER.contains(&opcode) && CLOCKS.contains(&instruction[9]) {
@@ -115,8 +130,26 @@ impl State {
             if TEXTURES.contains(&(opcode & 0x1ff)) {
                 self.textures.insert(kernel.to_owned());
             }
+            addressed.extend(address_read(instruction, opcode));
         }
+        addressed
     }
+}
+
+/// The place in the bank of addresses that an instruction reads, if it does and the place is in the instruction.
+fn address_read(instruction: &[u8], opcode: u16) -> Option<u64> {
+    let low = instruction[..8].iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+    let is_indexed = opcode == LOADS_CONSTANT[0] && low >> 24 & 0xff != ZERO;
+    if low >> 54 & 0x1f != ADDRESSES || is_indexed {
+        return None;
+    }
+    let offset = match LOADS_CONSTANT.iter().position(|load| *load == opcode) {
+        Some(2) => low >> 37 & 0x1ffff,
+        Some(_) => low >> 38 & 0xffff,
+        None if CONSTANT_FORMS.contains(&(opcode >> 9)) => (low >> 40 & 0x3fff) * 4,
+        None => return None,
+    };
+    Some(offset / ADDRESS * ADDRESS)
 }
 
 /// The state of all machine code of a candidate.
@@ -131,36 +164,34 @@ pub(crate) fn of(code: &Code) -> Result<State, String> {
     })
 }
 
-type Section<'data, 'file> = ElfSection64<'data, 'file, LittleEndian>;
-
-/// The named places of a section: name, offset, size.
-fn places(
-    file: &ElfFile64<'_, LittleEndian>,
-    section: &Section<'_, '_>,
-) -> impl Iterator<Item = (String, u64, u64)> {
-    let index = section.index();
-    let inside = file.symbols().filter(move |symbol| symbol.section_index() == Some(index));
-    inside.filter_map(|symbol| {
-        let name = symbol.name().ok().filter(|name| !name.is_empty() && !name.starts_with('.'))?;
-        Some((name.to_owned(), symbol.address(), symbol.size()))
-    })
+/// The symbols whose addresses lie at these places.
+fn names_at(file: &ElfFile64<'_, LittleEndian>, places: &BTreeSet<u64>) -> BTreeSet<String> {
+    let Some(section) = file.section_by_name(ADDRESS_SECTION) else { return BTreeSet::new() };
+    let names: BTreeMap<u64, String> = section
+        .relocations()
+        .filter_map(|(place, relocation)| {
+            let RelocationTarget::Symbol(index) = relocation.target() else { return None };
+            Some((place, file.symbol_by_index(index).ok()?.name().ok()?.to_owned()))
+        })
+        .collect();
+    names.into_iter().filter(|(place, _)| places.contains(place)).map(|(_, name)| name).collect()
 }
 
 /// The variables of a section; the section itself where memory has no name.
-fn variables(file: &ElfFile64<'_, LittleEndian>, section: &Section<'_, '_>) -> Vec<Variable> {
-    let named = places(file, section).filter(|(_, _, bytes)| *bytes > 0);
-    let named: Vec<Variable> = named.map(|(name, _, bytes)| Variable { name, bytes }).collect();
+fn variables(
+    file: &ElfFile64<'_, LittleEndian>,
+    section: &ElfSection64<'_, '_, LittleEndian>,
+) -> Vec<Variable> {
+    let index = section.index();
+    let inside = file.symbols().filter(|symbol| symbol.section_index() == Some(index) && symbol.size() > 0);
+    let named: Vec<Variable> = inside
+        .filter_map(|symbol| Some(Variable { name: symbol.name().ok()?.to_owned(), bytes: symbol.size() }))
+        .collect();
     if named.is_empty() && section.size() > 0 {
         let name = section.name().unwrap_or_default().to_owned();
         return vec![Variable { name, bytes: section.size() }];
     }
     named
-}
-
-fn data(file: &ElfFile64<'_, LittleEndian>, section: &Section<'_, '_>) -> Option<Data> {
-    let symbols = places(file, section).map(|(name, offset, _)| (name, offset)).collect();
-    let name = section.name().unwrap_or_default().to_owned();
-    (section.size() > 0).then(|| Data { section: name, bytes: section.size(), symbols })
 }
 
 #[cfg(test)]
@@ -177,7 +208,7 @@ mod tests {
 
     fn of_code(instructions: &[[u8; 16]]) -> State {
         let mut state = State::default();
-        state.read_code("k", &instructions.concat());
+        let _addressed = state.read_code("k", &instructions.concat());
         state
     }
 
@@ -201,6 +232,21 @@ mod tests {
             assert_eq!(of_code(&[instruction(opcode, 0)]).textures.len(), 1, "{opcode:x}");
         }
         assert_eq!(of_code(&[instruction(0x981, 0), instruction(0x986, 0)]), State::default());
+    }
+
+    #[test]
+    fn reads_of_addresses_are_found_in_every_form() {
+        let read = |low: u64| address_read(&low.to_le_bytes(), (low & 0xfff) as u16);
+        // IMAD.MOV.U32, ULDC.64, LDC.64, LDCU.64.
+        assert_eq!(read(0x0100_0a00_ff0a_7624), Some(0x28));
+        assert_eq!(read(0x0100_0b00_ff0b_7624), Some(0x28), "the other half of the same address");
+        assert_eq!(read(0x0100_0400_000a_7ab9), Some(0x10));
+        assert_eq!(read(0x0100_1800_ff16_7b82), Some(0x60));
+        assert_eq!(read(0x0100_0800_ff06_77ac), Some(0x40));
+        // An index in a register, another bank, no operand in constant memory.
+        assert_eq!(read(0x0100_0000_0002_7b82), None);
+        assert_eq!(read(0x00c0_1800_ff16_7b82), None);
+        assert_eq!(read(0x0100_0a00_ff0a_7981), None);
     }
 
     #[test]

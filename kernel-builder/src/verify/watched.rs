@@ -6,7 +6,7 @@
 //! whether it does, so the contents decide.
 
 use super::lab::Complaint;
-use super::state::{Data, State};
+use super::state::{State, Variable};
 use crate::base::files;
 use crate::compile::nvrtc::Code;
 use crate::device::wire::{Answer, Op, Place};
@@ -17,11 +17,17 @@ const FIRST: u32 = 1_000_000;
 /// The data of a candidate in one worker.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    data: Vec<(u32, Data)>,
-    /// The number of each section's module.
-    modules: Vec<u32>,
-    /// What each section held before the first call, in hexadecimal.
+    data: Vec<Watch>,
+    /// What each variable held before the first call, in hexadecimal.
     first: Vec<String>,
+}
+
+/// One variable, as a buffer.
+#[derive(Debug)]
+struct Watch {
+    buffer: u32,
+    module: u32,
+    variable: Variable,
 }
 
 impl Watched {
@@ -33,9 +39,9 @@ impl Watched {
         let mut found = Self::default();
         for (number, cubin) in (module..).zip(&code.cubins) {
             let bytes = files::read(&cubin.path).map_err(|error| error.to_string())?;
-            for data in State::of_cubin(&bytes)?.data {
-                found.data.push((FIRST + found.data.len() as u32, data));
-                found.modules.push(number);
+            for variable in State::of_cubin(&bytes)?.data {
+                let buffer = FIRST + found.data.len() as u32;
+                found.data.push(Watch { buffer, module: number, variable });
             }
         }
         Ok(found)
@@ -43,24 +49,24 @@ impl Watched {
 
     /// Makes buffers of the data and reads them, right after the modules were loaded.
     pub(super) fn begin(&self) -> Vec<Op> {
-        let adopted = self.data.iter().zip(&self.modules).map(|((buffer, data), module)| Op::Adopt {
-            buffer: *buffer,
-            module: *module,
-            symbols: data.symbols.clone(),
-            bytes: data.bytes,
+        let adopted = self.data.iter().map(|watch| Op::Adopt {
+            buffer: watch.buffer,
+            module: watch.module,
+            symbol: watch.variable.name.clone(),
+            bytes: watch.variable.bytes,
         });
         adopted.chain(self.look()).collect()
     }
 
     /// Reads the data.
     pub(super) fn look(&self) -> Vec<Op> {
-        let peek = |(buffer, data): &(u32, Data)| Op::Peek { at: Place::start(*buffer), bytes: data.bytes };
+        let peek = |watch: &Watch| Op::Peek { at: Place::start(watch.buffer), bytes: watch.variable.bytes };
         self.data.iter().map(peek).collect()
     }
 
     /// Forgets the buffers.
     pub(super) fn end(&self) -> Vec<Op> {
-        self.data.iter().map(|(buffer, _)| Op::Free { buffer: *buffer }).collect()
+        self.data.iter().map(|watch| Op::Free { buffer: watch.buffer }).collect()
     }
 
     /// Takes the answers of a request that had nothing but [`Self::begin`] and [`Self::look`] to read: the first contents
@@ -74,13 +80,8 @@ impl Watched {
             self.first.extend(read.by_ref().take(self.data.len()).cloned());
         }
         let mut now = read.zip(self.data.iter().zip(&self.first).cycle());
-        let (now, ((_, data), first)) = now.find(|(now, (_, first))| now != first)?;
-        let byte =
-            now.as_bytes().chunks(2).zip(first.as_bytes().chunks(2)).position(|(one, other)| one != other);
-        let byte = byte.unwrap_or_default() as u64;
-        let names = data.symbols.iter().filter(|(_, offset)| *offset <= byte);
-        let name = names.max_by_key(|(_, offset)| *offset).map_or(&data.section, |(name, _)| name);
-        let text = format!("writes memory that outlives a launch: `{name}` changed");
+        let (_, (watch, _)) = now.find(|(now, (_, first))| now != first)?;
+        let text = format!("writes memory that outlives a launch: `{}` changed", watch.variable.name);
         Some(Complaint { code: "verify::state", text })
     }
 }
@@ -90,9 +91,12 @@ mod tests {
     use super::*;
 
     fn watched() -> Watched {
-        let symbols = vec![("table".to_owned(), 0), ("other".to_owned(), 2)];
-        let data = Data { section: ".nv.global.init".to_owned(), bytes: 4, symbols };
-        Watched { data: vec![(FIRST, data)], modules: vec![0], first: vec![] }
+        let watch = |buffer, name: &str| Watch {
+            buffer,
+            module: 0,
+            variable: Variable { name: name.to_owned(), bytes: 2 },
+        };
+        Watched { data: vec![watch(FIRST, "table"), watch(FIRST + 1, "other")], first: vec![] }
     }
 
     fn bytes(text: &str) -> Answer {
@@ -102,10 +106,11 @@ mod tests {
     #[test]
     fn data_that_changed_is_named() {
         let mut watched = watched();
-        assert_eq!(watched.begin().len(), 2);
-        assert_eq!(watched.hear(&[Answer::Done, bytes("01020304"), Answer::Done, bytes("01020304")]), None);
-        assert_eq!(watched.hear(&[bytes("01020304")]), None);
-        let complaint = watched.hear(&[bytes("01020305")]).unwrap();
+        assert_eq!(watched.begin().len(), 4);
+        let first = [Answer::Done, bytes("0102"), bytes("0304"), Answer::Done, bytes("0102"), bytes("0304")];
+        assert_eq!(watched.hear(&first), None);
+        assert_eq!(watched.hear(&[bytes("0102"), bytes("0304")]), None);
+        let complaint = watched.hear(&[bytes("0102"), bytes("0305")]).unwrap();
         assert_eq!(complaint.code, "verify::state");
         assert!(complaint.text.contains("`other`"), "{}", complaint.text);
     }

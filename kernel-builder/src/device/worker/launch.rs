@@ -70,22 +70,17 @@ impl Modules {
         }
     }
 
-    /// The address of initialized data: that of the first symbol that the driver knows, less its offset.
-    pub(super) fn data(&self, number: u32, symbols: &[(String, u64)]) -> Outcome<sys::CUdeviceptr> {
+    /// The address of a variable.
+    pub(super) fn variable(&self, number: u32, name: &str) -> Outcome<sys::CUdeviceptr> {
         let module = self.modules.get(&number).ok_or_else(|| unknown(number))?;
-        for (name, offset) in symbols {
-            let text = CString::new(name.as_str()).map_err(|_| senseless("a name with a zero byte"))?;
-            let (mut address, mut bytes) = (0, 0);
-            // SAFETY: the driver writes an address and a size.
-            let found = unsafe {
-                sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut bytes, module.handle, text.as_ptr())
-            };
-            if done(found).is_ok() {
-                return Ok(address - offset);
-            }
-        }
-        let names: Vec<&str> = symbols.iter().map(|(name, _)| name.as_str()).collect();
-        Err(senseless(format!("the driver knows none of the symbols {}", names.join(", "))))
+        let text = CString::new(name).map_err(|_| senseless("a name with a zero byte"))?;
+        let (mut address, mut bytes) = (0, 0);
+        // SAFETY: the driver writes an address and a size.
+        done(unsafe {
+            sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut bytes, module.handle, text.as_ptr())
+        })
+        .map_err(|trouble| Trouble { text: format!("{}: `{name}`", trouble.text), ..trouble })?;
+        Ok(address)
     }
 
     pub(super) fn unload(&mut self, number: u32) -> Outcome<()> {

@@ -99,8 +99,8 @@ impl Worker {
             Op::Load { module, cubin, functions } => {
                 return Ok(Answer::Functions { functions: modules.load(*module, cubin, functions)? });
             }
-            Op::Adopt { buffer, module, symbols, bytes } => {
-                memory.adopt(*buffer, modules.data(*module, symbols)?, *bytes)?;
+            Op::Adopt { buffer, module, symbol, bytes } => {
+                memory.adopt(*buffer, modules.variable(*module, symbol)?, *bytes)?;
             }
             Op::Unload { module } => modules.unload(*module)?,
             Op::Run { calls } => {

@@ -177,8 +177,8 @@ mod tests {
         assert_eq!(outcomes(&State { prints: true, ..none }, true)[0], Outcome::Warned);
     }
 
-    fn data(bytes: u64) -> Data {
-        Data { section: ".nv.global.init".to_owned(), bytes, symbols: vec![] }
+    fn data(bytes: u64) -> Variable {
+        Variable { name: "table".to_owned(), bytes }
     }
 
     #[test]
