@@ -366,7 +366,8 @@ class Judgements:
         outcome, why = verdict(process.returncode, evidence)
         if evidence is None:
             errors = [event for event in events if event.get("event") == "error"]
-            why = json.dumps(errors[-1]) if errors else one["told"].read_text(errors="replace")[-2000:] or why
+            told = one["told"].read_text(errors="replace")[-2000:]
+            why = f"{errors[-1]['code']}: {errors[-1]['message']}" if errors else told or why
         checks = evidence["checks"] if evidence else []
         count = {word: sum(check["outcome"] == word for check in checks) for word in ("passed", "warned", "refused", "skipped")}
         calls = next((check["facts"] for check in checks if check["name"] == "calls"), {})

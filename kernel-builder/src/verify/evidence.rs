@@ -62,6 +62,14 @@ impl Verdict {
         }
     }
 
+    /// The build, whatever the verdict.
+    pub fn artifact(&self) -> &Artifact {
+        match self {
+            Self::Verified(verified) => verified.inner(),
+            Self::Refused { artifact, .. } => artifact,
+        }
+    }
+
     pub(super) fn of(artifact: Artifact, evidence: Evidence) -> Self {
         match evidence.refusal() {
             Some(_) => Self::Refused { artifact, evidence },
@@ -152,6 +160,9 @@ pub struct Environment {
     pub python: Option<String>,
     /// `cpu`, or the GPU's name.
     pub device: Option<String>,
+    /// The version of the GPU's driver; absent without a GPU, and in older evidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
     /// As /proc/cpuinfo has it.
     pub cpu: Option<String>,
 }

@@ -19,7 +19,7 @@ use super::checks::{resources, results, sanitizer};
 use super::evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL};
 use super::schedule::{self, ScheduledCase};
 use super::stage::{OracleAhead, Stage};
-use super::{NO_GPU, NO_PYTHON, Options, VerifyError, cubin, op_digest, tell};
+use super::{NO_GPU, NO_PYTHON, Options, VerifyError, cubin, nvidia_driver, op_digest, tell};
 use crate::agent::tuned::Settings;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
@@ -210,6 +210,7 @@ pub(crate) fn judge(
             }
             (Some(code), Ok(about), Some(python)) => {
                 environment.device = Some(about.name);
+                environment.driver = nvidia_driver();
                 environment.torch = Some(python.torch.clone());
                 match (&stage, oracle) {
                     (Some(stage), Some(oracle)) => {
