@@ -5,6 +5,7 @@
     python3 bench/packages.py carry FOLDER                      # without a GPU: builds, then packs FOLDER/packages.tar.xz
     python3 bench/packages.py judge FOLDER --out OUT            # with a GPU: no network and no compiler needed
     python3 bench/packages.py record OUT... --to bench/results/DATE-GPU-packages.jsonl
+    python3 bench/packages.py digest DIR...                     # the digests of projects' sources
 
 `carry` copies the examples and renders the templates into FOLDER/projects, builds one variant of each, and packs the program
 and what `verify --prebuilt` reads into one archive. Projects whose build is of the same sources are not built again.
@@ -272,9 +273,8 @@ def judge(options: argparse.Namespace) -> int:
         left = [row for row in rows if not results.has(row)]
         left.sort(key=lambda row: -row["expected_seconds"])
         tell(f"{len(rows)} projects, {len(rows) - len(left)} judged earlier; {gpu['device']}, driver {gpu['driver']}")
-        threads = options.threads or max(2, (os.cpu_count() or 1) // options.jobs)
         try:
-            judge_all(left, Judgements(work, manifest["commit"], gpu, threads), results, options, began)
+            judge_all(left, Judgements(work, manifest["commit"], gpu, options), results, options, began)
         except Interrupted:
             tell("interrupted; the projects that ended are kept")
             return 130
@@ -330,8 +330,10 @@ def read_lines(path: Path) -> list[dict]:
 class Judgements:
     """The processes that judge, and what they leave."""
 
-    def __init__(self, work: Path, of: str, gpu: dict, threads: int):
-        self.work, self.of, self.gpu, self.threads = work, of, gpu, threads
+    def __init__(self, work: Path, of: str, gpu: dict, options: argparse.Namespace):
+        self.work, self.of, self.gpu = work, of, gpu
+        threads = options.threads or max(2, (os.cpu_count() or 1) // options.jobs)
+        self.how = ["--threads", str(threads), "--deadline", str(options.deadline)]
         home = folder_made(work / "home")
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("KERNELWRIGHT_", "XDG_"))},
@@ -348,7 +350,7 @@ class Judgements:
         if sources_digest(project) != row["sources"]:
             sys.exit(f"{key}: the sources in the archive are not those of the manifest")
         said, told = self.work / f"{key}.out", self.work / f"{key}.err"
-        words = ["verify", "--prebuilt", "--fresh", "--backend", "cuda", "--threads", str(self.threads)]
+        words = ["verify", "--prebuilt", "--fresh", "--backend", "cuda", *self.how]
         command = [str(self.work / "kernelwright"), *words, "--message-format", "json", str(project)]
         with said.open("wb") as output, told.open("wb") as errors:
             # A group of its own: Ctrl-C is for this program, which passes it on.
@@ -401,7 +403,7 @@ def verdict(code: int, evidence: dict | None) -> tuple[str, str | None]:
         return "refused", f"{refused['code']}: {refused['summary']}"
     called = any(check["name"] == "calls" and check["outcome"] != "skipped" for check in evidence["checks"])
     device = evidence["environment"].get("device") or "cpu"
-    if code != 0 or not called or device == "cpu":
+    if code != 0 or not called or device in ("cpu", "cuda"):
         skipped = [f"{check['name']}: {check['summary']}" for check in evidence["checks"] if check["outcome"] == "skipped"]
         return "not-judged", "; ".join(skipped) or f"verify ended with {code}"
     return "verified", None
@@ -472,7 +474,7 @@ def now() -> str:
 
 def main() -> int | None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    verbs = parser.add_subparsers(required=True, metavar="carry|judge|record")
+    verbs = parser.add_subparsers(required=True, metavar="carry|judge|record|digest")
     one = verbs.add_parser("carry", help="build every project, and pack what a GPU machine needs")
     one.add_argument("folder", type=Path, help="keeps projects and builds, so that a second run is short")
     one.add_argument("--program", type=Path, default=ROOT / "target/debug/kernelwright")
@@ -483,13 +485,17 @@ def main() -> int | None:
     one.add_argument("--out", type=Path, required=True, help=f"folder of {RESULTS}; with one of an earlier run, goes on")
     one.add_argument("--jobs", type=int, default=4, help="judgements at a time; default: 4")
     one.add_argument("--minutes", type=float, default=18, help="after these, nothing is begun; default: 18")
-    one.add_argument("--threads", type=int, help="processors of each judgement; default: all by --jobs")
+    one.add_argument("--threads", type=int, help="processors of each judgement; default: all divided by --jobs")
+    one.add_argument("--deadline", type=int, default=600, help="of `verify`; more than its own, for they share processors")
     one.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these examples and templates alone")
     one.set_defaults(run=judge)
     one = verbs.add_parser("record", help="merge results into one record")
     one.add_argument("out", type=Path, nargs="+", help=f"folders of `judge`, or files like {RESULTS}")
     one.add_argument("--to", type=Path, required=True, help="bench/results/DATE-GPU-packages.jsonl")
     one.set_defaults(run=record)
+    one = verbs.add_parser("digest", help="print the digest of each project's sources")
+    one.add_argument("projects", type=Path, nargs="+", metavar="DIR")
+    one.set_defaults(run=lambda options: [print(f"{sources_digest(path)}  {path}") for path in options.projects] and None)
     options = parser.parse_args()
     return options.run(options)
 
