@@ -273,11 +273,7 @@ def judge(options: argparse.Namespace) -> int:
         left = [row for row in rows if not results.has(row)]
         left.sort(key=lambda row: -row["expected_seconds"])
         tell(f"{len(rows)} projects, {len(rows) - len(left)} judged earlier; {gpu['device']}, driver {gpu['driver']}")
-        try:
-            judge_all(left, Judgements(work, manifest["commit"], gpu, options), results, options, began)
-        except Interrupted:
-            tell("interrupted; the projects that ended are kept")
-            return 130
+        judge_all(left, Judgements(work, manifest["commit"], gpu, options), results, options, began)
     bad = [row for row in rows if (one := results.of(row)) and one["outcome"] != "verified"]
     left = [row for row in rows if results.of(row) is None]
     verified = len(rows) - len(bad) - len(left)
@@ -497,7 +493,11 @@ def main() -> int | None:
     one.add_argument("projects", type=Path, nargs="+", metavar="DIR")
     one.set_defaults(run=lambda options: [print(f"{sources_digest(path)}  {path}") for path in options.projects] and None)
     options = parser.parse_args()
-    return options.run(options)
+    try:
+        return options.run(options)
+    except (Interrupted, KeyboardInterrupt):
+        tell("interrupted; what ended before is kept")
+        return 130
 
 
 if __name__ == "__main__":
