@@ -57,9 +57,6 @@ def tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-# Projects and their digests.
-
-
 def source_files(project: Path) -> list[Path]:
     """The files that decide what a project's package is, and what its results should be; sorted, relative to it."""
 
@@ -110,9 +107,6 @@ def commit() -> str:
     head = run(["git", "-C", ROOT, "rev-parse", "HEAD"]).strip()
     changed = run(["git", "-C", ROOT, "status", "--porcelain", "--untracked-files=no"]).strip()
     return f"{head}-dirty" if changed else head
-
-
-# carry
 
 
 def carry(options: argparse.Namespace) -> None:
@@ -239,9 +233,6 @@ def stripped(program: Path) -> bytes:
         if shutil.which("strip"):
             run(["strip", copy])
         return copy.read_bytes()
-
-
-# judge
 
 
 class Interrupted(Exception):
@@ -435,9 +426,6 @@ def judge_all(left: list, judgements: Judgements, results: Results, options: arg
                 one["process"].wait(timeout=20)
             except subprocess.TimeoutExpired:
                 one["process"].kill()
-
-
-# record
 
 
 def record(options: argparse.Namespace) -> None:

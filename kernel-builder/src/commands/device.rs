@@ -321,7 +321,7 @@ fn judged(
     session.report.emit(&Event::Done {
         action: if evidence.refusal().is_none() { status.action() } else { "refused" },
         subject: &title,
-        detail: &format!("{}; {status}", line(&evidence)),
+        detail: &format!("{}{}", line(&evidence), status.note()),
         seconds: started.elapsed().as_secs_f64(),
         cached,
     });

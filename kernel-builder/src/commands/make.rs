@@ -179,7 +179,7 @@ fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
     for (verified, evidence) in made.verified.iter().zip(&evidence) {
         let Artifact { variant, backend, .. } = verified.inner();
         let status = Status::new(variant, backend, Judged::of(evidence));
-        human += &format!("{:<9}  {variant}  {}; {status}\n", status.action(), verify::line(evidence));
+        human += &format!("{:<9}  {variant}  {}{}\n", status.action(), verify::line(evidence), status.note());
     }
     human += &format!("published  {}", made.sent.lines());
     for loaded in made.loaded.iter().filter_map(|loaded| loaded.variant.as_ref()) {

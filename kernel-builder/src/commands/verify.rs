@@ -262,7 +262,7 @@ pub fn verify(
         session.report.emit(&Event::Done {
             action: if matches!(one.verdict, Verdict::Verified(_)) { status.action() } else { "refused" },
             subject: &one.variant,
-            detail: &format!("{}; {status}", line(one.verdict.evidence())),
+            detail: &format!("{}{}", line(one.verdict.evidence()), status.note()),
             seconds: started.elapsed().as_secs_f64(),
             cached,
         });
@@ -316,7 +316,7 @@ fn row(status: &Status, evidence: &Evidence) -> Value {
 
 /// Every check of one variant, a line each.
 fn table(status: &Status, evidence: &Evidence) -> String {
-    let mut text = format!("{}: {}; {status}\n", status.variant, line(evidence));
+    let mut text = format!("{}: {}{}\n", status.variant, line(evidence), status.note());
     for check in &evidence.checks {
         let word = match check.outcome {
             Outcome::Passed => "passed",

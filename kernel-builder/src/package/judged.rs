@@ -30,8 +30,9 @@ impl Judged {
     /// The judgement behind some evidence; `None` if the kernel was not called.
     pub fn of(evidence: &Evidence) -> Option<Self> {
         let environment = &evidence.environment;
-        let called =
-            evidence.checks.iter().any(|check| check.name == "calls" && check.outcome != Outcome::Skipped);
+        // A refused run may have ended before all calls were made.
+        let counts = |outcome| outcome != Outcome::Skipped || evidence.refusal().is_some();
+        let called = evidence.checks.iter().any(|check| check.name == "calls" && counts(check.outcome));
         let device = environment.device.clone().filter(|_| called)?;
         Some(Self {
             device,
@@ -82,6 +83,15 @@ impl Status {
         Self { variant: variant.to_owned(), backend: backend.to_owned(), results, judged }
     }
 
+    /// A few words for the end of a line: the GPU, or the results that nothing checked. Empty for `cpu`.
+    pub fn note(&self) -> String {
+        match &self.judged {
+            Some(judged) if judged.device == "cpu" => String::new(),
+            Some(judged) => format!("; on {}", judged.device),
+            None => format!("; results {}", self.results),
+        }
+    }
+
     /// The end of a step that refused nothing: a build is `verified` only if its kernel was called.
     pub fn action(&self) -> &'static str {
         if self.judged.is_some() { "verified" } else { "checked" }
@@ -120,17 +130,20 @@ mod tests {
     fn only_a_kernel_that_was_called_was_judged() {
         let told = |backend, device, calls| {
             let status = Status::new("v", backend, Judged::of(&evidence(device, calls)));
-            (status.action(), status.to_string())
+            (status.action(), status.to_string(), status.note())
         };
         let gpu = "results checked on NVIDIA H200 (driver 580.1, PyTorch 2.11.0, protocol 10, 2000-02-29)";
-        assert_eq!(told("cuda", Some("NVIDIA H200"), Some("passed")), ("verified", gpu.to_owned()));
+        let words = |text: &str, note: &str| (text.to_owned(), note.to_owned());
+        let (text, note) = words(gpu, "; on NVIDIA H200");
+        assert_eq!(told("cuda", Some("NVIDIA H200"), Some("passed")), ("verified", text, note));
         for (backend, device, calls, text) in [
             ("cuda", Some("cuda"), None, "results not checked on a GPU"),
             ("cuda", Some("NVIDIA H200"), Some("skipped"), "results not checked on a GPU"),
             ("cuda", None, Some("passed"), "results not checked on a GPU"),
             ("cpu", Some("cpu"), None, "results not checked"),
         ] {
-            assert_eq!(told(backend, device, calls), ("checked", text.to_owned()));
+            let (text, note) = words(text, &format!("; {text}"));
+            assert_eq!(told(backend, device, calls), ("checked", text, note));
         }
     }
 }
