@@ -10,7 +10,7 @@
 `carry` copies the examples and renders the templates into FOLDER/projects, builds one variant of each, and packs the program
 and what `verify --prebuilt` reads into one archive. Projects whose build is of the same sources are not built again.
 
-`judge` needs the archive, an NVIDIA GPU, Python and PyTorch with CUDA. OUT/results.jsonl gets a line when a project ends, with
+`judge` needs the archive, an NVIDIA GPU, and to be run by a Python that imports PyTorch with CUDA. OUT/results.jsonl gets a line when a project ends, with
 its evidence. A second start goes on where the first one ended; after --minutes no project is begun. Ends with 1 when a
 project was refused or could not be judged, with 3 when projects are left.
 
@@ -327,9 +327,8 @@ class Judgements:
             "HOME": str(home),
             "CI": "true",
             "KERNELWRIGHT_OFFLINE": "1",
+            "KERNELWRIGHT_PYTHON": os.environ.get("KERNELWRIGHT_PYTHON", sys.executable),
         }
-        if python := os.environ.get("KERNELWRIGHT_PYTHON"):
-            self.environment["KERNELWRIGHT_PYTHON"] = python
 
     def begin(self, row: dict) -> dict:
         key = f"{row['kind']}-{row['name']}"
