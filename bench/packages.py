@@ -10,9 +10,9 @@
 `carry` copies the examples and renders the templates into FOLDER/projects, builds one variant of each, and packs the program
 and what `verify --prebuilt` reads into one archive. Projects whose build is of the same sources are not built again.
 
-`judge` needs the archive, an NVIDIA GPU, and to be run by a Python that imports PyTorch with CUDA. OUT/results.jsonl gets a line when a project ends, with
-its evidence. A second start goes on where the first one ended; after --minutes no project is begun. Ends with 1 when a
-project was refused or could not be judged, with 3 when projects are left.
+`judge` needs the archive, an NVIDIA GPU, and to be run by a Python that imports PyTorch with CUDA. OUT/results.jsonl gets a
+line when a project ends, with its evidence. A second start goes on where the first one ended; after --minutes no project is
+begun. Ends with 1 when a project was refused or could not be judged, with 3 when projects are left.
 
 `record` keeps a line for each project, without the evidence. Of several judgements of a project the latest counts.
 
