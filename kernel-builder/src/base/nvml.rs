@@ -81,9 +81,14 @@ impl Driver {
         Nvml::builder().lib_path(OsStr::new(LIBRARY)).init().ok().map(Self)
     }
 
+    /// The driver's version.
+    pub fn version(&self) -> Option<String> {
+        self.0.sys_driver_version().ok()
+    }
+
     /// Every GPU as it is now.
     pub fn readings(&self) -> Vec<Reading> {
-        let driver = self.0.sys_driver_version().ok();
+        let driver = self.version();
         (0..self.0.device_count().unwrap_or(0))
             .filter_map(|index| {
                 let device = self.0.device_by_index(index).ok()?;

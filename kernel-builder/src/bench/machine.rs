@@ -245,12 +245,13 @@ fn gpu_of(answer: &str, name: &str) -> Option<Gpu> {
 
 /// Today, UTC, as `YYYY-MM-DD`.
 pub(crate) fn today() -> String {
-    date_of(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+    date_of(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs())
 }
 
-/// Days to civil date, Howard Hinnant, "chrono-compatible low-level date algorithms".
-fn date_of(since_epoch: Duration) -> String {
-    let days = since_epoch.as_secs() / 86_400 + 719_468;
+/// The day of a time in seconds since 1970, UTC, as `YYYY-MM-DD`: Howard Hinnant, "chrono-compatible low-level date
+/// algorithms".
+pub(crate) fn date_of(seconds: u64) -> String {
+    let days = seconds / 86_400 + 719_468;
     let era = days / 146_097;
     let of_era = days % 146_097;
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -274,7 +275,7 @@ mod tests {
             (1_795_226_400, "2026-11-21"),
             (4_107_542_400, "2100-03-01"),
         ] {
-            assert_eq!(date_of(Duration::from_secs(seconds)), date);
+            assert_eq!(date_of(seconds), date);
         }
     }
 

@@ -19,7 +19,7 @@ mod device;
 pub mod dispatch;
 mod error;
 pub(crate) mod impossible;
-mod machine;
+pub(crate) mod machine;
 mod outputs;
 pub(crate) mod paired;
 mod python;

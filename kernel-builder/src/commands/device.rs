@@ -22,6 +22,7 @@ use crate::bench::{self, Measurement};
 use crate::compile::artifact::Artifact;
 use crate::compile::nvrtc::{Compiler, Kit, NvrtcError, Source, Tool};
 use crate::exit::{self, Failure, StageError};
+use crate::package::{Judged, Status};
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime, nvcc, nvrtc};
 use crate::verify::device::{self, DeviceCandidate};
@@ -317,10 +318,11 @@ fn judged(
             evidence
         }
     };
+    let status = Status::new(&title, "cuda", Judged::of(&evidence));
     session.report.emit(&Event::Done {
-        action: if evidence.refusal().is_none() { "verified" } else { "refused" },
+        action: if evidence.refusal().is_none() { status.action() } else { "refused" },
         subject: &title,
-        detail: &line(&evidence),
+        detail: &format!("{}{}", line(&evidence), status.note()),
         seconds: started.elapsed().as_secs_f64(),
         cached,
     });

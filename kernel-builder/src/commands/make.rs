@@ -12,6 +12,7 @@ use crate::base::session::Session;
 use crate::bench::{self, Measurement};
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
+use crate::package::{Judged, Status};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::{NOT_LOADED, OTHER_TORCH, Verified};
 
@@ -176,7 +177,9 @@ fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
     let artifacts: Vec<Artifact> = made.verified.iter().map(|verified| verified.inner().clone()).collect();
     human += &format!("built      {}\n", build::summary(&artifacts, made.built_in));
     for (verified, evidence) in made.verified.iter().zip(&evidence) {
-        human += &format!("verified   {}  {}\n", verified.inner().variant, verify::line(evidence));
+        let Artifact { variant, backend, .. } = verified.inner();
+        let status = Status::new(variant, backend, Judged::of(evidence));
+        human += &format!("{:<9}  {variant}  {}{}\n", status.action(), verify::line(evidence), status.note());
     }
     human += &format!("published  {}", made.sent.lines());
     for loaded in made.loaded.iter().filter_map(|loaded| loaded.variant.as_ref()) {

@@ -51,8 +51,14 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if let Some(dir) = &args.against {
         against::published(&bundle, dir, session)?;
     }
-    session.report.result("package", &json!({ "bundle": bundle }), &format!("{}\n", bundle.dir.display()));
+    let human = format!("{}\n{}", bundle.dir.display(), status(&bundle));
+    session.report.result("package", &json!({ "bundle": bundle }), &human);
     Ok(())
+}
+
+/// Where the results of each variant were checked, a line each.
+pub(super) fn status(bundle: &Bundle) -> String {
+    bundle.status.iter().map(|one| format!("  {}: {one}\n", one.variant)).collect()
 }
 
 /// Bundles verified artifacts, with what the archive knows of their speed.

@@ -330,7 +330,7 @@ fn environment(torch: &str, tvm_ffi: bool) -> Environment {
 /// Puts a variant below `dir` as a publication has it.
 fn lay_out(trial: &Trial<'_>, artifact: &Artifact, dir: &Path) -> Result<(), Failure> {
     let origin = (&trial.project.build, &trial.provenance);
-    Ok(package::variant(origin, artifact, &[], &dir.join("build").join(&artifact.variant))?)
+    Ok(package::variant(origin, artifact, &[], None, &dir.join("build").join(&artifact.variant))?)
 }
 
 #[cfg(test)]

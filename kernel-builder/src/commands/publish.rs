@@ -15,6 +15,7 @@ use crate::publish::{PublishError, hub as publication};
 
 use super::against;
 use super::destination::{self, Destination};
+use super::package::status;
 use super::project::{self, ProjectDir};
 
 /// Publish the packaged kernel to a hub or a folder
@@ -81,7 +82,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         Destination::Hub(target) if args.hub.dry_run => return dry_run(&bundle, &target, session),
         destination => destination.reach(session)?.send(&bundle, session)?,
     };
-    session.report.result("publish", &json!({ "receipt": sent.data() }), &sent.lines());
+    let human = format!("{}{}", sent.lines(), status(&bundle));
+    session.report.result("publish", &json!({ "receipt": sent.data(), "status": bundle.status }), &human);
     Ok(())
 }
 
@@ -91,7 +93,7 @@ fn dry_run(bundle: &Bundle, target: &Target, session: &Session) -> Result<(), Fa
         Ok(hub) => {
             against::on_hub(bundle, target, &hub, session)?;
             let plan = publication::plan(bundle, target, Some(&hub))?;
-            tell_plan(&plan.shown(hub.endpoint()), &session.report);
+            tell_plan(&plan.shown(hub.endpoint()), bundle, &session.report);
         }
         Err(PublishError::Hub(HubError::Offline { why })) => {
             session.report.note(format!(
@@ -99,14 +101,14 @@ fn dry_run(bundle: &Bundle, target: &Target, session: &Session) -> Result<(), Fa
                  of an earlier publication count on"
             ));
             let plan = publication::plan(bundle, target, None)?;
-            tell_plan(&plan.shown(&hub::endpoint()), &session.report);
+            tell_plan(&plan.shown(&hub::endpoint()), bundle, &session.report);
         }
         Err(error) => return Err(error.into()),
     }
     Ok(())
 }
 
-fn tell_plan(plan: &Shown, report: &Report) {
+fn tell_plan(plan: &Shown, bundle: &Bundle, report: &Report) {
     let mut human = format!("{}/kernels/{}", plan.endpoint, plan.repo);
     human += if plan.makes_repo { "  (to be made)\n" } else { "\n" };
     for branch in &plan.branches {
@@ -134,6 +136,7 @@ fn tell_plan(plan: &Shown, report: &Report) {
             human += &format!("  delete  {:<8} {:>10}  {path}\n", "", "");
         }
     }
+    human += &format!("\n{}", status(bundle));
     human += "\nnothing was sent (--dry-run); what is kept as a large file (lfs), the hub decides\n";
-    report.result("publish", &json!({ "plan": plan }), &human);
+    report.result("publish", &json!({ "plan": plan, "status": bundle.status }), &human);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args as ClapArgs;
 use kernel_plan::units::Version;
 use miette::Diagnostic;
-use serde_json::json;
+use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::archive::Earlier;
@@ -16,6 +16,7 @@ use crate::base::{env, files};
 use crate::compile::artifact::Artifact;
 use crate::compile::nvrtc::Tool;
 use crate::exit::{self, Failure};
+use crate::package::{self, Status};
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::{self, Evidence, Options, Outcome, Verdict, Verified};
@@ -146,8 +147,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         let (project, evidence) =
             device::verify(&args.project.dir, &how, compiler, Choice::of(args.untuned), session)?;
         let title = project.title();
-        let row = json!({ "variant": title, "evidence": &evidence });
-        session.report.result("verify", &json!({ "variants": [row] }), &table(&title, &evidence));
+        let status = Status::new(&title, "cuda", package::Judged::of(&evidence));
+        let row = row(&status, &evidence);
+        session.report.result("verify", &json!({ "variants": [row] }), &table(&status, &evidence));
         return device::accept(&project, &evidence);
     }
     let project = project::load(&args.project.dir, session)?;
@@ -168,12 +170,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let fresh = args.how.fresh || args.torch.is_some();
     let how = How { fresh, sanitize: args.sanitize, ..args.how.clone() };
     let judged = all(&project, groups, &how, session)?;
-    let rows: Vec<_> = judged
-        .iter()
-        .map(|judged| json!({ "variant": judged.variant, "evidence": judged.verdict.evidence() }))
-        .collect();
+    let rows: Vec<_> = judged.iter().map(|judged| row(&judged.status(), judged.verdict.evidence())).collect();
     let human: String =
-        judged.iter().map(|judged| table(&judged.variant, judged.verdict.evidence())).collect();
+        judged.iter().map(|judged| table(&judged.status(), judged.verdict.evidence())).collect();
     session.report.result("verify", &json!({ "variants": rows }), &human);
     accept(judged, &project).map(drop)
 }
@@ -190,6 +189,17 @@ pub struct Judged {
     pub variant: String,
     /// What the judge says.
     pub verdict: Verdict,
+}
+
+impl Judged {
+    /// Where its results were checked.
+    fn status(&self) -> Status {
+        Status::new(
+            &self.variant,
+            &self.verdict.artifact().backend,
+            package::Judged::of(self.verdict.evidence()),
+        )
+    }
 }
 
 /// Where the evidence on a variant lies in a project.
@@ -252,14 +262,16 @@ pub fn verify(
             let text = serde_json::to_string_pretty(verdict.evidence()).unwrap_or_default();
             files::write(&path, text)?;
         }
+        let one = Judged { variant, verdict };
+        let status = one.status();
         session.report.emit(&Event::Done {
-            action: if matches!(verdict, Verdict::Verified(_)) { "verified" } else { "refused" },
-            subject: &variant,
-            detail: &line(verdict.evidence()),
+            action: if matches!(one.verdict, Verdict::Verified(_)) { status.action() } else { "refused" },
+            subject: &one.variant,
+            detail: &format!("{}{}", line(one.verdict.evidence()), status.note()),
             seconds: started.elapsed().as_secs_f64(),
             cached,
         });
-        judged.push(Judged { variant, verdict });
+        judged.push(one);
     }
     Ok(judged)
 }
@@ -301,9 +313,15 @@ pub fn line(evidence: &Evidence) -> String {
     parts.join(", ")
 }
 
+/// One variant, for programs.
+fn row(status: &Status, evidence: &Evidence) -> Value {
+    let Status { variant, results, judged, .. } = status;
+    json!({ "variant": variant, "results": results, "judged": judged, "evidence": evidence })
+}
+
 /// Every check of one variant, a line each.
-fn table(variant: &str, evidence: &Evidence) -> String {
-    let mut text = format!("{variant}: {}\n", line(evidence));
+fn table(status: &Status, evidence: &Evidence) -> String {
+    let mut text = format!("{}: {}{}\n", status.variant, line(evidence), status.note());
     for check in &evidence.checks {
         let word = match check.outcome {
             Outcome::Passed => "passed",

@@ -164,7 +164,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
             continue;
         };
         let folder = scratch.path().join(&published.variant);
-        package::variant((&project.build, &provenance), artifact, &tables, &folder)?;
+        package::variant((&project.build, &provenance), artifact, &tables, None, &folder)?;
         let problems = compare(published, &folder, artifact, &again.place)?;
         told_commit(published, &provenance.described(), session);
         let same = problems.is_empty();
@@ -380,7 +380,7 @@ fn reason(metadata: &Value, artifact: &Artifact) -> Option<String> {
     (!differing.is_empty()).then(|| format!("it was built with other tools: {}", differing.join("; ")))
 }
 
-/// Metadata without what a copy of the sources cannot say, the commit; and without the digests of files that are not the same.
+/// Metadata without the commit and the judgement, which a copy of the sources does not have; and without the digests of files that are not the same.
 fn comparable(text: &[u8], digests: bool) -> Vec<u8> {
     let mut metadata: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
     if let Some(fields) = metadata.as_object_mut() {
@@ -389,6 +389,9 @@ fn comparable(text: &[u8], digests: bool) -> Vec<u8> {
         }
         if let Some(origin) = fields.get_mut("provenance").and_then(Value::as_object_mut) {
             origin.remove("kernel");
+        }
+        if let Some(ours) = fields.get_mut("kernelwright").and_then(Value::as_object_mut) {
+            ours.remove("judged");
         }
     }
     serde_json::to_vec_pretty(&metadata).unwrap_or_default()
@@ -418,6 +421,8 @@ mod tests {
         };
         let seen = |text: String, digests| comparable(text.as_bytes(), digests);
         assert_eq!(seen(text("a", "_k"), false), seen(text("b", "_k"), false));
+        let judged = |judged: &str| format!(r#"{{"kernelwright": {{"tools": 1, "judged": {judged}}}}}"#);
+        assert_eq!(seen(judged("null"), true), seen(judged(r#"{"device": "GPU"}"#), true));
         assert_ne!(seen(text("a", "_k"), false), seen(text("a", "_l"), false));
         assert_ne!(seen(text("a", "_k"), true), seen(text("b", "_k"), true));
     }

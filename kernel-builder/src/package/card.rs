@@ -7,13 +7,13 @@ use std::fmt::Write as _;
 
 use crate::base::files::{self, FileError};
 
-use super::Contents;
+use super::{Contents, Status};
 
 /// The card's text.
 ///
 /// # Errors
 /// The project has a CARD.md that cannot be read.
-pub fn render(contents: &Contents<'_>, variants: &[String]) -> Result<String, FileError> {
+pub fn render(contents: &Contents<'_>, variants: &[Status]) -> Result<String, FileError> {
     let own = contents.project.join("CARD.md");
     let mut text = if files::exists(&own) { files::read_text(&own)? } else { default_head(contents) };
     while !text.ends_with("\n\n") {
@@ -21,7 +21,7 @@ pub fn render(contents: &Contents<'_>, variants: &[String]) -> Result<String, Fi
     }
     text.push_str("## Variants\n\n");
     for variant in variants {
-        let _infallible = writeln!(text, "- `{variant}`");
+        let _infallible = writeln!(text, "- `{}`: {variant}", variant.variant);
     }
     text.push_str("\n## Results\n\n");
     text.push_str(&results(contents));

@@ -17,6 +17,8 @@ use sha2::{Digest as _, Sha256};
 use crate::base::files::{self, FileError};
 use crate::compile::artifact::Artifact;
 
+use super::{Judged, Status};
+
 /// Where the sources of a kernel came from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Provenance {
@@ -57,6 +59,15 @@ pub fn named(folder: &Path) -> Result<Option<(String, u64)>, FileError> {
     Ok(metadata["name"].as_str().map(str::to_owned).zip(metadata["version"].as_u64()))
 }
 
+/// Where the results of a packaged variant were checked, by its metadata.json; packages made earlier do not say it.
+pub fn status(variant: &str, folder: &Path) -> Result<Status, FileError> {
+    let text = files::read(&folder.join("metadata.json"))?;
+    let metadata: Value = serde_json::from_slice(&text).unwrap_or(Value::Null);
+    let backend = metadata["backend"]["type"].as_str().unwrap_or("unknown");
+    let judged = serde_json::from_value(metadata["kernelwright"]["judged"].clone()).unwrap_or(None);
+    Ok(Status::new(variant, backend, judged))
+}
+
 /// The files of a variant's folder that are not those that its metadata.json has the digests of: changed, added or gone.
 /// Signatures come later and are none of them; metadata that has no digests says nothing.
 pub fn changed(folder: &Path) -> Result<Vec<String>, FileError> {
@@ -80,6 +91,7 @@ pub fn render(
     build: &BuildSpec,
     artifact: &Artifact,
     provenance: &Provenance,
+    judged: Option<&Judged>,
     digests: &[(String, String)],
 ) -> String {
     let general = &build.general;
@@ -119,8 +131,9 @@ pub fn render(
         origin["kernel"] = json!({ "commit": commit, "dirty": provenance.dirty });
     }
     put("provenance", origin);
-    // Ours, for whoever builds it again: the client passes over keys that it does not know.
-    put("kernelwright", json!({ "version": env!("CARGO_PKG_VERSION"), "tools": artifact.tools }));
+    // Our own key: the client ignores keys that it does not know. `judged` is null if results were not checked.
+    let ours = json!({ "version": env!("CARGO_PKG_VERSION"), "tools": artifact.tools, "judged": judged });
+    put("kernelwright", ours);
     let mut text = serde_json::to_string_pretty(&fields).unwrap_or_default();
     text.push('\n');
     text

@@ -20,8 +20,10 @@ use crate::verify::{self, Outcome, Verified};
 
 pub mod card;
 mod clean;
+mod judged;
 pub mod metadata;
 
+pub use judged::{Judged, Status};
 pub use metadata::Provenance;
 
 /// Why a bundle could not be made.
@@ -123,6 +125,8 @@ pub struct Bundle {
     pub dir: PathBuf,
     /// The variants inside.
     pub variants: Vec<String>,
+    /// Where the results of each were checked.
+    pub status: Vec<Status>,
     /// Files outside of the variants that are published too, as (path in the publication, path here).
     pub extra: Vec<(PathBuf, PathBuf)>,
     /// Digest over every file of the bundle.
@@ -152,15 +156,17 @@ pub struct Contents<'a> {
 pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
     let dir = contents.project.join("build");
     let staged = files::staging_beside(&dir)?;
-    let mut variants = Vec::new();
+    let mut status = Vec::new();
     for verified in contents.verified {
         let artifact = verified.inner();
         let origin = (contents.build, &contents.provenance);
-        variant(origin, artifact, contents.dispatch, &staged.path().join(&artifact.variant))?;
-        variants.push(artifact.variant.clone());
+        let judged = Judged::of(verified.evidence());
+        let folder = staged.path().join(&artifact.variant);
+        variant(origin, artifact, contents.dispatch, judged.as_ref(), &folder)?;
+        status.push(Status::new(&artifact.variant, &artifact.backend, judged));
     }
-    variants.sort();
-    files::write(&staged.path().join("CARD.md"), card::render(contents, &variants)?)?;
+    status.sort_by(|a, b| a.variant.cmp(&b.variant));
+    files::write(&staged.path().join("CARD.md"), card::render(contents, &status)?)?;
     let extra = extra_files(contents.project)?;
     clean(staged.path(), &extra, Vec::new())?;
     let digest = bundle_digest(staged.path())?;
@@ -172,18 +178,20 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
     Ok(Bundle {
         name: general.name.to_string(),
         version: general.version.value,
-        variants,
+        variants: status.iter().map(|one| one.variant.clone()).collect(),
+        status,
         extra,
         digest,
         dir,
     })
 }
 
-/// The folder of one variant: the package, its dispatch table and its metadata.
+/// The folder of one variant: the package, its dispatch table and its metadata, with the judgement that called it.
 pub(crate) fn variant(
     (build, provenance): (&BuildSpec, &Provenance),
     artifact: &Artifact,
     dispatch: &[Dispatch],
+    judged: Option<&Judged>,
     folder: &Path,
 ) -> Result<(), FileError> {
     for name in files::walk(&artifact.dir, is_shipped)? {
@@ -195,7 +203,7 @@ pub(crate) fn variant(
         files::write(&folder.join("dispatch.json"), format!("{table}\n"))?;
     }
     let shipped = metadata::digests(folder)?;
-    let text = metadata::render(build, artifact, provenance, &shipped);
+    let text = metadata::render(build, artifact, provenance, judged, &shipped);
     files::write(&folder.join("metadata.json"), text)
 }
 
@@ -222,7 +230,7 @@ pub fn lay_out(contents: &Unverified<'_>, to: &Path, alone: bool) -> Result<(), 
     for artifact in contents.artifacts {
         let own = staged.path().join(&artifact.variant);
         let folder = if alone { staged.path() } else { own.as_path() };
-        variant((contents.build, &contents.provenance), artifact, contents.dispatch, folder)?;
+        variant((contents.build, &contents.provenance), artifact, contents.dispatch, None, folder)?;
     }
     Ok(files::replace_dir(staged, to)?)
 }
@@ -276,10 +284,13 @@ pub fn existing(project: &Path, build: &BuildSpec) -> Result<Option<Bundle>, Pac
     }
     clean(&dir, &extra, found)?;
     let general = &build.general;
+    let status = variants.iter().map(|variant| metadata::status(variant, &dir.join(variant)));
+    let status = status.collect::<Result<_, _>>()?;
     Ok(Some(Bundle {
         name: general.name.to_string(),
         version: general.version.value,
         variants,
+        status,
         extra,
         digest: bundle_digest(&dir)?,
         dir,

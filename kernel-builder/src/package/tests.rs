@@ -30,9 +30,14 @@ fn verified(root: &Path, backend: &str) -> Verified<Artifact> {
         tools: BTreeMap::from([("cxx".to_owned(), "12.2.0 ab".to_owned())]),
         dir,
     };
+    // Of the two, only the build for cuda was called.
+    let calls = serde_json::json!({
+        "name": "calls", "code": "verify::hang", "outcome": "passed", "summary": "8 calls in 2 cases", "facts": {},
+    });
+    let (checks, device) = if backend == "cuda" { (vec![calls], "NVIDIA H200") } else { (vec![], "cpu") };
     let evidence = serde_json::json!({
-        "artifact": digest, "op": null, "protocol": PROTOCOL, "checks": [],
-        "environment": { "torch": null, "python": null, "device": null, "cpu": null }, "when": 1,
+        "artifact": digest, "op": null, "protocol": PROTOCOL, "checks": checks, "when": 951_782_400,
+        "environment": { "torch": "2.11.0+cu130", "python": null, "device": device, "driver": "580.1", "cpu": null },
     });
     let path = root.join("evidence.json");
     files::write(&path, evidence.to_string()).unwrap();
@@ -118,6 +123,25 @@ fn metadata_has_every_field_and_the_card_what_is_served() {
     let card = files::read_text(&made.dir.join("CARD.md")).unwrap();
     assert!(card.contains("- `torch-cuda`") && card.contains("Not measured yet."), "{card}");
     assert!(card.contains("| NVIDIA H200 | bf16 | rows 32 to 128 |"), "{card}");
+    assert!(card.contains("- `torch-cuda`: results checked on NVIDIA H200 (driver 580.1, "), "{card}");
+}
+
+#[test]
+fn publishing_reads_where_results_were_checked() {
+    let root = files::scratch().unwrap();
+    let made = bundled(root.path(), &["cpu", "cuda"]).unwrap();
+    let words: Vec<_> = made.status.iter().map(|one| (one.variant.as_str(), one.results)).collect();
+    assert_eq!(words, [("torch-cpu", "not checked"), ("torch-cuda", "checked")]);
+    let (build, _) = parse_build(SourceFile::new("build.toml", BUILD));
+    let build = build.unwrap();
+    assert_eq!(existing(root.path(), &build).unwrap().unwrap().status, made.status);
+    // As an earlier version of this program packaged it.
+    let metadata = made.dir.join("torch-cuda/metadata.json");
+    let mut fields: serde_json::Value = serde_json::from_slice(&files::read(&metadata).unwrap()).unwrap();
+    fields["kernelwright"].as_object_mut().unwrap().remove("judged");
+    files::write(&metadata, fields.to_string()).unwrap();
+    let status = existing(root.path(), &build).unwrap().unwrap().status;
+    assert_eq!(status[1].to_string(), "results not checked on a GPU");
 }
 
 #[test]

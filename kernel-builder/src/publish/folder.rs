@@ -86,6 +86,7 @@ mod tests {
             name: "k".to_owned(),
             version: 1,
             variants: vec!["torch-cpu".to_owned()],
+            status: Vec::new(),
             extra: Vec::new(),
             digest: Digest::of(b""),
             dir,

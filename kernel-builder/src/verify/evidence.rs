@@ -12,7 +12,7 @@ use crate::base::files;
 use crate::compile::artifact::Artifact;
 
 /// Raised whenever a check is added or gets stricter, so that older evidence no longer counts.
-pub const PROTOCOL: u32 = 10;
+pub const PROTOCOL: u32 = 11;
 
 /// Something that passed every check that could be made here.
 ///
@@ -59,6 +59,14 @@ impl Verdict {
         match self {
             Self::Verified(verified) => verified.evidence(),
             Self::Refused { evidence, .. } => evidence,
+        }
+    }
+
+    /// The build, whatever the verdict.
+    pub fn artifact(&self) -> &Artifact {
+        match self {
+            Self::Verified(verified) => verified.inner(),
+            Self::Refused { artifact, .. } => artifact,
         }
     }
 
@@ -152,6 +160,9 @@ pub struct Environment {
     pub python: Option<String>,
     /// `cpu`, or the GPU's name.
     pub device: Option<String>,
+    /// The version of the GPU's driver; absent without a GPU, and in older evidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
     /// As /proc/cpuinfo has it.
     pub cpu: Option<String>,
 }

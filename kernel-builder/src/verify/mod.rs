@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kernel_plan::spec::OpSpec;
 
 use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::nvml::Driver;
 use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{env, files};
@@ -177,7 +178,10 @@ pub fn judge(
         tell(session, check.name, &found, seconds);
         results.extend(found);
     }
-    let environment = subject.environment;
+    let mut environment = subject.environment;
+    if artifact.backend == "cuda" {
+        environment.driver = nvidia_driver();
+    }
     let evidence = Evidence {
         artifact: artifact.digest,
         op: op.map(|op| op_digest(op, project)).transpose()?,
@@ -224,6 +228,11 @@ fn cpu_model() -> Option<String> {
     let text = files::read_text(Path::new("/proc/cpuinfo")).ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// The version of NVIDIA's driver; `None` without one.
+fn nvidia_driver() -> Option<String> {
+    if gpu_present() { Driver::open()?.version() } else { None }
 }
 
 /// Whether the driver of an NVIDIA GPU is loaded; cheap, so that nothing is run to find out.

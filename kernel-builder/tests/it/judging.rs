@@ -139,3 +139,50 @@ fn nothing_is_loaded_of_what_a_gate_refuses() {
     load(&sandbox, &[]).refused(15, &["verify::symbols", "exports `helper`"]);
     compiler(&sandbox, GOOD, LIBRARY);
 }
+
+#[test]
+fn a_build_is_verified_if_it_was_called_and_the_package_says_where() {
+    let sandbox = project("\"2.10.0\"", FIRST);
+    assert_eq!(build(&sandbox, &["--variant", FULL]).code, 0);
+    // This torch does not load the build, so nothing calls it.
+    python(&sandbox, "\"2.11.0\"", FIRST);
+    let run = |words: &[&str]| {
+        let ended = sandbox.run(&[words, &["--message-format", "json"]].concat());
+        assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+        ended
+    };
+    let verify = ["verify", "fast-norm", "--prebuilt", "--variant", FULL];
+    let judged = run(&verify);
+    assert_eq!(judged.event("result")["variants"][0]["results"], "not checked");
+    let done = judged.events().into_iter().rfind(|event| event["event"] == "done").expect("a step");
+    assert_eq!(done["action"], "checked", "{done}");
+    let words = sandbox.run(&verify).stdout;
+    assert!(words.contains("6 checks passed, 3 skipped; results not checked\n"), "{words}");
+    let package = ["package", "fast-norm", "--prebuilt", "--variant", FULL];
+    assert_eq!(run(&package).event("result")["bundle"]["status"][0]["judged"], serde_json::Value::Null);
+    let card = "work/fast-norm/build/CARD.md";
+    assert!(
+        sandbox.read(card).contains(&format!("- `{FULL}`: results not checked\n")),
+        "{}",
+        sandbox.read(card)
+    );
+    // The verdict of another machine, which called it.
+    let verdict = format!("work/fast-norm/.kernelwright/verdicts/{FULL}.json");
+    let mut evidence: serde_json::Value = serde_json::from_str(&sandbox.read(&verdict)).expect("JSON");
+    let calls =
+        r#"{"name": "calls", "code": "verify::hang", "outcome": "passed", "summary": "", "facts": {}}"#;
+    evidence["checks"].as_array_mut().expect("checks").push(serde_json::from_str(calls).expect("JSON"));
+    evidence["environment"]["device"] = "NVIDIA H200".into();
+    evidence["environment"]["torch"] = "2.11.0".into();
+    evidence["environment"]["driver"] = "580.1".into();
+    evidence["when"] = 951_782_400.into();
+    sandbox.write(&verdict, &evidence.to_string());
+    assert_eq!(run(&verify).event("result")["variants"][0]["results"], "checked");
+    let status = run(&package).event("result")["bundle"]["status"].clone();
+    assert_eq!(status[0]["judged"]["device"], "NVIDIA H200", "{status}");
+    let line = format!("- `{FULL}`: results checked on NVIDIA H200 (driver 580.1, PyTorch 2.11.0, protocol ");
+    assert!(sandbox.read(card).contains(&line), "{}", sandbox.read(card));
+    let published = sandbox.run(&["publish", "fast-norm", "--to", "dist"]).stdout;
+    assert!(published.contains(&format!("  {FULL}: results checked on NVIDIA H200 (")), "{published}");
+    assert_eq!(run(&["publish", "fast-norm", "--to", "other"]).event("result")["status"], status);
+}

@@ -24,6 +24,7 @@ mod frameworks;
 mod gates;
 mod generate;
 mod hub;
+mod judged;
 mod judging;
 mod kept;
 mod lighter;

@@ -20,7 +20,7 @@ use super::evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL};
 use super::schedule::{self, ScheduledCase};
 use super::stage::{OracleAhead, Stage};
 use super::state::{self, State};
-use super::{NO_GPU, NO_PYTHON, Options, VerifyError, cubin, op_digest, tell};
+use super::{NO_GPU, NO_PYTHON, Options, VerifyError, cubin, nvidia_driver, op_digest, tell};
 use crate::agent::tuned::Settings;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
@@ -213,6 +213,7 @@ pub(crate) fn judge(
             }
             (Some(code), Ok(about), Some(python)) => {
                 environment.device = Some(about.name);
+                environment.driver = nvidia_driver();
                 environment.torch = Some(python.torch.clone());
                 match (&stage, oracle) {
                     (Some(stage), Some(oracle)) => {
