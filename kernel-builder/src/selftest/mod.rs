@@ -10,7 +10,6 @@ mod queue;
 pub mod render;
 mod verdict;
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -23,6 +22,7 @@ use crate::base::{env, files, interrupt};
 use crate::exit::Failure;
 
 pub use error::SelftestError;
+use fixture::JudgedBy;
 pub use fixture::{Fixture, Ring, Subject, all};
 pub use verdict::{Expected, Seen};
 
@@ -86,16 +86,14 @@ pub fn select(names: &[String]) -> Result<Vec<Fixture>, SelftestError> {
     Ok(all.into_iter().filter(wanted).collect())
 }
 
-/// Judges the fixtures, as many at a time as the session allows; those on the GPU one after the other beside the others,
-/// since a kernel that hangs or takes all memory there would be felt by its neighbor. `no_gpu` is why those are not run,
-/// if so.
+/// Judges the fixtures, as many at a time as the session allows. Fixtures that are timed on the GPU have it to themselves,
+/// after those that are only called there. `no_gpu` is why none is run on the GPU, if so.
 ///
 /// # Errors
 /// A file could not be written, or ctrl-C. That a kernel could not be judged is a row.
 pub fn run(fixtures: &[Fixture], no_gpu: Option<&str>, session: &Session) -> Result<Vec<Row>, Failure> {
     let scratch = files::scratch()?;
-    let on_gpu = |fixture: &Fixture| no_gpu.is_none() && fixture.ring != Ring::Cpu;
-    let turns = Mutex::new(Turns::new(fixtures.iter().map(on_gpu)));
+    let turns = Mutex::new(Turns::new(fixtures.iter().map(|fixture| needs(fixture, no_gpu.is_none()))));
     let threads = (env::processors() / session.jobs).max(1);
     let one = |fixture: &Fixture| -> Result<Vec<Row>, Failure> {
         let subjects = fixture.subjects()?;
@@ -146,42 +144,60 @@ pub fn run(fixtures: &[Fixture], no_gpu: Option<&str>, session: &Session) -> Res
     Ok(rows.into_iter().flat_map(|(_, own)| own).collect())
 }
 
+/// A fixture's use of the GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    Nothing,
+    /// Kernels are called: others may use the GPU at the same time. A kernel that crashes or hangs breaks the context of its
+    /// own process alone.
+    Calls,
+    /// Kernels are timed.
+    Clock,
+}
+
+fn needs(fixture: &Fixture, has_gpu: bool) -> Needs {
+    match (has_gpu && fixture.ring != Ring::Cpu, fixture.judged_by) {
+        (false, _) => Needs::Nothing,
+        (true, JudgedBy::Verify) if fixture.queue.is_empty() => Needs::Calls,
+        (true, _) => Needs::Clock,
+    }
+}
+
 /// Who is judged next, by their places.
 struct Turns {
-    on_gpu: VecDeque<usize>,
-    elsewhere: VecDeque<usize>,
-    /// The one that has the GPU.
-    has_gpu: Option<usize>,
+    waiting: Vec<(usize, Needs)>,
+    running: Vec<(usize, Needs)>,
 }
 
 impl Turns {
-    /// `needs_gpu` of each, in their order.
-    fn new(needs_gpu: impl Iterator<Item = bool>) -> Self {
-        let (on_gpu, elsewhere): (Vec<_>, Vec<_>) = needs_gpu.enumerate().partition(|(_, needs)| *needs);
-        let places = |found: Vec<(usize, bool)>| found.into_iter().map(|(place, _)| place).collect();
-        Self { on_gpu: places(on_gpu), elsewhere: places(elsewhere), has_gpu: None }
+    /// The needs of each, in their order.
+    fn new(needs: impl Iterator<Item = Needs>) -> Self {
+        Self { waiting: needs.enumerate().collect(), running: Vec::new() }
     }
 
-    /// The next one: for the GPU where it is free, since those take longest together. `None` while only such are left.
+    /// The next one: calls on the GPU first, then timed ones, then the others. `None` while only timed ones are left that
+    /// must wait: whoever ends the last call takes them.
     fn begin(&mut self) -> Option<usize> {
-        if self.has_gpu.is_none() {
-            self.has_gpu = self.on_gpu.pop_front();
-            if self.has_gpu.is_some() {
-                return self.has_gpu;
-            }
-        }
-        self.elsewhere.pop_front()
+        let runs = |of| self.running.iter().any(|(_, needs)| *needs == of);
+        let waits = |of| self.waiting.iter().position(|(_, needs)| *needs == of);
+        let is_timed = runs(Needs::Clock);
+        let next = waits(Needs::Calls)
+            .filter(|_| !is_timed)
+            .or_else(|| waits(Needs::Clock).filter(|_| !is_timed && !runs(Needs::Calls)))
+            .or_else(|| waits(Needs::Nothing))?;
+        let next = self.waiting.remove(next);
+        self.running.push(next);
+        Some(next.0)
     }
 
     /// That one is judged.
     fn end(&mut self, place: usize) {
-        self.has_gpu = self.has_gpu.filter(|of| *of != place);
+        self.running.retain(|(running, _)| *running != place);
     }
 
     /// Nobody is next.
     fn stop(&mut self) {
-        self.on_gpu.clear();
-        self.elsewhere.clear();
+        self.waiting.clear();
     }
 }
 
@@ -220,17 +236,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_at_a_time_has_the_gpu_and_the_others_go_on_beside_it() {
-        let mut turns = Turns::new([false, true, true, false].into_iter());
-        assert_eq!(
-            [turns.begin(), turns.begin(), turns.begin(), turns.begin()],
-            [Some(1), Some(0), Some(3), None]
-        );
-        turns.end(0);
-        assert_eq!(turns.begin(), None);
+    fn what_is_timed_has_the_gpu_to_itself() {
+        use Needs::{Calls, Clock, Nothing};
+        let mut turns = Turns::new([Nothing, Clock, Calls, Calls, Clock, Nothing].into_iter());
+        assert_eq!([turns.begin(), turns.begin(), turns.begin()], [Some(2), Some(3), Some(0)]);
+        turns.end(2);
+        assert_eq!((turns.begin(), turns.begin()), (Some(5), None));
+        turns.end(3);
+        assert_eq!((turns.begin(), turns.begin()), (Some(1), None));
         turns.end(1);
-        assert_eq!((turns.begin(), turns.begin()), (Some(2), None));
-        let mut turns = Turns::new([true, false].into_iter());
+        assert_eq!((turns.begin(), turns.begin()), (Some(4), None));
+        let mut turns = Turns::new([Clock, Nothing].into_iter());
         turns.stop();
         assert_eq!(turns.begin(), None);
     }

@@ -149,7 +149,7 @@ fn names(kernels: &std::collections::BTreeSet<String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::state::{Data, Variable};
+    use super::super::super::state::Variable;
     use super::*;
 
     fn outcomes(state: &State, strict: bool) -> Vec<Outcome> {
