@@ -115,8 +115,9 @@ class Run:
         left_out = [word for rival in options.without for word in ("--without", rival)]
         budget = ["--budget", str(options.budget)]
         # `bench` judges before it measures, once for all workloads, and goes on by itself where it was interrupted.
+        starts = ["--starts", str(options.starts)]
         if self.step(f"fill {subject}", ["fill", target, *chosen, *budget]):
-            self.step(f"bench {subject}", ["bench", "--device", target, *chosen, *left_out])
+            self.step(f"bench {subject}", ["bench", "--device", target, *chosen, *left_out, *starts])
         records = project / ".kernelwright" / "records.jsonl"
         if records.exists():
             unfinished = self.out / f"{name}.jsonl.part"
@@ -138,12 +139,14 @@ def rows(path):
         seconds = record["bytes"] / record["roofline"]["gigabytes_per_second"] / 1e9
         of_copy = f"{record['copy_fraction']:.0%}" if record["copy_fraction"] is not None else ""
         rivals = [ratios.get(name, "") for name in ("fused", "compile", "compile-max")]
-        yield [op, workload, dtype, regime, f"{seconds * 1e6:.1f} us", *rivals, of_copy, f"`{digest}`"]
+        # Records from before protocol 6 are of one start: their intervals do not say how runs differ.
+        starts = str(len(record.get("starts", [])) or 1)
+        yield [op, workload, dtype, regime, f"{seconds * 1e6:.1f} us", *rivals, of_copy, starts, f"`{digest}`"]
 
 
 def table(out):
     """All records of a folder as one table in Markdown."""
-    head = ["op", "workload", "dtype", "regime", "time", "vs fused", "vs torch.compile", "vs max-autotune", "of copy", "record"]
+    head = ["op", "workload", "dtype", "regime", "time", "vs fused", "vs torch.compile", "vs max-autotune", "of copy", "starts", "record"]
     lines = [head, ["---"] * len(head)]
     for path in sorted(out.glob("*.jsonl")):
         if path.name != "steps.jsonl":
@@ -158,6 +161,7 @@ def main():
     parser.add_argument("--only", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="TEMPLATE")
     parser.add_argument("--workload", nargs="+", help="only these of the workloads")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of search for each workload")
+    parser.add_argument("--starts", type=int, default=3, help="starts of the processes in `bench`; 1 for a quick look")
     parser.add_argument("--deadline", type=float, default=float("inf"), help="seconds after which no step begins")
     parser.add_argument("--without", nargs="+", default=[], help="rivals that `bench` leaves out")
     parser.add_argument("--print", action="store_true", help="only print the table of what is there")

@@ -10,6 +10,7 @@ use kernel_plan::spec::op::Case;
 use serde::{Deserialize, Serialize};
 
 use super::cupti::Cupti;
+use crate::base::files::FileError;
 use crate::base::process::ProcessError;
 
 /// How calls follow each other, and what lies in the caches before them.
@@ -183,6 +184,11 @@ pub(super) trait Timer {
     fn leave(&mut self) -> Result<(), Fault>;
     /// Ends the process.
     fn stop(&mut self);
+    /// Ends the process, and gives the next one files of its own: nothing that this one wrote reaches it.
+    ///
+    /// # Errors
+    /// The files cannot be written.
+    fn renew(&mut self) -> Result<(), FileError>;
     /// Seconds of processors that the process has used since it started, where the system tells.
     fn processor_seconds(&self) -> Option<f64>;
 }

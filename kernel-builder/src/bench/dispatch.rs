@@ -286,6 +286,7 @@ mod tests {
             ratio: low + 0.01,
             low,
             high: low + 0.02,
+            starts: vec![],
         };
         let ratios = vec![ratio("eager", low + 3.0), ratio("fused", low), ratio("compile", 0.5)];
         Measurement { axes: axes(rows, hidden), ratios, ..example() }

@@ -31,6 +31,7 @@ mod rounds;
 mod run;
 mod sass;
 pub(crate) mod screen;
+mod starts;
 mod state;
 mod stats;
 pub mod trace;
@@ -65,8 +66,10 @@ pub const OPTIONAL_RIVALS: [&str; 5] =
 /// How long, and what.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Seconds of sampling for each case and regime, at most; 15 blocks are taken in any case.
+    /// Seconds of sampling for each case and regime in all starts together, at most; each start takes 15 blocks in any case.
     pub budget: f64,
+    /// How many times the processes are started; [`starts_on`] the device when absent.
+    pub starts: Option<usize>,
     /// Names of workloads; all that op.toml measures when empty.
     pub workloads: Vec<String>,
     /// Rivals that are left out, of [`OPTIONAL_RIVALS`].
@@ -85,6 +88,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             budget: 2.0,
+            starts: None,
             workloads: Vec::new(),
             without: Vec::new(),
             commit: None,
@@ -93,6 +97,15 @@ impl Default for Options {
             about: About::default(),
         }
     }
+}
+
+/// Starts of the processes that are enough to say how starts differ.
+pub const ENOUGH_STARTS: usize = 3;
+
+/// How many times the processes are started if nothing else is asked for. Figures of a processor are for the machine that
+/// measures them, and are measured by every CI run, so they are of one start.
+pub fn starts_on(device: Device) -> usize {
+    if device == Device::Cpu { 1 } else { ENOUGH_STARTS }
 }
 
 /// What came of measuring one artifact.
@@ -106,10 +119,10 @@ pub enum Outcome {
 
 /// Where the measurements of a run are kept while it goes on.
 pub trait Keep {
-    /// What a run like this one, which was interrupted, has measured.
+    /// What a run like this one, which was interrupted, has measured: of a case one measurement for each regime and start.
     fn known(&self) -> &[Measurement];
 
-    /// Keeps all measurements of one case.
+    /// Keeps all measurements of one case in one start.
     ///
     /// # Errors
     /// They cannot be written.
@@ -130,8 +143,8 @@ impl Keep for Nowhere {
     }
 }
 
-/// Measures one verified artifact on every case that op.toml has for its device. Each case is kept as soon as it is
-/// measured; those that `kept` knows are not measured again.
+/// Measures one verified artifact on every case that op.toml has for its device, once in each start of the processes. Each
+/// case of a start is kept as soon as it is measured; those that `kept` knows are not measured again.
 ///
 /// # Errors
 /// When the kernel computes wrong numbers while it is timed, escapes its stream, lies about time, takes less time than

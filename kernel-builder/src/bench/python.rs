@@ -104,11 +104,7 @@ struct Running {
 impl PythonTimer {
     /// A process that is not started.
     pub(super) fn new(part: Part) -> Result<Self, FileError> {
-        let folder = files::scratch()?;
-        let more: &[_] = if part.role == "baseline" { &OF_BASELINES } else { &[] };
-        for (name, text) in HARNESS.iter().chain(more) {
-            files::write(&folder.path().join(name), text)?;
-        }
+        let folder = harness(part.role)?;
         Ok(Self { part, folder, running: None })
     }
 
@@ -152,6 +148,16 @@ impl PythonTimer {
         }
         answer
     }
+}
+
+/// The files of the harness that a role needs.
+fn harness(role: &str) -> Result<TempDir, FileError> {
+    let folder = files::scratch()?;
+    let more: &[_] = if role == "baseline" { &OF_BASELINES } else { &[] };
+    for (name, text) in HARNESS.iter().chain(more) {
+        files::write(&folder.path().join(name), text)?;
+    }
+    Ok(folder)
 }
 
 /// An answer of which nothing but its coming matters.
@@ -275,6 +281,12 @@ impl Timer for PythonTimer {
         self.running = None;
     }
 
+    fn renew(&mut self) -> Result<(), FileError> {
+        self.stop();
+        self.folder = harness(self.part.role)?;
+        Ok(())
+    }
+
     fn processor_seconds(&self) -> Option<f64> {
         machine::processor_seconds(self.running.as_ref()?.dialogue.id())
     }
@@ -383,6 +395,21 @@ mod tests {
         let block = host(&mut scripted(&script)).unwrap();
         assert_eq!((block.device, block.kept), (0.5, Some(vec![3])));
         assert!(block.outside < 0.5, "{}", block.outside);
+    }
+
+    #[test]
+    fn a_renewed_process_has_another_number_and_files_of_its_own() {
+        let mut timer = scripted(&format!("{GREET} read -r end"));
+        let mut seen = |renew: bool| {
+            if renew {
+                timer.renew().unwrap();
+            }
+            timer.machine().unwrap();
+            (timer.running.as_ref().unwrap().dialogue.id(), timer.folder.path().to_owned())
+        };
+        let (first, second) = (seen(false), seen(true));
+        assert!(first.0 != second.0 && first.1 != second.1, "{first:?} {second:?}");
+        assert!(!files::exists(&first.1) && files::exists(&second.1.join("timer.py")));
     }
 
     #[test]

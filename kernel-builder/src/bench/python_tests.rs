@@ -14,10 +14,17 @@ use kernel_plan::units::Dtype;
 use serde_json::{Value, json};
 
 use super::{Part, PythonTimer};
+use crate::base::digest::Digest;
 use crate::base::process::{self, Limits};
+use crate::base::report::{MessageFormat, Report};
+use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::bench::rounds::{Finding, IDLE, Outcome, Rounds, Stop};
+use crate::bench::run::{self, Subject};
 use crate::bench::stats::SplitMix;
+use crate::bench::{Nowhere, OPTIONAL_RIVALS, Options};
+use crate::compile::artifact::Artifact;
+use crate::toolchain::PythonRuntime;
 
 /// Names a managed folder of packages, as the harness takes it.
 const SITE: &str = "KERNELWRIGHT_SITE";
@@ -89,6 +96,7 @@ fn measure(folder: &Path, line: &CommandLine, package: &str) -> Result<Outcome, 
     let mut kernel = PythonTimer::new(Part::new("candidate", line.clone(), candidate)).unwrap();
     let mut rounds = Rounds {
         tracer: None,
+        traced: None,
         kernel: &mut kernel,
         baselines: &mut baselines,
         random: SplitMix(11),
@@ -191,4 +199,52 @@ def scale(x):
     return x * 2
 ";
     refused(package, Finding::State);
+}
+
+/// What a role leaves of itself at each import: the number of its process.
+const SIGNS: &str = "import os
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'processes'), 'a') as file:
+    file.write(f'{os.getpid()}\\n')
+";
+
+#[test]
+fn three_starts_are_three_processes_of_each_role() {
+    let Some(line) = python() else { return };
+    let folder = files::scratch().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    files::write(&path("reference.py"), format!("{SIGNS}def scale(x):\n    return x * 2\n")).unwrap();
+    files::write(&path("package/__init__.py"), format!("{SIGNS}def scale(x):\n    return x * 2\n")).unwrap();
+    let text = format!("{OP}[workload.two]\naxes = {{ n = 5000 }}\n");
+    let op = parse_op(SourceFile::new("op.toml", &text)).0.unwrap();
+    let artifact = Artifact {
+        variant: "a-variant".to_owned(),
+        backend: "cpu".to_owned(),
+        dir: path("package"),
+        id: "scale_package".to_owned(),
+        library: None,
+        capabilities: vec![],
+        digest: Digest::of(b"artifact"),
+        commit: None,
+        tools: Default::default(),
+    };
+    let without = OPTIONAL_RIVALS.map(str::to_owned).to_vec();
+    let options = Options { budget: 0.3, starts: Some(3), threads: Some(1), without, ..Options::default() };
+    let cases = op.cases(Purpose::Bench, Device::Cpu);
+    let (op, project) = (&op, folder.path());
+    let subject = Subject { artifact: &artifact, op, project, device: Device::Cpu, cases, options: &options };
+    let site = env::text(SITE).map(Into::into);
+    let runtime = PythonRuntime { program: line.program.clone(), site, beside: vec![], torch: String::new() };
+    let report = Report::new(MessageFormat::Human, true);
+    let session = Session { report, cache: path("cache"), offline: true, jobs: 1 };
+    let found = match run::run(&subject, &runtime, &mut Nowhere, &session) {
+        Ok(crate::bench::Outcome::Measured(found)) => found,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|one| one.starts() == 3 && one.versus("eager").unwrap().starts.len() == 3));
+    for name in ["package/processes", "processes"] {
+        let text = files::read_text(&path(name)).unwrap();
+        let different: std::collections::BTreeSet<&str> = text.lines().collect();
+        assert_eq!(different.len(), 3, "{name}: {text}");
+    }
 }

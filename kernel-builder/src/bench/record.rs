@@ -18,7 +18,7 @@ use super::cupti::Cupti;
 use super::stats::{self, Interval};
 
 /// The version of the measuring protocol: figures of different versions are not compared.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// One workload with one dtype, measured in one regime on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -94,9 +94,13 @@ pub struct Measurement {
     /// What NVIDIA's tracer saw of calls of the case, in whichever regime; absent for processors and device code.
     #[serde(default)]
     pub cupti: Option<Cupti>,
-    /// Seconds that sampling was allowed.
+    /// Seconds that sampling was allowed, of all starts together.
     #[serde(default)]
     pub budget: Option<f64>,
+    /// Blocks of each start of the processes, in order: the first of these numbers is how many of the first samples belong
+    /// to the first start. Empty in lines from before protocol 6, which are of one start.
+    #[serde(default)]
+    pub starts: Vec<u64>,
 }
 
 /// How near the kernel comes to what the machine can do.
@@ -151,12 +155,15 @@ fn one() -> f64 {
 pub struct Ratio {
     /// The contender: `eager`, `fused`, `compile`.
     pub versus: String,
-    /// Median of the paired ratios contender / kernel.
+    /// Median of the paired ratios contender / kernel; of several starts the median of theirs.
     pub ratio: f64,
-    /// Lower end of the 95% interval.
+    /// Lower end of the 95% interval; of several starts it covers how they differ.
     pub low: f64,
     /// Upper end of the 95% interval.
     pub high: f64,
+    /// The ratio of each start, in order. Empty in lines from before protocol 6, which are of one start.
+    #[serde(default)]
+    pub starts: Vec<f64>,
 }
 
 /// The samples of one contender.
@@ -165,11 +172,11 @@ pub struct Contender {
     /// `kernel`, `eager`, `fused`, `compile`, `compile-max`, `cublaslt`, `cublaslt-tuned`, `cublaslt-turned`, or a
     /// ceiling: `copy`, `peak`.
     pub name: String,
-    /// Median of the samples, seconds a call.
+    /// Median of the samples, seconds a call; of several starts the median of theirs.
     pub median_seconds: f64,
-    /// Calls in each sample.
+    /// Calls in each sample; of several starts that of the first.
     pub calls: u64,
-    /// One sample a block, seconds a call; the same index is the same block for every contender.
+    /// One sample a block, seconds a call, one start after the other; the same index is the same block for every contender.
     pub samples: Vec<f64>,
 }
 
@@ -242,6 +249,11 @@ impl Measurement {
         self.regime != "hot"
     }
 
+    /// How many starts of the processes it is of. The interval of a single start does not say how starts differ.
+    pub fn starts(&self) -> usize {
+        self.starts.len().max(1)
+    }
+
     /// The ratio against this contender.
     pub fn versus(&self, name: &str) -> Option<&Ratio> {
         self.ratios.iter().find(|ratio| ratio.versus == name)
@@ -258,7 +270,8 @@ pub(super) fn ratios(contenders: &[Contender]) -> Vec<Ratio> {
         .filter(|contender| !matches!(contender.name.as_str(), "kernel" | "copy" | "peak"))
         .filter_map(|contender| {
             let Interval { median, low, high } = stats::paired_ratio(&contender.samples, &kernel.samples)?;
-            Some(Ratio { versus: contender.name.clone(), ratio: median, low, high })
+            let (versus, starts) = (contender.name.clone(), vec![median]);
+            Some(Ratio { versus, ratio: median, low, high, starts })
         })
         .collect()
 }
@@ -373,6 +386,7 @@ pub(super) mod tests {
             notes: vec!["tf32 is off for matrix products".to_owned()],
             cupti: None,
             budget: Some(2.0),
+            starts: vec![15],
             contenders,
         }
     }
@@ -402,6 +416,16 @@ pub(super) mod tests {
             assert_eq!((read.protocol, read.candidate.is_none(), read.throttled), (1, true, false));
             assert!(read.axes.is_empty() && read.roofline.is_none() && read.lint.is_none());
             assert!(!read.ratios.is_empty());
+        }
+    }
+
+    #[test]
+    fn records_of_protocol_5_are_of_one_start() {
+        let text = include_str!("../../../bench/results/2026-11-24-h100-rms-norm-protocol-5.jsonl");
+        for line in text.lines() {
+            let read: Measurement = serde_json::from_str(line).unwrap();
+            assert_eq!((read.protocol, read.starts(), read.starts.len()), (5, 1, 0));
+            assert!(read.ratios.iter().all(|ratio| ratio.starts.is_empty()));
         }
     }
 

@@ -11,6 +11,10 @@ use super::record::{Measurement, Ratio};
 /// Processors taken by others from which on figures of a processor are called rough.
 pub(super) const CROWDED: f64 = 0.15;
 
+/// The reservation about figures of a single start.
+pub(super) const ONE_START: &str =
+    "one start: the interval does not say how runs differ; for that, use --starts 3";
+
 /// Baselines that have a column; more do not fit a terminal.
 const COLUMNS: [&str; 3] = ["eager", "fused", "compile"];
 
@@ -123,7 +127,17 @@ fn footer(measurements: &[Measurement]) -> String {
             once(&mut reasons, format!("no {}: {}", skipped.name, skipped.reason));
         }
     }
-    let mut text = format!("on {}; above 1x the kernel is faster; [95% interval]\n", devices.join("; "));
+    let mut text = format!(
+        "on {}; above 1x the kernel is faster; [95% interval{}]\n",
+        devices.join("; "),
+        match measurements.iter().map(Measurement::starts).min() {
+            Some(least) if least > 1 => format!(" over {least} starts"),
+            _ => String::new(),
+        }
+    );
+    if let Some(doubt) = single_starts(measurements) {
+        text += &format!("{doubt}\n");
+    }
     if measurements.iter().any(|measurement| !measurement.is_result()) {
         text += "hot is for information: the inputs are the same in every call\n";
     }
@@ -154,6 +168,16 @@ fn footer(measurements: &[Measurement]) -> String {
     text
 }
 
+/// The doubt about measurements of a single start, if there are any.
+fn single_starts(measurements: &[Measurement]) -> Option<String> {
+    let single = measurements.iter().filter(|it| it.starts() < 2).count();
+    match single {
+        0 => None,
+        all if all == measurements.len() => Some(ONE_START.to_owned()),
+        some => Some(format!("{}: {ONE_START}", counted(some as u64, "measurement"))),
+    }
+}
+
 /// `1 kernel`, `2 kernels`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     if count == 1 { format!("{count} {noun}") } else { format!("{count} {noun}s") }
@@ -170,6 +194,7 @@ mod tests {
         workload       dtype  regime     time  vs eager            vs fused            vs compile  roofline
         llm-2048x4096  bf16   graph   10.0 us  6.40x [6.40, 6.40]  1.42x [1.42, 1.42]  -                95%
         on NVIDIA H200, torch 2.11.0+cu130; above 1x the kernel is faster; [95% interval]
+        one start: the interval does not say how runs differ; for that, use --starts 3
         no compile: no compiler
         ");
     }
@@ -184,8 +209,17 @@ mod tests {
         measurement.ratios.push(Ratio { versus: "compile".to_owned(), ..measurement.ratios[0].clone() });
         measurement.skipped.clear();
         let text = table(&[measurement]);
-        assert_eq!(text.lines().count(), 3);
+        assert_eq!(text.lines().count(), 4);
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn the_starts_are_told() {
+        let several = Measurement { starts: vec![15, 20, 15], ..example() };
+        let text = table(std::slice::from_ref(&several));
+        assert!(text.contains("; [95% interval over 3 starts]\n") && !text.contains("one start"), "{text}");
+        let text = table(&[several, example()]);
+        assert!(text.contains("; [95% interval]\n1 measurement: one start: the interval"), "{text}");
     }
 
     #[test]
@@ -199,7 +233,13 @@ mod tests {
     #[test]
     fn more_baselines_doubts_and_lints_have_lines() {
         let mut measurement = example();
-        measurement.ratios.push(Ratio { versus: "cublaslt".to_owned(), ratio: 0.98, low: 0.97, high: 0.99 });
+        measurement.ratios.push(Ratio {
+            versus: "cublaslt".to_owned(),
+            ratio: 0.98,
+            low: 0.97,
+            high: 0.99,
+            starts: vec![],
+        });
         measurement.throttled = true;
         measurement.lint = Some(vec!["lint::constant".to_owned()]);
         let text = table(&[measurement.clone(), measurement]);

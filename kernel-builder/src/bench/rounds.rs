@@ -111,6 +111,8 @@ pub(super) struct Rounds<'a> {
     pub(super) baselines: &'a mut dyn Referee,
     /// On a GPU.
     pub(super) tracer: Option<&'a mut dyn Traced>,
+    /// What the tracer saw of the case in an earlier start; then it is not asked again.
+    pub(super) traced: Option<Cupti>,
     pub(super) random: SplitMix,
     /// Where outputs are left.
     pub(super) folder: &'a Path,
@@ -158,9 +160,12 @@ impl Rounds<'_> {
         outcome
     }
 
-    /// Has calls traced in a process that is not timed, and compares with the figures.
+    /// Has calls traced in a process that is not timed, unless an earlier start did, and compares with the figures.
     fn trace(&mut self, case: &Case, found: &mut MeasuredCase) -> Result<(), Stop> {
         let seed = self.seed();
+        if let Some(seen) = &self.traced {
+            return cupti::compare(seen, &found.regimes, KERNEL).map_or(Ok(()), |found| Err(found.into()));
+        }
         let Some(tracer) = &mut self.tracer else { return Ok(()) };
         let reason = match tracer.trace(case, seed) {
             Ok(seen) => {

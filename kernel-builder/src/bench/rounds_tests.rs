@@ -43,6 +43,10 @@ pub(in crate::bench) struct Fake {
     stopped: bool,
     /// Cases that were begun, and the one, counted from one, at whose beginning the user presses ctrl-C.
     pub(in crate::bench) begun: usize,
+    /// How often it was given a new process.
+    pub(in crate::bench) renewed: usize,
+    /// The cases that were begun, each with how often it had a new process by then.
+    pub(in crate::bench) cases: Vec<(usize, String)>,
     pub(in crate::bench) interrupted_at: Option<usize>,
     /// Outputs are wrong in this case and all that follow, counted from one.
     pub(in crate::bench) wrong_from: Option<usize>,
@@ -74,6 +78,8 @@ impl Fake {
             suspects: vec![],
             stopped: false,
             begun: 0,
+            renewed: 0,
+            cases: vec![],
             interrupted_at: None,
             wrong_from: None,
         }
@@ -89,9 +95,10 @@ impl Fake {
 }
 
 impl Timer for Fake {
-    fn begin(&mut self, _: &Case) -> Result<Need, Fault> {
+    fn begin(&mut self, case: &Case) -> Result<Need, Fault> {
         self.stopped = false;
         self.begun += 1;
+        self.cases.push((self.renewed, case.workload.to_string()));
         if self.interrupted_at == Some(self.begun) {
             return Err(ProcessError::Interrupted.into());
         }
@@ -140,6 +147,11 @@ impl Timer for Fake {
     }
 
     fn leave(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn renew(&mut self) -> Result<(), files::FileError> {
+        self.renewed += 1;
         Ok(())
     }
 
@@ -194,6 +206,7 @@ fn play(kernel: &mut Fake, baselines: &mut Fake, seed: u64) -> Result<Outcome, S
         kernel,
         baselines,
         tracer: None,
+        traced: None,
         random: SplitMix(seed),
         folder: folder.path(),
         budget,
@@ -365,6 +378,7 @@ fn what_the_tracer_sees_is_held_against_the_figures_and_kept() {
             kernel: &mut Fake::kernel(),
             baselines: &mut Fake::baselines(),
             tracer: Some(&mut Tracer(each)),
+            traced: None,
             random: SplitMix(5),
             folder: folder.path(),
             budget: moment,

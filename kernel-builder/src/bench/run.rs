@@ -1,19 +1,21 @@
-//! All cases of one artifact: two processes, one after the other asked, and what they say as measurements.
+//! All cases of one artifact in several starts: two processes, one after the other asked, and what they say as measurements.
 //!
-//! Owns: what is told while it runs, what each process is given, how samples become a [`Measurement`].
+//! Owns: what is told while it runs, what each process is given, the order of starts and cases, how samples become a
+//! [`Measurement`].
 //! Never: orders blocks, compares values.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device};
 use kernel_plan::units::Dtype;
 use serde_json::{Value, json};
 
-use crate::base::report::{Event, Progress, ProgressKind};
+use crate::base::report::{Event, Progress};
 use crate::base::session::Session;
 use crate::base::{env, files, memory};
 use crate::compile::artifact::Artifact;
@@ -24,10 +26,10 @@ use super::contender::{Fault, Referee, Timer, Traced};
 use super::impossible::{self, Rates};
 use super::python::{self, Machine, Part, PythonTimer};
 use super::record::{self, Contender, Measurement, PROTOCOL};
-use super::rounds::{self, Finding, MeasuredCase, Rounds, Samples, Stop};
-use super::stats::SplitMix;
+use super::rounds::{self, Finding, MeasuredCase, Samples, Stop};
 use super::{BenchError, Keep, Options, Outcome, machine, render, stats};
 
+mod in_starts;
 pub(super) mod on_device;
 
 /// The order in which contenders are recorded.
@@ -113,8 +115,8 @@ pub(super) fn run(
     // Where the folder cannot be made, torch falls back to its own.
     let _own = files::create_dirs(&session.cache);
     let line = || python::command(python.command(), &session.cache, &env::temp_dir());
-    let mut baselines = PythonTimer::new(Part::of(python, "baseline", line(), subject.baseline_job()))?;
-    let mut kernel = PythonTimer::new(Part::of(python, "candidate", line(), subject.candidate_job()))?;
+    let mut baselines = PythonTimer::new(subject.timed(python, "baseline", line(), subject.baseline_job()))?;
+    let mut kernel = PythonTimer::new(subject.timed(python, "candidate", line(), subject.candidate_job()))?;
     let machine = match baselines.machine() {
         Ok(machine) => machine,
         Err(fault) => {
@@ -145,6 +147,12 @@ enum CaseEnd {
 }
 
 impl Subject<'_> {
+    /// A process that is timed. Forked processes have the addresses of the one that they are forked from, so of several
+    /// starts each is a program of its own.
+    fn timed(&self, python: &PythonRuntime, role: &'static str, line: CommandLine, job: Value) -> Part {
+        if self.starts() > 1 { Part::new(role, line, job) } else { Part::of(python, role, line, job) }
+    }
+
     fn measure(
         &self,
         kernel: &mut dyn Timer,
@@ -155,76 +163,15 @@ impl Subject<'_> {
         session: &Session,
     ) -> Result<Outcome, BenchError> {
         let folder = memory::scratch(self.outputs_bytes())?;
-        let mut one = |case: &Case, machine: &Machine| {
-            let mut rounds = Rounds {
-                kernel: &mut *kernel,
-                baselines: &mut *baselines,
-                tracer: tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn Traced),
-                random: SplitMix(secret() ^ self.options.seed),
-                folder: folder.path(),
-                budget: Duration::try_from_secs_f64(self.options.budget).unwrap_or(Duration::MAX),
-                threads: machine.threads,
-                idle: rounds::IDLE,
-            };
-            match rounds.measure(case) {
-                Ok(rounds::Outcome::Measured(found)) => Ok(CaseEnd::Measured(Box::new(found), None)),
-                Ok(rounds::Outcome::Skipped(reason)) => Ok(CaseEnd::Skipped(reason)),
-                Err(stop @ Stop::Refused(..)) => Ok(CaseEnd::Refused(stop)),
-                Err(stop) => Err(self.error(&case.id, stop)),
-            }
+        let mut processes = in_starts::Packaged {
+            subject: self,
+            kernel,
+            baselines,
+            tracer: tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn Traced),
+            folder: folder.path(),
+            threads: machine.threads,
         };
-        self.each_case(machine, kept, session, &mut one)
-    }
-
-    /// Every case in turn, each kept as soon as it is measured; those that are kept already are not measured again. The
-    /// first refusal ends it when all were tried.
-    fn each_case(
-        &self,
-        machine: Machine,
-        kept: &mut dyn Keep,
-        session: &Session,
-        one: &mut dyn FnMut(&Case, &Machine) -> Result<CaseEnd, BenchError>,
-    ) -> Result<Outcome, BenchError> {
-        let progress =
-            session.report.progress("measuring", ProgressKind::Count, Some(self.cases.len() as u64));
-        let mut watch = machine::Watch::start();
-        let run = Run { subject: self, session, progress, machine };
-        let (mut measured, mut refusal) = (Vec::new(), None);
-        for case in &self.cases {
-            let since = Instant::now();
-            let known = run.known(case, kept.known());
-            if !known.is_empty() {
-                session.report.note(format!("{} was measured by a run that was interrupted", case.id));
-                measured.extend(known);
-                run.progress.add(1);
-                continue;
-            }
-            let end = one(case, &run.machine);
-            // What was read of the GPU is of this case alone, however it ended.
-            let gpu = run.machine.device.as_ref().and_then(|device| watch.take(device));
-            match end {
-                Ok(CaseEnd::Measured(found, candidate)) => {
-                    if let Some(reason) = run.impossible(case, &found, gpu.as_ref()) {
-                        let stop = Stop::Refused(Finding::Impossible, reason);
-                        refusal.get_or_insert(self.error(&case.id, stop));
-                        run.progress.add(1);
-                        continue;
-                    }
-                    let made = run.measurements(case, &found, candidate.as_ref(), gpu.as_ref(), since);
-                    kept.keep(&made)?;
-                    measured.extend(made);
-                }
-                Ok(CaseEnd::Skipped(reason)) => {
-                    session.report.note(format!("{} was not measured: {reason}", case.id));
-                }
-                Ok(CaseEnd::Refused(stop)) => {
-                    refusal.get_or_insert(self.error(&case.id, stop));
-                }
-                Err(error) => return Err(refusal.unwrap_or(error)),
-            }
-            run.progress.add(1);
-        }
-        refusal.map_or(Ok(Outcome::Measured(measured)), Err)
+        self.each_start(machine, &mut processes, kept, session)
     }
 
     /// Inputs and outputs of the two calls that are compared at a time, for the largest case.
@@ -264,22 +211,11 @@ struct Run<'a> {
     session: &'a Session,
     progress: Progress,
     machine: Machine,
+    /// The number of this start, from one, and how many there are.
+    start: (usize, usize),
 }
 
 impl Run<'_> {
-    /// What is known of a case from a run like this one.
-    fn known(&self, case: &Case, earlier: &[Measurement]) -> Vec<Measurement> {
-        let Machine { torch, python, .. } = &self.machine;
-        let (dtype, device) = (dtype_of(case), self.device());
-        let axes = record::axes(self.subject.op, case);
-        let same = |one: &&Measurement| {
-            one.workload == case.workload.as_str()
-                && (&one.dtype, &one.axes, &one.device) == (&dtype, &axes, &device)
-                && (&one.torch, &one.python, one.protocol) == (torch, python, PROTOCOL)
-        };
-        earlier.iter().filter(same).cloned().collect()
-    }
-
     /// What is measured on, as records call it.
     fn device(&self) -> String {
         let gpu = self.machine.device.clone().filter(|_| self.subject.device != Device::Cpu);
@@ -380,6 +316,7 @@ impl Run<'_> {
             lint: about.lint.clone(),
             cupti: measured.cupti.clone(),
             budget: Some(subject.options.budget),
+            starts: vec![regime.samples.get(rounds::KERNEL).map_or(0, Vec::len) as u64],
         }
     }
 
@@ -390,8 +327,10 @@ impl Run<'_> {
             action: "measured",
             subject: &format!("{} {} {}", measurement.workload, measurement.dtype, measurement.regime),
             detail: &match measurement.contender("kernel") {
-                Some(kernel) => format!("{}, {}", render::time(kernel.median_seconds), ratios.join(", ")),
-                None => "the kernel could not be timed in this regime".to_owned(),
+                Some(kernel) => {
+                    format!("{}{}, {}", self.at(), render::time(kernel.median_seconds), ratios.join(", "))
+                }
+                None => format!("{}the kernel could not be timed in this regime", self.at()),
             },
             seconds: since.elapsed().as_secs_f64(),
             cached: false,

@@ -84,6 +84,18 @@ fn run_with(
     torch: &str,
     kept: &mut Kept,
 ) -> Result<Outcome, BenchError> {
+    let options = Options { budget: 0.001, about, ..Options::default() };
+    run_as(text, &options, kernel, rivals, torch, kept)
+}
+
+fn run_as(
+    text: &str,
+    options: &Options,
+    kernel: &mut Fake,
+    rivals: &mut Fake,
+    torch: &str,
+    kept: &mut Kept,
+) -> Result<Outcome, BenchError> {
     let (op, problems) = parse_op(SourceFile::new("op.toml", text));
     assert!(problems.is_empty(), "{problems:?}");
     let op = op.unwrap();
@@ -98,11 +110,9 @@ fn run_with(
         commit: None,
         tools: Default::default(),
     };
-    let options = Options { budget: 0.001, about, ..Options::default() };
     let cases = op.cases(Purpose::Bench, Device::Cpu);
     let project = Path::new(".");
-    let subject =
-        Subject { artifact: &artifact, op: &op, project, device: Device::Cpu, cases, options: &options };
+    let subject = Subject { artifact: &artifact, op: &op, project, device: Device::Cpu, cases, options };
     let machine = Machine {
         torch: torch.to_owned(),
         python: "3.12".to_owned(),
@@ -144,6 +154,70 @@ fn a_case_is_kept_before_the_next_one_begins_and_is_not_measured_twice() {
     assert_eq!((workloads(&found), kernel.begun), (vec!["one", "two", "three"], 1));
     assert_eq!(found[..2], again.known[..]);
     assert_eq!(workloads(again.cases.iter().flatten()), ["three"]);
+}
+
+/// A run of three starts.
+fn three(kernel: &mut Fake, rivals: &mut Fake, kept: &mut Kept) -> Result<Outcome, BenchError> {
+    let options = Options { budget: 0.001, starts: Some(3), ..Options::default() };
+    run_as(OP, &options, kernel, rivals, "2.11", kept)
+}
+
+#[test]
+fn each_start_has_new_processes_and_every_case_once() {
+    let more: String =
+        (0..5).map(|at| format!("[workload.more-{at}]\naxes = {{ n = {} }}\n", 10 + at)).collect();
+    let text = format!("{OP}{more}");
+    let (mut kernel, mut rivals) = (Fake::kernel().in_graphs(), Fake::baselines().in_graphs());
+    let options = Options { budget: 0.001, starts: Some(3), ..Options::default() };
+    let found = run_as(&text, &options, &mut kernel, &mut rivals, "2.11", &mut Kept::default());
+    let found = measured(found);
+    assert_eq!(found.len(), 8);
+    assert_eq!(workloads(&found)[..3], ["one", "two", "three"], "in the order of op.toml");
+    assert_eq!((kernel.renewed, rivals.renewed), (2, 2));
+    assert_eq!(kernel.cases, rivals.cases);
+    let mut orders = std::collections::BTreeSet::new();
+    for start in 0..3 {
+        let of = kernel.cases.iter().filter(|(renewed, _)| *renewed == start);
+        let order: Vec<&str> = of.map(|(_, case)| case.as_str()).collect();
+        let different: std::collections::BTreeSet<&str> = order.iter().copied().collect();
+        assert_eq!((order.len(), different.len()), (8, 8), "start {start}: {order:?}");
+        orders.insert(order);
+    }
+    // Three times the same order of eight cases comes by chance once in 10^9 runs.
+    assert!(orders.len() > 1, "cases are shuffled in every start: {orders:?}");
+    for one in &found {
+        let (blocks, ratio) = (one.contender("kernel").unwrap().samples.len(), one.versus("eager").unwrap());
+        assert_eq!((one.protocol, one.starts.len(), ratio.starts.len()), (6, 3, 3));
+        assert_eq!(one.starts.iter().sum::<u64>(), blocks as u64);
+    }
+    let mut kernel = Fake::kernel();
+    let found = measured(run(&mut kernel, "2.11", &mut Kept::default()));
+    assert_eq!((kernel.renewed, kernel.begun, found[0].starts()), (0, 3, 1), "one start on a processor");
+}
+
+#[test]
+fn a_run_that_is_interrupted_in_a_later_start_goes_on_there() {
+    let mut kept = Kept::default();
+    let mut kernel = Fake::kernel().in_graphs();
+    kernel.interrupted_at = Some(6);
+    let error = three(&mut kernel, &mut Fake::baselines().in_graphs(), &mut kept).unwrap_err();
+    assert!(matches!(error, BenchError::Start(ProcessError::Interrupted)), "{error:?}");
+    assert_eq!(kept.cases.len(), 5, "three of the first start, two of the second");
+
+    let mut again = Kept { known: kept.cases.concat(), ..Kept::default() };
+    let (mut kernel, mut rivals) = (Fake::kernel().in_graphs(), Fake::baselines().in_graphs());
+    let found = measured(three(&mut kernel, &mut rivals, &mut again));
+    assert_eq!((kernel.begun, kernel.renewed, again.cases.len()), (4, 1, 4));
+    assert!(found.iter().all(|one| one.starts() == 3) && found.len() == 3);
+}
+
+#[test]
+fn a_refusal_in_one_start_ends_the_run_after_that_start() {
+    let mut kernel = Fake::kernel().in_graphs();
+    kernel.wrong_from = Some(5);
+    let error = three(&mut kernel, &mut Fake::baselines().in_graphs(), &mut Kept::default()).unwrap_err();
+    assert!(error.refuses(), "{error:?}");
+    assert_eq!(kernel.begun, 6, "all cases of the second start were tried, and none of the third");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Ratios of paired samples with their intervals, and when there are enough samples.
 //!
-//! Owns: the median of paired ratios, its interval, the rule that ends sampling.
+//! Owns: the median of paired ratios, its interval, the interval over several starts, the rule that ends sampling.
 //! Never: sees units or a clock; only ratios leave this module.
 
 pub(super) use crate::base::random::SplitMix;
@@ -17,6 +17,11 @@ pub(crate) const MOST_BLOCKS: usize = 300;
 const STRIDE: usize = 5;
 /// A ratio is known well enough when half of its interval is below this part of it.
 const NARROW: f64 = 0.005;
+/// The 97.5th percentile of Student's t with 1, 2, 3, ... degrees of freedom.
+const STUDENT: [f64; 19] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093,
+];
 
 /// A number with its 95% interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,6 +72,61 @@ pub(super) fn paired_ratio(baseline: &[f64], kernel: &[f64]) -> Option<Interval>
         low: low.min(resampled_low).min(centre).exp(),
         high: high.max(resampled_high).max(centre).exp(),
     })
+}
+
+/// The ratio that several starts of the processes measured, with an interval for how starts differ; `None` without any.
+///
+/// The ratio is the median of the starts' ratios. The interval reaches as far as any of these:
+/// - the interval of each start: how well that start is known;
+/// - Student's t interval for the mean of the starts' logarithms (mean ± t s / √n, 97.5th percentile of t with n - 1 degrees
+///   of freedom): how starts differ.
+///
+/// A start is one observation, however many samples it has: samples of one process share its addresses, its clocks and
+/// the code that was chosen for it. This is the method of A. Georges, D. Buytaert and L. Eeckhout, "Statistically rigorous
+/// Java performance evaluation" (OOPSLA 2007, section 3.2.2), for few runs of a program. It assumes that the logarithms of
+/// starts follow a normal law. If starts fall into two groups, three starts are all of one group in a quarter of runs, and
+/// then the interval does not show the other group.
+pub(super) fn over_starts(starts: &[Interval]) -> Option<Interval> {
+    let logarithms: Vec<f64> = starts.iter().map(|start| start.median.ln()).collect();
+    let centre = median(&logarithms)?;
+    let (mut low, mut high) = (centre, centre);
+    for start in starts {
+        (low, high) = (low.min(start.low.ln()), high.max(start.high.ln()));
+    }
+    if let Some(Spread { mean, student, deviation }) = spread(&logarithms) {
+        let half = student * deviation / (starts.len() as f64).sqrt();
+        (low, high) = (low.min(mean - half), high.max(mean + half));
+    }
+    Some(Interval { median: centre.exp(), low: low.exp(), high: high.exp() })
+}
+
+/// The interval that holds the ratio of one more start with 95%, by the ratios of several: mean ± t s √(1 + 1/n) of their
+/// logarithms (the prediction interval of a normal law). `None` for fewer than two.
+pub(super) fn one_more(starts: &[f64]) -> Option<(f64, f64)> {
+    let logarithms: Vec<f64> = starts.iter().map(|ratio| ratio.ln()).collect();
+    let Spread { mean, student, deviation } = spread(&logarithms)?;
+    let half = student * deviation * (1.0 + 1.0 / starts.len() as f64).sqrt();
+    Some(((mean - half).exp(), (mean + half).exp()))
+}
+
+/// How some numbers lie round their mean.
+struct Spread {
+    mean: f64,
+    /// The 97.5th percentile of Student's t with one degree of freedom fewer than there are numbers.
+    student: f64,
+    /// The standard deviation, of a sample.
+    deviation: f64,
+}
+
+/// `None` for fewer than two numbers, and for numbers that are not finite.
+fn spread(values: &[f64]) -> Option<Spread> {
+    let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let deviation = (squares / freedom as f64).sqrt();
+    // More degrees of freedom than the table has give a smaller t, so the last one is not too small.
+    let student = STUDENT[freedom.min(STUDENT.len()) - 1];
+    deviation.is_finite().then_some(Spread { mean, student, deviation })
 }
 
 /// Whether sampling can end: the ratio of every rival to the kernel is known to half a percent, or [`MOST_BLOCKS`] are
@@ -252,6 +312,67 @@ mod tests {
         assert!(!enough(&steady(295), &[&noisy[..295]]));
         assert!(enough(&steady(300), &[&noisy]));
         assert!(enough(&steady(20), &[]) && !enough(&[], &[]));
+    }
+
+    /// A start with a tight interval.
+    fn tight(ratio: f64) -> Interval {
+        Interval { median: ratio, low: ratio * 0.999, high: ratio * 1.001 }
+    }
+
+    #[test]
+    fn starts_that_agree_keep_a_narrow_interval() {
+        let found = over_starts(&[1.400, 1.401, 1.402].map(tight)).unwrap();
+        assert!((found.median - 1.401).abs() < 1e-12, "{found:?}");
+        // The deviation is a thousandth; 4.303 / 1.732 of it is 2.48 thousandths. The starts' own ends are nearer.
+        assert!((found.low - 1.39852).abs() < 2e-5 && (found.high - 1.40348).abs() < 2e-5, "{found:?}");
+        // A start that is known worse than starts differ decides.
+        let rough = Interval { median: 1.401, low: 1.2, high: 1.6 };
+        let found = over_starts(&[tight(1.4), rough, tight(1.402)]).unwrap();
+        assert!((found.low - 1.2).abs() < 1e-12 && (found.high - 1.6).abs() < 1e-12, "{found:?}");
+    }
+
+    #[test]
+    fn starts_that_differ_by_five_percent_are_all_in_the_interval() {
+        let starts = [1.00, 1.05, 1.02];
+        let found = over_starts(&starts.map(tight)).unwrap();
+        assert!((found.median - 1.02).abs() < 1e-12, "{found:?}");
+        assert!(starts.iter().all(|start| found.low < start * 0.999 && start * 1.001 < found.high));
+        // By hand: logarithms 0, 0.04879, 0.01980; mean 0.02286, deviation 0.02454, half 0.06096.
+        assert!((found.low - 0.96262).abs() < 1e-4 && (found.high - 1.08744).abs() < 1e-4, "{found:?}");
+        // One more start may be twice as far away: the root of 1 + 1/3 over that of 1/3.
+        let (low, high) = one_more(&starts).unwrap();
+        assert!((low - 0.90566).abs() < 1e-4 && (high - 1.15582).abs() < 1e-4, "{low} {high}");
+    }
+
+    #[test]
+    fn one_start_says_nothing_about_others() {
+        let one = tight(1.4);
+        let found = over_starts(&[one]).unwrap();
+        assert!((found.low - one.low).abs() < 1e-12 && (found.high - one.high).abs() < 1e-12, "{found:?}");
+        assert_eq!(over_starts(&[]), None);
+        assert_eq!(one_more(&[1.4]), None);
+        let two = over_starts(&[1.00, 1.01].map(tight)).unwrap();
+        assert!(two.low < 0.95 && two.high > 1.06, "two starts say little: {two:?}");
+    }
+
+    /// A number of the normal law.
+    fn normal(random: &mut SplitMix) -> f64 {
+        let mut uniform = || (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+        (-2.0 * (1.0 - uniform()).ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()
+    }
+
+    #[test]
+    fn the_interval_over_starts_holds_the_truth() {
+        let mut random = SplitMix(7);
+        for (count, deviation) in [(2, 0.02), (3, 0.001), (3, 0.02), (3, 0.09), (5, 0.02)] {
+            let mut start = || tight((deviation * normal(&mut random)).exp());
+            let held = (0..4000).filter(|_| {
+                let starts: Vec<Interval> = (0..count).map(|_| start()).collect();
+                over_starts(&starts).is_some_and(|found| found.low <= 1.0 && 1.0 <= found.high)
+            });
+            let part = held.count() as f64 / 4000.0;
+            assert!(part >= 0.94, "{part} of {count} starts, deviation {deviation}");
+        }
     }
 
     /// Of equal contenders with so much noise, in which part of the runs that end by [`enough`] the order statistics

@@ -29,8 +29,8 @@ use super::{about, build, device, gpu};
 
 /// Measure every verified variant against PyTorch eager, its fused operator and torch.compile
 ///
-/// Contenders are interleaved in one run; the result is a ratio with its 95% interval. Figures of a CPU are local to
-/// this machine. Every measurement is appended to .kernelwright/records.jsonl of the project. A run that is interrupted
+/// Contenders are interleaved; the result is a ratio with its 95% interval, which covers how the starts of the processes
+/// differ if there are several. Figures of a CPU are local to this machine. Every measurement is appended to .kernelwright/records.jsonl of the project. A run that is interrupted
 /// goes on where it was when it is started again, unless with `--fresh`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
@@ -64,9 +64,13 @@ pub struct Args {
 #[derive(Debug, Clone, ClapArgs)]
 #[group(id = "measuring")]
 pub struct How {
-    /// Seconds for each workload and dtype, at most; sampling stops earlier when the interval is narrow
+    /// Seconds for each workload and dtype in all starts together, at most; sampling stops earlier when the interval is narrow
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub budget: f64,
+    /// Start all processes that are timed this many times, each time with the cases in a new order. The intervals then say how
+    /// starts differ. Default: 3 on a GPU, 1 on a processor
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=20))]
+    pub starts: Option<u8>,
     /// Measure this workload of op.toml only; may be given several times
     #[arg(long = "workload", value_name = "NAME")]
     pub workloads: Vec<String>,
@@ -115,6 +119,7 @@ fn of_device(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = device::read_with(&args.project.dir, Choice::of(args.untuned), session)?;
     let options = Options {
         budget: args.how.budget,
+        starts: args.how.starts.map(usize::from),
         workloads: args.how.workloads.clone(),
         without: args.how.without.clone(),
         ..Options::default()
@@ -184,6 +189,7 @@ pub fn measure(
         }
         let options = Options {
             budget: how.budget,
+            starts: how.starts.map(usize::from),
             workloads: how.workloads.clone(),
             without: how.without.clone(),
             commit: artifact.inner().commit.clone(),
@@ -235,6 +241,7 @@ pub(super) fn kind(
         .field("op.toml", &op.file.text)
         .field("reference", reference)
         .field("budget", options.budget.to_string())
+        .field("starts", format!("{:?}", options.starts))
         .field("without", options.without.join(" "))
         .field("threads", format!("{:?}", options.threads))
         .field("driver", driver.unwrap_or_default())
@@ -253,7 +260,7 @@ pub(super) fn settled(
         } else if kept.count() > 0 {
             let count = kept.count();
             session.report.note(format!(
-                "{} are kept; the next `bench` of the same build goes on after their cases",
+                "{} are kept; the next `bench` of the same build goes on after them",
                 bench::render::counted(count as u64, "measurement")
             ));
         }

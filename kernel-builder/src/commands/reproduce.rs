@@ -27,8 +27,8 @@ use super::{about, build, device, gpu, verify};
 
 /// Measure again what a record says, and tell whether it agrees
 ///
-/// The same workload, dtype, regime and budget, on this machine. A ratio agrees when the intervals overlap, or when the
-/// new one lies within the old interval widened by half of both, and by 1% at least. The exit status is 0 when all agree.
+/// The same workload, dtype, regime and budget, on this machine, in as many starts as the record has, and at least 3. A ratio
+/// agrees when both intervals overlap, or when the gap between them is at most 1%. The exit status is 0 when all agree.
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "Example:\n  kernelwright reproduce bench/results/2026-11-21-h200-rms-norm.jsonl examples/rms-norm"
@@ -211,12 +211,14 @@ fn same_operation(op: &OpSpec, records: &[&Measurement]) -> Result<(), Reproduce
     }
 }
 
-/// The workloads and the budget of records.
+/// The workloads, the budget and the starts of records. A record of one start does not say how starts differ, so the new
+/// measurement must.
 fn options_of(records: &[&Measurement]) -> Options {
     let mut workloads: Vec<String> = records.iter().map(|record| record.workload.clone()).collect();
     workloads.dedup();
     let budget = records.iter().filter_map(|record| record.budget).reduce(f64::max).unwrap_or(2.0);
-    Options { budget, workloads, ..Options::default() }
+    let starts = records.iter().map(|record| record.starts()).max().unwrap_or(1).max(bench::ENOUGH_STARTS);
+    Options { budget, workloads, starts: Some(starts), ..Options::default() }
 }
 
 /// Each record beside what was measured of its case.

@@ -160,7 +160,7 @@ impl Task<'_> {
 
     /// The workload ready on the device.
     pub(super) fn lab(&self, groundwork: Groundwork, checker: Gpu) -> Result<Lab, Failure> {
-        let lab = Lab::on(groundwork, checker, self.compiler, self.patience, ROOM);
+        let lab = Lab::on(&groundwork, checker, self.compiler, self.patience, ROOM);
         lab.map_err(|error| match error {
             NoLab::Device(reason) => ScreeningError::no_gpu(reason),
             NoLab::Failed(error) => error.into(),

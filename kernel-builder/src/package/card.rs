@@ -72,11 +72,14 @@ fn results(contents: &Contents<'_>) -> String {
     let mut text =
         String::from("| workload | dtype | regime | device | versus | speed-up [95% interval] | date |\n");
     text.push_str("|---|---|---|---|---|---|---|\n");
+    let mut single = false;
     for measurement in contents.measured.iter().filter(|measurement| measurement.is_result()) {
+        let mark = if measurement.starts() < 2 { "\\*" } else { "" };
+        single |= measurement.starts() < 2 && !measurement.ratios.is_empty();
         for ratio in &measurement.ratios {
             let _infallible = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {:.2}x [{:.2}, {:.2}] | {} |",
+                "| {} | {} | {} | {} | {} | {:.2}x [{:.2}, {:.2}]{mark} | {} |",
                 measurement.workload,
                 measurement.dtype,
                 measurement.regime,
@@ -88,6 +91,9 @@ fn results(contents: &Contents<'_>) -> String {
                 measurement.date,
             );
         }
+    }
+    if single {
+        text.push_str("\n\\* Measured in one start: the interval does not say how runs differ.\n");
     }
     text
 }

@@ -68,7 +68,7 @@ pub fn page(measurements: &[Measurement], told: &[String]) -> String {
         body += &section("baselines", "Baselines", &about::baselines(measurements));
     }
     body += "<footer><p>A ratio is the median of paired ratios baseline / kernel: above 1 the kernel is faster. In brackets \
-             its 95% interval. Contenders were timed in turns, in a new order each time.</p></footer>\n";
+             its 95% interval, which covers how starts of the processes differ if there are several. Contenders were timed in turns, in a new order each time.</p></footer>\n";
     html::document(&title, &body)
 }
 
@@ -115,6 +115,10 @@ fn doubts(measurements: &[Measurement], told: &[String]) -> String {
         }
     };
     doubt("The GPU held its clock down in", named(&|it| it.throttled));
+    doubt(
+        "The processes were started once, so the interval does not say how runs differ, in",
+        named(&|it| it.starts() < 2),
+    );
     doubt("Outputs of timed calls were not compared in", named(&|it| !it.checked));
     doubt(
         "Other programs took processors meanwhile, so figures are rough, in",
@@ -319,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_win_is_a_whole_interval_above_one() {
-        let ratio = |low, high| Ratio { versus: "eager".to_owned(), ratio: 1.0, low, high };
+        let ratio = |low, high| Ratio { versus: "eager".to_owned(), ratio: 1.0, low, high, starts: vec![] };
         assert_eq!(Standing::of(&ratio(1.001, 1.2)), Standing::Faster);
         assert_eq!(Standing::of(&ratio(0.99, 1.2)), Standing::Even);
         assert_eq!(Standing::of(&ratio(0.9, 0.999)), Standing::Slower);

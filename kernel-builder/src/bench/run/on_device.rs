@@ -9,15 +9,17 @@ use std::time::Duration;
 
 use kernel_plan::spec::op::Case;
 
+use super::in_starts::Processes;
 use super::{CaseEnd, Subject, secret};
 use crate::base::ahead::{Ahead, Done};
 use crate::base::process::ProcessError;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::bench::candidate::Candidate;
-use crate::bench::contender::{Fault, Referee};
+use crate::bench::contender::{Fault, Referee, Timer};
+use crate::bench::cupti::Cupti;
 use crate::bench::device::{DeviceRounds, NoFigures};
-use crate::bench::python::{self, Machine, Part, PythonTimer};
+use crate::bench::python::{self, Machine, PythonTimer};
 use crate::bench::rounds::{Finding, MeasuredCase, Stop};
 use crate::bench::stats::SplitMix;
 use crate::bench::{BenchError, Keep, Outcome};
@@ -30,6 +32,9 @@ use crate::verify::{self, VerifyError};
 
 /// Bytes of the calls of a device candidate in a graph: as many as the outputs of baselines have (harness/gpu.py).
 const ROOM: u64 = 8 << 30;
+
+/// Bytes of groundwork that are kept from one start for the next. Expected values are in float64 and lie on the disk.
+const LAID: u64 = 2 << 30;
 
 /// What came of a case: its numbers, or why there is no room for it, or why it has none.
 type DeviceOutcome = Result<Result<(MeasuredCase, Candidate), String>, NoFigures>;
@@ -61,7 +66,7 @@ impl<'scope> Begun<'scope> {
         // Where the folder cannot be made, torch falls back to its own.
         let _own = files::create_dirs(&session.cache);
         let line = python::command(python.command(), &session.cache, &env::temp_dir());
-        let mut timer = PythonTimer::new(Part::of(python, "baseline", line, subject.baseline_job()))?;
+        let mut timer = PythonTimer::new(subject.timed(python, "baseline", line, subject.baseline_job()))?;
         let baselines = Ahead::begin(scope, move || {
             let machine = timer.machine();
             (timer, machine)
@@ -87,8 +92,8 @@ pub(in crate::bench) fn run_device(
     session: &Session,
 ) -> Result<Outcome, BenchError> {
     let mut tools = Tools { candidate, compiler, checker: None };
-    let Begun { baselines, mut first } = begun;
-    let Some(Done { result: (mut baselines, machine), .. }) = baselines.wait() else {
+    let Begun { baselines, first } = begun;
+    let Some(Done { result: (baselines, machine), .. }) = baselines.wait() else {
         return Err(ProcessError::Interrupted.into());
     };
     let machine = match machine {
@@ -98,14 +103,44 @@ pub(in crate::bench) fn run_device(
     if let Some(reason) = machine.reason {
         return Ok(Outcome::Skipped(reason));
     }
-    let mut one = |case: &Case, _: &Machine| {
-        // Whatever was begun has ended before anything of this case is timed; that of a case which is known is dropped.
-        let laid = first.take().filter(|(of, _)| of == case).and_then(|(_, ahead)| ahead.wait());
-        let groundwork = match laid {
-            Some(laid) => laid.result?,
-            None => subject.groundwork(case, python)?,
+    let mut processes = OnDevice { subject, tools: &mut tools, baselines, python, first, laid: Vec::new() };
+    subject.each_start(machine, &mut processes, kept, session)
+}
+
+/// The lab of a case, which runs the candidate in a new worker, and the process of the baselines.
+struct OnDevice<'a, 'b, 'scope> {
+    subject: &'a Subject<'b>,
+    tools: &'a mut Tools<'b>,
+    baselines: PythonTimer,
+    python: &'a PythonRuntime,
+    first: Option<(Case, Ahead<'scope, Result<Groundwork, VerifyError>>)>,
+    /// What earlier starts laid, by case; [`LAID`] bytes of it at most.
+    laid: Vec<(String, Groundwork)>,
+}
+
+impl Processes for OnDevice<'_, '_, '_> {
+    fn renew(&mut self) -> Result<(), BenchError> {
+        Ok(self.baselines.renew()?)
+    }
+
+    fn case(&mut self, case: &Case, _: Option<&Cupti>) -> Result<CaseEnd, BenchError> {
+        // Whatever was begun has ended before anything is timed.
+        if let Some((of, ahead)) = self.first.take()
+            && let Some(laid) = ahead.wait()
+        {
+            self.laid.push((of.id, laid.result?));
+        }
+        let known = self.laid.iter().position(|(of, _)| *of == case.id);
+        let groundwork = match known {
+            Some(at) => self.laid.swap_remove(at).1,
+            None => self.subject.groundwork(case, self.python)?,
         };
-        match subject.device_case(case, groundwork, &mut tools, &mut baselines)? {
+        let outcome = self.subject.device_case(case, &groundwork, self.tools, &mut self.baselines)?;
+        let held: u64 = self.laid.iter().map(|(_, laid)| laid.bytes()).sum();
+        if self.subject.starts() > 1 && held + groundwork.bytes() <= LAID {
+            self.laid.push((case.id.clone(), groundwork));
+        }
+        match outcome {
             Ok(Ok((found, made))) => Ok(CaseEnd::Measured(Box::new(found), Some(made))),
             Ok(Err(reason)) => Ok(CaseEnd::Skipped(reason)),
             Err(NoFigures::Refused(complaint)) => {
@@ -114,11 +149,10 @@ pub(in crate::bench) fn run_device(
             }
             Err(NoFigures::Judge(error)) => Err(error.into()),
             Err(NoFigures::Baselines(fault)) => {
-                Err(subject.error(&case.id, Stop::Fault { of: "baselines", fault }))
+                Err(self.subject.error(&case.id, Stop::Fault { of: "baselines", fault }))
             }
         }
-    };
-    subject.each_case(machine, kept, session, &mut one)
+    }
 }
 
 impl Subject<'_> {
@@ -129,7 +163,7 @@ impl Subject<'_> {
     fn device_case(
         &self,
         case: &Case,
-        groundwork: Groundwork,
+        groundwork: &Groundwork,
         tools: &mut Tools<'_>,
         baselines: &mut dyn Referee,
     ) -> Result<DeviceOutcome, BenchError> {
@@ -149,7 +183,7 @@ impl Subject<'_> {
             lab: &mut lab,
             baselines,
             random: SplitMix(secret() ^ self.options.seed),
-            budget: Duration::try_from_secs_f64(self.options.budget).unwrap_or(Duration::MAX),
+            budget: self.budget(),
         };
         let measured = rounds.measure(case, &launch, &code);
         let arch = arch_of(lab.about());

@@ -42,7 +42,7 @@ impl Lab {
     /// # Errors
     /// There is no device, or it has no room.
     pub(crate) fn on(
-        groundwork: Groundwork,
+        groundwork: &Groundwork,
         mut checker: Gpu,
         compiler: &Compiler,
         patience: Duration,
@@ -51,7 +51,7 @@ impl Lab {
         let about =
             super::super::device::device(&mut checker).map_err(NoLab::Failed)?.map_err(NoLab::Device)?;
         let judge = judge(&about, compiler)?;
-        let Groundwork { ref case, ref scheduled, ref pool, .. } = groundwork;
+        let Groundwork { case, scheduled, pool, .. } = groundwork;
         let left = about.free.saturating_sub(pool.bytes);
         // Every call of a sample has contents of its own.
         let slots = layout::slots(scheduled, about.l2, room, left / 4).min(groundwork.timed);

@@ -65,6 +65,13 @@ impl Groundwork {
     }
 }
 
+impl Groundwork {
+    /// Bytes of its files that a device is given.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pool.bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use kernel_plan::diagnostic::SourceFile;
