@@ -211,6 +211,6 @@ mod tests {
         assert_eq!(lines.len(), fixture.queue.len());
         assert_eq!(lines[0], json!({}), "the project's own");
         let source = files::read_text(Path::new(text(&lines[1]["source"]))).unwrap();
-        assert!(source.contains("while (flag == 0)"), "{source}");
+        assert!(source.contains("while (flag[0] != 1"), "{source}");
     }
 }
