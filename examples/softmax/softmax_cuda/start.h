@@ -97,10 +97,10 @@ inline void explain(Failure& failure, const void* function, const Geometry& geom
     }
     const int64_t threads = geometry.block[0] * geometry.block[1] * geometry.block[2];
     const cudaError_t error = failure.error;
-    const bool fits = within(failure, "the number of threads in a block", threads, attributes.maxThreadsPerBlock) &&
-                      within(failure, "the shared memory of a block in bytes",
-                             geometry.shared + static_cast<int64_t>(attributes.sharedSizeBytes), shared);
-    static_cast<void>(fits);
+    if (within(failure, "the number of threads in a block", threads, attributes.maxThreadsPerBlock)) {
+        within(failure, "the shared memory of a block in bytes",
+               geometry.shared + static_cast<int64_t>(attributes.sharedSizeBytes), shared);
+    }
     failure.error = error;
 }
 

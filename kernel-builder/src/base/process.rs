@@ -273,6 +273,8 @@ fn drive(
         }
         if let Some(status) = group.child.try_wait() {
             if open {
+                // Grandchildren that hold the pipes open end now; what they and the child wrote is still in the pipes.
+                group.kill();
                 drain(&pieces, &mut |piece| sink.take(piece));
             }
             break ending_of(status);
@@ -300,14 +302,11 @@ fn drive(
     Ok(Finished { ending, stdout, stderr, wall: started.elapsed(), peak_resident })
 }
 
-/// Takes what is left in the pipes of a child that has ended; a grandchild that holds them open is not waited for.
+/// Takes the output that is left in the pipes of a child that has ended, until they are closed, for two seconds at most.
 fn drain(pieces: &Receiver<Piece>, take: &mut dyn FnMut(Piece)) {
     let give_up = Instant::now() + Duration::from_secs(2);
-    while let Ok(piece) = pieces.recv_timeout(Duration::from_millis(100)) {
+    while let Ok(piece) = pieces.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
         take(piece);
-        if Instant::now() > give_up {
-            break;
-        }
     }
 }
 

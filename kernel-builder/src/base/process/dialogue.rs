@@ -129,7 +129,10 @@ impl Dialogue {
         }
     }
 
+    /// Takes the output that is left when the child has ended.
     fn take_rest(&mut self) {
+        // Grandchildren that hold the pipes open end now.
+        self.group.kill();
         let mut rest = Vec::new();
         drain(&self.pieces, &mut |piece| rest.push(piece));
         for piece in rest {
