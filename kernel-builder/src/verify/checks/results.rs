@@ -17,7 +17,7 @@ use super::super::dump::Dump;
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::{self, Finding, Summary};
 use super::super::schedule::{self, Form, ScheduledCase, TensorSpec, Trial};
-use super::super::stage::{Oracle, Stage};
+use super::super::stage::{self, Oracle, Stage};
 use super::super::{NO_GPU, NO_PYTHON, NOT_LOADED, Subject, VerifyError};
 use crate::base::digest::Digest;
 use crate::base::files;
@@ -89,7 +89,9 @@ fn run(
     cases: &[Case],
 ) -> Result<Vec<CheckResult>, VerifyError> {
     let options = subject.options;
-    let stage = Stage::new(python, op, subject.project, device, options.threads, options.seed)?;
+    let seed = stage::seed(options.seed)?;
+    let cases = &[cases, &schedule::drawn(op, device, cases, seed)].concat();
+    let stage = Stage::new(python, op, subject.project, device, options.threads, Some(seed))?;
     let schedule = schedule::with_groups(schedule::schedule(op, cases), device);
     let progress = subject.session.report.progress(
         "calling the kernel",

@@ -18,7 +18,7 @@ use serde_json::json;
 use super::checks::{resources, results, sanitizer};
 use super::evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL};
 use super::schedule::{self, ScheduledCase};
-use super::stage::{OracleAhead, Stage};
+use super::stage::{self, OracleAhead, Stage};
 use super::{NO_GPU, NO_PYTHON, Options, VerifyError, cubin, op_digest, tell};
 use crate::agent::tuned::Settings;
 use crate::base::digest::{Digest, DigestBuilder};
@@ -155,19 +155,17 @@ pub(crate) fn judge(
         refused
     };
     let artifact = candidate.digest()?;
-    let verified = cases(candidate, Purpose::Verify);
-    let schedule = trials::adapted(schedule::schedule(candidate.op, &verified));
+    let mut verified = cases(candidate, Purpose::Verify);
     let stage = match python {
-        Some(python) if super::gpu_present() && !verified.is_empty() => Some(Stage::new(
-            python,
-            candidate.op,
-            candidate.project,
-            Device::Cuda,
-            options.threads,
-            options.seed,
-        )?),
+        Some(python) if super::gpu_present() && !verified.is_empty() => {
+            let seed = stage::seed(options.seed)?;
+            verified.extend(schedule::drawn(candidate.op, Device::Cuda, &verified, seed));
+            let (op, project, threads) = (candidate.op, candidate.project, options.threads);
+            Some(Stage::new(python, op, project, Device::Cuda, threads, Some(seed))?)
+        }
         _ => None,
     };
+    let schedule = trials::adapted(schedule::schedule(candidate.op, &verified));
     std::thread::scope(|scope| {
         // The reference is at work while the code is compiled and called.
         let oracle = stage.as_ref().map(|stage| stage.begin_oracle(scope, &schedule)).transpose()?;
@@ -178,7 +176,7 @@ pub(crate) fn judge(
         let own = about.as_ref().ok().map(arch_of);
         let mut archs = candidate.archs.clone();
         archs.extend(own.clone().filter(|own| !candidate.archs.contains(own)));
-        let compiled = compiled(candidate, &schedule, &archs, compiler)?;
+        let compiled = compiled(candidate, &verified, &schedule, &archs, compiler)?;
         let done = match compiled {
             Err(refusal) => {
                 note("compile", vec![refusal], started);
@@ -249,11 +247,12 @@ type Codes = Vec<(String, Code)>;
 /// The machine code for every architecture, or why there is none.
 fn compiled(
     candidate: &DeviceCandidate<'_>,
+    verified: &[Case],
     schedule: &[ScheduledCase],
     archs: &[String],
     compiler: &Compiler,
 ) -> Result<Result<(Codes, CheckResult), CheckResult>, VerifyError> {
-    let launches = match launches(candidate, schedule) {
+    let launches = match launches(candidate, verified, schedule) {
         Ok(launches) => launches,
         Err(reason) => return Ok(Err(refusal("verify::launch", reason, ""))),
     };
@@ -313,9 +312,9 @@ fn refusal(code: &str, text: String, log: &str) -> CheckResult {
 /// The launch of every trial and of every workload that is measured.
 fn launches(
     candidate: &DeviceCandidate<'_>,
+    verified: &[Case],
     schedule: &[ScheduledCase],
 ) -> Result<Vec<ConcreteLaunch>, String> {
-    let verified = cases(candidate, Purpose::Verify);
     let mut found: Vec<ConcreteLaunch> = Vec::new();
     let mut add = |case: &Case, launch: Result<ConcreteLaunch, String>| {
         let launch = launch.map_err(|reason| format!("workload `{}`: {reason}", case.id))?;
@@ -324,7 +323,7 @@ fn launches(
         }
         Ok::<(), String>(())
     };
-    for (scheduled, case) in schedule.iter().zip(&verified) {
+    for (scheduled, case) in schedule.iter().zip(verified) {
         for trial in &scheduled.trials {
             add(case, trials::launch_of(candidate.op, case, scheduled, trial, &candidate.settings))?;
         }
