@@ -310,7 +310,10 @@ impl<'a> Stage<'a> {
                     let case = message.count("case").and_then(|place| cases.get(place));
                     let when = case.map_or_else(
                         || "when it is loaded".to_owned(),
-                        |case| format!("on the workload `{}`", case.id),
+                        |case| match case.drawn {
+                            true => format!("on lengths drawn within op.toml's bounds, `{}`", case.id),
+                            false => format!("on the workload `{}`", case.id),
+                        },
                     );
                     failed.get_or_insert(VerifyError::Reference { when, reason: message.text("error") });
                 }

@@ -162,6 +162,9 @@ pub(crate) fn judged(
         let complete = again.ended.done;
         first.depends_on_history(complete && repeated.is_empty());
     }
+    for finding in found.iter_mut().filter(|finding| schedule[finding.case].drawn) {
+        finding.repeat_with(stage.seed);
+    }
     let mut results = findings::results(schedule, run, found, &summary);
     results.extend(non_finite(schedule, oracle));
     results.extend(findings::fallback(run, &stage.reference));
