@@ -221,11 +221,11 @@ impl Draw<'_> {
                 self.length(axis, class, (least(axis), most), random)
             }
             Focus::BeyondInner | Focus::BeyondOuter => {
-                // Of a tensor that has no room for the largest length, the largest that it has room for.
-                let listed = self.lengths.listed[name].range(..cap).next_back().copied();
-                let from = listed.map_or(least(axis), |listed| listed + 1);
+                let largest = self.lengths.largest[name];
+                // Where there is no room beyond the largest length, near to what there is room for.
+                let from = if largest < cap { largest + 1 } else { least(axis).max(cap / 2) };
                 let class = CLASSES[random.below(CLASSES.len())];
-                self.length(axis, class, (from, cap.min(beyond(from))), random)
+                self.length(axis, class, (from, cap), random)
             }
         }
     }
