@@ -18,7 +18,7 @@ use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::{self, Finding, Summary};
 use super::super::schedule::{self, Form, ScheduledCase, TensorSpec, Trial};
 use super::super::stage::{self, Oracle, Stage};
-use super::super::{NO_GPU, NO_PYTHON, NOT_LOADED, Subject, VerifyError};
+use super::super::{NO_GPU, NO_PYTHON, NOT_LOADED, Subject, VerifyError, listed};
 use crate::base::digest::Digest;
 use crate::base::files;
 use crate::base::process::Limits;
@@ -101,6 +101,7 @@ fn run(
     let call = |cases: &[ScheduledCase]| candidate(subject, &stage, cases, &|| progress.add(1));
     let (run, oracle) = stage.beside_oracle(&schedule, || call(&schedule))?;
     let mut results = judged(&stage, &oracle, &schedule, cases, &run, &mut |alone| call(alone))?;
+    results.extend(listed::of_project(op, subject.project)?);
     if let Some(reason) = schedule::gradient_unjudged(op) {
         results.push(CheckResult::new("gradient", "verify::gradient", Outcome::Skipped, reason, json!({})));
     }

@@ -19,7 +19,7 @@ use super::checks::{resources, results, sanitizer};
 use super::evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL};
 use super::schedule::{self, ScheduledCase};
 use super::stage::{self, OracleAhead, Stage};
-use super::{NO_GPU, NO_PYTHON, Options, VerifyError, cubin, op_digest, tell};
+use super::{NO_GPU, NO_PYTHON, Options, VerifyError, cubin, listed, op_digest, tell};
 use crate::agent::tuned::Settings;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
@@ -223,6 +223,12 @@ pub(crate) fn judge(
         };
         if !found.is_empty() {
             note("results", found, started);
+        }
+        let headers = candidate.source.headers()?.into_iter();
+        let mut texts = vec![(candidate.source.name.clone(), candidate.source.text.clone())];
+        texts.extend(headers.map(|(name, text)| (name, String::from_utf8_lossy(&text).into_owned())));
+        if let Some(warning) = listed::of_texts(candidate.op, &texts) {
+            note("listed lengths", vec![warning], Instant::now());
         }
         Ok::<(), VerifyError>(())
     })?;
