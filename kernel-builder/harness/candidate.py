@@ -133,7 +133,6 @@ class Runner:
         self.watch = watch
         self.device = job["device"]
         self.keywords = job["out"]
-        self.guard = job["guard"]
         self.inputs_dir = job["inputs_dir"]
         self.dumps_dir = job["dumps_dir"]
         self.arenas: dict = {}
@@ -158,7 +157,7 @@ class Runner:
         if name not in self.arenas:
 
             def buffer(tensor: dict, strides: list[int] | None = None) -> Guarded:
-                return Guarded(tensor, self.device, self.guard, trial["shift"], strides)
+                return Guarded(tensor, self.device, trial["guard"], trial["shift"], strides)
 
             inputs = [
                 None if tensor["omitted"] else buffer(tensor, trial["strides"].get(str(place)))

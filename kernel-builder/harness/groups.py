@@ -97,7 +97,7 @@ class Group:
     def buffer(self, tensor: dict, trial: dict, place: int | None = None) -> Guarded | None:
         """A buffer for one tensor; none where it is not passed."""
         kind = Protected if place is not None and place == trial["input"] and trial["manner"] == "read-only" else Guarded
-        return None if tensor["omitted"] else kind(tensor, self.runner.device, self.runner.guard, trial["shift"])
+        return None if tensor["omitted"] else kind(tensor, self.runner.device, trial["guard"], trial["shift"])
 
     def make(self, call: Call) -> tuple[str, str] | None:
         """Make one call and hold its results; the event and the text of what is wrong with their form."""

@@ -58,7 +58,8 @@ def distribution(kind: str, shape: list[int], dtype: torch.dtype, random: torch.
     `normal`: mean 0, deviation 1. `small` and `large`: mean 0, the deviations above. `sparse`: normal, nine of ten
     elements zero, and all of the first index of the first axis. The hard ones go by rows, which are lines of the last
     axis: `uniform` is between 0 and 1, `equal` a power of two all along a row (sums of which round nothing), `one-hot`
-    zero but for one 1, `sorted` positive and ascending, `outlier` normal but for one huge element, `tiny` minute.
+    zero but for one 1, `sorted` positive and ascending, `outlier` normal but for one huge element, `tiny` minute; `mixed`
+    has rows of all of these kinds.
     """
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=random).to(dtype)
@@ -74,8 +75,8 @@ def distribution(kind: str, shape: list[int], dtype: torch.dtype, random: torch.
         values = torch.where(keep, values, torch.zeros_like(values))
         if values.dim() > 1 and values.shape[0] > 1:
             values[0] = 0
-    elif kind == "tiny":
-        values = values * TINY.get(dtype, 2.0**-40)
+    elif kind == "mixed" and values.numel():
+        values = mixed(values if values.dim() else values.view(1), dtype, random).view(shape)
     elif kind != "normal" and kind != "non-finite" and values.numel():
         values = hard(kind, values if values.dim() else values.view(1), dtype, random).view(shape)
     return rounded(values, dtype)
@@ -85,6 +86,8 @@ def hard(kind: str, values: torch.Tensor, dtype: torch.dtype, random: torch.Gene
     """Values that are hard for a kernel, of the shape of some normal ones."""
     rows = [*values.shape[:-1], 1]
     place = torch.randint(0, values.shape[-1], rows, generator=random)
+    if kind == "tiny":
+        return values * TINY.get(dtype, 2.0**-40)
     if kind == "uniform":
         return torch.rand(values.shape, generator=random, dtype=values.dtype)
     if kind == "equal":
@@ -98,6 +101,57 @@ def hard(kind: str, values: torch.Tensor, dtype: torch.dtype, random: torch.Gene
         huge = HUGE.get(dtype, 2.0**17) * values.gather(-1, place).sign()
         return values.scatter(-1, place, huge)
     raise ValueError(f"unknown distribution {kind!r}")
+
+
+# The kinds of rows that `mixed` has besides `outlier`, each about as often as the others.
+ROWS = ("uniform", "equal", "one-hot", "sorted", "tiny", "small", "large", "zeros", "normal")
+# A single row is cut into pieces of this length, which count as rows.
+PIECE = 1024
+
+
+def mixed(values: torch.Tensor, dtype: torch.dtype, random: torch.Generator) -> torch.Tensor:
+    """Rows of all hard kinds, of the shape of some normal ones; with few rows, `outlier` is the kind that is never missing.
+    """
+    made = values.clone()
+    rows = made.view(-1, made.shape[-1])
+    if len(rows) == 1 and made.numel() >= 2 * PIECE:
+        rows = made.view(-1)[: made.numel() // PIECE * PIECE].view(-1, PIECE)
+    order = torch.randperm(len(ROWS), generator=random).tolist()
+    kinds = ["outlier", *(ROWS[place] for place in order)]
+    of_row = torch.randperm(len(rows), generator=random) % len(kinds)
+    for number, kind in enumerate(kinds):
+        chosen = (of_row == number).nonzero().view(-1)
+        if not len(chosen) or kind == "normal":
+            continue
+        normal = rows[chosen]
+        if kind == "zeros":
+            rows[chosen] = 0
+        elif kind in ("small", "large"):
+            factor = SMALL.get(dtype, 1 / 1024) if kind == "small" else LARGE.get(dtype, 1024)
+            rows[chosen] = normal * factor
+        else:
+            rows[chosen] = hard(kind, normal, dtype, random)
+    return made
+
+
+def rows_of(tensor: dict) -> int:
+    """Lines of the last axis of a tensor that is passed; none of one that is no floating-point tensor."""
+    if tensor["omitted"] or not DTYPES[tensor["dtype"]].is_floating_point:
+        return 0
+    rows = 1
+    for length in tensor["shape"][:-1]:
+        rows *= length
+    return rows
+
+
+def is_mixed(case: dict, place: int) -> bool:
+    """Whether an input has rows of different kinds where `mixed` is asked for: those with the most rows, and of several
+    single rows the longest. The others stay normal, so that no single row of zeros hides all of the others."""
+    counts = [rows_of(tensor) for tensor in case["inputs"]]
+    if max(counts) > 1:
+        return counts[place] == max(counts)
+    lengths = [count and (tensor["shape"] or [1])[-1] for count, tensor in zip(counts, case["inputs"])]
+    return place == lengths.index(max(lengths))
 
 
 def spoil(inputs: list[torch.Tensor | None], random: torch.Generator) -> None:
@@ -145,7 +199,8 @@ def draw_inputs(seed: int, case: dict, number: int) -> list[torch.Tensor | None]
     for place, tensor in enumerate(case["inputs"]):
         random = generator(seed, case["id"], source, place)
         omitted = tensor["omitted"]
-        inputs.append(None if omitted else distribution(kind, tensor["shape"], DTYPES[tensor["dtype"]], random))
+        own = "normal" if kind == "mixed" and not is_mixed(case, place) else kind
+        inputs.append(None if omitted else distribution(own, tensor["shape"], DTYPES[tensor["dtype"]], random))
     if kind == "non-finite":
         spoil(inputs, generator(seed, case["id"], source, "spoil"))
     return inputs

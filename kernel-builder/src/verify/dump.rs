@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::compare::Fault;
-use super::schedule::{Form, GUARD, ScheduledCase, TensorSpec, Trial};
+use super::schedule::{Form, ScheduledCase, TensorSpec, Trial};
 
 /// The parts of a dump.
 pub(crate) struct Dump<'a> {
@@ -57,7 +57,7 @@ impl<'a> Dump<'a> {
         let shift = |tensor: &TensorSpec| trial.shift * tensor.dtype.size_bytes();
         let guarded = |tensor: &TensorSpec, strides| match tensor.omitted {
             true => [0; 3],
-            false => [GUARD + shift(tensor), tensor.region(strides), GUARD],
+            false => [trial.guard + shift(tensor), tensor.region(strides), trial.guard],
         };
         let input_parts: Vec<_> =
             case.inputs.iter().enumerate().map(|(place, tensor)| guarded(tensor, strides(place))).collect();

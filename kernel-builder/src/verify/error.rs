@@ -25,7 +25,10 @@ pub enum VerifyError {
     #[error("the reference fails {when}: {reason}")]
     #[diagnostic(
         code(verify::reference),
-        help("run the function of `[reference]` in op.toml on float64 tensors and correct it")
+        help(
+            "run the function of `[reference]` in op.toml on float64 tensors and correct it; lengths that the operation \
+             does not take are excluded by `min`, `max` and `multiple-of` of an axis, and by `constraints`"
+        )
     )]
     Reference {
         /// With which workload, or before any.

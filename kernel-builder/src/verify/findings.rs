@@ -124,7 +124,8 @@ impl Summary {
 
 impl Finding {
     fn new(case: &ScheduledCase, trial: &Trial, code: &'static str, text: &str, facts: Value) -> Self {
-        let summary = format!("workload `{}`, {}: {text}", case.id, trial.purpose.words());
+        let kind = if case.drawn { "drawn lengths" } else { "workload" };
+        let summary = format!("{kind} `{}`, {}: {text}", case.id, trial.purpose.words());
         Self { case: case.place, trial: trial.id, code, summary, facts, history: None, unmoved: None }
     }
 
@@ -250,6 +251,12 @@ impl Finding {
                 Self { history: Some(history), unmoved, ..finding }
             }
         }
+    }
+
+    /// Says how to draw the same lengths again.
+    pub(crate) fn repeat_with(&mut self, seed: u64) {
+        self.summary.push_str(&format!("; repeat with `--seed {seed}`"));
+        self.facts = merged(&self.facts, json!({ "seed": seed }));
     }
 
     /// Whether the fault lies in the outputs' values, so that earlier calls could be the cause.

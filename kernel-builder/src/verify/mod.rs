@@ -34,6 +34,7 @@ mod findings;
 mod gate;
 pub(crate) mod lab;
 pub mod lint;
+mod listed;
 pub(crate) mod machine_code;
 mod python_abi;
 #[cfg(test)]

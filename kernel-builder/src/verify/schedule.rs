@@ -13,21 +13,27 @@ use serde::Serialize;
 use super::bound::unit_roundoff;
 
 mod concurrent;
+mod drawn;
 mod sets;
 
 pub(crate) use concurrent::{Manner, with_groups};
+pub(crate) use drawn::drawn;
 pub(crate) use sets::{Change, InputSet, another, scalars_of};
 
 /// Bytes on each side of a tensor that nobody may write.
 pub(crate) const GUARD: usize = 16 << 10;
+/// The same in one arena of each case, for writes that go further astray: of large cases, and of small ones.
+const WIDE_GUARDS: [usize; 2] = [1 << 20, 256 << 10];
 /// NaN in every floating-point format.
 const POISON_NAN: u8 = 0xff;
 /// A finite number in every floating-point format: 203.25 in f16, 1.5e16 in bf16 and f32, 20 in f8e4m3, 192 in f8e5m2.
 const POISON_FINITE: u8 = 0x5a;
 /// Cases up to this many bytes of inputs and outputs get every trial; larger ones those that large data can fail.
 const THOROUGH: u64 = 3 << 20;
-/// Cases up to this many bytes get values that are chosen to be hard, too: what goes wrong with them does so at any size.
+/// Cases up to this many bytes get values that are chosen to be hard, each kind in a set of its own.
 const HARD: u64 = 256 << 10;
+/// Cases up to this many bytes get all kinds in one set, by rows: what a kernel does at large shapes alone shows there.
+const MIXED: u64 = 64 << 20;
 /// Values that a kernel may get wrong that is right on random data: the oracle's name of each, and what it is for.
 const HARD_VALUES: &[(&str, Purpose)] = &[
     ("uniform", Purpose::Uniform),
@@ -38,6 +44,9 @@ const HARD_VALUES: &[(&str, Purpose)] = &[
     ("tiny", Purpose::Tiny),
     (NON_FINITE, Purpose::NonFinite),
 ];
+/// The same for larger cases: all kinds whose values are finite, and those that are not.
+const HARD_VALUES_IN_ROWS: &[(&str, Purpose)] =
+    &[("mixed", Purpose::Mixed), (NON_FINITE, Purpose::NonFinite)];
 /// The one of them whose results the reference may leave open.
 pub(crate) const NON_FINITE: &str = "non-finite";
 /// Calls in a row on one small case, so that a kernel that stops working after a while is seen.
@@ -57,6 +66,9 @@ pub(crate) struct ScheduledCase {
     /// Whether agents do not see the workload; nobody but the summary asks.
     #[serde(skip)]
     pub held_out: bool,
+    /// Whether its lengths were drawn for this run.
+    #[serde(skip)]
+    pub drawn: bool,
     /// What is passed; trials name one by its place.
     pub sets: Vec<InputSet>,
     pub trials: Vec<Trial>,
@@ -176,6 +188,8 @@ pub(crate) struct Trial {
     pub poison: u8,
     /// Trials of a case that name the same arena use the same addresses.
     pub arena: &'static str,
+    /// Bytes on each side of a tensor that nobody may write.
+    pub guard: usize,
     /// Elements by which every tensor is moved off the allocation's alignment.
     pub shift: usize,
     /// Strides in elements, by the place of the input, of inputs that are not dense.
@@ -230,6 +244,8 @@ pub(crate) enum Purpose {
     Outlier,
     /// Values that are subnormal in formats of 8 and 16 bits with few exponents, and minute in others.
     Tiny,
+    /// Every row of another kind, the hard ones among them.
+    Mixed,
     /// Infinities and NaN at a few places.
     NonFinite,
     /// The rows of an earlier set, in reverse order.
@@ -275,6 +291,7 @@ impl Purpose {
             Self::Sorted => "sorted rows",
             Self::Outlier => "one huge value in each row",
             Self::Tiny => "tiny values",
+            Self::Mixed => "rows of different hard values",
             Self::NonFinite => "infinities and NaN",
             Self::Reversed => "rows in reverse order",
             Self::Offset => "tensors at odd addresses",
@@ -325,7 +342,7 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
     let (inputs, outputs) = (tensors(&case.inputs), tensors(&case.outputs));
     let gradients = gradients(op, &inputs);
     let bytes: usize = inputs.iter().chain(&outputs).map(TensorSpec::bytes).sum();
-    let thorough = bytes as u64 <= THOROUGH;
+    let thorough = bytes as u64 <= THOROUGH && !case.drawn;
     let scalars = scalars_of(case);
     // Large cases have nothing but normal values, of which many rows are drawn; what hides beside them is in small ones.
     let hard = op.tolerance.cancels && thorough;
@@ -333,7 +350,7 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
 
     let judged = !gradients.is_empty();
     let mut sets = vec![
-        InputSet { baseline: true, gradient: judged, ..set("normal") },
+        InputSet { baseline: !case.drawn, gradient: judged, ..set("normal") },
         InputSet { gradient: judged && thorough, ..set("normal") },
     ];
     let takes_out = !op.call.out.is_empty();
@@ -348,6 +365,10 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
             _ => BTreeMap::new(),
         };
         let (manner, input) = (Manner::Single, None);
+        let wide = WIDE_GUARDS[usize::from(bytes as u64 <= HARD)];
+        // Of cases with few trials the arena that they have.
+        let guard =
+            if arena == "third" || (arena == "main" && bytes as u64 > THOROUGH) { wide } else { GUARD };
         trials.push(Trial {
             id: *next,
             purpose,
@@ -355,6 +376,7 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
             form,
             poison,
             arena,
+            guard,
             shift,
             strides,
             calls,
@@ -364,12 +386,25 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
         *next += 1;
     };
     plan(Purpose::Plain, 0, given, POISON_NAN, "main", 1);
-    plan(Purpose::Again, 0, given, POISON_FINITE, "main", 1);
-    plan(Purpose::Replay, 1, given, POISON_NAN, "main", 1);
-    if takes_out {
+    if case.drawn {
+        plan(Purpose::Again, 0, Form::Functional, POISON_FINITE, "main", 1);
+        plan(Purpose::Replay, 1, given, POISON_NAN, "main", 1);
+        plan(Purpose::Offset, 1, given, POISON_NAN, "offset", 1);
+        plan(Purpose::Rotate, 0, given, POISON_FINITE, "third", 1);
+    } else {
+        plan(Purpose::Again, 0, given, POISON_FINITE, "main", 1);
+        plan(Purpose::Replay, 1, given, POISON_NAN, "main", 1);
+    }
+    if takes_out && !case.drawn {
         // Twice, so that the first result is still there when the second is made.
         plan(Purpose::Plain, 0, Form::Functional, POISON_NAN, "main", 2);
     }
+    let is_float = inputs.iter().any(|input| unit_roundoff(input.dtype) > 0.0);
+    let values = match bytes as u64 {
+        ..=HARD if thorough => HARD_VALUES,
+        ..=MIXED => HARD_VALUES_IN_ROWS,
+        _ => &[],
+    };
     if thorough {
         for (place, _) in inputs.iter().enumerate().filter(|(_, input)| input.elements() > 0) {
             sets.push(InputSet { edit_of: Some(1), edit_input: Some(place), ..set("normal") });
@@ -391,16 +426,17 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
             sets.push(InputSet { edit_of: Some(1), scalars, changed_scalar: Some(name), ..set("normal") });
             plan(Purpose::Scalar, sets.len() - 1, given, POISON_NAN, "main", 1);
         }
-        if bytes as u64 <= HARD && inputs.iter().any(|input| unit_roundoff(input.dtype) > 0.0) {
-            for (kind, purpose) in HARD_VALUES {
-                sets.push(InputSet { hard: true, ..set(kind) });
-                // Where NaN is expected, a poison of NaN would look like a result.
-                plan(*purpose, sets.len() - 1, given, POISON_FINITE, "main", 1);
-            }
-            if let Some(change) = reversed_rows(op, &inputs) {
-                sets.push(InputSet { edit_of: Some(1), change: Some(change), ..set("normal") });
-                plan(Purpose::Reversed, sets.len() - 1, given, POISON_NAN, "main", 1);
-            }
+    }
+    for (kind, purpose) in values.iter().filter(|_| is_float) {
+        sets.push(InputSet { hard: true, ..set(kind) });
+        // Where NaN is expected, a poison of NaN would look like a result.
+        plan(*purpose, sets.len() - 1, given, POISON_FINITE, "main", 1);
+    }
+    if thorough {
+        let reversed = reversed_rows(op, &inputs).filter(|_| is_float && bytes as u64 <= HARD);
+        if let Some(change) = reversed {
+            sets.push(InputSet { edit_of: Some(1), change: Some(change), ..set("normal") });
+            plan(Purpose::Reversed, sets.len() - 1, given, POISON_NAN, "main", 1);
         }
         plan(Purpose::Offset, 0, given, POISON_NAN, "offset", 1);
         if case.inputs.iter().any(|input| input.strided && !input.omitted) {
@@ -419,7 +455,8 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
         }
     }
     let held_out = case.held_out;
-    ScheduledCase { id: case.id.clone(), place, inputs, outputs, gradients, held_out, sets, trials }
+    let drawn = case.drawn;
+    ScheduledCase { id: case.id.clone(), place, inputs, outputs, gradients, held_out, drawn, sets, trials }
 }
 
 /// The first axis of the first output run backwards in all inputs, where one has several indices of it.

@@ -129,11 +129,7 @@ impl<'a> Stage<'a> {
         for name in ["inputs", "expected", "dumps"] {
             files::create_dirs(&folder.path().join(name))?;
         }
-        let seed = match seed {
-            Some(seed) => seed,
-            // 53 bits survive every JSON reader.
-            None => u64::from_str_radix(&channel::secret()?[..13], 16).unwrap_or_default(),
-        };
+        let seed = self::seed(seed)?;
         let reference = env::absolute(&project.join(op.reference.file.as_str()));
         let reference_text = files::read(&reference)?;
         let behind = false;
@@ -190,7 +186,6 @@ impl<'a> Stage<'a> {
             "out": out,
             "device": self.device.as_str(),
             "threads": self.threads,
-            "guard": super::schedule::GUARD,
             "gate": self.text("candidate.gate"),
             "inputs_dir": self.text("inputs"),
             "dumps_dir": self.text("dumps"),
@@ -317,7 +312,10 @@ impl<'a> Stage<'a> {
                     let case = message.count("case").and_then(|place| cases.get(place));
                     let when = case.map_or_else(
                         || "when it is loaded".to_owned(),
-                        |case| format!("on the workload `{}`", case.id),
+                        |case| match case.drawn {
+                            true => format!("on lengths drawn within op.toml's bounds, `{}`", case.id),
+                            false => format!("on the workload `{}`", case.id),
+                        },
                     );
                     failed.get_or_insert(VerifyError::Reference { when, reason: message.text("error") });
                 }
@@ -437,19 +435,18 @@ impl<'a> Stage<'a> {
     /// Inputs, dumps and float64 results of a schedule must fit beside each other.
     fn check_space(&self, cases: &[ScheduledCase]) -> Result<(), VerifyError> {
         let bytes = |tensors: &[TensorSpec]| -> usize { tensors.iter().map(TensorSpec::bytes).sum() };
-        let guards = 3 * super::schedule::GUARD;
         let needed: usize = cases
             .iter()
             .map(|case| {
                 // Inputs with strides are up to about three times as long; most trials have none.
                 let strided = case.trials.iter().filter(|trial| !trial.strides.is_empty()).count();
-                let dump = bytes(&case.inputs)
-                    + bytes(&case.outputs)
-                    + guards * (case.inputs.len() + case.outputs.len());
+                let dump = bytes(&case.inputs) + bytes(&case.outputs);
+                let guards: usize = case.trials.iter().map(|trial| 3 * trial.guard).sum();
+                let guards = guards * (case.inputs.len() + case.outputs.len());
                 let outputs: usize = case.outputs.iter().map(TensorSpec::elements).sum();
                 let gradients: usize = case.gradients.iter().map(|one| one.tensor.elements()).sum();
                 let set = bytes(&case.inputs) + bytes(&case.outputs) + 8 * (outputs + gradients);
-                (case.trials.len() + 2 * strided) * dump + case.sets.len() * set
+                (case.trials.len() + 2 * strided) * dump + guards + case.sets.len() * set
             })
             .sum();
         match files::free_space(self.folder.path()) {
@@ -460,6 +457,18 @@ impl<'a> Stage<'a> {
             }),
             _ => Ok(()),
         }
+    }
+}
+
+/// The seed of a run: the one that was asked for, or a new one that nobody knows.
+///
+/// # Errors
+/// The system has no random numbers.
+pub(crate) fn seed(asked: Option<u64>) -> Result<u64, VerifyError> {
+    match asked {
+        Some(seed) => Ok(seed),
+        // 53 bits survive every JSON reader.
+        None => Ok(u64::from_str_radix(&channel::secret()?[..13], 16).unwrap_or_default()),
     }
 }
 

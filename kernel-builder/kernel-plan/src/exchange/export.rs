@@ -187,6 +187,7 @@ fn left_out(op: &OpSpec) -> Vec<Problem> {
     let mut sections = vec!["`[tolerance]`", "`[call]`"];
     let optional = [
         (op.reference.fused.is_some(), "`reference.fused`"),
+        (!op.constraints.is_empty(), "`constraints`"),
         (op.gradient.is_some(), "`[gradient]`"),
         (!op.tune.tunables.is_empty(), "`[tune]`"),
         (op.launch.is_some(), "`[launch]`"),

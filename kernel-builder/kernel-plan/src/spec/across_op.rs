@@ -124,6 +124,26 @@ fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<
     }
     let tuning = op.tune.default_tuning();
     let bindings = Bindings::of(case, &tuning);
+    for constraint in &op.constraints {
+        match constraint.evaluate(&bindings) {
+            Ok(true) => {}
+            Ok(false) => {
+                let message =
+                    format!("the workload `{}` breaks a constraint of the operation", workload.name.value);
+                // One case of a workload is enough.
+                if failures.problems.iter().any(|known| known.message == message) {
+                    return;
+                }
+                let problem = Problem::error(codes::AXIS_VALUE, message)
+                    .help("change the lengths of the workload, or the constraint")
+                    .at(&op.file, &constraint.tree().span, "does not hold")
+                    .at(&op.file, &workload.name.span, format!("for this workload{}", values(case)));
+                failures.problems.push(problem);
+                return;
+            }
+            Err(error) => failures.add(&error.into(), Some((workload, case))),
+        }
+    }
     let mut admitted = true;
     for constraint in &op.tune.constraints {
         match constraint.evaluate(&bindings) {
@@ -268,6 +288,7 @@ fn unused(op: &OpSpec) -> Vec<Problem> {
 /// Every expression of the file.
 fn expressions(op: &OpSpec) -> Vec<&Expr> {
     let mut found = vec![op.tolerance.length.tree()];
+    found.extend(op.constraints.iter().map(|constraint| constraint.tree()));
     found.extend(op.tune.constraints.iter().map(|constraint| constraint.tree()));
     let Some(launch) = &op.launch else { return found };
     found.extend(launch.defines.iter().map(|define| define.value.tree()));

@@ -28,6 +28,35 @@ impl OpSpec {
             .collect()
     }
 
+    /// A case of the same workload and dtypes with other lengths of its variable axes, named after them
+    /// (`drawn-3x4097/T=bf16`), or `None` where the operation has no such call.
+    ///
+    /// Every variable axis needs a length in `lengths`; others are ignored.
+    pub fn at(&self, like: &Case, lengths: &BTreeMap<PythonName, u64>) -> Option<Case> {
+        let workload = self.workloads.iter().find(|workload| workload.name.value == like.workload)?;
+        let mut axes = BTreeMap::new();
+        let mut words = Vec::new();
+        for axis in self.axes.iter().filter(|axis| matches!(axis.kind, AxisKind::Var { .. })) {
+            let length = *lengths.get(&axis.name.value)?;
+            if !axis.kind.allows(length) {
+                return None;
+            }
+            words.push(length.to_string());
+            axes.insert(axis.name.value.clone(), length);
+        }
+        let case = self.case(&Workload { axes, ..workload.clone() }, like.dtypes.clone())?;
+        let choice = case.id.strip_prefix(workload.name.as_str()).unwrap_or_default();
+        let id = format!("drawn-{}{choice}", words.join("x"));
+        let case = Case { id, accumulated: self.terms(&case).ok()?, drawn: true, ..case };
+        self.admits(&case).then_some(case)
+    }
+
+    /// Whether `constraints` hold for a case; false where one has no value.
+    pub fn admits(&self, case: &Case) -> bool {
+        let bindings = Bindings::of(case, &Tuning::new());
+        self.constraints.iter().all(|constraint| constraint.evaluate(&bindings) == Ok(true))
+    }
+
     /// The cases of one workload, without the number of terms that they accumulate.
     pub(crate) fn uncounted(&self, workload: &Workload) -> Vec<Case> {
         assignments(workload).into_iter().filter_map(|dtypes| self.case(workload, dtypes)).collect()
@@ -82,6 +111,7 @@ impl OpSpec {
             dtypes,
             weight: workload.weight,
             held_out: workload.held_out,
+            drawn: false,
         })
     }
 }

@@ -54,7 +54,7 @@ pub struct StoredInput {
 
 impl Flashinfer {
     /// Whether a constraint names an axis.
-    pub(crate) fn constrains(&self, axis: &PythonName) -> bool {
+    pub fn constrains(&self, axis: &PythonName) -> bool {
         let words = |text: &str| {
             text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
                 .any(|word| word == axis.as_str())

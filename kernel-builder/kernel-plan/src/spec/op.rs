@@ -14,7 +14,7 @@ use crate::diagnostic::SourceFile;
 use crate::units::{BackendId, Dtype, PythonName, RelPath, WorkloadName};
 
 use super::Spanned;
-use super::expr::{IntExpr, Value};
+use super::expr::{BoolExpr, IntExpr, Value};
 use super::flashinfer::Flashinfer;
 use super::launch::Launch;
 use super::tune::Tune;
@@ -39,6 +39,8 @@ pub struct OpSpec {
     pub scalars: Vec<Scalar>,
     /// `[outputs]`, in the order in which they are returned.
     pub outputs: Vec<Output>,
+    /// `constraints`: conditions on axes, integer scalars and optional inputs that hold for every call, in file order.
+    pub constraints: Vec<BoolExpr>,
     /// `[reference]`.
     pub reference: Reference,
     /// `[gradient]` with `backward = true`.
@@ -86,6 +88,20 @@ pub enum AxisKind {
         /// Inclusive upper bound.
         max: Option<u64>,
     },
+}
+
+impl AxisKind {
+    /// Whether a workload may give the axis this length.
+    pub fn allows(&self, length: u64) -> bool {
+        match *self {
+            Self::Const(value) => length == value,
+            Self::Var { multiple_of, min, max } => {
+                length.is_multiple_of(multiple_of)
+                    && min.is_none_or(|min| min <= length)
+                    && max.is_none_or(|max| length <= max)
+            }
+        }
+    }
 }
 
 /// A type variable and its range.
@@ -340,6 +356,9 @@ pub struct Case {
     /// Whether it is kept from agents and tuners.
     #[serde(skip_serializing_if = "is_false")]
     pub held_out: bool,
+    /// Whether its lengths come from [`OpSpec::at`] and not from the workload.
+    #[serde(skip_serializing_if = "is_false")]
+    pub drawn: bool,
 }
 
 impl Case {

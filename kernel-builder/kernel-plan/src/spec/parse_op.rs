@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::diagnostic::{Problem, SourceFile, has_errors};
 use crate::units::{Dtype, PythonName, RelPath};
 
-use super::expr::{self, Kind, Scope, ScopeTensor, Type};
+use super::expr::{self, BoolExpr, Kind, Scope, ScopeTensor, Type};
 use super::flashinfer;
 use super::op::{
     Axis, AxisKind, Call, Cpu, Input, OpSpec, Output, Purpose, Reference, Scalar, ScalarValue, Tolerance,
@@ -144,6 +144,8 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
     defined.scalars = &scalars;
     defined.outputs = outputs.as_deref().unwrap_or_default();
     parse_signature::in_place(&root, &defined);
+    // Before [tune]: a tunable is no property of a call.
+    let constraints = constraints(&mut root, &defined);
     let reference = root.require_table("reference", "[reference] with file and function").and_then(reference);
     let gradient = root.table("gradient").and_then(|table| parse_gradient::gradient(table, &defined));
     let call = root.require_table("call", "[call] with function").and_then(call);
@@ -154,7 +156,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
     defined.tunable_names = parse_tune::names(tune_table.as_ref());
     let tunables = tune_table.as_ref().map(|table| parse_tune::tunables(table, &defined)).unwrap_or_default();
     defined.tunables = &tunables;
-    let constraints = tune_table.map(|table| parse_tune::constraints(table, &defined)).unwrap_or_default();
+    let of_tune = tune_table.map(|table| parse_tune::constraints(table, &defined)).unwrap_or_default();
     let launch = root.table("launch").and_then(|table| parse_launch::launch(table, &defined));
     let cpu = root.table("cpu").and_then(|table| cpu(table, &defined));
     let workload_table = root.table("workload");
@@ -175,7 +177,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
     parse_signature::distinct_arguments(&root, &defined, call.as_ref());
     root.finish();
     let (inputs, outputs, call) = (inputs?, outputs?, call?);
-    let tune = Tune { tunables, constraints };
+    let tune = Tune { tunables, constraints: of_tune };
     Some(OpSpec {
         file: Arc::clone(file),
         name: name?,
@@ -185,6 +187,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         inputs,
         scalars,
         outputs,
+        constraints,
         reference: reference?,
         gradient,
         call,
@@ -195,6 +198,14 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         workloads,
         flashinfer,
     })
+}
+
+/// `constraints`; those with a problem are reported and left out.
+fn constraints(root: &mut Table<'_>, defined: &Defined<'_>) -> Vec<BoolExpr> {
+    let Some(node) = root.node("constraints") else { return Vec::new() };
+    let scope = defined.scope();
+    let items = node.items().unwrap_or_default();
+    items.iter().filter_map(|item| expr::boolean(item, &scope)).collect()
 }
 
 /// `None` where the file cannot be read as this format.

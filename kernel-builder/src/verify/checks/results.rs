@@ -17,8 +17,8 @@ use super::super::dump::Dump;
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::{self, Finding, Summary};
 use super::super::schedule::{self, Form, ScheduledCase, TensorSpec, Trial};
-use super::super::stage::{Oracle, Stage};
-use super::super::{NO_GPU, NO_PYTHON, NOT_LOADED, Subject, VerifyError};
+use super::super::stage::{self, Oracle, Stage};
+use super::super::{NO_GPU, NO_PYTHON, NOT_LOADED, Subject, VerifyError, listed};
 use crate::base::digest::Digest;
 use crate::base::files;
 use crate::base::process::Limits;
@@ -89,7 +89,9 @@ fn run(
     cases: &[Case],
 ) -> Result<Vec<CheckResult>, VerifyError> {
     let options = subject.options;
-    let stage = Stage::new(python, op, subject.project, device, options.threads, options.seed)?;
+    let seed = stage::seed(options.seed)?;
+    let cases = &[cases, &schedule::drawn(op, device, cases, seed)].concat();
+    let stage = Stage::new(python, op, subject.project, device, options.threads, Some(seed))?;
     let schedule = schedule::with_groups(schedule::schedule(op, cases), device);
     let progress = subject.session.report.progress(
         "calling the kernel",
@@ -99,6 +101,7 @@ fn run(
     let call = |cases: &[ScheduledCase]| candidate(subject, &stage, cases, &|| progress.add(1));
     let (run, oracle) = stage.beside_oracle(&schedule, || call(&schedule))?;
     let mut results = judged(&stage, &oracle, &schedule, cases, &run, &mut |alone| call(alone))?;
+    results.extend(listed::of_project(op, subject.project)?);
     if let Some(reason) = schedule::gradient_unjudged(op) {
         results.push(CheckResult::new("gradient", "verify::gradient", Outcome::Skipped, reason, json!({})));
     }
@@ -159,6 +162,9 @@ pub(crate) fn judged(
         examiner.case(&alone, &cases[first.case], &mut repeated)?;
         let complete = again.ended.done;
         first.depends_on_history(complete && repeated.is_empty());
+    }
+    for finding in found.iter_mut().filter(|finding| schedule[finding.case].drawn) {
+        finding.repeat_with(stage.seed);
     }
     let mut results = findings::results(schedule, run, found, &summary);
     results.extend(non_finite(schedule, oracle));

@@ -28,11 +28,13 @@ struct Buffer {
     front: u64,
     /// Bytes of the tensor, with what lies between its elements.
     region: u64,
+    /// Bytes after the tensor.
+    back: u64,
 }
 
 impl Buffer {
     fn bytes(self) -> u64 {
-        self.front + self.region + GUARD as u64
+        self.front + self.region + self.back
     }
 
     fn tensor(self) -> Place {
@@ -47,21 +49,22 @@ impl Buffer {
 impl Arena {
     /// Buffers for a trial with this launch, numbered from `next` on.
     pub(super) fn new(case: &ScheduledCase, trial: &Trial, launch: &ConcreteLaunch, next: &mut u32) -> Self {
-        let mut buffer = |front: usize, region: u64| {
+        let mut buffer = |front: usize, region: u64, back: usize| {
             *next += 1;
-            Buffer { number: *next, front: front as u64, region }
+            Buffer { number: *next, front: front as u64, region, back: back as u64 }
         };
-        let front = |tensor: &TensorSpec| GUARD + trial.shift * tensor.dtype.size_bytes();
+        let guard = trial.guard;
+        let front = |tensor: &TensorSpec| guard + trial.shift * tensor.dtype.size_bytes();
         let inputs = case.inputs.iter().enumerate().map(|(place, tensor)| {
             let strides = trial.strides.get(&place).map(Vec::as_slice);
-            (!tensor.omitted).then(|| buffer(front(tensor), tensor.region(strides) as u64))
+            (!tensor.omitted).then(|| buffer(front(tensor), tensor.region(strides) as u64, guard))
         });
         let inputs = inputs.collect();
-        let own = case.returned().map(|tensor| buffer(front(tensor), tensor.bytes() as u64)).collect();
+        let own = case.returned().map(|tensor| buffer(front(tensor), tensor.bytes() as u64, guard)).collect();
         let workspaces = launch.workspaces.iter();
         // Scratch memory is allocated by the host, so it is always aligned.
         let workspaces = workspaces
-            .map(|workspace| (workspace.name.to_string(), buffer(GUARD, workspace.bytes)))
+            .map(|workspace| (workspace.name.to_string(), buffer(GUARD, workspace.bytes, GUARD)))
             .collect();
         Self { inputs, own, workspaces }
     }
@@ -116,7 +119,7 @@ impl Arena {
         let all = self.inputs.iter().flatten().chain(&self.own).map(|buffer| buffer.all()).collect();
         let guards = self.workspaces.iter().flat_map(|(_, buffer)| {
             let back = buffer.tensor().plus(buffer.region);
-            [(Place::start(buffer.number), buffer.front), (back, GUARD as u64)]
+            [(Place::start(buffer.number), buffer.front), (back, buffer.back)]
         });
         let guards: Vec<_> = guards.collect();
         let mut ops = vec![Op::Dump { file: tensors.to_owned(), ranges: all }];

@@ -18,9 +18,9 @@ use serde_json::json;
 use super::checks::{self, resources, results, sanitizer};
 use super::evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL};
 use super::schedule::{self, ScheduledCase};
-use super::stage::{OracleAhead, Stage};
+use super::stage::{self, OracleAhead, Stage};
 use super::state::{self, State};
-use super::{NO_GPU, NO_PYTHON, Options, VerifyError, cubin, nvidia_driver, op_digest, tell};
+use super::{NO_GPU, NO_PYTHON, Options, VerifyError, cubin, listed, nvidia_driver, op_digest, tell};
 use crate::agent::tuned::Settings;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
@@ -156,19 +156,17 @@ pub(crate) fn judge(
         refused
     };
     let artifact = candidate.digest()?;
-    let verified = cases(candidate, Purpose::Verify);
-    let schedule = trials::adapted(schedule::schedule(candidate.op, &verified));
+    let mut verified = cases(candidate, Purpose::Verify);
     let stage = match python {
-        Some(python) if super::gpu_present() && !verified.is_empty() => Some(Stage::new(
-            python,
-            candidate.op,
-            candidate.project,
-            Device::Cuda,
-            options.threads,
-            options.seed,
-        )?),
+        Some(python) if super::gpu_present() && !verified.is_empty() => {
+            let seed = stage::seed(options.seed)?;
+            verified.extend(schedule::drawn(candidate.op, Device::Cuda, &verified, seed));
+            let (op, project, threads) = (candidate.op, candidate.project, options.threads);
+            Some(Stage::new(python, op, project, Device::Cuda, threads, Some(seed))?)
+        }
         _ => None,
     };
+    let schedule = trials::adapted(schedule::schedule(candidate.op, &verified));
     std::thread::scope(|scope| {
         // The reference is at work while the code is compiled and called.
         let oracle = stage.as_ref().map(|stage| stage.begin_oracle(scope, &schedule)).transpose()?;
@@ -179,7 +177,7 @@ pub(crate) fn judge(
         let own = about.as_ref().ok().map(arch_of);
         let mut archs = candidate.archs.clone();
         archs.extend(own.clone().filter(|own| !candidate.archs.contains(own)));
-        let compiled = compiled(candidate, &schedule, &archs, compiler)?;
+        let compiled = compiled(candidate, &verified, &schedule, &archs, compiler)?;
         let done = match compiled {
             Err(refusal) => {
                 note("compile", vec![refusal], started);
@@ -230,6 +228,12 @@ pub(crate) fn judge(
         if !found.is_empty() {
             note("results", found, started);
         }
+        let headers = candidate.source.headers()?.into_iter();
+        let mut texts = vec![(candidate.source.name.clone(), candidate.source.text.clone())];
+        texts.extend(headers.map(|(name, text)| (name, String::from_utf8_lossy(&text).into_owned())));
+        if let Some(warning) = listed::of_texts(candidate.op, &texts) {
+            note("listed lengths", vec![warning], Instant::now());
+        }
         Ok::<(), VerifyError>(())
     })?;
     Ok(Evidence {
@@ -253,11 +257,12 @@ type Codes = Vec<(String, Code)>;
 /// The machine code for every architecture, or why there is none.
 fn compiled(
     candidate: &DeviceCandidate<'_>,
+    verified: &[Case],
     schedule: &[ScheduledCase],
     archs: &[String],
     compiler: &Compiler,
 ) -> Result<Result<(Codes, CheckResult), CheckResult>, VerifyError> {
-    let launches = match launches(candidate, schedule) {
+    let launches = match launches(candidate, verified, schedule) {
         Ok(launches) => launches,
         Err(reason) => return Ok(Err(refusal("verify::launch", reason, ""))),
     };
@@ -317,9 +322,9 @@ fn refusal(code: &str, text: String, log: &str) -> CheckResult {
 /// The launch of every trial and of every workload that is measured.
 fn launches(
     candidate: &DeviceCandidate<'_>,
+    verified: &[Case],
     schedule: &[ScheduledCase],
 ) -> Result<Vec<ConcreteLaunch>, String> {
-    let verified = cases(candidate, Purpose::Verify);
     let mut found: Vec<ConcreteLaunch> = Vec::new();
     let mut add = |case: &Case, launch: Result<ConcreteLaunch, String>| {
         let launch = launch.map_err(|reason| format!("workload `{}`: {reason}", case.id))?;
@@ -328,7 +333,7 @@ fn launches(
         }
         Ok::<(), String>(())
     };
-    for (scheduled, case) in schedule.iter().zip(&verified) {
+    for (scheduled, case) in schedule.iter().zip(verified) {
         for trial in &scheduled.trials {
             add(case, trials::launch_of(candidate.op, case, scheduled, trial, &candidate.settings))?;
         }

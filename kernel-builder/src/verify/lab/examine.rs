@@ -268,6 +268,7 @@ mod tests {
             outputs: vec![tensor("y")],
             gradients: vec![],
             held_out: false,
+            drawn: false,
             sets: vec![],
             trials: vec![],
         }

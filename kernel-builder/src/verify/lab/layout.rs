@@ -142,6 +142,7 @@ mod tests {
             outputs: vec![tensor("y", length, None), tensor("x_out", length, Some(0))],
             gradients: vec![],
             held_out: false,
+            drawn: false,
             sets: vec![],
             trials: vec![],
         }

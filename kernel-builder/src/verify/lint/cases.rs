@@ -210,7 +210,8 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case) -> (ScheduledCase, Vec<Role
     }
     let id = case.id.clone();
     let held_out = case.held_out;
-    (ScheduledCase { id, place, inputs, outputs, gradients: vec![], held_out, sets, trials: vec![] }, roles)
+    let (gradients, trials, drawn) = (vec![], vec![], false);
+    (ScheduledCase { id, place, inputs, outputs, gradients, held_out, drawn, sets, trials }, roles)
 }
 
 /// Inputs with a dimension over which a product with another input is summed away: `[k, n]` beside `[m, k]`, where no

@@ -5,7 +5,7 @@
 use kernel_plan::spec::op::Device;
 use serde::Serialize;
 
-use super::{Form, InputSet, POISON_FINITE, POISON_NAN, Purpose, ScheduledCase, TensorSpec, Trial};
+use super::{Form, GUARD, InputSet, POISON_FINITE, POISON_NAN, Purpose, ScheduledCase, TensorSpec, Trial};
 
 /// How many results are held at once: twice the longest ring of outputs that was seen.
 const HELD: usize = 128;
@@ -55,13 +55,17 @@ pub(crate) fn with_groups(mut schedule: Vec<ScheduledCase>, device: Device) -> V
     schedule
 }
 
-/// The place of the case that comes first in an order of elements; cases without elements, and huge ones, do not count.
+/// The place of the case that comes first in an order of elements; cases without elements, huge ones, and those of one
+/// run alone do not count.
 fn chosen(schedule: &[ScheduledCase], order: impl Fn(usize) -> usize) -> Option<usize> {
     let bytes = |case: &ScheduledCase| -> usize {
         case.inputs.iter().chain(&case.outputs).map(TensorSpec::bytes).sum()
     };
     let elements = |case: &ScheduledCase| -> usize { case.outputs.iter().map(TensorSpec::elements).sum() };
-    let counts = schedule.iter().enumerate().filter(|(_, case)| elements(case) > 0 && bytes(case) <= LARGE);
+    let counts = schedule
+        .iter()
+        .enumerate()
+        .filter(|(_, case)| !case.drawn && elements(case) > 0 && bytes(case) <= LARGE);
     counts.min_by_key(|(_, case)| order(elements(case))).map(|(place, _)| place)
 }
 
@@ -138,8 +142,21 @@ fn add(
 ) {
     let poison = if set == 0 { POISON_NAN } else { POISON_FINITE };
     let strides = Default::default();
-    let (id, arena, shift, calls) = (0, "group", 0, 1);
-    case.trials.push(Trial { id, purpose, set, form, poison, arena, shift, strides, calls, manner, input });
+    let (id, arena, guard, shift, calls) = (0, "group", GUARD, 0, 1);
+    case.trials.push(Trial {
+        id,
+        purpose,
+        set,
+        form,
+        poison,
+        arena,
+        guard,
+        shift,
+        strides,
+        calls,
+        manner,
+        input,
+    });
 }
 
 #[cfg(test)]

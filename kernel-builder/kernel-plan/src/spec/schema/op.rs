@@ -30,6 +30,9 @@ pub(super) struct Op {
     name: PythonName,
     /// One line for people and agents.
     description: Option<String>,
+    /// What holds for every call: conditions on axes, integer scalars and optional inputs.
+    #[schemars(extend("examples" = [["given(positions) or table >= tokens"]]))]
+    constraints: Option<Vec<Truth>>,
     /// The dimensions of tensors: constant, or chosen by each workload.
     axes: BTreeMap<PythonName, Axis>,
     /// Type variables, each with the dtypes that it ranges over.
