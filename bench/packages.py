@@ -41,6 +41,8 @@ MANIFEST = "manifest.json"
 RESULTS = "results.jsonl"
 #: Raised when a line of the results, or the manifest, gets another form.
 FORMAT = 1
+#: Parts of the reason when a judgement has no room for its files.
+DISK_FULL = ("verify::scratch", "No space left on device")
 PREFERRED = "torch-stable-abi210-cu130-x86_64-linux"
 #: Folders and files of a project that are not its sources, beside names that begin with a dot and *.md.
 NOT_SOURCES = {
@@ -395,21 +397,34 @@ def verdict(code: int, evidence: dict | None) -> tuple[str, str | None]:
     return "verified", None
 
 
+def is_disk_full(line: dict) -> bool:
+    """Whether a project was not judged because other judgements left no room for its files."""
+    return line["outcome"] == "not-judged" and any(sign in (line["why"] or "") for sign in DISK_FULL)
+
+
 def judge_all(left: list, judgements: Judgements, results: Results, options: argparse.Namespace, began: float) -> None:
-    """Several at a time, until all are judged or the minutes are over; those that were begun then end."""
-    running, left = [], list(left)
+    """Several at a time, until all are judged or the minutes are over; those that were begun then end.
+
+    A project that finds the disk full beside others is judged again, and fewer are judged at a time from then on.
+    """
+    running, left, most = [], list(left), options.jobs
     try:
         while left or running:
             over = time.monotonic() - began > options.minutes * 60
             if over and left:
                 tell(f"{options.minutes:g} minutes are over: {len(left)} projects are left, {len(running)} end")
                 left = []
-            while left and len(running) < options.jobs:
+            while left and len(running) < most:
                 running.append(judgements.begin(left.pop(0)))
             time.sleep(0.2)
             for one in [one for one in running if one["process"].poll() is not None]:
                 running.remove(one)
                 line = judgements.ended(one)
+                if running and is_disk_full(line):
+                    most = max(1, len(running))
+                    left.insert(0, one["row"])
+                    tell(f"{line['kind']} {line['name']}: the disk is full; from now on {most} at a time")
+                    continue
                 results.add(line)
                 counts = ", ".join(f"{number} {word}" for word, number in line["checks"].items() if number)
                 more = f": {line['why']}" if line["why"] else ""
@@ -466,7 +481,7 @@ def main() -> int | None:
     one = verbs.add_parser("judge", help="judge what was carried, on a GPU")
     one.add_argument("folder", type=Path, help=f"the archive, or a folder with {ARCHIVE}")
     one.add_argument("--out", type=Path, required=True, help=f"folder of {RESULTS}; with one of an earlier run, goes on")
-    one.add_argument("--jobs", type=int, default=4, help="judgements at a time; default: 4")
+    one.add_argument("--jobs", type=int, default=3, help="judgements at a time; default: 4")
     one.add_argument("--minutes", type=float, default=18, help="after these, nothing is begun; default: 18")
     one.add_argument("--threads", type=int, help="processors of each judgement; default: all divided by --jobs")
     one.add_argument("--deadline", type=int, default=600, help="of `verify`; more than its own, for they share processors")

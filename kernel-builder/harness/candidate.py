@@ -17,7 +17,16 @@ import torch
 import groups
 from channel import Channel, environment, wait_for
 from tensors import (
-    DTYPES, Guarded, as_tensor, fill_bytes, payload_bytes, read_payloads, returned_outputs, share_memory, write_tensors
+    DTYPES,
+    Guarded,
+    as_tensor,
+    dumped_inputs,
+    fill_bytes,
+    payload_bytes,
+    read_payloads,
+    returned_outputs,
+    share_memory,
+    write_tensors,
 )
 from watch import Watch
 
@@ -258,7 +267,7 @@ class Runner:
             return
         if trial["form"] == "out":
             results = [buffer.buffer for buffer in outputs]
-        self.dump(number, [*(buffer.buffer for buffer in present), *results])
+        self.dump(number, [*dumped_inputs(case, inputs, payloads, trial["poison"]), *results])
         self.channel.send("end", trial=number)
 
     def written(

@@ -13,7 +13,7 @@ import traceback
 import torch
 
 import kept
-from tensors import Guarded, returned_outputs, share_memory
+from tensors import Guarded, dumped_inputs, returned_outputs, share_memory
 
 # Bound before any kernel is imported.
 mprotect = ctypes.CDLL(None).mprotect
@@ -64,10 +64,10 @@ class Call:
         for buffer in self.outputs:
             buffer.reset(self.trial["poison"], None)
 
-    def dumped(self) -> list[torch.Tensor]:
+    def dumped(self, case: dict) -> list[torch.Tensor]:
         """The buffers of the dump."""
         results = self.results if self.trial["form"] != "out" else [buffer.buffer for buffer in self.outputs]
-        return [*(buffer.buffer for buffer in self.inputs if buffer is not None), *results]
+        return [*dumped_inputs(case, self.inputs, self.payloads, self.trial["poison"]), *results]
 
 
 def overwritten_places(case: dict) -> set:
@@ -302,5 +302,5 @@ def play(runner, case: dict, manner: str, trials: list[dict]) -> None:
             runner.channel.send(wrong[0], trial=number, error=wrong[1])
         return
     for call in group.calls:
-        runner.dump(call.trial["id"], call.dumped())
+        runner.dump(call.trial["id"], call.dumped(case))
         runner.channel.send("end", trial=call.trial["id"])

@@ -112,6 +112,15 @@ def fill_bytes(buffer: torch.Tensor, pattern: int) -> None:
         buffer.fill_(pattern)
 
 
+def dumped_inputs(case: dict, inputs: list, payloads: list[torch.Tensor], pattern: int) -> list[torch.Tensor]:
+    """The buffers of the inputs that a dump must have: none if every input is as it was passed and no output lies there."""
+    if all(output["inplace"] is None for output in case["outputs"]):
+        passed = [(buffer, payload) for buffer, payload in zip(inputs, payloads) if buffer is not None]
+        if all(buffer.is_intact(pattern, payload) for buffer, payload in passed):
+            return []
+    return [buffer.buffer for buffer in inputs if buffer is not None]
+
+
 class Guarded:
     """One tensor inside a larger buffer, with `guard` bytes or more on both sides.
 
@@ -130,6 +139,7 @@ class Guarded:
         else:
             self.view = region.view(dtype).as_strided(tensor["shape"], strides)
         self.tensor = tensor
+        self.is_dense = strides is None
 
     def allocate(self, size: int, device: str) -> torch.Tensor:
         """The bytes of the buffer."""
@@ -141,6 +151,14 @@ class Guarded:
         if payload is not None:
             bits = BITS[self.view.element_size()]
             self.view.view(bits).copy_(as_tensor(payload, self.tensor).view(bits))
+
+    def is_intact(self, pattern: int, payload: torch.Tensor) -> bool:
+        """Whether a dense tensor and its guards are as `reset` left them."""
+        end = self.front + payload.numel()
+        guards = (self.buffer[: self.front], self.buffer[end:])
+        if not self.is_dense or not torch.equal(self.buffer[self.front : end], payload.to(self.buffer.device)):
+            return False
+        return all(bool((guard == pattern).all()) for guard in guards)
 
     def overlaps(self, tensor: torch.Tensor) -> bool:
         """Whether another tensor's storage lies in this buffer."""

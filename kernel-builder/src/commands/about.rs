@@ -37,7 +37,7 @@ pub fn of(project: &Project, artifact: &Artifact) -> Result<About, Failure> {
 
 /// The digest over what makes a claim about a backend: build.toml, op.toml with its reference, the sources of that
 /// backend and of the binding, and the Python that is shipped. Tests, cards and benchmarks are no part of it.
-fn source(project: &Project, backend: &str) -> Result<Digest, Failure> {
+pub(super) fn source(project: &Project, backend: &str) -> Result<Digest, Failure> {
     let kernels = project.build.kernels.iter().filter(|kernel| kernel.backend.value.to_string() == backend);
     let listed = kernels.flat_map(|kernel| &kernel.src).chain(project.build.framework.src());
     let mut names: Vec<String> = listed.map(|path| path.value.as_str().to_owned()).collect();

@@ -64,9 +64,20 @@ pub fn first(
 ) -> Result<PythonRuntime, Failure> {
     let line = project::torch_of(project)?;
     let torch = Torch::AtLeast(&line);
+    let builds = python::torches(session)?;
+    // The installed torch judges builds that it is for, even if others of the project want a newer one.
+    if let Some(installed) = builds.iter().find(|build| build.installed) {
+        let text = installed.line.to_string();
+        let exactly = Torch::Exactly(&text);
+        let foreseen = python::foreseen(session, exactly)?;
+        if !artifacts.is_empty()
+            && artifacts.iter().all(|artifact| verify::suits(&artifact.variant, &foreseen))
+        {
+            return Ok(python::runtime(session, exactly, extras)?);
+        }
+    }
     let foreseen = python::foreseen(session, torch)?;
     let serves = artifacts.iter().any(|artifact| verify::suits(&artifact.variant, &foreseen));
-    let builds = python::torches(session)?;
     if !serves && builds.iter().all(|build| !build.installed) {
         let other = chosen(artifacts, &builds).into_iter().flatten().min();
         if let Some(other) = other.map(|line| line.to_string()) {

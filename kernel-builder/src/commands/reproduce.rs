@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use kernel_plan::spec::OpSpec;
+use kernel_plan::variant::Variant;
 use miette::Diagnostic;
 use serde_json::json;
 use thiserror::Error;
@@ -144,7 +145,11 @@ fn again(
     records: &[&Measurement],
     session: &Session,
 ) -> Result<Vec<reproduce::Comparison>, Failure> {
-    let selection = Selection { variants: vec![variant.to_owned()], ..args.selection.clone() };
+    refuse_other_source(args, project, variant, records)?;
+    // A lock file that is there stays as it is: it is part of what the records are of.
+    let locked =
+        args.selection.locked || project.files.iter().any(|path| path.as_str() == "kernelwright.lock");
+    let selection = Selection { variants: vec![variant.to_owned()], locked, ..args.selection.clone() };
     let artifacts = build::build(project, &selection, session)?;
     for artifact in &artifacts {
         refuse_other_claim(args, project, artifact, records)?;
@@ -232,6 +237,31 @@ fn compared(records: &[&Measurement], found: &[Measurement]) -> Result<Vec<repro
         Ok(reproduce::compare(record, now.ok_or_else(missing)?))
     });
     compared.collect()
+}
+
+/// Refuses sources other than those of the records, before anything is built.
+fn refuse_other_source(
+    args: &Args,
+    project: &Project,
+    variant: &str,
+    records: &[&Measurement],
+) -> Result<(), Failure> {
+    // Of a variant for every backend, and of one that is no variant, the build says more.
+    let Some(backend) = variant.parse::<Variant>().ok().and_then(|variant| variant.backend()) else {
+        return Ok(());
+    };
+    let here = about::source(project, backend.as_str())?;
+    let source = |record: &Measurement| record.candidate.as_ref()?.source;
+    let other =
+        records.iter().find_map(|record| Some((record, source(record).filter(|source| *source != here)?)));
+    match other.filter(|_| !args.any_source) {
+        Some((record, recorded)) => {
+            let why = format!("source {} instead of {}", here.short(12), recorded.short(12));
+            let at = record.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
+            Err(ReproduceError::OtherSource { why, at }.into())
+        }
+        None => Ok(()),
+    }
 }
 
 /// A record is of its sources; others are another claim. Told before anything is timed.

@@ -359,7 +359,8 @@ mod tests {
         let mut dumped = [guarded(&INPUT), guarded(&INPUT)].concat();
         change(&mut dumped);
         let (case, trial) = (case(), trial());
-        let dump = Dump::cut(&dumped, &case, &trial)?;
+        let passed = bytes(&INPUT);
+        let dump = Dump::cut(&dumped, &case, &trial, &passed)?;
         let exact: Vec<f64> =
             INPUT.iter().map(|value| f64::from(*value)).chain(terms.iter().copied()).collect();
         let bound = [Bound::new(Dtype::F32, Dtype::F32, 1, 2)];
@@ -403,6 +404,19 @@ mod tests {
     }
 
     #[test]
+    fn a_dump_without_inputs_has_them_as_they_were_passed() {
+        let [_, output] = STARTS;
+        let front = 2 * GUARD + 4 + 16;
+        assert!(check(|dump| drop(dump.drain(..front))).is_ok());
+        let wrong = check(|dump| {
+            dump[output..output + 4].copy_from_slice(&1.1f32.to_le_bytes());
+            dump.drain(..front);
+        });
+        assert!(matches!(wrong, Err(Fault::Wrong { .. })), "{wrong:?}");
+        assert!(matches!(check(|dump| drop(dump.drain(..front - 1))), Err(Fault::Truncated { .. })));
+    }
+
+    #[test]
     fn guards_are_watched_on_both_sides() {
         let [_, output] = STARTS;
         let fault = |bytes_away, after| Fault::Guard { tensor: "y".to_owned(), bytes_away, after };
@@ -441,7 +455,8 @@ mod tests {
             trial.strides.insert(1, strides.to_vec());
         }
         let dumped = [vec![0x5a; GUARD + 4], bytes(region), vec![0x5a; GUARD]].concat();
-        let dump = Dump::cut(&dumped, &case, &trial)?;
+        let passed = bytes(&INPUT);
+        let dump = Dump::cut(&dumped, &case, &trial, &passed)?;
         let exact: Vec<f64> = INPUT.iter().map(|value| f64::from(*value) * 2.0).collect();
         let bound = [Bound::new(Dtype::F32, Dtype::F32, 1, 2)];
         examine(&dump, &case, &trial, &bytes(&INPUT), &exact, &bound, None)

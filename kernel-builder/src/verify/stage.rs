@@ -19,7 +19,7 @@ use super::VerifyError;
 use super::bound::Bound;
 use super::channel::{self, Ended, Message};
 use super::evidence::Environment;
-use super::schedule::{GradientSpec, ScheduledCase, TensorSpec};
+use super::schedule::{Form, GradientSpec, ScheduledCase, TensorSpec};
 use crate::base::ahead::{Ahead, Done};
 use crate::base::digest::Digest;
 use crate::base::interrupt::{self, Stop};
@@ -440,13 +440,16 @@ impl<'a> Stage<'a> {
             .map(|case| {
                 // Inputs with strides are up to about three times as long; most trials have none.
                 let strided = case.trials.iter().filter(|trial| !trial.strides.is_empty()).count();
-                let dump = bytes(&case.inputs) + bytes(&case.outputs);
+                // Dumps of a package have the inputs only if an output overwrites one. Device code returns nothing.
+                let overwrites = (0..case.inputs.len()).any(|place| case.overwrites(place));
+                let dumps_inputs = overwrites || case.trials.iter().all(|trial| trial.form == Form::Out);
+                let dump = if dumps_inputs { bytes(&case.inputs) } else { 0 } + bytes(&case.outputs);
                 let guards: usize = case.trials.iter().map(|trial| 3 * trial.guard).sum();
                 let guards = guards * (case.inputs.len() + case.outputs.len());
                 let outputs: usize = case.outputs.iter().map(TensorSpec::elements).sum();
                 let gradients: usize = case.gradients.iter().map(|one| one.tensor.elements()).sum();
                 let set = bytes(&case.inputs) + bytes(&case.outputs) + 8 * (outputs + gradients);
-                (case.trials.len() + 2 * strided) * dump + guards + case.sets.len() * set
+                case.trials.len() * dump + 2 * strided * bytes(&case.inputs) + guards + case.sets.len() * set
             })
             .sum();
         match files::free_space(self.folder.path()) {

@@ -367,7 +367,7 @@ fn examine(
     bounds: &[Bound],
     agreed: Option<&[u8]>,
 ) -> Result<Agreement, (Fault, Vec<u8>)> {
-    let dump = Dump::cut(dumped, case, trial).map_err(|fault| (fault, vec![]))?;
+    let dump = Dump::cut(dumped, case, trial, inputs).map_err(|fault| (fault, vec![]))?;
     compare::examine(&dump, case, trial, inputs, expected, bounds, agreed)
         .map_err(|fault| (fault, dump.result_bytes()))
 }
