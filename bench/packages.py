@@ -481,7 +481,7 @@ def main() -> int | None:
     one = verbs.add_parser("judge", help="judge what was carried, on a GPU")
     one.add_argument("folder", type=Path, help=f"the archive, or a folder with {ARCHIVE}")
     one.add_argument("--out", type=Path, required=True, help=f"folder of {RESULTS}; with one of an earlier run, goes on")
-    one.add_argument("--jobs", type=int, default=3, help="judgements at a time; default: 4")
+    one.add_argument("--jobs", type=int, default=3, help="judgements at a time; default: 3")
     one.add_argument("--minutes", type=float, default=18, help="after these, nothing is begun; default: 18")
     one.add_argument("--threads", type=int, help="processors of each judgement; default: all divided by --jobs")
     one.add_argument("--deadline", type=int, default=600, help="of `verify`; more than its own, for they share processors")

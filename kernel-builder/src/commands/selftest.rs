@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::base::session::Session;
 use crate::exit::Failure;
 use crate::selftest::render::{self, Totals};
-use crate::selftest::{self, SelftestError};
+use crate::selftest::{self, Ring, SelftestError};
 use crate::toolchain::python;
 
 /// Judge kernels that cheat, each of which must be caught, and honest ones, which must pass
@@ -22,6 +22,9 @@ pub struct Args {
     /// Judge those that need an NVIDIA GPU, too
     #[arg(long)]
     gpu: bool,
+    /// Judge only those that need an NVIDIA GPU
+    #[arg(long, conflicts_with = "gpu")]
+    only_gpu: bool,
     /// Only print which kernels there are
     #[arg(long)]
     list: bool,
@@ -32,7 +35,10 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let fixtures = selftest::select(&args.names)?;
+    let mut fixtures = selftest::select(&args.names)?;
+    if args.only_gpu {
+        fixtures.retain(|fixture| fixture.ring != Ring::Cpu);
+    }
     if args.list {
         let mut names = Vec::new();
         for fixture in &fixtures {
@@ -41,7 +47,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         session.report.result("selftest", &json!({ "kernels": names }), &render::list(&fixtures)?);
         return Ok(());
     }
-    let no_gpu = match (args.gpu, python::has_nvidia_driver()) {
+    let no_gpu = match (args.gpu || args.only_gpu, python::has_nvidia_driver()) {
         (true, true) => None,
         (true, false) => Some("no NVIDIA GPU here"),
         (false, _) => Some("needs --gpu"),
