@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::time::Instant;
 
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device, Purpose};
@@ -99,8 +100,16 @@ fn run(
         Some(schedule.iter().map(|case| case.trials.len() as u64).sum()),
     );
     let call = |cases: &[ScheduledCase]| candidate(subject, &stage, cases, &|| progress.add(1));
-    let (run, oracle) = stage.beside_oracle(&schedule, || call(&schedule))?;
+    let since = Instant::now();
+    let ((run, called), oracle) =
+        stage.beside_oracle(&schedule, || Ok((call(&schedule)?, since.elapsed().as_secs_f64())))?;
+    let expected = since.elapsed().as_secs_f64();
     let mut results = judged(&stage, &oracle, &schedule, cases, &run, &mut |alone| call(alone))?;
+    if let Some(calls) = results.iter_mut().find(|check| check.name == "calls") {
+        let comparison = since.elapsed().as_secs_f64() - expected;
+        calls.facts["seconds"] =
+            json!({ "calls": called, "expected": expected - called, "comparison": comparison });
+    }
     results.extend(listed::of_project(op, subject.project)?);
     if let Some(reason) = schedule::gradient_unjudged(op) {
         results.push(CheckResult::new("gradient", "verify::gradient", Outcome::Skipped, reason, json!({})));
