@@ -41,8 +41,6 @@ MANIFEST = "manifest.json"
 RESULTS = "results.jsonl"
 #: Raised when a line of the results, or the manifest, gets another form.
 FORMAT = 1
-#: Parts of the reason when a judgement has no room for its files.
-DISK_FULL = ("verify::scratch", "No space left on device")
 PREFERRED = "torch-stable-abi210-cu130-x86_64-linux"
 #: Folders and files of a project that are not its sources, beside names that begin with a dot and *.md.
 NOT_SOURCES = {
@@ -399,14 +397,11 @@ def verdict(code: int, evidence: dict | None) -> tuple[str, str | None]:
 
 def is_disk_full(line: dict) -> bool:
     """Whether a project was not judged because other judgements left no room for its files."""
-    return line["outcome"] == "not-judged" and any(sign in (line["why"] or "") for sign in DISK_FULL)
+    return line["outcome"] == "not-judged" and any(sign in (line["why"] or "") for sign in ("verify::scratch", "No space left on device"))
 
 
 def judge_all(left: list, judgements: Judgements, results: Results, options: argparse.Namespace, began: float) -> None:
-    """Several at a time, until all are judged or the minutes are over; those that were begun then end.
-
-    A project that finds the disk full beside others is judged again, and fewer are judged at a time from then on.
-    """
+    """Several at a time, until all are judged or the minutes are over; fewer, when a project finds the disk full."""
     running, left, most = [], list(left), options.jobs
     try:
         while left or running:
@@ -421,8 +416,7 @@ def judge_all(left: list, judgements: Judgements, results: Results, options: arg
                 running.remove(one)
                 line = judgements.ended(one)
                 if running and is_disk_full(line):
-                    most = max(1, len(running))
-                    left.insert(0, one["row"])
+                    most, left = max(1, len(running)), [one["row"], *left]
                     tell(f"{line['kind']} {line['name']}: the disk is full; from now on {most} at a time")
                     continue
                 results.add(line)

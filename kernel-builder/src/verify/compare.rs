@@ -458,8 +458,7 @@ mod tests {
         let passed = bytes(&INPUT);
         let dump = Dump::cut(&dumped, &case, &trial, &passed)?;
         let exact: Vec<f64> = INPUT.iter().map(|value| f64::from(*value) * 2.0).collect();
-        let bound = [Bound::new(Dtype::F32, Dtype::F32, 1, 2)];
-        examine(&dump, &case, &trial, &bytes(&INPUT), &exact, &bound, None)
+        examine(&dump, &case, &trial, &passed, &exact, &[Bound::new(Dtype::F32, Dtype::F32, 1, 2)], None)
     }
 
     #[test]
@@ -487,7 +486,7 @@ mod tests {
         let bounds = [Bound::new(Dtype::F8e4m3, Dtype::F32, 1, 1)];
         let output = TensorSpec { dtype: Dtype::F8e4m3, ..tensor("y", &[1]) };
         let case = ScheduledCase { outputs: vec![output], ..case() };
-        let share = |computed: u8, exact: f64| share_of_bound(&case, &[computed], &[exact], &bounds);
+        let share = |computed, exact| share_of_bound(&case, &[computed], &[exact], &bounds);
         // The largest number, NaN, and 288.
         assert_eq!((share(0x7e, 1000.0), share(0x7f, 1000.0)), (0.0, 0.0));
         assert!(share(0x79, 1000.0) > 1.0);
