@@ -69,7 +69,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             | Ask::Commits(revision)
             | Ask::CreateTag(revision)
             | Ask::Preupload(revision) => named(&revision),
-            Ask::Info(None) | Ask::Refs(_) | Ask::AuthCheck(_) | Ask::LfsBatch | Ask::Xet => {}
+            Ask::Info(None) | Ask::Refs(_) | Ask::AuthCheck(_) | Ask::LfsBatch | Ask::XetWrite | Ask::XetRead => {}
         }
     }
     // What a body of a form is read as; no more of it is kept than was sent.

@@ -19,7 +19,7 @@ use kernel_hub::wire::route::Access;
 /// A hub for kernels that Hugging Face's clients read and write, for a team or a test
 ///
 /// With HF_ENDPOINT set to its address, `get_kernel`, `kernels lock` and `huggingface_hub` use it in place of the Hub.
-/// Who writes sets HF_TOKEN, and HF_HUB_DISABLE_XET=1. docs/hub.md says more.
+/// To write, set HF_TOKEN. docs/hub.md says more.
 #[derive(Debug, Parser)]
 #[command(name = "kernelwright-hub", version, max_term_width = 110)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]

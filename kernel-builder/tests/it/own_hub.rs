@@ -215,3 +215,16 @@ fn what_was_published_unreadable_can_be_replaced_and_what_is_forged_is_not_belie
     std::fs::write(hub.blob(NORMS), NORMS.replace("eps", "EPS")).expect("a file");
     publish(&sandbox, &hub, &[]).refused(18, &["hub::malformed", "norms.py", "digest"]);
 }
+
+#[test]
+fn a_hub_without_pull_requests_is_asked_before_anything_is_made() {
+    let (sandbox, Some(hub)) = (packaged(), OwnHub::start()) else { return };
+    for options in [&["--create-pr"][..], &["--create-pr", "--dry-run"]] {
+        publish(&sandbox, &hub, options).refused(18, &["hub::", "no pull requests"]);
+    }
+    assert!(!hub.folder.path().join("kernels/me/fast-norm").exists(), "the repository was made");
+    published(&sandbox, &hub, &[]);
+    let head = hub.head("me/fast-norm", "v1");
+    publish(&sandbox, &hub, &["--create-pr", "--branch", "v2"]).refused(18, &["no pull requests"]);
+    assert!(hub.head("me/fast-norm", "v2").is_none() && hub.head("me/fast-norm", "v1") == head);
+}

@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::auth::{Tokens, Who};
-use crate::store::Store;
+use crate::store::disk::Temporary;
+use crate::store::{Store, StoreError};
 use crate::wire::route::{self, Access, Ask, Route};
 
 use super::body::{Buffers, Content, Outgoing};
@@ -28,7 +29,10 @@ use super::metrics::{Metrics, add, count};
 use super::received::Received;
 use super::reply::{Refusal, Reply};
 use super::settings::Settings;
-use super::{page, read, write};
+use super::{page, read, write, xet};
+
+/// What is brought to the disk at a time.
+const PART: usize = 1024 * 1024;
 
 /// Everything that answering needs.
 #[derive(Debug)]
@@ -109,6 +113,11 @@ impl Hub {
     /// Whose token is in the request.
     fn who(&self, request: &Request<Received>) -> Result<Who, Refusal> {
         let Some(value) = request.headers().get(AUTHORIZATION) else { return Ok(Who::Anyone) };
+        let path = request.uri().path();
+        if path.starts_with("/xet/") || path == "/v1/telemetry" {
+            // There the token is one that `xet` has signed, and checks.
+            return Ok(Who::Anyone);
+        }
         let sent = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
         // The words are the client's: it takes any other 401 for a kernel that is not there.
         let wrong = || Refusal::new(StatusCode::UNAUTHORIZED, "Invalid credentials in Authorization header");
@@ -135,8 +144,14 @@ impl Hub {
             Route::Organization(org) => Some(org.as_str()),
             _ => None,
         };
-        // A signed address says itself who may; health says nothing; a token may be asked for its own name.
-        if !matches!(route, Route::Upload(..) | Route::Health | Route::WhoAmI) {
+        // A signed address says itself who may, as does a token for xet; health says nothing; a token may be asked for
+        // its own name.
+        let known_otherwise = match route {
+            Route::Upload(..) | Route::Xorb(..) | Route::Shard(_) => true,
+            Route::Health | Route::Telemetry | Route::WhoAmI => true,
+            _ => false,
+        };
+        if !known_otherwise {
             self.must(&who, route.access(), org)?;
         }
         // Whoever may open this address is on this machine, and so is every page that its browser shows.
@@ -164,6 +179,9 @@ impl Hub {
             Route::CreateRepo => write::create(self, question).await,
             Route::DeleteRepo => write::delete(self, question).await,
             Route::Upload(digest, query) => write::upload(self, question, digest, query).await,
+            Route::Xorb(session, name) => xet::xorb(self, question, session, name).await,
+            Route::Telemetry => Ok(Reply::json(&json!({}))),
+            Route::Shard(session) => xet::shard(self, question, session).await,
             Route::Kernel(repo, ask) => match ask {
                 Ask::Info(revision) => read::info(self, repo, revision).await,
                 Ask::Refs(offline) => read::refs(self, repo, offline).await,
@@ -181,9 +199,10 @@ impl Hub {
                 Ask::Preupload(revision) => write::preupload(self, question, repo, revision).await,
                 Ask::Commit(branch) => write::commit(self, question, repo, branch).await,
                 Ask::LfsBatch => write::lfs_batch(self, question, repo).await,
-                Ask::Xet => Err(Refusal::new(
+                Ask::XetWrite => xet::token(self, question, repo).await,
+                Ask::XetRead => Err(Refusal::new(
                     StatusCode::NOT_FOUND,
-                    "this hub has no xet storage: set HF_HUB_DISABLE_XET=1 and send the files again",
+                    "this hub serves no files by xet; read them at /kernels/.../resolve/",
                 )),
             },
         }
@@ -234,11 +253,9 @@ impl Question {
 
     /// The body, when it is not longer than that.
     pub(super) async fn body(self, hub: &Hub, most: u64) -> Result<Bytes, Refusal> {
-        let too_long =
-            || Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {most} bytes"));
         let mut body = self.request.into_body();
         if body.size_hint().lower() > most {
-            return Err(too_long());
+            return Err(too_long(most));
         }
         let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await {
@@ -246,12 +263,31 @@ impl Question {
             if let Some(data) = frame.data_ref() {
                 add(&hub.metrics.received, data.len() as u64);
                 if (bytes.len() + data.len()) as u64 > most {
-                    return Err(too_long());
+                    return Err(too_long(most));
                 }
                 bytes.extend_from_slice(data);
             }
         }
         Ok(bytes.into())
+    }
+
+    /// The body as a file, when it is not longer than that.
+    pub(super) async fn to_disk(self, hub: &Arc<Hub>, most: u64) -> Result<Temporary, Refusal> {
+        let mut body = self.request.into_body();
+        if body.size_hint().lower() > most {
+            return Err(too_long(most));
+        }
+        let file = blocking(hub.clone(), |hub| Ok(hub.store.temporary()?)).await?;
+        let write = move |(file, length): &mut (Temporary, u64), bytes: &[u8]| {
+            *length += bytes.len() as u64;
+            if *length > most {
+                Err(too_long(most))
+            } else {
+                Ok(file.write(bytes).map_err(StoreError::from)?)
+            }
+        };
+        let (file, _) = pour(hub, &mut body, (file, 0), write).await?;
+        Ok(file)
     }
 
     /// The body as JSON; nothing is an empty object.
@@ -261,6 +297,42 @@ impl Question {
             return Ok(json!({}));
         }
         serde_json::from_slice(&body).map_err(|error| Refusal::bad(format!("the body is no JSON: {error}")))
+    }
+}
+
+fn too_long(most: u64) -> Refusal {
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {most} bytes"))
+}
+
+/// Writes a body to the disk, a part at a time, where that holds up nobody.
+pub(super) async fn pour<T: Send + 'static>(
+    hub: &Arc<Hub>,
+    body: &mut Received,
+    mut to: T,
+    write: impl Fn(&mut T, &[u8]) -> Result<(), Refusal> + Copy + Send + 'static,
+) -> Result<T, Refusal> {
+    let mut part = Vec::with_capacity(PART);
+    loop {
+        let frame = body.frame().await;
+        let ended = frame.is_none();
+        if let Some(frame) = frame {
+            let frame = frame.map_err(|_| Refusal::bad("the body ended early"))?;
+            if let Some(data) = frame.data_ref() {
+                add(&hub.metrics.received, data.len() as u64);
+                part.extend_from_slice(data);
+            }
+        }
+        if part.len() >= PART || (ended && !part.is_empty()) {
+            (to, part) = blocking(hub.clone(), move |_| {
+                write(&mut to, &part)?;
+                part.clear();
+                Ok((to, part))
+            })
+            .await?;
+        }
+        if ended {
+            return Ok(to);
+        }
     }
 }
 

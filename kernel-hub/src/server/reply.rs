@@ -149,9 +149,11 @@ impl From<BadRoute> for Refusal {
         let status = match &error {
             BadRoute::Unknown | BadRoute::OtherType => StatusCode::NOT_FOUND,
             BadRoute::Method => StatusCode::METHOD_NOT_ALLOWED,
-            BadRoute::Name(_) | BadRoute::Malformed(_) => StatusCode::BAD_REQUEST,
+            BadRoute::Name(_) | BadRoute::Malformed(_) | BadRoute::Review => StatusCode::BAD_REQUEST,
         };
-        Self::new(status, error.to_string())
+        // `publish --create-pr` asks before it sends anything, and knows the answer by this code.
+        let code = (error == BadRoute::Review).then_some("PullRequestsNotSupported");
+        Self { code, ..Self::new(status, error.to_string()) }
     }
 }
 

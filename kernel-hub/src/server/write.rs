@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http_body_util::BodyExt as _;
 use hyper::StatusCode;
 use hyper::body::Body as _;
 use ring::hmac;
@@ -20,14 +19,12 @@ use crate::wire::commit;
 use crate::wire::route::Access;
 
 use super::connection::Busy;
-use super::hub::{Hub, Question, blocking};
-use super::metrics::{add, count};
+use super::hub::{Hub, Question, blocking, pour};
+use super::metrics::count;
 use super::reply::{Refusal, Reply};
 
 /// How long a signed address is good for, in seconds.
-const GOOD_FOR: u64 = 3600;
-/// What is brought to the disk at a time.
-const CHUNK: usize = 1024 * 1024;
+pub(super) const GOOD_FOR: u64 = 3600;
 /// Objects of one batch.
 const BATCH: usize = 1000;
 
@@ -265,40 +262,18 @@ pub(super) async fn upload(
     if body.size_hint().exact().is_some_and(|announced| announced != size) {
         return Err(Refusal::bad(format!("the body has not the {size} bytes that were promised")));
     }
-    let mut upload = {
+    let upload = {
         let repo = repo.clone();
         blocking(hub.clone(), move |hub| Ok(hub.store.receive(&repo, digest, size)?)).await?
     };
-    let mut chunk = Vec::with_capacity(CHUNK);
-    loop {
-        let frame = body.frame().await;
-        let ended = frame.is_none();
-        if let Some(frame) = frame {
-            let frame = frame.map_err(|_| Refusal::bad("the body ended early"))?;
-            if let Some(data) = frame.data_ref() {
-                add(&hub.metrics.received, data.len() as u64);
-                chunk.extend_from_slice(data);
-            }
-        }
-        if chunk.len() >= CHUNK || (ended && !chunk.is_empty()) {
-            (upload, chunk) = blocking(hub.clone(), move |_| {
-                upload.write(&chunk)?;
-                chunk.clear();
-                Ok((upload, chunk))
-            })
-            .await?;
-        }
-        if ended {
-            break;
-        }
-    }
+    let upload = pour(&hub, &mut body, upload, |upload, bytes| Ok(upload.write(bytes)?)).await?;
     blocking(hub.clone(), move |hub| Ok(hub.store.finish(&repo, upload)?)).await?;
     count(&hub.metrics.uploads);
     Ok(Reply::json(&json!({})))
 }
 
 /// Bytes of hexadecimal digits.
-fn bytes_of(text: &str) -> Option<Vec<u8>> {
+pub(super) fn bytes_of(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) || !text.is_ascii() {
         return None;
     }

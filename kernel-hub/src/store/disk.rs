@@ -8,9 +8,10 @@
 )]
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 
@@ -52,7 +53,7 @@ impl Temporary {
     /// An empty one in `folder`.
     pub fn new(folder: &Path) -> Result<Self, DiskError> {
         let path = folder.join(random_name());
-        let file = File::create_new(&path).map_err(at(&path))?;
+        let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(at(&path))?;
         Ok(Self { file, path, kept: false })
     }
 
@@ -67,9 +68,22 @@ impl Temporary {
         self.file.write_all(bytes).map_err(at(&self.path))
     }
 
+    /// The file, to be read from its beginning.
+    pub fn rewound(&mut self) -> Result<&mut File, DiskError> {
+        self.file.rewind().map_err(at(&self.path))?;
+        Ok(&mut self.file)
+    }
+
     /// What was written is on the disk.
     pub fn sync(&self) -> Result<(), DiskError> {
         self.file.sync_data().map_err(at(&self.path))
+    }
+
+    /// Gives it its name, for what need not be there after the power went.
+    pub fn keep_unsynced_as(mut self, target: &Path) -> Result<(), DiskError> {
+        fs::rename(&self.path, target).map_err(at(target))?;
+        self.kept = true;
+        Ok(())
     }
 
     /// Gives it its name; when this returns, content and name are on the disk.
@@ -214,6 +228,16 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, DiskError> {
 pub fn size(path: &Path) -> Result<Option<u64>, DiskError> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(Some(metadata.len())),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(at(path)(error)),
+    }
+}
+
+/// The time since a file or folder last changed; `None` where there is none.
+pub fn age(path: &Path) -> Result<Option<Duration>, DiskError> {
+    match fs::metadata(path).and_then(|metadata| metadata.modified()) {
+        // A time in the future is no age.
+        Ok(changed) => Ok(Some(changed.elapsed().unwrap_or_default())),
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(at(path)(error)),
     }

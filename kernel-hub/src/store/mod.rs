@@ -16,12 +16,14 @@ mod check;
 pub mod disk;
 pub mod objects;
 mod upload;
+mod xet;
 
 pub use change::Author;
 pub use check::Depth;
 use disk::DiskError;
 use objects::{Commit, Entry, FORMAT, Tree};
 pub use upload::Upload;
+pub use xet::Session;
 
 /// So many trees are kept in memory; they never change.
 const TREES_IN_MEMORY: usize = 256;
@@ -189,6 +191,11 @@ impl Store {
 
     fn temporaries(&self) -> PathBuf {
         self.root.join("tmp")
+    }
+
+    /// An empty file without a name.
+    pub fn temporary(&self) -> Result<disk::Temporary, StoreError> {
+        Ok(disk::Temporary::new(&self.temporaries())?)
     }
 
     fn folder(&self, repo: &RepoId) -> PathBuf {

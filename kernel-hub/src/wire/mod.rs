@@ -6,3 +6,4 @@
 pub mod commit;
 pub mod range;
 pub mod route;
+pub mod xet;

@@ -3,7 +3,9 @@
 //! Owns: every address of the hub, and decoding `%xx` exactly once.
 //! Never: says who may; what it returns has only checked names in it.
 
-use crate::name::{BadName, FilePath, RefName, RepoId, Revision, Sha256};
+use crate::name::{BadName, FilePath, RefName, RepoId, Revision, Sha256, shown};
+
+use super::xet::MerkleHash;
 
 /// The longest address that is read.
 const LONGEST: usize = 8192;
@@ -37,6 +39,12 @@ pub enum Route {
     Kernel(RepoId, Ask),
     /// Sends the content of a file, with a signed address.
     Upload(Sha256, Vec<(String, String)>),
+    /// Sends chunks of large files, in a session of this name.
+    Xorb(String, MerkleHash),
+    /// Makes files of chunks that were sent in a session.
+    Shard(String),
+    /// Reports of `hf_xet` on an upload; they are not read.
+    Telemetry,
 }
 
 /// What `GET /api/kernels` looks for.
@@ -90,8 +98,10 @@ pub enum Ask {
     Commit(RefName),
     /// Which large files must be sent, and where to.
     LfsBatch,
-    /// A transfer that this hub does not have.
-    Xet,
+    /// What it takes to send large files by xet.
+    XetWrite,
+    /// What it takes to read files by xet, which this hub does not serve.
+    XetRead,
 }
 
 /// What a token may do.
@@ -107,7 +117,9 @@ impl Route {
     /// What it takes to ask this.
     pub fn access(&self) -> Access {
         match self {
-            Self::CreateRepo | Self::DeleteRepo | Self::Upload(..) => Access::Write,
+            Self::CreateRepo | Self::DeleteRepo | Self::Upload(..) | Self::Xorb(..) | Self::Shard(_) => {
+                Access::Write
+            }
             Self::Kernel(_, ask) => match ask {
                 Ask::AuthCheck(access) => *access,
                 Ask::CreateBranch(_)
@@ -117,7 +129,7 @@ impl Route {
                 | Ask::Preupload(_)
                 | Ask::Commit(_)
                 | Ask::LfsBatch
-                | Ask::Xet => Access::Write,
+                | Ask::XetWrite => Access::Write,
                 _ => Access::Read,
             },
             _ => Access::Read,
@@ -140,6 +152,9 @@ pub enum BadRoute {
     /// It is no address.
     #[error("the address is not understood: {0}")]
     Malformed(&'static str),
+    /// It is to become a pull request.
+    #[error("this hub has no pull requests; commit to a branch")]
+    Review,
     /// It is about another type of repository.
     #[error("this hub has kernels only")]
     OtherType,
@@ -166,6 +181,13 @@ pub fn parse(method: &str, target: &str) -> Result<Route, BadRoute> {
         ["metrics"] => only(read, Route::Metrics),
         ["healthz"] => only(read, Route::Health),
         ["lfs", digest] => only(method == "PUT", Route::Upload(digest.parse()?, form(query)?)),
+        ["xet", session, "v1", "xorbs", "default", name] => {
+            only(method == "POST", Route::Xorb(session_name(session)?, name.parse()?))
+        }
+        ["xet", session, "v1", "shards"] => only(method == "POST", Route::Shard(session_name(session)?)),
+        ["v1", "telemetry"] => only(method == "POST", Route::Telemetry),
+        // `hf_xet` asks for other versions and for chunks that are known; it does without them.
+        ["xet", ..] => Err(BadRoute::Unknown),
         ["api", "whoami-v2"] => only(read, Route::WhoAmI),
         ["api", "organizations", org, "overview"] => {
             // A kernel's name is asked of no one here; the organization's is checked like in one.
@@ -237,19 +259,36 @@ fn ask(method: &str, rest: &[&str], query: &str, offline: bool) -> Result<Ask, B
         ["branch", name] => (method == "POST", Ask::CreateBranch(branch(name)?)),
         ["tag", name] if method == "DELETE" => (true, Ask::DeleteTag(name.parse()?)),
         ["tag", revision] => (method == "POST", Ask::CreateTag(revision.parse()?)),
-        ["preupload", revision] => (method == "POST", Ask::Preupload(revision.parse()?)),
+        ["preupload", revision] => {
+            no_review(query)?;
+            (method == "POST", Ask::Preupload(revision.parse()?))
+        }
         ["commit", name] => {
-            let asks_for_review =
-                form(query)?.iter().any(|(key, value)| key == "create_pr" && is_true(value));
-            if asks_for_review {
-                return Err(BadRoute::Malformed("this hub has no pull requests; commit to a branch"));
-            }
+            no_review(query)?;
             (method == "POST", Ask::Commit(branch(name)?))
         }
-        ["xet-write-token" | "xet-read-token", _] => (read, Ask::Xet),
+        ["xet-write-token", _] => {
+            no_review(query)?;
+            (read, Ask::XetWrite)
+        }
+        ["xet-read-token", _] => (read, Ask::XetRead),
         _ => return Err(BadRoute::Unknown),
     };
     if fits { Ok(ask) } else { Err(BadRoute::Method) }
+}
+
+/// Refuses what is to become a pull request.
+fn no_review(query: &str) -> Result<(), BadRoute> {
+    if form(query)?.iter().any(|(key, value)| key == "create_pr" && is_true(value)) {
+        return Err(BadRoute::Review);
+    }
+    Ok(())
+}
+
+/// The name of a session is one of the hub's own.
+fn session_name(text: &str) -> Result<String, BadName> {
+    let fine = (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if fine { Ok(text.to_owned()) } else { Err(BadName(format!("{} is not a session", shown(text)))) }
 }
 
 /// A branch, also as `refs/heads/NAME`.

@@ -15,3 +15,4 @@ mod readers;
 mod refusals;
 mod secure;
 mod server;
+mod xet;

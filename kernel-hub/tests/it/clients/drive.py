@@ -97,6 +97,18 @@ def write(api, root):
     step((local / "build/torch-cpu/data.bin").read_bytes() == binary, "what came is what was sent")
     step(local.name == sent.oid, local)
 
+    # Larger than a commit may be, from memory and from a file; the second shares its first half with the first.
+    half = os.urandom(20_000_000)
+    large = {"large/a.so": half + b"\0" * 30_000_000, "large/b.so": half + os.urandom(20_000_000)}
+    (root / "b.so").write_bytes(large["large/b.so"])
+    api.create_commit(**KERNEL, revision="v1", commit_message="large", operations=[
+        CommitOperationAdd("large/a.so", large["large/a.so"]), CommitOperationAdd("large/b.so", str(root / "b.so"))])
+    (root / "b.so").unlink()
+    for name, content in large.items():
+        local = pathlib.Path(api.hf_hub_download(**KERNEL, filename=name, revision="v1"))
+        step(local.read_bytes() == content, f"{name} came as it was sent")
+    api.delete_folder("large", **KERNEL, revision="v1")
+
     copied = api.create_commit(**KERNEL, revision="v1", commit_message="copy and delete", operations=[
         CommitOperationCopy("build/torch-cpu/data.bin", "copy.bin", src_revision="v1"),
         CommitOperationAdd("note.txt", b""),
