@@ -278,16 +278,7 @@ impl Question {
             return Err(too_long(most));
         }
         let file = blocking(hub.clone(), |hub| Ok(hub.store.temporary()?)).await?;
-        let write = move |(file, length): &mut (Temporary, u64), bytes: &[u8]| {
-            *length += bytes.len() as u64;
-            if *length > most {
-                Err(too_long(most))
-            } else {
-                Ok(file.write(bytes).map_err(StoreError::from)?)
-            }
-        };
-        let (file, _) = pour(hub, &mut body, (file, 0), write).await?;
-        Ok(file)
+        pour(hub, &mut body, file, most, |file, bytes| Ok(file.write(bytes).map_err(StoreError::from)?)).await
     }
 
     /// The body as JSON; nothing is an empty object.
@@ -304,14 +295,15 @@ fn too_long(most: u64) -> Refusal {
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {most} bytes"))
 }
 
-/// Writes a body to the disk, a part at a time, where that holds up nobody.
+/// Writes a body of at most `most` bytes to the disk, a part at a time, where that holds up nobody.
 pub(super) async fn pour<T: Send + 'static>(
     hub: &Arc<Hub>,
     body: &mut Received,
     mut to: T,
+    most: u64,
     write: impl Fn(&mut T, &[u8]) -> Result<(), Refusal> + Copy + Send + 'static,
 ) -> Result<T, Refusal> {
-    let mut part = Vec::with_capacity(PART);
+    let (mut part, mut received) = (Vec::with_capacity(PART), 0);
     loop {
         let frame = body.frame().await;
         let ended = frame.is_none();
@@ -319,6 +311,10 @@ pub(super) async fn pour<T: Send + 'static>(
             let frame = frame.map_err(|_| Refusal::bad("the body ended early"))?;
             if let Some(data) = frame.data_ref() {
                 add(&hub.metrics.received, data.len() as u64);
+                received += data.len() as u64;
+                if received > most {
+                    return Err(too_long(most));
+                }
                 part.extend_from_slice(data);
             }
         }

@@ -292,13 +292,17 @@ pub(super) async fn resolve(
     path: FilePath,
 ) -> Result<Reply, Refusal> {
     let buffers = hub.buffers.clone();
+    // A head promises no content.
+    let whole = question.request.method() == Method::GET;
     let found = blocking(hub, move |hub| {
         let snapshot = hub.store.snapshot(&repo, &revision)?;
         let entry = snapshot.tree.file(&path).cloned().ok_or_else(|| StoreError::NoEntry {
             what: format!("`{repo}` has no file `{path}` at this revision"),
             commit: Some(snapshot.id.clone()),
         })?;
-        Ok((hub.store.open_blob(&entry)?, entry, snapshot.id))
+        let opened = if whole { hub.store.open_sound(&entry) } else { hub.store.open_blob(&entry) };
+        let file = opened.map_err(|error| Refusal::of_content(error, &path))?;
+        Ok((file, entry, snapshot.id))
     });
     let (file, entry, commit) = found.await?;
     let etag = format!("\"{}\"", entry.etag());

@@ -8,7 +8,7 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 
-use crate::name::{BadName, CommitId};
+use crate::name::{BadName, CommitId, FilePath};
 use crate::store::StoreError;
 use crate::wire::commit::WireError;
 use crate::wire::route::BadRoute;
@@ -99,6 +99,17 @@ impl Refusal {
         reply
     }
 
+    /// The content of a file cannot be sent.
+    pub(super) fn of_content(error: StoreError, path: &FilePath) -> Self {
+        if matches!(error, StoreError::Damaged { .. }) {
+            log::say(&error.to_string());
+            let what =
+                format!("the hub's copy of `{path}` is damaged; its log says how. Send the file again");
+            return Self::new(StatusCode::INTERNAL_SERVER_ERROR, what);
+        }
+        error.into()
+    }
+
     /// Something failed that the client can do nothing about.
     pub(super) fn inner(what: &str) -> Self {
         log::say(what);
@@ -132,6 +143,7 @@ impl From<WireError> for Refusal {
     fn from(error: WireError) -> Self {
         let status = match error {
             WireError::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            WireError::Io(_) => return Self::inner(&error.to_string()),
             _ => StatusCode::BAD_REQUEST,
         };
         Self::new(status, error.to_string())

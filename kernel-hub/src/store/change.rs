@@ -4,13 +4,14 @@
 //! Never: moves a ref to anything that is not there, or from where it was not expected to be.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 
 use crate::name::{CommitId, FilePath, RefName, RepoId, Revision, Sha256, shown};
 use crate::wire::commit::{self, Operation};
 
 use super::objects::{self, Commit, Entry, FORMAT, Tree};
-use super::{RefKind, Snapshot, Store, StoreError, disk};
+use super::{READ_AT_ONCE, RefKind, Snapshot, Store, StoreError, disk};
 
 /// Who changes something, and when.
 #[derive(Debug, Clone)]
@@ -107,17 +108,18 @@ impl Store {
         Ok(())
     }
 
-    /// Changes a branch. When this returns, the change is on the disk; a commit that changes nothing is the head again.
+    /// Changes a branch, with the contents that are in the body of the request. When this returns, the change is on the disk; a commit that changes nothing is the head again.
     pub fn commit(
         &self,
         repo: &RepoId,
         branch: &RefName,
         asked: commit::Commit,
+        body: &mut File,
         author: &Author,
     ) -> Result<CommitId, StoreError> {
         self.must_have(repo)?;
         // What does not depend on the head is done before the others have to wait.
-        let changes = self.prepare(repo, asked.operations)?;
+        let changes = self.prepare(repo, asked.operations, body)?;
         let _alone = self.writer(repo);
         let head = self.snapshot(repo, &Revision::Branch(branch.clone()))?;
         if let Some(parent) = asked.parent.filter(|parent| !commit::is_parent(parent, &head.id)) {
@@ -144,17 +146,19 @@ impl Store {
     }
 
     /// Brings every content to the disk.
-    fn prepare(&self, repo: &RepoId, operations: Vec<Operation>) -> Result<Vec<Change>, StoreError> {
+    fn prepare(
+        &self,
+        repo: &RepoId,
+        operations: Vec<Operation>,
+        body: &mut File,
+    ) -> Result<Vec<Change>, StoreError> {
         let mut changes = Vec::with_capacity(operations.len());
+        let mut budget = READ_AT_ONCE;
         for operation in operations {
             changes.push(match operation {
-                Operation::Put { path, content } => {
-                    let entry = Entry::regular(path, &content);
-                    self.put_blob(&entry.digest, &content)?;
-                    Change::Put(entry)
-                }
+                Operation::Put { path, content } => Change::Put(self.put_content(path, &content, body)?),
                 Operation::Link { path, digest, size } => {
-                    let there = self.sent(repo, &digest)?.ok_or_else(|| {
+                    let there = self.sent(repo, &digest, &mut budget)?.ok_or_else(|| {
                         let path = shown(path.as_str());
                         StoreError::Refused(format!(
                             "the content of {path}, sha256:{digest}, was not sent; send it by LFS first"
@@ -184,13 +188,13 @@ impl Store {
 
     pub(super) fn put_blob(&self, digest: &Sha256, content: &[u8]) -> Result<(), StoreError> {
         let path = self.blob(digest);
-        if disk::size(&path)? == Some(content.len() as u64) {
+        if self.is_sound(digest, content.len() as u64)? {
             // Whoever wrote it may not have come to this yet.
             disk::sync_folder_of(&path)?;
             return Ok(());
         }
         disk::write(&self.temporaries(), &path, content)?;
-        Ok(())
+        self.note_sound(digest)
     }
 
     fn write_ref(

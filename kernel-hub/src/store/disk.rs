@@ -251,14 +251,29 @@ pub struct Stamp {
     changed: (i64, i64),
 }
 
+impl Stamp {
+    /// The stamp of an open file.
+    pub fn of(file: &File) -> io::Result<Self> {
+        file.metadata().map(|metadata| Self::from(&metadata))
+    }
+
+    /// The size of the file.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+impl From<&fs::Metadata> for Stamp {
+    fn from(metadata: &fs::Metadata) -> Self {
+        let changed = (metadata.ctime(), metadata.ctime_nsec());
+        Self { inode: metadata.ino(), size: metadata.len(), changed }
+    }
+}
+
 /// The stamp of a file; `None` where there is none.
 pub fn stamp(path: &Path) -> Result<Option<Stamp>, DiskError> {
     match fs::metadata(path) {
-        Ok(metadata) => Ok(Some(Stamp {
-            inode: metadata.ino(),
-            size: metadata.len(),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        })),
+        Ok(metadata) => Ok(Some(Stamp::from(&metadata))),
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(at(path)(error)),
     }

@@ -13,14 +13,18 @@ use crate::name::{BadName, CommitId, FilePath, RefName, RepoId, Revision, Sha256
 
 mod change;
 mod check;
+mod content;
 pub mod disk;
+mod gc;
 pub mod objects;
+mod sound;
 mod upload;
 mod xet;
 
 pub use change::Author;
 pub use check::Depth;
 use disk::DiskError;
+pub use gc::{Freed, Sweep};
 use objects::{Commit, Entry, FORMAT, Tree};
 pub use upload::Upload;
 pub use xet::Session;
@@ -34,6 +38,11 @@ const MARK: &str = "kernelwright-hub 1\n";
 const BEFORE: &[&str] = &["lock", "tmp", "tokens", "tokens.lock", "tokens.new", "lost+found"];
 /// Kernels share so many locks of those who change them.
 const WRITERS: usize = 64;
+
+/// Bytes of blobs that one request holds against their digests, before its client gives up.
+pub const READ_AT_ONCE: u64 = 1024 * 1024 * 1024;
+/// So many blobs are held against their digests at a time.
+const LOOKING: usize = 16;
 
 /// Why the store does not do something.
 #[derive(Debug, thiserror::Error)]
@@ -116,6 +125,12 @@ pub struct Store {
     root: PathBuf,
     trees: Mutex<HashMap<Sha256, Arc<Tree>>>,
     writers: [Mutex<()>; WRITERS],
+    /// Blobs whose content was held against their digest.
+    sound: Mutex<HashMap<Sha256, disk::Stamp>>,
+    /// Held while that is done.
+    looking: [Mutex<()>; LOOKING],
+    /// Held while a long text with escapes is in memory.
+    texts: Mutex<()>,
     /// Held as long as this value is there.
     _lock: File,
 }
@@ -124,7 +139,7 @@ pub struct Store {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another server has it.
-    #[error("{} is served by another process; two would lose each other's commits", .0.display())]
+    #[error("{} is served by another process; stop it first", .0.display())]
     Locked(PathBuf),
     /// It holds something else.
     #[error("{} is not empty and no hub's; name a new folder, or an empty one", .0.display())]
@@ -170,7 +185,15 @@ impl Store {
         }
         let lock = disk::lock(&root.join("lock"))?.ok_or_else(|| OpenError::Locked(root.to_owned()))?;
         let writers = std::array::from_fn(|_| Mutex::new(()));
-        let store = Self { root: root.to_owned(), trees: Mutex::default(), writers, _lock: lock };
+        let store = Self {
+            root: root.to_owned(),
+            trees: Mutex::default(),
+            writers,
+            sound: Mutex::default(),
+            looking: std::array::from_fn(|_| Mutex::new(())),
+            texts: Mutex::default(),
+            _lock: lock,
+        };
         disk::folder(&store.temporaries())?;
         let swept = disk::sweep(&store.temporaries())?;
         // The mark comes first: a start that is killed behind it goes on the next time.
@@ -307,7 +330,12 @@ impl Store {
     pub fn small_file(&self, tree: &Tree, path: &str, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let entry = path.parse::<FilePath>().ok().and_then(|path| tree.file(&path).cloned());
         match entry.filter(|entry| entry.size <= most) {
-            Some(entry) => Ok(disk::read(&self.blob(&entry.digest))?),
+            Some(entry) => match disk::read(&self.blob(&entry.digest))? {
+                Some(bytes) if objects::sha256(&bytes) != entry.digest => {
+                    Err(damaged(&self.blob(&entry.digest), "its digest is another one"))
+                }
+                read => Ok(read),
+            },
             None => Ok(None),
         }
     }

@@ -4,6 +4,7 @@
 //! Never: reads a file or a socket; any bytes give a value or a refusal, never a panic.
 
 pub mod commit;
+pub mod lines;
 pub mod range;
 pub mod route;
 pub mod xet;

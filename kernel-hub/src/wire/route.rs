@@ -453,10 +453,7 @@ mod tests {
         assert_eq!(get("/api/datasets/me/k"), Err(BadRoute::OtherType));
         assert_eq!(get("/api/models/me/k/refs"), get("/api/kernels/me/k/refs"));
         assert_eq!(parse("POST", "/api/models/me/k/commit/main"), Err(BadRoute::OtherType));
-        assert!(matches!(
-            parse("POST", "/api/kernels/me/k/commit/v1?create_pr=1"),
-            Err(BadRoute::Malformed(_))
-        ));
+        assert!(matches!(parse("POST", "/api/kernels/me/k/commit/v1?create_pr=1"), Err(BadRoute::Review)));
     }
 
     #[test]
