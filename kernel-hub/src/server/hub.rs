@@ -18,8 +18,10 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::auth::{Tokens, Who};
-use crate::store::disk::Temporary;
+use crate::name::RepoId;
+use crate::store::disk::{Temporary, random_name};
 use crate::store::{Store, StoreError};
+use crate::wire::options;
 use crate::wire::route::{self, Access, Ask, Route};
 
 use super::body::{Buffers, Content, Outgoing};
@@ -31,6 +33,8 @@ use super::reply::{Refusal, Reply};
 use super::settings::Settings;
 use super::{page, read, write, xet};
 
+/// Names a request, here and in the log; the client shows it with an error.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// What is brought to the disk at a time.
 const PART: usize = 1024 * 1024;
 
@@ -78,8 +82,14 @@ impl Hub {
         self.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
         let target = request.uri().path_and_query().map_or("", |target| target.as_str()).to_owned();
         let agent = header(&request, USER_AGENT).unwrap_or_default().chars().take(200).collect();
-        let asked =
-            Asked { peer, method: request.method().to_string(), path: route::for_log(&target), agent };
+        let id = random_name();
+        let asked = Asked {
+            id: id.clone(),
+            peer,
+            method: request.method().to_string(),
+            path: route::for_log(&target),
+            agent,
+        };
         let head = request.method() == Method::HEAD;
         let who = self.who(&request);
         let name = who.as_ref().map_or("refused", Who::name).to_owned();
@@ -97,6 +107,7 @@ impl Hub {
         if reply.status != StatusCode::NOT_MODIFIED {
             response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
+        response.headers_mut().extend(HeaderValue::from_str(&id).ok().map(|id| (REQUEST_ID, id)));
         // What is left of the body is not skipped, so this connection has no next request. A client that is not told sends
         // one, and gets no answer.
         if !end.was_seen() {
@@ -161,6 +172,16 @@ impl Hub {
                 "this comes from a web page, and nobody without a token writes from one",
             ));
         }
+        if let Route::Kernel(repo, _) | Route::Page(repo) = &route {
+            let asked = repo.clone();
+            let known = blocking(self.clone(), move |hub| Ok(hub.store.spelled(&asked)?)).await?;
+            if let Some(known) = known.filter(|known| known != repo)
+                && let Some(location) = respelled(target, repo, &known)
+            {
+                return Err(Refusal::moved(location));
+            }
+        }
+        let options = options::parse(target);
         let base = self.base(&request)?;
         let question = Question { who, base, request };
         match route {
@@ -183,13 +204,15 @@ impl Hub {
             Route::Telemetry => Ok(Reply::json(&json!({}))),
             Route::Shard(session) => xet::shard(self, question, session).await,
             Route::Kernel(repo, ask) => match ask {
-                Ask::Info(revision) => read::info(self, repo, revision).await,
+                Ask::Info(revision) => read::info(self, repo, revision, options).await,
                 Ask::Refs(offline) => read::refs(self, repo, offline).await,
                 Ask::Tree { revision, folder, recursive, offline } => {
-                    read::tree(self, repo, revision, folder, recursive, offline).await
+                    read::tree(self, repo, revision, folder, recursive, options.expand, offline).await
                 }
                 Ask::PathsInfo(revision) => read::paths_info(self, question, repo, revision).await,
-                Ask::Commits(revision) => read::commits(self, repo, revision).await,
+                Ask::Commits(revision) => {
+                    read::commits(self, question.base, target, repo, revision, options).await
+                }
                 Ask::Resolve(revision, path) => read::resolve(self, question, repo, revision, path).await,
                 Ask::AuthCheck(_) => read::auth_check(self, repo).await,
                 Ask::CreateBranch(name) => write::create_branch(self, question, repo, name).await,
@@ -289,6 +312,12 @@ impl Question {
         }
         serde_json::from_slice(&body).map_err(|error| Refusal::bad(format!("the body is no JSON: {error}")))
     }
+}
+
+/// The address with the name of a kernel as it is spelled.
+fn respelled(target: &str, asked: &RepoId, known: &RepoId) -> Option<String> {
+    let (before, after) = target.split_once(&format!("/{asked}"))?;
+    Some(format!("{before}/{known}{after}"))
 }
 
 fn too_long(most: u64) -> Refusal {

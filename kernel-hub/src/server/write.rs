@@ -14,8 +14,9 @@ use ring::hmac;
 use serde_json::{Value, json};
 
 use crate::name::{FilePath, RefName, RepoId, Revision, Sha256, hex};
-use crate::store::{Author, READ_AT_ONCE, RefKind, StoreError};
+use crate::store::{ATTRIBUTES, Author, READ_AT_ONCE, RefKind, StoreError};
 use crate::time::now;
+use crate::wire::attributes::Attributes;
 use crate::wire::commit;
 use crate::wire::route::Access;
 
@@ -23,6 +24,7 @@ use super::connection::Busy;
 use super::hub::{Hub, Question, blocking, pour};
 use super::metrics::count;
 use super::reply::{Refusal, Reply};
+use super::settings::Settings;
 
 /// How long a signed address is good for, in seconds.
 pub(super) const GOOD_FOR: u64 = 3600;
@@ -136,10 +138,12 @@ pub(super) async fn preupload(
     }
     let value = blocking(hub, move |hub| {
         let snapshot = hub.store.snapshot(&repo, &revision)?;
+        let attributes = hub.store.small_file(&snapshot.tree, ATTRIBUTES, Settings::SMALL_BODY)?;
+        let attributes = Attributes::of(&String::from_utf8_lossy(&attributes.unwrap_or_default()));
         let mut answers = Vec::with_capacity(asked.len());
         let mut budget = READ_AT_ONCE;
         for (path, _, lfs) in &asked {
-            let mode = if *lfs { "lfs" } else { "regular" };
+            let mode = if *lfs || attributes.by_lfs(path.as_str()) { "lfs" } else { "regular" };
             let mut answer = json!({ "path": path.as_str(), "uploadMode": mode, "shouldIgnore": false });
             // A client does not send what it finds here. It has to, if the hub's copy is damaged.
             if let Some(entry) = snapshot.tree.file(path)

@@ -8,10 +8,14 @@ use std::fs::File;
 use std::path::Path;
 
 use crate::name::{CommitId, FilePath, RefName, RepoId, Revision, Sha256, shown};
+use crate::wire::attributes;
 use crate::wire::commit::{self, Operation};
 
 use super::objects::{self, Commit, Entry, FORMAT, Tree};
 use super::{READ_AT_ONCE, RefKind, Snapshot, Store, StoreError, disk};
+
+/// Where a kernel says which files are large ones.
+pub const ATTRIBUTES: &str = ".gitattributes";
 
 /// Who changes something, and when.
 #[derive(Debug, Clone)]
@@ -23,11 +27,11 @@ pub struct Author {
 }
 
 impl Store {
-    /// Makes a kernel with an empty main.
+    /// Makes a kernel; its main has `.gitattributes`.
     pub fn create(&self, repo: &RepoId, author: &Author) -> Result<(), StoreError> {
         let _alone = self.writer(repo);
-        if self.has(repo) {
-            return Err(StoreError::Exists(format!("you already created the kernel repo `{repo}`")));
+        if let Some(there) = self.spelled(repo)? {
+            return Err(StoreError::Exists(format!("you already created the kernel repo `{there}`")));
         }
         // Under a temporary name first, so that it is there as a whole or not at all.
         let staged = self.temporaries().join(disk::random_name());
@@ -58,9 +62,12 @@ impl Store {
     }
 
     fn first_commit(&self, author: &Author) -> Result<Commit, StoreError> {
+        let path = ATTRIBUTES.parse()?;
+        let attributes = Entry::regular(path, attributes::FIRST.as_bytes());
+        self.put_blob(&attributes.digest, attributes::FIRST.as_bytes())?;
         Ok(Commit {
             format: FORMAT,
-            tree: self.put_tree(&Tree::of(Vec::new()))?,
+            tree: self.put_tree(&Tree::of(vec![attributes]))?,
             parent: None,
             author: author.name.clone(),
             date: author.date,
@@ -230,10 +237,9 @@ fn apply(head: &Snapshot, changes: Vec<Change>) -> Result<Tree, StoreError> {
             Change::Put(entry) => {
                 files.insert(entry.path.clone(), entry);
             }
-            Change::Delete(path) => {
-                files.remove(&path).ok_or_else(|| absent(&path))?;
-            }
-            Change::DeleteFolder(folder) => {
+            // A client that does not know what is there calls a folder a file.
+            Change::Delete(path) if files.remove(&path).is_some() => {}
+            Change::Delete(folder) | Change::DeleteFolder(folder) => {
                 let before = files.len();
                 files.retain(|path, _| !path.is_below(folder.as_str()));
                 if files.len() == before {

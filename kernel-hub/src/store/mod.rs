@@ -21,7 +21,7 @@ mod sound;
 mod upload;
 mod xet;
 
-pub use change::Author;
+pub use change::{ATTRIBUTES, Author};
 pub use check::Depth;
 use disk::DiskError;
 pub use gc::{Freed, Sweep};
@@ -39,6 +39,8 @@ const BEFORE: &[&str] = &["lock", "tmp", "tokens", "tokens.lock", "tokens.new", 
 /// Kernels share so many locks of those who change them.
 const WRITERS: usize = 64;
 
+/// Commits that are looked through for the one that changed a file last.
+const HISTORY: usize = 1000;
 /// Bytes of blobs that one request holds against their digests, before its client gives up.
 pub const READ_AT_ONCE: u64 = 1024 * 1024 * 1024;
 /// So many blobs are held against their digests at a time.
@@ -70,7 +72,9 @@ pub enum StoreError {
     #[error("{0}")]
     Exists(String),
     /// The branch is not where the commit was to come after.
-    #[error("a commit has happened since: the branch is at {head}, not at {parent}; fetch it and try again")]
+    #[error(
+        "a commit has happened since: the branch is at {head}, not at {parent}. The branch was updated since you opened this page. Please refresh and try again."
+    )]
     Moved {
         /// Where it is.
         head: CommitId,
@@ -118,6 +122,9 @@ pub struct Snapshot {
     /// Its files.
     pub tree: Arc<Tree>,
 }
+
+/// A commit and what it says.
+pub type Change = (CommitId, Arc<Commit>);
 
 /// The folder.
 #[derive(Debug)]
@@ -255,6 +262,22 @@ impl Store {
         self.folder(repo).is_dir()
     }
 
+    /// A kernel as it is spelled: the same name in another case is the same kernel. `None` where there is none.
+    pub fn spelled(&self, repo: &RepoId) -> Result<Option<RepoId>, StoreError> {
+        if self.has(repo) {
+            return Ok(Some(repo.clone()));
+        }
+        let kernels = self.root.join("kernels");
+        for org in disk::names(&kernels)?.iter().filter(|org| org.eq_ignore_ascii_case(repo.org())) {
+            for name in disk::names(&kernels.join(org))? {
+                if name.eq_ignore_ascii_case(repo.name()) {
+                    return Ok(RepoId::new(org, &name).ok());
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Branches and tags.
     pub fn refs(&self, repo: &RepoId) -> Result<Refs, StoreError> {
         self.must_have(repo)?;
@@ -301,21 +324,62 @@ impl Store {
         Ok(Snapshot { id, commit: Arc::new(commit), tree })
     }
 
-    /// The newest commits of a revision, at most `most`.
+    /// The commits of a revision, newest first: at most `most`, without the first `skip`.
     pub fn history(
         &self,
         repo: &RepoId,
         revision: &Revision,
+        skip: usize,
         most: usize,
     ) -> Result<Vec<(CommitId, Commit)>, StoreError> {
         let mut next = Some(self.resolve(repo, revision)?);
-        let mut history = Vec::new();
+        let (mut history, mut skipped) = (Vec::new(), 0);
         while let Some(id) = next.filter(|_| history.len() < most) {
             let commit = self.commit_of(repo, &id)?;
             next = commit.parent.clone();
-            history.push((id, commit));
+            if skipped < skip {
+                skipped += 1;
+            } else {
+                history.push((id, commit));
+            }
         }
         Ok(history)
+    }
+
+    /// The commits that changed what is at some paths last, among the newest [`HISTORY`]; a folder changes with what is
+    /// below it.
+    pub fn last_changes(
+        &self,
+        repo: &RepoId,
+        snapshot: &Snapshot,
+        paths: &[&str],
+    ) -> Result<HashMap<String, Arc<Change>>, StoreError> {
+        let state = |tree: &Tree, path: &str| {
+            let file = path.parse().ok().and_then(|path| tree.file(&path).map(|entry| entry.oid.clone()));
+            file.or_else(|| tree.has_folder(path).then(|| tree.folder_oid(path)))
+        };
+        let mut left: Vec<(&str, Option<String>)> =
+            paths.iter().map(|path| (*path, state(&snapshot.tree, path))).collect();
+        let (mut changes, mut here) = (HashMap::new(), snapshot.clone());
+        for _ in 0..HISTORY {
+            let before = match &here.commit.parent {
+                Some(parent) => Some(self.snapshot_of(repo, parent.clone())?),
+                None => None,
+            };
+            let change = Arc::new((here.id.clone(), here.commit.clone()));
+            left.retain(|(path, now)| {
+                let same = before.as_ref().is_some_and(|before| state(&before.tree, path) == *now);
+                if !same {
+                    changes.insert((*path).to_owned(), change.clone());
+                }
+                same
+            });
+            match before {
+                Some(before) if !left.is_empty() => here = before,
+                _ => break,
+            }
+        }
+        Ok(changes)
     }
 
     /// The content of a file.

@@ -152,6 +152,9 @@ pub enum BadRoute {
     /// It is no address.
     #[error("the address is not understood: {0}")]
     Malformed(&'static str),
+    /// It names a revision that cannot be.
+    #[error("{0}")]
+    Revision(BadName),
     /// It is to become a pull request.
     #[error("this hub has no pull requests; commit to a branch")]
     Review,
@@ -224,7 +227,7 @@ fn of_kernel(method: &str, parts: &[&str]) -> Result<Route, BadRoute> {
             if read { Ok(Route::Page(repo)) } else { Err(BadRoute::Method) }
         }
         [org, name, "resolve", revision, path @ ..] => {
-            let ask = Ask::Resolve(revision.parse()?, path.join("/").parse()?);
+            let ask = Ask::Resolve(revision_of(revision)?, path.join("/").parse()?);
             let repo = RepoId::new(org, name)?;
             if read { Ok(Route::Kernel(repo, ask)) } else { Err(BadRoute::Method) }
         }
@@ -241,7 +244,7 @@ fn ask(method: &str, rest: &[&str], query: &str, offline: bool) -> Result<Ask, B
     let read = matches!(method, "GET" | "HEAD");
     let (fits, ask) = match rest {
         [] => (read, Ask::Info(None)),
-        ["revision", revision] => (read, Ask::Info(Some(revision.parse()?))),
+        ["revision", revision] => (read, Ask::Info(Some(revision_of(revision)?))),
         ["refs"] => (read, Ask::Refs(offline)),
         ["tree", revision, folder @ ..] => {
             // A trailing slash, or nothing, is the root.
@@ -249,23 +252,23 @@ fn ask(method: &str, rest: &[&str], query: &str, offline: bool) -> Result<Ask, B
             let folder = folder.strip_suffix('/').unwrap_or(&folder);
             let folder = if folder.is_empty() { None } else { Some(folder.parse()?) };
             let recursive = form(query)?.iter().any(|(key, value)| key == "recursive" && is_true(value));
-            (read, Ask::Tree { revision: revision.parse()?, folder, recursive, offline })
+            (read, Ask::Tree { revision: revision_of(revision)?, folder, recursive, offline })
         }
-        ["paths-info", revision] => (method == "POST", Ask::PathsInfo(revision.parse()?)),
-        ["commits", revision] => (read, Ask::Commits(revision.parse()?)),
+        ["paths-info", revision] => (method == "POST", Ask::PathsInfo(revision_of(revision)?)),
+        ["commits", revision] => (read, Ask::Commits(revision_of(revision)?)),
         ["auth-check"] => (read, Ask::AuthCheck(Access::Read)),
         ["auth-check", "write"] => (read, Ask::AuthCheck(Access::Write)),
         ["branch", name] if method == "DELETE" => (true, Ask::DeleteBranch(branch(name)?)),
         ["branch", name] => (method == "POST", Ask::CreateBranch(branch(name)?)),
         ["tag", name] if method == "DELETE" => (true, Ask::DeleteTag(name.parse()?)),
-        ["tag", revision] => (method == "POST", Ask::CreateTag(revision.parse()?)),
+        ["tag", revision] => (method == "POST", Ask::CreateTag(revision_of(revision)?)),
         ["preupload", revision] => {
             no_review(query)?;
-            (method == "POST", Ask::Preupload(revision.parse()?))
+            (method == "POST", Ask::Preupload(revision_of(revision)?))
         }
         ["commit", name] => {
             no_review(query)?;
-            (method == "POST", Ask::Commit(branch(name)?))
+            (method == "POST", Ask::Commit(branch(name).map_err(BadRoute::Revision)?))
         }
         ["xet-write-token", _] => {
             no_review(query)?;
@@ -296,6 +299,11 @@ fn branch(text: &str) -> Result<RefName, BadName> {
     text.strip_prefix("refs/heads/").unwrap_or(text).parse()
 }
 
+/// A revision that cannot be is one that is not there.
+fn revision_of(text: &str) -> Result<Revision, BadRoute> {
+    text.parse().map_err(BadRoute::Revision)
+}
+
 fn search(query: &str) -> Result<Search, BadRoute> {
     let mut search = Search::default();
     for (key, value) in form(query)? {
@@ -311,7 +319,8 @@ fn search(query: &str) -> Result<Search, BadRoute> {
     Ok(search)
 }
 
-fn is_true(value: &str) -> bool {
+/// Whether an option is on.
+pub fn is_true(value: &str) -> bool {
     matches!(value, "1" | "true" | "True")
 }
 

@@ -11,6 +11,7 @@ mod clients;
 mod crash;
 mod limits;
 mod names;
+mod parity;
 mod readers;
 mod refusals;
 mod secure;
