@@ -35,6 +35,8 @@ use super::{page, read, write, xet};
 
 /// Names a request, here and in the log; the client shows it with an error.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Where huggingface_hub names its requests.
+const TRACE_ID: HeaderName = HeaderName::from_static("x-amzn-trace-id");
 /// What is brought to the disk at a time.
 const PART: usize = 1024 * 1024;
 
@@ -82,7 +84,7 @@ impl Hub {
         self.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
         let target = request.uri().path_and_query().map_or("", |target| target.as_str()).to_owned();
         let agent = header(&request, USER_AGENT).unwrap_or_default().chars().take(200).collect();
-        let id = random_name();
+        let id = request_id(&request);
         let asked = Asked {
             id: id.clone(),
             peer,
@@ -157,11 +159,8 @@ impl Hub {
         };
         // A signed address says itself who may, as does a token for xet; health says nothing; a token may be asked for
         // its own name.
-        let known_otherwise = match route {
-            Route::Upload(..) | Route::Xorb(..) | Route::Shard(_) => true,
-            Route::Health | Route::Telemetry | Route::WhoAmI => true,
-            _ => false,
-        };
+        let signed = matches!(route, Route::Upload(..) | Route::Xorb(..) | Route::Shard(_));
+        let known_otherwise = signed || matches!(route, Route::Health | Route::Telemetry | Route::WhoAmI);
         if !known_otherwise {
             self.must(&who, route.access(), org)?;
         }
@@ -295,7 +294,7 @@ impl Question {
     }
 
     /// The body as a file, when it is not longer than that.
-    pub(super) async fn to_disk(self, hub: &Arc<Hub>, most: u64) -> Result<Temporary, Refusal> {
+    pub(super) async fn body_on_disk(self, hub: &Arc<Hub>, most: u64) -> Result<Temporary, Refusal> {
         let mut body = self.request.into_body();
         if body.size_hint().lower() > most {
             return Err(too_long(most));
@@ -312,6 +311,16 @@ impl Question {
         }
         serde_json::from_slice(&body).map_err(|error| Refusal::bad(format!("the body is no JSON: {error}")))
     }
+}
+
+/// The name that the client gave its request (huggingface_hub sends a UUID), or another one.
+fn request_id(request: &Request<Received>) -> String {
+    let given = header(request, REQUEST_ID).or_else(|| header(request, TRACE_ID));
+    let fine = |id: &&str| {
+        (1..=100).contains(&id.len())
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.=:;".contains(&byte))
+    };
+    given.filter(fine).map_or_else(random_name, str::to_owned)
 }
 
 /// The address with the name of a kernel as it is spelled.

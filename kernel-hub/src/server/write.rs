@@ -171,7 +171,7 @@ pub(super) async fn commit(
         hub.commits.acquire().await
     };
     let _turn = turn.map_err(|_| Refusal::inner("the hub is stopping"))?;
-    let mut body = question.to_disk(&hub, hub.settings.commit_bytes).await?;
+    let mut body = question.body_on_disk(&hub, hub.settings.commit_bytes).await?;
     let shown = repo.clone();
     let id = blocking(hub.clone(), move |hub| {
         let body = body.rewound().map_err(StoreError::from)?;

@@ -75,7 +75,7 @@ pub(super) async fn xorb(
     name: MerkleHash,
 ) -> Result<Reply, Refusal> {
     let repo = authorized(&hub, &question)?;
-    let received = question.to_disk(&hub, XORB).await?;
+    let received = question.body_on_disk(&hub, XORB).await?;
     blocking(hub, move |hub| {
         let session = hub.store.session(&repo, &session)?;
         Ok(hub.store.put_xorb(&session, &name, received)?)
@@ -87,7 +87,7 @@ pub(super) async fn xorb(
 /// Receives a shard, and makes its files.
 pub(super) async fn shard(hub: Arc<Hub>, question: Question, session: String) -> Result<Reply, Refusal> {
     let repo = authorized(&hub, &question)?;
-    let mut received = question.to_disk(&hub, SHARD).await?;
+    let mut received = question.body_on_disk(&hub, SHARD).await?;
     blocking(hub.clone(), move |hub| {
         let session = hub.store.session(&repo, &session)?;
         Ok(hub.store.put_shard(&session, &mut received, hub.settings.file_bytes)?)

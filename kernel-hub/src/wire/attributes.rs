@@ -40,12 +40,12 @@ impl Attributes {
         let line = |line: &str| {
             let mut words = line.split_ascii_whitespace();
             let pattern = words.next().filter(|word| !word.starts_with(['#', '"', '!', '[']))?;
-            let lfs = words.filter_map(|word| match word {
+            let mut lfs = words.filter_map(|word| match word {
                 "filter=lfs" => Some(true),
                 "-filter" | "!filter" => Some(false),
                 other => other.starts_with("filter=").then_some(false),
             });
-            Some((pattern.to_owned(), lfs.last()?))
+            Some((pattern.to_owned(), lfs.next_back()?))
         };
         Self(text.lines().filter_map(line).collect())
     }

@@ -82,6 +82,11 @@ fn every_answer_has_the_name_of_its_request() {
         assert_eq!(answer.header("x-request-id").len(), 20);
     }
     assert_ne!(one.header("x-request-id"), two.header("x-request-id"));
+    let named = |id: &str| server.ask("GET", "/healthz", &[("X-Amzn-Trace-Id", id)], None, "");
+    assert_eq!(named("c2fbf01f-be06-44ae").header("x-request-id"), "c2fbf01f-be06-44ae");
+    for id in ["a b", "<x>", &"x".repeat(101)] {
+        assert_eq!(named(id).header("x-request-id").len(), 20, "{id}");
+    }
 }
 
 #[test]
