@@ -3,9 +3,11 @@
 #![no_main]
 
 use kernel_hub::name::{FilePath, RefName, Revision};
-use kernel_hub::wire::commit::{self, Limits, Operation};
+use kernel_hub::wire::commit::{self, Content, Limits, Operation};
+use kernel_hub::wire::lines::Span;
 use kernel_hub::wire::range::{self, Wanted};
 use kernel_hub::wire::route::{self, Ask, Route};
+use kernel_hub::wire::xet;
 
 const LIMITS: Limits = Limits { operations: 16, inline: 1024 };
 const SIZE: u64 = 1000;
@@ -32,18 +34,24 @@ fn named(revision: &Revision) {
 }
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    if let Ok(commit) = commit::parse(bytes, &LIMITS) {
+    if let Ok(commit) = commit::parse(std::io::Cursor::new(bytes), &LIMITS) {
         assert!(!commit.operations.is_empty() && commit.operations.len() <= LIMITS.operations);
         for operation in &commit.operations {
             match operation {
                 Operation::Put { path, content } => {
                     inside(path);
-                    assert!(content.len() as u64 <= LIMITS.inline);
+                    let end = |span: &Span| span.start + span.length;
+                    match content {
+                        Content::Bytes(content) => assert!(content.len() as u64 <= LIMITS.inline),
+                        Content::Base64(span) | Content::Text(span) => assert!(end(span) <= bytes.len() as u64),
+                    }
                 }
                 Operation::Link { path, .. } | Operation::Delete(path) | Operation::DeleteFolder(path) => inside(path),
             }
         }
     }
+    let _either = xet::name_of(&mut &bytes[..]);
+    let _either = xet::Shard::new(bytes).map(|shard| shard.count());
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     // A seed is a line of a file: METHOD TARGET, or a range.
     let text = text.strip_suffix('\n').unwrap_or(text);
@@ -69,7 +77,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             | Ask::Commits(revision)
             | Ask::CreateTag(revision)
             | Ask::Preupload(revision) => named(&revision),
-            Ask::Info(None) | Ask::Refs(_) | Ask::AuthCheck(_) | Ask::LfsBatch | Ask::Xet => {}
+            Ask::Info(None) | Ask::Refs(_) | Ask::AuthCheck(_) | Ask::LfsBatch | Ask::XetWrite | Ask::XetRead => {}
         }
     }
     // What a body of a form is read as; no more of it is kept than was sent.

@@ -13,13 +13,13 @@ use clap::{Parser, Subcommand};
 use kernel_hub::auth::{Anonymous, Tokens, word};
 use kernel_hub::server::settings::{LogTo, Settings, Trusted};
 use kernel_hub::server::{self, tls};
-use kernel_hub::store::{Depth, Store};
+use kernel_hub::store::{Depth, Store, Sweep};
 use kernel_hub::wire::route::Access;
 
 /// A hub for kernels that Hugging Face's clients read and write, for a team or a test
 ///
 /// With HF_ENDPOINT set to its address, `get_kernel`, `kernels lock` and `huggingface_hub` use it in place of the Hub.
-/// Who writes sets HF_TOKEN, and HF_HUB_DISABLE_XET=1. docs/hub.md says more.
+/// To write, set HF_TOKEN. docs/hub.md says more.
 #[derive(Debug, Parser)]
 #[command(name = "kernelwright-hub", version, max_term_width = 110)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -96,6 +96,14 @@ enum Verb {
         /// The folder of the hub; no server may run on it
         dir: PathBuf,
     },
+    /// Remove the contents that no commit of any kernel names, such as those of deleted kernels
+    Gc {
+        /// The folder of the hub; no server may run on it
+        dir: PathBuf,
+        /// Show what would be freed, and remove nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -151,6 +159,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Some(Verb::Token(verb)) => token(verb),
         Some(Verb::Check { dir }) => check(&dir),
+        Some(Verb::Gc { dir, dry_run }) => gc(&dir, if dry_run { Sweep::DryRun } else { Sweep::Remove }),
         None => serve(cli.serve),
     };
     match done {
@@ -217,4 +226,16 @@ fn check(dir: &std::path::Path) -> Result<ExitCode, Box<dyn std::error::Error>> 
         println!("{problem}");
     }
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn gc(dir: &std::path::Path, sweep: Sweep) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let store = Store::existing(dir)?;
+    let freed = store.collect(sweep).map_err(|error| {
+        format!(
+            "nothing was removed, since a commit cannot be read: {error}\nhelp: kernelwright-hub check DIR"
+        )
+    })?;
+    let verb = if sweep == Sweep::DryRun { "would free" } else { "freed" };
+    println!("{verb} {} bytes in {} files; {} files stay", freed.bytes, freed.files, freed.kept);
+    Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// A word that is not what it should be. The text is for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BadName(String);
+pub struct BadName(pub(crate) String);
 
 /// The longest name of an organization or a kernel; the client's own limit for both together.
 const LONGEST_NAME: usize = 96;
@@ -32,6 +32,7 @@ const RESERVED: &[&str] = &[
     "healthz",
     "offline",
     "lfs",
+    "xet",
     "favicon.ico",
 ];
 

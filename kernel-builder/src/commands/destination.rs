@@ -113,6 +113,9 @@ impl Reached {
         if let Self::Hub(hub) = self {
             let (target, hub) = hub.as_ref();
             hub.refs(&target.repo)?;
+            if target.way == Way::PullRequest {
+                hub.takes_pulls(&target.repo)?;
+            }
         }
         Ok(())
     }

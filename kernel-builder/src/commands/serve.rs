@@ -24,7 +24,7 @@ const HUB: &str = "kernelwright-hub";
 #[command(after_help = "Examples:
   kernelwright serve token new /srv/kernels ci --scope write
   kernelwright serve /srv/kernels --bind 127.0.0.1:8800
-  HF_ENDPOINT=http://127.0.0.1:8800 HF_HUB_DISABLE_XET=1 python upload.py")]
+  HF_ENDPOINT=http://127.0.0.1:8800 python upload.py")]
 pub struct Args {
     /// The folder, and options of kernelwright-hub
     #[arg(value_name = "ARGUMENT", required = true, trailing_var_arg = true, allow_hyphen_values = true)]

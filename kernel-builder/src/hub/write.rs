@@ -111,6 +111,9 @@ pub struct Committed {
     pub pull: Option<String>,
 }
 
+/// The code by which `kernelwright serve` says that it has no pull requests.
+const NO_PULLS: &str = "PullRequestsNotSupported";
+
 impl Hub {
     /// Makes a repository for kernels. One that is there already is none of our making, and no failure.
     pub fn create_repo(&self, repo: &RepoId, private: Option<&str>) -> Result<(), HubError> {
@@ -121,6 +124,17 @@ impl Hub {
         body["type"] = "kernel".into();
         let url = format!("{}/api/repos/create", self.endpoint());
         self.make(url, &body, &format!("make the repository `{repo}`"))
+    }
+
+    /// Asks whether there are pull requests, before anything is made for one. This changes nothing, and a hub that does
+    /// not know the question is taken to have them: it refuses when one is opened.
+    pub fn takes_pulls(&self, repo: &RepoId) -> Result<(), HubError> {
+        let url = self.api_of(repo, &format!("xet-write-token/main{}", query(Pull::Open)));
+        let answer = self.ask(Request::get(url))?;
+        match answer.header("x-error-code") {
+            Some(NO_PULLS) => Err(HubError::of(self, &answer, &format!("open a pull request of `{repo}`"))),
+            _ => Ok(()),
+        }
     }
 
     /// Makes a branch that begins where `main` is. One that is there already is no failure.

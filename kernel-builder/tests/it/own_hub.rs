@@ -199,7 +199,7 @@ fn the_branch_of_another_kernel_is_left_alone() {
 }
 
 #[test]
-fn what_was_published_unreadable_can_be_replaced_and_what_is_forged_is_not_believed() {
+fn what_was_published_unreadable_can_be_replaced_and_what_is_damaged_is_not_compared_with() {
     let (sandbox, Some(hub)) = (packaged(), OwnHub::start()) else { return };
     bundle(&sandbox, INIT, "def broken(:\n", SCHEMA, 1);
     sandbox.write(&format!("work/fast-norm/build/{VARIANT}/__init__.py"), "def broken(:\n");
@@ -210,8 +210,21 @@ fn what_was_published_unreadable_can_be_replaced_and_what_is_forged_is_not_belie
     // The other way round it is this package that is wrong.
     bundle(&sandbox, "def broken(:\n", NORMS, SCHEMA, 1);
     publish(&sandbox, &hub, &[]).refused(18, &["publish::unread_api", "__init__.py"]);
-    // A hub that serves other content than it lists.
+    // A file that was damaged on the hub's disk: the hub does not serve it.
     bundle(&sandbox, INIT, &NORMS.replace("eps", "epsilon"), SCHEMA, 1);
     std::fs::write(hub.blob(NORMS), NORMS.replace("eps", "EPS")).expect("a file");
-    publish(&sandbox, &hub, &[]).refused(18, &["hub::malformed", "norms.py", "digest"]);
+    publish(&sandbox, &hub, &[]).refused(18, &["hub::broken", "norms.py", "is damaged"]);
+}
+
+#[test]
+fn a_hub_without_pull_requests_is_asked_before_anything_is_made() {
+    let (sandbox, Some(hub)) = (packaged(), OwnHub::start()) else { return };
+    for options in [&["--create-pr"][..], &["--create-pr", "--dry-run"]] {
+        publish(&sandbox, &hub, options).refused(18, &["hub::", "no pull requests"]);
+    }
+    assert!(!hub.folder.path().join("kernels/me/fast-norm").exists(), "the repository was made");
+    published(&sandbox, &hub, &[]);
+    let head = hub.head("me/fast-norm", "v1");
+    publish(&sandbox, &hub, &["--create-pr", "--branch", "v2"]).refused(18, &["no pull requests"]);
+    assert!(hub.head("me/fast-norm", "v2").is_none() && hub.head("me/fast-norm", "v1") == head);
 }

@@ -18,7 +18,10 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::auth::{Tokens, Who};
-use crate::store::Store;
+use crate::name::RepoId;
+use crate::store::disk::{Temporary, random_name};
+use crate::store::{Store, StoreError};
+use crate::wire::options;
 use crate::wire::route::{self, Access, Ask, Route};
 
 use super::body::{Buffers, Content, Outgoing};
@@ -28,7 +31,14 @@ use super::metrics::{Metrics, add, count};
 use super::received::Received;
 use super::reply::{Refusal, Reply};
 use super::settings::Settings;
-use super::{page, read, write};
+use super::{page, read, write, xet};
+
+/// Names a request, here and in the log; the client shows it with an error.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Where huggingface_hub names its requests.
+const TRACE_ID: HeaderName = HeaderName::from_static("x-amzn-trace-id");
+/// What is brought to the disk at a time.
+const PART: usize = 1024 * 1024;
 
 /// Everything that answering needs.
 #[derive(Debug)]
@@ -74,8 +84,14 @@ impl Hub {
         self.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
         let target = request.uri().path_and_query().map_or("", |target| target.as_str()).to_owned();
         let agent = header(&request, USER_AGENT).unwrap_or_default().chars().take(200).collect();
-        let asked =
-            Asked { peer, method: request.method().to_string(), path: route::for_log(&target), agent };
+        let id = request_id(&request);
+        let asked = Asked {
+            id: id.clone(),
+            peer,
+            method: request.method().to_string(),
+            path: route::for_log(&target),
+            agent,
+        };
         let head = request.method() == Method::HEAD;
         let who = self.who(&request);
         let name = who.as_ref().map_or("refused", Who::name).to_owned();
@@ -93,6 +109,7 @@ impl Hub {
         if reply.status != StatusCode::NOT_MODIFIED {
             response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
+        response.headers_mut().extend(HeaderValue::from_str(&id).ok().map(|id| (REQUEST_ID, id)));
         // What is left of the body is not skipped, so this connection has no next request. A client that is not told sends
         // one, and gets no answer.
         if !end.was_seen() {
@@ -109,6 +126,11 @@ impl Hub {
     /// Whose token is in the request.
     fn who(&self, request: &Request<Received>) -> Result<Who, Refusal> {
         let Some(value) = request.headers().get(AUTHORIZATION) else { return Ok(Who::Anyone) };
+        let path = request.uri().path();
+        if path.starts_with("/xet/") || path == "/v1/telemetry" {
+            // There the token is one that `xet` has signed, and checks.
+            return Ok(Who::Anyone);
+        }
         let sent = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
         // The words are the client's: it takes any other 401 for a kernel that is not there.
         let wrong = || Refusal::new(StatusCode::UNAUTHORIZED, "Invalid credentials in Authorization header");
@@ -135,8 +157,11 @@ impl Hub {
             Route::Organization(org) => Some(org.as_str()),
             _ => None,
         };
-        // A signed address says itself who may; health says nothing; a token may be asked for its own name.
-        if !matches!(route, Route::Upload(..) | Route::Health | Route::WhoAmI) {
+        // A signed address says itself who may, as does a token for xet; health says nothing; a token may be asked for
+        // its own name.
+        let signed = matches!(route, Route::Upload(..) | Route::Xorb(..) | Route::Shard(_));
+        let known_otherwise = signed || matches!(route, Route::Health | Route::Telemetry | Route::WhoAmI);
+        if !known_otherwise {
             self.must(&who, route.access(), org)?;
         }
         // Whoever may open this address is on this machine, and so is every page that its browser shows.
@@ -146,6 +171,16 @@ impl Hub {
                 "this comes from a web page, and nobody without a token writes from one",
             ));
         }
+        if let Route::Kernel(repo, _) | Route::Page(repo) = &route {
+            let asked = repo.clone();
+            let known = blocking(self.clone(), move |hub| Ok(hub.store.spelled(&asked)?)).await?;
+            if let Some(known) = known.filter(|known| known != repo)
+                && let Some(location) = respelled(target, repo, &known)
+            {
+                return Err(Refusal::moved(location));
+            }
+        }
+        let options = options::parse(target);
         let base = self.base(&request)?;
         let question = Question { who, base, request };
         match route {
@@ -164,14 +199,19 @@ impl Hub {
             Route::CreateRepo => write::create(self, question).await,
             Route::DeleteRepo => write::delete(self, question).await,
             Route::Upload(digest, query) => write::upload(self, question, digest, query).await,
+            Route::Xorb(session, name) => xet::xorb(self, question, session, name).await,
+            Route::Telemetry => Ok(Reply::json(&json!({}))),
+            Route::Shard(session) => xet::shard(self, question, session).await,
             Route::Kernel(repo, ask) => match ask {
-                Ask::Info(revision) => read::info(self, repo, revision).await,
+                Ask::Info(revision) => read::info(self, repo, revision, options).await,
                 Ask::Refs(offline) => read::refs(self, repo, offline).await,
                 Ask::Tree { revision, folder, recursive, offline } => {
-                    read::tree(self, repo, revision, folder, recursive, offline).await
+                    read::tree(self, repo, revision, folder, recursive, options.expand, offline).await
                 }
                 Ask::PathsInfo(revision) => read::paths_info(self, question, repo, revision).await,
-                Ask::Commits(revision) => read::commits(self, repo, revision).await,
+                Ask::Commits(revision) => {
+                    read::commits(self, question.base, target, repo, revision, options).await
+                }
                 Ask::Resolve(revision, path) => read::resolve(self, question, repo, revision, path).await,
                 Ask::AuthCheck(_) => read::auth_check(self, repo).await,
                 Ask::CreateBranch(name) => write::create_branch(self, question, repo, name).await,
@@ -181,9 +221,10 @@ impl Hub {
                 Ask::Preupload(revision) => write::preupload(self, question, repo, revision).await,
                 Ask::Commit(branch) => write::commit(self, question, repo, branch).await,
                 Ask::LfsBatch => write::lfs_batch(self, question, repo).await,
-                Ask::Xet => Err(Refusal::new(
+                Ask::XetWrite => xet::token(self, question, repo).await,
+                Ask::XetRead => Err(Refusal::new(
                     StatusCode::NOT_FOUND,
-                    "this hub has no xet storage: set HF_HUB_DISABLE_XET=1 and send the files again",
+                    "this hub serves no files by xet; read them at /kernels/.../resolve/",
                 )),
             },
         }
@@ -234,11 +275,9 @@ impl Question {
 
     /// The body, when it is not longer than that.
     pub(super) async fn body(self, hub: &Hub, most: u64) -> Result<Bytes, Refusal> {
-        let too_long =
-            || Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {most} bytes"));
         let mut body = self.request.into_body();
         if body.size_hint().lower() > most {
-            return Err(too_long());
+            return Err(too_long(most));
         }
         let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await {
@@ -246,12 +285,22 @@ impl Question {
             if let Some(data) = frame.data_ref() {
                 add(&hub.metrics.received, data.len() as u64);
                 if (bytes.len() + data.len()) as u64 > most {
-                    return Err(too_long());
+                    return Err(too_long(most));
                 }
                 bytes.extend_from_slice(data);
             }
         }
         Ok(bytes.into())
+    }
+
+    /// The body as a file, when it is not longer than that.
+    pub(super) async fn body_on_disk(self, hub: &Arc<Hub>, most: u64) -> Result<Temporary, Refusal> {
+        let mut body = self.request.into_body();
+        if body.size_hint().lower() > most {
+            return Err(too_long(most));
+        }
+        let file = blocking(hub.clone(), |hub| Ok(hub.store.temporary()?)).await?;
+        pour(hub, &mut body, file, most, |file, bytes| Ok(file.write(bytes).map_err(StoreError::from)?)).await
     }
 
     /// The body as JSON; nothing is an empty object.
@@ -261,6 +310,63 @@ impl Question {
             return Ok(json!({}));
         }
         serde_json::from_slice(&body).map_err(|error| Refusal::bad(format!("the body is no JSON: {error}")))
+    }
+}
+
+/// The name that the client gave its request (huggingface_hub sends a UUID), or another one.
+fn request_id(request: &Request<Received>) -> String {
+    let given = header(request, REQUEST_ID).or_else(|| header(request, TRACE_ID));
+    let fine = |id: &&str| {
+        (1..=100).contains(&id.len())
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.=:;".contains(&byte))
+    };
+    given.filter(fine).map_or_else(random_name, str::to_owned)
+}
+
+/// The address with the name of a kernel as it is spelled.
+fn respelled(target: &str, asked: &RepoId, known: &RepoId) -> Option<String> {
+    let (before, after) = target.split_once(&format!("/{asked}"))?;
+    Some(format!("{before}/{known}{after}"))
+}
+
+fn too_long(most: u64) -> Refusal {
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {most} bytes"))
+}
+
+/// Writes a body of at most `most` bytes to the disk, a part at a time, where that holds up nobody.
+pub(super) async fn pour<T: Send + 'static>(
+    hub: &Arc<Hub>,
+    body: &mut Received,
+    mut to: T,
+    most: u64,
+    write: impl Fn(&mut T, &[u8]) -> Result<(), Refusal> + Copy + Send + 'static,
+) -> Result<T, Refusal> {
+    let (mut part, mut received) = (Vec::with_capacity(PART), 0);
+    loop {
+        let frame = body.frame().await;
+        let ended = frame.is_none();
+        if let Some(frame) = frame {
+            let frame = frame.map_err(|_| Refusal::bad("the body ended early"))?;
+            if let Some(data) = frame.data_ref() {
+                add(&hub.metrics.received, data.len() as u64);
+                received += data.len() as u64;
+                if received > most {
+                    return Err(too_long(most));
+                }
+                part.extend_from_slice(data);
+            }
+        }
+        if part.len() >= PART || (ended && !part.is_empty()) {
+            (to, part) = blocking(hub.clone(), move |_| {
+                write(&mut to, &part)?;
+                part.clear();
+                Ok((to, part))
+            })
+            .await?;
+        }
+        if ended {
+            return Ok(to);
+        }
     }
 }
 

@@ -16,6 +16,8 @@ use super::settings::LogTo;
 /// What is known of a request before it is answered.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
+    /// The name of the request, which the answer has as `X-Request-Id`.
+    pub(super) id: String,
     /// Where it came from.
     pub(super) peer: String,
     /// How.
@@ -59,9 +61,9 @@ impl Line {
     }
 
     fn text(&self, took: Duration) -> String {
-        let Asked { peer, method, path, agent } = &self.asked;
+        let Asked { id, peer, method, path, agent } = &self.asked;
         json!({
-            "time": rfc3339(now()), "peer": peer, "who": self.who, "method": method, "path": path,
+            "time": rfc3339(now()), "id": id, "peer": peer, "who": self.who, "method": method, "path": path,
             "status": self.status, "bytes": self.sent, "whole": self.sent == self.announced,
             "ms": took.as_millis() as u64, "agent": agent,
         })

@@ -31,9 +31,13 @@ mod reply;
 pub mod settings;
 pub mod tls;
 mod write;
+mod xet;
 
 use hub::Hub;
 use settings::Settings;
+
+/// An upload by xet that nothing was sent to for this time has ended.
+const SESSION_IDLE: Duration = Duration::from_secs(15 * 60);
 
 /// Why a server does not run.
 #[derive(Debug, thiserror::Error)]
@@ -128,6 +132,7 @@ async fn listen(
     let (stop, stopped) = watch::channel(false);
     let places = hub.settings.connections;
     let free = Arc::new(Semaphore::new(places));
+    let _sessions = tokio::spawn(end_idle_sessions(hub.clone()));
     let accepting = accept(hub.clone(), listener, tls, free.clone(), stopped);
     let mut accepting = Box::pin(accepting);
     std::future::poll_fn(|context| {
@@ -150,6 +155,16 @@ async fn listen(
     .await;
     log::say(if in_time { "stopped" } else { "stopped; some connections were cut" });
     Ok(())
+}
+
+/// Removes what uploads by xet leave, as long as the server runs.
+async fn end_idle_sessions(hub: Arc<Hub>) {
+    loop {
+        tokio::time::sleep(SESSION_IDLE / 4).await;
+        let done = hub::blocking(hub.clone(), |hub| Ok(hub.store.end_idle_sessions(SESSION_IDLE)?)).await;
+        // The log says why, and the next look may do it.
+        let _next_time = done;
+    }
 }
 
 /// Lets connections in, as long as this is polled. The listener goes with it, so that later ones are refused.

@@ -231,7 +231,7 @@ fn html(title: &str, body: &str) -> Reply {
         .with(HeaderName::from_static("x-content-type-options"), "nosniff")
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

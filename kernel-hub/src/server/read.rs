@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hyper::header::{
     ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH,
-    IF_RANGE, RANGE,
+    IF_RANGE, LINK, RANGE,
 };
 use hyper::{Method, StatusCode};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
@@ -19,11 +19,13 @@ use crate::name::{FilePath, RefName, RepoId, Revision};
 use crate::store::objects::{Entry, Listed, Tree};
 use crate::store::{Snapshot, StoreError};
 use crate::time::rfc3339;
+use crate::wire::options::Options;
 use crate::wire::range::{self, Wanted};
 use crate::wire::route::{self, Access, Search};
 
 use super::body::{Content, Part};
 use super::hub::{Hub, Question, blocking};
+use super::page::escaped;
 use super::reply::{REPO_COMMIT, Refusal, Reply};
 use super::settings::{Settings, Trusted};
 
@@ -92,12 +94,27 @@ pub(super) async fn list(hub: Arc<Hub>, who: Who, search: Search) -> Result<Repl
 }
 
 /// One kernel.
-pub(super) async fn info(hub: Arc<Hub>, repo: RepoId, revision: Option<Revision>) -> Result<Reply, Refusal> {
+pub(super) async fn info(
+    hub: Arc<Hub>,
+    repo: RepoId,
+    revision: Option<Revision>,
+    options: Options,
+) -> Result<Reply, Refusal> {
     let value = blocking(hub, move |hub| {
         let revision = revision.unwrap_or(Revision::Branch(RefName::main()));
         let snapshot = hub.store.snapshot(&repo, &revision)?;
         let mut value = about(hub, &repo, &snapshot)?;
-        let files = snapshot.tree.files.iter().map(|entry| json!({ "rfilename": entry.path.as_str() }));
+        let files = snapshot.tree.files.iter().map(|entry| {
+            let mut file = json!({ "rfilename": entry.path.as_str() });
+            if options.blobs {
+                file["blobId"] = entry.oid.as_str().into();
+                file["size"] = entry.size.into();
+            }
+            if options.blobs && entry.lfs {
+                file["lfs"] = json!({ "sha256": entry.digest.as_str(), "size": entry.size, "pointerSize": entry.pointer_size() });
+            }
+            file
+        });
         value["siblings"] = files.collect();
         Ok(value)
     });
@@ -138,6 +155,7 @@ pub(super) async fn tree(
     revision: Revision,
     folder: Option<FilePath>,
     recursive: bool,
+    expand: bool,
     offline: bool,
 ) -> Result<Reply, Refusal> {
     let (value, commit) = blocking(hub, move |hub| {
@@ -149,6 +167,9 @@ pub(super) async fn tree(
         }
         let listed = snapshot.tree.list(folder, recursive);
         let mut values: Vec<Value> = listed.iter().map(described).collect();
+        if expand {
+            add_commits(hub, &repo, &snapshot, &listed, &mut values)?;
+        }
         if offline {
             // The client keeps a listing, and offline it then wants every file of it, those of other variants too. One
             // with a hash that is none it does not keep (huggingface_hub 2.4, `_tree_cache.py`).
@@ -161,6 +182,25 @@ pub(super) async fn tree(
     })
     .await?;
     Ok(Reply::json(&value).with(REPO_COMMIT, commit.as_str()))
+}
+
+/// Adds to each file and folder the commit that changed it last.
+fn add_commits(
+    hub: &Hub,
+    repo: &RepoId,
+    snapshot: &Snapshot,
+    listed: &[Listed<'_>],
+    values: &mut [Value],
+) -> Result<(), StoreError> {
+    let paths: Vec<&str> = listed.iter().map(Listed::path).collect();
+    let changes = hub.store.last_changes(repo, snapshot, &paths)?;
+    for (value, path) in values.iter_mut().zip(paths) {
+        if let Some((id, commit)) = changes.get(path).map(AsRef::as_ref) {
+            value["lastCommit"] =
+                json!({ "id": id.as_str(), "title": commit.title, "date": rfc3339(commit.date) });
+        }
+    }
+    Ok(())
 }
 
 fn described(listed: &Listed<'_>) -> Value {
@@ -189,7 +229,7 @@ pub(super) async fn paths_info(
         kind.trim().to_ascii_lowercase().starts_with("application/x-www-form-urlencoded")
     });
     let body = question.body(&hub, Settings::SMALL_BODY).await?;
-    let paths = if is_form { paths_of_form(&body)? } else { paths_of_json(&body)? };
+    let (paths, expand) = if is_form { paths_of_form(&body)? } else { paths_of_json(&body)? };
     if paths.len() > PATHS {
         return Err(Refusal::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -198,8 +238,12 @@ pub(super) async fn paths_info(
     }
     let value = blocking(hub, move |hub| {
         let snapshot = hub.store.snapshot(&repo, &revision)?;
-        let found = paths.iter().filter_map(|path| at_path(&snapshot.tree, path));
-        Ok(found.map(|listed| described(&listed)).collect::<Value>())
+        let found: Vec<Listed<'_>> = paths.iter().filter_map(|path| at_path(&snapshot.tree, path)).collect();
+        let mut values: Vec<Value> = found.iter().map(described).collect();
+        if expand {
+            add_commits(hub, &repo, &snapshot, &found, &mut values)?;
+        }
+        Ok(Value::Array(values))
     });
     Ok(Reply::json(&value.await?))
 }
@@ -214,24 +258,33 @@ fn at_path<'a>(tree: &'a Tree, path: &'a FilePath) -> Option<Listed<'a>> {
     }
 }
 
-fn paths_of_form(body: &[u8]) -> Result<Vec<FilePath>, Refusal> {
+/// Paths, and whether more is to be told of each.
+type Paths = (Vec<FilePath>, bool);
+
+fn paths_of_form(body: &[u8]) -> Result<Paths, Refusal> {
     let text = std::str::from_utf8(body).map_err(|_| Refusal::bad("the body is not UTF-8"))?;
     let named = |pair: Result<(String, String), _>| match pair {
         Ok((key, path)) => (key == "paths").then(|| Ok(path.parse()?)),
         Err(error) => Some(Err(Refusal::from(error))),
     };
-    route::pairs(text).filter_map(named).take(PATHS + 1).collect()
+    let expand = route::pairs(text).flatten().any(|(key, value)| key == "expand" && route::is_true(&value));
+    let paths: Result<Vec<FilePath>, Refusal> =
+        route::pairs(text).filter_map(named).take(PATHS + 1).collect();
+    Ok((paths?, expand))
 }
 
-fn paths_of_json(body: &[u8]) -> Result<Vec<FilePath>, Refusal> {
+fn paths_of_json(body: &[u8]) -> Result<Paths, Refusal> {
     let asked: Asked = serde_json::from_slice(body)
         .map_err(|error| Refusal::bad(format!("the body is no JSON with a list `paths`: {error}")))?;
-    asked.paths.0.iter().map(|path| Ok(path.parse()?)).collect()
+    let paths: Result<Vec<FilePath>, Refusal> = asked.paths.0.iter().map(|path| Ok(path.parse()?)).collect();
+    Ok((paths?, asked.expand))
 }
 
 #[derive(serde::Deserialize)]
 struct Asked {
     paths: Few,
+    #[serde(default)]
+    expand: bool,
 }
 
 /// Texts of a list, of which no more are kept than tell that there are too many: anybody may send one.
@@ -265,16 +318,40 @@ impl<'de> Deserialize<'de> for Few {
     }
 }
 
-/// The history, newest first.
-pub(super) async fn commits(hub: Arc<Hub>, repo: RepoId, revision: Revision) -> Result<Reply, Refusal> {
-    let history = blocking(hub, move |hub| Ok(hub.store.history(&repo, &revision, MOST)?)).await?;
-    let commits = history.iter().map(|(id, commit)| {
-        json!({
+/// A page of the history, newest first; `Link` leads to the next one.
+pub(super) async fn commits(
+    hub: Arc<Hub>,
+    base: String,
+    target: &str,
+    repo: RepoId,
+    revision: Revision,
+    options: Options,
+) -> Result<Reply, Refusal> {
+    let size = options.limit.unwrap_or(MOST).clamp(1, MOST);
+    let skip = options.page.saturating_mul(size);
+    // One more says whether there is a next page.
+    let read = move |hub: &Hub| Ok(hub.store.history(&repo, &revision, skip, size + 1)?);
+    let history = blocking(hub, read).await?;
+    let commits = history.iter().take(size).map(|(id, commit)| {
+        let mut value = json!({
             "id": id.as_str(), "title": commit.title, "message": commit.message,
             "authors": [{ "user": commit.author }], "date": rfc3339(commit.date),
-        })
+        });
+        if options.formatted {
+            let html = |text: &str| format!("<p>{}</p>", escaped(text));
+            value["formatted"] = json!({ "title": escaped(&commit.title), "message": html(&commit.message) });
+        }
+        value
     });
-    Ok(Reply::json(&commits.collect::<Value>()))
+    let reply = Reply::json(&commits.collect::<Value>());
+    if history.len() <= size {
+        return Ok(reply);
+    }
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let kept = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("p="));
+    let query: Vec<String> =
+        kept.map(str::to_owned).chain([format!("p={}", options.page.saturating_add(1))]).collect();
+    Ok(reply.with(LINK, &format!("<{base}{path}?{}>; rel=\"next\"", query.join("&"))))
 }
 
 /// That the kernel is there; whether the token may was asked before.
@@ -292,13 +369,17 @@ pub(super) async fn resolve(
     path: FilePath,
 ) -> Result<Reply, Refusal> {
     let buffers = hub.buffers.clone();
+    // A head promises no content.
+    let whole = question.request.method() == Method::GET;
     let found = blocking(hub, move |hub| {
         let snapshot = hub.store.snapshot(&repo, &revision)?;
         let entry = snapshot.tree.file(&path).cloned().ok_or_else(|| StoreError::NoEntry {
             what: format!("`{repo}` has no file `{path}` at this revision"),
             commit: Some(snapshot.id.clone()),
         })?;
-        Ok((hub.store.open_blob(&entry)?, entry, snapshot.id))
+        let opened = if whole { hub.store.open_sound(&entry) } else { hub.store.open_blob(&entry) };
+        let file = opened.map_err(|error| Refusal::of_content(error, &path))?;
+        Ok((file, entry, snapshot.id))
     });
     let (file, entry, commit) = found.await?;
     let etag = format!("\"{}\"", entry.etag());

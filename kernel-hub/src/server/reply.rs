@@ -5,10 +5,10 @@
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 
-use crate::name::{BadName, CommitId};
+use crate::name::{BadName, CommitId, FilePath};
 use crate::store::StoreError;
 use crate::wire::commit::WireError;
 use crate::wire::route::BadRoute;
@@ -93,10 +93,31 @@ impl Refusal {
         if let Some(commit) = &self.commit {
             reply = reply.with(REPO_COMMIT, commit.as_str());
         }
+        if let (StatusCode::TEMPORARY_REDIRECT, Some(url)) = (self.status, &self.url) {
+            reply = reply.with(LOCATION, url);
+        }
         if self.status == StatusCode::UNAUTHORIZED {
             reply = reply.with(WWW_AUTHENTICATE, "Bearer");
         }
         reply
+    }
+
+    /// The content of a file cannot be sent.
+    pub(super) fn of_content(error: StoreError, path: &FilePath) -> Self {
+        if matches!(error, StoreError::Damaged { .. }) {
+            log::say(&error.to_string());
+            let what =
+                format!("the hub's copy of `{path}` is damaged; its log says how. Send the file again");
+            return Self::new(StatusCode::INTERNAL_SERVER_ERROR, what);
+        }
+        error.into()
+    }
+
+    /// The kernel is at another address: its name there has the case that it was made with.
+    pub(super) fn moved(location: String) -> Self {
+        let mut refusal = Self::new(StatusCode::TEMPORARY_REDIRECT, format!("the kernel is at {location}"));
+        refusal.url = Some(location);
+        refusal
     }
 
     /// Something failed that the client can do nothing about.
@@ -132,6 +153,7 @@ impl From<WireError> for Refusal {
     fn from(error: WireError) -> Self {
         let status = match error {
             WireError::TooMany(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            WireError::Io(_) => return Self::inner(&error.to_string()),
             _ => StatusCode::BAD_REQUEST,
         };
         Self::new(status, error.to_string())
@@ -147,11 +169,17 @@ impl From<BadName> for Refusal {
 impl From<BadRoute> for Refusal {
     fn from(error: BadRoute) -> Self {
         let status = match &error {
-            BadRoute::Unknown | BadRoute::OtherType => StatusCode::NOT_FOUND,
+            BadRoute::Unknown | BadRoute::OtherType | BadRoute::Revision(_) => StatusCode::NOT_FOUND,
             BadRoute::Method => StatusCode::METHOD_NOT_ALLOWED,
-            BadRoute::Name(_) | BadRoute::Malformed(_) => StatusCode::BAD_REQUEST,
+            BadRoute::Name(_) | BadRoute::Malformed(_) | BadRoute::Review => StatusCode::BAD_REQUEST,
         };
-        Self::new(status, error.to_string())
+        // `publish --create-pr` asks before it sends anything, and knows the answer by this code.
+        let code = match &error {
+            BadRoute::Review => Some("PullRequestsNotSupported"),
+            BadRoute::Revision(_) => Some("RevisionNotFound"),
+            _ => None,
+        };
+        Self { code, ..Self::new(status, error.to_string()) }
     }
 }
 

@@ -3,31 +3,33 @@
 //! Owns: the JSON of each, signed addresses, and that nothing is acknowledged before the store has it.
 //! Never: decides what a commit means; the store does.
 
+use std::io::BufReader;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http_body_util::BodyExt as _;
 use hyper::StatusCode;
 use hyper::body::Body as _;
 use ring::hmac;
 use serde_json::{Value, json};
 
 use crate::name::{FilePath, RefName, RepoId, Revision, Sha256, hex};
-use crate::store::{Author, RefKind, StoreError};
+use crate::store::{ATTRIBUTES, Author, READ_AT_ONCE, RefKind, StoreError};
 use crate::time::now;
+use crate::wire::attributes::Attributes;
 use crate::wire::commit;
 use crate::wire::route::Access;
 
 use super::connection::Busy;
-use super::hub::{Hub, Question, blocking};
-use super::metrics::{add, count};
+use super::hub::{Hub, Question, blocking, pour};
+use super::metrics::count;
 use super::reply::{Refusal, Reply};
+use super::settings::Settings;
 
 /// How long a signed address is good for, in seconds.
-const GOOD_FOR: u64 = 3600;
-/// What is brought to the disk at a time.
-const CHUNK: usize = 1024 * 1024;
+pub(super) const GOOD_FOR: u64 = 3600;
+/// What is read of a commit at a time.
+const BUFFER: usize = 256 * 1024;
 /// Objects of one batch.
 const BATCH: usize = 1000;
 
@@ -136,16 +138,22 @@ pub(super) async fn preupload(
     }
     let value = blocking(hub, move |hub| {
         let snapshot = hub.store.snapshot(&repo, &revision)?;
-        let answers = asked.iter().map(|(path, _, lfs)| {
-            let there = snapshot.tree.file(path);
-            let mode = if *lfs { "lfs" } else { "regular" };
+        let attributes = hub.store.small_file(&snapshot.tree, ATTRIBUTES, Settings::SMALL_BODY)?;
+        let attributes = Attributes::of(&String::from_utf8_lossy(&attributes.unwrap_or_default()));
+        let mut answers = Vec::with_capacity(asked.len());
+        let mut budget = READ_AT_ONCE;
+        for (path, _, lfs) in &asked {
+            let mode = if *lfs || attributes.by_lfs(path.as_str()) { "lfs" } else { "regular" };
             let mut answer = json!({ "path": path.as_str(), "uploadMode": mode, "shouldIgnore": false });
-            if let Some(entry) = there {
+            // A client does not send what it finds here. It has to, if the hub's copy is damaged.
+            if let Some(entry) = snapshot.tree.file(path)
+                && hub.store.is_sound_within(&entry.digest, entry.size, &mut budget)?
+            {
                 answer["oid"] = entry.etag().into();
             }
-            answer
-        });
-        Ok(json!({ "files": answers.collect::<Vec<_>>(), "commitOid": snapshot.id.as_str() }))
+            answers.push(answer);
+        }
+        Ok(json!({ "files": answers, "commitOid": snapshot.id.as_str() }))
     });
     Ok(Reply::json(&value.await?))
 }
@@ -163,12 +171,13 @@ pub(super) async fn commit(
         hub.commits.acquire().await
     };
     let _turn = turn.map_err(|_| Refusal::inner("the hub is stopping"))?;
-    let body = question.body(&hub, hub.settings.commit_bytes).await?;
+    let mut body = question.body_on_disk(&hub, hub.settings.commit_bytes).await?;
     let shown = repo.clone();
     let id = blocking(hub.clone(), move |hub| {
-        let asked = commit::parse(&body, &hub.settings.commit_limits())?;
-        drop(body);
-        Ok(hub.store.commit(&repo, &branch, asked, &author)?)
+        let body = body.rewound().map_err(StoreError::from)?;
+        let asked =
+            commit::parse(BufReader::with_capacity(BUFFER, &mut *body), &hub.settings.commit_limits())?;
+        Ok(hub.store.commit(&repo, &branch, asked, body, &author)?)
     });
     let id = id.await?;
     count(&hub.metrics.commits);
@@ -211,13 +220,13 @@ pub(super) async fn lfs_batch(hub: Arc<Hub>, question: Question, repo: RepoId) -
         if !hub.store.has(&repo) {
             return Err(StoreError::NoRepo(repo).into());
         }
-        let mut answers = Vec::with_capacity(asked.len());
+        let (mut answers, mut budget) = (Vec::with_capacity(asked.len()), READ_AT_ONCE);
         for (digest, size) in asked {
             let mut answer = json!({ "oid": digest.as_str(), "size": size });
             if size > hub.settings.file_bytes {
                 let message = format!("files here have at most {} bytes", hub.settings.file_bytes);
                 answer["error"] = json!({ "code": 413, "message": message });
-            } else if hub.store.sent(&repo, &digest)? != Some(size) {
+            } else if hub.store.sent(&repo, &digest, &mut budget)? != Some(size) {
                 let until = now() + GOOD_FOR;
                 let signature = hex(hmac::sign(&hub.key, &signed(&repo, &digest, size, until)).as_ref());
                 let query = format!("repo={repo}&size={size}&until={until}&signature={signature}");
@@ -265,40 +274,18 @@ pub(super) async fn upload(
     if body.size_hint().exact().is_some_and(|announced| announced != size) {
         return Err(Refusal::bad(format!("the body has not the {size} bytes that were promised")));
     }
-    let mut upload = {
+    let upload = {
         let repo = repo.clone();
         blocking(hub.clone(), move |hub| Ok(hub.store.receive(&repo, digest, size)?)).await?
     };
-    let mut chunk = Vec::with_capacity(CHUNK);
-    loop {
-        let frame = body.frame().await;
-        let ended = frame.is_none();
-        if let Some(frame) = frame {
-            let frame = frame.map_err(|_| Refusal::bad("the body ended early"))?;
-            if let Some(data) = frame.data_ref() {
-                add(&hub.metrics.received, data.len() as u64);
-                chunk.extend_from_slice(data);
-            }
-        }
-        if chunk.len() >= CHUNK || (ended && !chunk.is_empty()) {
-            (upload, chunk) = blocking(hub.clone(), move |_| {
-                upload.write(&chunk)?;
-                chunk.clear();
-                Ok((upload, chunk))
-            })
-            .await?;
-        }
-        if ended {
-            break;
-        }
-    }
+    let upload = pour(&hub, &mut body, upload, u64::MAX, |upload, bytes| Ok(upload.write(bytes)?)).await?;
     blocking(hub.clone(), move |hub| Ok(hub.store.finish(&repo, upload)?)).await?;
     count(&hub.metrics.uploads);
     Ok(Reply::json(&json!({})))
 }
 
 /// Bytes of hexadecimal digits.
-fn bytes_of(text: &str) -> Option<Vec<u8>> {
+pub(super) fn bytes_of(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) || !text.is_ascii() {
         return None;
     }

@@ -4,13 +4,18 @@
 //! Never: moves a ref to anything that is not there, or from where it was not expected to be.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 
 use crate::name::{CommitId, FilePath, RefName, RepoId, Revision, Sha256, shown};
+use crate::wire::attributes;
 use crate::wire::commit::{self, Operation};
 
 use super::objects::{self, Commit, Entry, FORMAT, Tree};
-use super::{RefKind, Snapshot, Store, StoreError, disk};
+use super::{READ_AT_ONCE, RefKind, Snapshot, Store, StoreError, disk};
+
+/// Where a kernel says which files are large ones.
+pub const ATTRIBUTES: &str = ".gitattributes";
 
 /// Who changes something, and when.
 #[derive(Debug, Clone)]
@@ -22,11 +27,11 @@ pub struct Author {
 }
 
 impl Store {
-    /// Makes a kernel with an empty main.
+    /// Makes a kernel; its main has `.gitattributes`.
     pub fn create(&self, repo: &RepoId, author: &Author) -> Result<(), StoreError> {
         let _alone = self.writer(repo);
-        if self.has(repo) {
-            return Err(StoreError::Exists(format!("you already created the kernel repo `{repo}`")));
+        if let Some(there) = self.spelled(repo)? {
+            return Err(StoreError::Exists(format!("you already created the kernel repo `{there}`")));
         }
         // Under a temporary name first, so that it is there as a whole or not at all.
         let staged = self.temporaries().join(disk::random_name());
@@ -57,9 +62,12 @@ impl Store {
     }
 
     fn first_commit(&self, author: &Author) -> Result<Commit, StoreError> {
+        let path = ATTRIBUTES.parse()?;
+        let attributes = Entry::regular(path, attributes::FIRST.as_bytes());
+        self.put_blob(&attributes.digest, attributes::FIRST.as_bytes())?;
         Ok(Commit {
             format: FORMAT,
-            tree: self.put_tree(&Tree::of(Vec::new()))?,
+            tree: self.put_tree(&Tree::of(vec![attributes]))?,
             parent: None,
             author: author.name.clone(),
             date: author.date,
@@ -107,17 +115,18 @@ impl Store {
         Ok(())
     }
 
-    /// Changes a branch. When this returns, the change is on the disk; a commit that changes nothing is the head again.
+    /// Changes a branch, with the contents that are in the body of the request. When this returns, the change is on the disk; a commit that changes nothing is the head again.
     pub fn commit(
         &self,
         repo: &RepoId,
         branch: &RefName,
         asked: commit::Commit,
+        body: &mut File,
         author: &Author,
     ) -> Result<CommitId, StoreError> {
         self.must_have(repo)?;
         // What does not depend on the head is done before the others have to wait.
-        let changes = self.prepare(repo, asked.operations)?;
+        let changes = self.prepare(repo, asked.operations, body)?;
         let _alone = self.writer(repo);
         let head = self.snapshot(repo, &Revision::Branch(branch.clone()))?;
         if let Some(parent) = asked.parent.filter(|parent| !commit::is_parent(parent, &head.id)) {
@@ -144,17 +153,19 @@ impl Store {
     }
 
     /// Brings every content to the disk.
-    fn prepare(&self, repo: &RepoId, operations: Vec<Operation>) -> Result<Vec<Change>, StoreError> {
+    fn prepare(
+        &self,
+        repo: &RepoId,
+        operations: Vec<Operation>,
+        body: &mut File,
+    ) -> Result<Vec<Change>, StoreError> {
         let mut changes = Vec::with_capacity(operations.len());
+        let mut budget = READ_AT_ONCE;
         for operation in operations {
             changes.push(match operation {
-                Operation::Put { path, content } => {
-                    let entry = Entry::regular(path, &content);
-                    self.put_blob(&entry.digest, &content)?;
-                    Change::Put(entry)
-                }
+                Operation::Put { path, content } => Change::Put(self.put_content(path, &content, body)?),
                 Operation::Link { path, digest, size } => {
-                    let there = self.sent(repo, &digest)?.ok_or_else(|| {
+                    let there = self.sent(repo, &digest, &mut budget)?.ok_or_else(|| {
                         let path = shown(path.as_str());
                         StoreError::Refused(format!(
                             "the content of {path}, sha256:{digest}, was not sent; send it by LFS first"
@@ -184,13 +195,13 @@ impl Store {
 
     pub(super) fn put_blob(&self, digest: &Sha256, content: &[u8]) -> Result<(), StoreError> {
         let path = self.blob(digest);
-        if disk::size(&path)? == Some(content.len() as u64) {
+        if self.is_sound(digest, content.len() as u64)? {
             // Whoever wrote it may not have come to this yet.
             disk::sync_folder_of(&path)?;
             return Ok(());
         }
         disk::write(&self.temporaries(), &path, content)?;
-        Ok(())
+        self.note_sound(digest)
     }
 
     fn write_ref(
@@ -226,10 +237,9 @@ fn apply(head: &Snapshot, changes: Vec<Change>) -> Result<Tree, StoreError> {
             Change::Put(entry) => {
                 files.insert(entry.path.clone(), entry);
             }
-            Change::Delete(path) => {
-                files.remove(&path).ok_or_else(|| absent(&path))?;
-            }
-            Change::DeleteFolder(folder) => {
+            // A client that does not know what is there calls a folder a file.
+            Change::Delete(path) if files.remove(&path).is_some() => {}
+            Change::Delete(folder) | Change::DeleteFolder(folder) => {
                 let before = files.len();
                 files.retain(|path, _| !path.is_below(folder.as_str()));
                 if files.len() == before {

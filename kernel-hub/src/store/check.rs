@@ -4,12 +4,10 @@
 //! Never: mends anything.
 
 use std::collections::HashSet;
-use std::io::{self, Read};
-
-use ring::digest::{Context, SHA256};
 
 use crate::name::{CommitId, RepoId, Sha256};
 
+use super::sound::digest_of;
 use super::{Store, StoreError};
 
 /// How much is looked at.
@@ -85,17 +83,4 @@ impl Store {
 struct Seen {
     commits: HashSet<(RepoId, CommitId)>,
     files: HashSet<Sha256>,
-}
-
-/// Read a block at a time: files may be larger than the memory.
-fn digest_of(mut file: impl Read) -> io::Result<Sha256> {
-    let (mut context, mut block) = (Context::new(&SHA256), vec![0; 1 << 20]);
-    loop {
-        match file.read(&mut block) {
-            Ok(0) => return Ok(Sha256::of_bytes(context.finish().as_ref())),
-            Ok(count) => context.update(block.get(..count).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }

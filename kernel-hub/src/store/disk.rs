@@ -8,9 +8,10 @@
 )]
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 
@@ -52,7 +53,7 @@ impl Temporary {
     /// An empty one in `folder`.
     pub fn new(folder: &Path) -> Result<Self, DiskError> {
         let path = folder.join(random_name());
-        let file = File::create_new(&path).map_err(at(&path))?;
+        let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(at(&path))?;
         Ok(Self { file, path, kept: false })
     }
 
@@ -67,9 +68,22 @@ impl Temporary {
         self.file.write_all(bytes).map_err(at(&self.path))
     }
 
+    /// The file, to be read from its beginning.
+    pub fn rewound(&mut self) -> Result<&mut File, DiskError> {
+        self.file.rewind().map_err(at(&self.path))?;
+        Ok(&mut self.file)
+    }
+
     /// What was written is on the disk.
     pub fn sync(&self) -> Result<(), DiskError> {
         self.file.sync_data().map_err(at(&self.path))
+    }
+
+    /// Gives it its name, for what need not be there after the power went.
+    pub fn keep_unsynced_as(mut self, target: &Path) -> Result<(), DiskError> {
+        fs::rename(&self.path, target).map_err(at(target))?;
+        self.kept = true;
+        Ok(())
     }
 
     /// Gives it its name; when this returns, content and name are on the disk.
@@ -219,6 +233,16 @@ pub fn size(path: &Path) -> Result<Option<u64>, DiskError> {
     }
 }
 
+/// The time since a file or folder last changed; `None` where there is none.
+pub fn age(path: &Path) -> Result<Option<Duration>, DiskError> {
+    match fs::metadata(path).and_then(|metadata| metadata.modified()) {
+        // A time in the future is no age.
+        Ok(changed) => Ok(Some(changed.elapsed().unwrap_or_default())),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(at(path)(error)),
+    }
+}
+
 /// What tells one content of a file from the next: replaced files have other numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
@@ -227,14 +251,29 @@ pub struct Stamp {
     changed: (i64, i64),
 }
 
+impl Stamp {
+    /// The stamp of an open file.
+    pub fn of(file: &File) -> io::Result<Self> {
+        file.metadata().map(|metadata| Self::from(&metadata))
+    }
+
+    /// The size of the file.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+impl From<&fs::Metadata> for Stamp {
+    fn from(metadata: &fs::Metadata) -> Self {
+        let changed = (metadata.ctime(), metadata.ctime_nsec());
+        Self { inode: metadata.ino(), size: metadata.len(), changed }
+    }
+}
+
 /// The stamp of a file; `None` where there is none.
 pub fn stamp(path: &Path) -> Result<Option<Stamp>, DiskError> {
     match fs::metadata(path) {
-        Ok(metadata) => Ok(Some(Stamp {
-            inode: metadata.ino(),
-            size: metadata.len(),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        })),
+        Ok(metadata) => Ok(Some(Stamp::from(&metadata))),
         Err(error) if is_absent(&error) => Ok(None),
         Err(error) => Err(at(path)(error)),
     }

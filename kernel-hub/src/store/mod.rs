@@ -13,15 +13,21 @@ use crate::name::{BadName, CommitId, FilePath, RefName, RepoId, Revision, Sha256
 
 mod change;
 mod check;
+mod content;
 pub mod disk;
+mod gc;
 pub mod objects;
+mod sound;
 mod upload;
+mod xet;
 
-pub use change::Author;
+pub use change::{ATTRIBUTES, Author};
 pub use check::Depth;
 use disk::DiskError;
+pub use gc::{Freed, Sweep};
 use objects::{Commit, Entry, FORMAT, Tree};
 pub use upload::Upload;
+pub use xet::Session;
 
 /// So many trees are kept in memory; they never change.
 const TREES_IN_MEMORY: usize = 256;
@@ -32,6 +38,13 @@ const MARK: &str = "kernelwright-hub 1\n";
 const BEFORE: &[&str] = &["lock", "tmp", "tokens", "tokens.lock", "tokens.new", "lost+found"];
 /// Kernels share so many locks of those who change them.
 const WRITERS: usize = 64;
+
+/// Commits that are looked through for the one that changed a file last.
+const HISTORY: usize = 1000;
+/// Bytes of blobs that one request holds against their digests, before its client gives up.
+pub const READ_AT_ONCE: u64 = 1024 * 1024 * 1024;
+/// So many blobs are held against their digests at a time.
+const LOOKING: usize = 16;
 
 /// Why the store does not do something.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +72,9 @@ pub enum StoreError {
     #[error("{0}")]
     Exists(String),
     /// The branch is not where the commit was to come after.
-    #[error("a commit has happened since: the branch is at {head}, not at {parent}; fetch it and try again")]
+    #[error(
+        "a commit has happened since: the branch is at {head}, not at {parent}. The branch was updated since you opened this page. Please refresh and try again."
+    )]
     Moved {
         /// Where it is.
         head: CommitId,
@@ -108,12 +123,21 @@ pub struct Snapshot {
     pub tree: Arc<Tree>,
 }
 
+/// A commit and what it says.
+pub type Change = (CommitId, Arc<Commit>);
+
 /// The folder.
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
     trees: Mutex<HashMap<Sha256, Arc<Tree>>>,
     writers: [Mutex<()>; WRITERS],
+    /// Blobs whose content was held against their digest.
+    sound: Mutex<HashMap<Sha256, disk::Stamp>>,
+    /// Held while that is done.
+    looking: [Mutex<()>; LOOKING],
+    /// Held while a long text with escapes is in memory.
+    texts: Mutex<()>,
     /// Held as long as this value is there.
     _lock: File,
 }
@@ -122,7 +146,7 @@ pub struct Store {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another server has it.
-    #[error("{} is served by another process; two would lose each other's commits", .0.display())]
+    #[error("{} is served by another process; stop it first", .0.display())]
     Locked(PathBuf),
     /// It holds something else.
     #[error("{} is not empty and no hub's; name a new folder, or an empty one", .0.display())]
@@ -168,7 +192,15 @@ impl Store {
         }
         let lock = disk::lock(&root.join("lock"))?.ok_or_else(|| OpenError::Locked(root.to_owned()))?;
         let writers = std::array::from_fn(|_| Mutex::new(()));
-        let store = Self { root: root.to_owned(), trees: Mutex::default(), writers, _lock: lock };
+        let store = Self {
+            root: root.to_owned(),
+            trees: Mutex::default(),
+            writers,
+            sound: Mutex::default(),
+            looking: std::array::from_fn(|_| Mutex::new(())),
+            texts: Mutex::default(),
+            _lock: lock,
+        };
         disk::folder(&store.temporaries())?;
         let swept = disk::sweep(&store.temporaries())?;
         // The mark comes first: a start that is killed behind it goes on the next time.
@@ -189,6 +221,11 @@ impl Store {
 
     fn temporaries(&self) -> PathBuf {
         self.root.join("tmp")
+    }
+
+    /// An empty file without a name.
+    pub fn temporary(&self) -> Result<disk::Temporary, StoreError> {
+        Ok(disk::Temporary::new(&self.temporaries())?)
     }
 
     fn folder(&self, repo: &RepoId) -> PathBuf {
@@ -223,6 +260,22 @@ impl Store {
     /// Whether there is such a kernel.
     pub fn has(&self, repo: &RepoId) -> bool {
         self.folder(repo).is_dir()
+    }
+
+    /// A kernel as it is spelled: the same name in another case is the same kernel. `None` where there is none.
+    pub fn spelled(&self, repo: &RepoId) -> Result<Option<RepoId>, StoreError> {
+        if self.has(repo) {
+            return Ok(Some(repo.clone()));
+        }
+        let kernels = self.root.join("kernels");
+        for org in disk::names(&kernels)?.iter().filter(|org| org.eq_ignore_ascii_case(repo.org())) {
+            for name in disk::names(&kernels.join(org))? {
+                if name.eq_ignore_ascii_case(repo.name()) {
+                    return Ok(RepoId::new(org, &name).ok());
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Branches and tags.
@@ -271,21 +324,62 @@ impl Store {
         Ok(Snapshot { id, commit: Arc::new(commit), tree })
     }
 
-    /// The newest commits of a revision, at most `most`.
+    /// The commits of a revision, newest first: at most `most`, without the first `skip`.
     pub fn history(
         &self,
         repo: &RepoId,
         revision: &Revision,
+        skip: usize,
         most: usize,
     ) -> Result<Vec<(CommitId, Commit)>, StoreError> {
         let mut next = Some(self.resolve(repo, revision)?);
-        let mut history = Vec::new();
+        let (mut history, mut skipped) = (Vec::new(), 0);
         while let Some(id) = next.filter(|_| history.len() < most) {
             let commit = self.commit_of(repo, &id)?;
             next = commit.parent.clone();
-            history.push((id, commit));
+            if skipped < skip {
+                skipped += 1;
+            } else {
+                history.push((id, commit));
+            }
         }
         Ok(history)
+    }
+
+    /// The commits that changed what is at some paths last, among the newest [`HISTORY`]; a folder changes with what is
+    /// below it.
+    pub fn last_changes(
+        &self,
+        repo: &RepoId,
+        snapshot: &Snapshot,
+        paths: &[&str],
+    ) -> Result<HashMap<String, Arc<Change>>, StoreError> {
+        let state = |tree: &Tree, path: &str| {
+            let file = path.parse().ok().and_then(|path| tree.file(&path).map(|entry| entry.oid.clone()));
+            file.or_else(|| tree.has_folder(path).then(|| tree.folder_oid(path)))
+        };
+        let mut left: Vec<(&str, Option<String>)> =
+            paths.iter().map(|path| (*path, state(&snapshot.tree, path))).collect();
+        let (mut changes, mut here) = (HashMap::new(), snapshot.clone());
+        for _ in 0..HISTORY {
+            let before = match &here.commit.parent {
+                Some(parent) => Some(self.snapshot_of(repo, parent.clone())?),
+                None => None,
+            };
+            let change = Arc::new((here.id.clone(), here.commit.clone()));
+            left.retain(|(path, now)| {
+                let same = before.as_ref().is_some_and(|before| state(&before.tree, path) == *now);
+                if !same {
+                    changes.insert((*path).to_owned(), change.clone());
+                }
+                same
+            });
+            match before {
+                Some(before) if !left.is_empty() => here = before,
+                _ => break,
+            }
+        }
+        Ok(changes)
     }
 
     /// The content of a file.
@@ -300,7 +394,12 @@ impl Store {
     pub fn small_file(&self, tree: &Tree, path: &str, most: u64) -> Result<Option<Vec<u8>>, StoreError> {
         let entry = path.parse::<FilePath>().ok().and_then(|path| tree.file(&path).cloned());
         match entry.filter(|entry| entry.size <= most) {
-            Some(entry) => Ok(disk::read(&self.blob(&entry.digest))?),
+            Some(entry) => match disk::read(&self.blob(&entry.digest))? {
+                Some(bytes) if objects::sha256(&bytes) != entry.digest => {
+                    Err(damaged(&self.blob(&entry.digest), "its digest is another one"))
+                }
+                read => Ok(read),
+            },
             None => Ok(None),
         }
     }

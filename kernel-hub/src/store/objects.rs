@@ -193,6 +193,34 @@ pub fn sha256(bytes: &[u8]) -> Sha256 {
     Sha256::of_bytes(digest(&SHA256, bytes).as_ref())
 }
 
+/// Both names of a content that is seen a part at a time.
+pub struct Digests {
+    sha256: Context,
+    git: Context,
+}
+
+impl Digests {
+    /// Of a content with so many bytes.
+    pub fn of_length(length: u64) -> Self {
+        let mut git = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
+        git.update(format!("blob {length}\0").as_bytes());
+        Self { sha256: Context::new(&SHA256), git }
+    }
+
+    /// The next part.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.sha256.update(bytes);
+        self.git.update(bytes);
+    }
+
+    /// The file with this content.
+    pub fn entry(self, path: FilePath, size: u64) -> Entry {
+        let (digest, oid) =
+            (Sha256::of_bytes(self.sha256.finish().as_ref()), hex(self.git.finish().as_ref()));
+        Entry { path, digest, size, oid, lfs: false }
+    }
+}
+
 /// What git calls a file with this content: SHA-1 over `blob <size>\0<content>`.
 pub fn git_oid(content: &[u8]) -> String {
     let mut context = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);

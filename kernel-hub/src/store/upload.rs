@@ -49,23 +49,22 @@ impl Store {
                 "the content has the digest {found}; {digest} was promised"
             )));
         }
-        let path = self.blob(&digest);
-        if disk::size(&path)? == Some(size) {
-            disk::sync_folder_of(&path)?;
-        } else {
-            temporary.keep_as(&path)?;
-        }
+        // In place of one that is there: that one may be damaged.
+        temporary.keep_as(&self.blob(&digest))?;
+        self.note_sound(&digest)?;
         disk::write(&self.temporaries(), &self.mark_of(repo, &digest), format!("{size}\n").as_bytes())?;
         Ok(())
     }
 
     /// The size of a large file that was sent to this kernel. That another one has it does not count: who knows a
     /// digest need not have the content.
-    pub fn sent(&self, repo: &RepoId, digest: &Sha256) -> Result<Option<u64>, StoreError> {
+    /// One that is damaged is to be sent again; `budget` is how many bytes may be read to find out.
+    pub fn sent(&self, repo: &RepoId, digest: &Sha256, budget: &mut u64) -> Result<Option<u64>, StoreError> {
         if disk::size(&self.mark_of(repo, digest))?.is_none() {
             return Ok(None);
         }
-        Ok(disk::size(&self.blob(digest))?)
+        let Some(size) = disk::size(&self.blob(digest))? else { return Ok(None) };
+        Ok(self.is_sound_within(digest, size, budget)?.then_some(size))
     }
 
     fn mark_of(&self, repo: &RepoId, digest: &Sha256) -> std::path::PathBuf {

@@ -1,14 +1,19 @@
 //! The body of a commit: one JSON object a line, `{"key": ..., "value": {...}}`, the first of them the header.
 //!
 //! Owns: the form that huggingface_hub sends (`_prepare_commit_payload`), and its limits.
-//! Never: looks whether a file is there; that is the store's.
+//! Never: looks whether a file is there; that is the store's. Holds a long content in memory; it stays in the body.
+
+use std::fmt;
+use std::io::{self, BufRead, Read, Seek};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::value::RawValue;
 
 use crate::name::{BadName, CommitId, FilePath, Sha256, shown};
+
+use super::lines::{Lines, Span};
 
 /// The longest title or description that is kept.
 const LONGEST_TEXT: usize = 64 * 1024;
@@ -43,7 +48,7 @@ pub enum Operation {
         /// Where.
         path: FilePath,
         /// What.
-        content: Vec<u8>,
+        content: Content,
     },
     /// A file that was sent before, by LFS.
     Link {
@@ -60,8 +65,19 @@ pub enum Operation {
     DeleteFolder(FilePath),
 }
 
+/// The content of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A short one.
+    Bytes(Vec<u8>),
+    /// Base64, in the body.
+    Base64(Span),
+    /// Text, in the body, as JSON writes it.
+    Text(Span),
+}
+
 /// Why a body is no commit.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// A line is not what it should be.
     #[error("line {line} of the commit: {what}")]
@@ -82,36 +98,73 @@ pub enum WireError {
     /// More changes than are taken.
     #[error("the commit has more than {0} files; send several")]
     TooMany(usize),
+    /// The body cannot be read.
+    #[error("the body of the commit cannot be read: {0}")]
+    Io(#[from] io::Error),
 }
 
 /// The value stays text until it is known what it has to be: as a tree of values it may take thirty times its size.
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct Line<'a> {
     key: String,
     #[serde(borrow)]
     value: &'a RawValue,
 }
 
-#[derive(Deserialize)]
+/// A text of the line, or the number of one that stays in the body.
+enum Text {
+    Here(String),
+    There(usize),
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl Visitor<'_> for Either {
+            type Value = Text;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Text, E> {
+                Ok(Text::Here(text.to_owned()))
+            }
+
+            fn visit_string<E>(self, text: String) -> Result<Text, E> {
+                Ok(Text::Here(text))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
+                Ok(Text::There(usize::try_from(number).unwrap_or(usize::MAX)))
+            }
+        }
+
+        from.deserialize_any(Either)
+    }
+}
+
+#[derive(serde::Deserialize)]
 struct Header {
-    summary: String,
+    summary: Text,
     #[serde(default)]
-    description: Option<String>,
+    description: Option<Text>,
     #[serde(default, rename = "parentCommit")]
     parent: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct File {
-    path: String,
-    content: String,
+    path: Text,
+    content: Text,
     #[serde(default)]
     encoding: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct LfsFile {
-    path: String,
+    path: Text,
     oid: String,
     #[serde(default)]
     algo: Option<String>,
@@ -119,33 +172,39 @@ struct LfsFile {
     size: Option<u64>,
 }
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct Deleted {
-    path: String,
+    path: Text,
 }
 
 /// Reads a body.
 ///
 /// # Errors
 /// The first thing in it that is wrong.
-pub fn parse(body: &[u8], limits: &Limits) -> Result<Commit, WireError> {
+pub fn parse(mut body: impl BufRead + Seek, limits: &Limits) -> Result<Commit, WireError> {
     let mut commit: Option<Commit> = None;
-    for (index, text) in body.split(|byte| *byte == b'\n').enumerate() {
-        if text.trim_ascii().is_empty() {
+    let mut lines = Lines::default();
+    while let Some(spans) = lines.next(&mut body)? {
+        let index = lines.number();
+        let at = |what: String| WireError::Line { line: index, what };
+        if lines.is_too_long() {
+            return Err(at("is too long beside its content".to_owned()));
+        }
+        if lines.text().trim_ascii().is_empty() {
             continue;
         }
-        let at = |what: String| WireError::Line { line: index + 1, what };
-        let line: Line<'_> =
-            serde_json::from_slice(text).map_err(|error| at(format!("is no such object: {error}")))?;
+        let line: Line<'_> = serde_json::from_slice(lines.text())
+            .map_err(|error| at(format!("is no such object: {error}")))?;
+        let mut reader = Reader { body: &mut body, spans: &spans, limits };
         match (&mut commit, line.key.as_str()) {
-            (None, "header") => commit = Some(header(line.value).map_err(at)?),
+            (None, "header") => commit = Some(reader.header(line.value).map_err(at)?),
             (None, _) => return Err(WireError::NoHeader),
             (Some(_), "header") => return Err(at("is a second header".to_owned())),
             (Some(commit), key) => {
                 if commit.operations.len() == limits.operations {
                     return Err(WireError::TooMany(limits.operations));
                 }
-                commit.operations.push(operation(key, line.value, limits).map_err(at)?);
+                commit.operations.push(reader.operation(key, line.value).map_err(at)?);
             }
         }
     }
@@ -153,71 +212,122 @@ pub fn parse(body: &[u8], limits: &Limits) -> Result<Commit, WireError> {
     if commit.operations.is_empty() { Err(WireError::Empty) } else { Ok(commit) }
 }
 
-fn header(value: &RawValue) -> Result<Commit, String> {
-    let header: Header = read(value)?;
-    let description = header.description.unwrap_or_default();
-    if header.summary.trim().is_empty() {
-        return Err("the summary is empty".to_owned());
-    }
-    if header.summary.len() > LONGEST_TEXT || description.len() > LONGEST_TEXT {
-        return Err(format!("the message is longer than {LONGEST_TEXT} bytes"));
-    }
-    if let Some(parent) = &header.parent
-        && !(parent.len() >= 5 && parent.len() <= 40 && parent.bytes().all(|byte| byte.is_ascii_hexdigit()))
-    {
-        return Err(format!("parentCommit {} is no commit", shown(parent)));
-    }
-    let parent = header.parent.map(|parent| parent.to_ascii_lowercase());
-    Ok(Commit { summary: header.summary, description, parent, operations: Vec::new() })
+/// Makes a value of a line.
+struct Reader<'a, R> {
+    body: &'a mut R,
+    spans: &'a [Span],
+    limits: &'a Limits,
 }
 
-fn operation(key: &str, value: &RawValue, limits: &Limits) -> Result<Operation, String> {
-    match key {
-        "file" => {
-            let file: File = read(value)?;
-            let path = path(&file.path)?;
-            let content = match file.encoding.as_deref() {
-                Some("base64") => STANDARD.decode(file.content.as_bytes()).map_err(|error| {
-                    format!("the content of {} is no base64: {error}", shown(path.as_str()))
-                })?,
-                None | Some("utf-8") => file.content.into_bytes(),
-                Some(other) => {
-                    return Err(format!("the encoding {} is not known; there is base64", shown(other)));
+impl<R: Read + Seek> Reader<'_, R> {
+    fn span(&self, number: usize) -> Result<Span, String> {
+        self.spans.get(number).copied().ok_or_else(|| "the value is not understood: not a string".to_owned())
+    }
+
+    /// A text that may have `most` bytes.
+    fn text(&mut self, text: Text, what: &str, most: usize) -> Result<String, String> {
+        let too_long = || format!("{what} is longer than {most} bytes");
+        let text = match text {
+            Text::Here(text) => text,
+            Text::There(number) => {
+                let span = self.span(number)?;
+                // An escape has at most six bytes for one.
+                if span.length > 6 * most as u64 {
+                    return Err(too_long());
                 }
-            };
-            if content.len() as u64 > limits.inline {
-                let (size, most) = (content.len(), limits.inline);
-                return Err(format!("{} has {size} bytes; more than {most} go by LFS", shown(path.as_str())));
+                span.text(self.body).map_err(|error| format!("{what} is not understood: {error}"))?
             }
-            Ok(Operation::Put { path, content })
+        };
+        if text.len() > most { Err(too_long()) } else { Ok(text) }
+    }
+
+    fn path(&mut self, text: Text) -> Result<FilePath, String> {
+        let text = self.text(text, "the path", LONGEST_TEXT)?;
+        text.parse().map_err(|error: BadName| error.to_string())
+    }
+
+    fn header(&mut self, value: &RawValue) -> Result<Commit, String> {
+        let header: Header = read(value)?;
+        let summary = self.text(header.summary, "the summary", LONGEST_TEXT)?;
+        let description = match header.description {
+            Some(text) => self.text(text, "the description", LONGEST_TEXT)?,
+            None => String::new(),
+        };
+        if summary.trim().is_empty() {
+            return Err("the summary is empty".to_owned());
         }
-        "lfsFile" => {
-            let file: LfsFile = read(value)?;
-            if file.algo.as_deref().is_some_and(|algo| algo != "sha256") {
-                return Err("the algorithm is not sha256".to_owned());
+        if let Some(parent) = &header.parent
+            && !(parent.len() >= 5
+                && parent.len() <= 40
+                && parent.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        {
+            return Err(format!("parentCommit {} is no commit", shown(parent)));
+        }
+        let parent = header.parent.map(|parent| parent.to_ascii_lowercase());
+        Ok(Commit { summary, description, parent, operations: Vec::new() })
+    }
+
+    fn operation(&mut self, key: &str, value: &RawValue) -> Result<Operation, String> {
+        match key {
+            "file" => self.file(read(value)?),
+            "lfsFile" => {
+                let file: LfsFile = read(value)?;
+                if file.algo.as_deref().is_some_and(|algo| algo != "sha256") {
+                    return Err("the algorithm is not sha256".to_owned());
+                }
+                let digest = file.oid.parse().map_err(|error: BadName| error.to_string())?;
+                Ok(Operation::Link { path: self.path(file.path)?, digest, size: file.size })
             }
-            let digest = file.oid.parse().map_err(|error: BadName| error.to_string())?;
-            Ok(Operation::Link { path: path(&file.path)?, digest, size: file.size })
+            "deletedFile" => Ok(Operation::Delete(self.path(read::<Deleted>(value)?.path)?)),
+            "deletedFolder" => {
+                // Clients end a folder with a slash.
+                let folder = self.text(read::<Deleted>(value)?.path, "the path", LONGEST_TEXT)?;
+                let folder = folder.strip_suffix('/').unwrap_or(&folder);
+                Ok(Operation::DeleteFolder(folder.parse().map_err(|error: BadName| error.to_string())?))
+            }
+            other => Err(format!(
+                "the key {} is not known; there are file, lfsFile, deletedFile and deletedFolder",
+                shown(other)
+            )),
         }
-        "deletedFile" => Ok(Operation::Delete(path(&read::<Deleted>(value)?.path)?)),
-        "deletedFolder" => {
-            // Clients end a folder with a slash.
-            let folder = read::<Deleted>(value)?.path;
-            Ok(Operation::DeleteFolder(path(folder.strip_suffix('/').unwrap_or(&folder))?))
+    }
+
+    fn file(&mut self, file: File) -> Result<Operation, String> {
+        let path = self.path(file.path)?;
+        let name = shown(path.as_str());
+        let (content, size) = match (file.encoding.as_deref(), file.content) {
+            (Some("base64"), Text::Here(text)) => {
+                let bytes = STANDARD.decode(text.as_bytes());
+                let bytes = bytes.map_err(|error| format!("the content of {name} is no base64: {error}"))?;
+                let size = bytes.len() as u64;
+                (Content::Bytes(bytes), size)
+            }
+            (Some("base64"), Text::There(number)) => {
+                let span = self.span(number)?;
+                (Content::Base64(span), (span.length / 4 * 3).saturating_sub(2))
+            }
+            (None | Some("utf-8"), Text::Here(text)) => {
+                let size = text.len() as u64;
+                (Content::Bytes(text.into_bytes()), size)
+            }
+            (None | Some("utf-8"), Text::There(number)) => {
+                let span = self.span(number)?;
+                (Content::Text(span), span.length / 6)
+            }
+            (Some(other), _) => {
+                return Err(format!("the encoding {} is not known; there is base64", shown(other)));
+            }
+        };
+        let most = self.limits.inline;
+        if size > most {
+            return Err(format!("{name} has {size} bytes; more than {most} go by LFS"));
         }
-        other => Err(format!(
-            "the key {} is not known; there are file, lfsFile, deletedFile and deletedFolder",
-            shown(other)
-        )),
+        Ok(Operation::Put { path, content })
     }
 }
 
 fn read<T: for<'de> Deserialize<'de>>(value: &RawValue) -> Result<T, String> {
     serde_json::from_str(value.get()).map_err(|error| format!("the value is not understood: {error}"))
-}
-
-fn path(text: &str) -> Result<FilePath, String> {
-    text.parse().map_err(|error: BadName| error.to_string())
 }
 
 /// Whether `parent`, a commit or its first digits, is this one.
@@ -227,6 +337,8 @@ pub fn is_parent(parent: &str, head: &CommitId) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Cursor;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -235,7 +347,7 @@ mod tests {
     const HEADER: &str = "{\"key\":\"header\",\"value\":{\"summary\":\"s\",\"description\":\"\"}}";
 
     fn parsed(lines: &[&str]) -> Result<Commit, WireError> {
-        parse(lines.join("\n").as_bytes(), &LIMITS)
+        parse(Cursor::new(lines.join("\n")), &LIMITS)
     }
 
     #[track_caller]
@@ -260,7 +372,7 @@ mod tests {
         assert_eq!(
             commit.operations,
             [
-                Operation::Put { path: path("a/b.py"), content: b"hi".to_vec() },
+                Operation::Put { path: path("a/b.py"), content: Content::Bytes(b"hi".to_vec()) },
                 Operation::Link { path: path("x.so"), digest: digest.parse().unwrap(), size: Some(5) },
                 Operation::DeleteFolder(path("old")),
             ]
@@ -278,25 +390,63 @@ mod tests {
         refused(&file("x", "MTIzNDU2Nzg5"), "by LFS");
         refused("{\"key\":\"file\"}", "value");
         refused("[]", "object");
-        refused("{\"key\":\"file\",\"value\":{\"path\":3}}", "a string");
+        refused("{\"key\":\"file\",\"value\":{\"path\":[]}}", "a string");
         refused("{\"key\":\"exec\",\"value\":{}}", "`exec`");
         refused(HEADER, "second header");
         refused("{\"key\":\"lfsFile\",\"value\":{\"path\":\"x\",\"oid\":\"ABC\"}}", "SHA-256");
         refused("{\"key\":\"lfsFile\",\"value\":{\"path\":\"x\",\"algo\":\"md5\",\"oid\":\"00\"}}", "sha256");
         refused("\u{0}", "object");
         let gone = "{\"key\":\"deletedFile\",\"value\":{\"path\":\"a\"}}";
-        assert_eq!(parsed(&[HEADER, gone, gone, gone, gone]), Err(WireError::TooMany(3)));
-        assert_eq!(parsed(&[gone]), Err(WireError::NoHeader));
-        assert_eq!(parsed(&[]), Err(WireError::NoHeader));
-        assert_eq!(parsed(&[HEADER]), Err(WireError::Empty));
+        assert!(matches!(parsed(&[HEADER, gone, gone, gone, gone]), Err(WireError::TooMany(3))));
+        assert!(matches!(parsed(&[gone]), Err(WireError::NoHeader)));
+        assert!(matches!(parsed(&[]), Err(WireError::NoHeader)));
+        assert!(matches!(parsed(&[HEADER]), Err(WireError::Empty)));
         let bad = "{\"key\":\"header\",\"value\":{\"summary\":\"s\",\"parentCommit\":\"../../x\"}}";
         assert!(parsed(&[bad, gone]).unwrap_err().to_string().contains("no commit"));
+    }
+
+    #[test]
+    fn long_contents_stay_in_the_body() {
+        let limits = Limits { operations: 9, inline: 1 << 20 };
+        let (long, text) = ("ab".repeat(30_000), "line\n\u{1F980}".repeat(900));
+        let line = |content: &str, encoding: &str| {
+            serde_json::json!({"key": "file", "value": {"content": content, "path": "a/b", "encoding": encoding}}).to_string()
+        };
+        let encoded = STANDARD.encode(&long);
+        let body =
+            [HEADER, &line(&encoded, "base64"), &line(&text, "utf-8"), &line(&long, "utf-8")].join("\n");
+        let commit = parse(Cursor::new(&body), &limits).unwrap();
+        let contents: Vec<&Content> = commit
+            .operations
+            .iter()
+            .map(|operation| match operation {
+                Operation::Put { content, .. } => content,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let [Content::Base64(first), Content::Text(second), Content::Text(third)] = contents.as_slice()
+        else {
+            panic!("{contents:?}")
+        };
+        let mut body = Cursor::new(&body);
+        assert_eq!(first.text(&mut body).unwrap(), encoded);
+        assert_eq!(second.text(&mut body).unwrap(), text);
+        assert!(second.escaped && !third.escaped && third.text(&mut body).unwrap() == long);
+        // A header may be long, too; neither a number in place of a text nor a long key means anything.
+        let header =
+            serde_json::json!({"key": "header", "value": {"summary": "s", "description": text}}).to_string();
+        let gone = "{\"key\":\"deletedFile\",\"value\":{\"path\":\"a\"}}";
+        let commit = parse(Cursor::new([&header, gone].join("\n")), &limits).unwrap();
+        assert_eq!(commit.description, text);
+        refused("{\"key\":\"file\",\"value\":{\"path\":\"a\",\"content\":0}}", "not a string");
+        refused(&format!("{{\"{long}\":1}}"), "object");
+        refused(&"[".repeat(2 << 20), "too long");
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_answered(body in proptest::collection::vec(any::<u8>(), 0..400)) {
-            let _either = parse(&body, &LIMITS);
+            let _either = parse(Cursor::new(&body), &LIMITS);
         }
 
         #[test]
@@ -305,11 +455,11 @@ mod tests {
             let mut body = format!("{HEADER}\n{good}\n").into_bytes();
             let at = at % body.len();
             body[at] = byte;
-            if let Ok(commit) = parse(&body, &LIMITS) {
+            if let Ok(commit) = parse(Cursor::new(&body), &LIMITS) {
                 for operation in commit.operations {
                     if let Operation::Put { path, content } = operation {
                         prop_assert!(!path.as_str().contains("..") && !path.as_str().starts_with('/'));
-                        prop_assert!(content.len() <= 8);
+                        prop_assert!(matches!(content, Content::Bytes(bytes) if bytes.len() <= 8));
                     }
                 }
             }

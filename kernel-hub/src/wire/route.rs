@@ -3,7 +3,9 @@
 //! Owns: every address of the hub, and decoding `%xx` exactly once.
 //! Never: says who may; what it returns has only checked names in it.
 
-use crate::name::{BadName, FilePath, RefName, RepoId, Revision, Sha256};
+use crate::name::{BadName, FilePath, RefName, RepoId, Revision, Sha256, shown};
+
+use super::xet::MerkleHash;
 
 /// The longest address that is read.
 const LONGEST: usize = 8192;
@@ -37,6 +39,12 @@ pub enum Route {
     Kernel(RepoId, Ask),
     /// Sends the content of a file, with a signed address.
     Upload(Sha256, Vec<(String, String)>),
+    /// Sends chunks of large files, in a session of this name.
+    Xorb(String, MerkleHash),
+    /// Makes files of chunks that were sent in a session.
+    Shard(String),
+    /// Reports of `hf_xet` on an upload; they are not read.
+    Telemetry,
 }
 
 /// What `GET /api/kernels` looks for.
@@ -90,8 +98,10 @@ pub enum Ask {
     Commit(RefName),
     /// Which large files must be sent, and where to.
     LfsBatch,
-    /// A transfer that this hub does not have.
-    Xet,
+    /// What it takes to send large files by xet.
+    XetWrite,
+    /// What it takes to read files by xet, which this hub does not serve.
+    XetRead,
 }
 
 /// What a token may do.
@@ -107,7 +117,9 @@ impl Route {
     /// What it takes to ask this.
     pub fn access(&self) -> Access {
         match self {
-            Self::CreateRepo | Self::DeleteRepo | Self::Upload(..) => Access::Write,
+            Self::CreateRepo | Self::DeleteRepo | Self::Upload(..) | Self::Xorb(..) | Self::Shard(_) => {
+                Access::Write
+            }
             Self::Kernel(_, ask) => match ask {
                 Ask::AuthCheck(access) => *access,
                 Ask::CreateBranch(_)
@@ -117,7 +129,7 @@ impl Route {
                 | Ask::Preupload(_)
                 | Ask::Commit(_)
                 | Ask::LfsBatch
-                | Ask::Xet => Access::Write,
+                | Ask::XetWrite => Access::Write,
                 _ => Access::Read,
             },
             _ => Access::Read,
@@ -140,6 +152,12 @@ pub enum BadRoute {
     /// It is no address.
     #[error("the address is not understood: {0}")]
     Malformed(&'static str),
+    /// It names a revision that cannot be.
+    #[error("{0}")]
+    Revision(BadName),
+    /// It is to become a pull request.
+    #[error("this hub has no pull requests; commit to a branch")]
+    Review,
     /// It is about another type of repository.
     #[error("this hub has kernels only")]
     OtherType,
@@ -166,6 +184,13 @@ pub fn parse(method: &str, target: &str) -> Result<Route, BadRoute> {
         ["metrics"] => only(read, Route::Metrics),
         ["healthz"] => only(read, Route::Health),
         ["lfs", digest] => only(method == "PUT", Route::Upload(digest.parse()?, form(query)?)),
+        ["xet", session, "v1", "xorbs", "default", name] => {
+            only(method == "POST", Route::Xorb(session_name(session)?, name.parse()?))
+        }
+        ["xet", session, "v1", "shards"] => only(method == "POST", Route::Shard(session_name(session)?)),
+        ["v1", "telemetry"] => only(method == "POST", Route::Telemetry),
+        // `hf_xet` asks for other versions and for chunks that are known; it does without them.
+        ["xet", ..] => Err(BadRoute::Unknown),
         ["api", "whoami-v2"] => only(read, Route::WhoAmI),
         ["api", "organizations", org, "overview"] => {
             // A kernel's name is asked of no one here; the organization's is checked like in one.
@@ -202,7 +227,7 @@ fn of_kernel(method: &str, parts: &[&str]) -> Result<Route, BadRoute> {
             if read { Ok(Route::Page(repo)) } else { Err(BadRoute::Method) }
         }
         [org, name, "resolve", revision, path @ ..] => {
-            let ask = Ask::Resolve(revision.parse()?, path.join("/").parse()?);
+            let ask = Ask::Resolve(revision_of(revision)?, path.join("/").parse()?);
             let repo = RepoId::new(org, name)?;
             if read { Ok(Route::Kernel(repo, ask)) } else { Err(BadRoute::Method) }
         }
@@ -219,7 +244,7 @@ fn ask(method: &str, rest: &[&str], query: &str, offline: bool) -> Result<Ask, B
     let read = matches!(method, "GET" | "HEAD");
     let (fits, ask) = match rest {
         [] => (read, Ask::Info(None)),
-        ["revision", revision] => (read, Ask::Info(Some(revision.parse()?))),
+        ["revision", revision] => (read, Ask::Info(Some(revision_of(revision)?))),
         ["refs"] => (read, Ask::Refs(offline)),
         ["tree", revision, folder @ ..] => {
             // A trailing slash, or nothing, is the root.
@@ -227,34 +252,56 @@ fn ask(method: &str, rest: &[&str], query: &str, offline: bool) -> Result<Ask, B
             let folder = folder.strip_suffix('/').unwrap_or(&folder);
             let folder = if folder.is_empty() { None } else { Some(folder.parse()?) };
             let recursive = form(query)?.iter().any(|(key, value)| key == "recursive" && is_true(value));
-            (read, Ask::Tree { revision: revision.parse()?, folder, recursive, offline })
+            (read, Ask::Tree { revision: revision_of(revision)?, folder, recursive, offline })
         }
-        ["paths-info", revision] => (method == "POST", Ask::PathsInfo(revision.parse()?)),
-        ["commits", revision] => (read, Ask::Commits(revision.parse()?)),
+        ["paths-info", revision] => (method == "POST", Ask::PathsInfo(revision_of(revision)?)),
+        ["commits", revision] => (read, Ask::Commits(revision_of(revision)?)),
         ["auth-check"] => (read, Ask::AuthCheck(Access::Read)),
         ["auth-check", "write"] => (read, Ask::AuthCheck(Access::Write)),
         ["branch", name] if method == "DELETE" => (true, Ask::DeleteBranch(branch(name)?)),
         ["branch", name] => (method == "POST", Ask::CreateBranch(branch(name)?)),
         ["tag", name] if method == "DELETE" => (true, Ask::DeleteTag(name.parse()?)),
-        ["tag", revision] => (method == "POST", Ask::CreateTag(revision.parse()?)),
-        ["preupload", revision] => (method == "POST", Ask::Preupload(revision.parse()?)),
-        ["commit", name] => {
-            let asks_for_review =
-                form(query)?.iter().any(|(key, value)| key == "create_pr" && is_true(value));
-            if asks_for_review {
-                return Err(BadRoute::Malformed("this hub has no pull requests; commit to a branch"));
-            }
-            (method == "POST", Ask::Commit(branch(name)?))
+        ["tag", revision] => (method == "POST", Ask::CreateTag(revision_of(revision)?)),
+        ["preupload", revision] => {
+            no_review(query)?;
+            (method == "POST", Ask::Preupload(revision_of(revision)?))
         }
-        ["xet-write-token" | "xet-read-token", _] => (read, Ask::Xet),
+        ["commit", name] => {
+            no_review(query)?;
+            (method == "POST", Ask::Commit(branch(name).map_err(BadRoute::Revision)?))
+        }
+        ["xet-write-token", _] => {
+            no_review(query)?;
+            (read, Ask::XetWrite)
+        }
+        ["xet-read-token", _] => (read, Ask::XetRead),
         _ => return Err(BadRoute::Unknown),
     };
     if fits { Ok(ask) } else { Err(BadRoute::Method) }
 }
 
+/// Refuses what is to become a pull request.
+fn no_review(query: &str) -> Result<(), BadRoute> {
+    if form(query)?.iter().any(|(key, value)| key == "create_pr" && is_true(value)) {
+        return Err(BadRoute::Review);
+    }
+    Ok(())
+}
+
+/// The name of a session is one of the hub's own.
+fn session_name(text: &str) -> Result<String, BadName> {
+    let fine = (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if fine { Ok(text.to_owned()) } else { Err(BadName(format!("{} is not a session", shown(text)))) }
+}
+
 /// A branch, also as `refs/heads/NAME`.
 fn branch(text: &str) -> Result<RefName, BadName> {
     text.strip_prefix("refs/heads/").unwrap_or(text).parse()
+}
+
+/// A revision that cannot be is one that is not there.
+fn revision_of(text: &str) -> Result<Revision, BadRoute> {
+    text.parse().map_err(BadRoute::Revision)
 }
 
 fn search(query: &str) -> Result<Search, BadRoute> {
@@ -272,7 +319,8 @@ fn search(query: &str) -> Result<Search, BadRoute> {
     Ok(search)
 }
 
-fn is_true(value: &str) -> bool {
+/// Whether an option is on.
+pub fn is_true(value: &str) -> bool {
     matches!(value, "1" | "true" | "True")
 }
 
@@ -414,10 +462,7 @@ mod tests {
         assert_eq!(get("/api/datasets/me/k"), Err(BadRoute::OtherType));
         assert_eq!(get("/api/models/me/k/refs"), get("/api/kernels/me/k/refs"));
         assert_eq!(parse("POST", "/api/models/me/k/commit/main"), Err(BadRoute::OtherType));
-        assert!(matches!(
-            parse("POST", "/api/kernels/me/k/commit/v1?create_pr=1"),
-            Err(BadRoute::Malformed(_))
-        ));
+        assert!(matches!(parse("POST", "/api/kernels/me/k/commit/v1?create_pr=1"), Err(BadRoute::Review)));
     }
 
     #[test]

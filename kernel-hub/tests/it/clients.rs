@@ -23,18 +23,23 @@ fn has(modules: &str, site: Option<&Path>) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-fn drive(part: &str, site: Option<&Path>) {
+/// Whether huggingface_hub may use `hf_xet`, as it does by default.
+#[derive(Clone, Copy, PartialEq)]
+enum Xet {
+    Default,
+    Disabled,
+}
+
+fn drive(part: &str, site: Option<&Path>, xet: Xet) {
     let home = Home::new();
     let server = home.serve(&[]);
     let cache = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(python());
     command.args([DRIVE, part]).current_dir(cache.path());
     command.env("HF_ENDPOINT", &server.url).env("HF_HOME", cache.path()).env("HF_TOKEN", &home.token);
-    command
-        .env("HF_HUB_DISABLE_XET", "1")
-        .env("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-        .env("NO_PROXY", "127.0.0.1");
-    for name in ["HF_HUB_OFFLINE", "HF_HUB_CACHE", "KERNELS_CACHE", "LOCAL_KERNELS"] {
+    command.env("HF_HUB_DISABLE_PROGRESS_BARS", "1").env("NO_PROXY", "127.0.0.1");
+    command.env("HF_HUB_DISABLE_XET", if xet == Xet::Disabled { "1" } else { "0" });
+    for name in ["HF_HUB_OFFLINE", "HF_XET_CACHE", "HF_HUB_CACHE", "KERNELS_CACHE", "LOCAL_KERNELS"] {
         command.env_remove(name);
     }
     if let Some(site) = site {
@@ -54,7 +59,8 @@ fn stock_clients_write_read_lock_and_download() {
         eprintln!("skipped: {reason}");
         return;
     }
-    drive("write", None);
+    drive("write", None, Xet::Default);
+    drive("write", None, Xet::Disabled);
 }
 
 /// `get_kernel` imports torch: the one of the cache that other tests use, too, or that of the Python itself.
@@ -63,7 +69,7 @@ fn get_kernel_loads_by_version_and_revision_and_offline() {
     let modules = "torch, kernels, huggingface_hub";
     let Some(cache) = std::env::var_os("KERNELWRIGHT_TORCH_CACHE").map(PathBuf::from) else {
         if has(modules, None) {
-            return drive("load", None);
+            return drive("load", None, Xet::Default);
         }
         return eprintln!(
             "skipped: KERNELWRIGHT_TORCH_CACHE names no cache with torch, and no Python imports it"
@@ -77,5 +83,5 @@ fn get_kernel_loads_by_version_and_revision_and_offline() {
     let site = sites.iter().find(|site| site.join("torch").is_dir() && has(modules, Some(site)));
     let site = site
         .unwrap_or_else(|| panic!("no folder of {} has torch and kernels", cache.join("python").display()));
-    drive("load", Some(site));
+    drive("load", Some(site), Xet::Default);
 }

@@ -165,6 +165,99 @@ fn damage_is_found() {
     assert_eq!(server.get("/api/kernels/me/k/refs").json()["tags"], json!([]));
 }
 
+/// The blob with this content, and one that was damaged in place of it: of the same size.
+fn damage(home: &Home, content: &[u8]) -> std::path::PathBuf {
+    let digest = super::server::sha256(content);
+    let path = home.path().join("blobs/sha256").join(&digest[..2]).join(&digest[2..]);
+    let mut other = std::fs::read(&path).unwrap();
+    other[0] ^= 1;
+    std::fs::write(&path, other).unwrap();
+    path
+}
+
+#[test]
+fn a_damaged_file_is_not_served_and_the_right_one_mends_it() {
+    let home = Home::new();
+    let server = home.serve(&[]).with_kernel();
+    let (small, large) = ("what it says", vec![7_u8; 300_000]);
+    server.commit(&[file("a.txt", small)]).is(200);
+    server.large("x.so", &large);
+    let read = |path: &str| server.get(&format!("/kernels/me/k/resolve/v1/{path}"));
+    let oid = |path: &str| {
+        let body = json!({ "files": [{ "path": path, "size": 3, "sample": "" }] });
+        server.post("/api/kernels/me/k/preupload/v1", &body).json()["files"][0]["oid"].clone()
+    };
+    for (path, content) in [("a.txt", small.as_bytes()), ("x.so", &large)] {
+        read(path).is(200);
+        assert!(oid(path).is_string());
+        let blob = damage(&home, content);
+        for range in [&[][..], &[("Range", "bytes=5-9")]] {
+            let answer = server.ask("GET", &format!("/kernels/me/k/resolve/v1/{path}"), range, None, "");
+            answer.refused(500, "is damaged; its log says how. Send the file again");
+        }
+        // A client does not send what it is told is there.
+        assert!(oid(path).is_null());
+        if path == "x.so" {
+            server.large(path, &large);
+        } else {
+            server.commit(&[file(path, small)]).is(200);
+        }
+        assert_eq!(std::fs::read(blob).unwrap(), content);
+        assert_eq!(read(path).body, content);
+    }
+}
+
+fn gc(home: &Home, options: &[&str]) -> (Option<i32>, String) {
+    let output =
+        std::process::Command::new(PROGRAM).arg("gc").arg(home.path()).args(options).output().unwrap();
+    let told = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&told).into_owned())
+}
+
+#[test]
+fn gc_frees_what_no_commit_names_and_nothing_else() {
+    let home = Home::new();
+    let server = home.serve(&[]).with_kernel();
+    let gone = vec![1_u8; 100_000];
+    server
+        .post("/api/repos/create", &json!({ "name": "brief", "organization": "me", "type": "kernel" }))
+        .is(200);
+    let lines = super::server::ndjson(&[file("gone.txt", &"x".repeat(5000))]);
+    server.ask("POST", "/api/kernels/me/brief/commit/main", &[], Some(&home.token), lines).is(200);
+    server.large("kept.so", &[2; 1000]);
+    let before = server.get("/api/kernels/me/k/revision/v1").json()["sha"].as_str().unwrap().to_owned();
+    server.commit(&[json!({ "key": "deletedFile", "value": { "path": "kept.so" } })]).is(200);
+    // Sent and never committed.
+    let object = json!({ "oid": super::server::sha256(&gone), "size": gone.len() });
+    let batch = json!({ "operation": "upload", "transfers": ["basic"], "objects": [object] });
+    let href = |server: &super::server::Server| {
+        let answer = server.post("/kernels/me/k.git/info/lfs/objects/batch", &batch).json();
+        answer["objects"][0]["actions"]["upload"]["href"].as_str().map(str::to_owned)
+    };
+    server.ask("PUT", &href(&server).unwrap(), &[], None, &gone).is(200);
+    let body = json!({ "name": "brief", "organization": "me", "type": "kernel" }).to_string();
+    server.ask("DELETE", "/api/repos/delete", &[], Some(&home.token), body).is(200);
+    let (code, told) = gc(&home, &[]);
+    assert!(code == Some(1) && told.contains("served by another process; stop it first"), "{told}");
+    drop(server);
+    let (code, would) = gc(&home, &["--dry-run"]);
+    assert!(code == Some(0) && would.starts_with("would free "), "{would}");
+    let (code, did) = gc(&home, &[]);
+    assert!(code == Some(0) && did == would.replace("would free", "freed"), "{would}{did}");
+    let bytes: u64 = did.split(' ').nth(1).unwrap().parse().unwrap();
+    assert!((105_000..107_000).contains(&bytes), "{did}");
+    assert!(gc(&home, &[]).1.starts_with("freed 0 bytes in 0 files"));
+    let server = home.serve(&[]);
+    // An older commit stays as it was; what is gone is asked for again.
+    assert_eq!(server.get(&format!("/kernels/me/k/resolve/{before}/kept.so")).body, [2; 1000]);
+    assert!(href(&server).is_some());
+    drop(server);
+    // Where a commit cannot be read, what it names is not known.
+    std::fs::write(home.path().join("kernels/me/k/commits").join(&before), "{}").unwrap();
+    let (code, told) = gc(&home, &[]);
+    assert!(code == Some(1) && told.contains("nothing was removed") && told.contains(&before), "{told}");
+}
+
 #[test]
 fn a_commit_that_was_changed_is_found_and_not_believed() {
     let home = Home::new();

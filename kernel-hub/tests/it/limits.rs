@@ -35,6 +35,57 @@ fn bodies_are_no_larger_than_they_may_be() {
     assert!(answer["objects"][0].get("actions").is_none());
 }
 
+/// Memory of this process that is not of a file, at its highest or now, in bytes.
+fn resident(server: &super::server::Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+    line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") * 1024
+}
+
+#[test]
+fn commits_side_by_side_stay_on_the_disk() {
+    let home = Home::new();
+    let server = home.serve(&[]).with_kernel();
+    let size = 24 << 20;
+    let before = resident(&server);
+    std::thread::scope(|scope| {
+        for number in 0..8_u8 {
+            let (server, home) = (&server, &home);
+            scope.spawn(move || {
+                // Base64 of zeros and of one other byte.
+                let content = format!(
+                    "{}{}",
+                    "AAAA".repeat(size / 3),
+                    ["AQ==", "AAE=", "AAAA"][usize::from(number) % 3]
+                );
+                let value =
+                    json!({ "path": format!("{number}.bin"), "content": content, "encoding": "base64" });
+                let body = super::server::ndjson(&[json!({ "key": "file", "value": value })]);
+                let path = "/api/kernels/me/k/commit/v1";
+                server.ask("POST", path, &[], Some(&home.token), body).is(200);
+            });
+        }
+    });
+    let grown = resident(&server) - before;
+    assert!(grown < 64 << 20, "{grown} bytes for 8 commits of {size}");
+    let got = server.get("/kernels/me/k/resolve/v1/1.bin").body;
+    assert_eq!((got.len(), &got[got.len() - 2..]), (size + 2, &[0, 1][..]));
+    assert!(got[..size].iter().all(|byte| *byte == 0));
+    let tree = server.get("/api/kernels/me/k/tree/v1").json();
+    // `(head -c 25165824 /dev/zero; printf '\0\1') | git hash-object --stdin`
+    let oid = tree.as_array().expect("a list").iter().find(|file| file["path"] == "1.bin").expect("a file");
+    assert_eq!(oid["oid"], "69221885974b2e67733683686135c0472a48d878");
+    // Text as JSON writes it, and what is not base64 far from its beginning.
+    let text = "a \"line\" \\ \u{1F980}\n".repeat(10_000);
+    server.commit(&[file("long.txt", &text)]).is(200);
+    assert_eq!(server.get("/kernels/me/k/resolve/v1/long.txt").body, text.as_bytes());
+    for (content, words) in [("AAAA".repeat(9000) + "!AAA", "no base64"), ("A".repeat(9001), "no base64")] {
+        let value = json!({ "path": "x", "content": content, "encoding": "base64" });
+        server.commit(&[json!({ "key": "file", "value": value })]).refused(400, words);
+    }
+    assert_eq!(std::fs::read_dir(home.path().join("tmp")).expect("a folder").count(), 0);
+}
+
 #[test]
 fn an_answer_before_the_body_says_that_the_connection_ends() {
     let home = Home::new();

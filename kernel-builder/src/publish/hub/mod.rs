@@ -193,6 +193,9 @@ fn in_repository(path: &std::path::Path) -> String {
 
 /// What has to be done. Asks the hub what it has; without a hub, everything is taken to be new.
 pub fn plan(bundle: &Bundle, target: &Target, hub: Option<&Hub>) -> Result<Plan, PublishError> {
+    if let (Some(hub), Way::PullRequest) = (hub, target.way) {
+        hub.takes_pulls(&target.repo)?;
+    }
     let (mut parts, digest) = parts(bundle, target)?;
     // One branch for both is one change.
     if parts[0].0 == parts[1].0 {

@@ -83,7 +83,7 @@ def write(api, root):
 
     tree = list(api.list_repo_tree(**KERNEL, revision="v1", recursive=True))
     files = {entry.path: entry for entry in tree if hasattr(entry, "blob_id")}
-    step(len(files) == 6 and files["build/torch-cpu/data.bin"].lfs.size == len(binary), files)
+    step(len(files) == 7 and files["build/torch-cpu/data.bin"].lfs.size == len(binary), files)
     step(files["build/torch-cpu/__init__.py"].lfs is None, "text is no large file")
     folders = [entry.path for entry in api.list_repo_tree(**KERNEL, revision=sent.oid, path_in_repo="build")]
     step(folders == ["build/torch-cpu", "build/torch-cuda"], folders)
@@ -96,6 +96,18 @@ def write(api, root):
     local = pathlib.Path(snapshot_download(**KERNEL, revision="v1"))
     step((local / "build/torch-cpu/data.bin").read_bytes() == binary, "what came is what was sent")
     step(local.name == sent.oid, local)
+
+    # Larger than a commit may be, from memory and from a file; the second shares its first half with the first.
+    half = os.urandom(20_000_000)
+    large = {"large/a.so": half + b"\0" * 30_000_000, "large/b.so": half + os.urandom(20_000_000)}
+    (root / "b.so").write_bytes(large["large/b.so"])
+    api.create_commit(**KERNEL, revision="v1", commit_message="large", operations=[
+        CommitOperationAdd("large/a.so", large["large/a.so"]), CommitOperationAdd("large/b.so", str(root / "b.so"))])
+    (root / "b.so").unlink()
+    for name, content in large.items():
+        local = pathlib.Path(api.hf_hub_download(**KERNEL, filename=name, revision="v1"))
+        step(local.read_bytes() == content, f"{name} came as it was sent")
+    api.delete_folder("large", **KERNEL, revision="v1")
 
     copied = api.create_commit(**KERNEL, revision="v1", commit_message="copy and delete", operations=[
         CommitOperationCopy("build/torch-cpu/data.bin", "copy.bin", src_revision="v1"),
@@ -110,7 +122,7 @@ def write(api, root):
         CommitOperationAdd("x", b"x")])
     api.upload_folder(**KERNEL, revision="v1", folder_path=root, delete_patterns=["copy.bin", "note.txt", "x"])
     names = api.list_repo_files(**KERNEL, revision="v1")
-    step(len(names) == 6 and "x" not in names, names)
+    step(len(names) == 7 and "x" not in names, names)
     api.upload_file(**KERNEL, path_in_repo="README.md", path_or_fileobj=b"---\nlicense: apache-2.0\n---\n# fast-norm\n")
     api.delete_file("README.md", **KERNEL)
     fails(EntryNotFoundError, lambda: api.delete_file("README.md", **KERNEL), "doesn't exist")
