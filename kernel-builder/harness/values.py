@@ -7,6 +7,8 @@ import hashlib
 
 import torch
 
+from tensors import DTYPES
+
 
 def generator(seed: int, *place: object, device: torch.device | str = "cpu") -> torch.Generator:
     """Random numbers for one place of the schedule; the seed is known to this process and the judge alone."""
