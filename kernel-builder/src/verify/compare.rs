@@ -367,6 +367,21 @@ mod tests {
     }
 
     #[test]
+    fn the_stray_byte_that_is_nearest_is_found() {
+        let guard = |written: &[usize]| {
+            let mut guard = vec![7; 10_000];
+            written.iter().for_each(|place| guard[*place] = 8);
+            guard
+        };
+        let stray = |front: &[usize], back: &[usize]| super::stray(&guard(front), &guard(back), 7);
+        assert_eq!(stray(&[], &[]), None);
+        assert_eq!(stray(&[0, 9_999], &[0]), Some((1, false)));
+        assert_eq!(stray(&[100, 3_000], &[]), Some((7_000, false)));
+        assert_eq!(stray(&[], &[9_000, 5_000]), Some((5_001, true)));
+        assert_eq!(super::stray(&[8], &[], 7), Some((1, false)));
+    }
+
+    #[test]
     fn nan_may_spread_over_its_row_and_may_not_be_lost() {
         let values = |exact: [f64; 4], computed: [f32; 4]| {
             let mut agreement = Agreement::default();
