@@ -24,8 +24,9 @@ const LONGEST: u64 = 4 << 20;
 /// Folders that are no part of the package.
 const NO_PART: &[&str] = &["tests", "benchmarks", "build", "dist", "tuned", "target", "result"];
 /// What sources with C's comments end in.
-const C_LIKE: &[&str] =
-    &["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx", "inc", "inl", "metal", "mm", "sycl"];
+const C_LIKE: &[&str] = &[
+    "c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx", "inc", "inl", "metal", "mm", "sycl",
+];
 /// Where Python that is shipped lies.
 const PACKAGES: &[&str] = &["torch-ext", "tvm-ffi-ext"];
 
@@ -117,9 +118,10 @@ fn compared(text: &str, python: bool, lengths: &BTreeSet<u64>, axes: &[String]) 
                 }
             }
             "in" if python => {
-                let list = tokens[place + 1..].iter().skip(1).take_while(|token| {
-                    token.text == "," || token.number().is_some()
-                });
+                let list = tokens[place + 1..]
+                    .iter()
+                    .skip(1)
+                    .take_while(|token| token.text == "," || token.number().is_some());
                 if tokens.get(place + 1).is_some_and(|open| ["(", "[", "{"].contains(&open.text)) {
                     list.for_each(|token| tell(token.line, token.number(), before(&tokens[..place])));
                 }
@@ -156,8 +158,10 @@ impl Token<'_> {
 }
 
 /// Signs at which an operand of a comparison ends.
-const ENDS: &[&str] =
-    &[",", ";", "{", "}", "&&", "||", "?", ":", "=", "==", "!=", "<", ">", "&", "|", "!", "and", "or", "not", "if", "return", "while", "elif", "in"];
+const ENDS: &[&str] = &[
+    ",", ";", "{", "}", "&&", "||", "?", ":", "=", "==", "!=", "<", ">", "&", "|", "!", "and", "or", "not",
+    "if", "return", "while", "elif", "in",
+];
 
 /// The operand that ends where these tokens do.
 fn before<'t, 'a>(tokens: &'t [Token<'a>]) -> &'t [Token<'a>] {
@@ -299,7 +303,9 @@ mod tests {
             assert!(found.is_none(), "{}: {found:?}", template.name);
         }
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
-        for example in ["add-rms-norm", "cross-entropy", "matmul-device", "rms-norm", "rms-norm-strided", "rope"] {
+        for example in
+            ["add-rms-norm", "cross-entropy", "matmul-device", "rms-norm", "rms-norm-strided", "rope"]
+        {
             let folder = examples.join(example);
             let text = files::read_text(&folder.join("op.toml")).unwrap();
             let op = kernel_plan::spec::parse_op(kernel_plan::diagnostic::SourceFile::new("op.toml", text));

@@ -62,7 +62,10 @@ fn chosen(schedule: &[ScheduledCase], order: impl Fn(usize) -> usize) -> Option<
         case.inputs.iter().chain(&case.outputs).map(TensorSpec::bytes).sum()
     };
     let elements = |case: &ScheduledCase| -> usize { case.outputs.iter().map(TensorSpec::elements).sum() };
-    let counts = schedule.iter().enumerate().filter(|(_, case)| !case.drawn && elements(case) > 0 && bytes(case) <= LARGE);
+    let counts = schedule
+        .iter()
+        .enumerate()
+        .filter(|(_, case)| !case.drawn && elements(case) > 0 && bytes(case) <= LARGE);
     counts.min_by_key(|(_, case)| order(elements(case))).map(|(place, _)| place)
 }
 
@@ -140,7 +143,20 @@ fn add(
     let poison = if set == 0 { POISON_NAN } else { POISON_FINITE };
     let strides = Default::default();
     let (id, arena, guard, shift, calls) = (0, "group", GUARD, 0, 1);
-    case.trials.push(Trial { id, purpose, set, form, poison, arena, guard, shift, strides, calls, manner, input });
+    case.trials.push(Trial {
+        id,
+        purpose,
+        set,
+        form,
+        poison,
+        arena,
+        guard,
+        shift,
+        strides,
+        calls,
+        manner,
+        input,
+    });
 }
 
 #[cfg(test)]

@@ -111,9 +111,8 @@ struct Lengths<'a> {
 impl<'a> Lengths<'a> {
     fn of(op: &'a OpSpec, listed: &[Case]) -> Self {
         // Constraints of a definition are texts that nothing here understands.
-        let bound = |axis: &Axis| {
-            op.flashinfer.as_ref().is_some_and(|section| section.constrains(&axis.name.value))
-        };
+        let bound =
+            |axis: &Axis| op.flashinfer.as_ref().is_some_and(|section| section.constrains(&axis.name.value));
         let is_free = |axis: &&Axis| matches!(axis.kind, AxisKind::Var { .. }) && !bound(axis);
         let mut free: Vec<&Axis> = op.axes.iter().filter(is_free).collect();
         // In the order of the first tensor that has them: the last one lies side by side in memory.
@@ -326,7 +325,9 @@ fn of_class(class: Class, number: u64, random: &mut SplitMix) -> u64 {
     match class {
         Class::Any => number,
         Class::Odd => number | 1,
-        Class::Prime => (number..number.saturating_mul(2).max(3)).find(|number| is_prime(*number)).unwrap_or(2),
+        Class::Prime => {
+            (number..number.saturating_mul(2).max(3)).find(|number| is_prime(*number)).unwrap_or(2)
+        }
         Class::PastPower => number.max(2).next_power_of_two() / 2 + 1,
         Class::Eights => number / 64 * 64 + 8 * (1 + random.below(7) as u64),
         Class::Round => number.max(1).next_multiple_of(64),
@@ -334,7 +335,8 @@ fn of_class(class: Class, number: u64, random: &mut SplitMix) -> u64 {
 }
 
 fn is_prime(number: u64) -> bool {
-    number > 1 && (2..).take_while(|factor| factor * factor <= number).all(|factor| !number.is_multiple_of(factor))
+    number > 1
+        && (2..).take_while(|factor| factor * factor <= number).all(|factor| !number.is_multiple_of(factor))
 }
 
 #[cfg(test)]

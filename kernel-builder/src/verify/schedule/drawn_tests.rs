@@ -56,7 +56,11 @@ fn length(case: &Case, axis: &str) -> u64 {
 }
 
 fn bytes(case: &Case) -> u64 {
-    case.inputs.iter().chain(&case.outputs).map(|tensor| if tensor.omitted { 0 } else { tensor.bytes() }).sum()
+    case.inputs
+        .iter()
+        .chain(&case.outputs)
+        .map(|tensor| if tensor.omitted { 0 } else { tensor.bytes() })
+        .sum()
 }
 
 #[test]
@@ -114,7 +118,8 @@ fn an_axis_that_a_definition_constrains_keeps_its_length() {
 fn operations() -> Vec<(String, OpSpec)> {
     let mut found = vec![];
     for template in template::all().unwrap() {
-        let set = template::render(&template, &template::sample(&template, "fast-one".parse().unwrap())).unwrap();
+        let set =
+            template::render(&template, &template::sample(&template, "fast-one".parse().unwrap())).unwrap();
         for file in ["op.toml", "backward.toml"] {
             let Some(text) = set.get(file) else { continue };
             let name = format!("{}/{file}", template.name);
