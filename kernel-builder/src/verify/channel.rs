@@ -26,6 +26,7 @@ const HARNESS: &[(&str, &str)] = &[
     ("memory.py", include_str!("../../harness/memory.py")),
     ("oracle.py", include_str!("../../harness/oracle.py")),
     ("tensors.py", include_str!("../../harness/tensors.py")),
+    ("values.py", include_str!("../../harness/values.py")),
     ("watch.py", include_str!("../../harness/watch.py")),
 ];
 
