@@ -15,7 +15,7 @@ import torch
 from channel import Channel, wait_for
 from lanes import side_by_side
 from tensors import DTYPES, digest_of, write_tensors
-from values import distribution, edit_one, is_mixed, shuffled, spoil
+from values import distribution, edit_one, mixed_inputs, shuffled, spoil
 
 
 def load_reference(path: str, name: str):
@@ -37,12 +37,15 @@ def draw_inputs(seed: int, case: dict, number: int) -> list[torch.Tensor | None]
     """The inputs of one set of a case before anything is changed, `None` for one that is not passed."""
     source = case["sets"][number].get("edit_of", number)
     kind = case["sets"][source]["kind"]
+    hard = mixed_inputs(case) if kind == "mixed" else []
     inputs = []
     for place, tensor in enumerate(case["inputs"]):
         random = generator(seed, case["id"], source, place)
-        omitted = tensor["omitted"]
-        own = "normal" if kind == "mixed" and not is_mixed(case, place) else kind
-        inputs.append(None if omitted else distribution(own, tensor["shape"], DTYPES[tensor["dtype"]], random))
+        own, share = kind, (0, 1)
+        if kind == "mixed":
+            own, share = ("mixed", (hard.index(place), len(hard))) if place in hard else ("normal", share)
+        dtype = DTYPES[tensor["dtype"]]
+        inputs.append(None if tensor["omitted"] else distribution(own, tensor["shape"], dtype, random, share))
     if kind == "non-finite":
         spoil(inputs, generator(seed, case["id"], source, "spoil"))
     return inputs
