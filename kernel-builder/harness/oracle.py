@@ -5,6 +5,7 @@ the judge has opened its gate: when the candidate's process has ended, and at on
 host.
 """
 
+import hashlib
 import importlib.util
 import math
 import os
@@ -16,7 +17,7 @@ import torch
 from channel import Channel, wait_for
 from lanes import side_by_side
 from tensors import DTYPES, digest_of, write_tensors
-from values import distribution, edit_one, generator, is_mixed, rounded, shuffled, spoil
+from values import distribution, edit_one, mixed_inputs, shuffled, spoil
 
 
 def load_reference(path: str, name: str):
@@ -27,16 +28,26 @@ def load_reference(path: str, name: str):
     return getattr(module, name)
 
 
+def generator(seed: int, *place: object, device: torch.device | str = "cpu") -> torch.Generator:
+    """Random numbers for one place of the schedule; the seed is known to this process and the judge alone."""
+    text = "/".join(str(part) for part in (seed, *place))
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "little")
+    return torch.Generator(device).manual_seed(number)
+
+
 def draw_inputs(seed: int, case: dict, number: int) -> list[torch.Tensor | None]:
     """The inputs of one set of a case before anything is changed, `None` for one that is not passed."""
     source = case["sets"][number].get("edit_of", number)
     kind = case["sets"][source]["kind"]
+    hard = mixed_inputs(case) if kind == "mixed" else []
     inputs = []
     for place, tensor in enumerate(case["inputs"]):
         random = generator(seed, case["id"], source, place)
-        omitted = tensor["omitted"]
-        own = "normal" if kind == "mixed" and not is_mixed(case, place) else kind
-        inputs.append(None if omitted else distribution(own, tensor["shape"], DTYPES[tensor["dtype"]], random))
+        own, share = kind, (0, 1)
+        if kind == "mixed":
+            own, share = ("mixed", (hard.index(place), len(hard))) if place in hard else ("normal", share)
+        dtype = DTYPES[tensor["dtype"]]
+        inputs.append(None if tensor["omitted"] else distribution(own, tensor["shape"], dtype, random, share))
     if kind == "non-finite":
         spoil(inputs, generator(seed, case["id"], source, "spoil"))
     return inputs

@@ -1,27 +1,16 @@
-"""The values of inputs: random distributions, hard rows, and changes of single elements.
+"""The values of inputs: how they are distributed, what spoils them, and what is changed between two sets.
 
-Owns: what a distribution's name means. Never: knows a schedule or a reference.
+Owns: the kinds of values that the schedule names. Never: knows a seed; random numbers come from the caller.
 """
-
-import hashlib
 
 import torch
 
 from tensors import DTYPES
 
-
-def generator(seed: int, *place: object, device: torch.device | str = "cpu") -> torch.Generator:
-    """Random numbers for one place of the schedule; the seed is known to this process and the judge alone."""
-    text = "/".join(str(part) for part in (seed, *place))
-    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "little")
-    return torch.Generator(device).manual_seed(number)
-
-
 # The deviations of `small` and `large` where they are not 1/1024 and 1024: squares stay finite in 16 bits, few values
 # are lost to zero; sums of a few terms leave the range of E4M3, which is the way to see how a kernel takes that.
 SMALL = {torch.float8_e4m3fn: 1 / 16}
 LARGE = {torch.float16: 32, torch.float8_e5m2: 32, torch.float8_e4m3fn: 64}
-
 
 # What `outlier` and `tiny` have where it is not 2^17 and 2^-40: the first leaves the range of another format of as many
 # bits where it can, and stays in its own; the second is subnormal where exponents are few.
@@ -35,14 +24,16 @@ def rounded(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return values.clamp(-largest, largest).to(dtype)
 
 
-def distribution(kind: str, shape: list[int], dtype: torch.dtype, random: torch.Generator) -> torch.Tensor:
+def distribution(
+    kind: str, shape: list[int], dtype: torch.dtype, random: torch.Generator, share: tuple[int, int] = (0, 1)
+) -> torch.Tensor:
     """One input; `kind` says how its values are distributed.
 
     `normal`: mean 0, deviation 1. `small` and `large`: mean 0, the deviations above. `sparse`: normal, nine of ten
     elements zero, and all of the first index of the first axis. The hard ones go by rows, which are lines of the last
     axis: `uniform` is between 0 and 1, `equal` a power of two all along a row (sums of which round nothing), `one-hot`
     zero but for one 1, `sorted` positive and ascending, `outlier` normal but for one huge element, `tiny` minute; `mixed`
-    has rows of all of these kinds.
+    has rows of all of these kinds, but for those that belong to the `share` of another input.
     """
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=random).to(dtype)
@@ -59,7 +50,7 @@ def distribution(kind: str, shape: list[int], dtype: torch.dtype, random: torch.
         if values.dim() > 1 and values.shape[0] > 1:
             values[0] = 0
     elif kind == "mixed" and values.numel():
-        values = mixed(values if values.dim() else values.view(1), dtype, random).view(shape)
+        values = mixed(values if values.dim() else values.view(1), dtype, random, share).view(shape)
     elif kind != "normal" and kind != "non-finite" and values.numel():
         values = hard(kind, values if values.dim() else values.view(1), dtype, random).view(shape)
     return rounded(values, dtype)
@@ -86,14 +77,20 @@ def hard(kind: str, values: torch.Tensor, dtype: torch.dtype, random: torch.Gene
     raise ValueError(f"unknown distribution {kind!r}")
 
 
-# The kinds of rows that `mixed` has besides `outlier`, each about as often as the others.
-ROWS = ("uniform", "equal", "one-hot", "sorted", "tiny", "small", "large", "zeros", "normal")
+# The kinds of rows that `mixed` has besides `outlier`, each about as often as the others. Not `large`: beside a row with one
+# value, a number that float64 loses where it saturates (1 + tanh) would count in full.
+ROWS = ("uniform", "equal", "one-hot", "sorted", "tiny", "zeros", "normal")
 # A single row is cut into pieces of this length, which count as rows.
 PIECE = 1024
 
 
-def mixed(values: torch.Tensor, dtype: torch.dtype, random: torch.Generator) -> torch.Tensor:
+def mixed(
+    values: torch.Tensor, dtype: torch.dtype, random: torch.Generator, share: tuple[int, int]
+) -> torch.Tensor:
     """Rows of all hard kinds, of the shape of some normal ones; with few rows, `outlier` is the kind that is never missing.
+
+    `share` is a remainder and a divisor: the other rows are hard in another input, and normal here. Two huge values that
+    meet in one row may cancel, and samples of what float32 loses do not always show that.
     """
     made = values.clone()
     rows = made.view(-1, made.shape[-1])
@@ -101,7 +98,9 @@ def mixed(values: torch.Tensor, dtype: torch.dtype, random: torch.Generator) -> 
         rows = made.view(-1)[: made.numel() // PIECE * PIECE].view(-1, PIECE)
     order = torch.randperm(len(ROWS), generator=random).tolist()
     kinds = ["outlier", *(ROWS[place] for place in order)]
-    of_row = torch.randperm(len(rows), generator=random) % len(kinds)
+    own = torch.arange(len(rows))[share[0] :: share[1]]
+    of_row = torch.full((len(rows),), len(kinds))
+    of_row[own] = torch.randperm(len(own), generator=random) % len(kinds)
     for number, kind in enumerate(kinds):
         chosen = (of_row == number).nonzero().view(-1)
         if not len(chosen) or kind == "normal":
@@ -109,9 +108,6 @@ def mixed(values: torch.Tensor, dtype: torch.dtype, random: torch.Generator) -> 
         normal = rows[chosen]
         if kind == "zeros":
             rows[chosen] = 0
-        elif kind in ("small", "large"):
-            factor = SMALL.get(dtype, 1 / 1024) if kind == "small" else LARGE.get(dtype, 1024)
-            rows[chosen] = normal * factor
         else:
             rows[chosen] = hard(kind, normal, dtype, random)
     return made
@@ -127,14 +123,14 @@ def rows_of(tensor: dict) -> int:
     return rows
 
 
-def is_mixed(case: dict, place: int) -> bool:
-    """Whether an input has rows of different kinds where `mixed` is asked for: those with the most rows, and of several
-    single rows the longest. The others stay normal, so that no single row of zeros hides all of the others."""
+def mixed_inputs(case: dict) -> list[int]:
+    """The places of the inputs that have rows of different kinds where `mixed` is asked for: those with the most rows, and
+    of several single rows the longest. The others stay normal, so that no single row of zeros hides all of the others."""
     counts = [rows_of(tensor) for tensor in case["inputs"]]
     if max(counts) > 1:
-        return counts[place] == max(counts)
+        return [place for place, count in enumerate(counts) if count == max(counts)]
     lengths = [count and (tensor["shape"] or [1])[-1] for count, tensor in zip(counts, case["inputs"])]
-    return place == lengths.index(max(lengths))
+    return [lengths.index(max(lengths))]
 
 
 def spoil(inputs: list[torch.Tensor | None], random: torch.Generator) -> None:

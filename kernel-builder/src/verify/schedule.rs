@@ -32,7 +32,8 @@ const POISON_FINITE: u8 = 0x5a;
 const THOROUGH: u64 = 3 << 20;
 /// Cases up to this many bytes get values that are chosen to be hard, each kind in a set of its own.
 const HARD: u64 = 256 << 10;
-/// Cases up to this many bytes get all kinds in one set, by rows: what a kernel does at large shapes alone shows there.
+/// The largest case up to this many bytes, and all up to [`THOROUGH`], get all kinds in one set, by rows: what a kernel
+/// does at large shapes alone shows there. The reference is computed several times for such a set, so it has a limit.
 const MIXED: u64 = 64 << 20;
 /// Values that a kernel may get wrong that is right on random data: the oracle's name of each, and what it is for.
 const HARD_VALUES: &[(&str, Purpose)] = &[
@@ -311,8 +312,18 @@ impl Purpose {
 
 /// The schedule of every case, trials numbered through.
 pub(crate) fn schedule(op: &OpSpec, cases: &[Case]) -> Vec<ScheduledCase> {
+    let sizes = cases.iter().map(|case| (bytes_of(case), case.drawn)).enumerate();
+    let mixed = sizes.filter(|(_, (bytes, drawn))| *bytes <= MIXED && !drawn);
+    let largest = mixed.max_by_key(|(_, (bytes, _))| *bytes).map(|(place, _)| place);
     let mut next = 0;
-    cases.iter().enumerate().map(|(place, case)| scheduled(op, place, case, &mut next)).collect()
+    let cases = cases.iter().enumerate();
+    cases.map(|(place, case)| scheduled(op, place, case, Some(place) == largest, &mut next)).collect()
+}
+
+/// Bytes of all inputs and outputs.
+fn bytes_of(case: &Case) -> u64 {
+    let tensors = case.inputs.iter().chain(&case.outputs).filter(|tensor| !tensor.omitted);
+    tensors.fold(0, |all, tensor| all.saturating_add(tensor.bytes()))
 }
 
 /// Why gradients of an operation that has them are not judged, if so.
@@ -335,20 +346,20 @@ fn gradients(op: &OpSpec, inputs: &[TensorSpec]) -> Vec<GradientSpec> {
     gradient.inputs.iter().filter_map(|name| of(name.value.as_str())).collect()
 }
 
-fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> ScheduledCase {
+fn scheduled(op: &OpSpec, place: usize, case: &Case, largest: bool, next: &mut usize) -> ScheduledCase {
     let tensors = |side: &[CaseTensor]| {
         side.iter().map(|tensor| TensorSpec::of(tensor, &case.inputs)).collect::<Vec<_>>()
     };
     let (inputs, outputs) = (tensors(&case.inputs), tensors(&case.outputs));
     let gradients = gradients(op, &inputs);
-    let bytes: usize = inputs.iter().chain(&outputs).map(TensorSpec::bytes).sum();
-    let thorough = bytes as u64 <= THOROUGH && !case.drawn;
+    let bytes = bytes_of(case);
+    let thorough = bytes <= THOROUGH && !case.drawn;
     let scalars = scalars_of(case);
     // Large cases have nothing but normal values, of which many rows are drawn; what hides beside them is in small ones.
-    let hard = op.tolerance.cancels && thorough;
+    let hard = op.tolerance.cancels && bytes <= THOROUGH;
     let set = |kind| InputSet { kind, scalars: scalars.clone(), hard, ..InputSet::default() };
 
-    let judged = !gradients.is_empty();
+    let judged = !gradients.is_empty() && (!case.drawn || place.is_multiple_of(2));
     let mut sets = vec![
         InputSet { baseline: !case.drawn, gradient: judged, ..set("normal") },
         InputSet { gradient: judged && thorough, ..set("normal") },
@@ -365,10 +376,9 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
             _ => BTreeMap::new(),
         };
         let (manner, input) = (Manner::Single, None);
-        let wide = WIDE_GUARDS[usize::from(bytes as u64 <= HARD)];
+        let wide = WIDE_GUARDS[usize::from(bytes <= HARD)];
         // Of cases with few trials the arena that they have.
-        let guard =
-            if arena == "third" || (arena == "main" && bytes as u64 > THOROUGH) { wide } else { GUARD };
+        let guard = if arena == "third" || (arena == "main" && bytes > THOROUGH) { wide } else { GUARD };
         trials.push(Trial {
             id: *next,
             purpose,
@@ -400,9 +410,14 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
         plan(Purpose::Plain, 0, Form::Functional, POISON_NAN, "main", 2);
     }
     let is_float = inputs.iter().any(|input| unit_roundoff(input.dtype) > 0.0);
-    let values = match bytes as u64 {
+    // Of drawn cases, which are many, every other one: the rest see what is not finite.
+    let often = !case.drawn || place.is_multiple_of(2);
+    let values = match bytes {
         ..=HARD if thorough => HARD_VALUES,
-        ..=MIXED => HARD_VALUES_IN_ROWS,
+        ..=THOROUGH if case.drawn && often => &HARD_VALUES_IN_ROWS[..1],
+        ..=THOROUGH if case.drawn => &HARD_VALUES_IN_ROWS[1..],
+        ..=THOROUGH => HARD_VALUES_IN_ROWS,
+        _ if largest => HARD_VALUES_IN_ROWS,
         _ => &[],
     };
     if thorough {
@@ -428,12 +443,14 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, next: &mut usize) -> Schedu
         }
     }
     for (kind, purpose) in values.iter().filter(|_| is_float) {
-        sets.push(InputSet { hard: true, ..set(kind) });
+        // Normal rows beside a few spoiled ones show their size; rows of each kind do not.
+        let hard = hard || *kind != NON_FINITE || bytes <= HARD;
+        sets.push(InputSet { hard, ..set(kind) });
         // Where NaN is expected, a poison of NaN would look like a result.
         plan(*purpose, sets.len() - 1, given, POISON_FINITE, "main", 1);
     }
     if thorough {
-        let reversed = reversed_rows(op, &inputs).filter(|_| is_float && bytes as u64 <= HARD);
+        let reversed = reversed_rows(op, &inputs).filter(|_| is_float && bytes <= HARD);
         if let Some(change) = reversed {
             sets.push(InputSet { edit_of: Some(1), change: Some(change), ..set("normal") });
             plan(Purpose::Reversed, sets.len() - 1, given, POISON_NAN, "main", 1);

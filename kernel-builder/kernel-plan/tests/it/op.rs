@@ -53,6 +53,45 @@ fn a_case_has_what_its_workload_says() {
     assert_eq!(none.scalars[0].value, ScalarValue::Float(1e-6));
 }
 
+/// The operation with this list of constraints.
+fn constrained(list: &str) -> String {
+    RESIDUAL_NORM.replacen("\n[axes]", &format!("\nconstraints = {list}\n\n[axes]"), 1)
+}
+
+#[test]
+fn a_workload_that_breaks_a_constraint_is_told_once() {
+    let op = good(&constrained("[\"given(bias) or hidden >= 8\", \"hidden % 8 == 0\"]"));
+    assert_eq!(op.constraints.len(), 2);
+    let (_, problems) = spec::parse_op(SourceFile::new("op.toml", constrained("[\"given(bias)\"]")));
+    let [problem] = problems.as_slice() else { panic!("{}", render(&problems)) };
+    assert_eq!((problem.code, problem.severity), (spec::codes::AXIS_VALUE, Severity::Error));
+    assert!(problem.message.contains("`none`"), "{}", problem.message);
+    let codes = |list: &str| -> Vec<_> {
+        let (_, problems) = spec::parse_op(SourceFile::new("op.toml", constrained(list)));
+        problems.iter().map(|problem| problem.code).collect()
+    };
+    // Tunables and numbers are no properties of a call.
+    assert_eq!(codes("[\"block > 64\"]"), [spec::codes::EXPRESSION_NAME]);
+    assert_eq!(codes("[\"hidden\"]"), [spec::codes::EXPRESSION_TYPE]);
+    assert_eq!(codes("[\"1 / (hidden - hidden) == 1\"]"), [spec::codes::EXPRESSION_VALUE]);
+}
+
+#[test]
+fn a_case_at_other_lengths_is_within_bounds_and_constraints() {
+    let op = good(&constrained("[\"rows <= hidden\"]"));
+    let like = case(&op, "small/T=bf16");
+    let at = |rows: u64, hidden: u64| {
+        let name = |name: &str| name.parse().expect("a name");
+        op.at(&like, &BTreeMap::from([(name("rows"), rows), (name("hidden"), hidden)]))
+    };
+    let case = at(24, 40).expect("a case");
+    assert_eq!((case.id.as_str(), case.accumulated, case.drawn), ("drawn-24x40/T=bf16", 40 * 4, true));
+    assert_eq!(case.scalars, like.scalars);
+    assert_eq!(case.inputs[0].shape, [24, 40]);
+    assert!(at(48, 40).is_none() && at(24, 41).is_none() && at(0, 1 << 40).is_none());
+    assert!(op.at(&like, &BTreeMap::new()).is_none());
+}
+
 #[test]
 fn what_is_not_used_is_not_in_the_case_for_the_harness() {
     let text = toml::to_string(&case(&good(RESIDUAL_NORM), "small/T=f16")).expect("plain data");

@@ -102,7 +102,7 @@ fn gradients_are_judged_or_said_not_to_be() {
 }
 
 #[test]
-fn small_cases_get_hard_values_one_by_one_and_large_ones_by_rows() {
+fn small_cases_get_every_hard_value_and_larger_ones_all_at_once() {
     let hard = |rows: u64| -> Vec<Purpose> {
         let case = scheduled_op(&OP.replace("rows = 8 }", &format!("rows = {rows} }}"))).swap_remove(0);
         let hard = case.trials.iter().filter(|trial| case.sets[trial.set].hard).map(|trial| trial.purpose);
@@ -112,7 +112,50 @@ fn small_cases_get_hard_values_one_by_one_and_large_ones_by_rows() {
     let small = hard(8);
     assert_eq!(small.len(), HARD_VALUES.len() + 1);
     assert!(small.contains(&Purpose::NonFinite) && small.contains(&Purpose::Reversed));
-    assert_eq!(hard(1 << 16), [Purpose::Mixed, Purpose::NonFinite]);
+    assert_eq!(hard(1 << 16), [Purpose::Mixed]);
+    // Too large to compute the reference several times.
+    assert_eq!(hard(1 << 24), []);
+}
+
+#[test]
+fn of_cases_with_few_trials_the_largest_gets_hard_values() {
+    let large = |rows: &[u64]| -> Vec<usize> {
+        let workloads = rows.iter().map(|rows| format!("[workload.of-{rows}]\naxes = {{ rows = {rows} }}\n"));
+        let cases = scheduled_op(&format!("{OP}{}", workloads.collect::<String>()));
+        cases[2..].iter().map(|case| count(case, Purpose::Mixed) + count(case, Purpose::NonFinite)).collect()
+    };
+    assert_eq!(large(&[1 << 20, 1 << 21, 1 << 24]), [0, 2, 0]);
+    assert_eq!(large(&[1 << 16, 1 << 20]), [2, 2]);
+}
+
+#[test]
+fn guards_are_wide_in_one_arena_of_each_case() {
+    let widest = |rows: u64| {
+        let case = scheduled_op(&OP.replace("rows = 8 }", &format!("rows = {rows} }}"))).swap_remove(0);
+        let wide: Vec<_> = case.trials.iter().filter(|trial| trial.guard > GUARD).collect();
+        // What lies in one arena lies between the same guards.
+        assert!(case.trials.iter().all(|one| {
+            case.trials.iter().all(|other| one.arena != other.arena || one.guard == other.guard)
+        }));
+        wide.iter().map(|trial| trial.guard).max()
+    };
+    assert_eq!([8, 1 << 16, 1 << 20].map(widest), [Some(256 << 10), Some(1 << 20), Some(1 << 20)]);
+}
+
+#[test]
+fn drawn_cases_get_few_trials() {
+    let op = read(OP);
+    let listed = op.cases(For::Verify, Device::Cpu);
+    let cases = [listed.clone(), drawn(&op, Device::Cpu, &listed, 5)].concat();
+    let schedule = with_groups(schedule(&op, &cases), Device::Cpu);
+    let own: Vec<_> = schedule.iter().filter(|case| case.drawn).collect();
+    assert!(own.len() >= 4 && own.len() == cases.len() - listed.len());
+    for case in &own {
+        assert!(case.trials.len() <= 7, "{:?}", case.trials);
+        assert_eq!(count(case, Purpose::Offset), 1);
+        assert_eq!(count(case, Purpose::Mixed) + count(case, Purpose::NonFinite), 1);
+    }
+    assert!(own.iter().any(|case| count(case, Purpose::Gradient) == 1));
 }
 
 #[test]
