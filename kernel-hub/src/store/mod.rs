@@ -346,8 +346,8 @@ impl Store {
         Ok(history)
     }
 
-    /// The commits that changed what is at some paths last, among the newest [`HISTORY`]; a folder changes with what is
-    /// below it.
+    /// Returns the newest commit that changed each of `paths`, among the newest `HISTORY` commits. A folder changes with
+    /// any file below it.
     pub fn last_changes(
         &self,
         repo: &RepoId,
