@@ -2,12 +2,14 @@
 //!
 //! Owns: clap's tree. Never: does anything but dispatch.
 
+use std::path::PathBuf;
+
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 
 use crate::base::report::{MessageFormat, Report};
 use crate::base::session::Session;
-use crate::base::{env, interrupt, process};
+use crate::base::{env, interrupt, log, process};
 use crate::commands;
 use crate::exit::{self, Failure};
 
@@ -41,6 +43,12 @@ struct Global {
     /// Say warnings, results and errors only
     #[arg(long, short, global = true)]
     quiet: bool,
+    /// Log requests, commands and waiting to standard error; -vv: cache decisions as well (also: KERNELWRIGHT_LOG)
+    #[arg(long, short, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    /// Append the log to this file, in full unless -v or KERNELWRIGHT_LOG says otherwise (also: KERNELWRIGHT_LOG_FILE)
+    #[arg(long, global = true, value_name = "FILE")]
+    log_file: Option<PathBuf>,
     /// Download nothing; fail when something is missing (also: KERNELWRIGHT_OFFLINE=1)
     #[arg(long, global = true)]
     offline: bool,
@@ -122,7 +130,7 @@ pub fn main() -> u8 {
             .or_else(env::given_cores)
             .unwrap_or_else(|| default_jobs(&cli.verb)),
     };
-    let result = dispatch(&cli.verb, &session);
+    let result = start_log(&cli.global, &session).and_then(|()| dispatch(&cli.verb, &session));
     process::end_forks();
     match result {
         Ok(()) => exit::SUCCESS,
@@ -133,6 +141,20 @@ pub fn main() -> u8 {
             failure.exit
         }
     }
+}
+
+fn start_log(global: &Global, session: &Session) -> Result<(), Failure> {
+    log::start(global.verbose, global.log_file.as_deref(), &session.report)?;
+    let (version, dir) = (env!("CARGO_PKG_VERSION"), env::current_dir());
+    tracing::info!(
+        "kernelwright {version} in {}, cache {}, {} jobs{}: {}",
+        dir.display(),
+        session.cache.display(),
+        session.jobs,
+        if session.offline { ", offline" } else { "" },
+        log::arguments(),
+    );
+    Ok(())
 }
 
 /// How many processes run at a time when nobody says.
