@@ -202,3 +202,39 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
         Verb::Man(args) => commands::shell::man(args, session),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands that a text shows, each in words: what a shell would pass, up to a comment, a pipe or a redirection.
+    fn examples(text: &str) -> Vec<Vec<String>> {
+        let joined = text.replace("\\\n", " ");
+        let commands = joined.lines().map(str::trim).filter(|line| line.starts_with("kernelwright "));
+        let command = |line: &str| {
+            // A comment is set apart by two spaces; inside a command that was joined there are more.
+            let line = if text.contains(line) { line.split("  ").next().unwrap_or(line) } else { line };
+            let words = line.split_whitespace().take_while(|word| !["|", ">", "#"].contains(word));
+            words.map(|word| word.trim_matches('\'').to_owned()).collect()
+        };
+        commands.map(command).collect()
+    }
+
+    #[test]
+    fn every_example_in_a_help_text_parses() {
+        fn texts(command: &clap::Command, found: &mut Vec<String>) {
+            found.extend(command.get_after_help().map(ToString::to_string));
+            found.extend(command.get_after_long_help().map(ToString::to_string));
+            command.get_subcommands().for_each(|inner| texts(inner, found));
+        }
+        let mut all = Vec::new();
+        texts(&Cli::command(), &mut all);
+        let examples: Vec<Vec<String>> = all.iter().flat_map(|text| examples(text)).collect();
+        assert!(examples.len() > 30, "{} examples", examples.len());
+        for words in examples {
+            if let Err(error) = Cli::try_parse_from(&words) {
+                panic!("{}: {error}", words.join(" "));
+            }
+        }
+    }
+}

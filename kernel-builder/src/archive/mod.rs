@@ -83,9 +83,12 @@ pub fn records_path(project: &Path) -> PathBuf {
     project.join(".kernelwright/records.jsonl")
 }
 
-/// Appends one line a measurement.
+/// Appends one line a measurement. One whose samples say nothing well enough is not a result, and is not recorded: it would
+/// hide an earlier one.
 pub fn record(project: &Path, measurements: &[Measurement]) -> Result<(), ArchiveError> {
-    for measurement in measurements {
+    let says_something =
+        |one: &&Measurement| one.contender("kernel").is_none() || Measurement::clone(one).settled().has_results();
+    for measurement in measurements.iter().filter(says_something) {
         files::append_line(&records_path(project), &line(measurement))
             .map_err(|cause| ArchiveError::Unkept { cause })?;
     }
@@ -104,7 +107,10 @@ pub fn records(project: &Path) -> Vec<Measurement> {
 /// As [`records`], each with its name: the digest of its line.
 fn named(project: &Path) -> Vec<(Digest, Measurement)> {
     let text = files::read_text(&records_path(project)).unwrap_or_default();
-    let read = |line: &str| Some((Digest::of(line.as_bytes()), serde_json::from_str(line).ok()?));
+    let read = |line: &str| {
+        let record: Measurement = serde_json::from_str(line).ok()?;
+        Some((Digest::of(line.as_bytes()), record.settled()))
+    };
     text.lines().filter_map(read).collect()
 }
 
@@ -134,7 +140,8 @@ fn read(name: &str, text: &str) -> Result<Vec<Measurement>, ArchiveError> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let records: Vec<Measurement> = lines
         .map(|(at, line)| {
-            serde_json::from_str(line).map_err(|error| ArchiveError::Unreadable {
+            let read = serde_json::from_str(line).map(Measurement::settled);
+            read.map_err(|error| ArchiveError::Unreadable {
                 name: name.to_owned(),
                 line: at + 1,
                 why: error.to_string(),

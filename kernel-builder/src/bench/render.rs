@@ -26,6 +26,7 @@ pub fn table(measurements: &[Measurement]) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING);
     table.set_header([
+        "kernel",
         "workload",
         "dtype",
         "regime",
@@ -36,14 +37,13 @@ pub fn table(measurements: &[Measurement]) -> String {
         "roofline",
     ]);
     for measurement in measurements {
-        let versus = |name: &str| measurement.versus(name).map_or_else(|| "-".to_owned(), ratio);
+        let versus = |name: &str| cell(measurement, name);
         table.add_row([
+            measurement.op.clone(),
             measurement.workload.clone(),
             measurement.dtype.clone(),
             measurement.regime.clone(),
-            measurement
-                .contender("kernel")
-                .map_or_else(|| "-".to_owned(), |kernel| time(kernel.median_seconds)),
+            time_of(measurement),
             versus("eager"),
             versus("fused"),
             versus("compile"),
@@ -53,7 +53,7 @@ pub fn table(measurements: &[Measurement]) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
-    for column in [3, 7] {
+    for column in [4, 8] {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -62,17 +62,74 @@ pub fn table(measurements: &[Measurement]) -> String {
     format!("{rows}{}{}", others(measurements), footer(measurements))
 }
 
+/// In place of a figure that was sampled and is no result.
+pub(super) const NOT_MEASURED: &str = "not measured";
+
+/// The kernel's time, or why there is none in a word.
+pub(super) fn time_of(measurement: &Measurement) -> String {
+    match (measurement.time(), measurement.contender("kernel")) {
+        (Some(seconds), _) => time(seconds),
+        (None, Some(_)) => NOT_MEASURED.to_owned(),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+/// The ratio against a baseline, or why there is none in a word.
+fn cell(measurement: &Measurement, name: &str) -> String {
+    match measurement.versus(name) {
+        Some(found) => ratio(found),
+        None if measurement.unmeasured_versus(name).is_some() => NOT_MEASURED.to_owned(),
+        None => "-".to_owned(),
+    }
+}
+
+/// What a measurement does not say, with the reason and what it would take: figures with the same reason once.
+pub(super) fn unmeasured(measurement: &Measurement) -> Vec<String> {
+    let mut found: Vec<(String, Vec<&str>)> = Vec::new();
+    for one in &measurement.unmeasured {
+        let reason = one.reason();
+        match found.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, figures)) => figures.push(&one.figure),
+            None => found.push((reason, vec![&one.figure])),
+        }
+    }
+    found.into_iter().map(|(reason, figures)| format!("{} {NOT_MEASURED}: {reason}", figures.join(", "))).collect()
+}
+
 /// A line for each ratio against a baseline that has no column.
 fn others(measurements: &[Measurement]) -> String {
     let mut text = String::new();
     for measurement in measurements {
         let others = measurement.ratios.iter().filter(|it| !COLUMNS.contains(&it.versus.as_str()));
         for other in others {
-            let Measurement { workload, dtype, regime, .. } = measurement;
-            text += &format!("{workload} {dtype} {regime} vs {}: {}\n", other.versus, ratio(other));
+            text += &format!("{} vs {}: {}\n", name(measurement), other.versus, ratio(other));
         }
     }
     text
+}
+
+/// The regimes of these measurements, in order of first sight, each with what it is.
+pub(super) fn regimes(measurements: &[Measurement]) -> Vec<(&str, &'static str)> {
+    let mut found: Vec<(&str, &'static str)> = Vec::new();
+    for regime in measurements.iter().map(|measurement| measurement.regime.as_str()) {
+        let words = match regime {
+            "cold" => "one call on the GPU after its L2 cache was flushed",
+            "graph" => "calls in a CUDA graph, on inputs that together do not fit the L2 cache",
+            "hot" => "calls in a CUDA graph on the same inputs, from the cache; for information, not a result",
+            "host" => "wall-clock time of calls on the CPU",
+            _ => continue,
+        };
+        if !found.contains(&(regime, words)) {
+            found.push((regime, words));
+        }
+    }
+    found
+}
+
+/// `rms_norm llm-2048x4096 bf16 graph`.
+pub(super) fn name(measurement: &Measurement) -> String {
+    let Measurement { op, workload, dtype, regime, .. } = measurement;
+    format!("{op} {workload} {dtype} {regime}")
 }
 
 /// The part of the nearer ceiling; lines of protocol 1 have that of the copy alone.
@@ -138,8 +195,13 @@ fn footer(measurements: &[Measurement]) -> String {
     if let Some(doubt) = single_starts(measurements) {
         text += &format!("{doubt}\n");
     }
-    if measurements.iter().any(|measurement| !measurement.is_result()) {
-        text += "hot is for information: the inputs are the same in every call\n";
+    for measurement in measurements {
+        for sentence in unmeasured(measurement) {
+            text += &format!("{}: {sentence}\n", name(measurement));
+        }
+    }
+    for (regime, words) in regimes(measurements) {
+        text += &format!("{regime}: {words}\n");
     }
     let crowded = measurements.iter().filter_map(|measurement| measurement.cpu.crowded).fold(0.0, f64::max);
     if crowded > CROWDED {

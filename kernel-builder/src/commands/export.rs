@@ -27,7 +27,7 @@ use super::import::{rows, tell};
 /// overwritten.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "Example:\n  kernelwright export examples/rms-norm --dtype T=bf16 --to flashinfer-trace"
+    after_help = "Example:\n  kernelwright export fast-norm --dtype T=bf16 --to flashinfer-trace"
 )]
 pub struct Args {
     /// A folder with an op.toml

@@ -69,6 +69,15 @@ fn results(contents: &Contents<'_>) -> String {
     if contents.measured.is_empty() {
         return "Not measured yet.\n".to_owned();
     }
+    let no_result: usize = contents.measured.iter().filter(|it| it.is_result()).map(|it| it.unmeasured.len()).sum();
+    let doubt = match no_result {
+        0 => String::new(),
+        1 => "1 figure was sampled and is not known well enough to be shown.\n".to_owned(),
+        count => format!("{count} figures were sampled and are not known well enough to be shown.\n"),
+    };
+    if contents.measured.iter().all(|measurement| measurement.ratios.is_empty()) {
+        return format!("Not measured yet.\n{doubt}");
+    }
     let mut text =
         String::from("| workload | dtype | regime | device | versus | speed-up [95% interval] | date |\n");
     text.push_str("|---|---|---|---|---|---|---|\n");
@@ -94,6 +103,9 @@ fn results(contents: &Contents<'_>) -> String {
     }
     if single {
         text.push_str("\n\\* Measured in one start: the interval does not say how runs differ.\n");
+    }
+    if !doubt.is_empty() {
+        text.push_str(&format!("\n{doubt}"));
     }
     text
 }
