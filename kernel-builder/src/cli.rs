@@ -147,6 +147,7 @@ fn start_log(global: &Global, session: &Session) -> Result<(), Failure> {
     log::start(global.verbose, global.log_file.as_deref(), &session.report)?;
     let (version, dir) = (env!("CARGO_PKG_VERSION"), env::current_dir());
     tracing::info!(
+        target: "kernelwright",
         "kernelwright {version} in {}, cache {}, {} jobs{}: {}",
         dir.display(),
         session.cache.display(),

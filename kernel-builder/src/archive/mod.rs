@@ -86,8 +86,9 @@ pub fn records_path(project: &Path) -> PathBuf {
 /// Appends one line a measurement. One whose samples say nothing well enough is not a result, and is not recorded: it would
 /// hide an earlier one.
 pub fn record(project: &Path, measurements: &[Measurement]) -> Result<(), ArchiveError> {
-    let says_something =
-        |one: &&Measurement| one.contender("kernel").is_none() || Measurement::clone(one).settled().has_results();
+    let says_something = |one: &&Measurement| {
+        one.contender("kernel").is_none() || Measurement::clone(one).settled().has_results()
+    };
     for measurement in measurements.iter().filter(says_something) {
         files::append_line(&records_path(project), &line(measurement))
             .map_err(|cause| ArchiveError::Unkept { cause })?;

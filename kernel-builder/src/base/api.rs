@@ -270,13 +270,15 @@ impl Api {
         match &outcome {
             Ok(answer) => tracing::info!(
                 target: "http",
-                "{method} {url}: {} with {}, sent {}, {}",
+                "{method} {url} {}, {} received, {} sent, {}",
                 answer.status,
                 bytes(answer.body.len() as u64),
                 bytes(request.body.len()),
                 duration(took),
             ),
-            Err(error) => tracing::info!(target: "http", "{method} {url}: {error}, {}", duration(took)),
+            Err(error) => {
+                tracing::info!(target: "http", "{method} {url} failed after {}: {error}", duration(took))
+            }
         }
         outcome
     }

@@ -148,7 +148,9 @@ const SECRETIVE: &[&str] = &["TOKEN", "PASSWORD", "SECRET", "API_KEY"];
 pub fn secrets() -> Vec<String> {
     let mut found = Vec::new();
     for (name, value) in std::env::vars_os() {
-        let (name, Ok(value)) = (name.to_string_lossy().to_ascii_uppercase(), value.into_string()) else { continue };
+        let (name, Ok(value)) = (name.to_string_lossy().to_ascii_uppercase(), value.into_string()) else {
+            continue;
+        };
         found.extend(value.split_whitespace().flat_map(super::secrets::of_address));
         if SECRETIVE.iter().any(|end| name.ends_with(end)) {
             found.push(value);

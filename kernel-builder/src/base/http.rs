@@ -213,12 +213,18 @@ impl Client {
             let took = duration(since.elapsed());
             match &outcome {
                 Ok(Try::Complete) => {
-                    tracing::info!(target: "http", "GET {url}{}: {got}, {took}", of(span, before));
+                    tracing::info!(target: "http", "GET {url}{} gave {got} in {took}", of(span, before));
                 }
                 Ok(Try::Again(cause)) => {
-                    tracing::info!(target: "http", "GET {url}{}: {got}, then {cause}, {took}", of(span, before));
+                    tracing::info!(
+                        target: "http",
+                        "GET {url}{} gave {got} in {took}, then: {cause}",
+                        of(span, before)
+                    );
                 }
-                Err(error) => tracing::info!(target: "http", "GET {url}{}: {error}, {took}", of(span, before)),
+                Err(error) => {
+                    tracing::info!(target: "http", "GET {url}{} failed after {took}: {error}", of(span, before));
+                }
             }
             let Try::Again(cause) = outcome? else { return Ok(()) };
             failures = if store.len() > before { 1 } else { failures + 1 };
@@ -310,7 +316,7 @@ fn of(span: Span, had: u64) -> String {
 
 /// Logs that the same is asked again.
 pub(super) fn log_retry(url: &str, failures: u32, wait: Duration, cause: &str) {
-    tracing::warn!(target: "http", "try {} of {url} in {}: {cause}", failures + 1, duration(wait));
+    tracing::warn!(target: "http", "{url} again in {}, try {}: {cause}", duration(wait), failures + 1);
 }
 
 fn pour(

@@ -28,7 +28,9 @@ pub enum LogError {
     #[error("{} is not a valid log filter: `{text}`: {cause}", env::LOG)]
     #[diagnostic(
         code(base::log),
-        help("write a level (error, warn, info, debug) or targets with levels, such as `http=debug,process=info`")
+        help(
+            "write a level (error, warn, info, debug) or targets with levels, such as `http=debug,process=info`"
+        )
     )]
     Filter {
         /// What it is.
@@ -56,11 +58,8 @@ pub fn start(verbose: u8, file: Option<&Path>, report: &Report) -> Result<(), Lo
         None => To::Talk(report.talk_of_others()),
     };
     // Another subscriber can only come from tests that share the process; the first one stays.
-    let _already_set = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(false)
-        .with_writer(to)
-        .try_init();
+    let _already_set =
+        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(to).try_init();
     Ok(())
 }
 
@@ -149,7 +148,10 @@ mod tests {
         assert_eq!(shown(0, Some("http=debug"), true).as_deref(), Some("http=debug"));
         assert_eq!(shown(0, None, true).as_deref(), Some("debug"), "a file without a level gets everything");
         let error = filter(0, Some("http=loud".to_owned()), false).unwrap_err();
-        assert!(error.to_string().starts_with("KERNELWRIGHT_LOG is not a valid log filter: `http=loud`"), "{error}");
+        assert!(
+            error.to_string().starts_with("KERNELWRIGHT_LOG is not a valid log filter: `http=loud`"),
+            "{error}"
+        );
     }
 
     #[test]

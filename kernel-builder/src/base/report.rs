@@ -310,7 +310,9 @@ impl Talk {
     /// Writes one line above the bars.
     pub(super) fn say(&self, line: &str) {
         // A closed pipe is the reader's wish, not an error.
-        self.bars.suspend(|| std::io::stderr().lock().write_all(format!("{line}\n").as_bytes()).unwrap_or_default());
+        self.bars.suspend(|| {
+            std::io::stderr().lock().write_all(format!("{line}\n").as_bytes()).unwrap_or_default()
+        });
     }
 }
 

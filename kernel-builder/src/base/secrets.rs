@@ -82,7 +82,10 @@ mod tests {
             ("see http://host/a?X-Sig=abc&d=e&f.", "see http://host/a?X-Sig=***&d=***&***"),
             ("'--index-url=https://tok@host/simple' -q", "'--index-url=https://***@host/simple' -q"),
             ("https://user:p@ss@host", "https://***@host"),
-            ("one http://a@b two https://c:d@e/f?g=h three", "one http://***@b two https://***@e/f?g=*** three"),
+            (
+                "one http://a@b two https://c:d@e/f?g=h three",
+                "one http://***@b two https://***@e/f?g=*** three",
+            ),
             ("no address: a://", "no address: a://"),
             ("https://host/@scope/name", "https://host/@scope/name"),
         ] {

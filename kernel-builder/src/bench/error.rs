@@ -29,7 +29,9 @@ pub enum BenchError {
     #[error("no figure of this run is a result: {why}")]
     #[diagnostic(
         code(bench::not_measured),
-        help("a result needs 15 blocks in every start and an interval within 25%; use the defaults on an idle machine")
+        help(
+            "a result needs 15 blocks in every start and an interval within 25%; use the defaults on an idle machine"
+        )
     )]
     NotMeasured {
         /// What the first measurement lacks.
@@ -175,7 +177,11 @@ impl BenchError {
             | Self::State { .. }
             | Self::Raised { .. } => true,
             Self::Process { of, .. } => *of != "baselines",
-            Self::NotMeasured { .. } | Self::UnknownWorkload { .. } | Self::Start(_) | Self::Judge(_) | Self::File(_) => false,
+            Self::NotMeasured { .. }
+            | Self::UnknownWorkload { .. }
+            | Self::Start(_)
+            | Self::Judge(_)
+            | Self::File(_) => false,
         }
     }
 }

@@ -28,7 +28,9 @@ pub struct Unmeasured {
     pub blocks: u64,
     /// The factor to which the blocks say it; absent if they are too few for an interval.
     pub factor: Option<f64>,
-    /// The seconds that `--budget` would have to allow, as far as the samples say; absent if more time would not do.
+    /// The blocks that each start would need, as far as these say; absent if more would not do.
+    pub needs: Option<u64>,
+    /// The seconds that `--budget` would have to allow for them, if it is known how long these blocks took.
     pub budget: Option<f64>,
     /// The starts that `--starts` would have to ask for, where starts differ more than samples do.
     pub starts: Option<u64>,
@@ -40,13 +42,16 @@ impl Unmeasured {
         let few = self.blocks < FEWEST_BLOCKS as u64;
         let why = match self.factor {
             _ if few => format!("{} blocks, and a result has {FEWEST_BLOCKS}", self.blocks),
-            Some(factor) => format!("known only to a factor of {}", short(factor)),
-            None => "no interval".to_owned(),
+            Some(factor) => {
+                format!("known only to a factor of {} after {} blocks", short(factor), self.blocks)
+            }
+            None => format!("no interval after {} blocks", self.blocks),
         };
-        match (self.budget, self.starts) {
-            (Some(budget), _) => format!("{why}; try --budget {budget:.0}"),
-            (None, Some(starts)) => format!("{why}, because starts differ; try --starts {starts}"),
-            (None, None) => format!("{why}; needs an idle machine"),
+        match (self.needs, self.budget, self.starts) {
+            (Some(needs), Some(budget), _) => format!("{why}; needs about {needs}, try --budget {budget:.0}"),
+            (Some(needs), None, _) => format!("{why}; needs about {needs} blocks"),
+            (None, _, Some(starts)) => format!("{why}, because starts differ; try --starts {starts}"),
+            (None, _, None) => format!("{why}; needs an idle machine"),
         }
     }
 }
@@ -85,21 +90,23 @@ impl Evidence {
     fn unmeasured(&self, figure: String, seconds: Option<f64>) -> Unmeasured {
         let widest = self.starts.iter().map(factor).fold(1.0, f64::max);
         let medians: Vec<f64> = self.starts.iter().map(|start| start.median).collect();
-        let (mut budget, mut starts) = (None, None);
+        let blocks = self.blocks as f64;
+        let (mut needs, mut starts) = (None, None);
         if self.blocks < FEWEST_BLOCKS {
-            budget = seconds.map(|seconds| seconds * FEWEST_BLOCKS as f64 / self.blocks.max(1) as f64);
+            needs = Some(FEWEST_BLOCKS as f64);
         } else if widest > WIDEST {
             // Intervals become narrower with the root of the number of samples.
-            let more = (widest.ln() / WIDEST.ln()).powi(2);
-            let is_possible = self.blocks as f64 * more <= MOST_BLOCKS as f64;
-            budget = seconds.filter(|_| is_possible).map(|seconds| seconds * more);
+            needs = Some(blocks * (widest.ln() / WIDEST.ln()).powi(2));
         } else {
             starts = stats::starts_for(&medians, WIDEST, MOST_STARTS).map(|starts| starts as u64);
         }
-        // Rounded up, so that what is printed is enough.
-        let budget = budget.map(|seconds| (1.2 * seconds).ceil().max(1.0));
+        let needs = needs.map(f64::ceil).filter(|needs| *needs <= MOST_BLOCKS as f64);
+        // A fifth more, so that what is printed is enough.
+        let budget = needs.zip(seconds.filter(|_| blocks > 0.0));
+        let budget = budget.map(|(needs, seconds)| (1.2 * seconds * needs / blocks).ceil().max(1.0));
         let factor = self.whole.as_ref().map(factor).filter(|factor| factor.is_finite());
-        Unmeasured { figure, blocks: self.blocks as u64, factor, budget, starts }
+        let needs = needs.map(|needs| needs as u64);
+        Unmeasured { figure, blocks: self.blocks as u64, factor, needs, budget, starts }
     }
 }
 

@@ -35,7 +35,7 @@ fn an_interval_of_nine_to_672_is_no_result() {
     assert_eq!((figures(&found), found.ratios.len()), (vec!["vs eager"], 1));
     assert!(found.versus("eager").is_none() && found.versus("fused").is_some() && found.has_results());
     let told = render::table(std::slice::from_ref(&found));
-    assert!(told.contains("rms_norm llm-2048x4096 bf16 graph: vs eager not measured: known only to a factor of 10"));
+    assert!(told.contains("rms_norm llm-2048x4096 bf16 graph: vs eager not measured: known only to a factor of 10.00 after 15 blocks"));
     assert!(!told.contains("x [9") && !told.contains("900"), "{told}");
     // The samples stay, and a record of it reads back as it is.
     assert_eq!(found.contender("eager"), raw.contender("eager"));
@@ -56,10 +56,16 @@ fn too_few_blocks_are_no_result_however_narrow() {
     assert_eq!(figures(&found), ["vs eager", "vs fused", "time", "roofline"]);
     assert!(!found.has_results() && found.roofline.is_none() && found.copy_fraction.is_none());
     // 14 blocks took half a second.
-    assert_eq!(found.unmeasured[0].reason(), "14 blocks, and a result has 15; try --budget 1");
-    assert_eq!(super::super::refuse_unmeasured(std::slice::from_ref(&found)).unwrap_err().to_string(),
+    assert_eq!(
+        found.unmeasured[0].reason(),
+        "14 blocks, and a result has 15; needs about 15, try --budget 1"
+    );
+    let refused = super::super::refuse_unmeasured(std::slice::from_ref(&found)).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
         "no figure of this run is a result: vs eager, vs fused, time, roofline not measured: 14 blocks, and a result has \
-         15; try --budget 1");
+         15; needs about 15, try --budget 1"
+    );
     assert!(super::super::refuse_unmeasured(&[found, example()]).is_ok());
     assert!(super::super::refuse_unmeasured(&[]).is_ok());
     // Of several starts, each has to have them.
@@ -103,10 +109,17 @@ fn what_it_would_take_is_said() {
     let one = &found.unmeasured[0];
     // Half of the interval is 0.29 to 0.6 of a logarithm, where 0.22 would do: 2 to 8 times as many samples.
     assert!(one.budget.is_some_and(|budget| (1.0..=8.0).contains(&budget)), "{one:?}");
-    assert!(one.reason().contains("; try --budget "), "{}", one.reason());
+    assert!(one.needs.is_some_and(|needs| (20..=120).contains(&needs)), "{one:?}");
+    assert!(one.reason().contains(", try --budget "), "{}", one.reason());
+    // Of a record that does not say how long its blocks took, the blocks are told.
+    let old = Unmeasured { budget: None, ..one.clone() };
+    assert!(old.reason().ends_with(" blocks"), "{}", old.reason());
     // A hundred times as many are more than are ever taken.
     let hopeless = with("eager", wild(15)).settled();
-    assert_eq!(hopeless.unmeasured[0].reason(), "known only to a factor of 10.00; needs an idle machine");
+    assert_eq!(
+        hopeless.unmeasured[0].reason(),
+        "known only to a factor of 10.00 after 15 blocks; needs an idle machine"
+    );
 }
 
 #[test]

@@ -95,7 +95,9 @@ enum ScreenError {
     #[error("[tune] has too many settings to look at all of them")]
     #[diagnostic(
         code(bench::candidate),
-        help("screen a sample with `--limit N`, or write candidates to a file and name it by `--candidates`")
+        help(
+            "screen a sample with `--limit N`, or write candidates to a file and name it by `--candidates`"
+        )
     )]
     TooMany,
 }

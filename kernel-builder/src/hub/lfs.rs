@@ -132,7 +132,9 @@ impl Hub {
                 Request::post(url, Body::json(&body)).header("accept", MEDIA).header("content-type", MEDIA);
             let told: Batch = self.read(self.ask(request)?, &doing)?;
             let brings_something = told.objects.iter().any(|one| one.actions.is_some());
-            if let Some(transfer) = told.transfer.filter(|it| brings_something && !TRANSFERS.contains(&it.as_str())) {
+            if let Some(transfer) =
+                told.transfer.filter(|it| brings_something && !TRANSFERS.contains(&it.as_str()))
+            {
                 let (endpoint, transfer) = (self.endpoint().to_owned(), self.scrubbed(&transfer));
                 return Err(HubError::Transfer { endpoint, transfer });
             }

@@ -317,9 +317,7 @@ fn nix(_: &Session) -> Finding {
     match Answer::of("nix", &["--version"]) {
         Answer::Line(version) => Finding::ok("Nix", version),
         Answer::Silent(limit) => Finding::silent("Nix", "nix", limit),
-        answer => {
-            Finding::without("Nix", Health::Optional, absence(&answer), "nothing: wheels are used", "")
-        }
+        answer => Finding::without("Nix", Health::Optional, absence(&answer), "nothing: wheels are used", ""),
     }
 }
 
@@ -373,11 +371,17 @@ mod tests {
         let limit = Duration::from_millis(200);
         let slow = Answer::within(limit, "sh", &["-c", "sleep 600"]);
         assert_eq!(slow, Answer::Silent(limit));
-        assert_eq!(Answer::within(SLOWEST, "sh", &["-c", "echo pip 24.0"]), Answer::Line("pip 24.0".to_owned()));
+        assert_eq!(
+            Answer::within(SLOWEST, "sh", &["-c", "echo pip 24.0"]),
+            Answer::Line("pip 24.0".to_owned())
+        );
         assert_eq!(Answer::within(SLOWEST, "sh", &["-c", "echo no; exit 1"]), Answer::Broken);
         assert_eq!(Answer::within(SLOWEST, "no-such-program-anywhere", &[]), Answer::Missing);
         let found = installer_of(Answer::Silent(SLOWEST), None);
-        assert_eq!((found.health, found.found.as_str()), (Health::Unknown, "no answer from `python -m pip` in 30 s"));
+        assert_eq!(
+            (found.health, found.found.as_str()),
+            (Health::Unknown, "no answer from `python -m pip` in 30 s")
+        );
         assert!(table(&[found]).starts_with("unknown   pip or uv"));
         assert_eq!(installer_of(Answer::Broken, None).health, Health::Missing);
         assert_eq!(installer_of(Answer::Silent(SLOWEST), Some("/usr/bin/uv".into())).health, Health::Ok);

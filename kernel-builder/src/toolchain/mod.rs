@@ -136,8 +136,11 @@ fn resolve(session: &Taking<'_>, want: &Want) -> Result<(Toolchain, Vec<Locked>)
     let Resolved { mut toolchain, wheels, .. } = find(session, want)?;
     tracing::info!(
         target: "toolchain",
-        "{:?}: C++ {} ({}), framework {}{}",
-        want.provider,
+        "from {}: {} ({}), framework {:.12}{}",
+        match want.provider {
+            Provider::Wheels => "wheels",
+            Provider::System => "the system",
+        },
         toolchain.cxx.program.display(),
         toolchain.cxx.version,
         toolchain.framework.id(),

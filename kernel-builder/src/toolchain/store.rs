@@ -91,7 +91,9 @@ impl Entry {
         let intact = |name: &&String| lines.get(*name).is_some_and(|line| self.unchanged(line));
         match names.iter().find(|name| !intact(name)) {
             None => tracing::debug!(target: "cache", "{} {}: hit", part.name, part.version),
-            Some(name) => tracing::debug!(target: "cache", "{} {}: miss, {name} has changed", part.name, part.version),
+            Some(name) => {
+                tracing::debug!(target: "cache", "{} {}: miss, {name} has changed", part.name, part.version)
+            }
         }
         names.iter().all(|name| intact(&name)).then(|| self.stored(part, names, &lines))
     }

@@ -32,8 +32,9 @@ pub(crate) struct Drawn {
 
 /// Settings of `space`; the same seed draws the same. `None`: all are wanted, and there are too many choices to look at.
 pub(crate) fn drawn(space: &mut Space<'_>, default: &Tuning, amount: Amount, seed: u64) -> Option<Drawn> {
-    let every = |space: &Space<'_>, points: Vec<Point>| {
-        Drawn { settings: points.iter().map(|point| space.tuning(point)).collect(), of: None }
+    let every = |space: &Space<'_>, points: Vec<Point>| Drawn {
+        settings: points.iter().map(|point| space.tuning(point)).collect(),
+        of: None,
     };
     let most = match (amount, space.listed()) {
         (Amount::All, None) => {
@@ -137,7 +138,11 @@ mod tests {
         let mut space = of(&op, true);
         let found = drawn(&mut space, &default, Amount::All, 1).unwrap();
         let raw = space.raw().unwrap();
-        assert!(found.settings.len() > 50_000 && found.settings.len() < raw, "{} of {raw}", found.settings.len());
+        assert!(
+            found.settings.len() > 50_000 && found.settings.len() < raw,
+            "{} of {raw}",
+            found.settings.len()
+        );
         assert_eq!(found.of, None);
     }
 }

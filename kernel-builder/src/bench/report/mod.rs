@@ -59,7 +59,8 @@ pub fn page(measurements: &[Measurement], told: &[String]) -> String {
         format!("<header><h1>{}</h1>\n<p>{}</p></header>\n", escape(&title), escape(&summary(measurements)));
     body += &doubts(measurements, told);
     if !measurements.is_empty() {
-        body += &section("ratios", "Ratios", &(regimes(measurements) + &by_regime(measurements, plot::ratios)));
+        body +=
+            &section("ratios", "Ratios", &(regimes(measurements) + &by_regime(measurements, plot::ratios)));
         body += &section("ceiling", "Part of the ceiling", &by_regime(measurements, plot::ceilings));
         body += &section("results", "Results", &results(measurements));
         body += &section("samples", "Samples", &samples(measurements));
@@ -187,7 +188,9 @@ fn results(measurements: &[Measurement]) -> String {
                     let class = format!("number {}", Standing::of(ratio).class());
                     table.cell(&class, &super::render::ratio(ratio));
                 }
-                None if measurement.unmeasured_versus(baseline).is_some() => table.cell("number", NOT_MEASURED),
+                None if measurement.unmeasured_versus(baseline).is_some() => {
+                    table.cell("number", NOT_MEASURED)
+                }
                 None => table.cell("number", "-"),
             }
         }
@@ -289,6 +292,38 @@ mod tests {
         let ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "an id twice");
         assert!(page.len() < 1_500_000, "{} bytes", page.len());
+    }
+
+    #[test]
+    fn kernels_are_named_regimes_explained_and_plots_come_first() {
+        let other = Measurement { op: "softmax".to_owned(), regime: "hot".to_owned(), ..example() };
+        let page = page(&[example(), other], &[]);
+        for op in ["rms_norm", "softmax"] {
+            assert!(page.contains(&format!("<th scope=\"row\">{op}</th><td>llm-2048x4096</td>")), "{op}");
+            assert!(page.contains(&format!(">{op} llm-2048x4096 bf16<title>")), "a row of a plot names {op}");
+        }
+        let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
+        assert!(
+            place("id=\"ratios\"") < place("id=\"ceiling\"")
+                && place("id=\"ceiling\"") < place("id=\"results\"")
+        );
+        assert!(place("<dt>graph</dt>") < place("<svg"));
+        assert!(page.contains("<dt>hot</dt><dd>calls in a CUDA graph on the same inputs"));
+    }
+
+    #[test]
+    fn figures_that_are_no_results_are_told_and_not_shown() {
+        let mut wild = example();
+        let samples = (0..15).map(|at| if at % 2 == 0 { 9e-5 } else { 9e-3 }).collect();
+        wild.contenders.iter_mut().find(|one| one.name == "eager").unwrap().samples = samples;
+        wild.ratios = super::super::record::ratios(&wild.contenders);
+        assert!(results(&[wild.clone()]).contains("x [9"), "as it was sampled");
+        let settled = wild.settled();
+        let text = results(std::slice::from_ref(&settled));
+        assert!(text.contains("<td class=\"number\">not measured</td>") && !text.contains("x [9"), "{text}");
+        let page = page(&[settled], &[]);
+        assert!(page.contains("vs eager not measured: known only to a factor of 10.00 after 15 blocks"));
+        assert!(page.contains("1 figure was not measured well enough to be shown"));
     }
 
     #[test]

@@ -159,7 +159,10 @@ fn verdict(confirmed: &Confirmed, of_peak: Option<f64>) -> String {
                 "the defaults: the gain of the best of the search was not measured: {why}; rerun on an idle machine"
             ),
             None => {
-                format!("the defaults: the best of the search is {} over them, which is no gain", interval(gain))
+                format!(
+                    "the defaults: the best of the search is {} over them, which is no gain",
+                    interval(gain)
+                )
             }
         },
         (None, None) if confirmed.default_seconds.is_none() => "the defaults are not right here".to_owned(),
@@ -217,7 +220,10 @@ mod tests {
         let wild = Gain { ratio: 324.0, low: 9.0, high: 672.0 };
         let guessed = Confirmed { gain: None, missed: Some((Tuning::new(), wild)), ..confirmed.clone() };
         let said = verdict(&guessed, None);
-        assert!(said.contains("not measured: known only to a factor of 8.64") && !said.contains("324"), "{said}");
+        assert!(
+            said.contains("not measured: known only to a factor of 8.64") && !said.contains("324"),
+            "{said}"
+        );
         let unknown = Confirmed { unknown: Some("3 samples".to_owned()), ..confirmed.clone() };
         assert_eq!(verdict(&unknown, None), "not measured, so nothing is written: 3 samples");
         let alone = Confirmed { gain: None, missed: None, ..confirmed.clone() };
