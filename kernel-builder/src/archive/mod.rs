@@ -217,4 +217,27 @@ mod tests {
         let (name, _) = latest_named(folder.path(), &read.artifact).remove(0);
         assert_eq!(find(&name.short(16), folder.path()).unwrap().len(), 1);
     }
+
+    #[test]
+    fn what_is_no_result_is_not_recorded_as_one_nor_read_as_one() {
+        let folder = files::scratch().unwrap();
+        let project = folder.path();
+        let mut read: Measurement = serde_json::from_str(KEPT.lines().next().unwrap()).unwrap();
+        let versus = read.ratios[0].versus.clone();
+        (read.ratios[0].ratio, read.ratios[0].low, read.ratios[0].high) = (324.0, 9.0, 672.0);
+        // As an earlier version recorded it.
+        files::append_line(&records_path(project), &line(&read)).unwrap();
+        let found = latest(project, &read.artifact).remove(0);
+        assert!(found.versus(&versus).is_none() && found.unmeasured_versus(&versus).is_some());
+        assert_eq!(found.ratios.len(), read.ratios.len() - 1);
+        // A newer measurement that says nothing does not hide it.
+        let mut nothing = read.clone();
+        for contender in &mut nothing.contenders {
+            contender.samples.truncate(3);
+        }
+        record(project, &[nothing]).unwrap();
+        assert_eq!(records(project).len(), 1);
+        record(project, &[read]).unwrap();
+        assert_eq!(records(project).len(), 2);
+    }
 }

@@ -56,9 +56,11 @@ impl Unmeasured {
     }
 }
 
-/// `1.31`, `17`, `4.2e3`.
+/// `1.251`, `4.31`, `170`, `4e3`.
 fn short(factor: f64) -> String {
     match factor {
+        // Beside the limit of 1.25.
+        near if near < 2.0 => format!("{near:.3}"),
         small if small < 10.0 => format!("{small:.2}"),
         middle if middle < 1000.0 => format!("{middle:.0}"),
         _ => format!("{factor:.0e}"),

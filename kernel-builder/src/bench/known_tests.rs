@@ -169,6 +169,7 @@ fn samples_without_blocks_are_held_to_the_same_width() {
     assert_eq!(of_samples(&[1e-5; 7]), Ok(()));
     assert_eq!(of_samples(&[1e-5; 5]), Err("5 samples, and a result has 6".to_owned()));
     let said = of_samples(&wild(7)).unwrap_err();
-    assert_eq!(said, "7 samples say it only to a factor of 10.00; take more, on an idle machine");
+    assert!(said.starts_with("7 samples say it only to a factor of 10"), "{said}");
+    assert!(said.ends_with("; take more, on an idle machine"), "{said}");
     assert_eq!(of_samples(&[0.0; 7]), Err("no sample is a time".to_owned()));
 }

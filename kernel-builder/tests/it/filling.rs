@@ -218,6 +218,10 @@ fn every_template_can_be_screened() {
     for (name, _) in sandbox.projects_of_every_template().iter().filter(|(_, backends)| *backends == "cuda") {
         // Settings are chosen before a GPU is looked for.
         let ended = run(&sandbox, &["screen", name, "--limit", "40"]);
+        if !sandbox.read(&format!("work/{name}/op.toml")).contains("[launch") {
+            ended.refused(10, &["spec::no_launch"]);
+            continue;
+        }
         ended.refused(16, &["bench::no_gpu"]);
         if ended.stderr.contains("note: screening 40 of ") {
             assert!(ended.stderr.contains(" settings of [tune], drawn with --seed 0"), "{}", ended.stderr);
