@@ -2,10 +2,6 @@
 //!
 //! Owns: standard output (data only) and standard error (talk, bars).
 //! Never: decides anything; an event is emitted after it happened.
-#![expect(
-    clippy::disallowed_macros,
-    reason = "this module is the door to standard output and standard error"
-)]
 
 use std::io::Write;
 use std::sync::Mutex;
