@@ -2,12 +2,14 @@
 //!
 //! Owns: clap's tree. Never: does anything but dispatch.
 
+use std::path::PathBuf;
+
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 
 use crate::base::report::{MessageFormat, Report};
 use crate::base::session::Session;
-use crate::base::{env, interrupt, process};
+use crate::base::{env, interrupt, log, process};
 use crate::commands;
 use crate::exit::{self, Failure};
 
@@ -41,6 +43,12 @@ struct Global {
     /// Say warnings, results and errors only
     #[arg(long, short, global = true)]
     quiet: bool,
+    /// Log requests, commands and waiting to standard error; -vv: cache decisions as well (also: KERNELWRIGHT_LOG)
+    #[arg(long, short, global = true, action = ArgAction::Count)]
+    verbose: u8,
+    /// Append the log to this file, in full unless -v or KERNELWRIGHT_LOG says otherwise (also: KERNELWRIGHT_LOG_FILE)
+    #[arg(long, global = true, value_name = "FILE")]
+    log_file: Option<PathBuf>,
     /// Download nothing; fail when something is missing (also: KERNELWRIGHT_OFFLINE=1)
     #[arg(long, global = true)]
     offline: bool,
@@ -122,7 +130,7 @@ pub fn main() -> u8 {
             .or_else(env::given_cores)
             .unwrap_or_else(|| default_jobs(&cli.verb)),
     };
-    let result = dispatch(&cli.verb, &session);
+    let result = start_log(&cli.global, &session).and_then(|()| dispatch(&cli.verb, &session));
     process::end_forks();
     match result {
         Ok(()) => exit::SUCCESS,
@@ -133,6 +141,21 @@ pub fn main() -> u8 {
             failure.exit
         }
     }
+}
+
+fn start_log(global: &Global, session: &Session) -> Result<(), Failure> {
+    log::start(global.verbose, global.log_file.as_deref(), &session.report)?;
+    let (version, dir) = (env!("CARGO_PKG_VERSION"), env::current_dir());
+    tracing::info!(
+        target: "kernelwright",
+        "kernelwright {version} in {}, cache {}, {} jobs{}: {}",
+        dir.display(),
+        session.cache.display(),
+        session.jobs,
+        if session.offline { ", offline" } else { "" },
+        log::arguments(),
+    );
+    Ok(())
 }
 
 /// How many processes run at a time when nobody says.
@@ -178,5 +201,41 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
         Verb::Schema(args) => commands::schema::run(args, session),
         Verb::Completions(args) => commands::shell::completions(args, session),
         Verb::Man(args) => commands::shell::man(args, session),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands that a text shows, each in words: what a shell would pass, up to a comment, a pipe or a redirection.
+    fn examples(text: &str) -> Vec<Vec<String>> {
+        let joined = text.replace("\\\n", " ");
+        let commands = joined.lines().map(str::trim).filter(|line| line.starts_with("kernelwright "));
+        let command = |line: &str| {
+            // A comment is set apart by two spaces; inside a command that was joined there are more.
+            let line = if text.contains(line) { line.split("  ").next().unwrap_or(line) } else { line };
+            let words = line.split_whitespace().take_while(|word| !["|", ">", "#"].contains(word));
+            words.map(|word| word.trim_matches('\'').to_owned()).collect()
+        };
+        commands.map(command).collect()
+    }
+
+    #[test]
+    fn every_example_in_a_help_text_parses() {
+        fn texts(command: &clap::Command, found: &mut Vec<String>) {
+            found.extend(command.get_after_help().map(ToString::to_string));
+            found.extend(command.get_after_long_help().map(ToString::to_string));
+            command.get_subcommands().for_each(|inner| texts(inner, found));
+        }
+        let mut all = Vec::new();
+        texts(&Cli::command(), &mut all);
+        let examples: Vec<Vec<String>> = all.iter().flat_map(|text| examples(text)).collect();
+        assert!(examples.len() > 30, "{} examples", examples.len());
+        for words in examples {
+            if let Err(error) = Cli::try_parse_from(&words) {
+                panic!("{}: {error}", words.join(" "));
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@ use miette::Diagnostic;
 
 use crate::base::files::FileError;
 use crate::base::interrupt::Interrupted;
+use crate::base::log::LogError;
 use crate::base::process::ProcessError;
 
 /// Success.
@@ -54,6 +55,15 @@ pub trait StageError: Diagnostic + Send + Sync + 'static {
 impl StageError for FileError {
     fn exit(&self) -> u8 {
         INTERNAL
+    }
+}
+
+impl StageError for LogError {
+    fn exit(&self) -> u8 {
+        match self {
+            Self::Filter { .. } => USAGE,
+            Self::File(error) => error.exit(),
+        }
     }
 }
 

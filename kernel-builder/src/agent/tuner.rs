@@ -3,6 +3,7 @@
 //! Owns: which strategy a space gets, and the order of what is proposed: settings that climb, settings that won elsewhere,
 //! then what the strategy chooses. Never: proposes a setting twice with as many samples, or one that cannot run.
 
+pub(crate) mod drawn;
 mod exhaustive;
 mod halving;
 mod local;

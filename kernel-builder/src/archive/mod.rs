@@ -83,9 +83,13 @@ pub fn records_path(project: &Path) -> PathBuf {
     project.join(".kernelwright/records.jsonl")
 }
 
-/// Appends one line a measurement.
+/// Appends one line a measurement. One whose samples say nothing well enough is not a result, and is not recorded: it would
+/// hide an earlier one.
 pub fn record(project: &Path, measurements: &[Measurement]) -> Result<(), ArchiveError> {
-    for measurement in measurements {
+    let says_something = |one: &&Measurement| {
+        one.contender("kernel").is_none() || Measurement::clone(one).settled().has_results()
+    };
+    for measurement in measurements.iter().filter(says_something) {
         files::append_line(&records_path(project), &line(measurement))
             .map_err(|cause| ArchiveError::Unkept { cause })?;
     }
@@ -104,7 +108,10 @@ pub fn records(project: &Path) -> Vec<Measurement> {
 /// As [`records`], each with its name: the digest of its line.
 fn named(project: &Path) -> Vec<(Digest, Measurement)> {
     let text = files::read_text(&records_path(project)).unwrap_or_default();
-    let read = |line: &str| Some((Digest::of(line.as_bytes()), serde_json::from_str(line).ok()?));
+    let read = |line: &str| {
+        let record: Measurement = serde_json::from_str(line).ok()?;
+        Some((Digest::of(line.as_bytes()), record.settled()))
+    };
     text.lines().filter_map(read).collect()
 }
 
@@ -134,7 +141,8 @@ fn read(name: &str, text: &str) -> Result<Vec<Measurement>, ArchiveError> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let records: Vec<Measurement> = lines
         .map(|(at, line)| {
-            serde_json::from_str(line).map_err(|error| ArchiveError::Unreadable {
+            let read = serde_json::from_str(line).map(Measurement::settled);
+            read.map_err(|error| ArchiveError::Unreadable {
                 name: name.to_owned(),
                 line: at + 1,
                 why: error.to_string(),
@@ -208,5 +216,28 @@ mod tests {
         record(folder.path(), std::slice::from_ref(&read)).unwrap();
         let (name, _) = latest_named(folder.path(), &read.artifact).remove(0);
         assert_eq!(find(&name.short(16), folder.path()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_result_is_not_recorded_as_one_nor_read_as_one() {
+        let folder = files::scratch().unwrap();
+        let project = folder.path();
+        let mut read: Measurement = serde_json::from_str(KEPT.lines().next().unwrap()).unwrap();
+        let versus = read.ratios[0].versus.clone();
+        (read.ratios[0].ratio, read.ratios[0].low, read.ratios[0].high) = (324.0, 9.0, 672.0);
+        // As an earlier version recorded it.
+        files::append_line(&records_path(project), &line(&read)).unwrap();
+        let found = latest(project, &read.artifact).remove(0);
+        assert!(found.versus(&versus).is_none() && found.unmeasured_versus(&versus).is_some());
+        assert_eq!(found.ratios.len(), read.ratios.len() - 1);
+        // A newer measurement that says nothing does not hide it.
+        let mut nothing = read.clone();
+        for contender in &mut nothing.contenders {
+            contender.samples.truncate(3);
+        }
+        record(project, &[nothing]).unwrap();
+        assert_eq!(records(project).len(), 1);
+        record(project, &[read]).unwrap();
+        assert_eq!(records(project).len(), 2);
     }
 }

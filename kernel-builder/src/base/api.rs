@@ -16,8 +16,8 @@ use ureq::SendBody;
 use ureq::http::{Method, Request as HttpRequest, Uri};
 
 use super::http::{HttpError, Patience, pause, settings};
-use super::report::Progress;
-use super::{files, interrupt};
+use super::report::{Progress, bytes, duration};
+use super::{files, http, interrupt, secrets};
 
 /// The most that an answer may hold; what an API says is smaller.
 const ANSWER: u64 = 256 << 20;
@@ -42,6 +42,7 @@ impl std::fmt::Debug for Credential {
 impl Credential {
     /// A token for the server of `url`; nothing when it is no text that a header may hold.
     pub fn new(token: &str, url: &str) -> Option<Self> {
+        secrets::hide(token);
         let fine = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
         fine.then(|| Some(Self { token: token.to_owned(), origin: origin(url)? }))?
     }
@@ -75,6 +76,15 @@ pub enum Body {
 }
 
 impl Body {
+    /// Bytes that are sent.
+    fn len(&self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File { length, .. } => *length,
+        }
+    }
+
     /// A value as JSON.
     pub fn json(value: &serde_json::Value) -> Self {
         Self::Bytes(Arc::new(value.to_string().into_bytes()))
@@ -225,7 +235,9 @@ impl Api {
             if failures >= self.patience.attempts || (request.repeat == Repeat::Once && heard) {
                 return Err(HttpError::Connection { attempts: failures, cause });
             }
-            pause(wait.max(self.patience.pause * (1 << (failures - 1).min(5))))?;
+            let wait = wait.max(self.patience.pause * (1 << (failures - 1).min(5)));
+            http::log_retry(&request.url, failures, wait, &cause);
+            pause(wait)?;
         }
     }
 
@@ -240,7 +252,10 @@ impl Api {
                 _ => None,
             };
             match next {
-                Some(next) => url = next,
+                Some(next) => {
+                    tracing::debug!(target: "http", "redirected from {url} to {next}");
+                    url = next;
+                }
                 None => return Ok(answer),
             }
         }
@@ -249,6 +264,26 @@ impl Api {
 
     /// One exchange with one server.
     fn once(&self, request: &Request, url: &str, progress: &Progress) -> Result<Answer, HttpError> {
+        let since = Instant::now();
+        let outcome = self.exchange(request, url, progress);
+        let (method, took) = (&request.method, since.elapsed());
+        match &outcome {
+            Ok(answer) => tracing::info!(
+                target: "http",
+                "{method} {url} {}, {} received, {} sent, {}",
+                answer.status,
+                bytes(answer.body.len() as u64),
+                bytes(request.body.len()),
+                duration(took),
+            ),
+            Err(error) => {
+                tracing::info!(target: "http", "{method} {url} failed after {}: {error}", duration(took))
+            }
+        }
+        outcome
+    }
+
+    fn exchange(&self, request: &Request, url: &str, progress: &Progress) -> Result<Answer, HttpError> {
         let failed = |cause: String| HttpError::Connection { attempts: 1, cause };
         let mut builder = HttpRequest::builder().method(request.method.clone()).uri(url);
         let elsewhere = origin(url) != origin(&request.url);
@@ -262,9 +297,10 @@ impl Api {
             builder = builder.header("authorization", value);
         }
         let sent = Arc::new(AtomicU64::new(0));
-        let (length, source) = match &request.body {
-            Body::None => (0, Source::Nothing),
-            Body::Bytes(bytes) => (bytes.len() as u64, Source::Bytes(Arc::clone(bytes))),
+        let length = request.body.len();
+        let source = match &request.body {
+            Body::None => Source::Nothing,
+            Body::Bytes(bytes) => Source::Bytes(Arc::clone(bytes)),
             Body::File { path, start, length } => {
                 let mut file = files::open(path)?;
                 file.seek(SeekFrom::Start(*start)).map_err(|cause| files::FileError {
@@ -272,7 +308,7 @@ impl Api {
                     path: path.clone(),
                     cause,
                 })?;
-                (*length, Source::File(file.take(*length)))
+                Source::File(file.take(*length))
             }
         };
         if request.method != Method::GET {

@@ -50,6 +50,10 @@ pub const HUB_HOME: &str = "HF_HOME";
 pub const HUB_OFFLINE: &[&str] = &["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"];
 /// The stock client's switch: no token where none was asked for.
 pub const HUB_NO_IMPLICIT_TOKEN: &str = "HF_HUB_DISABLE_IMPLICIT_TOKEN";
+/// What is logged: a level, or targets with levels.
+pub const LOG: &str = "KERNELWRIGHT_LOG";
+/// The file that the log is appended to, in place of standard error.
+pub const LOG_FILE: &str = "KERNELWRIGHT_LOG_FILE";
 /// Set in continuous integration; prompts and bars are off there.
 pub const CI: &str = "CI";
 
@@ -137,6 +141,24 @@ pub fn settings() -> Vec<(String, String)> {
     names.filter_map(|name| Some(((*name).to_owned(), text(name)?))).chain(index_client()).collect()
 }
 
+/// How the names of variables end that hold secrets.
+const SECRETIVE: &[&str] = &["TOKEN", "PASSWORD", "SECRET", "API_KEY"];
+
+/// Secrets among all variables: those whose names say so, and passwords in addresses, such as that of a package index.
+pub fn secrets() -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        let (name, Ok(value)) = (name.to_string_lossy().to_ascii_uppercase(), value.into_string()) else {
+            continue;
+        };
+        found.extend(value.split_whitespace().flat_map(super::secrets::of_address));
+        if SECRETIVE.iter().any(|end| name.ends_with(end)) {
+            found.push(value);
+        }
+    }
+    found
+}
+
 /// The folder the program was started in; `.` where it no longer exists.
 pub fn current_dir() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."))
@@ -146,6 +168,11 @@ pub fn current_dir() -> PathBuf {
 pub fn own_program() -> PathBuf {
     // It can only be unknown where /proc is not mounted; then the name on PATH is the best guess.
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("kernelwright"))
+}
+
+/// The words behind this program's name.
+pub(super) fn arguments() -> Vec<String> {
+    std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect()
 }
 
 /// The role that this process was started in by another one of this program: the word behind `--worker`.

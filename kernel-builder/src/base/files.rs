@@ -11,6 +11,10 @@ use std::path::{Path, PathBuf};
 use miette::Diagnostic;
 use thiserror::Error;
 
+mod locks;
+
+pub use locks::{FileLock, lock, lock_shared, try_lock};
+
 /// A file operation that failed, with the place.
 #[derive(Debug, Error, Diagnostic)]
 #[error("cannot {action} `{}`: {cause}", path.display())]
@@ -150,12 +154,17 @@ pub fn write_if_changed(path: &Path, bytes: impl AsRef<[u8]>) -> Result<bool, Fi
 
 /// Appends one line to a file that is only ever appended to.
 pub fn append_line(path: &Path, line: &str) -> Result<(), FileError> {
+    let mut file = open_for_appending(path)?;
+    // One write call: with O_APPEND, lines of concurrent writers do not mix.
+    file.write_all(format!("{line}\n").as_bytes()).map_err(failed("append to", path))
+}
+
+/// Opens (or creates) a file that is only ever appended to: a log.
+pub fn open_for_appending(path: &Path) -> Result<File, FileError> {
     if let Some(parent) = path.parent() {
         create_dirs(parent)?;
     }
-    let mut file = File::options().append(true).create(true).open(path).map_err(failed("append to", path))?;
-    // One write call: with O_APPEND, lines of concurrent writers do not mix.
-    file.write_all(format!("{line}\n").as_bytes()).map_err(failed("append to", path))
+    File::options().append(true).create(true).open(path).map_err(failed("open", path))
 }
 
 /// Makes a folder and those above it.
@@ -384,54 +393,6 @@ pub fn replace_dir(staged: tempfile::TempDir, target: &Path) -> Result<(), FileE
     rename(target, &old.path().join("old"))?;
     let path = staged.keep();
     rename(&path, target)
-}
-
-/// A lock held by this process until dropped; a second process waits for it.
-#[derive(Debug)]
-pub struct FileLock(#[expect(dead_code, reason = "held for its Drop")] File);
-
-/// Takes the lock at `path`; `waiting` is called once when somebody else holds it.
-pub fn lock(path: &Path, waiting: impl FnOnce()) -> Result<FileLock, FileError> {
-    lock_as(path, rustix::fs::FlockOperation::NonBlockingLockExclusive, waiting)
-}
-
-/// Takes a share in the lock at `path`: many hold it at a time, and none while somebody has it alone.
-pub fn lock_shared(path: &Path, waiting: impl FnOnce()) -> Result<FileLock, FileError> {
-    lock_as(path, rustix::fs::FlockOperation::NonBlockingLockShared, waiting)
-}
-
-fn lock_as(
-    path: &Path,
-    kind: rustix::fs::FlockOperation,
-    waiting: impl FnOnce(),
-) -> Result<FileLock, FileError> {
-    let file = open_for_resume(path)?;
-    // Never the waiting kind of lock: it would not notice ctrl-C.
-    let attempt = || rustix::fs::flock(&file, kind);
-    let mut held = attempt();
-    if held == Err(rustix::io::Errno::WOULDBLOCK) {
-        waiting();
-    }
-    while held == Err(rustix::io::Errno::WOULDBLOCK) {
-        if super::interrupt::requested() {
-            return Err(failed("lock", path)(io::ErrorKind::Interrupted.into()));
-        }
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        held = attempt();
-    }
-    held.map_err(|error| failed("lock", path)(error.into()))?;
-    Ok(FileLock(file))
-}
-
-/// Takes the lock at `path`, unless somebody else holds it.
-pub fn try_lock(path: &Path) -> Result<Option<FileLock>, FileError> {
-    use rustix::fs::{FlockOperation, flock};
-    let file = open_for_resume(path)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(FileLock(file))),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-        Err(error) => Err(failed("lock", path)(error.into())),
-    }
 }
 
 /// Free bytes on the file system that holds `path` (or its nearest existing folder).

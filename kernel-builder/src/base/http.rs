@@ -18,7 +18,7 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::typestate::AgentScope;
 
 use super::files::{self, FileError};
-use super::report::Progress;
+use super::report::{Progress, bytes, duration};
 use super::{env, interrupt};
 
 /// Why a download failed.
@@ -207,16 +207,33 @@ impl Client {
             if span.end.is_some_and(|end| store.len() >= end - span.start) {
                 return Ok(());
             }
-            let before = store.len();
-            let cause = match self.attempt(url, span, store, total)? {
-                Try::Complete => return Ok(()),
-                Try::Again(cause) => cause,
-            };
+            let (before, since) = (store.len(), Instant::now());
+            let outcome = self.attempt(url, span, store, total);
+            let got = bytes(store.len().saturating_sub(before));
+            let took = duration(since.elapsed());
+            match &outcome {
+                Ok(Try::Complete) => {
+                    tracing::info!(target: "http", "GET {url}{} gave {got} in {took}", of(span, before));
+                }
+                Ok(Try::Again(cause)) => {
+                    tracing::info!(
+                        target: "http",
+                        "GET {url}{} gave {got} in {took}, then: {cause}",
+                        of(span, before)
+                    );
+                }
+                Err(error) => {
+                    tracing::info!(target: "http", "GET {url}{} failed after {took}: {error}", of(span, before));
+                }
+            }
+            let Try::Again(cause) = outcome? else { return Ok(()) };
             failures = if store.len() > before { 1 } else { failures + 1 };
             if failures >= self.patience.attempts {
                 return Err(HttpError::Connection { attempts: failures, cause });
             }
-            pause(self.patience.pause * (1 << (failures - 1)))?;
+            let wait = self.patience.pause * (1 << (failures - 1));
+            log_retry(url, failures, wait, &cause);
+            pause(wait)?;
         }
     }
 
@@ -285,6 +302,21 @@ impl Client {
         });
         messages
     }
+}
+
+/// The bytes that are asked for, of which `had` are there.
+fn of(span: Span, had: u64) -> String {
+    let from = span.start + had;
+    match span.end {
+        Some(end) => format!(" bytes {from}-{}", end.saturating_sub(1)),
+        None if from > 0 => format!(" bytes {from}-"),
+        None => String::new(),
+    }
+}
+
+/// Logs that the same is asked again.
+pub(super) fn log_retry(url: &str, failures: u32, wait: Duration, cause: &str) {
+    tracing::warn!(target: "http", "{url} again in {}, try {}: {cause}", duration(wait), failures + 1);
 }
 
 fn pour(

@@ -16,6 +16,7 @@ mod guard;
 pub mod http;
 pub mod input;
 pub mod interrupt;
+pub mod log;
 #[cfg(test)]
 pub(crate) mod loopback;
 pub mod memory;
@@ -23,4 +24,5 @@ pub mod nvml;
 pub mod process;
 pub(crate) mod random;
 pub mod report;
+mod secrets;
 pub mod session;

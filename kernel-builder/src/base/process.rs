@@ -23,6 +23,7 @@ mod born;
 mod dialogue;
 mod ending;
 mod forks;
+mod logged;
 
 use born::Born;
 pub use dialogue::{Dialogue, Heard};
@@ -246,6 +247,20 @@ impl Sink<'_, '_> {
 }
 
 fn drive(
+    line: &CommandLine,
+    start: Start,
+    limits: Limits,
+    input: &[u8],
+    on_line: Option<&mut dyn FnMut(&str)>,
+    gauge: Option<&Gauge>,
+) -> Result<Finished, ProcessError> {
+    logged::start(line, start);
+    let done = attend(line, start, limits, input, on_line, gauge);
+    logged::end(line, &done);
+    done
+}
+
+fn attend(
     line: &CommandLine,
     start: Start,
     limits: Limits,

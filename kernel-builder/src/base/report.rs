@@ -2,10 +2,6 @@
 //!
 //! Owns: standard output (data only) and standard error (talk, bars).
 //! Never: decides anything; an event is emitted after it happened.
-#![expect(
-    clippy::disallowed_macros,
-    reason = "this module is the door to standard output and standard error"
-)]
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -282,8 +278,13 @@ impl Report {
         Progress { bar }
     }
 
+    /// A way to standard error for lines that are not events: the log.
+    pub(super) fn talk_of_others(&self) -> Talk {
+        Talk { bars: self.bars.clone() }
+    }
+
     fn talk(&self, line: &str) {
-        self.bars.suspend(|| eprintln!("{line}"));
+        self.talk_of_others().say(line);
     }
 
     fn json_line(&self, value: &impl Serialize) {
@@ -292,6 +293,22 @@ impl Report {
             .unwrap_or_else(|error| json!({"error": error.to_string()}).to_string());
         let mut out = std::io::stdout().lock();
         let _closed = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+/// Standard error, shared with the bars.
+#[derive(Debug, Clone)]
+pub(super) struct Talk {
+    bars: MultiProgress,
+}
+
+impl Talk {
+    /// Writes one line above the bars.
+    pub(super) fn say(&self, line: &str) {
+        // A closed pipe is the reader's wish, not an error.
+        self.bars.suspend(|| {
+            std::io::stderr().lock().write_all(format!("{line}\n").as_bytes()).unwrap_or_default()
+        });
     }
 }
 

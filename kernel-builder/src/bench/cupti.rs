@@ -64,7 +64,8 @@ mod tests {
 
     fn claimed(regime: Regime, seconds: f64) -> Samples {
         let samples = BTreeMap::from([("kernel".to_owned(), vec![seconds; 5])]);
-        Samples { regime, samples, calls: BTreeMap::new(), skipped: vec![], crowded: None }
+        let spent = std::time::Duration::ZERO;
+        Samples { regime, samples, calls: BTreeMap::new(), skipped: vec![], crowded: None, spent }
     }
 
     fn seen(busy: f64) -> Cupti {

@@ -111,7 +111,7 @@ impl DeviceRounds<'_> {
             Err(reason) => {
                 skipped.push(SkippedContender { name: KERNEL.to_owned(), reason });
                 let (samples, calls) = (BTreeMap::new(), BTreeMap::new());
-                return Ok(Samples { regime, samples, calls, skipped, crowded: None });
+                return Ok(Samples { regime, samples, calls, skipped, crowded: None, spent: Duration::ZERO });
             }
         };
         calls.insert(KERNEL.to_owned(), timed.calls.len() as u64);
@@ -144,11 +144,12 @@ impl DeviceRounds<'_> {
                 break;
             }
         }
+        let spent = started.elapsed();
         self.lab.ask(&[Op::Forget { plan }, Op::Settle])??;
         if let Some(complaint) = escaped(&clocks) {
             return Err(complaint.into());
         }
-        Ok(Samples { regime, samples, calls, skipped, crowded: None })
+        Ok(Samples { regime, samples, calls, skipped, crowded: None, spent })
     }
 
     /// One block of the candidate on new contents; `hot` has the same contents in every slot.

@@ -184,9 +184,14 @@ pub fn for_package(tables: &[Dispatch]) -> Option<Value> {
     Some(json!({ "format": FORMAT, "axes": axes, "devices": devices }))
 }
 
-/// What several records of one case say together: the worst of them.
+/// What several records of one case say together: the worst of them. `None` without a ratio, and if one against a baseline
+/// that a package can call was sampled and is no result.
 fn point(dtype: String, axes: BTreeMap<String, u64>, records: &[&(Digest, &Measurement)]) -> Option<Point> {
     let results = records.iter().filter(|(_, record)| record.is_result());
+    let unknown = |record: &Measurement| CALLABLE.iter().any(|name| record.unmeasured_versus(name).is_some());
+    if results.clone().any(|(_, record)| unknown(record)) {
+        return None;
+    }
     let ratios = results.flat_map(|(_, record)| {
         let callable = record.ratios.iter().filter(|ratio| CALLABLE.contains(&ratio.versus.as_str()));
         callable.map(|ratio| (ratio.low, format!("{}, {}", ratio.versus, record.regime)))

@@ -25,6 +25,18 @@ pub enum BenchError {
         /// The names there are, separated by commas.
         known: String,
     },
+    /// Nothing that was sampled is known well enough.
+    #[error("no figure of this run is a result: {why}")]
+    #[diagnostic(
+        code(bench::not_measured),
+        help(
+            "a result needs 15 blocks in every start and an interval within 25%; use the defaults on an idle machine"
+        )
+    )]
+    NotMeasured {
+        /// What the first measurement lacks.
+        why: String,
+    },
     /// The kernel computed something else while it was timed.
     #[error("`{variant}` gave wrong numbers while it was timed, at {case}: {reason}")]
     #[diagnostic(
@@ -165,7 +177,11 @@ impl BenchError {
             | Self::State { .. }
             | Self::Raised { .. } => true,
             Self::Process { of, .. } => *of != "baselines",
-            Self::UnknownWorkload { .. } | Self::Start(_) | Self::Judge(_) | Self::File(_) => false,
+            Self::NotMeasured { .. }
+            | Self::UnknownWorkload { .. }
+            | Self::Start(_)
+            | Self::Judge(_)
+            | Self::File(_) => false,
         }
     }
 }

@@ -44,6 +44,7 @@ fn beside(
         calls: all.iter().map(|(name, _)| ((*name).to_owned(), calls)).collect(),
         skipped: vec![],
         crowded: None,
+        spent: std::time::Duration::ZERO,
     };
     measured(&[samples], calls, &Bounds { work, limits })
 }

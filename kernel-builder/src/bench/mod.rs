@@ -19,6 +19,7 @@ mod device;
 pub mod dispatch;
 mod error;
 pub(crate) mod impossible;
+pub(crate) mod known;
 pub(crate) mod machine;
 mod outputs;
 pub(crate) mod paired;
@@ -44,6 +45,7 @@ use kernel_plan::spec::op::{Case, Device, Purpose};
 
 pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Sass, Setting};
 pub use error::BenchError;
+pub use known::Unmeasured;
 pub(crate) use machine::today;
 pub(crate) use record::multiplies;
 pub use record::{About, Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, Roofline, SkippedContender};
@@ -228,6 +230,20 @@ pub(crate) fn least_seconds(op: &OpSpec, case: &Case, peaks: &BTreeMap<String, f
     let operations = record::operations(op, case)?;
     let peak = peaks.get(&record::operands_of(case)?.to_string())?;
     Some(operations / (peak * 1e12))
+}
+
+/// Refuses a run in which samples were taken and no figure is a result.
+///
+/// # Errors
+/// What the first measurement lacks.
+pub fn refuse_unmeasured(measured: &[Measurement]) -> Result<(), BenchError> {
+    let sampled = measured.iter().find(|one| one.contender(rounds::KERNEL).is_some());
+    match sampled {
+        Some(first) if !measured.iter().any(Measurement::has_results) => {
+            Err(BenchError::NotMeasured { why: render::unmeasured(first).join("; ") })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The cases to measure: those of the named workloads, or all.

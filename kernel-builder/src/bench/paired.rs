@@ -2,7 +2,7 @@
 //!
 //! Owns: what of two settings is called faster, and when that is known. Never: takes a sample.
 
-use super::stats;
+use super::{known, stats};
 use crate::agent::tuned::Gain;
 
 /// The version of the way settings are searched and held against each other.
@@ -26,9 +26,19 @@ pub(crate) fn known(default: &[f64], chosen: &[f64]) -> bool {
     stats::enough(chosen, &[default])
 }
 
-/// Whether it is a gain at all: what lies within the interval is none.
+/// Whether it is a gain at all: what lies within the interval is none, and an interval that is too wide says nothing.
 pub(crate) fn is_gain(gain: &Gain) -> bool {
-    gain.low > 1.0
+    gain.low > 1.0 && unknown(gain).is_none()
+}
+
+/// Why a gain is not a result, if it is none.
+pub(crate) fn unknown(gain: &Gain) -> Option<String> {
+    known::too_wide(gain.low, gain.high)
+}
+
+/// Why the median of some times is not a result, if it is none.
+pub(crate) fn unknown_time(seconds: &[f64]) -> Option<String> {
+    known::of_samples(seconds).err()
 }
 
 #[cfg(test)]
@@ -43,5 +53,13 @@ mod tests {
         assert!(is_gain(&gain(&default, &[0.98; 20]).unwrap()));
         assert!(!is_gain(&gain(&default, &default).unwrap()));
         assert_eq!(gain(&[], &[]), None);
+    }
+
+    #[test]
+    fn an_interval_of_nine_to_672_is_no_gain() {
+        let wild = Gain { ratio: 324.0, low: 9.0, high: 672.0 };
+        assert!(!is_gain(&wild));
+        assert_eq!(unknown(&wild).as_deref(), Some("known only to a factor of 8.64"));
+        assert_eq!(unknown(&Gain { ratio: 1.3, low: 1.1, high: 1.6 }), None);
     }
 }

@@ -15,6 +15,7 @@ use crate::base::digest::Digest;
 use super::candidate::Candidate;
 use super::ceilings::Ceilings;
 use super::cupti::Cupti;
+use super::known::Unmeasured;
 use super::stats::{self, Interval};
 
 /// The version of the measuring protocol: figures of different versions are not compared.
@@ -97,6 +98,12 @@ pub struct Measurement {
     /// Seconds that sampling was allowed, of all starts together.
     #[serde(default)]
     pub budget: Option<f64>,
+    /// Seconds that its samples took, of all starts together.
+    #[serde(default)]
+    pub sampled_seconds: Option<f64>,
+    /// Figures that were sampled and are no results.
+    #[serde(default)]
+    pub unmeasured: Vec<Unmeasured>,
     /// Blocks of each start of the processes, in order: the first of these numbers is how many of the first samples belong
     /// to the first start. Empty in lines from before protocol 6, which are of one start.
     #[serde(default)]
@@ -386,6 +393,8 @@ pub(super) mod tests {
             notes: vec!["tf32 is off for matrix products".to_owned()],
             cupti: None,
             budget: Some(2.0),
+            sampled_seconds: Some(0.5),
+            unmeasured: vec![],
             starts: vec![15],
             contenders,
         }

@@ -18,48 +18,78 @@ pub(super) const ONE_START: &str =
 /// Baselines that have a column; more do not fit a terminal.
 const COLUMNS: [&str; 3] = ["eager", "fused", "compile"];
 
-/// One row a measurement, and below it why contenders are missing; at most 110 columns wide.
+/// One row a measurement, and below it why contenders are missing; at most 110 columns wide for one kernel. Its name is above
+/// the rows; of several kernels, each row has its own.
 pub fn table(measurements: &[Measurement]) -> String {
-    if measurements.is_empty() {
-        return "nothing was measured\n".to_owned();
-    }
+    let Some(first) = measurements.first() else { return "nothing was measured\n".to_owned() };
+    let is_one = measurements.iter().all(|measurement| measurement.op == first.op);
+    let own = |name: &str| (!is_one).then(|| name.to_owned());
     let mut table = Table::new();
     table.load_style(NOTHING);
-    table.set_header([
-        "workload",
-        "dtype",
-        "regime",
-        "time",
-        "vs eager",
-        "vs fused",
-        "vs compile",
-        "roofline",
-    ]);
+    let headers = ["workload", "dtype", "regime", "time", "vs eager", "vs fused", "vs compile", "roofline"]
+        .map(str::to_owned);
+    table.set_header(own("kernel").into_iter().chain(headers));
     for measurement in measurements {
-        let versus = |name: &str| measurement.versus(name).map_or_else(|| "-".to_owned(), ratio);
-        table.add_row([
+        let cells = [
             measurement.workload.clone(),
             measurement.dtype.clone(),
             measurement.regime.clone(),
-            measurement
-                .contender("kernel")
-                .map_or_else(|| "-".to_owned(), |kernel| time(kernel.median_seconds)),
-            versus("eager"),
-            versus("fused"),
-            versus("compile"),
+            time_of(measurement),
+            cell(measurement, "eager"),
+            cell(measurement, "fused"),
+            cell(measurement, "compile"),
             fraction(measurement).map_or_else(|| "-".to_owned(), |part| format!("{:.0}%", 100.0 * part)),
-        ]);
+        ];
+        table.add_row(own(&measurement.op).into_iter().chain(cells));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
-    for column in [3, 7] {
+    for column in [3, 7].map(|column| column + usize::from(!is_one)) {
         if let Some(column) = table.column_mut(column) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+    let title = if is_one { format!("{}\n", first.op) } else { String::new() };
     let rows: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    format!("{rows}{}{}", others(measurements), footer(measurements))
+    format!("{title}{rows}{}{}", others(measurements), footer(measurements))
+}
+
+/// In place of a figure that was sampled and is no result.
+pub(super) const NOT_MEASURED: &str = "not measured";
+
+/// The kernel's time, or why there is none in a word.
+pub(super) fn time_of(measurement: &Measurement) -> String {
+    match (measurement.time(), measurement.contender("kernel")) {
+        (Some(seconds), _) => time(seconds),
+        (None, Some(_)) => NOT_MEASURED.to_owned(),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+/// The ratio against a baseline, or why there is none in a word.
+fn cell(measurement: &Measurement, name: &str) -> String {
+    match measurement.versus(name) {
+        Some(found) => ratio(found),
+        None if measurement.unmeasured_versus(name).is_some() => NOT_MEASURED.to_owned(),
+        None => "-".to_owned(),
+    }
+}
+
+/// What a measurement does not say, with the reason and what it would take: figures with the same reason once.
+pub(super) fn unmeasured(measurement: &Measurement) -> Vec<String> {
+    let mut found: Vec<(String, Vec<&str>)> = Vec::new();
+    for one in &measurement.unmeasured {
+        let reason = one.reason();
+        match found.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, figures)) => figures.push(&one.figure),
+            None => found.push((reason, vec![&one.figure])),
+        }
+    }
+    found
+        .into_iter()
+        .map(|(reason, figures)| format!("{} {NOT_MEASURED}: {reason}", figures.join(", ")))
+        .collect()
 }
 
 /// A line for each ratio against a baseline that has no column.
@@ -68,11 +98,36 @@ fn others(measurements: &[Measurement]) -> String {
     for measurement in measurements {
         let others = measurement.ratios.iter().filter(|it| !COLUMNS.contains(&it.versus.as_str()));
         for other in others {
-            let Measurement { workload, dtype, regime, .. } = measurement;
-            text += &format!("{workload} {dtype} {regime} vs {}: {}\n", other.versus, ratio(other));
+            text += &format!("{} vs {}: {}\n", name(measurement), other.versus, ratio(other));
         }
     }
     text
+}
+
+/// The regimes of these measurements, in order of first sight, each with what it is.
+pub(super) fn regimes(measurements: &[Measurement]) -> Vec<(&str, &'static str)> {
+    let mut found: Vec<(&str, &'static str)> = Vec::new();
+    for regime in measurements.iter().map(|measurement| measurement.regime.as_str()) {
+        let words = match regime {
+            "cold" => "one call on the GPU after its L2 cache was flushed",
+            "graph" => "calls in a CUDA graph, on inputs that together do not fit the L2 cache",
+            "hot" => {
+                "calls in a CUDA graph on the same inputs, from the cache; for information, not a result"
+            }
+            "host" => "wall-clock time of calls on the CPU",
+            _ => continue,
+        };
+        if !found.contains(&(regime, words)) {
+            found.push((regime, words));
+        }
+    }
+    found
+}
+
+/// `rms_norm llm-2048x4096 bf16 graph`.
+pub(super) fn name(measurement: &Measurement) -> String {
+    let Measurement { op, workload, dtype, regime, .. } = measurement;
+    format!("{op} {workload} {dtype} {regime}")
 }
 
 /// The part of the nearer ceiling; lines of protocol 1 have that of the copy alone.
@@ -138,8 +193,13 @@ fn footer(measurements: &[Measurement]) -> String {
     if let Some(doubt) = single_starts(measurements) {
         text += &format!("{doubt}\n");
     }
-    if measurements.iter().any(|measurement| !measurement.is_result()) {
-        text += "hot is for information: the inputs are the same in every call\n";
+    for measurement in measurements {
+        for sentence in unmeasured(measurement) {
+            text += &format!("{}: {sentence}\n", name(measurement));
+        }
+    }
+    for (regime, words) in regimes(measurements) {
+        text += &format!("{regime}: {words}\n");
     }
     let crowded = measurements.iter().filter_map(|measurement| measurement.cpu.crowded).fold(0.0, f64::max);
     if crowded > CROWDED {
@@ -191,10 +251,12 @@ mod tests {
     #[test]
     fn the_table_of_one_measurement() {
         insta::assert_snapshot!(table(&[example()]), @r"
+        rms_norm
         workload       dtype  regime     time  vs eager            vs fused            vs compile  roofline
         llm-2048x4096  bf16   graph   10.0 us  6.40x [6.40, 6.40]  1.42x [1.42, 1.42]  -                95%
         on NVIDIA H200, torch 2.11.0+cu130; above 1x the kernel is faster; [95% interval]
         one start: the interval does not say how runs differ; for that, use --starts 3
+        graph: calls in a CUDA graph, on inputs that together do not fit the L2 cache
         no compile: no compiler
         ");
     }
@@ -209,7 +271,7 @@ mod tests {
         measurement.ratios.push(Ratio { versus: "compile".to_owned(), ..measurement.ratios[0].clone() });
         measurement.skipped.clear();
         let text = table(&[measurement]);
-        assert_eq!(text.lines().count(), 4);
+        assert_eq!(text.lines().count(), 6);
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
     }
 
@@ -220,6 +282,23 @@ mod tests {
         assert!(text.contains("; [95% interval over 3 starts]\n") && !text.contains("one start"), "{text}");
         let text = table(&[several, example()]);
         assert!(text.contains("; [95% interval]\n1 measurement: one start: the interval"), "{text}");
+    }
+
+    #[test]
+    fn rows_of_several_kernels_name_them_and_regimes_are_explained() {
+        let other = Measurement { op: "softmax".to_owned(), regime: "cold".to_owned(), ..example() };
+        let hot = Measurement { regime: "hot".to_owned(), ..other.clone() };
+        let text = table(&[example(), other, hot]);
+        let rows: Vec<&str> =
+            text.lines().take(4).map(|line| line.split_whitespace().next().unwrap()).collect();
+        assert_eq!(rows, ["kernel", "rms_norm", "softmax", "softmax"]);
+        for line in [
+            "graph: calls in a CUDA graph",
+            "cold: one call on the GPU",
+            "hot: calls in a CUDA graph on the same",
+        ] {
+            assert_eq!(text.matches(line).count(), 1, "{text}");
+        }
     }
 
     #[test]
@@ -243,7 +322,10 @@ mod tests {
         measurement.throttled = true;
         measurement.lint = Some(vec!["lint::constant".to_owned()]);
         let text = table(&[measurement.clone(), measurement]);
-        assert!(text.contains("llm-2048x4096 bf16 graph vs cublaslt: 0.98x [0.97, 0.99]\n"), "{text}");
+        assert!(
+            text.contains("rms_norm llm-2048x4096 bf16 graph vs cublaslt: 0.98x [0.97, 0.99]\n"),
+            "{text}"
+        );
         assert!(
             text.contains("the GPU held its clock down in 2 measurements (first llm-2048x4096)\n"),
             "{text}"

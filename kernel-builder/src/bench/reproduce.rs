@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 
+use super::known::Unmeasured;
 use super::record::{Measurement, Ratio};
 use super::stats;
 
@@ -16,6 +17,8 @@ const LEAST_ROOM: f64 = 0.01;
 /// A record beside what was measured now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
+    /// The operation.
+    pub op: String,
     /// The workload.
     pub workload: String,
     /// The dtype.
@@ -39,13 +42,15 @@ pub struct Compared {
     pub now: Option<Ratio>,
     /// Whether both agree; absent without one of them.
     pub agrees: Option<bool>,
+    /// Why it is not a result here, if it was sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_measured: Option<String>,
 }
 
 impl Comparison {
-    /// Whether every ratio that could be compared agrees, and there is one.
-    pub fn agrees(&self) -> bool {
-        let known: Vec<bool> = self.ratios.iter().filter_map(|ratio| ratio.agrees).collect();
-        !known.is_empty() && known.into_iter().all(|agrees| agrees)
+    /// Whether every ratio that could be compared agrees; `None` if none could be compared.
+    pub fn agrees(&self) -> Option<bool> {
+        self.ratios.iter().filter_map(|ratio| ratio.agrees).reduce(|one, other| one && other)
     }
 }
 
@@ -78,10 +83,12 @@ pub fn compare(record: &Measurement, now: &Measurement) -> Comparison {
             versus: recorded.versus.clone(),
             agrees: found.as_ref().map(|found| agree(recorded, found)),
             recorded: recorded.clone(),
+            not_measured: now.unmeasured_versus(&recorded.versus).map(Unmeasured::reason),
             now: found,
         }
     });
     Comparison {
+        op: record.op.clone(),
         workload: record.workload.clone(),
         dtype: record.dtype.clone(),
         regime: record.regime.clone(),
@@ -254,7 +261,7 @@ mod tests {
         let record = example();
         let mut now = example();
         assert_eq!(compare(&record, &now).differences, [""; 0]);
-        assert!(compare(&record, &now).agrees() && other_claim(&record, &now).is_none());
+        assert!(compare(&record, &now).agrees() == Some(true) && other_claim(&record, &now).is_none());
         now.torch = "2.12.0".to_owned();
         now.artifact = Digest::of(b"another");
         now.clocks = Some(Clocks { sm_mhz: Some(1755.0), ..Clocks::default() });
@@ -277,8 +284,8 @@ mod tests {
         now.ratios.remove(1);
         let compared = compare(&record, &now);
         assert_eq!(compared.ratios[1].agrees, None);
-        assert!(compared.agrees());
+        assert_eq!(compared.agrees(), Some(true));
         now.ratios.clear();
-        assert!(!compare(&record, &now).agrees(), "nothing was compared");
+        assert_eq!(compare(&record, &now).agrees(), None, "nothing was compared");
     }
 }

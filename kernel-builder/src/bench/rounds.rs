@@ -58,6 +58,8 @@ pub(super) struct Samples {
     pub(super) skipped: Vec<SkippedContender>,
     /// Processors that others took; see [`super::Cpu`].
     pub(super) crowded: Option<f64>,
+    /// Time that the samples took.
+    pub(super) spent: Duration,
 }
 
 /// What came of a case.
@@ -228,6 +230,7 @@ impl Rounds<'_> {
             calls,
             skipped,
             crowded: None,
+            spent: Duration::ZERO,
         };
         let Some(size) = found.calls.get(KERNEL).copied() else {
             // Without the kernel the others say nothing.
@@ -298,6 +301,7 @@ impl Rounds<'_> {
             }
             turn.block += 1;
             spent += started.elapsed().saturating_sub(judged);
+            found.spent = spent;
             judging += judged;
             if self.over(found, spent) {
                 break;

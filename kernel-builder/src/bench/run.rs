@@ -316,19 +316,24 @@ impl Run<'_> {
             lint: about.lint.clone(),
             cupti: measured.cupti.clone(),
             budget: Some(subject.options.budget),
+            sampled_seconds: Some(regime.spent.as_secs_f64()),
+            unmeasured: Vec::new(),
             starts: vec![regime.samples.get(rounds::KERNEL).map_or(0, Vec::len) as u64],
         }
     }
 
     fn tell(&self, measurement: &Measurement, since: Instant) {
+        let measurement = &measurement.clone().settled();
         let ratios: Vec<String> =
             measurement.ratios.iter().map(|ratio| format!("{:.2}x {}", ratio.ratio, ratio.versus)).collect();
         self.session.report.emit(&Event::Done {
             action: "measured",
             subject: &format!("{} {} {}", measurement.workload, measurement.dtype, measurement.regime),
             detail: &match measurement.contender("kernel") {
-                Some(kernel) => {
-                    format!("{}{}, {}", self.at(), render::time(kernel.median_seconds), ratios.join(", "))
+                Some(_) => {
+                    let time = measurement.time().map(render::time);
+                    let figures = time.into_iter().chain(ratios).chain(render::unmeasured(measurement));
+                    format!("{}{}", self.at(), figures.collect::<Vec<_>>().join(", "))
                 }
                 None => format!("{}the kernel could not be timed in this regime", self.at()),
             },

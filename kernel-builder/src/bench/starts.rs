@@ -11,7 +11,8 @@ use super::record::{Clocks, Contender, Cpu, Measurement, Ratio, Roofline, Skippe
 use super::rounds::KERNEL;
 use super::stats::{self, Interval};
 
-/// One measurement for each regime of `parts`, which are those of one case, in the order of its `starts`.
+/// One measurement for each regime of `parts`, which are those of one case, in the order of its `starts`. What is no result
+/// is among the figures that are not measured.
 pub(super) fn merged(parts: &[Measurement], starts: usize) -> Vec<Measurement> {
     let mut regimes: Vec<&str> = Vec::new();
     for part in parts {
@@ -23,7 +24,7 @@ pub(super) fn merged(parts: &[Measurement], starts: usize) -> Vec<Measurement> {
         let mine: Vec<&Measurement> = parts.iter().filter(|part| part.regime == **regime).collect();
         together(&mine, starts)
     };
-    regimes.iter().filter_map(of).collect()
+    regimes.iter().filter_map(of).map(Measurement::settled).collect()
 }
 
 /// How many starts of a case are among these parts.
@@ -77,10 +78,16 @@ fn together(parts: &[&Measurement], starts: usize) -> Option<Measurement> {
         clocks: clocks(parts),
         throttled: parts.iter().any(|part| part.throttled),
         cpu: Cpu { crowded: middle(parts, |part| part.cpu.crowded), ..last.cpu.clone() },
+        sampled_seconds: sum(parts.iter().map(|part| part.sampled_seconds)),
         cupti: parts.iter().find_map(|part| part.cupti.clone()),
         starts: parts.iter().flat_map(|part| part.starts.iter().copied()).collect(),
         ..(*first).clone()
     })
+}
+
+/// The sum, if all are known.
+fn sum(mut of: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    of.try_fold(0.0, |sum, one| Some(sum + one?))
 }
 
 /// The contenders of any part, in the order of the first.

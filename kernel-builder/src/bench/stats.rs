@@ -100,6 +100,25 @@ pub(super) fn over_starts(starts: &[Interval]) -> Option<Interval> {
     Some(Interval { median: centre.exp(), low: low.exp(), high: high.exp() })
 }
 
+/// The median of positive values, with the order statistics that enclose that of the law behind them with 95% at least. Of
+/// too few values the interval has no end.
+pub(super) fn enclosed(values: &[f64]) -> Option<Interval> {
+    let mut ordered: Vec<f64> = values.iter().copied().filter(|value| *value > 0.0).collect();
+    ordered.sort_by(f64::total_cmp);
+    let median = median_of_ordered(&ordered)?;
+    let (low, high) = enclosing(&ordered).unwrap_or((0.0, f64::INFINITY));
+    Some(Interval { median, low, high })
+}
+
+/// How many starts would say a ratio to this factor, if more of them differ as these do; at most `most`, and `None` if that
+/// would not do.
+pub(super) fn starts_for(starts: &[f64], factor: f64, most: usize) -> Option<usize> {
+    let logarithms: Vec<f64> = starts.iter().map(|ratio| ratio.ln()).collect();
+    let Spread { deviation, .. } = spread(&logarithms)?;
+    let half = |count: usize| STUDENT[(count - 1).min(STUDENT.len()) - 1] * deviation / (count as f64).sqrt();
+    (starts.len() + 1..=most).find(|count| half(*count) <= factor.ln())
+}
+
 /// The interval that holds the ratio of one more start with 95%, by the ratios of several: mean ± t s √(1 + 1/n) of their
 /// logarithms (the prediction interval of a normal law). `None` for fewer than two.
 pub(super) fn one_more(starts: &[f64]) -> Option<(f64, f64)> {

@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 
 use super::record::Measurement;
 
-/// A trace: `workload` is a trace without a result, as `export` writes it. `None` when the kernel or the reference was
-/// not timed, since a trace has both.
+/// A trace: `workload` is a trace without a result, as `export` writes it. `None` when the time of the kernel or its ratio to
+/// the reference is not a result, since a trace has both.
 ///
 /// A trace has one latency, and a record one a regime, so each regime is a trace of its own. What a trace has no place
 /// for is in `evaluation.correctness.extra`, below `x-kernelwright`. A record does not keep the largest errors, only that
 /// they were within the bound: they are `NaN` there.
 pub fn trace(workload: &Value, record: &Measurement) -> Option<Value> {
-    let (kernel, eager) = (record.contender("kernel")?, record.contender("eager")?);
+    let (seconds, eager) = (record.time()?, record.contender("eager")?);
     let libraries = json!({ "torch": record.torch, "python": record.python });
     let mut libraries = libraries.as_object().cloned().unwrap_or_default();
     if let Some(driver) = &record.driver {
@@ -35,7 +35,7 @@ pub fn trace(workload: &Value, record: &Measurement) -> Option<Value> {
                 "extra": { "x-kernelwright": ours(record) },
             },
             "performance": {
-                "latency_ms": kernel.median_seconds * 1e3,
+                "latency_ms": seconds * 1e3,
                 "reference_latency_ms": eager.median_seconds * 1e3,
                 "speedup_factor": record.versus("eager")?.ratio,
             },

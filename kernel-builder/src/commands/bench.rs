@@ -110,7 +110,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     }
     let data = json!({ "measurements": measured, "told": told, "written": written });
     session.report.result("bench", &data, &human);
-    Ok(())
+    Ok(bench::refuse_unmeasured(&measured)?)
 }
 
 /// Judges and measures device code.
@@ -138,7 +138,7 @@ fn of_device(args: &Args, session: &Session) -> Result<(), Failure> {
     }
     let data = json!({ "measurements": measured, "told": told, "written": written });
     session.report.result("bench", &data, &human);
-    Ok(())
+    Ok(bench::refuse_unmeasured(&measured)?)
 }
 
 /// Writes the dispatch table of a variant, of all that the archive knows of it on the device of this run.

@@ -26,9 +26,7 @@ use super::import::{rows, tell};
 /// workloads/OP_TYPE/, and traces/OP_TYPE/ with --traces. What has no place there is said. Files that are there are never
 /// overwritten.
 #[derive(Debug, ClapArgs)]
-#[command(
-    after_help = "Example:\n  kernelwright export examples/rms-norm --dtype T=bf16 --to flashinfer-trace"
-)]
+#[command(after_help = "Example:\n  kernelwright export fast-norm --dtype T=bf16 --to flashinfer-trace")]
 pub struct Args {
     /// A folder with an op.toml
     #[arg(value_name = "DIR", default_value = ".")]

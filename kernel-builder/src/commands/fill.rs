@@ -176,6 +176,13 @@ struct Filled {
     phases: Phases,
 }
 
+impl Filled {
+    /// What is used from now on; nothing where no setting is right, or where its time is not known well enough.
+    fn result(&self) -> Option<&Confirmed> {
+        self.confirmed.as_ref().filter(|confirmed| confirmed.unknown.is_none())
+    }
+}
+
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let Which::Tuner = args.agent;
@@ -224,13 +231,14 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         for (place, case) in cases.iter().enumerate() {
             let least = bench::least_seconds(&project.op, case, &peaks);
             let one = run.one(case, place, &mut handed, least)?;
-            match &one.confirmed {
-                Some(confirmed) => {
+            match (&one.confirmed, one.result()) {
+                (_, Some(confirmed)) => {
                     // As soon as it is known, so that whatever ends the next search leaves it.
                     table.put(run.setting(&one, confirmed));
                     tuned::write(&project, &name, &table)?;
                 }
-                None => nothing.push(case.id.clone()),
+                (Some(_), None) => {}
+                (None, None) => nothing.push(case.id.clone()),
             }
             tell::done(&one, session);
             run.learn(&one.teaches);
@@ -238,7 +246,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         }
         Ok::<(), Failure>(())
     })?;
-    if filled.iter().any(|one| one.confirmed.is_some()) {
+    if filled.iter().any(|one| one.result().is_some()) {
         generate::after_fill(&project.dir, session)?;
     }
     tell::result(&filled, &name, &table, started.elapsed(), session);
@@ -378,7 +386,10 @@ impl Run<'_> {
             Ok((standing, confirmed, judge.finish()?))
         })?;
         let phases = Phases { all: begun.elapsed(), ..phases };
-        let of_peak = confirmed.as_ref().and_then(|confirmed| Some(least? / confirmed.seconds));
+        let of_peak = confirmed
+            .as_ref()
+            .filter(|confirmed| confirmed.unknown.is_none())
+            .and_then(|confirmed| Some(least? / confirmed.seconds));
         let teaches = match &confirmed {
             Some(confirmed) => {
                 let others = tuner.best(2).into_iter().filter(|tuning| *tuning != confirmed.tuning);

@@ -17,7 +17,7 @@ use crate::exit::Failure;
 /// baselines. The page has no script and asks for no other file.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "Example:\n  kernelwright report bench/results/2026-11-21-h200-rms-norm.jsonl -o rms-norm.html"
+    after_help = "Example:\n  kernelwright report fast-norm/.kernelwright/records.jsonl -o fast-norm.html"
 )]
 pub struct Args {
     /// Files with one JSON line a record, `-` for standard input, or digests of the project's archive

@@ -32,7 +32,7 @@ use super::{about, build, device, gpu, verify};
 /// agrees when both intervals overlap, or when the gap between them is at most 1%. The exit status is 0 when all agree.
 #[derive(Debug, ClapArgs)]
 #[command(
-    after_help = "Example:\n  kernelwright reproduce bench/results/2026-11-21-h200-rms-norm.jsonl examples/rms-norm"
+    after_help = "Example:\n  kernelwright bench fast-norm\n  kernelwright reproduce fast-norm/.kernelwright/records.jsonl fast-norm"
 )]
 pub struct Args {
     /// A file with one JSON line a record, `-` for standard input, or a digest of the project's archive
@@ -86,6 +86,18 @@ pub enum ReproduceError {
         /// Why not.
         reason: String,
     },
+    /// Nothing differs, and not everything could be compared.
+    #[error("{unknown} of {all} records could not be compared: no ratio of theirs is a result in both runs")]
+    #[diagnostic(
+        code(bench::not_compared),
+        help("the table says why; measure again on an idle machine, where the same baselines can be timed")
+    )]
+    NotCompared {
+        /// How many.
+        unknown: usize,
+        /// Of how many.
+        all: usize,
+    },
     /// Figures differ.
     #[error("{disagreeing} of {all} records do not agree with what was measured now")]
     #[diagnostic(
@@ -127,12 +139,16 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
             comparisons.extend(again(args, &project, &variant, &mine, session)?);
         }
     }
-    let disagreeing = comparisons.iter().filter(|comparison| !comparison.agrees()).count();
+    let disagreeing = comparisons.iter().filter(|comparison| comparison.agrees() == Some(false)).count();
+    let unknown = comparisons.iter().filter(|comparison| comparison.agrees().is_none()).count();
     let all = comparisons.len();
-    let data = json!({ "agrees": disagreeing == 0, "records": comparisons });
+    let data = json!({ "agrees": disagreeing + unknown == 0, "records": comparisons });
     session.report.result("reproduce", &data, &table(&comparisons));
     if disagreeing > 0 {
         return Err(ReproduceError::Disagrees { disagreeing, all }.into());
+    }
+    if unknown > 0 {
+        return Err(ReproduceError::NotCompared { unknown, all }.into());
     }
     Ok(())
 }
@@ -326,10 +342,16 @@ fn table(comparisons: &[reproduce::Comparison]) -> String {
             let word = match ratio.agrees {
                 Some(true) => "agrees",
                 Some(false) => "DIFFERS",
+                None if ratio.not_measured.is_some() => "unknown",
                 None => "missing",
             };
-            let now = ratio.now.as_ref().map_or_else(|| "not timed here".to_owned(), shown);
-            let case = format!("{} {} {}", comparison.workload, comparison.dtype, comparison.regime);
+            let now = match (&ratio.now, &ratio.not_measured) {
+                (Some(now), _) => shown(now),
+                (None, Some(why)) => format!("not measured: {why}"),
+                (None, None) => "not timed here".to_owned(),
+            };
+            let reproduce::Comparison { op, workload, dtype, regime, .. } = comparison;
+            let case = format!("{op} {workload} {dtype} {regime}");
             let _infallible = writeln!(
                 text,
                 "{word:<8} {case}  vs {}  recorded {}  now {now}",

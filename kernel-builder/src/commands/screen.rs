@@ -17,9 +17,13 @@ use serde_json::json;
 use thiserror::Error;
 
 use crate::agent::tuned::Chosen;
+use crate::agent::tuner::drawn::{Amount, Drawn, drawn};
+use crate::agent::tuner::prune::{Pruned, Reason};
+use crate::agent::tuner::space::Space;
 use crate::base::report::{Event, ProgressKind};
 use crate::base::session::Session;
 use crate::base::{env, files, interrupt};
+use crate::bench::known;
 use crate::bench::screen::{Screen, Screened};
 use crate::compile::nvrtc::{Source, Tool};
 use crate::device::gpu::Gpu;
@@ -33,8 +37,8 @@ use super::project;
 use super::screening::{self, Compiled, Job, ScreeningError, Task};
 use super::tuned::Choice;
 
-/// The most settings of `[tune]` that `--all` screens.
-const MOST: usize = 100_000;
+/// Settings of `[tune]` that are screened unless `--limit` or `--all` says otherwise.
+const LIMIT: u32 = 1000;
 
 /// Judge and time many device candidates on one workload, in tens of milliseconds each
 ///
@@ -50,11 +54,21 @@ pub struct Args {
     /// standard input. Default: every setting of `[tune]`
     #[arg(long, value_name = "FILE")]
     candidates: Option<PathBuf>,
+    /// How many settings of `[tune]` at most: of more, a sample that has the defaults
+    #[arg(long, value_name = "N", default_value_t = LIMIT, conflicts_with_all = ["candidates", "all"],
+        value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Every setting of `[tune]`, however many
+    #[arg(long, conflicts_with = "candidates")]
+    all: bool,
+    /// The seed of the sample
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["candidates", "all"])]
+    seed: u64,
     /// The workload, as `bench` names it; default: the first that is measured on cuda
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
-    /// Samples of each candidate, after one to warm up
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(3..=1000))]
+    /// Samples of each candidate, after one to warm up; fewer than 6 would not say a time
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(6..=1000))]
     samples: u16,
     /// Seconds that a candidate's kernels may take at a time before they count as hung
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
@@ -78,10 +92,12 @@ enum ScreenError {
         )
     )]
     Line { line: usize, reason: String },
-    #[error("[tune] has more than {MOST} settings")]
+    #[error("[tune] has too many settings to look at all of them")]
     #[diagnostic(
         code(bench::candidate),
-        help("write those that you mean to a file, and name it by `--candidates`")
+        help(
+            "screen a sample with `--limit N`, or write candidates to a file and name it by `--candidates`"
+        )
     )]
     TooMany,
 }
@@ -107,7 +123,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let started = Instant::now();
     let project = device::read_with(&args.project.dir, Choice::of(args.untuned), session)?;
     let case = screening::cases(&project.op, args.workload.as_deref())?.swap_remove(0);
-    let candidates = candidates(args, &project, &case)?;
+    let candidates = candidates(args, &project, &case, session)?;
     let mut checker = Gpu::new();
     let about = judge::device(&mut checker)?.map_err(ScreeningError::no_gpu)?;
     let arch = judge::arch_of(&about);
@@ -154,11 +170,25 @@ struct Line {
     source: Option<PathBuf>,
 }
 
-fn candidates(args: &Args, project: &DeviceProject, case: &Case) -> Result<Vec<Candidate>, Failure> {
+fn candidates(
+    args: &Args,
+    project: &DeviceProject,
+    case: &Case,
+    session: &Session,
+) -> Result<Vec<Candidate>, Failure> {
     let own = Arc::new(project.source.clone());
     let Some(path) = &args.candidates else {
         let own = |tuning| Candidate { tuning, source: own.clone(), file: None, base: None };
-        return Ok(settings(&project.op, case)?.into_iter().map(own).collect());
+        let amount = if args.all { Amount::All } else { Amount::AtMost(args.limit as usize) };
+        let Drawn { settings, of } = settings(&project.op, case, amount, args.seed)?;
+        if let Some(of) = of {
+            session.report.note(format!(
+                "screening {} of {of} settings of [tune], drawn with --seed {}; --limit N takes more, --all every one",
+                settings.len(),
+                args.seed,
+            ));
+        }
+        return Ok(settings.into_iter().map(own).collect());
     };
     let path = if path.as_os_str() == "-" { Path::new("/dev/stdin") } else { path };
     let text = files::read_text(path)?;
@@ -202,26 +232,14 @@ fn candidates(args: &Args, project: &DeviceProject, case: &Case) -> Result<Vec<C
     Ok(found)
 }
 
-/// Every setting that the constraints admit for a case, the last tunable changing fastest.
-fn settings(op: &OpSpec, case: &Case) -> Result<Vec<Tuning>, ScreenError> {
-    let mut all = vec![Tuning::new()];
-    for tunable in &op.tune.tunables {
-        if all.len() * tunable.values.len() > MOST {
-            return Err(ScreenError::TooMany);
-        }
-        all = all
-            .iter()
-            .flat_map(|tuning| {
-                tunable.values.iter().map(|value| {
-                    let mut tuning = tuning.clone();
-                    tuning.insert(tunable.name.value.clone(), *value);
-                    tuning
-                })
-            })
-            .collect();
-    }
-    all.retain(|tuning| op.tune.admits(&Bindings::of(case, tuning)).unwrap_or_default());
-    Ok(all)
+/// Settings that the constraints admit for a case, the last tunable changing fastest.
+fn settings(op: &OpSpec, case: &Case, amount: Amount, seed: u64) -> Result<Drawn, ScreenError> {
+    let admit = |tuning: &Tuning| match op.tune.admits(&Bindings::of(case, tuning)) {
+        Ok(true) => Ok(()),
+        _ => Err(Pruned { reason: Reason::Constraint, text: String::new() }),
+    };
+    let mut space = Space::new(&op.tune.tunables, Box::new(admit));
+    drawn(&mut space, &op.tune.default_tuning(), amount, seed).ok_or(ScreenError::TooMany)
 }
 
 /// What came of all candidates so far.
@@ -234,6 +252,8 @@ struct Tally<'a> {
     since: Instant,
     judged: usize,
     right: usize,
+    /// Right ones whose time is not a result.
+    unmeasured: usize,
     busy: f64,
     best: Option<f64>,
 }
@@ -242,8 +262,18 @@ impl<'a> Tally<'a> {
     fn new(session: &'a Session, candidates: &'a [Candidate], started: Instant) -> Self {
         let progress =
             session.report.progress("screening", ProgressKind::Count, Some(candidates.len() as u64));
-        let (judged, right, busy, best) = (0, 0, 0.0, None);
-        Self { session, candidates, progress, started, since: Instant::now(), judged, right, busy, best }
+        Self {
+            session,
+            candidates,
+            progress,
+            started,
+            since: Instant::now(),
+            judged: 0,
+            right: 0,
+            unmeasured: 0,
+            busy: 0.0,
+            best: None,
+        }
     }
 
     fn ready(&mut self, screen: &Screen) {
@@ -280,11 +310,15 @@ impl<'a> Tally<'a> {
         let human = match &attempt {
             Ok(screened) => {
                 self.right += 1;
-                self.best = Some(self.best.map_or(screened.seconds, |best| best.min(screened.seconds)));
                 put(&mut row, screened);
-                let copy =
-                    screened.copy_fraction.map_or_else(String::new, |share| format!("{share:.3} of copy"));
-                format!("{:>10}  {copy}  {}\n", crate::bench::render::time(screened.seconds), words.join(" "))
+                match known::of_samples(&screened.samples) {
+                    Ok(()) => {
+                        let seconds = screened.seconds;
+                        self.best = Some(self.best.map_or(seconds, |best| best.min(seconds)));
+                    }
+                    Err(_) => self.unmeasured += 1,
+                }
+                line(screened, &words)
             }
             Err(complaint) => {
                 row["verdict"] = json!("refused");
@@ -302,8 +336,12 @@ impl<'a> Tally<'a> {
         let rate = |seconds: f64| 60.0 * self.judged as f64 / seconds.max(1e-9);
         let best =
             self.best.map_or_else(String::new, |best| format!("; best {}", crate::bench::render::time(best)));
+        let unmeasured = match self.unmeasured {
+            0 => String::new(),
+            count => format!(", {count} of them not measured"),
+        };
         let detail = format!(
-            "{} right of {}{best}; {:.0} a minute ({:.0} with the start), the GPU's process at work {:.0}% of the time",
+            "{} right of {}{unmeasured}{best}; {:.0} a minute ({:.0} with the start), the GPU's process at work {:.0}% of the time",
             self.right,
             self.judged,
             rate(judging),
@@ -320,11 +358,24 @@ impl<'a> Tally<'a> {
     }
 }
 
+/// A right candidate as a line for people.
+fn line(screened: &Screened, words: &[String]) -> String {
+    let words = words.join(" ");
+    if let Err(why) = known::of_samples(&screened.samples) {
+        return format!("not measured: {why}  {words}\n");
+    }
+    let copy = screened.copy_fraction.map_or_else(String::new, |share| format!("{share:.3} of copy"));
+    format!("{:>10}  {copy}  {words}\n", crate::bench::render::time(screened.seconds))
+}
+
+/// A right candidate as data. A time that is not a result is only in the samples.
 fn put(row: &mut serde_json::Value, screened: &Screened) {
+    let unknown = known::of_samples(&screened.samples).err();
     row["verdict"] = json!("passed");
-    row["seconds"] = json!(screened.seconds);
+    row["seconds"] = json!(unknown.is_none().then_some(screened.seconds));
     row["samples"] = json!(screened.samples);
-    row["copy_fraction"] = json!(screened.copy_fraction);
+    row["copy_fraction"] = json!(screened.copy_fraction.filter(|_| unknown.is_none()));
+    row["not_measured"] = json!(unknown);
     row["of_bound"] = json!(screened.of_bound);
     row["functions"] = json!(screened.functions);
 }
@@ -341,8 +392,8 @@ mod tests {
         assert!(problems.is_empty(), "{problems:?}");
         let op = op.unwrap();
         let case = screening::cases(&op, Some("llm-4096x4096")).unwrap().remove(0);
-        let all = settings(&op, &case).unwrap();
-        assert_eq!(all.len(), 16 * 3 * 4 * 2 * 2);
-        assert!(all.contains(&op.tune.default_tuning()));
+        let all = settings(&op, &case, Amount::AtMost(1000), 0).unwrap();
+        assert_eq!((all.settings.len(), all.of), (16 * 3 * 4 * 2 * 2, None));
+        assert!(all.settings.contains(&op.tune.default_tuning()));
     }
 }

@@ -47,6 +47,7 @@ pub(super) fn reuse(
         return Ok(false);
     }
     let label = Label { variant, unit: &unit.name, step: "compile" };
+    tracing::debug!(target: "cache", "looking for {} of {variant}: {key}", unit.name);
     if let Some(hit) = shop.cache.look_up(key, shop.project)
         && shop.cache.restore(&hit.object, &shop.project.join(&unit.object))?
     {

@@ -226,6 +226,18 @@ pub enum HubError {
         /// Why.
         why: String,
     },
+    /// The hub wants large files in a way that this program does not know.
+    #[error("{endpoint} takes large files by `{transfer}` only, and this program sends them by git-lfs")]
+    #[diagnostic(
+        code(hub::transfer),
+        help("publish to a folder (`--to DIR`), and upload it with the hub's own client: `hf upload`")
+    )]
+    Transfer {
+        /// The hub.
+        endpoint: String,
+        /// What it asks for.
+        transfer: String,
+    },
     /// Ctrl-C.
     #[error("interrupted")]
     #[diagnostic(

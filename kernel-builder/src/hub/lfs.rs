@@ -84,8 +84,14 @@ impl Action {
 
 #[derive(Deserialize)]
 struct Batch {
+    /// The way that the hub chose of those that it was offered; `basic` if it does not say.
+    #[serde(default)]
+    transfer: Option<String>,
     objects: Vec<Told>,
 }
+
+/// The ways that this program knows. Huggingface_hub offers the same two where it has no xet.
+const TRANSFERS: [&str; 2] = ["basic", "multipart"];
 
 #[derive(Deserialize)]
 struct Told {
@@ -118,13 +124,20 @@ impl Hub {
             let named: Vec<Value> =
                 batch.iter().map(|one| json!({ "oid": one.sha256, "size": one.size })).collect();
             let body = json!({
-                "operation": "upload", "transfers": ["basic", "multipart"], "objects": named,
+                "operation": "upload", "transfers": TRANSFERS, "objects": named,
                 "hash_algo": "sha256", "ref": { "name": revision },
             });
             let url = format!("{}/kernels/{repo}.git/info/lfs/objects/batch", self.endpoint());
             let request =
                 Request::post(url, Body::json(&body)).header("accept", MEDIA).header("content-type", MEDIA);
             let told: Batch = self.read(self.ask(request)?, &doing)?;
+            let brings_something = told.objects.iter().any(|one| one.actions.is_some());
+            if let Some(transfer) =
+                told.transfer.filter(|it| brings_something && !TRANSFERS.contains(&it.as_str()))
+            {
+                let (endpoint, transfer) = (self.endpoint().to_owned(), self.scrubbed(&transfer));
+                return Err(HubError::Transfer { endpoint, transfer });
+            }
             for one in told.objects {
                 let Some(object) = batch.iter().find(|object| object.sha256 == one.oid) else { continue };
                 if let Some(error) = one.error {

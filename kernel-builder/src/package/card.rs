@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::base::files::{self, FileError};
+use crate::bench::Measurement;
 
 use super::{Contents, Status};
 
@@ -24,7 +25,7 @@ pub fn render(contents: &Contents<'_>, variants: &[Status]) -> Result<String, Fi
         let _infallible = writeln!(text, "- `{}`: {variant}", variant.variant);
     }
     text.push_str("\n## Results\n\n");
-    text.push_str(&results(contents));
+    text.push_str(&results(contents.measured));
     text.push_str(&served(contents));
     Ok(text)
 }
@@ -65,15 +66,24 @@ fn served(contents: &Contents<'_>) -> String {
 }
 
 /// Ratios of every measurement as a Markdown table, with device and date; a sentence when nothing was measured.
-fn results(contents: &Contents<'_>) -> String {
-    if contents.measured.is_empty() {
+fn results(measured: &[Measurement]) -> String {
+    if measured.is_empty() {
         return "Not measured yet.\n".to_owned();
+    }
+    let no_result: usize = measured.iter().filter(|it| it.is_result()).map(|it| it.unmeasured.len()).sum();
+    let doubt = match no_result {
+        0 => String::new(),
+        1 => "1 figure was sampled and is not known well enough to be shown.\n".to_owned(),
+        count => format!("{count} figures were sampled and are not known well enough to be shown.\n"),
+    };
+    if measured.iter().all(|measurement| measurement.ratios.is_empty()) {
+        return format!("Not measured yet.\n{doubt}");
     }
     let mut text =
         String::from("| workload | dtype | regime | device | versus | speed-up [95% interval] | date |\n");
     text.push_str("|---|---|---|---|---|---|---|\n");
     let mut single = false;
-    for measurement in contents.measured.iter().filter(|measurement| measurement.is_result()) {
+    for measurement in measured.iter().filter(|measurement| measurement.is_result()) {
         let mark = if measurement.starts() < 2 { "\\*" } else { "" };
         single |= measurement.starts() < 2 && !measurement.ratios.is_empty();
         for ratio in &measurement.ratios {
@@ -95,5 +105,31 @@ fn results(contents: &Contents<'_>) -> String {
     if single {
         text.push_str("\n\\* Measured in one start: the interval does not say how runs differ.\n");
     }
+    if !doubt.is_empty() {
+        text.push_str(&format!("\n{doubt}"));
+    }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEPT: &str = include_str!("../../../bench/results/2026-11-24-h100-rms-norm-protocol-5.jsonl");
+
+    #[test]
+    fn a_figure_that_is_no_result_is_on_no_card() {
+        let lines: Vec<Measurement> = KEPT.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let mut wild = lines.into_iter().find(|it| it.is_result() && it.versus("eager").is_some()).unwrap();
+        wild.ratios.retain(|ratio| ratio.versus == "eager");
+        let kept = results(&[wild.clone().settled()]);
+        assert!(kept.contains("| eager |") && !kept.contains("not known well enough"), "{kept}");
+        // 324x [9, 672], as a run with a tiny budget printed it.
+        (wild.ratios[0].ratio, wild.ratios[0].low, wild.ratios[0].high) = (324.0, 9.0, 672.0);
+        assert!(results(std::slice::from_ref(&wild)).contains("324.00x"));
+        assert_eq!(
+            results(&[wild.settled()]),
+            "Not measured yet.\n1 figure was sampled and is not known well enough to be shown.\n"
+        );
+    }
 }

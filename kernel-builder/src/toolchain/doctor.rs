@@ -1,9 +1,9 @@
 //! What this machine has, what each absence costs, and the command that fixes it.
 //!
-//! Owns: looking; all looks run at once and each is stopped after a second and a half. Never: fetches or changes
-//! anything.
+//! Owns: looking; all looks run at once, and each waits [`SLOWEST`] for a program. Never: fetches or changes anything, or
+//! calls a program missing that did not answer in time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kernel_plan::plan::CommandLine;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::interpreter::{self, Question};
 use super::{compiler, python, system};
 use crate::base::files;
-use crate::base::process::{self, Limits};
+use crate::base::process::{self, Ending, Limits, ProcessError};
 use crate::base::report;
 use crate::base::session::Session;
 
@@ -26,6 +26,8 @@ pub enum Health {
     Missing,
     /// It is not there, and that is fine: something is slower or needs another way.
     Optional,
+    /// It did not answer in time, so nobody knows.
+    Unknown,
 }
 
 impl Health {
@@ -34,6 +36,7 @@ impl Health {
             Self::Ok => "ok",
             Self::Missing => "missing",
             Self::Optional => "optional",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -58,6 +61,13 @@ impl Finding {
         Self { subject, health: Health::Ok, found: found.into(), cost: String::new(), fix: String::new() }
     }
 
+    /// A program that is there and did not say what it is.
+    fn silent(subject: &'static str, program: &str, limit: Duration) -> Self {
+        let found = format!("no answer from `{program}` in {} s", limit.as_secs());
+        let cost = "whether it works is not known; the machine may be busy";
+        Self::without(subject, Health::Unknown, &found, cost, "kernelwright doctor")
+    }
+
     fn without(subject: &'static str, health: Health, found: &str, cost: &str, fix: &str) -> Self {
         Self { subject, health, found: found.to_owned(), cost: cost.to_owned(), fix: fix.to_owned() }
     }
@@ -69,13 +79,16 @@ const AGENTS: &[&str] = &["claude", "codex", "opencode", "gemini"];
 /// Free space below which a first run may fail: 0.3 GB of downloads, unpacked, and a second copy while one is replaced.
 const ROOM: u64 = 3_000_000_000;
 
+/// How long a program may take to say its version. A first start from a cold disk on a busy machine takes seconds.
+const SLOWEST: Duration = Duration::from_secs(30);
+
 type Look = fn(&Session) -> Finding;
 
 /// In the order in which they are shown.
 const LOOKS: &[Look] =
     &[cxx, active_python, torch, python_headers, installer, git, cuda, gpu, agents, nix, disk, cache];
 
-/// Looks at everything, in under two seconds.
+/// Looks at everything. On an idle machine that takes a second or two.
 pub fn examine(session: &Session) -> Vec<Finding> {
     std::thread::scope(|scope| {
         let looks: Vec<_> = LOOKS.iter().map(|look| scope.spawn(move || look(session))).collect();
@@ -98,21 +111,49 @@ pub fn table(findings: &[Finding]) -> String {
     text
 }
 
-/// The first line that a program prints, within a second and a half.
-fn first_line(program: impl AsRef<Path>, args: &[&str]) -> Option<String> {
-    let line = CommandLine::new(program.as_ref()).args(args.iter().copied());
-    let done = process::run(&line, Limits::wall(Duration::from_millis(1500))).ok()?;
-    let text = done.stdout_text();
-    let first = text.lines().map(str::trim).find(|line| !line.is_empty())?.to_owned();
-    done.ending.success().then_some(first)
+/// What a program says when it is asked for its version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Answer {
+    /// Its first line.
+    Line(String),
+    /// It is not there.
+    Missing,
+    /// It ended without a line, or with an error.
+    Broken,
+    /// It did not end in this time.
+    Silent(Duration),
+}
+
+impl Answer {
+    /// Asks a program.
+    fn of(program: impl AsRef<Path>, args: &[&str]) -> Self {
+        Self::within(SLOWEST, program, args)
+    }
+
+    fn within(limit: Duration, program: impl AsRef<Path>, args: &[&str]) -> Self {
+        let line = CommandLine::new(program.as_ref()).args(args.iter().copied());
+        let done = match process::run(&line, Limits::wall(limit)) {
+            Ok(done) => done,
+            Err(ProcessError::Missing { .. }) => return Self::Missing,
+            Err(_) => return Self::Broken,
+        };
+        let text = done.stdout_text();
+        let first = text.lines().map(str::trim).find(|line| !line.is_empty());
+        match (done.ending, first) {
+            (Ending::Deadline, _) => Self::Silent(limit),
+            (ending, Some(first)) if ending.success() => Self::Line(first.to_owned()),
+            _ => Self::Broken,
+        }
+    }
 }
 
 fn cxx(_: &Session) -> Finding {
     let subject = "C++ compiler";
     match compiler::find() {
-        Ok(program) => match first_line(&program, &["--version"]) {
-            Some(version) => Finding::ok(subject, format!("{version}, {}", program.display())),
-            None => Finding::without(
+        Ok(program) => match Answer::of(&program, &["--version"]) {
+            Answer::Line(version) => Finding::ok(subject, format!("{version}, {}", program.display())),
+            Answer::Silent(limit) => Finding::silent(subject, &program.display().to_string(), limit),
+            Answer::Missing | Answer::Broken => Finding::without(
                 subject,
                 Health::Missing,
                 &format!("{} does not run", program.display()),
@@ -179,14 +220,19 @@ fn python_headers(session: &Session) -> Finding {
 fn installer(session: &Session) -> Finding {
     let uv = process::find("uv");
     let python = interpreter::active(session, Question::Identity).ok();
-    let pip = python.and_then(|python| first_line(python.program, &["-m", "pip", "--version"]));
+    let pip = python.map(|python| Answer::of(python.program, &["-m", "pip", "--version"]));
+    installer_of(pip.unwrap_or(Answer::Missing), uv)
+}
+
+fn installer_of(pip: Answer, uv: Option<PathBuf>) -> Finding {
     match (pip, uv) {
-        (Some(version), _) => {
+        (Answer::Line(version), _) => {
             let version = version.split(" from ").next().unwrap_or_default().to_owned();
             Finding::ok("pip or uv", version)
         }
-        (None, Some(uv)) => Finding::ok("pip or uv", format!("uv, {}", uv.display())),
-        (None, None) => Finding::without(
+        (_, Some(uv)) => Finding::ok("pip or uv", format!("uv, {}", uv.display())),
+        (Answer::Silent(limit), None) => Finding::silent("pip or uv", "python -m pip", limit),
+        (Answer::Missing | Answer::Broken, None) => Finding::without(
             "pip or uv",
             Health::Missing,
             "neither",
@@ -197,16 +243,22 @@ fn installer(session: &Session) -> Finding {
 }
 
 fn git(_: &Session) -> Finding {
-    match first_line("git", &["--version"]) {
-        Some(version) => Finding::ok("git", version),
-        None => Finding::without(
+    match Answer::of("git", &["--version"]) {
+        Answer::Line(version) => Finding::ok("git", version),
+        Answer::Silent(limit) => Finding::silent("git", "git", limit),
+        answer @ (Answer::Missing | Answer::Broken) => Finding::without(
             "git",
             Health::Optional,
-            "not on PATH",
+            absence(&answer),
             "`new` makes no repository, and records lack the commit",
             "apt install git",
         ),
     }
+}
+
+/// What is said of a program that is looked for on `PATH`.
+fn absence(answer: &Answer) -> &'static str {
+    if *answer == Answer::Missing { "not on PATH" } else { "on PATH, but does not run" }
 }
 
 fn cuda(_: &Session) -> Finding {
@@ -221,19 +273,23 @@ fn cuda(_: &Session) -> Finding {
         );
     };
     let line = CommandLine::new(&nvcc).arg("--version");
-    let said = process::run(&line, Limits::wall(Duration::from_millis(1500))).map(|done| done.stdout_text());
-    let version =
-        said.ok().and_then(|said| system::nvcc_version(&said)).unwrap_or_else(|| "unknown".to_owned());
+    let done = process::run(&line, Limits::wall(SLOWEST)).ok();
+    if done.as_ref().is_some_and(|done| done.ending == Ending::Deadline) {
+        return Finding::silent(subject, &nvcc.display().to_string(), SLOWEST);
+    }
+    let version = done.and_then(|done| system::nvcc_version(&done.stdout_text()));
+    let version = version.unwrap_or_else(|| "unknown".to_owned());
     Finding::ok(subject, format!("{version}, {}; used with `--toolchain system`", nvcc.display()))
 }
 
 fn gpu(_: &Session) -> Finding {
     let subject = "NVIDIA GPU";
     let query = ["--query-gpu=name,driver_version,compute_cap", "--format=csv,noheader"];
-    match (first_line("nvidia-smi", &query), python::has_nvidia_driver()) {
-        (Some(line), _) => Finding::ok(subject, format!("{line} (name, driver, capability)")),
-        (None, true) => Finding::ok(subject, "a driver is loaded; nvidia-smi does not answer"),
-        (None, false) => Finding::without(
+    match (Answer::of("nvidia-smi", &query), python::has_nvidia_driver()) {
+        (Answer::Line(line), _) => Finding::ok(subject, format!("{line} (name, driver, capability)")),
+        (Answer::Silent(limit), _) => Finding::silent(subject, "nvidia-smi", limit),
+        (_, true) => Finding::ok(subject, "a driver is loaded; nvidia-smi does not answer"),
+        (_, false) => Finding::without(
             subject,
             Health::Optional,
             "no driver",
@@ -258,9 +314,10 @@ fn agents(_: &Session) -> Finding {
 }
 
 fn nix(_: &Session) -> Finding {
-    match first_line("nix", &["--version"]) {
-        Some(version) => Finding::ok("Nix", version),
-        None => Finding::without("Nix", Health::Optional, "not on PATH", "nothing: wheels are used", ""),
+    match Answer::of("nix", &["--version"]) {
+        Answer::Line(version) => Finding::ok("Nix", version),
+        Answer::Silent(limit) => Finding::silent("Nix", "nix", limit),
+        answer => Finding::without("Nix", Health::Optional, absence(&answer), "nothing: wheels are used", ""),
     }
 }
 
@@ -308,6 +365,27 @@ fn cache(session: &Session) -> Finding {
 mod tests {
     use super::*;
     use crate::base::report::{MessageFormat, Report};
+
+    #[test]
+    fn a_program_that_is_slow_is_not_missing() {
+        let limit = Duration::from_millis(200);
+        let slow = Answer::within(limit, "sh", &["-c", "sleep 600"]);
+        assert_eq!(slow, Answer::Silent(limit));
+        assert_eq!(
+            Answer::within(SLOWEST, "sh", &["-c", "echo pip 24.0"]),
+            Answer::Line("pip 24.0".to_owned())
+        );
+        assert_eq!(Answer::within(SLOWEST, "sh", &["-c", "echo no; exit 1"]), Answer::Broken);
+        assert_eq!(Answer::within(SLOWEST, "no-such-program-anywhere", &[]), Answer::Missing);
+        let found = installer_of(Answer::Silent(SLOWEST), None);
+        assert_eq!(
+            (found.health, found.found.as_str()),
+            (Health::Unknown, "no answer from `python -m pip` in 30 s")
+        );
+        assert!(table(&[found]).starts_with("unknown   pip or uv"));
+        assert_eq!(installer_of(Answer::Broken, None).health, Health::Missing);
+        assert_eq!(installer_of(Answer::Silent(SLOWEST), Some("/usr/bin/uv".into())).health, Health::Ok);
+    }
 
     #[test]
     fn every_absence_says_what_it_costs() {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::error::ToolchainError;
 use super::state;
 use crate::base::digest::DigestBuilder;
-use crate::base::process::{self, Limits};
+use crate::base::process::{self, Ending, Limits};
 use crate::base::session::Session;
 use crate::base::{env, files};
 
@@ -112,6 +112,7 @@ pub(super) fn active(session: &Session, question: Question) -> Result<Interprete
     if let Some(known) = state::load::<Remembered>(&file)
         && known.stamps.iter().all(|stamp| state::stamp_of(&stamp.0).as_ref() == Some(stamp))
     {
+        tracing::debug!(target: "cache", "{} as it described itself earlier: hit", found.display());
         return Ok(known.interpreter);
     }
     let interpreter = ask(&found, question)?;
@@ -124,6 +125,7 @@ pub(super) fn active(session: &Session, question: Question) -> Result<Interprete
 /// Where the active interpreter is, without starting it.
 pub(super) fn find() -> Result<PathBuf, ToolchainError> {
     if let Some(asked) = env::text(env::PYTHON) {
+        tracing::debug!(target: "toolchain", "Python is {asked}, by {}", env::PYTHON);
         return process::find(&asked).ok_or(ToolchainError::NoSuchPython { asked });
     }
     ["python3", "python"].into_iter().find_map(process::find).ok_or(ToolchainError::NoPython)
@@ -152,6 +154,9 @@ fn ask(program: &Path, question: Question) -> Result<Interpreter, ToolchainError
     let line = CommandLine::new(program).args(["-I", "-c", PROBE, mode]);
     let done = process::run(&line, Limits::wall(Duration::from_secs(180)))?;
     let broken = |said: String| ToolchainError::BrokenPython { program: program.to_owned(), said };
+    if done.ending == Ending::Deadline {
+        return Err(broken("no answer in 180 s".to_owned()));
+    }
     let text = done.stdout_text();
     let Some(answer) = text.lines().rev().find(|line| line.starts_with('{')) else {
         return Err(broken(state::last_words(&done)));

@@ -134,6 +134,18 @@ struct Resolved {
 /// last time it only looks at a dozen files: milliseconds, no Python, no network.
 fn resolve(session: &Taking<'_>, want: &Want) -> Result<(Toolchain, Vec<Locked>), ToolchainError> {
     let Resolved { mut toolchain, wheels, .. } = find(session, want)?;
+    tracing::info!(
+        target: "toolchain",
+        "from {}: {} ({}), framework {:.12}{}",
+        match want.provider {
+            Provider::Wheels => "wheels",
+            Provider::System => "the system",
+        },
+        toolchain.cxx.program.display(),
+        toolchain.cxx.version,
+        toolchain.framework.id(),
+        toolchain.cuda.as_ref().map_or_else(String::new, |cuda| format!(", CUDA in {}", cuda.root.display())),
+    );
     let own_link = match toolchain.device {
         // Apple's linker takes none of it, and Intel's compiler adds libraries of its own.
         Some(DeviceKit::Metal(_) | DeviceKit::Xpu(_)) => true,
@@ -163,8 +175,10 @@ fn find(session: &Taking<'_>, want: &Want) -> Result<Resolved, ToolchainError> {
         && known.stamps.iter().all(|stamp| state::stamp_of(&stamp.0).as_ref() == Some(stamp))
         && session.lock().is_none_or(|lock| lock.agrees(&known.wheels))
     {
+        tracing::debug!(target: "cache", "toolchain: hit, {}", file.display());
         return Ok(known);
     }
+    tracing::debug!(target: "cache", "toolchain: miss, no answer or one of other files in {}", file.display());
     let (cxx, mut stamps) = compiler::describe(session, &program)?;
     let stubs = compiler::stubs(session, &cxx)?;
     let (cuda, framework) = match want.provider {

@@ -161,11 +161,20 @@ fn with_torch(
         |site, torch| PythonRuntime { program: python.program.clone(), site, beside: Vec::new(), torch };
     let lacks = lacking(python, torch);
     if let (None, Some(version)) = (&lacks, &python.torch) {
+        tracing::info!(target: "toolchain", "torch {version} of the active Python, {}", python.program.display());
         return Ok(made(None, version.clone()));
     }
     let pins = pins::load();
     let torch = chosen(&pins, python, torch)?;
     let folder = folder(session, python, &pins, torch);
+    tracing::info!(
+        target: "toolchain",
+        "torch {} of the cache, {}, because {} does not serve: {}",
+        torch.version,
+        folder.display(),
+        python.program.display(),
+        lacks.as_deref().unwrap_or("it has none"),
+    );
     in_use(session);
     used::folder(session, &folder);
     if let Some(known) = state::load::<Made>(&folder.join(MARKER)) {

@@ -83,10 +83,19 @@ impl Entry {
 
     /// The members `part` asks for, when all of them are here and unchanged.
     pub(super) fn complete(&self, part: &Part) -> Option<Stored> {
-        let names: Vec<String> = state::load(&self.taken(part))?;
+        let Some(names) = state::load::<Vec<String>>(&self.taken(part)) else {
+            tracing::debug!(target: "cache", "{} {}: miss, not fetched yet", part.name, part.version);
+            return None;
+        };
         let lines = self.lines();
-        let intact = |name: &String| lines.get(name).is_some_and(|line| self.unchanged(line));
-        names.iter().all(intact).then(|| self.stored(part, names, &lines))
+        let intact = |name: &&String| lines.get(*name).is_some_and(|line| self.unchanged(line));
+        match names.iter().find(|name| !intact(name)) {
+            None => tracing::debug!(target: "cache", "{} {}: hit", part.name, part.version),
+            Some(name) => {
+                tracing::debug!(target: "cache", "{} {}: miss, {name} has changed", part.name, part.version)
+            }
+        }
+        names.iter().all(|name| intact(&name)).then(|| self.stored(part, names, &lines))
     }
 
     /// Records that `names` are all that `part` asks for, and forgets unfinished downloads.

@@ -175,6 +175,17 @@ pub fn recall(artifact: &Artifact, evidence: &Path, op: Option<Digest>) -> Optio
     let same = evidence.artifact == artifact.digest && evidence.op == op && evidence.protocol == PROTOCOL;
     let lacks_gpu = evidence.skipped().any(|check| check.code == super::NO_GPU);
     let stale = lacks_gpu && super::gpu_present();
+    tracing::debug!(
+        target: "cache",
+        "verdict of {}: {}",
+        artifact.variant,
+        match (same, stale, evidence.refusal()) {
+            (false, ..) => "miss, of another artifact, op.toml or protocol",
+            (_, true, _) => "miss, it lacks a GPU that is here now",
+            (_, _, Some(_)) => "miss, a refusal is judged again",
+            _ => "hit",
+        }
+    );
     (same && !stale && evidence.refusal().is_none()).then(|| Verified::new(artifact.clone(), evidence))
 }
 

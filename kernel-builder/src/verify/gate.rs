@@ -45,7 +45,10 @@ pub fn gate(
     session: &Session,
 ) -> Result<Gated, VerifyError> {
     let strict = options.require_portable;
-    if let Some(known) = recall(artifact, strict, memory) {
+    let known = recall(artifact, strict, memory);
+    let found = if known.is_some() { "hit" } else { "miss" };
+    tracing::debug!(target: "cache", "gates of {}: {found}", artifact.variant);
+    if let Some(known) = known {
         return Ok(known);
     }
     let mut subject = Subject {

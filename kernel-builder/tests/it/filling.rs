@@ -210,3 +210,26 @@ fn settings_of_this_source_are_read() {
     let other = with(&here.replace("op = \"scale\"", "op = \"other\""));
     assert!(!other.stderr.contains("tuned/"), "{}", other.stderr);
 }
+
+#[test]
+fn every_template_can_be_screened() {
+    let sandbox = Sandbox::new();
+    let mut sampled = 0;
+    for (name, _) in sandbox.projects_of_every_template().iter().filter(|(_, backends)| *backends == "cuda") {
+        // Settings are chosen before a GPU is looked for.
+        let ended = run(&sandbox, &["screen", name, "--limit", "40"]);
+        if !sandbox.read(&format!("work/{name}/op.toml")).contains("[launch") {
+            ended.refused(10, &["spec::no_launch"]);
+            continue;
+        }
+        ended.refused(16, &["bench::no_gpu"]);
+        if ended.stderr.contains("note: screening 40 of ") {
+            assert!(ended.stderr.contains(" settings of [tune], drawn with --seed 0"), "{}", ended.stderr);
+            sampled += 1;
+        }
+    }
+    assert!(sampled > 0, "no template has more than 40 settings");
+    run(&sandbox, &["screen", "k-rms-norm-cuda", "--limit", "5", "--all"]).refused(2, &["--limit", "--all"]);
+    let few = run(&sandbox, &["screen", "k-rms-norm-cuda", "--samples", "3"]);
+    few.refused(2, &["3 is not in 6..=1000"]);
+}

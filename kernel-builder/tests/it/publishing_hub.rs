@@ -301,6 +301,19 @@ fn what_was_uploaded_before_a_failure_is_not_uploaded_again() {
 }
 
 #[test]
+fn a_transfer_that_was_not_offered_is_told_and_nothing_is_sent() {
+    let (sandbox, hub) = (packaged(), FakeHub::start());
+    hub.state().transfer = Some("xet");
+    fails(&sandbox, &hub, &["hub::transfer", "takes large files by `xet` only", "hf upload"]);
+    let heard = hub.heard();
+    assert!(heard.iter().all(|heard| !heard.at_storage), "{heard:?}");
+    assert_eq!(names(&hub, "v1"), [".gitattributes"]);
+    // A hub that says nothing of the kind has chosen `basic`; one that has all files need not choose.
+    hub.state().transfer = None;
+    assert_eq!(receipt(&sandbox, &hub, &[])["uploaded"], 1300);
+}
+
+#[test]
 fn a_proposal_leaves_the_branches_as_they_are_and_is_made_once() {
     let (sandbox, hub) = (packaged(), FakeHub::start());
     hub.repository("me/fast-norm", &["main", "v1"], &[("build/torch-old/x.py", "old")]);

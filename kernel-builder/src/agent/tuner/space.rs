@@ -62,6 +62,28 @@ impl<'a> Space<'a> {
         self.listed.as_ref().map(Vec::len)
     }
 
+    /// Every point that can run, where all were looked at.
+    pub(super) fn listed(&self) -> Option<&[Point]> {
+        self.listed.as_deref()
+    }
+
+    /// Every point that can run, in ascending order, looked at one after the other.
+    pub(super) fn walk(&mut self) -> Vec<Point> {
+        let lengths: Vec<usize> = self.choices().collect();
+        let (mut found, mut point) = (Vec::new(), vec![0; lengths.len()]);
+        loop {
+            if self.look(&point) {
+                found.push(point.clone());
+            }
+            // The last tunable changes fastest, as the digits of a number do.
+            let Some(axis) = (0..lengths.len()).rev().find(|axis| point[*axis] + 1 < lengths[*axis]) else {
+                return found;
+            };
+            point[axis] += 1;
+            point[axis + 1..].fill(0);
+        }
+    }
+
     /// About how many settings can run: counted, or told by those of some thousand draws; nothing where even all choices
     /// are no number.
     pub(super) fn about(&mut self, random: &mut SplitMix) -> Option<usize> {

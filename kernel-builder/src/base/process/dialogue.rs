@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 
-use super::{Ending, Group, Life, Piece, ProcessError, Start, drain, ending_of, readers, spawn};
+use super::{Ending, Group, Life, Piece, ProcessError, Start, drain, ending_of, logged, readers, spawn};
 use crate::base::interrupt;
 
 /// How much of the error output is kept: its end says why a child died.
@@ -22,6 +22,13 @@ pub struct Dialogue {
     pieces: Receiver<Piece>,
     heard: Vec<u8>,
     stderr: Vec<u8>,
+    since: Instant,
+}
+
+impl Drop for Dialogue {
+    fn drop(&mut self) {
+        logged::dialogue_over(self.id(), self.since.elapsed());
+    }
 }
 
 /// What came of waiting for a line.
@@ -52,10 +59,11 @@ impl Dialogue {
         if interrupt::requested() {
             return Err(ProcessError::Interrupted);
         }
+        logged::dialogue(line, start);
         let mut group = spawn(line, start, true, Life::OfProgram)?;
         let stdin = group.child.take_stdin();
         let pieces = readers(&mut group.child, &[]);
-        Ok(Self { group, stdin, pieces, heard: vec![], stderr: vec![] })
+        Ok(Self { group, stdin, pieces, heard: vec![], stderr: vec![], since: Instant::now() })
     }
 
     /// Sends one line. A child that no longer reads is known by the next [`Self::hear`].

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::record::{Measurement, Ratio};
-use super::render::{fraction, time};
+use super::render::{NOT_MEASURED, fraction, name, time, time_of};
 
 mod about;
 mod html;
@@ -59,9 +59,10 @@ pub fn page(measurements: &[Measurement], told: &[String]) -> String {
         format!("<header><h1>{}</h1>\n<p>{}</p></header>\n", escape(&title), escape(&summary(measurements)));
     body += &doubts(measurements, told);
     if !measurements.is_empty() {
-        body += &section("results", "Results", &results(measurements));
-        body += &section("ratios", "Ratios", &by_regime(measurements, plot::ratios));
+        body +=
+            &section("ratios", "Ratios", &(regimes(measurements) + &by_regime(measurements, plot::ratios)));
         body += &section("ceiling", "Part of the ceiling", &by_regime(measurements, plot::ceilings));
+        body += &section("results", "Results", &results(measurements));
         body += &section("samples", "Samples", &samples(measurements));
         body += &section("machine", "Machine", &about::machine(measurements));
         body += &section("candidate", "Candidate", &about::candidate(measurements));
@@ -84,12 +85,18 @@ fn summary(measurements: &[Measurement]) -> String {
     if measurements.is_empty() {
         return "Nothing was measured.".to_owned();
     }
+    let unmeasured: usize = measurements.iter().map(|measurement| measurement.unmeasured.len()).sum();
+    let unmeasured = match unmeasured {
+        0 => String::new(),
+        1 => " 1 figure was not measured well enough to be shown.".to_owned(),
+        count => format!(" {count} figures were not measured well enough to be shown."),
+    };
     let standings: Vec<Standing> =
         measurements.iter().flat_map(|measurement| &measurement.ratios).map(Standing::of).collect();
     let count = |standing| standings.iter().filter(|one| **one == standing).count();
     let dates: BTreeSet<&str> = measurements.iter().map(|measurement| measurement.date.as_str()).collect();
     format!(
-        "{} measurements of {}. Of {} ratios the kernel is faster in {}, slower in {}, and in {} the interval holds 1.",
+        "{} measurements of {}. Of {} ratios the kernel is faster in {}, slower in {}, and in {} the interval holds 1.{unmeasured}",
         measurements.len(),
         dates.into_iter().collect::<Vec<_>>().join(", "),
         standings.len(),
@@ -124,6 +131,10 @@ fn doubts(measurements: &[Measurement], told: &[String]) -> String {
         "Other programs took processors meanwhile, so figures are rough, in",
         named(&|it| it.cpu.crowded.is_some_and(|crowded| crowded > super::render::CROWDED)),
     );
+    for measurement in measurements {
+        let sentences = super::render::unmeasured(measurement);
+        found.extend(sentences.into_iter().map(|sentence| format!("{}: {sentence}", name(measurement))));
+    }
     let lints: BTreeSet<&String> = measurements.iter().filter_map(|it| it.lint.as_ref()).flatten().collect();
     found.extend(lints.into_iter().map(|code| format!("The linter found about the task: {code}")));
     if found.is_empty() {
@@ -135,17 +146,24 @@ fn doubts(measurements: &[Measurement], told: &[String]) -> String {
     )
 }
 
-/// `llm-2048x4096 bf16 graph`.
-fn name(measurement: &Measurement) -> String {
-    format!("{} {} {}", measurement.workload, measurement.dtype, measurement.regime)
+/// What each regime is.
+fn regimes(measurements: &[Measurement]) -> String {
+    let found = super::render::regimes(measurements);
+    let rows: Vec<(&str, Option<String>)> =
+        found.into_iter().map(|(regime, words)| (regime, Some(words.to_owned()))).collect();
+    html::terms(&rows)
 }
 
 /// The baselines of all measurements, in the order of first sight.
-fn baselines(measurements: &[Measurement]) -> Vec<&str> {
+fn baselines<'a>(measurements: &'a [Measurement]) -> Vec<&'a str> {
     let mut found: Vec<&str> = Vec::new();
-    for ratio in measurements.iter().flat_map(|measurement| &measurement.ratios) {
-        if !found.contains(&ratio.versus.as_str()) {
-            found.push(&ratio.versus);
+    let versus = |measurement: &'a Measurement| {
+        let unmeasured = measurement.unmeasured.iter().filter_map(|one| one.figure.strip_prefix("vs "));
+        measurement.ratios.iter().map(|ratio| ratio.versus.as_str()).chain(unmeasured)
+    };
+    for name in measurements.iter().flat_map(versus) {
+        if !found.contains(&name) {
+            found.push(name);
         }
     }
     found
@@ -153,26 +171,30 @@ fn baselines(measurements: &[Measurement]) -> Vec<&str> {
 
 fn results(measurements: &[Measurement]) -> String {
     let baselines = baselines(measurements);
-    let mut headers = vec!["workload".to_owned(), "dtype".into(), "regime".into(), "time".into()];
+    let mut headers: Vec<String> =
+        ["kernel", "workload", "dtype", "regime", "time"].map(str::to_owned).to_vec();
     headers.extend(baselines.iter().map(|name| format!("vs {name}")));
     headers.extend(["GB/s".to_owned(), "of ceiling".into()]);
     let mut table = Table::new("One row a measurement", &headers);
     for measurement in measurements {
-        let kernel = measurement.contender("kernel");
-        table.row(&measurement.workload);
+        table.row(&measurement.op);
+        table.cell("", &measurement.workload);
         table.cell("", &measurement.dtype);
         table.cell("", &measurement.regime);
-        table.cell("number", &kernel.map_or_else(|| "-".to_owned(), |kernel| time(kernel.median_seconds)));
+        table.cell("number", &time_of(measurement));
         for baseline in &baselines {
             match measurement.versus(baseline) {
                 Some(ratio) => {
                     let class = format!("number {}", Standing::of(ratio).class());
                     table.cell(&class, &super::render::ratio(ratio));
                 }
+                None if measurement.unmeasured_versus(baseline).is_some() => {
+                    table.cell("number", NOT_MEASURED)
+                }
                 None => table.cell("number", "-"),
             }
         }
-        let rate = kernel.map(|kernel| measurement.bytes as f64 / kernel.median_seconds * 1e-9);
+        let rate = measurement.time().map(|seconds| measurement.bytes as f64 / seconds * 1e-9);
         table.cell("number", &rate.map_or_else(|| "-".to_owned(), three_digits));
         table.cell(
             "number",
@@ -270,6 +292,38 @@ mod tests {
         let ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "an id twice");
         assert!(page.len() < 1_500_000, "{} bytes", page.len());
+    }
+
+    #[test]
+    fn kernels_are_named_regimes_explained_and_plots_come_first() {
+        let other = Measurement { op: "softmax".to_owned(), regime: "hot".to_owned(), ..example() };
+        let page = page(&[example(), other], &[]);
+        for op in ["rms_norm", "softmax"] {
+            assert!(page.contains(&format!("<th scope=\"row\">{op}</th><td>llm-2048x4096</td>")), "{op}");
+            assert!(page.contains(&format!(">{op} llm-2048x4096 bf16<title>")), "a row of a plot names {op}");
+        }
+        let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
+        assert!(
+            place("id=\"ratios\"") < place("id=\"ceiling\"")
+                && place("id=\"ceiling\"") < place("id=\"results\"")
+        );
+        assert!(place("<dt>graph</dt>") < place("<svg"));
+        assert!(page.contains("<dt>hot</dt><dd>calls in a CUDA graph on the same inputs"));
+    }
+
+    #[test]
+    fn figures_that_are_no_results_are_told_and_not_shown() {
+        let mut wild = example();
+        let samples = (0..15).map(|at| if at % 2 == 0 { 9e-5 } else { 9e-3 }).collect();
+        wild.contenders.iter_mut().find(|one| one.name == "eager").unwrap().samples = samples;
+        wild.ratios = super::super::record::ratios(&wild.contenders);
+        assert!(results(&[wild.clone()]).contains("x [9"), "as it was sampled");
+        let settled = wild.settled();
+        let text = results(std::slice::from_ref(&settled));
+        assert!(text.contains("<td class=\"number\">not measured</td>") && !text.contains("x [9"), "{text}");
+        let page = page(&[settled], &[]);
+        assert!(page.contains("vs eager not measured: known only to a factor of 10.00 after 15 blocks"));
+        assert!(page.contains("1 figure was not measured well enough to be shown"));
     }
 
     #[test]

@@ -10,10 +10,10 @@ use super::html::escape;
 use super::{baselines, name};
 
 /// Width of every plot, in the plot's own units.
-const WIDTH: f64 = 760.0;
+const WIDTH: f64 = 840.0;
 /// Where rows have their labels end and their marks begin.
-const LEFT: f64 = 215.0;
-const RIGHT: f64 = 735.0;
+const LEFT: f64 = 290.0;
+const RIGHT: f64 = 815.0;
 const TOP: f64 = 44.0;
 const ROW: f64 = 34.0;
 /// Points of a distribution: more cannot be told apart at this width.
@@ -153,10 +153,10 @@ fn text(class: &str, anchor: &str, (x, y): (f64, f64), words: &str) -> String {
 
 /// The label of a row, shortened to its place; the whole name is in its title.
 fn label(measurement: &Measurement, y: f64) -> String {
-    let whole = format!("{} {}", measurement.workload, measurement.dtype);
+    let whole = format!("{} {} {}", measurement.op, measurement.workload, measurement.dtype);
     let short: String = match whole.chars().count() {
-        fits if fits <= 30 => whole.clone(),
-        _ => whole.chars().take(29).chain(['\u{2026}']).collect(),
+        fits if fits <= 42 => whole.clone(),
+        _ => whole.chars().take(41).chain(['\u{2026}']).collect(),
     };
     format!(
         "<text text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}<title>{}</title></text>\n",
@@ -245,8 +245,7 @@ pub(super) fn ceilings(regime: &str, measurements: &[&Measurement]) -> String {
     for (row, (measurement, part)) in known.iter().enumerate() {
         let middle = ABOVE + 24.0 * (row as f64 + 0.5);
         drawing += &label(measurement, middle);
-        let kernel = measurement.contender("kernel");
-        let rate = kernel.map_or(0.0, |kernel| measurement.bytes as f64 / kernel.median_seconds * 1e-9);
+        let rate = measurement.time().map_or(0.0, |seconds| measurement.bytes as f64 / seconds * 1e-9);
         let words = format!("{}: {:.0}% of the ceiling, {rate:.0} GB/s", name(measurement), 100.0 * part);
         let _infallible = writeln!(
             drawing,

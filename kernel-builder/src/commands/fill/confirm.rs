@@ -36,6 +36,8 @@ pub(super) struct Confirmed {
     pub(super) gain: Option<Gain>,
     /// The setting that was not shown to be faster than the defaults, with its interval.
     pub(super) missed: Option<(Tuning, Gain)>,
+    /// Why its time is not a result, if it is none.
+    pub(super) unknown: Option<String>,
     /// Settings that were right in the search and not now, with the reason.
     pub(super) fallen: Vec<(Tuning, Refusal)>,
 }
@@ -85,15 +87,24 @@ pub(super) fn confirm(
     let found = |contenders: &[Contender], tuning: &Tuning| {
         let of = contenders.iter().find(|contender| contender.tuning == *tuning);
         of.and_then(|of| {
-            Some((of.middle(|round| Some(round.seconds))?, of.middle(|round| round.copy_fraction)))
+            let unknown = paired::unknown_time(&of.seconds());
+            Some((of.middle(|round| Some(round.seconds))?, of.middle(|round| round.copy_fraction), unknown))
         })
     };
     let runs_default = contenders.iter().any(|contender| contender.tuning == *default);
     if winner == *default || !runs_default {
-        let Some((seconds, copy_fraction)) = found(&contenders, &winner) else { return Ok(None) };
+        let Some((seconds, copy_fraction, unknown)) = found(&contenders, &winner) else { return Ok(None) };
         let default_seconds = runs_default.then_some(seconds);
-        let (tuning, gain, missed) = (winner, None, None);
-        return Ok(Some(Confirmed { tuning, seconds, default_seconds, copy_fraction, gain, missed, fallen }));
+        return Ok(Some(Confirmed {
+            tuning: winner,
+            seconds,
+            default_seconds,
+            copy_fraction,
+            gain: None,
+            missed: None,
+            unknown,
+            fallen,
+        }));
     }
     contenders.retain(|contender| contender.tuning == *default || contender.tuning == winner);
     contenders.iter_mut().for_each(|contender| contender.rounds.clear());
@@ -108,7 +119,7 @@ pub(super) fn confirm(
         }
     }
     // One that was refused in these rounds is none; the other one has what was measured until then.
-    let default_seconds = found(&contenders, default).map(|(seconds, _)| seconds);
+    let default_seconds = found(&contenders, default).map(|(seconds, ..)| seconds);
     let gain = match contenders.as_slice() {
         [one, other] => paired::gain(&one.seconds(), &other.seconds()),
         _ => None,
@@ -118,10 +129,10 @@ pub(super) fn confirm(
         (None, default) => default.is_none(),
     };
     let tuning = if wins { winner.clone() } else { default.clone() };
-    let Some((seconds, copy_fraction)) = found(&contenders, &tuning) else { return Ok(None) };
+    let Some((seconds, copy_fraction, unknown)) = found(&contenders, &tuning) else { return Ok(None) };
     let missed = gain.filter(|_| !wins).map(|gain| (winner, gain));
     let gain = gain.filter(|_| wins);
-    Ok(Some(Confirmed { tuning, seconds, default_seconds, copy_fraction, gain, missed, fallen }))
+    Ok(Some(Confirmed { tuning, seconds, default_seconds, copy_fraction, gain, missed, unknown, fallen }))
 }
 
 /// Every contender once, in a new order; those that are refused are out.

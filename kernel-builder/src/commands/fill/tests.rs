@@ -278,3 +278,13 @@ fn defaults_that_are_wrong_are_replaced_and_a_task_without_a_right_setting_has_n
     let (found, best, _) = runs.search(&mut judge, Budget { seconds: 1e6, candidates: Some(30) });
     assert_eq!((found.unwrap().right, best.len()), (0, 0));
 }
+
+#[test]
+fn a_time_that_noise_hides_is_not_measured() {
+    let runs = Runs::new();
+    let steady = |_: &Tuning| Ok(1.0);
+    let confirmed = |noise: f64| runs.confirm(&mut Scripted::new(&steady, &runs.now, noise), vec![]).unwrap();
+    assert_eq!(confirmed(0.02).unknown, None);
+    let why = confirmed(5.0).unknown.unwrap();
+    assert!(why.starts_with("9 samples say it only to a factor of "), "{why}");
+}

@@ -117,11 +117,18 @@ impl Cache {
     /// [`look_up`](Self::look_up), where the names that an outcome was kept with are fine with `holds` as well.
     pub fn look_up_where(&self, key: &Digest, project: &Path, holds: impl Fn(&str) -> bool) -> Option<Hit> {
         let place = self.unit_path(key);
-        let outcomes: Vec<Outcome> = entry::read(&place)?;
+        let Some(outcomes) = entry::read::<Vec<Outcome>>(&place) else {
+            tracing::debug!(target: "cache", "miss by files: no outcome of this command and source, {key}");
+            return None;
+        };
         let hit = outcomes.into_iter().rev().find(|outcome| {
-            let mut dependencies = outcome.dependencies.iter();
-            dependencies.all(|dependency| self.seen.unchanged(dependency, project)) && holds(&outcome.names)
+            let changed = outcome.dependencies.iter().find(|it| !self.seen.unchanged(it, project));
+            if let Some(Dependency { path, .. }) = changed {
+                tracing::debug!(target: "cache", "miss by files: {} has changed, {key}", path.display());
+            }
+            changed.is_none() && holds(&outcome.names)
         })?;
+        tracing::debug!(target: "cache", "hit by files: {key}");
         files::used(&place);
         Some(Hit { object: hit.object, log: hit.log, dependencies: hit.dependencies })
     }

@@ -135,14 +135,17 @@ impl Cache {
         let name = key.to_string();
         let _turn = self.turn(&name);
         if let Some(known) = self.recall(key) {
+            tracing::debug!(target: "cache", "hit by content: {name}");
             return Ok((known, false));
         }
         if let Some(remote) = &self.remote
             && let Some((step, bytes)) = remote.fetch(key)
         {
+            tracing::debug!(target: "cache", "hit in the shared folder: {name}");
             self.keep_step(key, &step, &bytes)?;
             return Ok((Made { bytes, log: step.log, lasting: true }, false));
         }
+        tracing::debug!(target: "cache", "miss: nothing was made for {name}");
         let made = make()?;
         if made.lasting {
             let step = Step { object: Digest::of(&made.bytes), log: made.log.clone() };
@@ -168,6 +171,7 @@ impl Cache {
         let place = self.object_path(digest);
         let bytes = files::read(&place).ok()?;
         if Digest::of(&bytes) != *digest {
+            tracing::warn!(target: "cache", "{} is damaged, and is removed", place.display());
             // Where it cannot be removed, it is found damaged again, which costs time.
             let _stays = files::remove_file(&place);
             return None;

@@ -228,7 +228,7 @@ fn preupload(state: &State, name: &str, revision: &str, body: &Value) -> Answer 
         assert!(sample.len() as u64 == file["size"].as_u64().expect("a size").min(512), "{file}");
         let path = file["path"].as_str().expect("a path");
         let mode = if path.ends_with(".so") || sample.contains(&0) { "lfs" } else { "regular" };
-        json!({ "path": path, "uploadMode": mode, "shouldIgnore": ignored(path) })
+        json!({ "path": path, "uploadMode": mode, "shouldIgnore": ignored(path), "oid": null })
     };
     let files: Vec<Value> = body["files"].as_array().expect("files").iter().map(decide).collect();
     assert!(files.len() <= 256);
@@ -267,10 +267,16 @@ fn batch(state: &State, name: &str, heard: &Heard) -> Answer {
                 json!({ "href": format!("http://127.0.0.1:{}/lfs-complete/{oid}", state.port), "header": header })
             }
         };
-        json!({ "oid": oid, "size": size, "actions": { "upload": upload, "verify": verify } })
+        json!({
+            "oid": oid, "size": size, "authenticated": true,
+            "actions": { "upload": upload, "verify": verify },
+        })
     };
-    let objects: Vec<Value> = body["objects"].as_array().expect("objects").iter().map(object).collect();
-    json_of(200, &json!({ "transfer": "basic", "objects": objects }))
+    let asked = body["objects"].as_array().expect("objects");
+    let objects: Vec<Value> = asked.iter().map(object).collect();
+    let in_parts = asked.iter().any(|one| state.part.is_some_and(|part| one["size"].as_u64() > Some(part)));
+    let chosen = state.transfer.unwrap_or(if in_parts { "multipart" } else { "basic" });
+    json_of(200, &json!({ "transfer": chosen, "objects": objects, "hash_algo": "sha256" }))
 }
 
 fn storage(state: &mut State, heard: &Heard, parts: &[&str]) -> Answer {

@@ -96,6 +96,8 @@ pub(crate) struct State {
     pub(crate) part: Option<u64>,
     /// The storage wants a header that the hub told.
     pub(crate) keyed: bool,
+    /// The transfer that it claims to have chosen, in place of one that it was offered.
+    pub(crate) transfer: Option<&'static str>,
     /// Entries of a page of a tree; all when zero.
     pub(crate) page: usize,
     /// Where it says that further pages are, when not at itself.

@@ -1,0 +1,164 @@
+//! The log of what the program does: `-v`, `-vv`, KERNELWRIGHT_LOG.
+//!
+//! Owns: the only subscriber of `tracing`, where its lines go, and that no secret is in them.
+//! Never: is data or talk: standard output, messages and exit codes are the same with and without it.
+//!
+//! Targets are words that people filter by: `http`, `process`, `cache`, `lock`, `toolchain`. Without a subscriber an event
+//! costs one comparison of an integer.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use kernel_plan::plan::CommandLine;
+use miette::Diagnostic;
+use thiserror::Error;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::files::{self, FileError};
+use super::report::{Report, Talk};
+use super::{env, secrets};
+
+/// Why there is no log.
+#[derive(Debug, Error, Diagnostic)]
+pub enum LogError {
+    /// The variable is not a filter.
+    #[error("{} is not a valid log filter: `{text}`: {cause}", env::LOG)]
+    #[diagnostic(
+        code(base::log),
+        help(
+            "write a level (error, warn, info, debug) or targets with levels, such as `http=debug,process=info`"
+        )
+    )]
+    Filter {
+        /// What it is.
+        text: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The file cannot be written.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    File(#[from] FileError),
+}
+
+/// Starts the log, if an option or a variable asks for one. Options count before variables. `verbose` is how often `-v` was
+/// given; `file` is appended to, in place of standard error.
+///
+/// # Errors
+/// The filter is not valid, or the file cannot be written.
+pub fn start(verbose: u8, file: Option<&Path>, report: &Report) -> Result<(), LogError> {
+    let file = file.map(Path::to_owned).or_else(|| env::text(env::LOG_FILE).map(PathBuf::from));
+    let Some(filter) = filter(verbose, env::text(env::LOG), file.is_some())? else { return Ok(()) };
+    env::secrets().iter().for_each(|secret| secrets::hide(secret));
+    let to = match file {
+        Some(path) => To::File(Arc::new(Mutex::new(files::open_for_appending(&path)?))),
+        None => To::Talk(report.talk_of_others()),
+    };
+    // Another subscriber can only come from tests that share the process; the first one stays.
+    let _already_set =
+        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(to).try_init();
+    Ok(())
+}
+
+/// What is logged; `None`: nothing. A log file without a level gets everything.
+fn filter(verbose: u8, variable: Option<String>, has_file: bool) -> Result<Option<EnvFilter>, LogError> {
+    let text = match (verbose, variable, has_file) {
+        (0, Some(text), _) => text,
+        (0, None, false) => return Ok(None),
+        (1, ..) => "info".to_owned(),
+        _ => "debug".to_owned(),
+    };
+    let filter = EnvFilter::builder().parse(&text);
+    filter.map(Some).map_err(|cause| LogError::Filter { text, cause: cause.to_string() })
+}
+
+/// Where lines go. Each line comes as a whole, and leaves without secrets.
+#[derive(Debug, Clone)]
+enum To {
+    /// Standard error, above the bars.
+    Talk(Talk),
+    File(Arc<Mutex<File>>),
+}
+
+impl<'a> MakeWriter<'a> for To {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Write for To {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let line = secrets::without(&String::from_utf8_lossy(bytes));
+        match self {
+            Self::Talk(talk) => talk.say(line.trim_end_matches('\n')),
+            Self::File(file) => {
+                file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The words of this program's own command line.
+pub fn arguments() -> String {
+    env::arguments().iter().map(|argument| word(argument)).collect::<Vec<_>>().join(" ")
+}
+
+/// A command as a shell takes it. Of an argument with several lines, such as a script, the first line and its size are shown.
+pub(super) fn shown(line: &CommandLine) -> String {
+    let program = line.program.display().to_string();
+    let words = std::iter::once(program.as_str()).chain(line.args.iter().map(String::as_str));
+    words.map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn word(text: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=+./:,@%^~".contains(letter);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    match text.trim_start().split_once('\n') {
+        Some((first, _)) => format!("'{first} ... ({} bytes)'", text.len()),
+        None => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_count_before_variables() {
+        let shown = |verbose, variable: Option<&str>, has_file| {
+            let found = filter(verbose, variable.map(str::to_owned), has_file).unwrap();
+            found.map(|filter| filter.to_string())
+        };
+        assert_eq!(shown(0, None, false), None);
+        assert_eq!(shown(1, None, false).as_deref(), Some("info"));
+        assert_eq!(shown(2, Some("error"), false).as_deref(), Some("debug"));
+        assert_eq!(shown(9, None, false).as_deref(), Some("debug"));
+        assert_eq!(shown(0, Some("http=debug"), true).as_deref(), Some("http=debug"));
+        assert_eq!(shown(0, None, true).as_deref(), Some("debug"), "a file without a level gets everything");
+        let error = filter(0, Some("http=loud".to_owned()), false).unwrap_err();
+        assert!(
+            error.to_string().starts_with("KERNELWRIGHT_LOG is not a valid log filter: `http=loud`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_command_can_be_pasted() {
+        let line = CommandLine::new("/usr/bin/g++").args(["-DNAME=\"x\"", "-O2", "a b.cpp", "it's", ""]);
+        assert_eq!(shown(&line), r#"/usr/bin/g++ '-DNAME="x"' -O2 'a b.cpp' 'it'\''s' ''"#);
+        let script = CommandLine::new("python3").args(["-c", "\nimport json\nprint()\n"]);
+        assert_eq!(shown(&script), "python3 -c 'import json ... (21 bytes)'");
+    }
+}

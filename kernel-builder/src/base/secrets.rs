@@ -1,0 +1,112 @@
+//! What must not be shown: tokens, and what addresses carry beside the place.
+//!
+//! Owns: the secrets that are known in this process, and texts without them. Never: keeps one anywhere else.
+
+use std::sync::{PoisonError, RwLock};
+
+/// In place of a secret.
+const HIDDEN: &str = "***";
+/// Shorter words are hidden in addresses alone: as text they would hide half of a log.
+const SHORTEST: usize = 4;
+
+static KNOWN: RwLock<Vec<String>> = RwLock::new(Vec::new());
+
+/// Hides this text from now on, wherever it stands.
+pub(super) fn hide(secret: &str) {
+    if secret.len() < SHORTEST {
+        return;
+    }
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    if !known.iter().any(|other| other == secret) {
+        known.push(secret.to_owned());
+        // A secret may be the beginning of another one.
+        known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    }
+}
+
+/// A text without known secrets, without the user and password of addresses, and without the values of their queries:
+/// a signed address of a storage service has its signature there.
+pub(super) fn without(text: &str) -> String {
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    let text = known.iter().fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN));
+    let mut parts = text.split("://");
+    let mut found = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        found += "://";
+        found += &address(part);
+    }
+    found
+}
+
+/// What follows `://`: the address up to its end, then other text.
+fn address(part: &str) -> String {
+    let end = |letter: char| letter.is_whitespace() || "\"'`<>(){}\\".contains(letter);
+    let (whole, rest) = part.split_at(part.find(end).unwrap_or(part.len()));
+    let (place, after) = whole.split_at(whole.find(['?', '#']).unwrap_or(whole.len()));
+    let (authority, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+    let mut found = match authority.rsplit_once('@') {
+        Some((_, host)) => format!("{HIDDEN}@{host}{path}"),
+        None => place.to_owned(),
+    };
+    if let Some(query) = after.strip_prefix('?') {
+        let names = query.split('&').map(|pair| match pair.split_once('=') {
+            Some((name, _)) => format!("{name}={HIDDEN}"),
+            None => HIDDEN.to_owned(),
+        });
+        found += &format!("?{}", names.collect::<Vec<_>>().join("&"));
+    }
+    found + rest
+}
+
+/// The user and the password of an address, as they stand in it.
+pub(super) fn of_address(text: &str) -> Vec<String> {
+    let Some((_, rest)) = text.split_once("://") else { return Vec::new() };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let Some((user, _)) = authority.rsplit_once('@') else { return Vec::new() };
+    match user.split_once(':') {
+        // A user without a password is a token.
+        Some((name, "")) => vec![name.to_owned()],
+        Some((_, password)) => vec![password.to_owned()],
+        None => vec![user.to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_lose_what_authorises() {
+        for (text, expected) in [
+            ("GET https://me:pass@host:8800/a/b 200", "GET https://***@host:8800/a/b 200"),
+            ("see http://host/a?X-Sig=abc&d=e&f.", "see http://host/a?X-Sig=***&d=***&***"),
+            ("'--index-url=https://tok@host/simple' -q", "'--index-url=https://***@host/simple' -q"),
+            ("https://user:p@ss@host", "https://***@host"),
+            (
+                "one http://a@b two https://c:d@e/f?g=h three",
+                "one http://***@b two https://***@e/f?g=*** three",
+            ),
+            ("no address: a://", "no address: a://"),
+            ("https://host/@scope/name", "https://host/@scope/name"),
+        ] {
+            assert_eq!(without(text), expected);
+        }
+    }
+
+    #[test]
+    fn known_secrets_are_hidden_everywhere() {
+        hide("hf_secretsecret");
+        hide("hf_secretsecretlonger");
+        hide("abc");
+        assert_eq!(without("token hf_secretsecretlonger, hf_secretsecret, abc"), "token ***, ***, abc");
+    }
+
+    #[test]
+    fn the_secret_of_an_address() {
+        assert_eq!(of_address("https://me:pass@host/x"), ["pass"]);
+        assert_eq!(of_address("https://token@host"), ["token"]);
+        assert_eq!(of_address("https://token:@host"), ["token"]);
+        assert_eq!(of_address("https://host/@x"), [""; 0]);
+        assert_eq!(of_address("plain"), [""; 0]);
+    }
+}
