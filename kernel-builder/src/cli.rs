@@ -3,7 +3,7 @@
 //! Owns: clap's tree. Never: does anything but dispatch.
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 use crate::base::report::{MessageFormat, Report};
 use crate::base::session::Session;
@@ -11,40 +11,44 @@ use crate::base::{env, interrupt, process};
 use crate::commands;
 use crate::exit::{self, Failure};
 
-/// From a PyTorch operation to a published GPU kernel
+mod overview;
+
+/// Scaffold, build, verify, measure and publish GPU kernels for PyTorch
 ///
-/// A kernel project is a folder with build.toml (what to build, in the format of Hugging Face's kernel-builder) and
-/// op.toml (what the operation means). `make` takes it through every stage; each stage is a verb of its own.
+/// A kernel project is a folder with two files. build.toml says what to build, in the format of Hugging Face's
+/// kernel-builder. op.toml says what the operation computes. `make` runs every stage; each stage is a command too.
 #[derive(Debug, Parser)]
 #[command(name = "kernelwright", version, propagate_version = true, max_term_width = 110)]
-#[command(after_help = "Start here:
-  kernelwright doctor                                  what this machine has and lacks
-  kernelwright new me/fast-norm --template rms-norm    a complete project in ./fast-norm
-  kernelwright make fast-norm                          all stages, from check to load
+#[command(override_usage = "kernelwright [OPTIONS] <COMMAND>")]
+#[command(after_help = "Examples:
+  kernelwright doctor                                  show what this machine has and lacks
+  kernelwright new me/fast-norm --template rms-norm    create a project in ./fast-norm
+  kernelwright make fast-norm                          run every stage, from check to load
 
 Exit codes: 2 usage, 10 spec, 11 plan, 12 scaffold, 13 toolchain, 14 compile, 15 verify, 16 bench,
-17 package, 18 publish, 19 agent, 20 archive, 21 load, 22 hub, 130 interrupted. In docs/formats.md with the JSON messages.")]
+17 package, 18 publish, 19 agent, 20 archive, 21 load, 22 hub, 130 interrupted.
+docs/formats.md explains them, and the JSON messages.")]
 pub struct Cli {
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 /// Options of every verb.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of every command")]
 struct Global {
-    /// How standard output is written: for people, or one JSON object a line; `check` knows two formats more
+    /// Format of the output; `short` and `github` are for `check` only
     #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
     message_format: MessageFormat,
-    /// Say warnings, results and errors only
+    /// Print only warnings, results and errors
     #[arg(long, short, global = true)]
     quiet: bool,
-    /// Download nothing; fail when something is missing (also: KERNELWRIGHT_OFFLINE=1)
+    /// Download nothing, and fail if something is missing (also: KERNELWRIGHT_OFFLINE=1)
     #[arg(long, global = true)]
     offline: bool,
-    /// How many compilers run at a time; default: one a processor
+    /// Number of compilers to run at a time; default: one per processor
     #[arg(long, short, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
 }
@@ -91,7 +95,8 @@ pub fn main() -> u8 {
     if let Some(role) = env::worker_role() {
         return commands::worker::run(&role);
     }
-    let cli = match Cli::try_parse() {
+    let parsed = overview::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are data, usage errors are talk; clap knows which is which.
@@ -100,9 +105,14 @@ pub fn main() -> u8 {
         }
     };
     let format = cli.global.message_format;
-    if matches!(format, MessageFormat::Short | MessageFormat::Github) && !matches!(cli.verb, Verb::Check(_)) {
+    let Some(verb) = cli.verb else {
+        // Not the data of a command: a script that calls the program without one has made a mistake.
+        Report::new(MessageFormat::Human, false).advice(overview::ROADS);
+        return exit::USAGE;
+    };
+    if matches!(format, MessageFormat::Short | MessageFormat::Github) && !matches!(verb, Verb::Check(_)) {
         let text = "--message-format short and github are for `check` alone; use human or json here";
-        let _closed = Cli::command().error(ErrorKind::ArgumentConflict, text).print();
+        let _closed = overview::command().error(ErrorKind::ArgumentConflict, text).print();
         return exit::USAGE;
     }
     interrupt::install();
@@ -120,9 +130,9 @@ pub fn main() -> u8 {
             .jobs
             .map(usize::from)
             .or_else(env::given_cores)
-            .unwrap_or_else(|| default_jobs(&cli.verb)),
+            .unwrap_or_else(|| default_jobs(&verb)),
     };
-    let result = dispatch(&cli.verb, &session);
+    let result = dispatch(&verb, &session);
     process::end_forks();
     match result {
         Ok(()) => exit::SUCCESS,
@@ -135,7 +145,7 @@ pub fn main() -> u8 {
     }
 }
 
-/// How many processes run at a time when nobody says.
+/// Number of processes at a time without `--jobs`.
 fn default_jobs(verb: &Verb) -> usize {
     match verb {
         Verb::Selftest(_) => commands::selftest::at_a_time(env::processors()),

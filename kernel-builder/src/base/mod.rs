@@ -20,6 +20,7 @@ pub mod interrupt;
 pub(crate) mod loopback;
 pub mod memory;
 pub mod nvml;
+mod paint;
 pub mod process;
 pub(crate) mod random;
 pub mod report;
