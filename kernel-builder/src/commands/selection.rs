@@ -22,16 +22,16 @@ use super::variants;
 /// Which variants and with which tools; shared by every verb that builds.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Selection {
-    /// Build every variant that the sources support, for each PyTorch and both ABIs, even if another build covers it
+    /// Every variant that the sources support, for each PyTorch and both ABIs, even if another build covers it
     #[arg(long)]
     pub all: bool,
-    /// Build only this variant, out of those of `--all`; `kernelwright variants` lists them; can be repeated
+    /// Only this variant, out of those of `--all`; `kernelwright variants` lists them; can be repeated
     #[arg(long = "variant", value_name = "ID")]
     pub variants: Vec<String>,
-    /// Build only for this backend (cpu, cuda)
+    /// Only variants for this backend (cpu, cuda)
     #[arg(long, value_name = "NAME")]
     pub backend: Option<String>,
-    /// Build only the variants that match an expression, such as `cuda:13.* and not abi:full`
+    /// Only variants that match an expression, such as `cuda:13.* and not abi:full`
     #[arg(long, value_name = "EXPRESSION")]
     pub selector: Option<String>,
     /// Where compilers and headers come from

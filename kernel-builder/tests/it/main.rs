@@ -19,6 +19,7 @@ mod elsewhere;
 mod exchange;
 mod fake_hub;
 mod filling;
+mod first_screen;
 mod fixtures;
 mod frameworks;
 mod gates;
