@@ -9,8 +9,8 @@
 
 `record` begins with an empty project: it removes all ignored files of examples/rms-norm. Wheels and compiled objects come from
 the cache if it has them; with another KERNELWRIGHT_CACHE they are fetched and compiled. The recorded text is the screen at the
-end, with colours, and lines that the terminal had wrapped are one line again. The picture leaves out lines that SHOWN does not
-match, and counts them.
+end, with colours. Lines that the terminal had wrapped are one line again, and paths begin in the checkout. The picture leaves out
+lines that SHOWN does not match, and counts them.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def record():
             lines.append(coloured(screen.buffer[row], strip=row + 1 not in continued))
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=True)
     head = f"# {datetime.date.today()}, commit {commit.stdout.strip()}, {COLUMNS} columns: python3 bench/picture.py record"
-    return "\n".join([head, f"$ {COMMAND}", *lines]).rstrip() + "\n"
+    return "\n".join([head, f"$ {COMMAND}", *lines]).replace(f"{ROOT}/", "").rstrip() + "\n"
 
 
 COLOURS = ["black", "red", "green", "brown", "blue", "magenta", "cyan", "white"]
