@@ -129,6 +129,8 @@ mod tests {
             let (_, examples) =
                 help.split_once("Examples:\n").unwrap_or_else(|| panic!("{name}: no examples"));
             assert!(!examples.contains("\n\n"), "{name}: the examples are the end of the help");
+            // clap wraps at 100 columns where it does not know the terminal.
+            assert!(help.lines().all(|line| line.chars().count() <= 100), "{name}: {help}");
             let examples = commands(examples);
             assert!(examples.len() >= 2, "{name}: two examples at least");
             for words in &examples {

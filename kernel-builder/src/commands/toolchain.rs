@@ -21,7 +21,7 @@ use super::selection::Selection;
 /// Manage the cache of compilers, headers and Python packages
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
-  kernelwright toolchain fetch fast-norm                   all that `make fast-norm` needs, for --offline
+  kernelwright toolchain fetch fast-norm                   all that `make fast-norm` needs
   kernelwright toolchain fetch --torch 2.13 --cuda 12.6    without a project
   kernelwright toolchain gc --older-than 60d --yes         remove entries unused for 60 days")]
 pub struct Args {
@@ -81,7 +81,8 @@ struct FetchArgs {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright toolchain export my-norm --to wheels
-  kernelwright toolchain export --lock kernelwright.lock --variant torch-stable-abi210-cpu-x86_64-linux --to wheels")]
+  kernelwright toolchain export --lock kernelwright.lock --to wheels \\
+    --variant torch-stable-abi210-cpu-x86_64-linux")]
 struct ExportArgs {
     #[command(flatten)]
     project: ProjectDir,
