@@ -239,3 +239,28 @@ fn gc(dir: &std::path::Path, sweep: Sweep) -> Result<ExitCode, Box<dyn std::erro
     println!("{verb} {} bytes in {} files; {} files stay", freed.bytes, freed.files, freed.kept);
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The arguments of each command of `program` that begins a line, without the comment behind two blanks.
+    fn examples<'a>(text: &'a str, program: &str) -> Vec<Vec<&'a str>> {
+        let commands = text.lines().filter_map(|line| line.trim().strip_prefix(program)?.strip_prefix(' '));
+        let commands = commands.map(|line| line.split("  ").next().unwrap_or(line));
+        commands.map(|line| line.split(' ').filter(|word| !word.is_empty()).collect()).collect()
+    }
+
+    #[test]
+    fn the_examples_of_the_help_and_of_kernelwright_serve_parse() {
+        let help = <Cli as clap::CommandFactory>::command().get_after_help().map(ToString::to_string);
+        let help = help.unwrap_or_default();
+        let own = examples(&help, "kernelwright-hub");
+        let served = examples(include_str!("../../docs/reference/cli.md"), "kernelwright serve");
+        assert!(own.len() >= 2 && served.len() >= 2, "{own:?} {served:?}");
+        for words in own.iter().chain(&served) {
+            let line = std::iter::once("kernelwright-hub").chain(words.iter().copied());
+            assert!(Cli::try_parse_from(line).is_ok(), "{words:?}");
+        }
+    }
+}

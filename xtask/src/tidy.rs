@@ -59,6 +59,8 @@ const RULES: &[Rule] = &[
     codes::cheats_are_refused_by_name,
     docs::commands_exist,
     docs::links_resolve,
+    docs::anchors_exist,
+    docs::readme_is_short,
     docs::decisions_are_listed,
 ];
 

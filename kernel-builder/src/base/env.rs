@@ -235,6 +235,11 @@ pub fn draws_bars() -> bool {
     std::io::stderr().is_terminal() && text(CI).is_none() && text("TERM").as_deref() != Some("dumb")
 }
 
+/// Whether talk has colours: on a terminal that shows them, unless NO_COLOR is set.
+pub fn paints() -> bool {
+    std::io::stderr().is_terminal() && text("NO_COLOR").is_none() && text("TERM").as_deref() != Some("dumb")
+}
+
 /// How many processors Nix gives to this build, where it is one of Nix's and has not all of them.
 pub fn given_cores() -> Option<usize> {
     text("NIX_BUILD_CORES")?.parse().ok().filter(|cores| *cores > 0)

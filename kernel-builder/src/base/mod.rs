@@ -21,6 +21,7 @@ pub mod log;
 pub(crate) mod loopback;
 pub mod memory;
 pub mod nvml;
+mod paint;
 pub mod process;
 pub(crate) mod random;
 pub mod report;

@@ -11,19 +11,19 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{annotation, env};
+use super::{annotation, env, paint};
 
 /// How standard output is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum MessageFormat {
-    /// Tables for people on standard output, talk on standard error.
+    /// Text and tables on standard output, progress on standard error.
     #[default]
     Human,
-    /// One JSON object a line on standard output; no talk.
+    /// One JSON object per line on standard output, and nothing on standard error.
     Json,
-    /// `check` alone: one line a problem, `path:line:column: severity[code]: message`.
+    /// For `check`: one line per problem, `path:line:column: severity[code]: message`.
     Short,
-    /// `check` alone: annotations of GitHub Actions.
+    /// For `check`: annotations for GitHub Actions.
     Github,
 }
 
@@ -143,6 +143,7 @@ pub struct Report {
     format: MessageFormat,
     bars: MultiProgress,
     draws: bool,
+    paints: bool,
     quiet: bool,
     stdout: Mutex<()>,
 }
@@ -151,7 +152,14 @@ impl Report {
     /// A report in one format; `quiet` leaves warnings, results and errors only.
     pub fn new(format: MessageFormat, quiet: bool) -> Self {
         let draws = format == MessageFormat::Human && !quiet && env::draws_bars();
-        Self { format, bars: MultiProgress::new(), draws, quiet, stdout: Mutex::new(()) }
+        Self {
+            format,
+            bars: MultiProgress::new(),
+            draws,
+            paints: env::paints(),
+            quiet,
+            stdout: Mutex::new(()),
+        }
     }
 
     /// How standard output is written.
@@ -190,6 +198,7 @@ impl Report {
             Event::Warning { text } => format!("  warning: {text}"),
         };
         if !self.quiet || matches!(event, Event::Warning { .. }) {
+            let line = if self.paints { paint::line(event, &line) } else { line };
             self.talk(&line);
         }
     }
@@ -281,6 +290,11 @@ impl Report {
     /// A way to standard error for lines that are not events: the log.
     pub(super) fn talk_of_others(&self) -> Talk {
         Talk { bars: self.bars.clone() }
+    }
+
+    /// Text for a person who gave no command, on standard error.
+    pub fn advice(&self, text: &str) {
+        self.talk(text.trim_end());
     }
 
     fn talk(&self, line: &str) {

@@ -27,12 +27,18 @@ use super::tuned::{Choice, no_settings};
 use super::verify;
 use super::{about, build, device, gpu};
 
-/// Measure every verified variant against PyTorch eager, its fused operator and torch.compile
+/// Measure verified variants against PyTorch, with 95% intervals
 ///
-/// Contenders are interleaved; the result is a ratio with its 95% interval, which covers how the starts of the processes
-/// differ if there are several. Figures of a CPU are local to this machine. Every measurement is appended to .kernelwright/records.jsonl of the project. A run that is interrupted
-/// goes on where it was when it is started again, unless with `--fresh`.
+/// The rivals are eager PyTorch, its fused operator, torch.compile and, for matrix products, cuBLASLt. Each contender
+/// runs in a process of its own, and the samples are interleaved. With several starts, the intervals also cover the
+/// differences between starts. CPU figures are valid for this machine only.
+///
+/// Every measurement is appended to .kernelwright/records.jsonl in the project. An interrupted run continues where it
+/// stopped, unless you pass `--fresh`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright bench examples/rms-norm --without compile-max
+  kernelwright bench --device examples/rms-norm-device --workload llm-4096x4096")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
@@ -42,20 +48,20 @@ pub struct Args {
     judge: verify::How,
     #[command(flatten)]
     how: How,
-    /// Write the figures as one HTML page, with plots and all that they depend on
+    /// Also write the results as one HTML page, with plots and provenance
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Measure the device code that `[launch]` of op.toml starts, without a build; no build.toml is needed. DIR may be
-    /// another file like op.toml, such as the backward.toml beside it
+    /// Measure the device code that `[launch]` of op.toml starts; needs no build and no build.toml. DIR may also be a
+    /// file such as backward.toml
     #[arg(long, conflicts_with_all = ["Selection", "write_dispatch"])]
     device: bool,
-    /// What compiles device code
+    /// Compiler for device code
     #[arg(long, value_enum, value_name = "WHICH", requires = "device")]
     compiler: Option<Tool>,
-    /// Give every call of device code the defaults of `[tune]`, not what `fill` found for this GPU
+    /// Use the defaults of `[tune]` instead of the settings that `fill` found for this GPU
     #[arg(long, requires = "device")]
     untuned: bool,
-    /// Write tuned/DEVICE.toml: for which lengths the kernel is called, and for which PyTorch, so that nobody is slower
+    /// Write tuned/DEVICE.toml, which sends each range of lengths to the kernel or to PyTorch, whichever is faster
     #[arg(long)]
     write_dispatch: bool,
 }
@@ -64,17 +70,18 @@ pub struct Args {
 #[derive(Debug, Clone, ClapArgs)]
 #[group(id = "measuring")]
 pub struct How {
-    /// Seconds for each workload and dtype in all starts together, at most; sampling stops earlier when the interval is narrow
+    /// Time limit in seconds for each workload and dtype, over all starts; sampling stops earlier once the interval
+    /// is narrow
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub budget: f64,
-    /// Start all processes that are timed this many times, each time with the cases in a new order. The intervals then say how
-    /// starts differ. Default: 3 on a GPU, 1 on a processor
+    /// Number of times to start all timed processes, each time with the cases in a new order. The intervals then
+    /// cover the differences between starts. Default: 3 on a GPU, 1 on a CPU
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=20))]
     pub starts: Option<u8>,
-    /// Measure this workload of op.toml only; may be given several times
+    /// Measure only this workload of op.toml; can be repeated
     #[arg(long = "workload", value_name = "NAME")]
     pub workloads: Vec<String>,
-    /// Leave out this rival, whose compilation or search takes long; may be given several times
+    /// Leave out a rival that takes long to compile or to search; can be repeated
     #[arg(long, value_name = "RIVAL", value_parser = bench::OPTIONAL_RIVALS)]
     pub without: Vec<String>,
 }

@@ -31,36 +31,39 @@ use super::selection::{SelectError, Selection, select};
 use super::variants::provision;
 use super::{elsewhere, full_abi, gates, libraries, reproducible};
 
-/// Build the variants that a kernel's users need, or every one
+/// Build the variants that users need, or all with `--all`
 ///
-/// With torch's stable ABI one build serves every torch; an older CUDA is built for where a build for a newer one does
-/// not load or lacks code for a GPU. `--all` builds every variant that the sources can serve.
+/// With PyTorch's stable ABI, one build serves many PyTorch releases. Builds for older CUDA releases are added if the
+/// newer build does not load there or has no code for a GPU.
 ///
-/// Compilers and headers come from the package index (`--toolchain wheels`, the default: no CUDA and no PyTorch need
-/// to be installed) or from this machine (`--toolchain system`). Unchanged units are not compiled again. Logs are kept
-/// in .kernelwright/logs of the project. Every library is judged by what can be read from it; what is refused is not
-/// left behind.
+/// By default, compilers and headers come from PyPI wheels, so neither CUDA nor PyTorch has to be installed. With
+/// `--toolchain system` they come from this machine. Unchanged units are not compiled again. Every library is
+/// checked: symbols, dependencies, architectures. Libraries that fail are not kept. Logs are in .kernelwright/logs.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright build examples/rms-norm
+  kernelwright build --all --selector 'cuda:13.* and not abi:full'
+  kernelwright build --check-reproducible")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
     #[command(flatten)]
     selection: Selection,
-    /// Print what would be run, and run nothing but the fetching of missing tools
+    /// Print the commands instead of running them; missing tools are still fetched
     #[arg(long)]
     plan: bool,
-    /// Build everything twice, in two copies of the project with nothing from the cache, and compare the bytes
+    /// Build twice, from two copies of the project and without the cache, and compare every byte
     #[arg(long, conflicts_with_all = ["plan", "prebuilt", "load", "prove"])]
     check_reproducible: bool,
-    /// Leave the project as it is: build in a copy of it, and put each build into DIR, with its description. DIR must not
-    /// be there yet. For projects that cannot be written to, and for `layout`
+    /// Build in a copy of the project, and write each build with its description to DIR, which must not exist. For
+    /// read-only projects and for `layout`
     #[arg(long, value_name = "DIR", conflicts_with_all = ["plan", "prebuilt", "check_reproducible", "load", "prove"])]
     to: Option<PathBuf>,
-    /// Then load every variant with Hugging Face's client, each with a torch that it is for, and all of them together
+    /// Then load each variant with Hugging Face's client under a matching PyTorch, and all variants together
     #[arg(long, conflicts_with = "plan")]
     load: bool,
-    /// Prove that the variants can be published: --load, nothing that needs a newer system than manylinux_2_28, and
-    /// those for cpu verified, each with its own torch
+    /// Check that the variants can be published: load them, require manylinux_2_28, and verify the CPU variants, each
+    /// with its own PyTorch
     #[arg(long, conflicts_with = "plan")]
     prove: bool,
 }

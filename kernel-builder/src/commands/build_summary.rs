@@ -17,16 +17,16 @@ use crate::compile::artifact::Artifact;
 use crate::compile::{CompileError, Conduct, Job, OnFailure, Outcome};
 use crate::exit::{self, Failure, StageError};
 
-/// What happens when a variant fails; shared by every verb that builds.
+/// Behaviour when a variant fails; shared by every verb that builds.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct How {
-    /// Build the other variants when one fails; this is the default
+    /// Continue with the other variants if one fails (the default)
     #[arg(long, overrides_with = "fail_fast")]
     keep_going: bool,
-    /// Begin nothing more when a variant fails
+    /// Start nothing new after a variant fails
     #[arg(long)]
     fail_fast: bool,
-    /// Where to write the report of the build too, HTML; it is always in .kernelwright/report.html
+    /// Also write the HTML report of the build to this file; it is always in .kernelwright/report.html
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }

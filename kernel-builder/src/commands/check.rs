@@ -11,24 +11,29 @@ use crate::exit::{self, Failure};
 
 use super::project::{self, ProjectDir, Reading};
 
-/// Judge build.toml, op.toml and the sources: every problem at once, with its place
+/// Check build.toml, op.toml and the sources; report every problem
 ///
-/// Nothing is built or fetched. Exit code 10 when there is an error; warnings and notes alone are no failure. Sources
-/// of more than 8 MiB are not looked into. `--message-format short` writes one line a problem, as editors read them:
-/// `path:line:column: severity[code]: message (help)`. `--message-format github` writes annotations for GitHub Actions.
+/// Each problem has its location and a fix. Nothing is built or downloaded. The exit code is 10 if there is an error;
+/// warnings and notes alone do not fail. Source files over 8 MiB are skipped.
+///
+/// With `--message-format short`, each problem is one line, as editors read it: `path:line:column: severity[code]:
+/// message (help)`. With `--message-format github`, each problem is an annotation for GitHub Actions.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright check fast-norm
+  kernelwright check --deny warnings --message-format github    in CI")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
-    /// Fail on these too; notes never fail
+    /// Also fail on these; notes never fail
     #[arg(long, value_enum, value_name = "WHAT")]
     deny: Option<Deny>,
 }
 
-/// What is no error, and fails nevertheless.
+/// Findings that fail the command on request, beside errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Deny {
-    /// Every warning
+    /// All warnings
     Warnings,
 }
 

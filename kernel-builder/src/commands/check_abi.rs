@@ -14,32 +14,32 @@ use crate::base::session::Session;
 use crate::exit::{self, Failure, StageError};
 use crate::verify::{self, CheckResult, Declared, Examined, Outcome};
 
-/// Hold libraries against the gates: what a kernel's file may ask of the process that loads it
+/// Check that compiled kernel libraries load on other machines
 ///
-/// Symbol versions against manylinux_2_28, needed libraries, search paths, Python's and torch's stable ABIs, processor
-/// and GPU architectures, visible and missing symbols; and what several files take from each other in one process. The
-/// file may be stripped, and is anybody's; it is read and never loaded.
+/// The checks are: symbol versions against manylinux_2_28, needed libraries, search paths, the stable ABIs of Python
+/// and PyTorch, CPU and GPU architectures, visible and missing symbols, and conflicts between several files in one
+/// process. A library is read and never loaded. It may be stripped, and any tool may have built it.
 ///
-/// What it is held against is said by metadata.json beside it and by the name of its folder, as in a published kernel,
-/// or by the options. A name that ends in `.abi3.so` promises any Python from 3.9 on.
+/// The expected values come from metadata.json beside the library and from the name of its folder, as in a published
+/// kernel, or from the options. A name that ends in `.abi3.so` promises Python 3.9 and later.
 #[derive(Debug, ClapArgs)]
-#[command(
-    after_help = "Examples:\n  kernelwright check-abi dist\n  kernelwright check-abi _norm.abi3.so --torch-stable-abi 2.10 --arch 8.0,9.0a"
-)]
+#[command(after_help = "Examples:
+  kernelwright check-abi dist
+  kernelwright check-abi _norm.abi3.so --torch-stable-abi 2.10 --arch 8.0,9.0a")]
 pub struct Args {
-    /// Libraries; a folder stands for every one in it
+    /// Libraries; a folder stands for every library in it
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The variant that they are, as in the names of folders of a published kernel
+    /// Variant that the libraries claim to be, named as the folders of a published kernel
     #[arg(long, value_name = "ID")]
     variant: Option<Variant>,
-    /// The capabilities that they declare, separated by commas
+    /// GPU capabilities that the libraries claim, separated by commas
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     arch: Vec<Capability>,
-    /// They are for torch's stable ABI from this release on
+    /// Oldest PyTorch release whose stable ABI the libraries claim to support
     #[arg(long, value_name = "MAJOR.MINOR")]
     torch_stable_abi: Option<Version>,
-    /// Tell, and do not refuse, what needs a newer system than manylinux_2_28
+    /// Report libraries that need a newer system than manylinux_2_28, but do not fail
     #[arg(long)]
     allow_newer: bool,
 }

@@ -7,10 +7,15 @@ use crate::base::session::Session;
 use crate::exit::Failure;
 use crate::toolchain;
 
-/// Say what this machine has, what each absence costs, and the command that fixes it
+/// Show what this machine has, and how to fix what is missing
+///
+/// For each missing tool, the output names the commands that need it. Nothing is installed or downloaded.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright doctor
+  kernelwright doctor --audit")]
 pub struct Args {
-    /// Read every file of the cache's wheels again, and name those that are not what was fetched
+    /// Also read every cached wheel, and report files that changed since the download
     #[arg(long)]
     audit: bool,
 }

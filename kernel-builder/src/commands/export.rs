@@ -20,27 +20,29 @@ use crate::scaffold::FileSet;
 
 use super::import::{rows, tell};
 
-/// Make flashinfer-bench definitions and workloads of op.toml
+/// Convert op.toml to flashinfer-bench definitions and workloads
 ///
-/// One definition for each choice of dtypes, in the folders of a flashinfer-bench data set: definitions/OP_TYPE/ and
-/// workloads/OP_TYPE/, and traces/OP_TYPE/ with --traces. What has no place there is said. Files that are there are never
-/// overwritten.
+/// Writes one definition for each choice of dtypes, in the folders of a flashinfer-bench data set:
+/// definitions/OP_TYPE/ and workloads/OP_TYPE/, and with `--traces` also traces/OP_TYPE/. Values that the format
+/// cannot hold are reported. Existing files are never overwritten.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Example:\n  kernelwright export fast-norm --dtype T=bf16 --to flashinfer-trace")]
+#[command(after_help = "Examples:
+  kernelwright export fast-norm --to flashinfer-trace
+  kernelwright export fast-norm --dtype T=bf16 --to only-bf16")]
 pub struct Args {
-    /// A folder with an op.toml
+    /// Folder with an op.toml
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// The folder of the data set
+    /// Folder of the data set
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Export only the dtypes of a type variable that are given like this, once or several times
+    /// Export only this dtype of a type variable; can be repeated
     #[arg(long, value_name = "T=DTYPE", value_parser = assignment)]
     dtype: Vec<(PythonName, Dtype)>,
-    /// Export the workloads that are held out, too
+    /// Also export the workloads that are held out
     #[arg(long)]
     held_out: bool,
-    /// Export these records as traces, too: a file, `-` for standard input, or a digest of DIR's archive
+    /// Also export these records as traces: a file, `-` for standard input, or a digest from DIR's archive
     #[arg(long, value_name = "RECORD")]
     traces: Vec<String>,
 }

@@ -68,38 +68,43 @@ const COMPILED: usize = 3;
 /// Candidates that a second of search is taken to have room for, when a strategy is chosen.
 const A_SECOND: f64 = 20.0;
 
-/// Fill the holes of a project: find the best setting of `[tune]` for each workload on this GPU
+/// Find the fastest `[tune]` setting for each workload on this GPU
 ///
-/// The agent proposes settings; each is compiled, compared with the fp64 reference and timed as by `screen`, and the agent
-/// hears what came of it. The best few then run in turn with the defaults, and a gain within its interval is none. What
-/// is found goes to tuned/DEVICE.toml, which `verify --device`, `bench --device` and `screen` use. Workloads that op.toml
-/// holds out are left alone. A search that is interrupted goes on when it is started again. Needs an NVIDIA GPU.
+/// The agent proposes settings. Each one is compiled, compared with the float64 reference and timed, and the agent
+/// gets the result. The best few are then timed in turn with the defaults; a gain inside its interval does not count.
+/// Winning settings go to tuned/DEVICE.toml, which `verify --device`, `bench --device` and `screen` use.
+///
+/// Workloads that op.toml holds out are not searched. An interrupted search continues on the next run. Requires an
+/// NVIDIA GPU.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright fill examples/rms-norm-device --budget 30
+  kernelwright fill my-norm --workload llm-4096x4096 --candidates 500")]
 pub struct Args {
     #[command(flatten)]
     project: project::TaskDir,
-    /// Who proposes
+    /// Agent that proposes the settings
     #[arg(long, value_enum, value_name = "WHICH", default_value_t = Which::Tuner)]
     agent: Which,
-    /// Search for this workload only, as `bench` names it; may be given several times
+    /// Search only this workload, named as in `bench`; can be repeated
     #[arg(long = "workload", value_name = "NAME")]
     workloads: Vec<String>,
-    /// Seconds of search for each workload and dtype, at most
+    /// Time limit in seconds for the search of each workload and dtype
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     budget: f64,
-    /// Candidates for each workload and dtype, at most; a setting that is timed again with more samples counts again
+    /// Maximum number of candidates for each workload and dtype; timing a setting again counts again
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     candidates: Option<u32>,
-    /// What chance follows from: the same seed and the same verdicts give the same search
+    /// Seed of the search; the same seed and the same verdicts give the same search
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Forget what earlier searches of the same source on this GPU judged
+    /// Ignore the results of earlier searches of this source on this GPU
     #[arg(long)]
     fresh: bool,
-    /// Seconds that a candidate's kernels may take at a time before they count as hung
+    /// Time in seconds after which a running kernel counts as hung
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     patience: f64,
-    /// What compiles device code
+    /// Compiler for device code
     #[arg(long, value_enum, value_name = "WHICH")]
     compiler: Option<Tool>,
 }
@@ -107,7 +112,7 @@ pub struct Args {
 /// Who proposes candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Which {
-    /// Built in, without a model: searches the settings of `[tune]`
+    /// Built in, without a language model: searches the settings of `[tune]`
     Tuner,
 }
 

@@ -25,17 +25,19 @@ use crate::scaffold::{FileSet, ScaffoldError, Template, settings};
 use super::project::{self, OpFile, ProjectDir, Reading};
 use super::{device, tuned};
 
-/// Write the host side anew: binding, launcher, Python package
+/// Regenerate the launcher, binding and Python package from op.toml
 ///
-/// For projects whose host side is generated (`new` makes it so for every template without a binding of its own): run it
-/// after op.toml, the device code or the settings in tuned/ have changed; `fill` does. Files that nobody generated are not
-/// touched; in build.toml the list of the CUDA sources follows.
+/// Run it after you change op.toml, the device code or the settings in tuned/; `fill` runs it too. It is for projects
+/// whose host code is generated, which `new` sets up for every template without a binding of its own. Files that you
+/// wrote are not changed. The list of CUDA sources in build.toml is updated.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Example:\n  kernelwright generate --check")]
+#[command(after_help = "Examples:
+  kernelwright generate my-norm
+  kernelwright generate --check    in CI")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
-    /// Write nothing; fail when a file is not as it would be written
+    /// Write nothing, and fail if a generated file is out of date
     #[arg(long)]
     check: bool,
 }

@@ -23,14 +23,17 @@ use crate::verify::device as judge;
 
 use super::device;
 
-/// Say which NVIDIA GPUs are here, how they are now, and how fast they copy and multiply matrices
+/// Show the NVIDIA GPUs, their clocks and their measured speed
 ///
-/// The rates are measured: a copy larger than the L2 cache, and the fastest instruction for products of matrices on drawn
-/// operands, with the clocks that the GPU held meanwhile. That takes some seconds a GPU; they are kept in the cache for
-/// this GPU and driver, and `bench --device` holds products of matrices against them. Without a GPU the reason is said.
+/// Two rates are measured: a copy larger than the L2 cache, and the fastest matrix instruction on random operands,
+/// with the clocks at that time. This takes a few seconds per GPU. The rates are cached for this GPU and driver, and
+/// `bench --device` compares matrix products with them. Without a GPU, the output gives the reason.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright gpu
+  kernelwright gpu --fresh")]
 pub struct Args {
-    /// Measure the rates again; what was kept is replaced
+    /// Measure the rates again, and replace the cached ones
     #[arg(long)]
     fresh: bool,
 }

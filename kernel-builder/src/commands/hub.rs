@@ -25,13 +25,13 @@ use super::project::OpFile;
 pub mod ahead;
 mod pull;
 
-/// Look for published kernels, on Hugging Face's hub or the one of HF_ENDPOINT
+/// Search, show and copy published kernels
 ///
-/// `new` and `fill` ask as well before they begin, for three seconds at most.
+/// The hub is Hugging Face's, or the one at HF_ENDPOINT. `new` and `fill` also query it before they begin, for at
+/// most three seconds.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright hub search rms-norm
-  kernelwright hub search fast-norm/op.toml --backend cuda
   kernelwright hub show kernels-community/activation
   kernelwright hub pull kernels-community/triton-layer-norm@v1")]
 pub struct Args {
@@ -46,42 +46,53 @@ enum What {
     Pull(PullArgs),
 }
 
-/// Find kernels that compute an operation, the best first, with the reasons
+/// Find kernels that compute an operation, best match first
 ///
-/// Names, the functions of the package and the card are looked at; nothing is run. What is looked for is a few words, or
-/// the operation of an op.toml with its family and what its template computes.
+/// Each match comes with its reasons. The search reads names, the functions of the packages and the cards; no code runs. The query is a few words, or an
+/// op.toml with its operation, its family and the operation of its template.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright hub search rms-norm
+  kernelwright hub search fast-norm/op.toml --backend cuda")]
 struct SearchArgs {
-    /// Words; or an op.toml; or a folder with one
+    /// Words to search for, an op.toml, or a folder with one
     #[arg(value_name = "QUERY|op.toml")]
     query: String,
-    /// Kernels to show at most
+    /// Maximum number of kernels to show
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
     limit: u16,
-    /// The backend to look for; default: cuda where there is a driver, else cpu
+    /// Backend to search for; default: cuda if an NVIDIA driver is present, else cpu
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(facts::BACKENDS.iter().copied()))]
     backend: Option<String>,
 }
 
-/// Show one kernel: versions, variants, license, functions, sources, card
+/// Show the versions, variants, licence and card of a kernel
+///
+/// Also shows the functions of the package, and where the sources are.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright hub show kernels-community/activation
+  kernelwright hub show kernels-community/triton-layer-norm@v1")]
 struct ShowArgs {
-    /// The kernel; without a version the newest
+    /// The kernel; the newest version by default
     #[arg(value_name = "OWNER/NAME[@v1]", value_parser = named)]
     kernel: Named,
 }
 
-/// Make a project of a published kernel's sources, where it carries them
+/// Create a project from the sources of a published kernel
 ///
-/// A repository with a build.toml is taken as it is, without its builds. Of a kernel in Python alone (Triton, CuTe DSL),
-/// the package is its source, and a build.toml is written for it. Nothing of either is run, and no file that is there is
-/// overwritten. Of one that has only binaries, it is said where the sources are.
+/// A repository with a build.toml is copied without its builds. For a kernel in Python alone (Triton, CuTe DSL), the
+/// package is the source, and a build.toml is written for it. If only binaries are published, the output says where
+/// the sources are. No downloaded code runs, and no existing file is overwritten.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright hub pull kernels-community/triton-layer-norm@v1
+  kernelwright hub pull kernels-community/activation my-activation")]
 struct PullArgs {
-    /// The kernel; without a version the newest
+    /// The kernel; the newest version by default
     #[arg(value_name = "OWNER/NAME[@v1]", value_parser = named)]
     kernel: Named,
-    /// Where to write it; default: a folder of the kernel's name
+    /// Folder to write to; default: the kernel's name
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
 }

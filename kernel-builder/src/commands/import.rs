@@ -12,22 +12,24 @@ use crate::base::session::Session;
 use crate::exit::{self, Failure};
 use crate::scaffold::FileSet;
 
-/// Make op.toml and reference.py of a flashinfer-bench definition
+/// Create op.toml from a flashinfer-bench definition
 ///
-/// What op.toml needs and the definition does not say (the package's function, the tolerance) is assumed, said, and
-/// marked in the file. Files that are there are never overwritten. Exit code 10 when the definition is wrong.
+/// Also writes reference.py. op.toml needs some values that a definition does not have, such as the function's name
+/// and the tolerance. Assumed values are reported, and marked in the file. Existing files are never overwritten. The
+/// exit code is 10 if the definition is not valid.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
+  kernelwright import definitions/norm/rmsnorm_h4096.json
   kernelwright import definitions/gemm/gemm_n4096_k4096.json \\
     --workloads workloads/gemm/gemm_n4096_k4096.jsonl --to gemm")]
 pub struct Args {
-    /// The definition, a JSON file
+    /// JSON file with the definition
     #[arg(value_name = "DEFINITION.json")]
     definition: PathBuf,
-    /// Its workloads: a JSON list, JSON lines, or lines of traces
+    /// Workloads of the definition: a JSON list, JSON lines, or lines of traces
     #[arg(long, value_name = "FILE.jsonl")]
     workloads: Option<PathBuf>,
-    /// The folder to write to; default: a folder of the operation's name
+    /// Folder to write to; default: the name of the operation
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
 }

@@ -17,21 +17,24 @@ use crate::package;
 use super::elsewhere::vacant;
 use super::project::{self, ProjectDir};
 
-/// Put builds that were not verified into the hub's layout, elsewhere: for builders that cannot run a kernel, such as Nix
+/// Arrange unverified builds in the hub's layout, as for Nix
 ///
-/// Each must lie in a folder that `build --to` wrote. There is no card beside them, so `publish` takes none of them: what
-/// is published is verified first, by `verify` and `package`.
+/// For builders that cannot run a kernel, such as Nix. Each build must be in a folder that `build --to` wrote. The
+/// result has no card, so `publish` refuses it: to publish, use `verify` and `package`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright layout --from built/cpu --from built/cuda --to result
+  kernelwright layout my-norm --from built --to result --alone")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
-    /// A folder that `build --to` wrote; may be given several times
+    /// Folder that `build --to` wrote; can be repeated
     #[arg(long, value_name = "DIR", required = true)]
     from: Vec<PathBuf>,
-    /// Where to put VARIANT/ with metadata.json; it must not be there yet
+    /// Folder for VARIANT/ with its metadata.json; it must not exist
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// There is one build: DIR of --to is the variant's own folder
+    /// Use DIR of `--to` as the variant's own folder; for a single build
     #[arg(long)]
     alone: bool,
 }

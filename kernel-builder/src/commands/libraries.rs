@@ -19,10 +19,10 @@ use super::project::Project;
 /// Where header libraries are, in place of the wheels that hold them.
 #[derive(Debug, Clone, Args)]
 pub struct LibraryDirs {
-    /// A folder with CUTLASS, as its repository is laid out; may be given several times, one for each release
+    /// Folder with a CUTLASS repository; can be repeated, once for each release
     #[arg(long, value_name = "DIR")]
     pub cutlass_dir: Vec<PathBuf>,
-    /// A folder with what an entry of `depends` stands for, as in `sycl_tla=/opt/sycl-tla`
+    /// Folder for an entry of `depends`, such as `sycl_tla=/opt/sycl-tla`
     #[arg(long, value_name = "NAME=DIR", value_parser = named)]
     pub dependency_dir: Vec<(Dependency, PathBuf)>,
 }

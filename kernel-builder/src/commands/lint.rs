@@ -18,25 +18,30 @@ use crate::verify::lint::{self, Lint};
 
 use super::project::{self, OpFile, ProjectError, Reading, TORCH, TaskDir};
 
-/// Judge the task itself: what would pass that does no work, and what its workloads never ask
+/// Check whether a kernel that does no work would pass the task
 ///
-/// The reference is run in float64 on several sets of inputs. Zeros, one constant, an old result, a copy of an input and
-/// one line repeated are held against the bound that kernels are judged by; inputs and scalars are changed to see
-/// whether they matter; the workloads' lengths are looked at. Only op.toml and its reference are needed. `verify` does
-/// the same once for each task, and every measurement names what was found.
+/// The reference runs in float64 on several sets of inputs. Zeros, a constant, an earlier result, a copy of an input
+/// and a repeated row are compared with the tolerance for kernels. Each input and scalar is changed to see whether it
+/// matters. The lengths in the workloads are checked too.
+///
+/// Only op.toml and its reference are needed. `verify` runs these checks once per task, and every measurement lists
+/// the findings.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright lint my-norm
+  kernelwright lint my-norm/backward.toml --deny warnings")]
 pub struct Args {
     #[command(flatten)]
     project: TaskDir,
-    /// Fail on these too
+    /// Also fail on these
     #[arg(long, value_enum, value_name = "WHAT")]
     deny: Option<Deny>,
 }
 
-/// What is no error, and fails nevertheless.
+/// Findings that fail the command on request, beside errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Deny {
-    /// Every finding
+    /// All findings
     Warnings,
 }
 

@@ -19,19 +19,22 @@ use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::lost_operators;
 
-/// Load a published folder with Hugging Face's own client, and run example.py
+/// Load a published folder with Hugging Face's client
 ///
-/// `kernels.get_local_kernel` picks the variant, in a process of its own; then the example computes with it. What
-/// the torch at hand does not take is said; when it takes nothing, that is an error.
+/// `kernels.get_local_kernel` picks the variant in a separate process; then example.py computes with it. The output
+/// lists the variants that this PyTorch cannot load. If it can load none, the command fails.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright load my-norm/dist
+  kernelwright load dist --torch 2.15")]
 pub struct Args {
-    /// The published folder
+    /// Published folder
     #[arg(value_name = "DIR", default_value = "dist")]
     dir: PathBuf,
-    /// A Python file that takes the folder as its argument and returns 0 when the kernel is right
+    /// Python file that takes the folder as its argument, and exits with 0 if the kernel is right
     #[arg(long, value_name = "FILE")]
     example: Option<PathBuf>,
-    /// Load with this torch, fetched into the cache where the active Python has another one
+    /// Load with this PyTorch release; fetched into the cache if the active Python has another one
     #[arg(long, value_name = "MAJOR.MINOR")]
     torch: Option<Version>,
 }

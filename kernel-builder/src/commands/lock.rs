@@ -17,23 +17,26 @@ use super::project::{self, Project, ProjectDir};
 use super::selection::{Selection, select};
 use super::{build, libraries};
 
-/// Write the variants of a project, and what each is built from, into its kernelwright.lock
+/// Write the variants and their inputs to kernelwright.lock
 ///
-/// For builders that plan nothing: Nix (docs/nix.md) builds the variants that are listed, each of the wheels that are listed
-/// with it. What is lacking is fetched. Rows for machines of another kind stay as they are.
+/// For builders that do not plan: Nix builds the listed variants, each from the wheels listed with it (docs/nix.md).
+/// Missing wheels are fetched. Entries for other kinds of machines are kept.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright lock my-norm
+  kernelwright lock --check --fewer    in CI")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
     #[command(flatten)]
     selection: Selection,
-    /// Write nothing and fetch nothing; fail when the lock does not list the variants that are right for the project
+    /// Write and fetch nothing; fail if the lock file does not list the project's variants
     #[arg(long)]
     check: bool,
-    /// With --check: let it list fewer variants, as one does that was written with options that choose
+    /// With --check, accept a lock file with fewer variants, such as one written with selection options
     #[arg(long, requires = "check")]
     fewer: bool,
-    /// Write down the C++ compiler of this machine, too: `--locked` then refuses another one on machines of this kind
+    /// Also record this machine's C++ compiler; `--locked` then refuses another one on this kind of machine
     #[arg(long, conflicts_with = "check")]
     compiler: bool,
 }

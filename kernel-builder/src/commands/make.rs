@@ -24,12 +24,17 @@ use super::publish::OnHub;
 use super::selection::Selection;
 use super::{bench as bench_verb, load, package, verify};
 
-/// Take a project through every stage: check, build, verify, bench, package, publish to DIR/dist, load
+/// Run every stage, from check to load
 ///
-/// What is unchanged since the last run is not done again, so an interrupted run goes on where it was. It ends by
-/// loading the result with Hugging Face's own client and running the project's example; with a hub, what does not load is
-/// not published.
+/// The stages are check, build, verify, bench, package, publish (to DIR/dist) and load. Stages whose inputs did not
+/// change are not repeated, so an interrupted run continues where it stopped. At the end, Hugging Face's client loads
+/// the result, and the project's example runs. On the way to a hub, loading comes first: a kernel that does not load
+/// is not published.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright make examples/rms-norm
+  kernelwright make my-norm --backend cpu --no-bench
+  kernelwright make my-norm --to hf:me/fast-norm")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
@@ -39,10 +44,10 @@ pub struct Args {
     judge: verify::How,
     #[command(flatten)]
     bench: bench_verb::How,
-    /// Do not measure
+    /// Skip the measurements
     #[arg(long)]
     no_bench: bool,
-    /// Where to publish, as of `publish`, which has options for a hub; default: `dist` in the project
+    /// Where to publish, as for `publish --to`; default: `dist` in the project
     #[arg(long, value_name = "DIR|hf[:OWNER/NAME]")]
     to: Option<PathBuf>,
 }

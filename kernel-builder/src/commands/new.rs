@@ -22,49 +22,52 @@ use super::generate;
 use super::hub::{self, ahead};
 use super::tracing::{self, Given, Matched};
 
-/// Write a complete kernel project
+/// Create a kernel project from a template or a PyTorch function
 ///
-/// Device code, binding, Python package, reference, tests, benchmark, example, card and flake, from a template. What is
-/// not given is asked for when a terminal is there. A git repository with a first commit is made, unless the folder is
-/// inside of one. A hub is asked first whether there is such a kernel already; it has three seconds to answer.
+/// The project has device code, a reference, a binding, a Python package, tests, a benchmark, an example, a card and
+/// a flake. In a terminal, the command asks for missing arguments. It makes a git repository with a first commit,
+/// unless the folder is inside a repository. First it asks the hub, for at most three seconds, whether such a kernel
+/// exists.
 ///
-/// With `--from`, the template is the one whose kernel computes what a PyTorch function or module computes: it is traced
-/// by torch.export, and compared with the references of the templates in float64, on drawn inputs of several shapes. Its
-/// parameters may have any names and order. The file may define `example_inputs()`, which returns the arguments of a call,
-/// and `example_module()`, which returns an instance.
+/// With `--from`, it looks for a template that computes the same as your function or module. Yours is traced by
+/// torch.export and compared with each template's reference in float64, on random inputs of several shapes. Its
+/// parameters may have any names and order. The file may define `example_inputs()`, which returns the arguments of a
+/// call, and `example_module()`, which returns an instance.
 #[derive(Debug, ClapArgs)]
-#[command(
-    after_help = "Examples:\n  kernelwright new me/fast-norm --template rms-norm --backends cpu,cuda\n  kernelwright new me/my-norm --from reference.py:norm\n  kernelwright new me/my-softmax --template softmax --set bytes=8\n  kernelwright new me/my-glu --template swiglu --framework tvm-ffi"
-)]
+#[command(after_help = "Examples:
+  kernelwright new me/fast-norm --template rms-norm --backends cpu,cuda
+  kernelwright new me/my-norm --from reference.py:norm
+  kernelwright new me/my-softmax --template softmax --set bytes=8
+  kernelwright new me/my-glu --template swiglu --framework tvm-ffi")]
 pub struct Args {
-    /// Whose kernel it is and its name, as on the Hub
+    /// Owner and name of the kernel, as on the Hub
     #[arg(value_name = "OWNER/NAME")]
     name: Option<String>,
-    /// Where to write it; default: a folder of the kernel's name
+    /// Folder to write to; default: the kernel's name
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// What to start from; `kernelwright templates` lists them
+    /// Template to start from; `kernelwright templates` lists them
     #[arg(long, value_name = "NAME")]
     template: Option<String>,
-    /// The template that serves this function or module; with `--template`, whether that one does
+    /// Find the template for this function or module; with `--template`, check that template only
     #[arg(long, value_name = "FILE.py[:NAME]")]
     from: Option<String>,
-    /// What to put into a hole of the template; `kernelwright templates NAME` shows them. May be given several times
+    /// Value for a hole of the template; `kernelwright templates NAME` lists the holes; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     set: Vec<(String, String)>,
     /// Backends to write code for, separated by commas; default: all that the template has
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     backends: Vec<String>,
-    /// What the compiled code plugs into
+    /// Framework that the binding is for
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     framework: Framework,
     /// Licence of the kernel, as an SPDX identifier
     #[arg(long, value_name = "SPDX", default_value = "Apache-2.0")]
     license: String,
-    /// Write a workflow, too, that checks, builds, signs and publishes the kernel
+    /// Also write a CI workflow that checks, builds, signs and publishes the kernel
     #[arg(long, value_name = "SERVICE", value_enum)]
     ci: Option<Ci>,
-    /// Make no git repository
+    /// Do not make a git repository
     #[arg(long)]
     no_git: bool,
 }

@@ -22,10 +22,14 @@ use super::selection::Selection;
 use super::verify;
 use super::{against, build};
 
-/// Put verified variants into the hub's layout: `build/<variant>/` with metadata.json
+/// Arrange verified variants in the hub's layout, in build/
 ///
-/// What is not built or not verified yet is built and verified first. `build/` is replaced as a whole.
+/// Each variant gets a folder `build/VARIANT/` with a metadata.json. Variants that are not built or verified yet are
+/// built and verified first. The folder `build/` is replaced as a whole.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright package my-norm
+  kernelwright package my-norm --against published/my-norm")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
@@ -33,7 +37,8 @@ pub struct Args {
     selection: Selection,
     #[command(flatten)]
     judge: verify::How,
-    /// Refuse what the kernel published in this folder offers and this one does not, unless `version` is higher
+    /// Fail if the kernel published in this folder offers something that this one does not, unless `version` is
+    /// higher
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
 }

@@ -34,7 +34,7 @@ pub const TORCH: &str = "2.11";
 /// The folder argument that every verb has.
 #[derive(Debug, Clone, Args)]
 pub struct ProjectDir {
-    /// The kernel project: a folder with a build.toml, or that file
+    /// Kernel project: a folder with a build.toml, or the build.toml itself
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
 }
@@ -42,7 +42,7 @@ pub struct ProjectDir {
 /// The argument of a verb that works on an operation alone.
 #[derive(Debug, Clone, Args)]
 pub struct TaskDir {
-    /// A folder with an op.toml, or another file like it, such as the backward.toml beside it
+    /// Folder with an op.toml, or another file of that format, such as backward.toml
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
 }

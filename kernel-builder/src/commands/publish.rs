@@ -20,20 +20,21 @@ use super::project::{self, ProjectDir};
 
 /// Publish the packaged kernel to a hub or a folder
 ///
-/// To a hub (Hugging Face's, or the one of HF_ENDPOINT), the variants and benchmarks go to the branch `v` and the version,
-/// and the card to `main`. Only what differs is sent, so a run that was interrupted goes on where it was, and a second one
-/// changes nothing. The token is that of HF_TOKEN, else of `hf auth login`; no other server than the hub is told it.
+/// On a hub (Hugging Face's, or the one at HF_ENDPOINT), the variants and benchmarks go to the branch `v` plus the
+/// version, and the card goes to `main`. Only changed files are sent, so an interrupted run continues, and a second
+/// run changes nothing. The token comes from HF_TOKEN, else from `hf auth login`; it is sent to the hub only.
 ///
-/// A folder has the layout of a hub's repository: `kernels.get_local_kernel(Path(DIR))` loads it. It is replaced as a
-/// whole, and only when something changed.
+/// A folder gets the layout of a hub repository, so `kernels.get_local_kernel(Path(DIR))` loads it. The folder is
+/// replaced as a whole, and only if something changed.
 #[derive(Debug, ClapArgs)]
-#[command(
-    after_help = "Examples:\n  kernelwright publish --to dist\n  kernelwright publish --to hf:me/fast-norm --dry-run\n  kernelwright publish --to hf --create-pr"
-)]
+#[command(after_help = "Examples:
+  kernelwright publish --to dist
+  kernelwright publish --to hf:me/fast-norm --dry-run
+  kernelwright publish --to hf --create-pr")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
-    /// A folder; or `hf`, the hub, to the repository of build.toml; or `hf:OWNER/NAME` (a folder called hf is ./hf)
+    /// A folder; `hf` for the repository in build.toml; or `hf:OWNER/NAME` (./hf is a folder named hf)
     #[arg(long, value_name = "DIR|hf[:OWNER/NAME]")]
     to: PathBuf,
     #[command(flatten)]
@@ -44,22 +45,22 @@ pub struct Args {
 #[derive(Debug, Default, ClapArgs)]
 #[command(next_help_heading = "On a hub")]
 pub struct OnHub {
-    /// The repository; default: `repo-id` of [general.hub] in build.toml
+    /// Repository; default: `repo-id` of `[general.hub]` in build.toml
     #[arg(long, value_name = "OWNER/NAME")]
     pub(super) repo: Option<String>,
-    /// The branch of the variants; default: `branch` of [general.hub], else `v` and the version
+    /// Branch for the variants; default: `branch` of `[general.hub]`, else `v` plus the version
     #[arg(long, value_name = "NAME")]
     pub(super) branch: Option<String>,
-    /// Make the repository private, where it has to be made
+    /// Create the repository as private, if it does not exist
     #[arg(long)]
     pub(super) private: bool,
-    /// Open pull requests, one a branch, and leave the branches as they are
+    /// Open one pull request per branch, and leave the branches unchanged
     #[arg(long)]
     pub(super) create_pr: bool,
-    /// Leave the variants of the branch that the package does not have, such as those of another machine
+    /// Keep variants on the branch that the package does not have, such as those of another machine
     #[arg(long)]
     pub(super) keep_stale: bool,
-    /// Say what would be sent and deleted, and send nothing
+    /// Print what would be sent and deleted, and send nothing
     #[arg(long)]
     dry_run: bool,
 }

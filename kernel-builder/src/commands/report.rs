@@ -11,22 +11,22 @@ use crate::base::session::Session;
 use crate::bench::{Measurement, report};
 use crate::exit::Failure;
 
-/// Draw records as one HTML page that needs nothing else
+/// Write records as one HTML page with tables and plots
 ///
-/// Tables and plots of ratios with intervals, parts of the ceiling and samples, with the machine, the candidate and the
-/// baselines. The page has no script and asks for no other file.
+/// The page shows ratios with intervals, shares of the ceiling and samples, with the machine, the candidate and the
+/// baselines. It has no scripts and needs no other files.
 #[derive(Debug, ClapArgs)]
-#[command(
-    after_help = "Example:\n  kernelwright report fast-norm/.kernelwright/records.jsonl -o fast-norm.html"
-)]
+#[command(after_help = "Examples:
+  kernelwright report fast-norm/.kernelwright/records.jsonl -o fast-norm.html
+  kernelwright report bench/results/2026-11-21-h200-rms-norm.jsonl -o rms-norm.html")]
 pub struct Args {
-    /// Files with one JSON line a record, `-` for standard input, or digests of the project's archive
+    /// Files with one JSON record per line, `-` for standard input, or digests from the project's archive
     #[arg(value_name = "RECORD", required = true)]
     records: Vec<String>,
-    /// Where the page is written
+    /// HTML file to write
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
-    /// The project whose archive digests are looked up in
+    /// Project whose archive contains the digests
     #[arg(long, value_name = "DIR", default_value = ".")]
     project: PathBuf,
 }

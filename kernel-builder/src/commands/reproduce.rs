@@ -26,22 +26,23 @@ use super::selection::Selection;
 use super::tuned::Choice;
 use super::{about, build, device, gpu, verify};
 
-/// Measure again what a record says, and tell whether it agrees
+/// Repeat a record's measurements here, and compare the results
 ///
-/// The same workload, dtype, regime and budget, on this machine, in as many starts as the record has, and at least 3. A ratio
-/// agrees when both intervals overlap, or when the gap between them is at most 1%. The exit status is 0 when all agree.
+/// Uses the same workload, dtype, regime and budget, and at least 3 starts, or as many as the record has. A ratio
+/// agrees if both intervals overlap, or if the gap between them is at most 1%. The exit code is 0 if all ratios
+/// agree.
 #[derive(Debug, ClapArgs)]
-#[command(
-    after_help = "Example:\n  kernelwright bench fast-norm\n  kernelwright reproduce fast-norm/.kernelwright/records.jsonl fast-norm"
-)]
+#[command(after_help = "Examples:
+  kernelwright bench fast-norm
+  kernelwright reproduce fast-norm/.kernelwright/records.jsonl fast-norm")]
 pub struct Args {
-    /// A file with one JSON line a record, `-` for standard input, or a digest of the project's archive
+    /// File with one JSON record per line, `-` for standard input, or a digest from the project's archive
     #[arg(value_name = "RECORD")]
     record: String,
-    /// The kernel project; for records of device code also another file like op.toml, such as the backward.toml beside it
+    /// Kernel project; for records of device code also a file such as backward.toml
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Measure although the sources are not those of the record
+    /// Measure even if the sources differ from those of the record
     #[arg(long)]
     any_source: bool,
     #[command(flatten)]

@@ -8,11 +8,13 @@ use crate::exit::Failure;
 
 /// Print the JSON Schema of build.toml or op.toml, for editors
 ///
-/// Even Better TOML and taplo complete, explain and check a file with it: docs/formats.md says how.
+/// With it, Even Better TOML and taplo complete, explain and check a file. docs/formats.md explains the setup.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Example:\n  kernelwright schema build > build.schema.json")]
+#[command(after_help = "Examples:
+  kernelwright schema build > build.schema.json
+  kernelwright schema op > op.schema.json")]
 pub struct Args {
-    /// The file
+    /// File to describe
     #[arg(value_enum)]
     file: File,
 }

@@ -40,43 +40,46 @@ use super::tuned::Choice;
 /// Settings of `[tune]` that are screened unless `--limit` or `--all` says otherwise.
 const LIMIT: u32 = 1000;
 
-/// Judge and time many device candidates on one workload, in tens of milliseconds each
+/// Verify and time many device-code candidates on one workload
 ///
-/// A candidate is a setting of `[tune]`, another source, or both. Each is compiled, called on contents that it
-/// never saw, compared with the fp64 reference in full, and timed by CUDA graphs whose every call is compared, too. A
-/// line each comes back as soon as it is known: right ones with seconds and the share of a copy's speed, others with
-/// the code of what is wrong. Needs an NVIDIA GPU.
+/// A candidate is a setting of `[tune]`, another source file, or both. Each one is compiled, called on new inputs,
+/// compared in full with the float64 reference, and timed in CUDA graphs whose calls are all compared too. This takes
+/// tens of milliseconds per candidate. Each result is printed at once: the time and the share of copy speed, or the
+/// code of the error. Requires an NVIDIA GPU.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright screen examples/rms-norm-device --workload llm-4096x4096
+  kernelwright screen my-norm --candidates candidates.jsonl --samples 15")]
 pub struct Args {
     #[command(flatten)]
     project: project::TaskDir,
-    /// Candidates, a JSON object a line: `{"tuning": {"block": 256}, "source": "other.cu"}`, both optional; `-` reads
-    /// standard input. Default: every setting of `[tune]`
+    /// File with one JSON object per line, such as `{"tuning": {"block": 256}, "source": "other.cu"}`; both keys are
+    /// optional, and `-` reads standard input. Default: every setting of `[tune]`
     #[arg(long, value_name = "FILE")]
     candidates: Option<PathBuf>,
-    /// How many settings of `[tune]` at most: of more, a sample that has the defaults
+    /// Largest number of settings of `[tune]`; a larger space is sampled, and the sample includes the defaults
     #[arg(long, value_name = "N", default_value_t = LIMIT, conflicts_with_all = ["candidates", "all"],
         value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// Every setting of `[tune]`, however many
+    /// Screen every setting of `[tune]`
     #[arg(long, conflicts_with = "candidates")]
     all: bool,
-    /// The seed of the sample
+    /// Seed of the sample
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["candidates", "all"])]
     seed: u64,
-    /// The workload, as `bench` names it; default: the first that is measured on cuda
+    /// Workload, named as in `bench`; default: the first that is measured on cuda
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
-    /// Samples of each candidate, after one to warm up; fewer than 6 would not say a time
+    /// Samples of each candidate, after one to warm up; at least 6, which a time needs
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(6..=1000))]
     samples: u16,
-    /// Seconds that a candidate's kernels may take at a time before they count as hung
+    /// Time in seconds after which a running kernel counts as hung
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     patience: f64,
-    /// What compiles device code
+    /// Compiler for device code
     #[arg(long, value_enum, value_name = "WHICH")]
     compiler: Option<Tool>,
-    /// Tunables that a line of `--candidates` does not name have their defaults, not what `fill` found for this device
+    /// Give tunables that a candidate does not set their defaults, not the settings that `fill` found for this GPU
     #[arg(long)]
     untuned: bool,
 }

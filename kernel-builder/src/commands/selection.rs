@@ -22,16 +22,16 @@ use super::variants;
 /// Which variants and with which tools; shared by every verb that builds.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Selection {
-    /// Build every variant that the sources can serve, also what other builds serve: every torch, with both ABIs
+    /// Every variant that the sources support, for each PyTorch and both ABIs, even if another build covers it
     #[arg(long)]
     pub all: bool,
-    /// Build this variant only, one of those of --all; may be given several times. `kernelwright variants` lists them
+    /// Only this variant, out of those of `--all`; `kernelwright variants` lists them; can be repeated
     #[arg(long = "variant", value_name = "ID")]
     pub variants: Vec<String>,
-    /// Build for this backend only (cpu, cuda)
+    /// Only variants for this backend (cpu, cuda)
     #[arg(long, value_name = "NAME")]
     pub backend: Option<String>,
-    /// Build those of them that this expression selects, as in `cuda:13.* and not abi:full`
+    /// Only variants that match an expression, such as `cuda:13.* and not abi:full`
     #[arg(long, value_name = "EXPRESSION")]
     pub selector: Option<String>,
     /// Where compilers and headers come from
@@ -40,13 +40,13 @@ pub struct Selection {
     /// What happens when a variant fails.
     #[command(flatten)]
     pub how: How,
-    /// Take no wheel that kernelwright.lock does not have; without it, new ones are added
+    /// Use only wheels in kernelwright.lock, and fail if one is missing there; without it, new ones are added
     #[arg(long)]
     pub locked: bool,
     /// Where header libraries are.
     #[command(flatten)]
     pub libraries: LibraryDirs,
-    /// Build nothing: take what lies in .kernelwright/artifacts, built earlier or on another machine
+    /// Build nothing; use the builds in .kernelwright/artifacts, from earlier or from another machine
     #[arg(long)]
     pub prebuilt: bool,
 }

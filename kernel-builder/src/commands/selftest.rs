@@ -9,26 +9,28 @@ use crate::selftest::render::{self, Totals};
 use crate::selftest::{self, Ring, SelftestError};
 use crate::toolchain::python;
 
-/// Judge kernels that cheat, each of which must be caught, and honest ones, which must pass
+/// Test the verifier with kernels that cheat and with honest ones
 ///
-/// The kernels are part of the program. Each is built and judged by `verify` or `bench` in a process of its own, and the
-/// table says what caught it; the last ones, `queue`, are candidates of one `screen`. The exit status is 0 only if all that was run came out as it must. `--jobs` is how many are
-/// judged at a time; default: half of the processors.
+/// Kernels that cheat must be refused, and honest ones must pass. The kernels are part of this program. Each one is
+/// built and judged by `verify` or `bench` in a process of its own, and the table shows which check caught it. The
+/// last ones, named `queue`, are candidates of one `screen` run. The exit code is 0 only if every result is as
+/// expected. `--jobs` is the number of kernels at a time; default: half of the processors.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:\n  kernelwright selftest                 those that need no GPU\n  \
-    kernelwright selftest --gpu           all of them\n  \
-    kernelwright selftest skips-tail      this one\n  kernelwright selftest skips- replays- those with such names")]
+#[command(after_help = "Examples:
+  kernelwright selftest                     the kernels that need no GPU
+  kernelwright selftest --gpu               all kernels
+  kernelwright selftest skips- replays-     those with such names")]
 pub struct Args {
-    /// Judge those that need an NVIDIA GPU, too
+    /// Also judge the kernels that need an NVIDIA GPU
     #[arg(long)]
     gpu: bool,
-    /// Judge only those that need an NVIDIA GPU
+    /// Judge only the kernels that need an NVIDIA GPU
     #[arg(long, conflicts_with = "gpu")]
     only_gpu: bool,
-    /// Only print which kernels there are
+    /// List the kernels without judging them
     #[arg(long)]
     list: bool,
-    /// Judge this kernel only, or those whose names contain this text
+    /// Judge only this kernel, or those whose names contain this text
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 }

@@ -16,15 +16,15 @@ use crate::exit::{self, Failure, StageError};
 /// The program.
 const HUB: &str = "kernelwright-hub";
 
-/// Serve a folder of kernels as a hub, for a team or a test
+/// Serve a folder of kernels as a hub for Hugging Face's clients
 ///
-/// Hugging Face's clients read and write it: HF_ENDPOINT is its address. The arguments are those of the program
-/// `kernelwright-hub`, which is installed beside this one; `kernelwright serve -- --help` lists them.
+/// Clients read and write it if HF_ENDPOINT is its address. This command starts `kernelwright-hub`, a program that is
+/// installed beside this one, with your arguments; `kernelwright serve -- --help` lists them.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright serve token new /srv/kernels ci --scope write
   kernelwright serve /srv/kernels --bind 127.0.0.1:8800
-  HF_ENDPOINT=http://127.0.0.1:8800 python upload.py")]
+  HF_ENDPOINT=http://127.0.0.1:8800 kernelwright publish --to hf:me/fast-norm")]
 pub struct Args {
     /// The folder, and options of kernelwright-hub
     #[arg(value_name = "ARGUMENT", required = true, trailing_var_arg = true, allow_hyphen_values = true)]

@@ -8,20 +8,22 @@ use crate::exit::Failure;
 
 /// Print a completion script for a shell
 #[derive(Debug, ClapArgs)]
-#[command(
-    after_help = "Example:\n  kernelwright completions bash > ~/.local/share/bash-completion/completions/kernelwright"
-)]
+#[command(after_help = "Examples:
+  kernelwright completions bash > ~/.local/share/bash-completion/completions/kernelwright
+  kernelwright completions zsh > ~/.zfunc/_kernelwright")]
 pub struct CompletionsArgs {
-    /// The shell
+    /// Shell to write the script for
     #[arg(value_enum)]
     shell: clap_complete::Shell,
 }
 
-/// Print the manual page
+/// Print the manual page of the program or of one command
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Example:\n  kernelwright man | man -l -")]
+#[command(after_help = "Examples:
+  kernelwright man | man -l -
+  kernelwright man make > kernelwright-make.1")]
 pub struct ManArgs {
-    /// The page of one command, e.g. `make`; default: the page of the program
+    /// Command to describe, such as `make`; default: the program
     command: Option<String>,
 }
 

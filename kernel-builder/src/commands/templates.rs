@@ -13,14 +13,16 @@ use crate::scaffold::{ScaffoldError, Template, template};
 /// How many lines around a region are shown.
 const AROUND: usize = 3;
 
-/// List the templates that `new` can start from, or show one in full
+/// List the templates for `new`, or show one in full
 ///
-/// Each has holes: values (`new --set NAME=VALUE`, defaults of `[tune]`), choices of a file (`new --set`, too), and code,
-/// which is edited in the project between two markers. Every hole has a default that works.
+/// Each template has holes: places that you fill, all with a default that works. You set values and choices with `new
+/// --set NAME=VALUE`. You edit code in the project, between two markers.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Example:\n  kernelwright templates swiglu")]
+#[command(after_help = "Examples:
+  kernelwright templates
+  kernelwright templates swiglu")]
 pub struct Args {
-    /// Show this one with the contract, default and place of every hole
+    /// Template to show, with the contract, default and place of every hole
     #[arg(value_name = "NAME")]
     name: Option<String>,
 }

@@ -18,12 +18,12 @@ use super::elsewhere::vacant;
 use super::project::{self, ProjectDir};
 use super::selection::Selection;
 
-/// Look after the compilers, headers and Pythons in the cache
+/// Manage the cache of compilers, headers and Python packages
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
-  kernelwright toolchain fetch fast-norm                   all that `make fast-norm` needs, for --offline
+  kernelwright toolchain fetch fast-norm                   all that `make fast-norm` needs
   kernelwright toolchain fetch --torch 2.13 --cuda 12.6    without a project
-  kernelwright toolchain gc --older-than 60d --yes         remove what was not used for 60 days")]
+  kernelwright toolchain gc --older-than 60d --yes         remove entries unused for 60 days")]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -38,77 +38,95 @@ enum What {
     Verify(VerifyArgs),
 }
 
-/// List what the cache holds: size on disk, last use, whether it is complete
+/// List the cache entries with their size, last use and state
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright toolchain list
+  kernelwright toolchain list --wheels")]
 struct ListArgs {
-    /// Show the wheels that toolkits are put together from, too
+    /// Also show the wheels that toolchains are made of
     #[arg(long)]
     wheels: bool,
 }
 
-/// Fetch all that a project needs, so that --offline works later
+/// Download all that a project needs, so that `--offline` works
 ///
-/// Compilers, headers and the Python that judges and loads. Without --torch and --cuda it is for the project in DIR, and
-/// adds what is new to its kernelwright.lock; where DIR is no project, --all fetches everything that this version knows.
+/// This covers compilers, headers and the Python packages for `verify` and `load`. Without `--torch` and `--cuda`,
+/// the command reads the project in DIR, and adds new wheels to its kernelwright.lock. If DIR is not a project,
+/// `--all` fetches everything that this version knows.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright toolchain fetch fast-norm
+  kernelwright toolchain fetch --torch 2.13 --cuda 12.6 --no-python")]
 struct FetchArgs {
     #[command(flatten)]
     project: ProjectDir,
     #[command(flatten)]
     selection: Selection,
-    /// For this torch, without a project; may be given several times
+    /// PyTorch release to fetch for, without a project; can be repeated
     #[arg(long, value_name = "MAJOR.MINOR")]
     torch: Vec<Version>,
-    /// For this CUDA, without a project; may be given several times
+    /// CUDA release to fetch for, without a project; can be repeated
     #[arg(long, value_name = "MAJOR.MINOR")]
     cuda: Vec<Version>,
-    /// Leave out the Python that judges and loads
+    /// Leave out the Python packages for `verify` and `load`
     #[arg(long)]
     no_python: bool,
 }
 
-/// Write what is taken of wheels as folders: for a machine without a network, in KERNELWRIGHT_WHEELS there
+/// Write wheels to a folder, for a machine without a network
 ///
-/// As the kernelwright.lock of the project has it, each in a folder of the name that docs/formats.md gives. What is lacking
-/// is fetched.
+/// Only the parts that builds need are written. On that machine, set KERNELWRIGHT_WHEELS to the folder. The wheels are those in the project's kernelwright.lock,
+/// each in a folder that is named as docs/formats.md says. Missing wheels are fetched.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright toolchain export my-norm --to wheels
+  kernelwright toolchain export --lock kernelwright.lock --to wheels \\
+    --variant torch-stable-abi210-cpu-x86_64-linux")]
 struct ExportArgs {
     #[command(flatten)]
     project: ProjectDir,
-    /// Read this lock, whatever project it is of
+    /// Read this lock file instead of the project's
     #[arg(long, value_name = "FILE")]
     lock: Option<PathBuf>,
-    /// What this variant of the lock is built from only; may be given several times
+    /// Export only the inputs of this variant of the lock file; can be repeated
     #[arg(long = "variant", value_name = "ID")]
     variants: Vec<String>,
-    /// This one alone, with DIR of --to as its folder
+    /// Export only this wheel, with DIR of `--to` as its folder
     #[arg(long, value_name = "NAME", conflicts_with = "variants")]
     only: Option<String>,
-    /// The folder to write to
+    /// Folder to write to
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
 }
 
-/// Remove what was not used for a while
+/// Remove cache entries that were not used for a given time
 ///
-/// Without --yes it is only listed. What is in use is never removed; compiled objects have a limit of their own.
+/// Without `--yes`, they are only listed. Entries in use are never removed. Compiled objects have a limit of their
+/// own.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright toolchain gc
+  kernelwright toolchain gc --older-than 60d --yes")]
 struct GcArgs {
-    /// How long it was not used: a number with h, d or w for hours, days or weeks
+    /// Least time since the last use: a number with h, d or w for hours, days or weeks
     #[arg(long, value_name = "AGE", default_value = "30d", value_parser = age)]
     older_than: u64,
-    /// Everything, however new
+    /// Remove all entries, whatever their age
     #[arg(long, conflicts_with = "older_than")]
     all: bool,
-    /// Remove it
+    /// Remove the entries instead of listing them
     #[arg(long)]
     yes: bool,
 }
 
-/// Read every byte of the cache's wheels again, and name what is not what was fetched
+/// Read every cached wheel, and report files that changed
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright toolchain verify
+  kernelwright toolchain verify --repair")]
 struct VerifyArgs {
-    /// Fetch it again
+    /// Fetch damaged wheels again
     #[arg(long)]
     repair: bool,
 }

@@ -13,20 +13,20 @@ use crate::exit::{self, Failure};
 
 use super::project::{self, ProjectDir, ProjectError};
 
-/// Bring build.toml of an older edition to edition 5
+/// Update build.toml from an older edition to edition 5
 ///
-/// Comments, order and layout stay as they are. A file of edition 5 is left alone.
+/// Comments, order and layout are kept. A file of edition 5 is not changed.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright update --license Apache-2.0
-  kernelwright update --check                  for CI: exit code 10 when one is needed")]
+  kernelwright update --check                  in CI: exit code 10 if an update is needed")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
-    /// Change nothing: tell what would change, and end with exit code 10 when something would
+    /// Change nothing: list the changes, and exit with code 10 if there are any
     #[arg(long)]
     check: bool,
-    /// The license to write where the file names none, as an SPDX expression
+    /// Licence to write if the file names none, as an SPDX expression
     #[arg(long, value_name = "LICENSE")]
     license: Option<License>,
 }

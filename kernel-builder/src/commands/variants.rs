@@ -20,30 +20,36 @@ use crate::toolchain::{self, Provider};
 use super::full_abi;
 use super::project::{self, ProjectDir};
 
-/// List the variants of a project and why each is in or out
+/// List the variants of a project, and why each one is in or out
 ///
-/// First those that `build` makes here, then those that it would and cannot, with what is missing, then why the others
-/// are out. With --all it is what `build --all` makes. In a folder without build.toml, and with --matrix, it is the list
-/// of all variants there are.
+/// First come the variants that `build` makes here, then those that it cannot make here, with what is missing, then
+/// those that are out, with the reasons. With `--all`, the list is that of `build --all`. In a folder without a
+/// build.toml, and with `--matrix`, the list has every variant that exists.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "A selector joins conditions with and, or, not and parentheses:
-  torch>=2.11  torch:2.*  tvm-ffi:0.1  noarch    what it plugs into; versions with : >= <= > <
+  torch>=2.11  torch:2.*  tvm-ffi:0.1  noarch    the framework; versions with : >= <= > <
   cuda  cuda:13.*  rocm:7.1  cpu  metal          the backend, and its toolkit's version
-  arch:aarch64  os:linux  abi:stable             the machine, and torch's interface
-  provider:wheels  id:torch-*                    where a toolchain comes from; a pattern for the id")]
+  arch:aarch64  os:linux  abi:stable             the machine, and PyTorch's ABI
+  provider:wheels  id:torch-*                    the source of the toolchain; a pattern for the id
+
+Examples:
+  kernelwright variants my-norm
+  kernelwright variants my-norm --all --selector 'torch>=2.12 and cuda'
+  kernelwright variants my-norm --client torch=2.12,cuda=13.2")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
-    /// Show those only that this expression selects, as in `torch>=2.11 and cuda:13.*`
+    /// Show only the variants that match an expression, such as `torch>=2.11 and cuda:13.*`
     #[arg(long, value_name = "EXPRESSION")]
     selector: Option<String>,
-    /// Every variant that the sources can serve, as `build --all` makes them; what is out has a line of its own
+    /// List every variant that the sources support, as `build --all` makes them; each one that is out has its own
+    /// line
     #[arg(long)]
     all: bool,
-    /// Show all variants there are, without a project
+    /// List every variant that exists, without a project
     #[arg(long)]
     matrix: bool,
-    /// Say which of them the stock client would load there, as in `torch=2.12,cuda=13.2`
+    /// Show which variant Hugging Face's client would load in an environment, such as `torch=2.12,cuda=13.2`
     #[arg(long, value_name = "ENVIRONMENT")]
     client: Option<String>,
     /// Where compilers and headers come from

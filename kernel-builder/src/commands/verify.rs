@@ -28,11 +28,16 @@ use super::project::{self, Project, ProjectDir};
 use super::selection::Selection;
 use super::tuned::Choice;
 
-/// Judge every variant against the fp64 reference, and against cheats
+/// Verify results against a float64 reference, and refuse cheats
 ///
-/// Numerics, guard bands, poisoned outputs, replay and more run in processes of their own with fresh random inputs;
-/// binaries are read for architectures, registers, spills and portability. What cannot be checked here is said.
+/// Each kernel runs in processes of its own, on new random inputs, with guard bands, poisoned outputs, replay checks
+/// and more. Binaries are read for architectures, registers, spills and portability. Checks that this machine cannot
+/// run are listed.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright verify examples/rms-norm --backend cpu
+  kernelwright verify my-norm --torch 2.15
+  kernelwright verify --device my-norm/backward.toml")]
 pub struct Args {
     #[command(flatten)]
     project: ProjectDir,
@@ -40,22 +45,22 @@ pub struct Args {
     selection: Selection,
     #[command(flatten)]
     how: How,
-    /// Judge with this torch, those of the builds that it is for; default: the installed one, and without any as few as
-    /// serve all builds
+    /// Verify with this PyTorch the builds that support it; default: the installed one, or without one, as few
+    /// releases as serve all builds
     #[arg(long, value_name = "MAJOR.MINOR")]
     torch: Option<Version>,
-    /// Judge the device code that `[launch]` of op.toml starts, without a build; no build.toml is needed. DIR may be
-    /// another file like op.toml, such as the backward.toml beside it
+    /// Verify the device code that `[launch]` of op.toml starts; needs no build and no build.toml. DIR may also be a
+    /// file such as backward.toml
     #[arg(long, conflicts_with_all = ["torch", "Selection"])]
     device: bool,
-    /// What compiles device code
+    /// Compiler for device code
     #[arg(long, value_enum, value_name = "WHICH", requires = "device")]
     compiler: Option<Tool>,
-    /// Give every call of device code the defaults of `[tune]`, not what `fill` found for this GPU
+    /// Use the defaults of `[tune]` instead of the settings that `fill` found for this GPU
     #[arg(long, requires = "device")]
     untuned: bool,
-    /// Call CUDA kernels under compute-sanitizer, too, where it is installed: out-of-bounds accesses, races, reads of
-    /// what nobody wrote, and barriers that not all threads reach. Judges again
+    /// Also run CUDA kernels under compute-sanitizer, if it is installed: out-of-bounds accesses, races,
+    /// uninitialized reads, and barriers that not all threads reach. Verifies again
     #[arg(long)]
     sanitize: bool,
 }
@@ -64,25 +69,25 @@ pub struct Args {
 #[derive(Debug, Clone, ClapArgs)]
 #[group(id = "judging")]
 pub struct How {
-    /// Judge again even when this build, or this device code, was verified before
+    /// Verify again, even if this build or this device code was verified before
     #[arg(long)]
     pub fresh: bool,
-    /// Repeat an earlier run with its seed, which judges again; default: a new secret one
+    /// Repeat an earlier run with its seed, and verify again; default: a new secret seed
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Seconds that all calls of a kernel may take together
+    /// Time limit in seconds for all calls of a kernel together
     #[arg(long, value_name = "SECONDS", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..))]
     pub deadline: u64,
-    /// Refuse a build that needs a newer system than manylinux_2_28
+    /// Fail if a build needs a newer system than manylinux_2_28
     #[arg(long)]
     pub require_portable: bool,
-    /// Refuse device code that reads a clock, in place of warning; candidates of `fill` and `screen` are always refused
+    /// Refuse device code that reads a clock, instead of warning; `fill` and `screen` always refuse it
     #[arg(long)]
     pub strict: bool,
-    /// Call CUDA kernels under compute-sanitizer, too; an option of `verify` alone, since it takes minutes.
+    /// Also run CUDA kernels under compute-sanitizer; an option of `verify` alone, since it takes minutes.
     #[arg(skip)]
     pub sanitize: bool,
-    /// Processors that a kernel and the reference may use when they are judged; default: all
+    /// Number of processors that a kernel and the reference may use during verification; default: all
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
 }

@@ -26,18 +26,21 @@ use super::selection::{Selection, select};
 /// The name of what says where a variant comes from.
 const METADATA: &str = "metadata.json";
 
-/// Build a published kernel again from its sources, and compare every byte
+/// Rebuild a published kernel and compare every byte
 ///
-/// Each variant of the folder is built from a copy of the sources, with nothing from the cache of compiled code; with
-/// the wheels of kernelwright.lock where the sources have one. Libraries, Python files, dispatch tables and metadata must
-/// be the same, all but the commit. Where they differ it is told where, and what was another: the sources, this program,
-/// a compiler or headers. README.md and benchmarks are not made from sources, and not compared.
+/// Each variant is built from a copy of the sources, without cached objects, and with the wheels of kernelwright.lock
+/// if the sources have one. Libraries, Python files, dispatch tables and metadata must be equal, except for the
+/// commit. For each difference, the output names its place, and the input that changed: the sources, this program, a
+/// compiler or headers. README.md and benchmarks are not compared, since they are not made from sources.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright verify-build dist --source .
+  kernelwright verify-build my-norm/build")]
 pub struct Args {
-    /// The published folder, or a folder `build` as `package` makes it
+    /// Published folder, or a folder `build` that `package` made
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// The sources: the project at the commit that metadata.json names; default: the folder above DIR
+    /// Project at the commit that metadata.json names; default: the folder above DIR
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
     #[command(flatten)]

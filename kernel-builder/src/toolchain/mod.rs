@@ -71,10 +71,10 @@ pub fn plain_python() -> Result<PathBuf, ToolchainError> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Provider {
-    /// From wheels of the package index, into the cache; the C++ compiler is the system's.
+    /// PyPI wheels, kept in the cache; the C++ compiler is the system's.
     #[default]
     Wheels,
-    /// What is installed: nvcc of CUDA_HOME or PATH, torch of the active Python.
+    /// This machine: nvcc from CUDA_HOME or PATH, PyTorch of the active Python.
     System,
 }
 

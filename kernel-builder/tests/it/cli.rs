@@ -53,16 +53,31 @@ fn help_is_data_and_fits_its_width() {
 }
 
 #[test]
-fn the_verbs_are_those_of_the_help() {
+fn the_help_lists_every_verb_once_in_groups() {
     let help = Sandbox::new().run(&["--help"]).stdout;
-    let listing = help.split("Commands:").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("a list");
-    let listed: Vec<&str> = listing
+    let groups =
+        help.split("<COMMAND>\n\n").nth(1).and_then(|rest| rest.split("Options:").next()).expect("groups");
+    let mut listed: Vec<&str> = groups
         .lines()
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|verb| *verb != "help")
+        .filter_map(|line| line.strip_prefix("  ").and_then(|line| line.split_whitespace().next()))
         .collect();
-    assert_eq!(listed, VERBS);
+    listed.sort_unstable();
+    let mut verbs = VERBS.to_vec();
+    verbs.sort_unstable();
+    assert_eq!(listed, verbs);
+    let headings = groups.lines().filter(|line| line.ends_with(':')).count();
+    assert!((6..=10).contains(&headings), "{groups}");
+}
+
+#[test]
+fn alone_it_shows_roads_and_no_data() {
+    let sandbox = Sandbox::new();
+    for arguments in [&[][..], &["--quiet"]] {
+        let alone = sandbox.run(arguments);
+        assert_eq!((alone.code, alone.stdout.as_str()), (2, ""));
+        assert!(alone.stderr.contains("kernelwright new me/my-norm --from mine.py:norm"), "{}", alone.stderr);
+        assert!(alone.stderr.contains("kernelwright --help"), "{}", alone.stderr);
+    }
 }
 
 #[test]
@@ -73,7 +88,6 @@ fn what_is_typed_wrong_is_a_usage_error() {
     sandbox.run(&["publish"]).refused(2, &["--to <DIR|hf[:OWNER/NAME]>"]);
     sandbox.run(&["build", "--jobs", "0"]).refused(2, &["--jobs"]);
     sandbox.run(&["man", "mkae"]).refused(2, &["there is no command `mkae`"]);
-    assert_eq!(sandbox.run(&[]).code, 2);
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn examples_that_can_work_here_do() {
     let sandbox = Sandbox::new();
     sandbox.project("fast-norm", "cpu,cuda");
     sandbox.write("work/fast-norm/.kernelwright/records.jsonl", KEPT);
+    sandbox.write("work/bench/results/2026-11-21-h200-rms-norm.jsonl", KEPT);
     for verb in WORK {
         let found = of(&sandbox, verb);
         assert!(!found.is_empty(), "{verb} has no example");

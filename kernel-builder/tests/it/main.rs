@@ -20,6 +20,7 @@ mod examples;
 mod exchange;
 mod fake_hub;
 mod filling;
+mod first_screen;
 mod fixtures;
 mod frameworks;
 mod gates;

@@ -1,6 +1,7 @@
 //! What the documents say exists.
 //!
-//! Owns: commands in code blocks, links between files, the index of decisions. Never: judges prose.
+//! Owns: commands in code blocks, links between files and their anchors, the length of README.md, the index of decisions.
+//! Never: judges prose.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -68,6 +69,64 @@ pub(super) fn links_resolve(repository: &Repository) -> Vec<String> {
     found
 }
 
+/// The anchor of a link is a heading of the file that it leads to.
+pub(super) fn anchors_exist(repository: &Repository) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in repository.with_ending(&["md"]) {
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let Some((file, anchor)) = target.split_once('#') else { continue };
+            if target.contains([':', ' ']) {
+                continue;
+            }
+            let place = match file {
+                "" => path.to_owned(),
+                file => normal(&path.parent().unwrap_or(Path::new("")).join(file)),
+            };
+            let Some(there) = repository.text(&place.to_string_lossy()) else { continue };
+            if place.extension().is_some_and(|ending| ending == "md")
+                && !headings(there).any(|line| slug(line) == anchor)
+            {
+                found.push(format!("{}: no heading of {} is `#{anchor}`", path.display(), place.display()));
+            }
+        }
+    }
+    found
+}
+
+/// The texts of the headings of a Markdown file.
+fn headings(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_block = false;
+    text.lines().filter_map(move |line| {
+        in_block ^= line.trim_start().starts_with("```");
+        let (marks, title) = line.split_once(' ')?;
+        (!in_block && marks.starts_with('#') && marks.trim_matches('#').is_empty()).then_some(title)
+    })
+}
+
+/// The anchor that GitHub gives a heading. A second heading of the same text would get a number; no link needs that.
+fn slug(heading: &str) -> String {
+    let kept = heading.trim().chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+    kept.map(|letter| if letter == ' ' { '-' } else { letter }).flat_map(char::to_lowercase).collect()
+}
+
+/// The most words of README.md: two screens.
+const README_WORDS: usize = 900;
+
+/// README.md fits on two screens. Details have pages in docs/.
+pub(super) fn readme_is_short(repository: &Repository) -> Vec<String> {
+    let text = repository.text("README.md").unwrap_or_default();
+    let words = words(text);
+    if words <= README_WORDS {
+        return Vec::new();
+    }
+    vec![format!("README.md: {words} words, {README_WORDS} are the most; move details to docs/")]
+}
+
+/// Words of a text: whatever stands between blanks and has a letter or a digit.
+fn words(text: &str) -> usize {
+    text.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).count()
+}
+
 /// Without `.` and `..`.
 fn normal(path: &Path) -> PathBuf {
     let mut place = PathBuf::new();
@@ -97,6 +156,7 @@ pub(super) fn decisions_are_listed(repository: &Repository) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::one;
     use super::*;
 
     #[test]
@@ -112,5 +172,31 @@ mod tests {
     #[test]
     fn paths_lose_their_dots() {
         assert_eq!(normal(Path::new("docs/decisions/../style.md")), Path::new("docs/style.md"));
+    }
+
+    #[test]
+    fn anchors_are_those_of_headings() {
+        let page = "# A `page`: its 2 names_x\n```\n## Not this\n```\n";
+        let links = format!(
+            "{page}[a](#a-page-its-2-names_x) [b](#not-this) [c](https://x.y/z#w) [d](other.png#e)\n"
+        );
+        let found = anchors_exist(&one("docs/a.md", &links));
+        assert_eq!(found, ["docs/a.md: no heading of docs/a.md is `#not-this`"]);
+        let other = Repository {
+            files: vec![
+                ("b.md".into(), "[x](docs/a.md#gone)".to_owned()),
+                ("docs/a.md".into(), page.to_owned()),
+            ],
+            ..one("x", "")
+        };
+        assert_eq!(anchors_exist(&other), ["b.md: no heading of docs/a.md is `#gone`"]);
+    }
+
+    #[test]
+    fn a_long_readme_is_found() {
+        assert_eq!(words("| a | 1.5x - `b` |\n---"), 3);
+        assert!(readme_is_short(&one("README.md", &"word ".repeat(README_WORDS))).is_empty());
+        let found = readme_is_short(&one("README.md", &"word ".repeat(README_WORDS + 1)));
+        assert_eq!(found, ["README.md: 901 words, 900 are the most; move details to docs/"]);
     }
 }

@@ -84,10 +84,10 @@ pub(crate) struct Cubin {
 /// Which program compiles device code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Tool {
-    /// NVIDIA's compiler as a library: in milliseconds, without a C++ compiler
+    /// NVIDIA's compiler as a library: takes milliseconds, and needs no C++ compiler
     #[default]
     Nvrtc,
-    /// NVIDIA's compiler driver: device code sees the headers of the system's C++ compiler
+    /// NVIDIA's compiler driver: device code can include the headers of the system's C++ compiler
     Nvcc,
 }
 

@@ -7,10 +7,10 @@ use kernel_plan::spec::build;
 /// What a generated binding is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Framework {
-    /// PyTorch, by its stable ABI.
+    /// PyTorch, through its stable ABI.
     #[default]
     Torch,
-    /// Any framework with DLPack, by TVM's interface; the Python package takes PyTorch's tensors.
+    /// Any framework with DLPack, through tvm-ffi; the Python package takes PyTorch tensors.
     TvmFfi,
 }
 
