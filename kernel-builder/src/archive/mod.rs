@@ -117,7 +117,7 @@ pub fn find(name: &str, project: &Path) -> Result<Vec<Measurement>, ArchiveError
         return read(name, &input::text().map_err(|error| unreadable(error.to_string()))?);
     }
     if files::exists(path) && !files::is_dir(path) {
-        return read(name, &files::read_text(path).map_err(|error| unreadable(error.cause.to_string()))?);
+        return read(name, &files::read_text_of_any(path).map_err(|error| unreadable(error.cause.to_string()))?);
     }
     let begins = |digest: &Digest| digest.to_string().starts_with(&name.to_lowercase());
     let archived =

@@ -114,7 +114,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let compiler = device::compiler(args.compiler.unwrap_or_default(), session)?;
     let python = crate::toolchain::python::runtime(
         session,
-        crate::toolchain::python::Torch::AtLeast(project::TORCH),
+        crate::toolchain::python::Torch::Preferably(project::TORCH),
         crate::toolchain::Extras::default(),
     )?;
     let task = Task {
@@ -161,7 +161,7 @@ fn candidates(args: &Args, project: &DeviceProject, case: &Case) -> Result<Vec<C
         return Ok(settings(&project.op, case)?.into_iter().map(own).collect());
     };
     let path = if path.as_os_str() == "-" { Path::new("/dev/stdin") } else { path };
-    let text = files::read_text(path)?;
+    let text = files::read_text_of_any(path)?;
     let mut found = Vec::new();
     // What a line does not name is as the project has it for this workload.
     let Chosen { tuning: base, from } = project.settings.of(&project.op, case);

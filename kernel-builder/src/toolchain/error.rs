@@ -187,6 +187,17 @@ pub enum ToolchainError {
         /// Pip's last words.
         said: String,
     },
+    /// The disk is full, or may not be written to.
+    #[error("failed to store {wanted}{}: {cause}", to_fetch(*needs))]
+    #[diagnostic(code(toolchain::no_room), help("{}", cause.advice()))]
+    NoRoom {
+        /// The wheel or the packages.
+        wanted: String,
+        /// About how many megabytes there are to fetch.
+        needs: Option<u32>,
+        /// What could not be written, and why; in the message, so that it is not told a second time as its source.
+        cause: FileError,
+    },
     /// The download failed.
     #[error("cannot fetch {wheel}")]
     #[diagnostic(
@@ -463,7 +474,24 @@ fn told(missing: &[Missing]) -> String {
     format!("{}{together}", each.collect::<Vec<_>>().join(", "))
 }
 
+fn to_fetch(megabytes: Option<u32>) -> String {
+    megabytes.map(|megabytes| format!(" (about {megabytes} MB)")).unwrap_or_default()
+}
+
 impl ToolchainError {
+    /// The same, saying what was to be stored where there is no room for it.
+    pub(super) fn storing(self, wanted: &str, megabytes: u32) -> Self {
+        match self {
+            Self::File(cause) if cause.is_about_room_or_rights() => {
+                Self::NoRoom { wanted: wanted.to_owned(), needs: Some(megabytes), cause }
+            }
+            Self::NoRoom { cause, .. } => {
+                Self::NoRoom { wanted: wanted.to_owned(), needs: Some(megabytes), cause }
+            }
+            other => other,
+        }
+    }
+
     /// A download that failed, or ctrl-C during it.
     pub(super) fn download(wheel: &str, cause: HttpError) -> Self {
         match cause {

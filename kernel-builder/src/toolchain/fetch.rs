@@ -92,7 +92,8 @@ fn obtain_beside(
                 request: wanted[at],
                 waits: &waits,
             };
-            job.run()
+            let part = &wanted[at].part;
+            job.run().map_err(|error| error.storing(&format!("{} {}", part.name, part.version), part.megabytes))
         };
         for ((at, stored), located) in lacking.iter().zip(in_parallel(wanted.len(), 3, fetch)?).zip(&located)
         {

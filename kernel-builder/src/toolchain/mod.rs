@@ -22,6 +22,7 @@ mod pins;
 pub mod portable;
 pub mod python;
 mod rocm;
+mod room;
 mod stand_in;
 mod state;
 mod store;

@@ -43,11 +43,17 @@ pub enum Torch<'a> {
     AtLeast(&'a str),
     /// A release of this line.
     Exactly(&'a str),
+    /// This release line, unless another one that this program knows is installed or was fetched before: for work that
+    /// needs a torch, and no release in particular.
+    Preferably(&'a str),
 }
+
+/// The oldest release line that references run with.
+const OLDEST: &str = "2.10";
 
 impl Torch<'_> {
     fn line(&self) -> &str {
-        let (Self::AtLeast(line) | Self::Exactly(line)) = self;
+        let (Self::AtLeast(line) | Self::Exactly(line) | Self::Preferably(line)) = self;
         line
     }
 
@@ -55,6 +61,7 @@ impl Torch<'_> {
         match self {
             Self::AtLeast(line) => release(version) >= release(line),
             Self::Exactly(line) => release(version) == release(line),
+            Self::Preferably(_) => release(version) >= release(OLDEST),
         }
     }
 }
@@ -102,7 +109,7 @@ pub fn foreseen(session: &Session, torch: Torch<'_>) -> Result<String, Toolchain
         return Ok(version.clone());
     }
     let pins = pins::load();
-    let torch = chosen(&pins, &python, torch)?;
+    let torch = chosen(session, &pins, &python, torch)?;
     let build = torch.build().map(|(_, cuda)| format!("+cu{}{}", cuda.major, cuda.minor));
     Ok(torch.version.clone() + &build.unwrap_or_default())
 }
@@ -117,8 +124,8 @@ pub fn is_here(session: &Session, torch: Torch<'_>) -> Result<bool, ToolchainErr
         return Ok(true);
     }
     let pins = pins::load();
-    let folder = folder(session, &python, &pins, chosen(&pins, &python, torch)?);
-    Ok(files::exists(&folder.join(MARKER)))
+    let torch = chosen(session, &pins, &python, torch)?;
+    Ok(is_made(session, &python, &pins, torch))
 }
 
 /// About how many megabytes a managed Python with this release line is to fetch.
@@ -164,7 +171,7 @@ fn with_torch(
         return Ok(made(None, version.clone()));
     }
     let pins = pins::load();
-    let torch = chosen(&pins, python, torch)?;
+    let torch = chosen(session, &pins, python, torch)?;
     let folder = folder(session, python, &pins, torch);
     in_use(session);
     used::folder(session, &folder);
@@ -194,13 +201,21 @@ fn with_torch(
 }
 
 /// The release of the package index that a managed Python is made of: of the line that was named; where a later one does
-/// as well, of the first that has wheels for this Python.
+/// as well, of the first that has wheels for this Python. Where any release does, the newest that was fetched before.
 fn chosen<'a>(
+    session: &Session,
     pins: &'a Pins,
     python: &Interpreter,
     torch: Torch<'_>,
 ) -> Result<&'a TorchPins, ToolchainError> {
     let named = pins.torch(torch.line())?;
+    if matches!(torch, Torch::Preferably(_)) {
+        let made = |pins_of: &&TorchPins| is_made(session, python, pins, pins_of);
+        let others = pins.torch.iter().rev().filter(|other| torch.takes(&other.line));
+        if let Some(made) = std::iter::once(named).chain(others).find(made) {
+            return Ok(made);
+        }
+    }
     let Err(error) = served(python, named) else { return Ok(named) };
     let later = |other: &&TorchPins| torch.takes(&other.line) && served(python, other).is_ok();
     pins.torch.iter().find(later).ok_or(error)
@@ -269,6 +284,7 @@ fn lacking(python: &Interpreter, wanted: Torch<'_>) -> Option<String> {
         return Some(match wanted {
             Torch::AtLeast(line) => format!("it has torch {torch}, and {line} or later is wanted"),
             Torch::Exactly(line) => format!("it has torch {torch}, and {line} is wanted"),
+            Torch::Preferably(_) => format!("it has torch {torch}, and {OLDEST} or later is wanted"),
         });
     }
     if !python.numpy {
@@ -311,6 +327,11 @@ fn folder(session: &Session, python: &Interpreter, pins: &Pins, torch: &TorchPin
         .field("driver", if has_nvidia_driver() { "yes" } else { "no" })
         .finish();
     session.cache.join("python").join(format!("{}-torch{}-{}", python.tag, torch.version, id.short(12)))
+}
+
+/// Whether the managed Python of a release is in the cache.
+fn is_made(session: &Session, python: &Interpreter, pins: &Pins, torch: &TorchPins) -> bool {
+    files::exists(&folder(session, python, pins, torch).join(MARKER))
 }
 
 fn make(
@@ -430,41 +451,5 @@ fn try_out(python: &Interpreter, site: &Path) -> Result<String, ToolchainError> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn releases_compare_as_numbers() {
-        assert!(release("2.11.0+cu130") > release("2.9"));
-        assert_eq!(release("2.11"), Some((2, 11)));
-        assert_eq!(release("main"), None);
-    }
-
-    #[test]
-    fn a_line_is_asked_for_exactly_or_as_a_floor() {
-        assert!(Torch::AtLeast("2.9").takes("2.11.0+cu130"));
-        assert!(!Torch::AtLeast("2.12").takes("2.11.0"));
-        assert!(Torch::Exactly("2.11").takes("2.11.3+cpu"));
-        assert!(!Torch::Exactly("2.9").takes("2.11.0"));
-    }
-
-    #[test]
-    fn a_python_without_wheels_is_told_which_ones_have_them() {
-        let python = |version: &str| -> Interpreter {
-            serde_json::from_value(serde_json::json!({
-                "program": "/opt/python", "version": version, "tag": "", "headers": "", "sites": [], "torch": null,
-                "torch_dir": null, "numpy": false, "client": null, "why": "",
-            }))
-            .unwrap()
-        };
-        let pins = pins::load();
-        let torch = pins.torch("2.15").unwrap();
-        assert!(served(&python("3.11.7"), torch).is_ok());
-        assert!(served(&python("3.15.0rc1"), torch).is_ok());
-        let error = served(&python("3.10.2"), torch).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "PyTorch 2.15.0 has no wheels for Python 3.10.2 (`/opt/python`); it has them for 3.11 to 3.15"
-        );
-    }
-}
+#[path = "python_tests.rs"]
+mod tests;
