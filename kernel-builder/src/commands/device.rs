@@ -217,6 +217,7 @@ pub(super) fn verify_and_measure(
         digest: candidate.digest()?,
         commit: project::provenance(&project.dir).commit,
         tools: BTreeMap::new(),
+        outside: vec![],
     };
     let mut options = bench::Options { commit: artifact.commit.clone(), ..options.clone() };
     if bench::multiplies(&project.op) {

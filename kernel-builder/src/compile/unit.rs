@@ -51,6 +51,7 @@ pub(super) fn reuse(
         && shop.cache.restore(&hit.object, &shop.project.join(&unit.object))?
     {
         log::keep(shop, label, &unit.command, &hit.log)?;
+        shop.read.note(variant, &unit.name, hit.paths());
         return Ok(true);
     }
     match share::key(shop, unit, kit)? {
@@ -150,6 +151,7 @@ pub(super) fn compile(
     let label = Label { variant, unit: &unit.name, step: "compile" };
     if flags::beyond_the_object(&unit.command.args).is_some() {
         run_logged(shop, label, &unit.command, &unit.object)?;
+        shop.read.note_depfile(shop, variant, unit);
         return Ok(Origin::Compiled);
     }
     let shared = share::key(shop, unit, kit)?;
@@ -183,7 +185,9 @@ fn make(
     kit: &Toolchain,
 ) -> Result<(Origin, Option<Product>), CompileError> {
     if unit.command.program == kit.cxx.program {
-        return content::compile(shop, label, unit, kit);
+        let made = content::compile(shop, label, unit, kit)?;
+        shop.read.note_depfile(shop, label.variant, unit);
+        return Ok(made);
     }
     let depfile = shop.project.join(&unit.depfile);
     // Written by this file system's clock, which the time of change of every file is compared with.
@@ -195,6 +199,8 @@ fn make(
         run_logged(shop, label, &unit.command, &unit.object)?
     };
     let files = parse_depfile(&files::read_text(&depfile)?);
+    shop.read.note(label.variant, &unit.name, files.iter().cloned());
+    shop.read.note(label.variant, &unit.name, content::pulled_in(shop.project, &files));
     let observed = shop.cache.observe(shop.project, &files, since);
     let Some(observed) = observed.filter(|_| !content::depends_on_more(shop.project, &files)) else {
         return Ok((Origin::Compiled, None));

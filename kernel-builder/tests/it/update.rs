@@ -62,6 +62,20 @@ fn check_changes_nothing_and_fails() {
 }
 
 #[test]
+fn what_is_left_to_correct_is_told_and_fails() {
+    let sandbox = with(&EDITION_3.replace("fast-norm\" #", "fast_norm\" #"));
+    let updated = sandbox.run(&["update", "fast-norm", "--license", "MIT"]);
+    assert_eq!(updated.code, 0, "{}", updated.stderr);
+    assert_eq!(sandbox.read("work/fast-norm/build.toml"), EDITION_5);
+    let sandbox = with(&EDITION_3.replace("fast-norm\" #", "Fast_Norm\" #"));
+    let updated = sandbox.run(&["update", "fast-norm", "--license", "MIT"]);
+    updated.refused(10, &["`Fast_Norm` is not a kernel name", "cannot correct"]);
+    // What could be converted is.
+    assert!(sandbox.read("work/fast-norm/build.toml").contains("edition = 5"));
+    sandbox.run(&["update", "fast-norm"]).refused(10, &["`Fast_Norm` is not a kernel name"]);
+}
+
+#[test]
 fn what_cannot_be_updated_stays_as_it_is() {
     let sandbox = with(EDITION_3);
     sandbox.run(&["update", "fast-norm"]).refused(10, &["spec::missing_key", "--license Apache-2.0"]);

@@ -143,9 +143,12 @@ impl<'a> Project<'a> {
 
     /// The file that `path` would be if upper and lower case were the same.
     fn other_case(&self, path: &RelPath) -> Option<&'a str> {
+        // The usual case first: all files are only compared with what is not among them.
+        if self.files.contains(path) {
+            return None;
+        }
         let same = |known: &&RelPath| known.as_str().eq_ignore_ascii_case(path.as_str());
-        let found = self.files.iter().find(same).map(RelPath::as_str);
-        found.filter(|_| !self.files.contains(path))
+        self.files.iter().find(same).map(RelPath::as_str)
     }
 
     /// The folder that `path` would be if upper and lower case were the same.
