@@ -16,9 +16,7 @@ mod advice;
 mod reading;
 mod walking;
 
-pub use reading::{
-    NoText, irregular, open, open_device, read, read_text, read_text_of_any, read_text_up_to,
-};
+pub use reading::{NoText, irregular, open, open_device, read, read_text, read_text_of_any, read_text_up_to};
 pub use walking::{Aged, aged, walk, walk_apart};
 
 /// A file operation that failed, with the place.

@@ -203,8 +203,7 @@ pub fn read(dir: &Path) -> Result<Reading, Failure> {
         !(is(NO_PART) || (folder.components().count() == 1 && is(GENERATED)))
     };
     let (files, irregular) = files::walk_apart(&absolute, enter)?;
-    let mut files: BTreeSet<RelPath> =
-        files.iter().filter_map(|path| path.to_str()?.parse().ok()).collect();
+    let mut files: BTreeSet<RelPath> = files.iter().filter_map(|path| path.to_str()?.parse().ok()).collect();
     let mut source =
         |path: &RelPath| match files::read_text_up_to(&absolute.join(path.as_str()), SOURCE_LIMIT) {
             Ok(text) => Ok(SourceFile::new(shown(path.as_str()), text)),

@@ -38,8 +38,13 @@ pub(super) fn compile(
     let Shop { project, cache, .. } = *shop;
     let object = project.join(&unit.object);
     let preprocessed = preprocess(shop, label, unit)?;
+    shop.read.note(label.variant, &unit.name, preprocessed.files.iter().cloned());
     let pulled = outside::pulled_in(&preprocessed.text);
-    shop.read.note(label.variant, &unit.name, pulled.into_iter().filter(|name| files::exists(&project.join(name))));
+    shop.read.note(
+        label.variant,
+        &unit.name,
+        pulled.into_iter().filter(|name| files::exists(&project.join(name))),
+    );
     let Some(observed) = preprocessed.observed.filter(|_| whole(&preprocessed.text)) else {
         run_logged(shop, label, &unit.command, &unit.object)?;
         return Ok((Origin::Compiled, None));

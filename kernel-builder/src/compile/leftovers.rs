@@ -40,9 +40,8 @@ pub(super) fn clear(project: &Path, jobs: &[Job], outcomes: &[Outcome]) -> Resul
         let library = artifact.library.as_ref().and_then(|library| library.file_name());
         used.extend(library.map(|name| root.join(variant).join(name)));
         let of_variant = there.iter().filter(|path| path.starts_with(variant)).map(|path| root.join(path));
-        let is_made = |path: &PathBuf| {
-            path.extension().is_some_and(|ending| MADE.iter().any(|made| ending == *made))
-        };
+        let is_made =
+            |path: &PathBuf| path.extension().is_some_and(|ending| MADE.iter().any(|made| ending == *made));
         for path in of_variant.filter(is_made).filter(|path| !used.contains(path)) {
             files::remove_file(&project.join(path))?;
         }

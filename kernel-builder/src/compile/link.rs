@@ -11,10 +11,10 @@ use kernel_plan::plan::{Step, Unit, VariantPlan};
 use super::artifact::{self, Artifact};
 use super::cache::Made;
 use super::log::run_logged;
-use super::progress::{Board, Open};
-use super::timeline::Fate;
 use super::outside::{self, More};
+use super::progress::{Board, Open};
 use super::slots::Label;
+use super::timeline::Fate;
 use super::unit::command_fields;
 use super::{CompileError, Job, Shop, naming};
 use crate::base::digest::{Digest, DigestBuilder};
@@ -83,12 +83,7 @@ fn refuse_newer(library: &Path, plan: &VariantPlan, kit: &Toolchain) -> Result<(
 
 /// Puts the extension's name into the object of a unit that carries it. Where the compiler has taken the name apart, so
 /// that it cannot be replaced, the unit is compiled once more with the real name: that counts as a unit of its own.
-fn name_object(
-    shop: &Shop<'_>,
-    unit: &Unit,
-    plan: &VariantPlan,
-    board: &Board,
-) -> Result<(), CompileError> {
+fn name_object(shop: &Shop<'_>, unit: &Unit, plan: &VariantPlan, board: &Board) -> Result<(), CompileError> {
     let Shop { project, cache, .. } = *shop;
     let Some(named) = &unit.named else { return Ok(()) };
     let bytes = files::read(&project.join(&unit.object))?;

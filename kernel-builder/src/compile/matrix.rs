@@ -87,9 +87,11 @@ impl<'a> Matrix<'a> {
         let mut pending = pending.into_inner().unwrap_or_else(PoisonError::into_inner);
         // The longest first, so that no lane is left with it at the end; else in the order of the variants.
         let expected = |task: &Pending<'_>| self.open(task.job, task.unit).expected.unwrap_or(0.0);
-        let places = self.units().enumerate().map(|(place, (job, _, unit))| ((job, unit.name.as_str()), place));
+        let places =
+            self.units().enumerate().map(|(place, (job, _, unit))| ((job, unit.name.as_str()), place));
         let places: HashMap<(usize, &str), usize> = places.collect();
-        let place = |task: &Pending<'_>| (task.job, places.get(&(task.job, task.unit.name.as_str())).copied());
+        let place =
+            |task: &Pending<'_>| (task.job, places.get(&(task.job, task.unit.name.as_str())).copied());
         pending.sort_by(|one, two| {
             expected(two).total_cmp(&expected(one)).then_with(|| place(one).cmp(&place(two)))
         });

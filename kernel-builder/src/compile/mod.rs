@@ -152,9 +152,11 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
     let record = Record::new(name, end, slots.lanes(), variants.collect(), slots.timeline());
     if record.is_news() || conduct.report.is_some() {
         let written = record.write(&project.join(".kernelwright"), conduct.report.as_deref());
-        written.unwrap_or_else(|error| {
-            report.warn(format!("the report of the build could not be kept: {error}"))
-        });
+        if let Err(error) = written
+            && !(end == End::Failed && error.is_about_room_or_rights())
+        {
+            report.warn(format!("the report of the build could not be kept: {error}"));
+        }
     }
     outcomes
 }
@@ -166,6 +168,8 @@ fn alone_in(project: &Path, report: &Report) -> Option<FileLock> {
     match files::lock(&project.join(".kernelwright/build.lock"), waiting) {
         Ok(lock) => Some(lock),
         Err(_) if interrupt::requested() => None,
+        // The first object that cannot be written says so.
+        Err(error) if error.is_about_room_or_rights() => None,
         Err(error) => {
             report.warn(format!("no other build of this project may run beside this one: {error}"));
             None

@@ -21,9 +21,11 @@ use super::share::SYSTEM;
 use super::{Job, Shop};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::{disk, files};
+use crate::toolchain::prefix;
 
 /// Where systems keep what is not a user's, beside [`SYSTEM`].
-const NOBODYS: [&str; 5] = ["/nix/store", "/System", "/Library/Developer", "/Applications/Xcode", "/usr/share"];
+const NOBODYS: [&str; 5] =
+    ["/nix/store", "/System", "/Library/Developer", "/Applications/Xcode", "/usr/share"];
 
 /// The files that the units of a run have read, by variant and unit.
 #[derive(Debug, Default)]
@@ -87,7 +89,8 @@ pub(super) fn of(shop: &Shop<'_>, job: &Job, kit: &Toolchain) -> More {
             continue;
         }
         // Where a file lies on this machine is no part of a name.
-        let name = if path.is_relative() { path.as_path() } else { Path::new(path.file_name().unwrap_or_default()) };
+        let name =
+            if path.is_relative() { path.as_path() } else { Path::new(path.file_name().unwrap_or_default()) };
         let content = files::read(&real).map(|bytes| Digest::of(&bytes).to_string()).unwrap_or_default();
         digest = digest.field("file", name.as_os_str().as_encoded_bytes()).field("content", content);
         any = true;
@@ -111,14 +114,8 @@ fn known_folders(kit: &Toolchain) -> Vec<PathBuf> {
         known.extend(cuda.include.iter().cloned());
         known.extend(cuda.front.iter().map(|front| front.root.clone()));
     }
-    // `<prefix>/bin/<program>`: a compiler brings headers of its own.
-    let mut programs = vec![kit.cxx.program.clone()];
-    programs.push(disk::real(&kit.cxx.program));
-    for program in programs {
-        let prefix = program.parent().and_then(Path::parent);
-        // Not those of the whole system.
-        known.extend(prefix.filter(|prefix| prefix.components().count() > 2).map(Path::to_owned));
-    }
+    // A compiler brings headers of its own.
+    known.extend(prefix::folders_of(&kit.cxx.program));
     let real: Vec<PathBuf> = known.iter().map(|folder| disk::real(folder)).collect();
     known.extend(real);
     known
@@ -157,7 +154,8 @@ mod tests {
 
     #[test]
     fn what_the_assembler_pulls_in_is_read_from_the_text() {
-        let text = b"asm(\".incbin \\\"data/table.bin\\\"\\n\");\nasm(\".incbin \\\"x\\\", 4\"); included.incbin";
+        let text =
+            b"asm(\".incbin \\\"data/table.bin\\\"\\n\");\nasm(\".incbin \\\"x\\\", 4\"); included.incbin";
         assert_eq!(pulled_in(text), [PathBuf::from("data/table.bin"), PathBuf::from("x")]);
     }
 }

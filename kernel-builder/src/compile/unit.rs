@@ -185,9 +185,7 @@ fn make(
     kit: &Toolchain,
 ) -> Result<(Origin, Option<Product>), CompileError> {
     if unit.command.program == kit.cxx.program {
-        let made = content::compile(shop, label, unit, kit)?;
-        shop.read.note_depfile(shop, label.variant, unit);
-        return Ok(made);
+        return content::compile(shop, label, unit, kit);
     }
     let depfile = shop.project.join(&unit.depfile);
     // Written by this file system's clock, which the time of change of every file is compared with.

@@ -206,7 +206,9 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
 ///
 /// # Errors
 /// All of them.
-pub fn of_the_project_alone<'a>(artifacts: impl IntoIterator<Item = &'a Artifact>) -> Result<(), PackageError> {
+pub fn of_the_project_alone<'a>(
+    artifacts: impl IntoIterator<Item = &'a Artifact>,
+) -> Result<(), PackageError> {
     let outside = artifacts.into_iter().filter(|artifact| !artifact.outside.is_empty());
     let mut found: Vec<PackageError> = outside
         .map(|artifact| PackageError::Outside {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use miette::Diagnostic;
 use thiserror::Error;
 
+use super::missing::{self, Missing};
 use super::zip::ZipError;
 use crate::base::files::FileError;
 use crate::base::http::HttpError;
@@ -188,7 +189,7 @@ pub enum ToolchainError {
         said: String,
     },
     /// The disk is full, or may not be written to.
-    #[error("failed to store {wanted}{}: {cause}", to_fetch(*needs))]
+    #[error("failed to store {wanted}{}: {cause}", missing::to_fetch(*needs))]
     #[diagnostic(code(toolchain::no_room), help("{}", cause.advice()))]
     NoRoom {
         /// The wheel or the packages.
@@ -239,7 +240,7 @@ pub enum ToolchainError {
         cause: ZipError,
     },
     /// Downloads are refused.
-    #[error("this has to be fetched, but downloads are off: {}", told(missing))]
+    #[error("this has to be fetched, but downloads are off: {}", missing::told(missing))]
     #[diagnostic(
         code(toolchain::offline),
         help(
@@ -450,32 +451,6 @@ pub enum ToolchainError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Process(#[from] ProcessError),
-}
-
-/// Something to fetch.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Missing {
-    /// Name and version.
-    what: String,
-    /// About how much there is to fetch.
-    megabytes: u32,
-}
-
-impl Missing {
-    pub(super) fn new(what: String, megabytes: u32) -> Self {
-        Self { what, megabytes }
-    }
-}
-
-fn told(missing: &[Missing]) -> String {
-    let each = missing.iter().map(|Missing { what, megabytes }| format!("{what} ({megabytes} MB)"));
-    let all: u32 = missing.iter().map(|missing| missing.megabytes).sum();
-    let together = if missing.len() > 1 { format!("; {all} MB together") } else { String::new() };
-    format!("{}{together}", each.collect::<Vec<_>>().join(", "))
-}
-
-fn to_fetch(megabytes: Option<u32>) -> String {
-    megabytes.map(|megabytes| format!(" (about {megabytes} MB)")).unwrap_or_default()
 }
 
 impl ToolchainError {

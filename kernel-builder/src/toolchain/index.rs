@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use kernel_plan::plan::CommandLine;
 use serde::{Deserialize, Serialize};
 
-use super::error::{Missing, ToolchainError};
+use super::error::ToolchainError;
 use super::interpreter::Interpreter;
+use super::missing::Missing;
 use super::pins::{self, Part};
 use super::{room, state, used};
 use crate::base::process::{self, Finished, Limits};

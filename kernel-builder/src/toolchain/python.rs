@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use kernel_plan::units::Version;
 use serde::{Deserialize, Serialize};
 
-use super::error::{Missing, ToolchainError};
+use super::error::ToolchainError;
 use super::fetch::{self, Request};
 use super::index::Target;
 use super::interpreter::{self, Interpreter, Question};
+use super::missing::Missing;
 use super::pins::{self, Pins, TorchPins};
 use super::store::Stored;
 use super::supply::{Taking, in_use};
@@ -193,7 +194,9 @@ fn with_torch(
             python.program.display(),
             lacks.unwrap_or_default(),
         ));
-        make(session, python, &pins, torch, &folder)?;
+        let megabytes = pins.megabytes(torch, has_nvidia_driver());
+        make(session, python, &pins, torch, &folder)
+            .map_err(|error| error.storing(&format!("torch {}", torch.version), megabytes))?;
     }
     let known: Option<Made> = state::load(&folder.join(MARKER));
     let torch = known.map(|known| known.torch).unwrap_or_default();
@@ -270,7 +273,8 @@ fn beside(
             "{}, which the active Python lacks; that Python is not changed, {megabytes} MB",
             requirements.join(", ")
         );
-        packages(session, python, requirements, &why, staging.path())?;
+        packages(session, python, requirements, &why, staging.path())
+            .map_err(|error| error.storing(&requirements.join(", "), megabytes))?;
         state::save(&staging.path().join(MARKER), &Made { torch: String::new() })?;
         files::replace_dir(staging, &folder)?;
     }

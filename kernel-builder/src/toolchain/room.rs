@@ -56,7 +56,8 @@ mod tests {
         let pip = "ERROR: Exception:\nTraceback (most recent call last):\n  File \"x.py\", line 5\n\
                    OSError: [Errno 28] No space left on device\n";
         assert_eq!(path(pip).as_deref(), Some("/cache"));
-        let named = "ERROR: Could not install packages due to an OSError: [Errno 30] Read-only file system: '/a/b'\n";
+        let named =
+            "ERROR: Could not install packages due to an OSError: [Errno 30] Read-only file system: '/a/b'\n";
         assert_eq!(path(named).as_deref(), Some("/a/b"));
         let uv = "error: failed to write to file `/c/d`: No space left on device (os error 28)";
         assert_eq!(path(uv).as_deref(), Some("/cache"));

@@ -84,7 +84,8 @@ fn names_with_spaces_and_letters_of_any_script_build() {
     let sandbox = fakes(GOOD);
     let (from, to) = (sandbox.path("work/fast-norm"), sandbox.path("work/мой kernel ü"));
     std::fs::rename(from, &to).expect("a project");
-    std::fs::rename(to.join("fast_norm_cpu/rms_norm.cpp"), to.join("fast_norm_cpu/rms norm é.cpp")).expect("a source");
+    std::fs::rename(to.join("fast_norm_cpu/rms_norm.cpp"), to.join("fast_norm_cpu/rms norm é.cpp"))
+        .expect("a source");
     let path = "work/мой kernel ü/build.toml";
     sandbox.write(path, &sandbox.read(path).replace("rms_norm.cpp", "rms norm é.cpp"));
     let built = sandbox.run(&["build", "мой kernel ü", "--toolchain", "system"]);
@@ -96,10 +97,15 @@ fn a_source_that_vanishes_during_the_build_is_named() {
     // The compiler of the first source removes the second one.
     let sandbox = fakes("make_object \"$@\"; rm -f fast_norm_cpu/rms_norm.cpp");
     let script = sandbox.read("bin/g++");
-    let vanishes = "if [ -n \"$text\" ]; then rm -f fast_norm_cpu/rms_norm.cpp torch-ext/torch_binding.cpp; exit 1; fi";
+    let vanishes =
+        "if [ -n \"$text\" ]; then rm -f fast_norm_cpu/rms_norm.cpp torch-ext/torch_binding.cpp; exit 1; fi";
     let script = script.replacen("if [ -n \"$text\" ]", &format!("{vanishes}\nif [ -n \"$text\" ]"), 1);
     sandbox.write("bin/g++", &script);
     let built = build(&sandbox, &["--jobs", "1"]);
     assert_eq!(built.code, 14, "{}", built.stderr);
-    assert!(built.stderr.contains("torch_binding.cpp") || built.stderr.contains("rms_norm.cpp"), "{}", built.stderr);
+    assert!(
+        built.stderr.contains("torch_binding.cpp") || built.stderr.contains("rms_norm.cpp"),
+        "{}",
+        built.stderr
+    );
 }

@@ -1,6 +1,6 @@
 //! Builds that read more than the project, and what is left of earlier ones.
 
-use super::build_fakes::{GOOD, VARIANT, build, compiled, compiler, fakes, LIBRARY};
+use super::build_fakes::{GOOD, LIBRARY, VARIANT, build, compiled, compiler, fakes};
 use super::sandbox::{Sandbox, tree};
 
 const OBJECTS: &str = "work/fast-norm/.kernelwright/objects";
@@ -13,7 +13,10 @@ fn with_common_header() -> Sandbox {
     let includes = "if [ -n \"$text\" ]; then case \"$text\" in fast_norm_cpu/*) \
                     cat \"$text\" ../common/x.h > \"$out\"; echo \"$out: $text fast_norm_cpu/../../common/x.h\" > \"$dep\"; \
                     exit 0 ;; esac; fi\n";
-    sandbox.write("bin/g++", &script.replacen("if [ -n \"$text\" ]", &format!("{includes}if [ -n \"$text\" ]"), 1));
+    sandbox.write(
+        "bin/g++",
+        &script.replacen("if [ -n \"$text\" ]", &format!("{includes}if [ -n \"$text\" ]"), 1),
+    );
     sandbox
 }
 
@@ -28,7 +31,11 @@ fn a_header_outside_of_the_project_is_told_is_part_of_the_id_and_is_not_packaged
     let sandbox = with_common_header();
     let first = build(&sandbox, &[]);
     assert_eq!(first.code, 0, "{}", first.stderr);
-    assert!(first.stderr.contains("files outside of the project: fast_norm_cpu/../../common/x.h"), "{}", first.stderr);
+    assert!(
+        first.stderr.contains("files outside of the project: fast_norm_cpu/../../common/x.h"),
+        "{}",
+        first.stderr
+    );
     let one = id(&sandbox);
     // From the cache it is the same, and is told again.
     let again = build(&sandbox, &[]);
@@ -38,13 +45,15 @@ fn a_header_outside_of_the_project_is_told_is_part_of_the_id_and_is_not_packaged
     assert_eq!(build(&sandbox, &[]).code, 0);
     let other = id(&sandbox);
     assert_ne!(other, one, "other bytes have another name");
-    let libraries: Vec<String> = tree(&sandbox.path(OBJECTS)).into_iter().filter(|file| file.ends_with(".so")).collect();
+    let libraries: Vec<String> =
+        tree(&sandbox.path(OBJECTS)).into_iter().filter(|file| file.ends_with(".so")).collect();
     assert_eq!(libraries, [format!("{VARIANT}/{other}.abi3.so")], "the older library is gone");
     sandbox.write("work/common/x.h", "#define X 1\n");
     assert_eq!(build(&sandbox, &[]).code, 0);
     assert_eq!(id(&sandbox), one);
-    let out = sandbox.path("out");
-    std::fs::create_dir(&out).expect("a folder");
+    sandbox
+        .run(&["package", "fast-norm", "--toolchain", "system"])
+        .refused(17, &["package::outside", "common/x.h", "git submodule"]);
     let artifacts = sandbox.path("work/fast-norm/.kernelwright/artifacts");
     sandbox
         .run(&["layout", "fast-norm", "--from", artifacts.to_str().expect("a path"), "--to", "../hub"])
@@ -56,7 +65,11 @@ fn a_build_of_the_project_alone_says_nothing_of_it() {
     let sandbox = fakes(GOOD);
     let built = build(&sandbox, &[]);
     assert!(!built.stderr.contains("outside of the project"), "{}", built.stderr);
-    assert!(!sandbox.read(&format!("work/fast-norm/.kernelwright/artifacts/{VARIANT}.json")).contains("\"outside\""));
+    assert!(
+        !sandbox
+            .read(&format!("work/fast-norm/.kernelwright/artifacts/{VARIANT}.json"))
+            .contains("\"outside\"")
+    );
 }
 
 #[test]
@@ -79,8 +92,10 @@ fn nameless(text: &str) -> Sandbox {
     let sandbox = fakes(GOOD);
     compiler(&sandbox, GOOD, LIBRARY);
     let script = sandbox.read("bin/g++");
-    let script = script.replacen("torch-ext/*) make_object \"$@\" ;;", "torch-ext/*) make_object plain ;;", 1);
-    let script = script.replacen("cat \"$text\" > \"$out\";", &format!("{{ cat \"$text\"; {text}; }} > \"$out\";"), 1);
+    let script =
+        script.replacen("torch-ext/*) make_object \"$@\" ;;", "torch-ext/*) make_object plain ;;", 1);
+    let script =
+        script.replacen("cat \"$text\" > \"$out\";", &format!("{{ cat \"$text\"; {text}; }} > \"$out\";"), 1);
     sandbox.write("bin/g++", &script);
     sandbox
 }

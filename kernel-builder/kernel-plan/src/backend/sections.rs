@@ -47,7 +47,8 @@ pub(crate) fn with_binding<'a>(
     compiles: impl Fn(&RelPath) -> bool,
 ) -> Vec<Listed<'a>> {
     let mut known: BTreeSet<&RelPath> = sections.iter().map(|(path, _)| path).collect();
-    let own: Vec<&RelPath> = binding.iter().map(|path| &path.value).filter(|path| known.insert(path)).collect();
+    let own: Vec<&RelPath> =
+        binding.iter().map(|path| &path.value).filter(|path| known.insert(path)).collect();
     let sections = sections.iter().map(|(path, kernel)| (path, Some(kernel)));
     own.into_iter().map(|path| (path, None)).chain(sections).filter(|(path, _)| compiles(path)).collect()
 }
@@ -116,7 +117,8 @@ mod tests {
              [kernel.b]\nbackend = \"cpu\"\ndepends = []\nsrc = [\"csrc/k7.cpp\"]\ncxx-flags = [\"-O1\"]\n",
             listed.join(", ")
         );
-        let (build, problems) = crate::spec::parse_build(crate::diagnostic::SourceFile::new("build.toml", text));
+        let (build, problems) =
+            crate::spec::parse_build(crate::diagnostic::SourceFile::new("build.toml", text));
         let build = build.unwrap_or_else(|| panic!("{problems:?}"));
         let kernels: Vec<&Kernel> = build.kernels.iter().collect();
         let found = sources(&kernels);

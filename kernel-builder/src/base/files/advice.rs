@@ -52,7 +52,9 @@ impl Place {
         match self {
             Self::Cache(_) => format!("set {} to a folder that you can write to", env::CACHE),
             Self::Temporary(_) => "set TMPDIR to a folder that you can write to".to_owned(),
-            Self::Elsewhere => "to build a project that you cannot write to: `kernelwright build --to DIR`".to_owned(),
+            Self::Elsewhere => {
+                "to build a project that you cannot write to: `kernelwright build --to DIR`".to_owned()
+            }
         }
     }
 }
@@ -66,9 +68,7 @@ impl FileError {
     pub fn is_about_room_or_rights(&self) -> bool {
         matches!(
             self.errno(),
-            Some(
-                Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::ROFS | Errno::ACCESS | Errno::PERM
-            )
+            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::ROFS | Errno::ACCESS | Errno::PERM)
         )
     }
 
@@ -78,17 +78,22 @@ impl FileError {
         let writes = !matches!(self.action, "read" | "open" | "list" | "look at" | "find");
         match self.errno() {
             Some(Errno::NOSPC) => {
-                let left = free_space(&self.path).map_or(String::new(), |left| format!(" ({} left)", bytes(left)));
+                let left =
+                    free_space(&self.path).map_or(String::new(), |left| format!(" ({} left)", bytes(left)));
                 format!("the disk is full{left}: {}", place.more_room())
             }
             Some(Errno::DQUOT) => format!("your disk quota is used up: {}", place.more_room()),
-            Some(Errno::FBIG) => "files may not become larger: see `ulimit -f` and the limits of the file system".to_owned(),
+            Some(Errno::FBIG) => {
+                "files may not become larger: see `ulimit -f` and the limits of the file system".to_owned()
+            }
             Some(Errno::ROFS) => format!("the file system is mounted read-only: {}", place.other_folder()),
             Some(Errno::ACCESS | Errno::PERM) if writes => {
                 format!("check the owner and the permissions of the folder; {}", place.other_folder())
             }
             Some(Errno::ACCESS | Errno::PERM) => "check the owner and the permissions of the file".to_owned(),
-            Some(Errno::NOENT) => "check that the path exists and that no other program removes it".to_owned(),
+            Some(Errno::NOENT) => {
+                "check that the path exists and that no other program removes it".to_owned()
+            }
             Some(Errno::LOOP) => "replace the link by the file that it should lead to".to_owned(),
             _ => "check that the path exists and that you may use it".to_owned(),
         }
@@ -118,7 +123,11 @@ mod tests {
     fn a_full_disk_is_called_one_with_the_way_out() {
         let told = |errno: Errno, action, path: PathBuf| {
             let error = FileError { action, path, cause: errno.into() };
-            (error.code().unwrap().to_string(), error.help().unwrap().to_string(), error.is_about_room_or_rights())
+            (
+                error.code().unwrap().to_string(),
+                error.help().unwrap().to_string(),
+                error.is_about_room_or_rights(),
+            )
         };
         let in_cache = || env::cache_dir().join("wheels/a");
         for (errno, code) in [(Errno::NOSPC, "base::disk_full"), (Errno::DQUOT, "base::disk_full")] {

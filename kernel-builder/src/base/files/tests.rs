@@ -1,5 +1,4 @@
 //! The promises of the door to the file system.
-#![expect(clippy::disallowed_methods, reason = "tests make what the functions look at")]
 
 use super::*;
 

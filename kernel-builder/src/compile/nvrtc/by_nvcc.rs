@@ -121,7 +121,9 @@ fn run(line: &CommandLine, unit: &Unit) -> Result<Result<String, Done>, NvrtcErr
             let failed = Some(format!("nvcc returned {status}"));
             Ok(Err(Done { log: said, failed, ..Done::default() }))
         }
-        Ending::Deadline => Err(NvrtcError::Endless { name: unit.source.name.clone(), seconds: PATIENCE.as_secs() }),
+        Ending::Deadline => {
+            Err(NvrtcError::Endless { name: unit.source.name.clone(), seconds: PATIENCE.as_secs() })
+        }
         other => Err(NvrtcError::Crashed { name: unit.source.name.clone(), ending: other.to_string() }),
     }
 }
@@ -150,12 +152,8 @@ mod tests {
             include: vec![],
             root: None,
         };
-        let unit = Unit {
-            source,
-            defines: vec![],
-            arch: "90".to_owned(),
-            expressions: vec!["f<2>".to_owned()],
-        };
+        let unit =
+            Unit { source, defines: vec![], arch: "90".to_owned(), expressions: vec!["f<2>".to_owned()] };
         assert_eq!(
             text(&unit),
             "#line 1 \"kernels/f.cu\"\ntemplate <int n> __global__ void f() {}\n#line 1 \"[launch]\"\n\

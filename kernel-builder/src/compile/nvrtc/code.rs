@@ -75,12 +75,7 @@ impl Code {
         arch: &str,
         compiler: &Compiler,
     ) -> Result<Self, NvrtcError> {
-        let unit = Unit {
-            source: source.clone(),
-            defines: vec![],
-            arch: arch.to_owned(),
-            expressions,
-        };
+        let unit = Unit { source: source.clone(), defines: vec![], arch: arch.to_owned(), expressions };
         Ok(Self { cubins: vec![compiler.compile(&unit)?], places: BTreeMap::new() })
     }
 

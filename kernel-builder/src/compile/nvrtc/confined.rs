@@ -11,9 +11,13 @@ use crate::base::become_program::become_program;
 use crate::base::{confine, disk, env};
 use crate::exit;
 use crate::toolchain::nvcc::NvccKit;
+use crate::toolchain::prefix;
 
 /// The role of the worker on the command line of this program.
 pub const ROLE: &str = "confined";
+
+/// Folders of shared libraries, as for every program.
+const LIBRARIES: &str = "LD_LIBRARY_PATH";
 
 /// Stands between the folders and the command.
 const END: &str = "--";
@@ -42,19 +46,20 @@ pub(super) fn readable(kit: &NvccKit, own: Vec<PathBuf>, scratch: &Path) -> Vec<
     let mut all = own;
     all.push(scratch.to_owned());
     all.extend(SYSTEM.map(PathBuf::from));
-    // `<prefix>/bin/<program>`: as it was found, and where links lead.
-    for program in [&kit.nvcc, &kit.cxx] {
-        let prefix = |program: &Path| Some(program.parent()?.parent()?.to_owned());
-        let prefixes = [prefix(program), prefix(&disk::real(program))];
-        // A program in `/x/bin` would open the root of the file system.
-        all.extend(prefixes.into_iter().flatten().filter(|prefix| prefix.components().count() > 2));
-    }
+    // Where an administrator's compilers have their own libraries.
+    let libraries = env::text(LIBRARIES).unwrap_or_default();
+    all.extend(libraries.split(':').map(PathBuf::from).filter(|folder| folder.is_absolute()));
+    // The C++ compiler may be a script, and nvcc has its settings beside itself.
+    all.push(kit.cxx.clone());
+    all.extend(disk::real(&kit.nvcc).parent().map(Path::to_owned));
+    all.extend(prefix::folders_of(&kit.nvcc).into_iter().chain(prefix::folders_of(&kit.cxx)));
     all
 }
 
 /// The command that runs `line` confined.
 pub(super) fn line(line: &CommandLine, readable: &[PathBuf]) -> CommandLine {
-    let mut confined = CommandLine { program: env::own_program(), args: vec![], ..line.clone() }.args(["--worker", ROLE]);
+    let mut confined =
+        CommandLine { program: env::own_program(), args: vec![], ..line.clone() }.args(["--worker", ROLE]);
     confined.args.extend(readable.iter().map(|path| path.display().to_string()));
     confined.args.push(END.to_owned());
     confined.args.push(line.program.display().to_string());

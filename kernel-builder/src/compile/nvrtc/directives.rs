@@ -71,7 +71,10 @@ pub(super) fn suspicious_macros(text: &[u8]) -> Vec<usize> {
         }
         let name = text.skip_blanks(end);
         let body = text.word_end(name);
-        let stop = text.bytes[body..].iter().position(|byte| *byte == b'\n').map_or(text.bytes.len(), |far| body + far);
+        let stop = text.bytes[body..]
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .map_or(text.bytes.len(), |far| body + far);
         let body = String::from_utf8_lossy(&text.bytes[body..stop]);
         let body = body.replace("...", "");
         let begins = body.trim_start().strip_prefix('/').is_some_and(|rest| !rest.starts_with(['*', '/']));
@@ -103,7 +106,8 @@ impl Text {
             };
             // A compiler joins lines over blanks behind the backslash, too.
             if byte == b'\\' {
-                let blanks = text[at + length..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
+                let blanks =
+                    text[at + length..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
                 let end = at + length + blanks.count();
                 if text.get(end) == Some(&b'\n') {
                     line += 1;
@@ -125,7 +129,8 @@ impl Text {
             match self.bytes.get(at..).unwrap_or_default() {
                 [b' ' | b'\t' | b'\r' | 0x0b | 0x0c, ..] => at += 1,
                 [b'/', b'*', rest @ ..] => {
-                    let length = rest.windows(2).position(|two| two == b"*/").map_or(rest.len(), |far| far + 2);
+                    let length =
+                        rest.windows(2).position(|two| two == b"*/").map_or(rest.len(), |far| far + 2);
                     at += 2 + length;
                 }
                 _ => return at,
@@ -134,7 +139,8 @@ impl Text {
     }
 
     fn word_end(&self, at: usize) -> usize {
-        let length = self.bytes.get(at..).unwrap_or_default().iter().take_while(|byte| is_word(**byte)).count();
+        let length =
+            self.bytes.get(at..).unwrap_or_default().iter().take_while(|byte| is_word(**byte)).count();
         at + length
     }
 
@@ -184,7 +190,12 @@ mod tests {
 
     #[test]
     fn harmless_macros_stay() {
-        for text in ["#define HALF (N / 2)\n", "#define F(...) g(__VA_ARGS__)\n", "#define A 1 // a/b\n", "#define A/**/1\n"] {
+        for text in [
+            "#define HALF (N / 2)\n",
+            "#define F(...) g(__VA_ARGS__)\n",
+            "#define A 1 // a/b\n",
+            "#define A/**/1\n",
+        ] {
             assert!(suspicious_macros(text.as_bytes()).is_empty(), "{text}");
         }
         assert_eq!(suspicious_macros(b"\n#define X </etc/passwd>\n#define UP ../x\n"), [2, 3]);

@@ -19,10 +19,12 @@ impl Source {
     /// One cannot be read.
     pub(crate) fn headers(&self) -> Result<Vec<(String, Vec<u8>)>, FileError> {
         let mut all = used(&self.text, below(self)?);
-        let places = all.iter().flat_map(|(name, _)| self.include.iter().map(move |folder| folder.join(name)));
+        let places =
+            all.iter().flat_map(|(name, _)| self.include.iter().map(move |folder| folder.join(name)));
         let known: BTreeSet<PathBuf> = places.map(|place| disk::real(&place)).collect();
         // Those with another ending, or in another folder of the candidate.
-        let named = inside::follow(self, &[]).files.into_iter().filter(|(_, file)| !known.contains(&file.real));
+        let named =
+            inside::follow(self, &[]).files.into_iter().filter(|(_, file)| !known.contains(&file.real));
         all.extend(named.map(|(name, file)| (name, file.bytes)));
         Ok(all)
     }

@@ -46,7 +46,8 @@ struct Open {
 
 /// Follows all that `source` names. `toolkit` are the compiler's own folders of headers.
 pub(super) fn follow(source: &Source, toolkit: &[PathBuf]) -> Followed {
-    let roots: Vec<PathBuf> = source.root.iter().chain(&source.include).map(|root| disk::real(root)).collect();
+    let roots: Vec<PathBuf> =
+        source.root.iter().chain(&source.include).map(|root| disk::real(root)).collect();
     let toolkit: Vec<PathBuf> = toolkit.iter().map(|folder| disk::real(folder)).collect();
     let mut followed = Followed::default();
     let mut open =
@@ -55,7 +56,9 @@ pub(super) fn follow(source: &Source, toolkit: &[PathBuf]) -> Followed {
         for directive in directives::read(&text) {
             let Directive { line, word, operand } = &directive;
             let Operand::Named(named) = operand else {
-                followed.unclear.push(format!("{name}({line}): error: `{word}` of something that is not a name"));
+                followed
+                    .unclear
+                    .push(format!("{name}({line}): error: `{word}` of something that is not a name"));
                 continue;
             };
             let mut leads_out = Path::new(named).is_absolute();
@@ -85,7 +88,9 @@ pub(super) fn follow(source: &Source, toolkit: &[PathBuf]) -> Followed {
             }
         }
         for line in directives::suspicious_macros(&text) {
-            followed.unclear.push(format!("{name}({line}): error: a macro that holds an absolute path or `..`"));
+            followed
+                .unclear
+                .push(format!("{name}({line}): error: a macro that holds an absolute path or `..`"));
         }
     }
     followed
@@ -157,7 +162,9 @@ mod tests {
         ] {
             assert_eq!(place.follow(text).outside.len(), 1, "{text}");
         }
-        for text in ["#define X \"SECRET\"\n", "#include X\n", "#if __has_include(X)\n", "#define ROOT /etc\n"] {
+        for text in
+            ["#define X \"SECRET\"\n", "#include X\n", "#if __has_include(X)\n", "#define ROOT /etc\n"]
+        {
             let followed = place.follow(text);
             assert!(followed.outside.is_empty() && followed.unclear.len() == 1, "{text}: {followed:?}");
         }

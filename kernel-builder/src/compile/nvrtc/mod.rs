@@ -186,7 +186,15 @@ impl Compiler {
         let folder = cache.join("cubin");
         let toolkits = TOOLKITS.iter().map(|name| cache.join(name)).collect();
         let confines = confine::is_possible();
-        Ok(Self { kit, folder, toolkits, confines, scratch, idle: Mutex::default(), started: Mutex::default() })
+        Ok(Self {
+            kit,
+            folder,
+            toolkits,
+            confines,
+            scratch,
+            idle: Mutex::default(),
+            started: Mutex::default(),
+        })
     }
 
     /// Which program it is.
@@ -266,7 +274,11 @@ impl Compiler {
     /// What a compiler of this unit may read beside the system's own files.
     fn readable(&self, unit: &Unit) -> Vec<PathBuf> {
         let own = unit.source.root.iter().chain(&unit.source.include);
-        own.chain(self.kit.include()).chain(&self.toolkits).cloned().chain([self.scratch.path().to_owned()]).collect()
+        own.chain(self.kit.include())
+            .chain(&self.toolkits)
+            .cloned()
+            .chain([self.scratch.path().to_owned()])
+            .collect()
     }
 
     /// The same where it is enforced.
@@ -314,7 +326,7 @@ impl Compiler {
         let headers = self.scratch.path().join(format!("headers-{number}"));
         files::create_dirs(&headers)?;
         let line = CommandLine::new(env::own_program()).args(["--worker", ROLE]);
-        let line = line.cwd(&self.scratch.path().join(EMPTY));
+        let line = line.cwd(self.scratch.path().join(EMPTY));
         let mut dialogue = Dialogue::start(&line)?;
         let (library, builtins) = (kit.library.clone(), kit.builtins.clone());
         let confined = self.confines.then(|| readable.clone());
@@ -361,8 +373,10 @@ impl Process {
     fn ask(&mut self, job: &Job, unit: &Unit) -> Result<Done, NvrtcError> {
         self.dialogue.say(&serde_json::to_string(job).unwrap_or_default());
         match self.dialogue.hear(PATIENCE)? {
-            Heard::Line(line) => serde_json::from_str(&line)
-                .map_err(|error| NvrtcError::Crashed { name: unit.source.name.clone(), ending: error.to_string() }),
+            Heard::Line(line) => serde_json::from_str(&line).map_err(|error| NvrtcError::Crashed {
+                name: unit.source.name.clone(),
+                ending: error.to_string(),
+            }),
             Heard::Silence => {
                 Err(NvrtcError::Endless { name: unit.source.name.clone(), seconds: PATIENCE.as_secs() })
             }
@@ -385,7 +399,12 @@ mod tests {
 
     fn source(text: &str, root: Option<&Path>) -> Source {
         let (text, name) = (text.to_owned(), "f.cu".to_owned());
-        Source { text, name, include: root.into_iter().map(Path::to_owned).collect(), root: root.map(Path::to_owned) }
+        Source {
+            text,
+            name,
+            include: root.into_iter().map(Path::to_owned).collect(),
+            root: root.map(Path::to_owned),
+        }
     }
 
     fn unit() -> Unit {
@@ -445,7 +464,10 @@ mod tests {
             }
         };
         let log = refusal(&compiler, "#include \"row.cuh\"\n#include \"/etc/passwd\"\n").expect("a refusal");
-        assert!(log.contains("f.cu(2): error: `#include` of `/etc/passwd`") && !log.contains("root"), "{log}");
+        assert!(
+            log.contains("f.cu(2): error: `#include` of `/etc/passwd`") && !log.contains("root"),
+            "{log}"
+        );
         let text = "#define NAME \"row.cuh\"\n#include NAME\n";
         compiler.confines = true;
         assert_eq!(refusal(&compiler, text), None, "the kernel sees to it");
@@ -457,7 +479,8 @@ mod tests {
     fn what_the_cache_has_needs_no_compiler() {
         let folder = files::scratch().unwrap();
         let compiler = compiler(folder.path());
-        let path = compiler.folder.join(format!("{}.cubin", compiler.key(&unit(), &BTreeMap::new()).unwrap()));
+        let path =
+            compiler.folder.join(format!("{}.cubin", compiler.key(&unit(), &BTreeMap::new()).unwrap()));
         files::write(&path, "machine code").unwrap();
         files::write(&path.with_extension("json"), r#"{"names":["f"],"log":""}"#).unwrap();
         let cubin = compiler.compile(&unit()).unwrap();
