@@ -15,6 +15,7 @@ mod ci;
 mod cli;
 mod client;
 mod device_code;
+mod device_reads;
 mod elsewhere;
 mod exchange;
 mod fake_hub;
