@@ -31,8 +31,18 @@ pub struct FileError {
     pub cause: io::Error,
 }
 
+impl FileError {
+    /// That `action` failed on `path`.
+    pub fn new(action: &'static str, path: &Path, cause: io::Error) -> Self {
+        // A temporary file adds its own name, which nobody knows, and hides the number of the error.
+        let named = cause.to_string().contains(" at path ");
+        let cause = advice::errno_of(&cause).filter(|_| named).map_or(cause, io::Error::from);
+        Self { action, path: path.to_owned(), cause }
+    }
+}
+
 fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> FileError + 'a {
-    move |cause| FileError { action, path: path.to_owned(), cause }
+    move |cause| FileError::new(action, path, cause)
 }
 
 /// Opens (or creates) a file for reading and writing without truncating it: resumable downloads.

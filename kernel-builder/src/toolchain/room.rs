@@ -1,15 +1,15 @@
 //! What other programs say when a disk is full or may not be written to.
 //!
 //! Owns: recognising it in the output of pip, uv and linkers, so that it is not reported as trouble with the network.
-//! Never: looks at a disk.
+//! Never: writes.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::io::Errno;
 
 use super::error::ToolchainError;
-use crate::base::files::FileError;
+use crate::base::files::{self, FileError};
 use crate::base::process::Finished;
 
 /// How the C library, and so every program, words these errors; Python adds `[Errno 28]`, Rust `(os error 28)`.
@@ -34,7 +34,7 @@ pub(super) fn or_else(
     }
 }
 
-/// The first such error in a text, with the path that it names, else with `folder`.
+/// The first such error in a text, with the place that it is about: a path that it names, or `folder`.
 fn told(text: &str, folder: &Path) -> Option<FileError> {
     let (line, words, errno) = text.lines().find_map(|line| {
         let (words, errno) = WORDS.into_iter().find(|(words, _)| line.contains(words))?;
@@ -42,8 +42,12 @@ fn told(text: &str, folder: &Path) -> Option<FileError> {
     })?;
     let behind = line.split_once(words).map(|(_, rest)| rest).unwrap_or_default();
     let quoted = behind.split(['\'', '"', '`']).nth(1).map(Path::new).filter(|path| path.is_absolute());
-    let path: PathBuf = quoted.unwrap_or(folder).to_owned();
-    Some(FileError { action: "write", path, cause: io::Error::from(errno) })
+    // What is quoted may be what was to be copied: the full disk is the one with less room.
+    let room = |path: &&Path| files::free_space(path).unwrap_or(u64::MAX);
+    let full = matches!(errno, Errno::NOSPC | Errno::DQUOT);
+    let places = [quoted, Some(folder)].into_iter().flatten();
+    let path = if full { places.min_by_key(room) } else { quoted };
+    Some(FileError::new("write", path.unwrap_or(folder), io::Error::from(errno)))
 }
 
 #[cfg(test)]

@@ -73,11 +73,7 @@ impl Slice<'_> {
                 Err(error) => return Err(damaged(format!("does not inflate: {error}"))),
             };
             tally.take(&block[..count]);
-            out.write_all(&block[..count]).map_err(|cause| FileError {
-                action: "write",
-                path: place.to_owned(),
-                cause,
-            })?;
+            out.write_all(&block[..count]).map_err(|cause| FileError::new("write", place, cause))?;
         }
         if tally.size != member.size || tally.crc32.finalize() != member.crc32 {
             return Err(damaged("does not have the CRC-32 that the wheel's directory gives".to_owned()));

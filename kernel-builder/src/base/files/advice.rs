@@ -3,6 +3,7 @@
 //! Owns: the code and the help of [`FileError`], by what the operating system said. Never: touches a file.
 
 use std::fmt::Display;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
@@ -59,9 +60,23 @@ impl Place {
     }
 }
 
+/// What the operating system said, also of an error that a library has wrapped.
+pub(super) fn errno_of(cause: &io::Error) -> Option<Errno> {
+    let kind = || match cause.kind() {
+        io::ErrorKind::StorageFull => Some(Errno::NOSPC),
+        io::ErrorKind::QuotaExceeded => Some(Errno::DQUOT),
+        io::ErrorKind::FileTooLarge => Some(Errno::FBIG),
+        io::ErrorKind::ReadOnlyFilesystem => Some(Errno::ROFS),
+        io::ErrorKind::PermissionDenied => Some(Errno::ACCESS),
+        io::ErrorKind::NotFound => Some(Errno::NOENT),
+        _ => None,
+    };
+    cause.raw_os_error().map(Errno::from_raw_os_error).or_else(kind)
+}
+
 impl FileError {
     fn errno(&self) -> Option<Errno> {
-        self.cause.raw_os_error().map(Errno::from_raw_os_error)
+        errno_of(&self.cause)
     }
 
     /// Whether it is the disk, a quota, a limit or a permission that is in the way, whatever was written.
@@ -137,6 +152,11 @@ mod tests {
         }
         let (code, help, _) = told(Errno::ROFS, "write", in_cache());
         assert!(code == "base::read_only" && help.contains(env::CACHE), "{code}: {help}");
+        // As a library wraps it.
+        let wrapped =
+            io::Error::new(io::ErrorKind::StorageFull, "No space left on device at path \"/x/.tmp1\"");
+        let error = FileError::new("write", Path::new("/x/file"), wrapped);
+        assert!(!error.to_string().contains("tmp1") && error.is_about_room_or_rights(), "{error}");
         let (_, help, _) = told(Errno::NOSPC, "write", env::temp_dir().join("x"));
         assert!(help.contains("TMPDIR"), "{help}");
         let (code, help, _) = told(Errno::ROFS, "write", "/project/.kernelwright/x".into());

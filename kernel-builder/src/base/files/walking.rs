@@ -58,6 +58,15 @@ pub fn walk_apart(
     root: &Path,
     enter: impl Fn(&Path) -> bool,
 ) -> Result<(Vec<PathBuf>, BTreeSet<PathBuf>), FileError> {
+    up_to(MOST_FILES, root, enter)
+}
+
+/// [`walk_apart`] of at most so many files, and so many folders.
+pub(super) fn up_to(
+    most: usize,
+    root: &Path,
+    enter: impl Fn(&Path) -> bool,
+) -> Result<(Vec<PathBuf>, BTreeSet<PathBuf>), FileError> {
     use std::os::unix::fs::MetadataExt;
     let (mut found, mut irregular, mut folders) = (Vec::new(), BTreeSet::new(), 0);
     let mut pending = vec![(PathBuf::new(), Vec::new())];
@@ -87,8 +96,8 @@ pub fn walk_apart(
         }
         // Links between folders make paths without end, even where there are few files.
         for (count, what) in [(found.len(), "files"), (folders, "folders")] {
-            if count > MOST_FILES {
-                let cause = io::Error::other(format!("there are more than {MOST_FILES} {what} in it"));
+            if count > most {
+                let cause = io::Error::other(format!("there are more than {most} {what} in it"));
                 return Err(failed("list", root)(cause));
             }
         }
