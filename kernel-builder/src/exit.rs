@@ -54,7 +54,8 @@ pub trait StageError: Diagnostic + Send + Sync + 'static {
 
 impl StageError for FileError {
     fn exit(&self) -> u8 {
-        INTERNAL
+        // Ctrl-C while a pipe or another process was waited for.
+        if self.cause.kind() == std::io::ErrorKind::Interrupted { INTERRUPTED } else { INTERNAL }
     }
 }
 

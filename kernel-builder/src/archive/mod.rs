@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::base::digest::Digest;
 use crate::base::files::{self, FileError};
 use crate::base::input;
+use crate::base::process::ProcessError;
 use crate::bench::Measurement;
 use crate::exit::{self, StageError};
 
@@ -63,6 +64,10 @@ pub enum ArchiveError {
         /// What is wrong.
         why: String,
     },
+    /// Ctrl-C while standard input was read.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Process(#[from] ProcessError),
     /// There is no line at all.
     #[error("there is no record in `{name}`")]
     #[diagnostic(code(archive::empty), help("`kernelwright bench` makes records"))]
@@ -74,7 +79,10 @@ pub enum ArchiveError {
 
 impl StageError for ArchiveError {
     fn exit(&self) -> u8 {
-        exit::ARCHIVE
+        match self {
+            Self::Process(error) => error.exit(),
+            _ => exit::ARCHIVE,
+        }
     }
 }
 
@@ -121,10 +129,19 @@ pub fn find(name: &str, project: &Path) -> Result<Vec<Measurement>, ArchiveError
     let unreadable = |why: String| ArchiveError::Unreadable { name: name.to_owned(), line: 1, why };
     let path = Path::new(name);
     if name == "-" {
-        return read(name, &input::text().map_err(|error| unreadable(error.to_string()))?);
+        return match input::text() {
+            Ok(text) => read(name, &text),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
+                Err(ProcessError::Interrupted.into())
+            }
+            Err(error) => Err(unreadable(error.to_string())),
+        };
     }
     if files::exists(path) && !files::is_dir(path) {
-        return read(name, &files::read_text(path).map_err(|error| unreadable(error.cause.to_string()))?);
+        return read(
+            name,
+            &files::read_text_of_any(path).map_err(|error| unreadable(error.cause.to_string()))?,
+        );
     }
     let begins = |digest: &Digest| digest.to_string().starts_with(&name.to_lowercase());
     let archived =

@@ -181,6 +181,11 @@ pub fn worker_role() -> Option<String> {
     (arguments.next()? == "--worker").then(|| arguments.next()?.into_string().ok())?
 }
 
+/// What stands behind the role on the command line.
+pub fn worker_words() -> Vec<OsString> {
+    std::env::args_os().skip(3).collect()
+}
+
 /// `path` as an absolute path, without looking at the file system.
 pub fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| current_dir().join(path))

@@ -5,23 +5,25 @@
 #![expect(clippy::disallowed_methods, reason = "this module is the door to the file system")]
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use miette::Diagnostic;
+use rustix::fs::OFlags;
 use thiserror::Error;
 
+mod advice;
 mod locks;
+mod reading;
+mod walking;
 
 pub use locks::{FileLock, lock, lock_shared, try_lock};
+pub use reading::{NoText, irregular, open, open_device, read, read_text, read_text_of_any, read_text_up_to};
+pub use walking::{Aged, aged, walk, walk_apart};
 
 /// A file operation that failed, with the place.
-#[derive(Debug, Error, Diagnostic)]
+#[derive(Debug, Error)]
 #[error("cannot {action} `{}`: {cause}", path.display())]
-#[diagnostic(
-    code(base::file),
-    help("check that the path exists, is yours to use, and that the disk is not full")
-)]
 pub struct FileError {
     /// What was tried, as a verb: `read`, `write`.
     pub action: &'static str,
@@ -31,51 +33,18 @@ pub struct FileError {
     pub cause: io::Error,
 }
 
+impl FileError {
+    /// That `action` failed on `path`.
+    pub fn new(action: &'static str, path: &Path, cause: io::Error) -> Self {
+        // A temporary file adds its own name, which nobody knows, and hides the number of the error.
+        let named = cause.to_string().contains(" at path ");
+        let cause = advice::errno_of(&cause).filter(|_| named).map_or(cause, io::Error::from);
+        Self { action, path: path.to_owned(), cause }
+    }
+}
+
 fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> FileError + 'a {
-    move |cause| FileError { action, path: path.to_owned(), cause }
-}
-
-/// The bytes of a file.
-pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
-    fs::read(path).map_err(failed("read", path))
-}
-
-/// The text of a file.
-pub fn read_text(path: &Path) -> Result<String, FileError> {
-    fs::read_to_string(path).map_err(failed("read", path))
-}
-
-/// Why a file gave no text.
-#[derive(Debug)]
-pub enum NoText {
-    /// It is longer than the limit.
-    TooLong,
-    /// It is not UTF-8.
-    NotUtf8,
-    /// It is no regular file, or could not be read.
-    Failed(FileError),
-}
-
-/// The text of a regular file of at most `limit` bytes: never waits for a pipe, and never reads a device without end.
-pub fn read_text_up_to(path: &Path, limit: u64) -> Result<String, NoText> {
-    let meta = fs::metadata(path).map_err(|cause| NoText::Failed(failed("read", path)(cause)))?;
-    if !meta.is_file() {
-        let what = if meta.is_dir() { "it is a folder" } else { "it is not a regular file" };
-        return Err(NoText::Failed(failed("read", path)(io::Error::other(what))));
-    }
-    let file = open(path).map_err(NoText::Failed)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(meta.len().min(limit)).unwrap_or_default());
-    let read = file.take(limit + 1).read_to_end(&mut bytes);
-    read.map_err(|cause| NoText::Failed(failed("read", path)(cause)))?;
-    if bytes.len() as u64 > limit {
-        return Err(NoText::TooLong);
-    }
-    String::from_utf8(bytes).map_err(|_| NoText::NotUtf8)
-}
-
-/// An open file for reading.
-pub fn open(path: &Path) -> Result<File, FileError> {
-    File::open(path).map_err(failed("open", path))
+    move |cause| FileError::new(action, path, cause)
 }
 
 /// Opens (or creates) a file for reading and writing without truncating it: resumable downloads.
@@ -145,7 +114,7 @@ pub fn write_with<T, E: From<FileError>>(
 
 /// Writes a file only when its content would change; says whether it did.
 pub fn write_if_changed(path: &Path, bytes: impl AsRef<[u8]>) -> Result<bool, FileError> {
-    if fs::read(path).is_ok_and(|old| old == bytes.as_ref()) {
+    if read(path).is_ok_and(|old| old == bytes.as_ref()) {
         return Ok(false);
     }
     write(path, bytes)?;
@@ -164,7 +133,11 @@ pub fn open_for_appending(path: &Path) -> Result<File, FileError> {
     if let Some(parent) = path.parent() {
         create_dirs(parent)?;
     }
-    File::options().append(true).create(true).open(path).map_err(failed("open", path))
+    // Opening a named pipe for writing would wait for its reader.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let mut options = File::options();
+    options.append(true).create(true).custom_flags(flags);
+    options.open(path).map_err(failed("open", path))
 }
 
 /// Makes a folder and those above it.
@@ -220,77 +193,6 @@ pub fn used(path: &Path) {
 pub(crate) fn backdate(path: &Path, by: std::time::Duration) {
     let file = File::options().append(true).open(path).unwrap();
     file.set_modified(std::time::SystemTime::now() - by).unwrap();
-}
-
-/// A file of a cache.
-#[derive(Debug)]
-pub struct Aged {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Bytes.
-    pub size: u64,
-    /// When it was written or [`used`], in nanoseconds since 1970.
-    pub used: i128,
-}
-
-/// The files below a folder of a cache, as far as they are listed before `end`. What another process removes meanwhile,
-/// or what cannot be looked at, is left out.
-pub fn aged(root: &Path, end: std::time::Instant) -> Vec<Aged> {
-    let (mut found, mut pending) = (Vec::new(), vec![root.to_owned()]);
-    while let Some(folder) = pending.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            if std::time::Instant::now() > end {
-                return found;
-            }
-            let path = entry.path();
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => pending.push(path),
-                Ok(kind) if kind.is_file() => {
-                    if let Ok((size, used)) = stamp(&path) {
-                        found.push(Aged { path, size, used });
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    found
-}
-
-/// The most files that [`walk`] lists: a folder with more is something else than a project.
-const MOST_FILES: usize = 100_000;
-
-/// Every regular file below `root`, as sorted paths relative to it; `enter` says which folders are visited.
-/// Links to folders are followed, but not into a folder that is being visited already.
-pub fn walk(root: &Path, enter: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>, FileError> {
-    use std::os::unix::fs::MetadataExt;
-    let mut found = Vec::new();
-    let mut pending = vec![(PathBuf::new(), Vec::new())];
-    while let Some((folder, above)) = pending.pop() {
-        let absolute = root.join(&folder);
-        let meta = fs::metadata(&absolute).map_err(failed("list", &absolute))?;
-        let identity = (meta.dev(), meta.ino());
-        if above.contains(&identity) {
-            continue;
-        }
-        for entry in fs::read_dir(&absolute).map_err(failed("list", &absolute))? {
-            let entry = entry.map_err(failed("list", &absolute))?;
-            let relative = folder.join(entry.file_name());
-            let kind = entry.file_type().map_err(failed("look at", &absolute))?;
-            let is_folder = kind.is_dir() || (kind.is_symlink() && entry.path().is_dir());
-            if is_folder && enter(&relative) {
-                pending.push((relative, above.iter().copied().chain([identity]).collect()));
-            } else if !is_folder {
-                found.push(relative);
-            }
-        }
-        if found.len() > MOST_FILES {
-            let cause = io::Error::other(format!("there are more than {MOST_FILES} files in it"));
-            return Err(failed("list", root)(cause));
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 /// Copies one file with its permissions, by a temporary name.
@@ -403,59 +305,4 @@ pub fn free_space(path: &Path) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replaces_a_folder_as_a_whole() {
-        let root = scratch().unwrap();
-        let target = root.path().join("dist");
-        for text in ["one", "two"] {
-            let staged = staging_beside(&target).unwrap();
-            write(&staged.path().join("sub/file"), text).unwrap();
-            replace_dir(staged, &target).unwrap();
-            assert_eq!(read_text(&target.join("sub/file")).unwrap(), text);
-        }
-        assert_eq!(walk(root.path(), |_| true).unwrap(), [PathBuf::from("dist/sub/file")]);
-    }
-
-    #[test]
-    fn links_lead_into_no_circle() {
-        let root = scratch().unwrap();
-        write(&root.path().join("a/file"), "x").unwrap();
-        std::os::unix::fs::symlink("..", root.path().join("a/up")).unwrap();
-        std::os::unix::fs::symlink("a", root.path().join("b")).unwrap();
-        let found = walk(root.path(), |_| true).unwrap();
-        assert_eq!(found, [PathBuf::from("a/file"), PathBuf::from("b/file")]);
-    }
-
-    #[test]
-    fn text_is_read_up_to_a_limit_and_from_files_alone() {
-        let root = scratch().unwrap();
-        let path = root.path().join("file");
-        write(&path, "1234").unwrap();
-        assert_eq!(read_text_up_to(&path, 4).unwrap(), "1234");
-        assert!(matches!(read_text_up_to(&path, 3), Err(NoText::TooLong)));
-        write(&path, [0xff]).unwrap();
-        assert!(matches!(read_text_up_to(&path, 3), Err(NoText::NotUtf8)));
-        for other in [root.path(), Path::new("/dev/zero"), &root.path().join("gone")] {
-            assert!(matches!(read_text_up_to(other, 3), Err(NoText::Failed(_))), "{other:?}");
-        }
-    }
-
-    #[test]
-    fn a_failed_write_names_the_place() {
-        let root = scratch().unwrap();
-        write(&root.path().join("file"), "x").unwrap();
-        let error = write(&root.path().join("file/below"), "y").unwrap_err();
-        assert!(error.to_string().contains("file"), "{error}");
-    }
-
-    #[test]
-    fn unchanged_content_is_not_written_again() {
-        let root = scratch().unwrap();
-        let path = root.path().join("file");
-        assert!(write_if_changed(&path, "x").unwrap());
-        assert!(!write_if_changed(&path, "x").unwrap());
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@ pub mod annotation;
 pub mod api;
 pub mod become_program;
 pub mod channel;
+pub mod confine;
 pub mod digest;
 pub mod disk;
 pub mod env;

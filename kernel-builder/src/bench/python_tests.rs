@@ -226,6 +226,7 @@ fn three_starts_are_three_processes_of_each_role() {
         digest: Digest::of(b"artifact"),
         commit: None,
         tools: Default::default(),
+        outside: vec![],
     };
     let without = OPTIONAL_RIVALS.map(str::to_owned).to_vec();
     let options = Options { budget: 0.3, starts: Some(3), threads: Some(1), without, ..Options::default() };

@@ -109,6 +109,7 @@ fn run_as(
         digest: Digest::of(b"artifact"),
         commit: None,
         tools: Default::default(),
+        outside: vec![],
     };
     let cases = op.cases(Purpose::Bench, Device::Cpu);
     let project = Path::new(".");

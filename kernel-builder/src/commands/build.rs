@@ -257,15 +257,16 @@ pub fn jobs(project: &Project, selection: &Selection, session: &Session) -> Resu
         let Some(compiled) = variant.compiled() else {
             let extension = python_name(project, variant)?;
             let plan = backend::plan_python(&project.build, variant, &extension, project.python_files());
-            jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit: None, commit: commit.clone() });
+            let (plan, named) = (plan.ok_or_else(unplanned)?, BTreeSet::new());
+            jobs.push(Job { plan, kit: None, commit: commit.clone(), named });
             continue;
         };
         let mut kit = supply.resolve(&want(variant, compiled, selection.toolchain))?;
         kit.libraries = libraries::of(project, compiled.toolkit, &selection.libraries, &supply)?;
-        let extension = extension_name(project, variant, &kit)?;
+        let (extension, named) = extension_name(project, variant, &kit)?;
         let naming = Naming { extension: &extension, users: &users };
         let plan = backend::plan(&project.build, variant, &kit, &naming, project.python_files());
-        jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit: Some(kit), commit: commit.clone() });
+        jobs.push(Job { plan: plan.ok_or_else(unplanned)?, kit: Some(kit), commit: commit.clone(), named });
     }
     tell_routes(&jobs, session);
     supply.close()?;
@@ -342,7 +343,14 @@ fn is_header(path: &RelPath) -> bool {
 
 /// `_<module>_<backend>_<digest>`: the digest covers every source of the variant, every header of the project, build.toml,
 /// the tools and this program's version, so two builds share a name only when they are the same.
-fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Result<String, Failure> {
+///
+/// Given with the files that it covers; what the compiler reads beside them is added when that is known
+/// (`compile::outside`).
+fn extension_name(
+    project: &Project,
+    variant: &Variant,
+    kit: &Toolchain,
+) -> Result<(String, BTreeSet<String>), Failure> {
     let Some(backend) = variant.backend() else { return Err(unplanned(variant, &[])) };
     let framework = &project.build.framework;
     let kernels: Vec<&Kernel> = project.build.kernels_of(backend).collect();
@@ -364,6 +372,7 @@ fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Resu
         .field("portable", kit.portable.as_ref().map_or("", |portable| portable.id.as_str()))
         .field("build.toml", &project.build.file.text);
     digest = kit.libraries.iter().fold(digest, |digest, library| digest.field(&library.name, &library.id));
+    let mut named = BTreeSet::new();
     for path in &project.files {
         let place = Path::new(path.as_str());
         // The project's root and the framework's folder hold other things than sources; there, only listed files and
@@ -373,9 +382,11 @@ fn extension_name(project: &Project, variant: &Variant, kit: &Toolchain) -> Resu
         });
         if nested || is_header(path) || listed.contains(path.as_str()) || python.contains(path.as_str()) {
             digest = digest.field(path.as_str(), files::read(&project.dir.join(place))?);
+            named.insert(path.as_str().to_owned());
         }
     }
-    Ok(format!("_{}_{backend}_{}", project.build.general.name.module(), digest.finish().short(10)))
+    let name = format!("_{}_{backend}_{}", project.build.general.name.module(), digest.finish().short(10));
+    Ok((name, named))
 }
 
 /// The name of a variant of Python only: its digest covers what is shipped, and not the backend, so that `_ops.py` is the

@@ -17,7 +17,7 @@ use crate::agent::tuned::{self as tuned_table, Chosen, Settings};
 use crate::archive::{Earlier, Unfinished};
 use crate::base::report::Event;
 use crate::base::session::Session;
-use crate::base::{env, files};
+use crate::base::{disk, env, files};
 use crate::bench::{self, Measurement};
 use crate::compile::artifact::Artifact;
 use crate::compile::nvrtc::{Compiler, Kit, NvrtcError, Source, Tool};
@@ -50,6 +50,24 @@ pub(super) const NAME: &str = "device";
 )]
 struct NoLaunch {
     op: PathBuf,
+}
+
+/// The source of device code is a link out of the project.
+#[derive(Debug, Error, Diagnostic)]
+#[error("`{name}` is a link to `{}`, which is outside of the project", real.display())]
+#[diagnostic(
+    code(verify::source_outside),
+    help("copy the file into the project: device code reads nothing but the project and the toolkit")
+)]
+struct SourceOutside {
+    name: String,
+    real: PathBuf,
+}
+
+impl StageError for SourceOutside {
+    fn exit(&self) -> u8 {
+        exit::SPEC
+    }
 }
 
 impl StageError for NoLaunch {
@@ -117,9 +135,15 @@ pub(super) fn read_with(dir: &Path, choice: Choice, session: &Session) -> Result
 
 fn source(folder: &Path, launch: &Launch) -> Result<Source, Failure> {
     let path = folder.join(launch.source.value.as_str());
+    let name = launch.source.value.to_string();
+    // A link may lead out of the project, and what the compiler says quotes the source.
+    let real = disk::real(&path);
+    if files::exists(&path) && !real.starts_with(disk::real(folder)) {
+        return Err(SourceOutside { name, real }.into());
+    }
     let text = files::read_text(&path)?;
     let beside = path.parent().map(Path::to_owned);
-    Ok(Source { text, name: launch.source.value.to_string(), include: beside.into_iter().collect() })
+    Ok(Source { text, name, include: beside.into_iter().collect(), root: Some(folder.to_owned()) })
 }
 
 /// The capabilities that build.toml lists for its CUDA kernels; the usual ones where it lists none, or is not there.
@@ -141,7 +165,7 @@ fn archs(folder: &Path, session: &Session) -> Result<Vec<String>, Failure> {
 
 /// The Python whose torch runs the reference; nothing where there is none, which is said.
 pub(super) fn oracle(session: &Session) -> Option<PythonRuntime> {
-    match python::runtime(session, Torch::AtLeast(TORCH), Extras::default()) {
+    match python::runtime(session, Torch::Preferably(TORCH), Extras::default()) {
         Ok(python) => Some(python),
         Err(error) => {
             session.report.warn(format!("no Python with torch, so results are not compared: {error}"));
@@ -178,7 +202,7 @@ pub(super) fn verify_and_measure(
     let Some(python) = oracle(session) else {
         accept(project, &judged(project, how, &compiler, None, session)?)?;
         // Why there is none is an error now.
-        python::runtime(session, Torch::AtLeast(TORCH), Extras::default())?;
+        python::runtime(session, Torch::Preferably(TORCH), Extras::default())?;
         return Ok(Figures::default());
     };
     let candidate = candidate(project);
@@ -193,6 +217,7 @@ pub(super) fn verify_and_measure(
         digest: candidate.digest()?,
         commit: project::provenance(&project.dir).commit,
         tools: BTreeMap::new(),
+        outside: vec![],
     };
     let mut options = bench::Options { commit: artifact.commit.clone(), ..options.clone() };
     if bench::multiplies(&project.op) {
@@ -382,7 +407,7 @@ mod tests {
             tuning: tuned_table::written(&tuning),
         });
         let settings = Settings::of_table("tuned/nvidia-h200.toml", table, &op).unwrap();
-        let source = Source { text: String::new(), name: String::new(), include: vec![] };
+        let source = Source { text: String::new(), name: String::new(), include: vec![], root: None };
         let project =
             DeviceProject { dir: PathBuf::new(), is_beside: false, op, source, archs: vec![], settings };
         let mut of = Vec::new();

@@ -199,7 +199,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let cases = cases(&project, &args.workloads)?;
     let asked = ahead::ask(hub::of_op(project.op.name.value.as_str()), session);
     let mut checker = Gpu::new();
-    let find = || python::runtime(session, Torch::AtLeast(project::TORCH), Extras::default());
+    let find = || python::runtime(session, Torch::Preferably(project::TORCH), Extras::default());
     let (about, python) = std::thread::scope(|scope| {
         // Which Python has torch is found out by importing it; without a GPU nobody needs to know.
         let ahead = gpu_present().then(|| Ahead::begin(scope, find));

@@ -49,7 +49,7 @@ enum Deny {
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let (dir, op, torch) = task(args, session)?;
     let extras = Extras { client: false, tvm_ffi: false };
-    let python = python::runtime(session, Torch::AtLeast(&torch), extras)?;
+    let python = python::runtime(session, Torch::Preferably(&torch), extras)?;
     let lint = lint::lint(&op, &dir, &python, Options::standard().threads, session)?;
     session.report.result("lint", &json!(lint), &human(&lint));
     let denied = args.deny == Some(Deny::Warnings) && !lint.findings.is_empty();

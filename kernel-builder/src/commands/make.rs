@@ -12,7 +12,7 @@ use crate::base::session::Session;
 use crate::bench::{self, Measurement};
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
-use crate::package::{Judged, Status};
+use crate::package::{Judged, PackageError, Status, of_the_project_alone};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::{NOT_LOADED, OTHER_TORCH, Verified};
 
@@ -81,6 +81,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let build_started = Instant::now();
     let artifacts = build::build(&project, &args.selection, session)?;
     let built_in = build_started.elapsed();
+    // Before minutes of judging, and not after.
+    of_the_project_alone(&artifacts).map_err(PackageError::into_failure)?;
     stage("verify", "against the reference in float64");
     let extras = Extras { client: true, ..verify::extras(&project) };
     let python = judges::first(&project, &artifacts, extras, session)?;

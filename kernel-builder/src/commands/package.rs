@@ -47,6 +47,8 @@ pub struct Args {
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
     let artifacts = build::build(&project, &args.selection, session)?;
+    // Before minutes of judging, and not after.
+    package::of_the_project_alone(&artifacts).map_err(PackageError::into_failure)?;
     let extras = verify::extras(&project);
     let python = judges::first(&project, &artifacts, extras, session)?;
     let groups = judges::groups(artifacts, &python, Reach::Kept, extras, session)?;

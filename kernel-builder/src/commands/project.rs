@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use kernel_plan::diagnostic::{Problem, Severity, SourceFile};
 use kernel_plan::plan::CommandLine;
-use kernel_plan::spec::{self, BuildSpec, OpSpec, Sources, Unread};
+use kernel_plan::spec::{self, BuildSpec, OpSpec, Sources, Unread, scan};
 use kernel_plan::units::{BackendId, RelPath};
 use kernel_plan::variant::{Extent, Matrix, Variant};
 use miette::Diagnostic;
@@ -202,16 +202,27 @@ pub fn read(dir: &Path) -> Result<Reading, Failure> {
         let is = |names: &[&str]| folder.file_name().is_some_and(|name| names.iter().any(|it| name == *it));
         !(is(NO_PART) || (folder.components().count() == 1 && is(GENERATED)))
     };
-    let files: BTreeSet<RelPath> =
-        files::walk(&absolute, enter)?.iter().filter_map(|path| path.to_str()?.parse().ok()).collect();
+    let (files, irregular) = files::walk_apart(&absolute, enter)?;
+    let mut files: BTreeSet<RelPath> = files.iter().filter_map(|path| path.to_str()?.parse().ok()).collect();
     let mut source =
         |path: &RelPath| match files::read_text_up_to(&absolute.join(path.as_str()), SOURCE_LIMIT) {
             Ok(text) => Ok(SourceFile::new(shown(path.as_str()), text)),
             Err(NoText::TooLong) => Err(Unread::TooLong { limit: SOURCE_LIMIT }),
             Err(NoText::NotUtf8) => Err(Unread::NotText),
-            Err(NoText::Failed(error)) => Err(Unread::Refused(error.cause.to_string())),
+            Err(NoText::Failed(error)) => {
+                Err(Unread::Refused(files::irregular(&error.path).unwrap_or_else(|| error.cause.to_string())))
+            }
         };
-    let sources = Sources::gather(&build, &files, &mut source);
+    let mut sources = Sources::gather(&build, &files, &mut source);
+    // A pipe or a link that leads nowhere is no part of the project, unless it stands where something is read.
+    for path in irregular.iter().filter_map(|path| path.to_str()?.parse::<RelPath>().ok()) {
+        if scan::is_code(&path) || is_shipped(&build, &path) || is_listed(&build, op.as_ref(), &path) {
+            let why = files::irregular(&absolute.join(path.as_str()));
+            why.into_iter().for_each(|why| sources.refuse(path.clone(), why));
+        } else {
+            files.remove(&path);
+        }
+    }
     problems.extend(spec::rules::check(&spec::rules::Project {
         build: &build,
         op: op.as_ref(),
@@ -222,6 +233,21 @@ pub fn read(dir: &Path) -> Result<Reading, Failure> {
     spec::rules::in_order(&mut problems, &build_name, &op_name);
     let project = Project { dir: absolute, build, op, files, sources };
     Ok(Reading { project: Some(project), problems, missing: None })
+}
+
+/// Whether a file of the project is shipped in the Python package.
+fn is_shipped(build: &BuildSpec, path: &RelPath) -> bool {
+    let framework = &build.framework;
+    let folder = format!("{}/{}/", framework.folder(), build.general.name.module());
+    path.as_str().starts_with(&folder) && framework.pyext().iter().any(|extension| extension.is_of(path))
+}
+
+/// Whether build.toml or op.toml names a file.
+fn is_listed(build: &BuildSpec, op: Option<&OpSpec>, path: &RelPath) -> bool {
+    let kernels = build.kernels.iter().flat_map(|kernel| &kernel.src);
+    let launched = op.and_then(|op| op.launch.as_ref()).map(|launch| &launch.source);
+    let named = op.map(|op| &op.reference.file).into_iter().chain(launched);
+    build.framework.src().iter().chain(kernels).chain(named).any(|listed| listed.value == *path)
 }
 
 /// The folder of a project that was named by it or by its build.toml.
@@ -336,13 +362,7 @@ impl Project {
     /// The files that are shipped in the Python package: those of the framework's folder, `torch-ext/<module>` or
     /// `tvm-ffi-ext/<module>`, with an extension of `pyext`.
     pub fn python_files(&self) -> Vec<RelPath> {
-        let framework = &self.build.framework;
-        let folder = format!("{}/{}/", framework.folder(), self.build.general.name.module());
-        let shipped = |path: &&RelPath| {
-            path.as_str().starts_with(&folder)
-                && framework.pyext().iter().any(|extension| extension.is_of(path))
-        };
-        self.files.iter().filter(shipped).cloned().collect()
+        self.files.iter().filter(|path| is_shipped(&self.build, path)).cloned().collect()
     }
 
     /// Copies every file into another folder, which is a project then; what is copied can be written to.

@@ -208,6 +208,7 @@ mod tests {
                 digest: Digest::of(b""),
                 commit: None,
                 tools: BTreeMap::new(),
+                outside: vec![],
             }
         };
         let (plain, more) = (artifact("plain", &[]), artifact("more", &["more.py"]));

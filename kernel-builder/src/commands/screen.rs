@@ -133,7 +133,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let compiler = device::compiler(args.compiler.unwrap_or_default(), session)?;
     let python = crate::toolchain::python::runtime(
         session,
-        crate::toolchain::python::Torch::AtLeast(project::TORCH),
+        crate::toolchain::python::Torch::Preferably(project::TORCH),
         crate::toolchain::Extras::default(),
     )?;
     let task = Task {
@@ -194,7 +194,7 @@ fn candidates(
         return Ok(settings.into_iter().map(own).collect());
     };
     let path = if path.as_os_str() == "-" { Path::new("/dev/stdin") } else { path };
-    let text = files::read_text(path)?;
+    let text = files::read_text_of_any(path)?;
     let mut found = Vec::new();
     // What a line does not name is as the project has it for this workload.
     let Chosen { tuning: base, from } = project.settings.of(&project.op, case);

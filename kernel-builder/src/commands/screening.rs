@@ -325,7 +325,8 @@ mod tests {
         let compiler = Compiler::new(Kit::Nvrtc(kit), cache.path()).unwrap();
         let python =
             PythonRuntime { program: "none".into(), site: None, beside: vec![], torch: String::new() };
-        let source = Arc::new(Source { text: String::new(), name: String::new(), include: vec![] });
+        let source =
+            Arc::new(Source { text: String::new(), name: String::new(), include: vec![], root: None });
         let task = Task {
             op: &op,
             project: cache.path(),
@@ -383,7 +384,8 @@ mod tests {
     #[test]
     fn a_closed_queue_ends_whoever_waits() {
         let queue = Queue::default();
-        let source = Arc::new(Source { text: String::new(), name: String::new(), include: vec![] });
+        let source =
+            Arc::new(Source { text: String::new(), name: String::new(), include: vec![], root: None });
         for place in 0..3 {
             queue.give(Job { place, tuning: Tuning::new(), source: source.clone() });
         }

@@ -98,7 +98,7 @@ fn trace(given: &Given, path: &Path, served: &[Served], session: &Session) -> Re
     let folder = files::scratch()?;
     let job = job(folder.path(), path, &[given.name.as_deref()], served)?;
     let extras = Extras { client: false, tvm_ffi: false };
-    let python = python::runtime(session, Torch::AtLeast(super::project::TORCH), extras)?;
+    let python = python::runtime(session, Torch::Preferably(super::project::TORCH), extras)?;
     let line = python.command().path(&folder.path().join("trace.py")).cwd(folder.path());
     let what = format!("holding {} against the templates", given.file.display());
     let progress = session.report.progress(&what, ProgressKind::Count, None);

@@ -216,7 +216,7 @@ mod tests {
 
     fn project(op: &str, source: &str) -> DeviceProject {
         let op = kernel_plan::spec::parse_op(SourceFile::new("op.toml", op)).0.unwrap();
-        let source = Source { text: source.to_owned(), name: "k.cu".to_owned(), include: vec![] };
+        let source = Source { text: source.to_owned(), name: "k.cu".to_owned(), include: vec![], root: None };
         let settings = Settings::defaults(&op);
         DeviceProject { dir: "/nowhere".into(), is_beside: false, op, source, archs: vec![], settings }
     }

@@ -15,7 +15,8 @@ use super::project::{self, ProjectDir, ProjectError};
 
 /// Update build.toml from an older edition to edition 5
 ///
-/// Comments, order and layout are kept. A file of edition 5 is not changed.
+/// Comments, order and layout are kept. A file of edition 5 is not changed. Errors that edition 5 does not allow, and that
+/// only you can correct, are reported with exit code 10; everything else is written.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright update --license Apache-2.0
@@ -61,11 +62,12 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         "changes": changes(&update),
     });
     session.report.result("update", &data, &told(&name, &update, args.check));
-    // An old mistake is no reason to keep the old edition, and the new one says more about it.
+    // An old mistake is no reason to keep the old edition, and the new one says more about it. What remains is told.
     let (_, problems) = spec::parse_build(SourceFile::new(&name, update.text));
     if has_errors(&problems) {
-        session.report.warn(format!("{name} has other errors; `kernelwright check` shows them"));
+        session.report.warn(format!("{name} has errors that `update` cannot correct"));
     }
+    Failure::of_errors(&problems)?;
     if needed && args.check { Err(Failure::told(exit::SPEC)) } else { Ok(()) }
 }
 

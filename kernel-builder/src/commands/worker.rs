@@ -1,6 +1,7 @@
 //! `--worker ROLE`: this program as a child of itself. Nobody types it.
 //!
-//! Owns: the names of the roles. Never: parses options; a worker is told everything on its standard input.
+//! Owns: the names of the roles. Never: parses options; a worker is told all on its standard input, or becomes
+//! another program.
 
 use crate::compile::nvrtc;
 use crate::device;
@@ -11,6 +12,7 @@ pub fn run(role: &str) -> u8 {
     match role {
         device::ROLE => device::serve(),
         nvrtc::ROLE => nvrtc::serve(),
+        nvrtc::CONFINED => nvrtc::run_confined(),
         _ => exit::USAGE,
     }
 }

@@ -39,6 +39,9 @@ pub struct Artifact {
     /// What it was compiled and linked with, by role: identities that follow from content, the same on every machine.
     #[serde(default)]
     pub tools: BTreeMap<String, String>,
+    /// Files outside of the project that were compiled in, as the compiler named them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<String>,
 }
 
 impl Artifact {
@@ -58,6 +61,7 @@ pub fn assemble(
     library: Option<PathBuf>,
     commit: Option<String>,
     kit: Option<&Toolchain>,
+    outside: Vec<String>,
 ) -> Result<Artifact, FileError> {
     let dir = super::artifact_dir(project, &plan.id);
     let package = Path::new(&plan.package);
@@ -91,6 +95,7 @@ pub fn assemble(
         digest,
         commit,
         tools: kit.map(tools).unwrap_or_default(),
+        outside,
     };
     let text = serde_json::to_string_pretty(&artifact).unwrap_or_default();
     files::write_if_changed(&record_path(project, &plan.id), text)?;

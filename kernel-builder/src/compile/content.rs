@@ -14,7 +14,8 @@ use kernel_plan::plan::{CommandLine, Unit};
 use super::cache::{Dependency, Made, parse_depfile};
 use super::flags::{self, PathMaps};
 use super::log::{self, run_logged};
-use super::naming::position;
+use super::naming::{self, position};
+use super::outside;
 use super::slots::Label;
 use super::unit::{Origin, Product, machine};
 use super::{CompileError, Shop};
@@ -37,11 +38,19 @@ pub(super) fn compile(
     let Shop { project, cache, .. } = *shop;
     let object = project.join(&unit.object);
     let preprocessed = preprocess(shop, label, unit)?;
+    shop.read.note(label.variant, &unit.name, preprocessed.files.iter().cloned());
+    let pulled = outside::pulled_in(&preprocessed.text);
+    shop.read.note(
+        label.variant,
+        &unit.name,
+        pulled.into_iter().filter(|name| files::exists(&project.join(name))),
+    );
     let Some(observed) = preprocessed.observed.filter(|_| whole(&preprocessed.text)) else {
         run_logged(shop, label, &unit.command, &unit.object)?;
         return Ok((Origin::Compiled, None));
     };
     let content = content_key(unit, kit, &preprocessed.text);
+    let free = naming::is_free(&preprocessed.text);
     drop(preprocessed.text);
     let (made, fresh) = cache.once_told::<CompileError>(&content, || {
         let log = run_logged(shop, label, &unit.command, &unit.object)?;
@@ -51,6 +60,9 @@ pub(super) fn compile(
     if !fresh {
         files::write(&object, &made.bytes)?;
         log::keep(shop, label, &unit.command, &made.log)?;
+    }
+    if free {
+        naming::note_free(shop, unit, &made.bytes)?;
     }
     let lasts = made.lasting && !mentions(project, &preprocessed.files, &[TIME_OF_FILE]);
     let Made { bytes, log, .. } = made;
@@ -92,6 +104,14 @@ fn whole(text: &[u8]) -> bool {
 /// project's own say.
 pub(super) fn depends_on_more(project: &Path, files: &[PathBuf]) -> bool {
     mentions(project, files, &[PULLED_IN, &[TIME_OF_FILE]].concat())
+}
+
+/// What the project's own files have the assembler pull in.
+pub(super) fn pulled_in(project: &Path, files: &[PathBuf]) -> Vec<PathBuf> {
+    let own = files.iter().filter(|path| path.is_relative());
+    let texts = own.filter_map(|path| files::read(&project.join(path)).ok());
+    let named = texts.flat_map(|text| outside::pulled_in(&text));
+    named.filter(|name| files::exists(&project.join(name))).collect()
 }
 
 /// Whether one of the project's own files has one of these words.

@@ -3,6 +3,7 @@
 //! Owns: what a library depends on; the extension's name in the objects. Never: decides a flag.
 
 use std::path::Path;
+use std::time::Duration;
 
 use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::{Step, Unit, VariantPlan};
@@ -10,7 +11,10 @@ use kernel_plan::plan::{Step, Unit, VariantPlan};
 use super::artifact::{self, Artifact};
 use super::cache::Made;
 use super::log::run_logged;
+use super::outside::{self, More};
+use super::progress::{Board, Open};
 use super::slots::Label;
+use super::timeline::Fate;
 use super::unit::command_fields;
 use super::{CompileError, Job, Shop, naming};
 use crate::base::digest::{Digest, DigestBuilder};
@@ -18,9 +22,12 @@ use crate::base::files;
 use crate::toolchain::portable;
 
 /// Links a variant whose units are all there, and assembles its package.
-pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileError> {
+pub(super) fn finish(shop: &Shop<'_>, job: &Job, board: &Board) -> Result<Artifact, CompileError> {
     let Shop { project, cache, .. } = *shop;
     let Job { plan, kit, .. } = job;
+    let More { extension, outside } = kit.as_ref().map(|kit| outside::of(shop, job, kit)).unwrap_or_default();
+    let renamed = extension.map(|extension| outside::renamed(plan, &extension));
+    let plan = renamed.as_ref().unwrap_or(plan);
     let library = if let (Some(kit), Some(link)) = (kit, &plan.link) {
         let place = format!(".kernelwright/objects/{}/{}", plan.id, plan.library);
         let mut key = command_fields(DigestBuilder::new("link-1"), link)
@@ -31,7 +38,7 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileErro
             key = command_fields(key, &step.command);
         }
         for unit in &plan.units {
-            name_object(shop, unit, plan)?;
+            name_object(shop, unit, plan, board)?;
             key = key.field("object", Digest::of(&files::read(&project.join(unit.linked()))?).to_string());
         }
         let mut took = None;
@@ -56,7 +63,8 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job) -> Result<Artifact, CompileErro
     } else {
         None
     };
-    artifact::assemble(plan, project, library, job.commit.clone(), job.kit.as_ref()).map_err(Into::into)
+    let commit = job.commit.clone();
+    artifact::assemble(plan, project, library, commit, job.kit.as_ref(), outside).map_err(Into::into)
 }
 
 /// What stands for the system's libraries where the library is linked with them: the list that the dynamic linker keeps,
@@ -74,8 +82,8 @@ fn refuse_newer(library: &Path, plan: &VariantPlan, kit: &Toolchain) -> Result<(
 }
 
 /// Puts the extension's name into the object of a unit that carries it. Where the compiler has taken the name apart, so
-/// that it cannot be replaced, the unit is compiled with the real name instead.
-fn name_object(shop: &Shop<'_>, unit: &Unit, plan: &VariantPlan) -> Result<(), CompileError> {
+/// that it cannot be replaced, the unit is compiled once more with the real name: that counts as a unit of its own.
+fn name_object(shop: &Shop<'_>, unit: &Unit, plan: &VariantPlan, board: &Board) -> Result<(), CompileError> {
     let Shop { project, cache, .. } = *shop;
     let Some(named) = &unit.named else { return Ok(()) };
     let bytes = files::read(&project.join(&unit.object))?;
@@ -83,12 +91,26 @@ fn name_object(shop: &Shop<'_>, unit: &Unit, plan: &VariantPlan) -> Result<(), C
         files::write_if_changed(&project.join(named), bytes)?;
         return Ok(());
     }
+    if cache.has(&naming::free_key(shop, unit, &bytes)?) {
+        files::write_if_changed(&project.join(named), bytes)?;
+        return Ok(());
+    }
     let command = naming::with_real_name(&unit.command, &plan.extension, &unit.object, named);
     // The object that could not be renamed stands for the sources: the same one gives the same result.
     let key = command_fields(DigestBuilder::new("named-unit-1"), &command).field("object", bytes).finish();
     let (made, fresh) = cache.once_told::<CompileError>(&key, || {
-        let label = Label { variant: &plan.id, unit: &unit.name, step: "compile" };
-        let log = run_logged(shop, label, &command, named)?;
+        let expected = shop.slots.timeline().took(&plan.id, &unit.name).map(|(seconds, _)| seconds);
+        board.expect(&plan.id, &unit.name, Open { class: unit.name.clone(), expected });
+        shop.report.note(format!(
+            "{} is compiled a second time for {}: the compiler takes the extension's name apart, so the first object \
+             could not be given the real one",
+            unit.name, plan.id
+        ));
+        let label = Label { variant: &plan.id, unit: &unit.name, step: "compile again" };
+        let made = run_logged(shop, label, &command, named);
+        let (fate, took) = made.as_ref().map_or((Fate::Failed, Duration::ZERO), |log| (Fate::Compiled, log.took));
+        board.unit(&plan.id, &unit.name, fate, took.as_secs_f64());
+        let log = made?;
         Ok(Made { bytes: files::read(&project.join(named))?, log: log.text, lasting: true })
     })?;
     if !fresh {

@@ -3,6 +3,7 @@
 //!
 //! Owns: the order of units, what is done when one fails. Never: runs a process itself.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
@@ -86,10 +87,11 @@ impl<'a> Matrix<'a> {
         let mut pending = pending.into_inner().unwrap_or_else(PoisonError::into_inner);
         // The longest first, so that no lane is left with it at the end; else in the order of the variants.
         let expected = |task: &Pending<'_>| self.open(task.job, task.unit).expected.unwrap_or(0.0);
-        let place = |task: &Pending<'_>| {
-            let units = &self.jobs[task.job].plan.units;
-            (task.job, units.iter().position(|unit| unit.name == task.unit.name))
-        };
+        let places =
+            self.units().enumerate().map(|(place, (job, _, unit))| ((job, unit.name.as_str()), place));
+        let places: HashMap<(usize, &str), usize> = places.collect();
+        let place =
+            |task: &Pending<'_>| (task.job, places.get(&(task.job, task.unit.name.as_str())).copied());
         pending.sort_by(|one, two| {
             expected(two).total_cmp(&expected(one)).then_with(|| place(one).cmp(&place(two)))
         });
@@ -221,7 +223,7 @@ impl<'a> Matrix<'a> {
             let linked = if stopped {
                 Err(ProcessError::Interrupted.into())
             } else {
-                link::finish(self.shop, &self.jobs[job])
+                link::finish(self.shop, &self.jobs[job], self.board)
             };
             linked.map_err(|error| self.refused(&self.jobs[job].plan.id, error).1.into_iter().collect())
         } else {

@@ -3,6 +3,7 @@
 //! Owns: the run as a whole, the logs, the artifact folder, the meaning of a compiler's complaint.
 //! Never: decides flags (the backends do), judges the result.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -26,6 +27,7 @@ mod error;
 mod flags;
 mod history;
 pub mod kind;
+mod leftovers;
 mod link;
 mod log;
 mod matrix;
@@ -33,6 +35,7 @@ mod naming;
 mod nvcc;
 pub mod nvrtc;
 mod ops;
+mod outside;
 mod prepare;
 mod progress;
 mod share;
@@ -60,6 +63,8 @@ pub struct Job {
     pub kit: Option<Toolchain>,
     /// The commit of the sources, for the artifact's description.
     pub commit: Option<String>,
+    /// The files of the project that the extension's name covers.
+    pub named: BTreeSet<String>,
 }
 
 /// What building one variant came to.
@@ -74,6 +79,8 @@ pub(crate) struct Shop<'a> {
     pub(crate) cache: &'a Cache,
     /// The pool.
     pub(crate) slots: &'a Slots,
+    /// What the units have read.
+    pub(crate) read: &'a outside::Read,
     /// Whom to tell.
     pub(crate) report: &'a Report,
 }
@@ -110,7 +117,8 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
     let board = Board::default();
     let (send, news) = mpsc::channel();
     slots.listen(Some(send));
-    let shop = Shop { project, cache: &cache, slots: &slots, report };
+    let read = outside::Read::default();
+    let shop = Shop { project, cache: &cache, slots: &slots, read: &read, report };
     let outcomes = std::thread::scope(|scope| {
         let (board, slots) = (&board, &slots);
         scope.spawn(move || progress::watch(board, slots, &news, report));
@@ -122,7 +130,11 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
         report.warn(format!("what the build took could not be kept for the next one: {error}"));
     }
     cache.close(report);
+    if let Err(error) = leftovers::clear(project, jobs, &outcomes) {
+        report.warn(format!("what earlier builds left behind could not be removed: {error}"));
+    }
     tell_shared(&slots, report);
+    tell_outside(&outcomes, report);
     let variants = jobs
         .iter()
         .zip(&outcomes)
@@ -140,9 +152,11 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
     let record = Record::new(name, end, slots.lanes(), variants.collect(), slots.timeline());
     if record.is_news() || conduct.report.is_some() {
         let written = record.write(&project.join(".kernelwright"), conduct.report.as_deref());
-        written.unwrap_or_else(|error| {
-            report.warn(format!("the report of the build could not be kept: {error}"))
-        });
+        if let Err(error) = written
+            && !(end == End::Failed && error.is_about_room_or_rights())
+        {
+            report.warn(format!("the report of the build could not be kept: {error}"));
+        }
     }
     outcomes
 }
@@ -154,6 +168,8 @@ fn alone_in(project: &Path, report: &Report) -> Option<FileLock> {
     match files::lock(&project.join(".kernelwright/build.lock"), waiting) {
         Ok(lock) => Some(lock),
         Err(_) if interrupt::requested() => None,
+        // The first object that cannot be written says so.
+        Err(error) if error.is_about_room_or_rights() => None,
         Err(error) => {
             report.warn(format!("no other build of this project may run beside this one: {error}"));
             None
@@ -179,6 +195,20 @@ fn tell_shared(slots: &Slots, report: &Report) {
     };
     if !shared.is_empty() {
         report.note(format!("compiled {}", shared.iter().map(one).collect::<Vec<_>>().join(", ")));
+    }
+}
+
+/// Says once which files outside of the project were compiled in.
+fn tell_outside(outcomes: &[Outcome], report: &Report) {
+    let built = outcomes.iter().flatten();
+    let outside: BTreeSet<&str> =
+        built.flat_map(|artifact| artifact.outside.iter().map(String::as_str)).collect();
+    if !outside.is_empty() {
+        let files = outside.into_iter().collect::<Vec<_>>().join(", ");
+        report.warn(format!(
+            "the build reads files outside of the project: {files}; no one can repeat it from the project's source, so \
+             `package` will refuse it"
+        ));
     }
 }
 

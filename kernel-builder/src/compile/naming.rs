@@ -3,7 +3,11 @@
 //! Owns: the replacement, and the proof that nothing of the placeholder is left.
 //! Never: changes the length of anything; both names are equally long.
 
-use kernel_plan::plan::{CommandLine, PLACEHOLDER, placeholder_name};
+use kernel_plan::plan::{CommandLine, PLACEHOLDER, Unit, placeholder_name};
+
+use super::Shop;
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files::{self, FileError};
 
 /// Pieces of the placeholder of this length must not be left over: a compiler may build a string from immediates of four
 /// or eight bytes, which a replacement of the whole name would miss.
@@ -25,6 +29,32 @@ pub(super) fn rename(object: &[u8], extension: &str) -> Option<Vec<u8>> {
     let pieces = PLACEHOLDER.as_bytes().windows(PIECE);
     let left_over = pieces.into_iter().any(|piece| position(&renamed, piece).is_some());
     (found && !left_over).then_some(renamed)
+}
+
+/// Whether a preprocessed text is the same whatever the extension's name is.
+pub(super) fn is_free(text: &[u8]) -> bool {
+    position(text, PLACEHOLDER.as_bytes()).is_none()
+}
+
+/// The key under which the cache has that an object is the same whatever the extension's name is: its text was seen not
+/// to have it. An object alone does not show that, since a compiler may compute with a name.
+pub(super) fn free_key(shop: &Shop<'_>, unit: &Unit, object: &[u8]) -> Result<Digest, FileError> {
+    let source = files::read(&shop.project.join(&unit.name))?;
+    Ok(DigestBuilder::new("name-free-1")
+        .field("unit", &unit.name)
+        .field("source", source)
+        .field("object", Digest::of(object).to_string())
+        .finish())
+}
+
+/// Notes that the object of a unit does not depend on the extension's name.
+pub(super) fn note_free(shop: &Shop<'_>, unit: &Unit, object: &[u8]) -> Result<(), FileError> {
+    if unit.named.is_none() {
+        return Ok(());
+    }
+    let key = free_key(shop, unit, object)?;
+    shop.cache.once::<FileError>(&key, || Ok(b"free".to_vec()))?;
+    Ok(())
 }
 
 /// The unit's command with the real name, making the object at `named`.

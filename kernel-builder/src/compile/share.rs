@@ -26,7 +26,7 @@ use crate::base::files::{self, FileError};
 const LOOKED_AT: usize = 64;
 
 /// Where compilers keep their own headers and those of the system.
-const SYSTEM: &[&str] = &["/usr/include/", "/usr/lib/", "/usr/lib64/", "/usr/local/include/"];
+pub(super) const SYSTEM: &[&str] = &["/usr/include/", "/usr/lib/", "/usr/lib64/", "/usr/local/include/"];
 
 /// What a unit is known by for all releases. `None`: its command or its files say that it depends on the one at hand.
 pub(super) fn key(shop: &Shop<'_>, unit: &Unit, kit: &Toolchain) -> Result<Option<Digest>, FileError> {
@@ -82,6 +82,7 @@ pub(super) fn take(
         return Ok(false);
     }
     log::keep(shop, label, &unit.command, log)?;
+    shop.read.note(label.variant, &unit.name, hit.paths());
     shop.cache.remember_hit(direct, hit)?;
     Ok(true)
 }

@@ -52,6 +52,7 @@ pub(super) fn reuse(
         && shop.cache.restore(&hit.object, &shop.project.join(&unit.object))?
     {
         log::keep(shop, label, &unit.command, &hit.log)?;
+        shop.read.note(variant, &unit.name, hit.paths());
         return Ok(true);
     }
     match share::key(shop, unit, kit)? {
@@ -151,6 +152,7 @@ pub(super) fn compile(
     let label = Label { variant, unit: &unit.name, step: "compile" };
     if flags::beyond_the_object(&unit.command.args).is_some() {
         run_logged(shop, label, &unit.command, &unit.object)?;
+        shop.read.note_depfile(shop, variant, unit);
         return Ok(Origin::Compiled);
     }
     let shared = share::key(shop, unit, kit)?;
@@ -196,6 +198,8 @@ fn make(
         run_logged(shop, label, &unit.command, &unit.object)?
     };
     let files = parse_depfile(&files::read_text(&depfile)?);
+    shop.read.note(label.variant, &unit.name, files.iter().cloned());
+    shop.read.note(label.variant, &unit.name, content::pulled_in(shop.project, &files));
     let observed = shop.cache.observe(shop.project, &files, since);
     let Some(observed) = observed.filter(|_| !content::depends_on_more(shop.project, &files)) else {
         return Ok((Origin::Compiled, None));

@@ -175,7 +175,7 @@ fn token() -> Option<(String, &'static str)> {
         return None;
     }
     let set = env::HUB_TOKENS.iter().find_map(|name| Some((clean(env::text(name)?)?, *name)));
-    set.or_else(|| Some((clean(files::read_text(&env::hub_token_file()?).ok()?)?, "the token file")))
+    set.or_else(|| Some((clean(files::read_text_of_any(&env::hub_token_file()?).ok()?)?, "the token file")))
 }
 
 /// Part of a path of an address: everything but letters, digits and `-_.~` is escaped, `/` as well.

@@ -58,6 +58,21 @@ pub enum PackageError {
         /// How that is known.
         why: String,
     },
+    /// A build that cannot be repeated from the project's source.
+    #[error("{variant} was built with files outside of the project: {}", files.join(", "))]
+    #[diagnostic(
+        code(package::outside),
+        help(
+            "copy them into the project, or add them as a git submodule, and build again: a published build must follow \
+             from the project's source"
+        )
+    )]
+    Outside {
+        /// The variant.
+        variant: String,
+        /// The files, as the compiler named them.
+        files: Vec<String>,
+    },
     /// build.toml has changed since.
     #[error("{} was packaged as {then}, and build.toml says {now}", variant.display())]
     #[diagnostic(code(package::stale), help("run `kernelwright package` again"))]
@@ -154,6 +169,7 @@ pub struct Contents<'a> {
 
 /// Makes `build/` of the project: every variant with its metadata, and the card. The old folder is replaced as a whole.
 pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
+    of_the_project_alone(contents.verified.iter().map(Verified::inner))?;
     let dir = contents.project.join("build");
     let staged = files::staging_beside(&dir)?;
     let mut status = Vec::new();
@@ -184,6 +200,27 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
         digest,
         dir,
     })
+}
+
+/// Refuses builds that read files outside of the project.
+///
+/// # Errors
+/// All of them.
+pub fn of_the_project_alone<'a>(
+    artifacts: impl IntoIterator<Item = &'a Artifact>,
+) -> Result<(), PackageError> {
+    let outside = artifacts.into_iter().filter(|artifact| !artifact.outside.is_empty());
+    let mut found: Vec<PackageError> = outside
+        .map(|artifact| PackageError::Outside {
+            variant: artifact.variant.clone(),
+            files: artifact.outside.clone(),
+        })
+        .collect();
+    match found.len() {
+        0 => Ok(()),
+        1 => Err(found.remove(0)),
+        _ => Err(PackageError::Several(found)),
+    }
 }
 
 /// The folder of one variant: the package, its dispatch table and its metadata, with the judgement that called it.
@@ -226,6 +263,7 @@ pub struct Unverified<'a> {
 /// # Errors
 /// A file could not be read or written.
 pub fn lay_out(contents: &Unverified<'_>, to: &Path, alone: bool) -> Result<(), PackageError> {
+    of_the_project_alone(contents.artifacts)?;
     let staged = files::staging_beside(to)?;
     for artifact in contents.artifacts {
         let own = staged.path().join(&artifact.variant);

@@ -28,6 +28,7 @@ fn verified(root: &Path, backend: &str) -> Verified<Artifact> {
         digest,
         commit: None,
         tools: BTreeMap::from([("cxx".to_owned(), "12.2.0 ab".to_owned())]),
+        outside: vec![],
         dir,
     };
     // Of the two, only the build for cuda was called.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use miette::Diagnostic;
 use thiserror::Error;
 
+use super::missing::{self, Missing};
 use super::zip::ZipError;
 use crate::base::files::FileError;
 use crate::base::http::HttpError;
@@ -187,6 +188,17 @@ pub enum ToolchainError {
         /// Pip's last words.
         said: String,
     },
+    /// The disk is full, or may not be written to.
+    #[error("failed to store {wanted}{}: {cause}", missing::to_fetch(*needs))]
+    #[diagnostic(code(toolchain::no_room), help("{}", cause.advice()))]
+    NoRoom {
+        /// The wheel or the packages.
+        wanted: String,
+        /// About how many megabytes there are to fetch.
+        needs: Option<u32>,
+        /// What could not be written, and why; in the message, so that it is not told a second time as its source.
+        cause: FileError,
+    },
     /// The download failed.
     #[error("cannot fetch {wheel}")]
     #[diagnostic(
@@ -228,7 +240,7 @@ pub enum ToolchainError {
         cause: ZipError,
     },
     /// Downloads are refused.
-    #[error("this has to be fetched, but downloads are off: {}", told(missing))]
+    #[error("this has to be fetched, but downloads are off: {}", missing::told(missing))]
     #[diagnostic(
         code(toolchain::offline),
         help(
@@ -441,29 +453,20 @@ pub enum ToolchainError {
     Process(#[from] ProcessError),
 }
 
-/// Something to fetch.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Missing {
-    /// Name and version.
-    what: String,
-    /// About how much there is to fetch.
-    megabytes: u32,
-}
-
-impl Missing {
-    pub(super) fn new(what: String, megabytes: u32) -> Self {
-        Self { what, megabytes }
-    }
-}
-
-fn told(missing: &[Missing]) -> String {
-    let each = missing.iter().map(|Missing { what, megabytes }| format!("{what} ({megabytes} MB)"));
-    let all: u32 = missing.iter().map(|missing| missing.megabytes).sum();
-    let together = if missing.len() > 1 { format!("; {all} MB together") } else { String::new() };
-    format!("{}{together}", each.collect::<Vec<_>>().join(", "))
-}
-
 impl ToolchainError {
+    /// The same, saying what was to be stored where there is no room for it.
+    pub(super) fn storing(self, wanted: &str, megabytes: u32) -> Self {
+        match self {
+            Self::File(cause) if cause.is_about_room_or_rights() => {
+                Self::NoRoom { wanted: wanted.to_owned(), needs: Some(megabytes), cause }
+            }
+            Self::NoRoom { cause, .. } => {
+                Self::NoRoom { wanted: wanted.to_owned(), needs: Some(megabytes), cause }
+            }
+            other => other,
+        }
+    }
+
     /// A download that failed, or ctrl-C during it.
     pub(super) fn download(wheel: &str, cause: HttpError) -> Self {
         match cause {

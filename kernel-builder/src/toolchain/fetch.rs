@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Instant;
 
-use super::error::{Missing, ToolchainError};
+use super::error::ToolchainError;
 use super::index::{self, Located, Release, Target};
 use super::interpreter::Interpreter;
 use super::lock::Locked;
+use super::missing::Missing;
 use super::pins::Part;
 use super::store::{Entry, Stored, digest_of};
 use super::supplied::Supplied;
@@ -92,7 +93,9 @@ fn obtain_beside(
                 request: wanted[at],
                 waits: &waits,
             };
+            let part = &wanted[at].part;
             job.run()
+                .map_err(|error| error.storing(&format!("{} {}", part.name, part.version), part.megabytes))
         };
         for ((at, stored), located) in lacking.iter().zip(in_parallel(wanted.len(), 3, fetch)?).zip(&located)
         {

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use kernel_plan::plan::CommandLine;
 use serde::{Deserialize, Serialize};
 
-use super::error::{Missing, ToolchainError};
+use super::error::ToolchainError;
 use super::interpreter::Interpreter;
+use super::missing::Missing;
 use super::pins::{self, Part};
-use super::{state, used};
+use super::{room, state, used};
 use crate::base::process::{self, Finished, Limits};
 use crate::base::report::Event;
 use crate::base::session::Session;
@@ -125,7 +126,7 @@ pub(super) fn locate(
     let done = process::run(&line, Limits::wall(Duration::from_secs(900)))?;
     let failed = |said| ToolchainError::Index { wanted: wanted.join(", "), said };
     if !done.ending.success() {
-        return Err(failed(errors_of(&done)));
+        return Err(room::or_else(&done, &wanted.join(", "), scratch.path(), || failed(errors_of(&done))));
     }
     let located = read_report(&files::read_text(&report)?, parts).map_err(failed)?;
     for (part, located) in parts.iter().zip(&located) {
@@ -158,7 +159,9 @@ pub(super) fn install(
     if done.ending.success() {
         return Ok(());
     }
-    Err(ToolchainError::Install { wanted: requirements.join(", "), said: errors_of(&done) })
+    let wanted = requirements.join(", ");
+    let failed = || ToolchainError::Install { wanted: wanted.clone(), said: errors_of(&done) };
+    Err(room::or_else(&done, &wanted, target, failed))
 }
 
 /// Has pip fetch a whole wheel: for an index that wants credentials, which pip knows and we do not.
@@ -179,7 +182,8 @@ pub(super) fn download(
     if done.ending.success() {
         return Ok(());
     }
-    Err(ToolchainError::Index { wanted, said: errors_of(&done) })
+    let failed = || ToolchainError::Index { wanted: wanted.clone(), said: errors_of(&done) };
+    Err(room::or_else(&done, &wanted, folder, failed))
 }
 
 /// A command line that starts the private pip, which is fetched first where the cache has none.
@@ -241,7 +245,8 @@ fn fetch_pip(
     let line = client(line, scratch.path()).path(staging.path()).arg(&wanted);
     let done = process::run(&line, Limits::wall(Duration::from_secs(600)))?;
     if !done.ending.success() {
-        return Err(ToolchainError::Index { wanted, said: errors_of(&done) });
+        let failed = || ToolchainError::Index { wanted: wanted.clone(), said: errors_of(&done) };
+        return Err(room::or_else(&done, &wanted, staging.path(), failed));
     }
     files::replace_dir(staging, folder)?;
     session.report.emit(&Event::Done {

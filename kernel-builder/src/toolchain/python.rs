@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use kernel_plan::units::Version;
 use serde::{Deserialize, Serialize};
 
-use super::error::{Missing, ToolchainError};
+use super::error::ToolchainError;
 use super::fetch::{self, Request};
 use super::index::Target;
 use super::interpreter::{self, Interpreter, Question};
+use super::missing::Missing;
 use super::pins::{self, Pins, TorchPins};
 use super::store::Stored;
 use super::supply::{Taking, in_use};
@@ -43,11 +44,17 @@ pub enum Torch<'a> {
     AtLeast(&'a str),
     /// A release of this line.
     Exactly(&'a str),
+    /// This release line, unless another one that this program knows is installed or was fetched before: for work that
+    /// needs a torch, and no release in particular.
+    Preferably(&'a str),
 }
+
+/// The oldest release line that references run with.
+const OLDEST: &str = "2.10";
 
 impl Torch<'_> {
     fn line(&self) -> &str {
-        let (Self::AtLeast(line) | Self::Exactly(line)) = self;
+        let (Self::AtLeast(line) | Self::Exactly(line) | Self::Preferably(line)) = self;
         line
     }
 
@@ -55,6 +62,7 @@ impl Torch<'_> {
         match self {
             Self::AtLeast(line) => release(version) >= release(line),
             Self::Exactly(line) => release(version) == release(line),
+            Self::Preferably(_) => release(version) >= release(OLDEST),
         }
     }
 }
@@ -102,7 +110,7 @@ pub fn foreseen(session: &Session, torch: Torch<'_>) -> Result<String, Toolchain
         return Ok(version.clone());
     }
     let pins = pins::load();
-    let torch = chosen(&pins, &python, torch)?;
+    let torch = chosen(session, &pins, &python, torch)?;
     let build = torch.build().map(|(_, cuda)| format!("+cu{}{}", cuda.major, cuda.minor));
     Ok(torch.version.clone() + &build.unwrap_or_default())
 }
@@ -117,8 +125,8 @@ pub fn is_here(session: &Session, torch: Torch<'_>) -> Result<bool, ToolchainErr
         return Ok(true);
     }
     let pins = pins::load();
-    let folder = folder(session, &python, &pins, chosen(&pins, &python, torch)?);
-    Ok(files::exists(&folder.join(MARKER)))
+    let torch = chosen(session, &pins, &python, torch)?;
+    Ok(is_made(session, &python, &pins, torch))
 }
 
 /// About how many megabytes a managed Python with this release line is to fetch.
@@ -165,7 +173,7 @@ fn with_torch(
         return Ok(made(None, version.clone()));
     }
     let pins = pins::load();
-    let torch = chosen(&pins, python, torch)?;
+    let torch = chosen(session, &pins, python, torch)?;
     let folder = folder(session, python, &pins, torch);
     tracing::info!(
         target: "toolchain",
@@ -195,7 +203,9 @@ fn with_torch(
             python.program.display(),
             lacks.unwrap_or_default(),
         ));
-        make(session, python, &pins, torch, &folder)?;
+        let megabytes = pins.megabytes(torch, has_nvidia_driver());
+        make(session, python, &pins, torch, &folder)
+            .map_err(|error| error.storing(&format!("torch {}", torch.version), megabytes))?;
     }
     let known: Option<Made> = state::load(&folder.join(MARKER));
     let torch = known.map(|known| known.torch).unwrap_or_default();
@@ -203,13 +213,21 @@ fn with_torch(
 }
 
 /// The release of the package index that a managed Python is made of: of the line that was named; where a later one does
-/// as well, of the first that has wheels for this Python.
+/// as well, of the first that has wheels for this Python. Where any release does, the newest that was fetched before.
 fn chosen<'a>(
+    session: &Session,
     pins: &'a Pins,
     python: &Interpreter,
     torch: Torch<'_>,
 ) -> Result<&'a TorchPins, ToolchainError> {
     let named = pins.torch(torch.line())?;
+    if matches!(torch, Torch::Preferably(_)) {
+        let made = |pins_of: &&TorchPins| is_made(session, python, pins, pins_of);
+        let others = pins.torch.iter().rev().filter(|other| torch.takes(&other.line));
+        if let Some(made) = std::iter::once(named).chain(others).find(made) {
+            return Ok(made);
+        }
+    }
     let Err(error) = served(python, named) else { return Ok(named) };
     let later = |other: &&TorchPins| torch.takes(&other.line) && served(python, other).is_ok();
     pins.torch.iter().find(later).ok_or(error)
@@ -264,7 +282,8 @@ fn beside(
             "{}, which the active Python lacks; that Python is not changed, {megabytes} MB",
             requirements.join(", ")
         );
-        packages(session, python, requirements, &why, staging.path())?;
+        packages(session, python, requirements, &why, staging.path())
+            .map_err(|error| error.storing(&requirements.join(", "), megabytes))?;
         state::save(&staging.path().join(MARKER), &Made { torch: String::new() })?;
         files::replace_dir(staging, &folder)?;
     }
@@ -278,6 +297,7 @@ fn lacking(python: &Interpreter, wanted: Torch<'_>) -> Option<String> {
         return Some(match wanted {
             Torch::AtLeast(line) => format!("it has torch {torch}, and {line} or later is wanted"),
             Torch::Exactly(line) => format!("it has torch {torch}, and {line} is wanted"),
+            Torch::Preferably(_) => format!("it has torch {torch}, and {OLDEST} or later is wanted"),
         });
     }
     if !python.numpy {
@@ -320,6 +340,11 @@ fn folder(session: &Session, python: &Interpreter, pins: &Pins, torch: &TorchPin
         .field("driver", if has_nvidia_driver() { "yes" } else { "no" })
         .finish();
     session.cache.join("python").join(format!("{}-torch{}-{}", python.tag, torch.version, id.short(12)))
+}
+
+/// Whether the managed Python of a release is in the cache.
+fn is_made(session: &Session, python: &Interpreter, pins: &Pins, torch: &TorchPins) -> bool {
+    files::exists(&folder(session, python, pins, torch).join(MARKER))
 }
 
 fn make(
@@ -439,41 +464,5 @@ fn try_out(python: &Interpreter, site: &Path) -> Result<String, ToolchainError> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn releases_compare_as_numbers() {
-        assert!(release("2.11.0+cu130") > release("2.9"));
-        assert_eq!(release("2.11"), Some((2, 11)));
-        assert_eq!(release("main"), None);
-    }
-
-    #[test]
-    fn a_line_is_asked_for_exactly_or_as_a_floor() {
-        assert!(Torch::AtLeast("2.9").takes("2.11.0+cu130"));
-        assert!(!Torch::AtLeast("2.12").takes("2.11.0"));
-        assert!(Torch::Exactly("2.11").takes("2.11.3+cpu"));
-        assert!(!Torch::Exactly("2.9").takes("2.11.0"));
-    }
-
-    #[test]
-    fn a_python_without_wheels_is_told_which_ones_have_them() {
-        let python = |version: &str| -> Interpreter {
-            serde_json::from_value(serde_json::json!({
-                "program": "/opt/python", "version": version, "tag": "", "headers": "", "sites": [], "torch": null,
-                "torch_dir": null, "numpy": false, "client": null, "why": "",
-            }))
-            .unwrap()
-        };
-        let pins = pins::load();
-        let torch = pins.torch("2.15").unwrap();
-        assert!(served(&python("3.11.7"), torch).is_ok());
-        assert!(served(&python("3.15.0rc1"), torch).is_ok());
-        let error = served(&python("3.10.2"), torch).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "PyTorch 2.15.0 has no wheels for Python 3.10.2 (`/opt/python`); it has them for 3.11 to 3.15"
-        );
-    }
-}
+#[path = "python_tests.rs"]
+mod tests;

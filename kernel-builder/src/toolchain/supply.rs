@@ -9,8 +9,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use kernel_plan::kit::Toolchain;
 
-use super::error::{Missing, ToolchainError};
+use super::error::ToolchainError;
 use super::lock::{Lock, Locked};
+use super::missing::Missing;
 use super::{Want, parts, used};
 use crate::base::files::FileLock;
 use crate::base::session::Session;

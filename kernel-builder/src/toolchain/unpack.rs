@@ -44,7 +44,7 @@ impl Slice<'_> {
         entry: &Entry,
     ) -> Result<(), ToolchainError> {
         let place = entry.place(&member.name);
-        let sha256 = files::write_with(&place, |out| self.check(member, promised, out))?;
+        let sha256 = files::write_with(&place, |out| self.check(member, promised, &place, out))?;
         if member.executable {
             files::make_executable(&place)?;
         }
@@ -55,6 +55,7 @@ impl Slice<'_> {
         &self,
         member: &Member,
         promised: Option<&Promised>,
+        place: &Path,
         out: &mut dyn Write,
     ) -> Result<String, ToolchainError> {
         let damaged = |why: String| ToolchainError::Damaged {
@@ -72,11 +73,7 @@ impl Slice<'_> {
                 Err(error) => return Err(damaged(format!("does not inflate: {error}"))),
             };
             tally.take(&block[..count]);
-            out.write_all(&block[..count]).map_err(|cause| FileError {
-                action: "write",
-                path: entry_name(member),
-                cause,
-            })?;
+            out.write_all(&block[..count]).map_err(|cause| FileError::new("write", place, cause))?;
         }
         if tally.size != member.size || tally.crc32.finalize() != member.crc32 {
             return Err(damaged("does not have the CRC-32 that the wheel's directory gives".to_owned()));
@@ -104,10 +101,6 @@ impl Slice<'_> {
         let data = BufReader::<File>::with_capacity(256 << 10, file).take(member.packed);
         Ok(if member.deflated { Box::new(DeflateDecoder::new(data)) } else { Box::new(data) })
     }
-}
-
-fn entry_name(member: &Member) -> std::path::PathBuf {
-    std::path::PathBuf::from(&member.name)
 }
 
 struct Tally {

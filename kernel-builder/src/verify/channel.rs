@@ -49,7 +49,7 @@ pub(crate) fn unpack(folder: &Path) -> Result<PathBuf, FileError> {
 pub(crate) fn secret() -> Result<String, FileError> {
     let path = Path::new("/dev/urandom");
     let mut bytes = [0; 32];
-    files::open(path)?.read_exact(&mut bytes).map_err(|cause| FileError {
+    files::open_device(path)?.read_exact(&mut bytes).map_err(|cause| FileError {
         action: "read",
         path: path.to_owned(),
         cause,

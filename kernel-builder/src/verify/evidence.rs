@@ -204,6 +204,7 @@ mod tests {
             digest: Digest::of(b"artifact"),
             commit: None,
             tools: Default::default(),
+            outside: vec![],
         }
     }
 

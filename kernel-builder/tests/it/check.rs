@@ -210,8 +210,8 @@ fn what_cannot_be_read_is_told_and_nothing_hangs() {
     std::fs::remove_file(project.join("fast_norm_cpu/rows.h")).expect("a file");
     std::os::unix::fs::symlink("/dev/zero", project.join("fast_norm_cpu/rows.h")).expect("a link");
     let checked = sandbox.run(&["check", "fast-norm", "--message-format", "short"]);
-    assert_eq!(checked.code, 0, "{}", checked.stdout);
-    assert!(checked.stdout.contains("warning[spec::unread_source]"), "{}", checked.stdout);
+    assert_eq!(checked.code, 10, "{}", checked.stdout);
+    assert!(checked.stdout.contains("error[spec::unreadable_source]"), "{}", checked.stdout);
 
     std::fs::remove_file(project.join("build.toml")).expect("a file");
     std::os::unix::fs::symlink("/dev/zero", project.join("build.toml")).expect("a link");

@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::sandbox::{Ended, Sandbox, finish};
 
 /// A cache whose wheels are used.
-const CACHE: &str = "KERNELWRIGHT_TORCH_CACHE";
+pub(crate) const CACHE: &str = "KERNELWRIGHT_TORCH_CACHE";
 
 /// A kernel of a template in a namespace, and one without a mangled name.
-const SOURCE: &str = r#"#include <cuda_bf16.h>
+pub(crate) const SOURCE: &str = r#"#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include "scale.cuh"
 
@@ -85,7 +85,7 @@ axes = { rows = 7 }
 axes = { rows = 700 }
 "#;
 
-fn project(sandbox: &Sandbox) {
+pub(crate) fn project(sandbox: &Sandbox) {
     sandbox.write("work/scale/op.toml", OP);
     sandbox.write("work/scale/scale.cu", SOURCE);
     sandbox.write("work/scale/scale.cuh", "#define FACTOR 3\n");
@@ -102,7 +102,7 @@ fn evidence(sandbox: &Sandbox) -> Value {
 }
 
 /// A sandbox with the wheels of another cache.
-fn with_cache(cache: &OsStr) -> Sandbox {
+pub(crate) fn with_cache(cache: &OsStr) -> Sandbox {
     let sandbox = Sandbox::new();
     std::fs::create_dir(sandbox.path("cache")).expect("a new folder");
     for folder in ["wheels", "index", "cuda"] {

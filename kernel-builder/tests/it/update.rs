@@ -62,6 +62,20 @@ fn check_changes_nothing_and_fails() {
 }
 
 #[test]
+fn what_is_left_to_correct_is_told_and_fails() {
+    let sandbox = with(&EDITION_3.replace("fast-norm\" #", "fast_norm\" #"));
+    let updated = sandbox.run(&["update", "fast-norm", "--license", "MIT"]);
+    assert_eq!(updated.code, 0, "{}", updated.stderr);
+    assert_eq!(sandbox.read("work/fast-norm/build.toml"), EDITION_5);
+    let sandbox = with(&EDITION_3.replace("fast-norm\" #", "Fast_Norm\" #"));
+    let updated = sandbox.run(&["update", "fast-norm", "--license", "MIT"]);
+    updated.refused(10, &["`Fast_Norm` is not a kernel name", "cannot correct"]);
+    // What could be converted is.
+    assert!(sandbox.read("work/fast-norm/build.toml").contains("edition = 5"));
+    sandbox.run(&["update", "fast-norm"]).refused(10, &["`Fast_Norm` is not a kernel name"]);
+}
+
+#[test]
 fn what_cannot_be_updated_stays_as_it_is() {
     let sandbox = with(EDITION_3);
     sandbox.run(&["update", "fast-norm"]).refused(10, &["spec::missing_key", "--license Apache-2.0"]);
@@ -95,11 +109,10 @@ fn permissions_and_links_stay() {
 }
 
 #[test]
-fn other_errors_are_left_for_check() {
+fn other_errors_are_told_and_stand_in_nobodys_way() {
     let sandbox =
         with("[general]\nname = \"x-y\"\nversion = 1\nlicense = \"MIT\"\nbackends = [\"gpu\"]\n[torch]\n");
     let updated = sandbox.run(&["update", "fast-norm"]);
-    assert_eq!(updated.code, 0);
-    assert!(updated.stderr.contains("kernelwright check"), "{}", updated.stderr);
+    updated.refused(10, &["`gpu`", "cannot correct"]);
     assert!(sandbox.read("work/fast-norm/build.toml").contains("version = 1\nedition = 5\n"));
 }

@@ -11,18 +11,29 @@ use crate::units::RelPath;
 
 /// Every source once, in the order of build.toml, with the section that it belongs to. One that several sections list is
 /// compiled with the include folders, the flags and the capabilities of all of them, as by the format's own builder
-/// (huggingface/kernels, templates/kernel.cmake); a section without capabilities stands for the toolkit's.
+/// (huggingface/kernels, templates/kernel.cmake); a section without capabilities stands for the toolkit's. The sections
+/// that are given back list no sources: with thousands of them, a list for each would be gigabytes.
 pub(crate) fn sources(kernels: &[&Kernel]) -> Vec<(RelPath, Kernel)> {
     let mut sources: Vec<(RelPath, Kernel)> = Vec::new();
+    let mut places: BTreeMap<&RelPath, usize> = BTreeMap::new();
     for kernel in kernels {
+        let section = without_sources(kernel);
         for path in &kernel.src {
-            match sources.iter_mut().find(|(known, _)| *known == path.value) {
-                Some((_, known)) => join(known, kernel),
-                None => sources.push((path.value.clone(), (*kernel).clone())),
+            if let Some(place) = places.get(&path.value) {
+                join(&mut sources[*place].1, &section);
+            } else {
+                places.insert(&path.value, sources.len());
+                sources.push((path.value.clone(), section.clone()));
             }
         }
     }
     sources
+}
+
+fn without_sources(kernel: &Kernel) -> Kernel {
+    let mut section = kernel.clone();
+    section.src = Vec::new();
+    section
 }
 
 /// A source and the section that it is compiled for; none for one of the binding.
@@ -35,13 +46,9 @@ pub(crate) fn with_binding<'a>(
     sections: &'a [(RelPath, Kernel)],
     compiles: impl Fn(&RelPath) -> bool,
 ) -> Vec<Listed<'a>> {
-    let elsewhere = |path: &RelPath| sections.iter().any(|(listed, _)| listed == path);
-    let mut own: Vec<&RelPath> = Vec::new();
-    for path in binding.iter().map(|path| &path.value) {
-        if !elsewhere(path) && !own.contains(&path) {
-            own.push(path);
-        }
-    }
+    let mut known: BTreeSet<&RelPath> = sections.iter().map(|(path, _)| path).collect();
+    let own: Vec<&RelPath> =
+        binding.iter().map(|path| &path.value).filter(|path| known.insert(path)).collect();
     let sections = sections.iter().map(|(path, kernel)| (path, Some(kernel)));
     own.into_iter().map(|path| (path, None)).chain(sections).filter(|(path, _)| compiles(path)).collect()
 }
@@ -100,6 +107,27 @@ pub(crate) fn stems<'a>(paths: impl IntoIterator<Item = &'a RelPath>) -> BTreeMa
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_section_of_many_sources_is_not_copied_for_each() {
+        let listed: Vec<String> = (0..30_000).map(|number| format!("\"csrc/k{number}.cpp\"")).collect();
+        let text = format!(
+            "[general]\nname = \"big\"\nversion = 1\nedition = 5\nlicense = \"MIT\"\nbackends = [\"cpu\"]\n[torch]\n\
+             [kernel.a]\nbackend = \"cpu\"\ndepends = []\nsrc = [{}]\n\
+             [kernel.b]\nbackend = \"cpu\"\ndepends = []\nsrc = [\"csrc/k7.cpp\"]\ncxx-flags = [\"-O1\"]\n",
+            listed.join(", ")
+        );
+        let (build, problems) =
+            crate::spec::parse_build(crate::diagnostic::SourceFile::new("build.toml", text));
+        let build = build.unwrap_or_else(|| panic!("{problems:?}"));
+        let kernels: Vec<&Kernel> = build.kernels.iter().collect();
+        let found = sources(&kernels);
+        assert_eq!(found.len(), 30_000);
+        assert!(found.iter().all(|(_, kernel)| kernel.src.is_empty()));
+        assert_eq!(found[7].1.cxx_flags.len(), 1, "of the other section");
+        let binding = &build.kernels[0].src;
+        assert_eq!(with_binding(binding, &found, |_| true).len(), 30_000);
+    }
 
     #[test]
     fn objects_have_names_of_their_own() {

@@ -61,6 +61,8 @@ impl BuildSpec {
 pub struct General {
     /// The kernel's name; its Python module is `name.module()`.
     pub name: Spanned<KernelName>,
+    /// Whether the file has a valid name; otherwise `name` stands in for one, and nothing follows from it.
+    pub is_named: bool,
     /// Major version of the API; 0 is alpha.
     pub version: Spanned<u64>,
     /// Usually an SPDX expression.

@@ -112,6 +112,8 @@ crate::diagnostic::codes! {
     REPEATED_SOURCE = "spec::repeated_source",
     /// A source whose text is not known.
     UNREAD_SOURCE = "spec::unread_source",
+    /// A source that is not a regular file, or that may not be read.
+    UNREADABLE_SOURCE = "spec::unreadable_source",
     /// A capability that the project's CUDA releases do not compile for.
     CAPABILITY_TOOLKIT = "spec::capability_toolkit",
     /// A capability that a kernel lists twice.

@@ -5,6 +5,9 @@
 
 use crate::units::{Capability, CapabilitySuffix, Version};
 
+/// The oldest release whose compiler can be fetched; it compiles for older toolkits, too (docs/decisions/0010).
+pub(crate) const FETCHED: Version = Version::new(13, 0);
+
 /// One architecture, and since when its suffixes exist.
 struct Arch {
     /// Major and minor number.

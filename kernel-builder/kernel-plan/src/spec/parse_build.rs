@@ -151,6 +151,7 @@ fn general(mut table: Table<'_>, kernels: &[Option<Kernel>]) -> Option<General> 
     }
     table.finish();
     Some(General {
+        is_named: name.is_some(),
         name: match name {
             Some(name) => name,
             None => Spanned::new("unnamed".parse().ok()?, place.clone()),

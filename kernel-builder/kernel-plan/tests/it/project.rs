@@ -52,7 +52,12 @@ pub(crate) fn read_folder(folder: &Path, shown: &str) -> Read {
         }
     }
     judge(&files, |name| {
-        let text = std::fs::read_to_string(folder.join(name)).map_err(|_| Unread::NotText)?;
+        const CIRCLE: i32 = 40;
+        let text =
+            std::fs::read_to_string(folder.join(name)).map_err(|error| match error.raw_os_error() {
+                Some(CIRCLE) => Unread::Refused("it is a link that leads back to itself".to_owned()),
+                _ => Unread::NotText,
+            })?;
         Ok(SourceFile::new(format!("{shown}/{name}"), text))
     })
 }

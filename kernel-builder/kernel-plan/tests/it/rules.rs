@@ -36,9 +36,8 @@ fn check(bounds: &str, keys: &str, want: &[&str]) {
 fn capabilities_against_both_ends_of_the_range() {
     check("", "cuda-capabilities = [\"8.0\", \"9.0a\"]", &[]);
     // Who names no release takes the code that each has.
-    check("", "cuda-capabilities = [\"8.0\", \"7.0\", \"12.0\"]", &[]);
+    check("", "cuda-capabilities = [\"8.0\", \"12.0\"]", &[]);
     let all = "maxver = \"13.0\"";
-    check(all, "cuda-capabilities = [\"8.0\", \"7.0\"]", &["note: CUDA 13.0 does not compile for 7.0"]);
     check(all, "cuda-capabilities = [\"8.0\", \"12.0\"]", &["note: CUDA 12.6 does not compile for 12.0"]);
     check("minver = \"12.8\"", "cuda-capabilities = [\"8.0\", \"12.0\"]", &[]);
     check("", "cuda-minver = \"12.8\"\ncuda-capabilities = [\"12.0\"]", &[]);
@@ -57,6 +56,30 @@ fn capabilities_against_both_ends_of_the_range() {
         "cuda-capabilities = [\"12.0\"]",
         &["error: CUDA 12.6 compiles for none of the capabilities of kernel `norm`"],
     );
+}
+
+#[test]
+fn a_capability_that_no_fetched_compiler_knows_is_not_left_out_silently() {
+    for (bounds, number) in [("", "5.0"), ("maxver = \"13.0\"", "7.0"), ("maxver = \"12.8\"", "6.1+PTX")] {
+        let plain = number.trim_end_matches("+PTX");
+        let want = format!(
+            "warning: the fetched CUDA compiler has no code for {plain}; builds with it leave it out"
+        );
+        check(bounds, &format!("cuda-capabilities = [\"8.0\", \"{number}\"]"), &[want.as_str()]);
+    }
+}
+
+#[test]
+fn a_kernel_without_a_valid_name_has_one_mistake() {
+    for name in ["name = \"fast_norm\"\n", ""] {
+        let text = format!(
+            "# --- build.toml ---\n[general]\n{name}version = 1\nedition = 5\nlicense = \"MIT\"\nbackends = [\"cpu\"]\n\
+             [torch]\n[kernel.norm]\nbackend = \"cpu\"\ndepends = []\nsrc = [\"a.cpp\"]\n# --- files ---\n# a.cpp\n\
+             # torch-ext/fast_norm/__init__.py\n"
+        );
+        let problems = project::read(&text).problems;
+        assert_eq!(problems.len(), 1, "{}", render(&problems));
+    }
 }
 
 #[test]

@@ -75,6 +75,22 @@ fn edition_4_gets_its_number_and_nothing_else() {
 }
 
 #[test]
+fn names_that_edition_5_writes_otherwise_are_rewritten_in_place() {
+    let text = EDITION_4
+        .replace("\"fast-norm\" # its", "\"fast_norm\" # its")
+        .replace("depends = [\"torch\"]", "depends = [\"torch\", 'cutlass_sycl'] # two");
+    let update = updated(&text, None);
+    let wanted = text
+        .replace("\"fast_norm\" # its", "\"fast-norm\" # its")
+        .replace("  version = 1\n", "  version = 1\n  edition = 5\n")
+        .replace("'cutlass_sycl'", "\"sycl_tla\"");
+    assert_eq!(update.text, wanted);
+    // No name is invented.
+    let text = EDITION_4.replace("\"fast-norm\" # its", "\"Fast_Norm\" # its");
+    assert!(updated(&text, None).text.contains("\"Fast_Norm\" # its"));
+}
+
+#[test]
 fn a_number_that_is_there_is_changed() {
     let text = EDITION_4.replace("version = 1", "version = 1\n  edition = 4 # old");
     let update = updated(&text, None);

@@ -81,7 +81,7 @@ impl Instruction {
             Self::Wgmma => (WGMMA, "wgmma.cu"),
             Self::Mma => (MMA, "mma.cu"),
         };
-        let source = Source { text: text.to_owned(), name: name.to_owned(), include: vec![] };
+        let source = Source { text: text.to_owned(), name: name.to_owned(), include: vec![], root: None };
         (source, format!("ceiling::products<ceiling::{}>", kind.name))
     }
 

@@ -157,7 +157,7 @@ fn copy(
     let by_driver = copies(gpu, bytes, Start::Copy { to, from, bytes }, None)?.map(rate);
     let driver = (format!("cuMemcpyDtoDAsync of {}", report::bytes(bytes)), by_driver);
     let Ok(compiler) = compiler else { return Ok(driver) };
-    let source = Source { text: COPY.to_owned(), name: "copy.cu".to_owned(), include: vec![] };
+    let source = Source { text: COPY.to_owned(), name: "copy.cu".to_owned(), include: vec![], root: None };
     let code = match Code::plain(&source, vec!["ceiling::copy".to_owned()], &arch_of(about), compiler) {
         Ok(code) => code,
         Err(NvrtcError::Process(error)) => return Err(error),

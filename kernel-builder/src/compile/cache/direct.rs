@@ -27,6 +27,13 @@ pub struct Dependency {
     digest: Digest,
 }
 
+impl Dependency {
+    /// As the compiler named it.
+    pub(super) fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+}
+
 /// What a command made from one set of inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Outcome {
@@ -180,13 +187,18 @@ impl Cache {
         remembered(&self.seen.entries, folder, look)
     }
 
+    /// Whether a file lies in a folder whose name follows from its content.
+    pub fn is_named_by_content(&self, place: &Path) -> bool {
+        self.seen.named.iter().any(|folder| place.starts_with(folder))
+    }
+
     /// The files that a command read, as they are now. `None`: one of them is gone, or was written after `since`, the
     /// time of change of a file that was made before the command started; what the command read is then unknown.
     pub fn observe(&self, project: &Path, paths: &[PathBuf], since: i128) -> Option<Vec<Dependency>> {
         let mut found = Vec::new();
         for path in paths {
             let place = project.join(path);
-            if self.seen.named.iter().any(|folder| place.starts_with(folder)) {
+            if self.is_named_by_content(&place) {
                 continue;
             }
             let stamp = files::stamp(&place).ok()?;

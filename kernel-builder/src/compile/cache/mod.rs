@@ -57,6 +57,13 @@ pub struct Hit {
     dependencies: Vec<Dependency>,
 }
 
+impl Hit {
+    /// The files that were read, as the compiler named them.
+    pub fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.dependencies.iter().map(Dependency::path)
+    }
+}
+
 /// What lies behind a key by content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Step {
@@ -155,6 +162,11 @@ impl Cache {
             }
         }
         Ok((made, true))
+    }
+
+    /// Whether something lies behind a key by content.
+    pub fn has(&self, key: &Digest) -> bool {
+        self.recall(key).is_some()
     }
 
     /// What lies behind a key by content; nothing when it or its bytes are missing or damaged.

@@ -144,6 +144,7 @@ pub(super) fn preprocess(
     let said = workshop.start(&format!("preprocess {side}"), &command)?;
     workshop.say(&said);
     let read = texts::read(&files::read(&place)?, &workshop.names);
+    workshop.look_for_name(&read.text);
     files::write(&place, &read.text)?;
     Ok((Digest::of(&read.text), read.files))
 }

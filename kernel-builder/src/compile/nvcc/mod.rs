@@ -17,7 +17,7 @@ use kernel_plan::steps::{self, Steps, Unclear};
 
 use super::log::{Log, run_logged, shell_line};
 use super::slots::Label;
-use super::{CompileError, Shop, flags};
+use super::{CompileError, Shop, flags, naming};
 use crate::base::digest::DigestBuilder;
 use crate::base::{env, files};
 
@@ -105,6 +105,9 @@ fn by_steps(
     files::remove_file(&object)?;
     let dependencies = run(&workshop, &steps)?;
     files::copy(&folder.path().join(steps::UNIT), &object)?;
+    if workshop.is_free_of_name() {
+        naming::note_free(shop, unit, &files::read(&object)?)?;
+    }
     files::write(&shop.project.join(&unit.depfile), texts::depfile(&unit.object, &dependencies))?;
     let text = workshop.said();
     workshop.keep_log(&format!("{}\n{text}", shell_line(&unit.command)))?;

@@ -3,6 +3,7 @@
 //! Owns: the folder of the steps, the names of paths in what they make, the log. Never: knows what a step is for.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use kernel_plan::kit::{CudaKit, Toolchain};
@@ -13,7 +14,7 @@ use super::super::complaint;
 use super::super::log::shell_line;
 use super::super::slots::{Label, QUESTION};
 use super::super::unit::command_fields;
-use super::super::{CompileError, Shop};
+use super::super::{CompileError, Shop, naming};
 use super::pack::{pack, unpack};
 use super::texts::{Names, PROJECT};
 use crate::base::digest::DigestBuilder;
@@ -31,6 +32,8 @@ pub(super) struct Workshop<'a> {
     variant: &'a str,
     host_compiler: &'a str,
     said: Mutex<Vec<String>>,
+    /// Whether a preprocessed text has the extension's name.
+    named: AtomicBool,
 }
 
 impl<'a> Workshop<'a> {
@@ -44,7 +47,18 @@ impl<'a> Workshop<'a> {
     ) -> Self {
         let names = Names::new(named_places(shop.project, kit, cuda));
         let said = Mutex::default();
-        Self { shop, unit, cuda, folder, names, variant, host_compiler: &kit.cxx.id, said }
+        let named = AtomicBool::new(false);
+        Self { shop, unit, cuda, folder, names, variant, host_compiler: &kit.cxx.id, said, named }
+    }
+
+    /// Looks for the extension's name in a preprocessed text.
+    pub(super) fn look_for_name(&self, text: &[u8]) {
+        self.named.fetch_or(!naming::is_free(text), Ordering::Relaxed);
+    }
+
+    /// Whether no text that was looked at has the extension's name.
+    pub(super) fn is_free_of_name(&self) -> bool {
+        !self.named.load(Ordering::Relaxed)
     }
 
     /// The steps with names instead of the project's folder in what ends up in texts.

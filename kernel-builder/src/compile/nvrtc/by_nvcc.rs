@@ -6,13 +6,13 @@
 //! instantiate the kernel, and its initialiser in PTX is the mangled name; NVRTC does the same. The variables are taken
 //! out of the PTX again, so the machine code holds nothing but the source's own.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kernel_plan::plan::CommandLine;
 
 use super::worker::Done;
-use super::{NvrtcError, PATIENCE, Tool, Unit};
+use super::{NvrtcError, PATIENCE, Tool, Unit, confined};
 use crate::base::files;
 use crate::base::process::{self, Ending, Limits};
 use crate::toolchain::nvcc::NvccKit;
@@ -23,10 +23,19 @@ const MARK: &str = "kernelwright_kernel_";
 const PLACE: &str = "[launch]";
 
 /// Compiles a unit to `cubin`, which appears whole or not at all.
-pub(super) fn compile(kit: &NvccKit, unit: &Unit, cubin: &Path) -> Result<Done, NvrtcError> {
+///
+/// `readable` are the folders that it is kept to, where that is possible.
+pub(super) fn compile(
+    kit: &NvccKit,
+    unit: &Unit,
+    cubin: &Path,
+    readable: Option<Vec<PathBuf>>,
+) -> Result<Done, NvrtcError> {
     let started = Instant::now();
     let folder = files::scratch()?;
     let at = |name: &str| folder.path().join(name);
+    let readable = readable.map(|own| confined::readable(kit, own, folder.path()));
+    let start = |line: CommandLine| readable.as_ref().map_or(line.clone(), |all| confined::line(&line, all));
     files::write(&at("source.cu"), text(unit))?;
     let options = || {
         CommandLine::new(&kit.nvcc)
@@ -37,8 +46,10 @@ pub(super) fn compile(kit: &NvccKit, unit: &Unit, cubin: &Path) -> Result<Done, 
             // They would change what is compiled, and the key does not have them.
             .env("NVCC_PREPEND_FLAGS", "")
             .env("NVCC_APPEND_FLAGS", "")
+            .env("TMPDIR", folder.path().display().to_string())
+            .cwd(folder.path())
     };
-    let includes = unit.include.iter().map(|folder| format!("-I{}", folder.display()));
+    let includes = unit.source.include.iter().map(|folder| format!("-I{}", folder.display()));
     let systems = kit.include.iter().flat_map(|folder| ["-isystem".to_owned(), folder.display().to_string()]);
     let front = options()
         .args(unit.defines.iter().map(|(name, value)| format!("-D{name}={value}")))
@@ -48,7 +59,7 @@ pub(super) fn compile(kit: &NvccKit, unit: &Unit, cubin: &Path) -> Result<Done, 
         .path(&at("source.cu"))
         .arg("-o")
         .path(&at("marked.ptx"));
-    let mut log = match run(&front, unit)? {
+    let mut log = match run(&start(front), unit)? {
         Ok(said) => said,
         Err(refused) => return Ok(refused),
     };
@@ -61,7 +72,7 @@ pub(super) fn compile(kit: &NvccKit, unit: &Unit, cubin: &Path) -> Result<Done, 
     }
     files::write(&at("kernels.ptx"), ptx)?;
     let back = options().arg("-cubin").path(&at("kernels.ptx")).arg("-o").path(&at("kernels.cubin"));
-    match run(&back, unit)? {
+    match run(&start(back), unit)? {
         Ok(said) => log += &said,
         Err(refused) => return Ok(refused),
     }
@@ -72,8 +83,8 @@ pub(super) fn compile(kit: &NvccKit, unit: &Unit, cubin: &Path) -> Result<Done, 
 
 /// The source, and a variable for each kernel.
 fn text(unit: &Unit) -> String {
-    let name = unit.name.replace('\\', "\\\\").replace('"', "\\\"");
-    let mut text = format!("#line 1 \"{name}\"\n{}\n#line 1 \"{PLACE}\"\n", unit.text);
+    let name = unit.source.name.replace('\\', "\\\\").replace('"', "\\\"");
+    let mut text = format!("#line 1 \"{name}\"\n{}\n#line 1 \"{PLACE}\"\n", unit.source.text);
     for (number, expression) in unit.expressions.iter().enumerate() {
         text += &format!("__device__ auto {MARK}{number} = &{expression};\n");
     }
@@ -110,14 +121,17 @@ fn run(line: &CommandLine, unit: &Unit) -> Result<Result<String, Done>, NvrtcErr
             let failed = Some(format!("nvcc returned {status}"));
             Ok(Err(Done { log: said, failed, ..Done::default() }))
         }
-        Ending::Deadline => Err(NvrtcError::Endless { name: unit.name.clone(), seconds: PATIENCE.as_secs() }),
-        other => Err(NvrtcError::Crashed { name: unit.name.clone(), ending: other.to_string() }),
+        Ending::Deadline => {
+            Err(NvrtcError::Endless { name: unit.source.name.clone(), seconds: PATIENCE.as_secs() })
+        }
+        other => Err(NvrtcError::Crashed { name: unit.source.name.clone(), ending: other.to_string() }),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compile::nvrtc::Source;
 
     #[test]
     fn variables_name_the_kernels_and_are_taken_out() {
@@ -132,14 +146,14 @@ mod tests {
 
     #[test]
     fn lines_keep_their_numbers() {
-        let unit = Unit {
+        let source = Source {
             text: "template <int n> __global__ void f() {}".to_owned(),
             name: "kernels/f.cu".to_owned(),
-            defines: vec![],
             include: vec![],
-            arch: "90".to_owned(),
-            expressions: vec!["f<2>".to_owned()],
+            root: None,
         };
+        let unit =
+            Unit { source, defines: vec![], arch: "90".to_owned(), expressions: vec!["f<2>".to_owned()] };
         assert_eq!(
             text(&unit),
             "#line 1 \"kernels/f.cu\"\ntemplate <int n> __global__ void f() {}\n#line 1 \"[launch]\"\n\

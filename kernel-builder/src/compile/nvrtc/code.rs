@@ -20,6 +20,8 @@ pub(crate) struct Source {
     pub name: String,
     /// Folders that are searched for headers.
     pub include: Vec<PathBuf>,
+    /// The candidate's folder: what its code may read beside the toolkit. Absent for code without files.
+    pub root: Option<PathBuf>,
 }
 
 /// Macros with their values, as the compiler is told.
@@ -48,10 +50,8 @@ impl Code {
         for (defines, expressions) in wanted(launches) {
             let expressions: Vec<String> = expressions.into_iter().collect();
             let unit = Unit {
-                text: source.text.clone(),
-                name: source.name.clone(),
+                source: source.clone(),
                 defines: defines.clone(),
-                include: source.include.clone(),
                 arch: arch.to_owned(),
                 expressions: expressions.clone(),
             };
@@ -75,14 +75,7 @@ impl Code {
         arch: &str,
         compiler: &Compiler,
     ) -> Result<Self, NvrtcError> {
-        let unit = Unit {
-            text: source.text.clone(),
-            name: source.name.clone(),
-            defines: vec![],
-            include: source.include.clone(),
-            arch: arch.to_owned(),
-            expressions,
-        };
+        let unit = Unit { source: source.clone(), defines: vec![], arch: arch.to_owned(), expressions };
         Ok(Self { cubins: vec![compiler.compile(&unit)?], places: BTreeMap::new() })
     }
 

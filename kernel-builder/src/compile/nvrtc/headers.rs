@@ -2,9 +2,11 @@
 //!
 //! Owns: which files are headers, and which of them a source uses. Never: compiles.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::Source;
+use super::{Source, inside};
+use crate::base::disk;
 use crate::base::files::{self, FileError};
 
 /// The ends of their names.
@@ -16,22 +18,33 @@ impl Source {
     /// # Errors
     /// One cannot be read.
     pub(crate) fn headers(&self) -> Result<Vec<(String, Vec<u8>)>, FileError> {
-        Ok(used(&self.text, below(&self.include)?))
+        let mut all = used(&self.text, below(self)?);
+        let places =
+            all.iter().flat_map(|(name, _)| self.include.iter().map(move |folder| folder.join(name)));
+        let known: BTreeSet<PathBuf> = places.map(|place| disk::real(&place)).collect();
+        // Those with another ending, or in another folder of the candidate.
+        let named =
+            inside::follow(self, &[]).files.into_iter().filter(|(_, file)| !known.contains(&file.real));
+        all.extend(named.map(|(name, file)| (name, file.bytes)));
+        Ok(all)
     }
 }
 
-/// The headers below some folders with their texts: they are a part of every source that is compiled with these folders.
-/// What lies in hidden folders is made by programs, this one among them, and is none.
+/// The headers below a source's folders with their texts: they are a part of every source that is compiled with these
+/// folders. What lies in hidden folders is made by programs, this one among them, and is none; nor is what a link leads to
+/// outside of the candidate's folder, which no compiler may read.
 ///
 /// # Errors
 /// One cannot be read.
-pub(super) fn below(folders: &[PathBuf]) -> Result<Vec<(String, Vec<u8>)>, FileError> {
+pub(super) fn below(source: &Source) -> Result<Vec<(String, Vec<u8>)>, FileError> {
     let is_header =
         |path: &Path| path.extension().is_some_and(|end| HEADERS.iter().any(|known| end == *known));
     let enter = |path: &Path| !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     let mut found = Vec::new();
-    for folder in folders {
-        for path in files::walk(folder, enter)?.into_iter().filter(|path| is_header(path)) {
+    for folder in &source.include {
+        let root = disk::real(source.root.as_ref().unwrap_or(folder));
+        let own = |path: &Path| disk::real(&folder.join(path)).starts_with(&root);
+        for path in files::walk(folder, enter)?.into_iter().filter(|path| is_header(path) && own(path)) {
             found.push((path.display().to_string(), files::read(&folder.join(&path))?));
         }
     }
@@ -82,7 +95,8 @@ mod tests {
     fn a_header_that_is_changed_is_read_anew() {
         let folder = files::scratch().unwrap();
         let text = "#include \"row.cuh\"\n".to_owned();
-        let source = Source { text, name: "k.cu".to_owned(), include: vec![folder.path().to_owned()] };
+        let (name, include) = ("k.cu".to_owned(), vec![folder.path().to_owned()]);
+        let source = Source { text, name, include, root: None };
         assert!(source.headers().unwrap().is_empty());
         for text in ["one", "other"] {
             files::write(&folder.path().join("row.cuh"), text).unwrap();

@@ -15,22 +15,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::process::{Dialogue, Heard};
-use crate::base::{env, files};
+use crate::base::{confine, env, files};
 use crate::toolchain::nvcc::NvccKit;
 use crate::toolchain::nvrtc::NvrtcKit;
 
 mod by_nvcc;
 mod code;
+mod confined;
+mod directives;
 mod error;
 mod headers;
+mod inside;
 mod library;
 mod worker;
 
 pub(crate) use code::{Code, Source};
+pub use confined::{ROLE as CONFINED, run as run_confined};
 pub use error::NvrtcError;
 use worker::{Done, Job, Opening};
 pub use worker::{ROLE, serve};
 
+/// A folder of the scratch folder with nothing in it.
+const EMPTY: &str = "empty";
+/// Folders of the cache that hold toolkits.
+const TOOLKITS: [&str; 2] = ["wheels", "cuda"];
 /// How long one text may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Headers that device code names and NVRTC does not have: those of the C++ library, forwarded to CUDA's, and what
@@ -52,14 +60,10 @@ const LIBRARY: [(&str, &str); 11] = [
 /// What is to be compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unit {
-    /// The source's text.
-    pub text: String,
-    /// What errors call it.
-    pub name: String,
+    /// The text, what errors call it, and the folders that it may read.
+    pub source: Source,
     /// Macros.
     pub defines: Vec<(String, String)>,
-    /// Folders of the project that are searched for headers.
-    pub include: Vec<PathBuf>,
     /// The real architecture, e.g. `90a`.
     pub arch: String,
     /// The kernels, as C++ names them: `norm<__nv_bfloat16, 256>`.
@@ -119,6 +123,14 @@ pub(crate) enum Kit {
 }
 
 impl Kit {
+    /// Its folders of headers.
+    fn include(&self) -> &[PathBuf] {
+        match self {
+            Self::Nvrtc(kit) => &kit.include,
+            Self::Nvcc(kit) => &kit.include,
+        }
+    }
+
     fn id(&self) -> &str {
         match self {
             Self::Nvrtc(kit) => &kit.id,
@@ -131,6 +143,10 @@ impl Kit {
 pub(crate) struct Compiler {
     kit: Kit,
     folder: PathBuf,
+    /// Where the parts of toolkits lie.
+    toolkits: Vec<PathBuf>,
+    /// Whether the kernel keeps compilers to the folders that they may read.
+    confines: bool,
     /// Holds what the processes keep between two texts: precompiled headers.
     scratch: tempfile::TempDir,
     idle: Mutex<Vec<Process>>,
@@ -140,6 +156,8 @@ pub(crate) struct Compiler {
 /// One process with its precompiled headers: processes that share a folder wait for each other.
 struct Process {
     dialogue: Dialogue,
+    /// The files that it may read.
+    readable: Vec<PathBuf>,
     headers: PathBuf,
     /// Whether the library knows precompiled headers.
     precompiles: bool,
@@ -163,8 +181,20 @@ impl Compiler {
         for (name, text) in LIBRARY {
             files::write(&scratch.path().join("include").join(name), text)?;
         }
+        // No source is looked for where this program was started.
+        files::create_dirs(&scratch.path().join(EMPTY))?;
         let folder = cache.join("cubin");
-        Ok(Self { kit, folder, scratch, idle: Mutex::default(), started: Mutex::default() })
+        let toolkits = TOOLKITS.iter().map(|name| cache.join(name)).collect();
+        let confines = confine::is_possible();
+        Ok(Self {
+            kit,
+            folder,
+            toolkits,
+            confines,
+            scratch,
+            idle: Mutex::default(),
+            started: Mutex::default(),
+        })
     }
 
     /// Which program it is.
@@ -185,7 +215,16 @@ impl Compiler {
     /// # Errors
     /// What the compiler says against the source; that it crashed or did not end; that it cannot be loaded.
     pub(crate) fn compile(&self, unit: &Unit) -> Result<Cubin, NvrtcError> {
-        let digest = self.key(unit)?;
+        let followed = inside::follow(&unit.source, self.kit.include());
+        let unclear = if self.confines { &[][..] } else { &followed.unclear };
+        if !followed.outside.is_empty() || !unclear.is_empty() {
+            return Err(NvrtcError::Rejected {
+                name: unit.source.name.clone(),
+                status: "it includes what is not its own".to_owned(),
+                log: followed.outside.iter().chain(unclear).cloned().collect::<Vec<_>>().join("\n"),
+            });
+        }
+        let digest = self.key(unit, &followed.files)?;
         let path = self.folder.join(format!("{digest}.cubin"));
         let beside = path.with_extension("json");
         if let Some(Kept { names, log }) = kept(&path, &beside) {
@@ -194,10 +233,10 @@ impl Compiler {
         }
         let done = match &self.kit {
             Kit::Nvrtc(kit) => self.by_library(kit, unit, &path)?,
-            Kit::Nvcc(kit) => by_nvcc::compile(kit, unit, &path)?,
+            Kit::Nvcc(kit) => by_nvcc::compile(kit, unit, &path, self.confinement(unit))?,
         };
         if let Some(status) = done.failed {
-            return Err(NvrtcError::Rejected { name: unit.name.clone(), status, log: done.log });
+            return Err(NvrtcError::Rejected { name: unit.source.name.clone(), status, log: done.log });
         }
         let kept = Kept { names: done.names.clone(), log: done.log.clone() };
         files::write(&beside, serde_json::to_vec(&kept).unwrap_or_default())?;
@@ -205,15 +244,19 @@ impl Compiler {
     }
 
     fn by_library(&self, kit: &NvrtcKit, unit: &Unit, cubin: &Path) -> Result<Done, NvrtcError> {
-        let mut process = self.take(kit)?;
+        let mut process = self.take(kit, self.readable(unit))?;
         let job = Job {
-            text: unit.text.clone(),
-            name: unit.name.clone(),
+            text: unit.source.text.clone(),
+            name: unit.source.name.clone(),
             options: process.with_headers(self.options(kit, unit))?,
             expressions: unit.expressions.clone(),
-            cubin: cubin.to_owned(),
+            // In a folder that it may read: a file is written through a handle that reads, too.
+            cubin: process.headers.join("made.cubin"),
         };
         let done = process.ask(&job, unit)?;
+        if done.failed.is_none() {
+            files::write(cubin, files::read(&job.cubin)?)?;
+        }
         self.give_back(process);
         Ok(done)
     }
@@ -223,35 +266,57 @@ impl Compiler {
         options.extend(Tool::Nvrtc.options().map(str::to_owned));
         options.extend(unit.defines.iter().map(|(name, value)| format!("--define-macro={name}={value}")));
         let own = self.scratch.path().join("include");
-        let folders = unit.include.iter().chain([&own]).chain(&kit.include);
+        let folders = unit.source.include.iter().chain([&own]).chain(&kit.include);
         options.extend(folders.map(|folder| format!("--include-path={}", folder.display())));
         options
     }
 
-    /// The digest of everything that the machine code depends on.
-    fn key(&self, unit: &Unit) -> Result<Digest, NvrtcError> {
+    /// What a compiler of this unit may read beside the system's own files.
+    fn readable(&self, unit: &Unit) -> Vec<PathBuf> {
+        let own = unit.source.root.iter().chain(&unit.source.include);
+        own.chain(self.kit.include())
+            .chain(&self.toolkits)
+            .cloned()
+            .chain([self.scratch.path().to_owned()])
+            .collect()
+    }
+
+    /// The same where it is enforced.
+    fn confinement(&self, unit: &Unit) -> Option<Vec<PathBuf>> {
+        self.confines.then(|| self.readable(unit))
+    }
+
+    /// The digest of everything that the machine code depends on. `followed` are files of the candidate that the code
+    /// names.
+    fn key(&self, unit: &Unit, followed: &BTreeMap<String, inside::Named>) -> Result<Digest, NvrtcError> {
         let mut key = DigestBuilder::new("cubin")
             .field("compiler", self.kit.id())
             .field("library", LIBRARY.map(|(_, text)| text).concat())
             .field("options", self.tool().options().concat())
             .field("arch", &unit.arch)
-            .field("name", &unit.name)
-            .field("text", &unit.text);
+            .field("name", &unit.source.name)
+            .field("text", &unit.source.text);
         for (name, value) in &unit.defines {
             key = key.field("define", format!("{name}={value}"));
         }
         for expression in &unit.expressions {
             key = key.field("kernel", expression);
         }
-        for (name, text) in headers::below(&unit.include)? {
+        for (name, text) in headers::below(&unit.source)? {
             key = key.field("header", name).field("text", text);
+        }
+        for (name, file) in followed {
+            key = key.field("named", name).field("text", &file.bytes);
         }
         Ok(key.finish())
     }
 
-    fn take(&self, kit: &NvrtcKit) -> Result<Process, NvrtcError> {
-        if let Some(process) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-            return Ok(process);
+    fn take(&self, kit: &NvrtcKit, readable: Vec<PathBuf>) -> Result<Process, NvrtcError> {
+        {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(at) = idle.iter().rposition(|process| process.readable == readable) {
+                return Ok(idle.swap_remove(at));
+            }
         }
         let number = {
             let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,9 +326,12 @@ impl Compiler {
         let headers = self.scratch.path().join(format!("headers-{number}"));
         files::create_dirs(&headers)?;
         let line = CommandLine::new(env::own_program()).args(["--worker", ROLE]);
+        let line = line.cwd(self.scratch.path().join(EMPTY));
         let mut dialogue = Dialogue::start(&line)?;
         let (library, builtins) = (kit.library.clone(), kit.builtins.clone());
-        dialogue.say(&serde_json::to_string(&Opening { library, builtins }).unwrap_or_default());
+        let confined = self.confines.then(|| readable.clone());
+        let opening = Opening { library, builtins, readable: confined };
+        dialogue.say(&serde_json::to_string(&opening).unwrap_or_default());
         let opened = match dialogue.hear(PATIENCE)? {
             Heard::Line(line) => serde_json::from_str::<Done>(&line).map_err(|error| error.to_string()),
             Heard::Silence => Err("it does not answer".to_owned()),
@@ -272,7 +340,7 @@ impl Compiler {
         match opened.and_then(|done| done.failed.map_or(Ok(done.version), Err)) {
             Ok(version) => {
                 let precompiles = version.is_some_and(|version| version >= PRECOMPILES);
-                Ok(Process { dialogue, headers, precompiles, asked: BTreeMap::new() })
+                Ok(Process { dialogue, readable, headers, precompiles, asked: BTreeMap::new() })
             }
             Err(reason) => Err(NvrtcError::Library { library: kit.library.clone(), reason }),
         }
@@ -305,13 +373,15 @@ impl Process {
     fn ask(&mut self, job: &Job, unit: &Unit) -> Result<Done, NvrtcError> {
         self.dialogue.say(&serde_json::to_string(job).unwrap_or_default());
         match self.dialogue.hear(PATIENCE)? {
-            Heard::Line(line) => serde_json::from_str(&line)
-                .map_err(|error| NvrtcError::Crashed { name: unit.name.clone(), ending: error.to_string() }),
+            Heard::Line(line) => serde_json::from_str(&line).map_err(|error| NvrtcError::Crashed {
+                name: unit.source.name.clone(),
+                ending: error.to_string(),
+            }),
             Heard::Silence => {
-                Err(NvrtcError::Endless { name: unit.name.clone(), seconds: PATIENCE.as_secs() })
+                Err(NvrtcError::Endless { name: unit.source.name.clone(), seconds: PATIENCE.as_secs() })
             }
             Heard::Ended(ending) => {
-                Err(NvrtcError::Crashed { name: unit.name.clone(), ending: ending.to_string() })
+                Err(NvrtcError::Crashed { name: unit.source.name.clone(), ending: ending.to_string() })
             }
         }
     }
@@ -327,12 +397,20 @@ fn kept(path: &Path, beside: &Path) -> Option<Kept> {
 mod tests {
     use super::*;
 
+    fn source(text: &str, root: Option<&Path>) -> Source {
+        let (text, name) = (text.to_owned(), "f.cu".to_owned());
+        Source {
+            text,
+            name,
+            include: root.into_iter().map(Path::to_owned).collect(),
+            root: root.map(Path::to_owned),
+        }
+    }
+
     fn unit() -> Unit {
         Unit {
-            text: "extern \"C\" __global__ void f() {}".to_owned(),
-            name: "f.cu".to_owned(),
+            source: source("extern \"C\" __global__ void f() {}", None),
             defines: vec![("WIDTH".to_owned(), "4".to_owned())],
-            include: vec![],
             arch: "90".to_owned(),
             expressions: vec!["f".to_owned()],
         }
@@ -351,31 +429,58 @@ mod tests {
         let headers = folder.path().join("project");
         files::write(&headers.join("a.cuh"), "one").unwrap();
         files::write(&headers.join("README.md"), "one").unwrap();
-        let unit = Unit { include: vec![headers.clone()], ..unit() };
-        let key = compiler.key(&unit).unwrap();
+        let unit = Unit { source: source("text", Some(&headers)), ..unit() };
+        let none = BTreeMap::new();
+        let key = compiler.key(&unit, &none).unwrap();
         let others = [
-            Unit { text: "other".to_owned(), ..unit.clone() },
+            Unit { source: source("other", Some(&headers)), ..unit.clone() },
             Unit { arch: "90a".to_owned(), ..unit.clone() },
             Unit { defines: vec![], ..unit.clone() },
             Unit { expressions: vec!["g".to_owned()], ..unit.clone() },
         ];
         for other in &others {
-            assert_ne!(compiler.key(other).unwrap(), key, "{other:?}");
+            assert_ne!(compiler.key(other, &none).unwrap(), key, "{other:?}");
         }
         let nvcc = NvccKit { nvcc: "nvcc".into(), cxx: "g++".into(), include: vec![], id: "1".to_owned() };
         let nvcc = Compiler::new(Kit::Nvcc(nvcc), folder.path()).unwrap();
-        assert_ne!(nvcc.key(&unit).unwrap(), key);
+        assert_ne!(nvcc.key(&unit, &none).unwrap(), key);
         files::write(&headers.join("README.md"), "two").unwrap();
-        assert_eq!(compiler.key(&unit).unwrap(), key);
+        assert_eq!(compiler.key(&unit, &none).unwrap(), key);
         files::write(&headers.join("a.cuh"), "two").unwrap();
-        assert_ne!(compiler.key(&unit).unwrap(), key);
+        assert_ne!(compiler.key(&unit, &none).unwrap(), key);
+    }
+
+    #[test]
+    fn code_that_names_a_file_of_the_users_is_refused_before_it_is_looked_for() {
+        let folder = files::scratch().unwrap();
+        let mut compiler = compiler(folder.path());
+        let root = folder.path().join("project");
+        files::write(&root.join("row.cuh"), "").unwrap();
+        let refusal = |compiler: &Compiler, text: &str| {
+            let unit = Unit { source: source(text, Some(&root)), ..unit() };
+            match compiler.compile(&unit) {
+                Err(NvrtcError::Rejected { log, .. }) => Some(log),
+                _ => None,
+            }
+        };
+        let log = refusal(&compiler, "#include \"row.cuh\"\n#include \"/etc/passwd\"\n").expect("a refusal");
+        assert!(
+            log.contains("f.cu(2): error: `#include` of `/etc/passwd`") && !log.contains("root"),
+            "{log}"
+        );
+        let text = "#define NAME \"row.cuh\"\n#include NAME\n";
+        compiler.confines = true;
+        assert_eq!(refusal(&compiler, text), None, "the kernel sees to it");
+        compiler.confines = false;
+        assert!(refusal(&compiler, text).is_some_and(|log| log.contains("f.cu(2)")));
     }
 
     #[test]
     fn what_the_cache_has_needs_no_compiler() {
         let folder = files::scratch().unwrap();
         let compiler = compiler(folder.path());
-        let path = compiler.folder.join(format!("{}.cubin", compiler.key(&unit()).unwrap()));
+        let path =
+            compiler.folder.join(format!("{}.cubin", compiler.key(&unit(), &BTreeMap::new()).unwrap()));
         files::write(&path, "machine code").unwrap();
         files::write(&path.with_extension("json"), r#"{"names":["f"],"log":""}"#).unwrap();
         let cubin = compiler.compile(&unit()).unwrap();

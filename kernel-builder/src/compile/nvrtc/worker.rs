@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::library::{Nvrtc, Rejected};
 use crate::base::channel::Answers;
-use crate::base::files;
+use crate::base::{confine, files};
 
 /// The role of the worker on the command line of this program.
 pub const ROLE: &str = "nvrtc";
@@ -21,6 +21,8 @@ pub const ROLE: &str = "nvrtc";
 pub(super) struct Opening {
     pub(super) library: PathBuf,
     pub(super) builtins: Option<PathBuf>,
+    /// What the process keeps itself to; nothing where the kernel cannot.
+    pub(super) readable: Option<Vec<PathBuf>>,
 }
 
 /// Each later line: one text to compile.
@@ -86,6 +88,8 @@ fn open(line: &str) -> Result<(Nvrtc, (i32, i32)), String> {
     let nvrtc =
         Nvrtc::load(&opening.library, opening.builtins.as_deref()).map_err(|error| error.to_string())?;
     let version = nvrtc.version().map_err(|rejected| rejected.status)?;
+    // After loading: from here on no candidate's text makes it read anything else.
+    opening.readable.map_or(Ok(()), |readable| confine::reading(&readable))?;
     Ok((nvrtc, version))
 }
 

@@ -427,7 +427,7 @@ mod tests {
         let folder = files::scratch().unwrap();
         let digest = |text: &str| {
             let include = vec![folder.path().to_owned()];
-            let source = Source { text: text.to_owned(), name: "k.cu".to_owned(), include };
+            let source = Source { text: text.to_owned(), name: "k.cu".to_owned(), include, root: None };
             let (project, settings) = (folder.path(), Settings::defaults(&op));
             DeviceCandidate { op: &op, project, source, settings, archs: vec![] }.digest().unwrap()
         };

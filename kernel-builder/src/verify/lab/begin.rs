@@ -122,7 +122,7 @@ fn most(case: &ScheduledCase, layout: &Layout) -> u64 {
 
 /// The judge's own kernels for a device.
 fn judge(about: &About, compiler: &Compiler) -> Result<Code, VerifyError> {
-    let source = Source { text: SOURCE.to_owned(), name: "judge.cu".to_owned(), include: vec![] };
+    let source = Source { text: SOURCE.to_owned(), name: "judge.cu".to_owned(), include: vec![], root: None };
     let expressions = examine::expressions();
     Code::plain(&source, expressions, &super::super::device::arch_of(about), compiler)
         .map_err(VerifyError::Compiler)

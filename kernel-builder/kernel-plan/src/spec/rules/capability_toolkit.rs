@@ -35,8 +35,11 @@ fn judge(project: &Project<'_>, kernel: &Kernel) -> Vec<Problem> {
         .filter_map(|(capability, releases)| {
             let without: Vec<_> = cuda.iter().copied().filter(|cuda| !releases.contain(*cuda)).collect();
             match without.len() {
-                0 => None,
                 count if count == cuda.len() => Some(never(project, capability, *releases, &cuda)),
+                _ if releases.last.is_some_and(|last| last < nvcc::FETCHED) => {
+                    Some(withdrawn(project, capability, *releases))
+                }
+                0 => None,
                 // Who names no release gets the code that each has: that old ones lack new GPUs is no news.
                 _ if !chosen => None,
                 _ => Some(sometimes(project, capability, *releases, &without)),
@@ -70,6 +73,19 @@ fn never(
     Problem::error(codes::CAPABILITY_TOOLKIT, message)
         .at(&project.build.file, &capability.span, wanted(releases, cuda))
         .help(format!("it is built with CUDA {}; remove the capability, or change the range", list(cuda)))
+}
+
+/// The compiler that is fetched is of a newer release, for builds with an older CUDA as well.
+fn withdrawn(project: &Project<'_>, capability: &Spanned<Capability>, releases: Releases) -> Problem {
+    let number = capability.number();
+    let last = releases.last.map(|last| last.to_string()).unwrap_or_default();
+    let message = format!("the fetched CUDA compiler has no code for {number}; builds with it leave it out");
+    Problem::warning(codes::CAPABILITY_TOOLKIT, message)
+        .at(&project.build.file, &capability.span, format!("the last CUDA that knows it is {last}"))
+        .help(format!(
+            "an installed CUDA {} to {last} compiles for {number}, with `--toolchain system`; else remove the capability",
+            releases.first
+        ))
 }
 
 fn sometimes(

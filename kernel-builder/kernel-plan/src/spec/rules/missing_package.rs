@@ -11,6 +11,10 @@ use super::Project;
 const INIT: &str = "__init__.py";
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
+    if !project.build.general.is_named {
+        // The name itself has been reported.
+        return Vec::new();
+    }
     let (name, folder) = (&project.build.general.name, project.build.framework.folder());
     let package = format!("{folder}/{}", name.module());
     let inside =

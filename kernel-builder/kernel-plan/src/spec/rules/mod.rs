@@ -4,6 +4,7 @@
 //! Never: lists a folder or opens a file; the caller says which files there are and what is in them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::diagnostic::{Problem, SourceFile, in_words};
@@ -36,6 +37,7 @@ mod undeclared_backend;
 mod unknown_capability;
 mod unlisted_header;
 mod unread_source;
+mod unreadable_source;
 mod unstable_header;
 mod unused_dependency;
 mod useless_ptx;
@@ -89,6 +91,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "unknown_capability", check: unknown_capability::check },
     Rule { name: "unlisted_header", check: unlisted_header::check },
     Rule { name: "unread_source", check: unread_source::check },
+    Rule { name: "unreadable_source", check: unreadable_source::check },
     Rule { name: "unstable_header", check: unstable_header::check },
     Rule { name: "unused_dependency", check: unused_dependency::check },
     Rule { name: "useless_ptx", check: useless_ptx::check },
@@ -112,6 +115,14 @@ pub fn in_order(problems: &mut [Problem], build: &str, op: &str) {
 }
 
 impl<'a> Project<'a> {
+    /// Where build.toml or op.toml lists a file; the kernel's name for one that neither lists.
+    fn mention(&self, path: &RelPath) -> (&'a Arc<SourceFile>, &'a Range<usize>, &'static str) {
+        match self.named_files().into_iter().find(|(_, listed)| listed.value == *path) {
+            Some((file, listed)) => (file, &listed.span, "listed here"),
+            None => (&self.build.file, &self.build.general.name.span, "of this kernel"),
+        }
+    }
+
     /// Every path that has to be a file, with the specification that names it.
     fn named_files(&self) -> Vec<(&'a Arc<SourceFile>, &'a Spanned<RelPath>)> {
         let build = sections(self.build).flat_map(|section| section.src);
@@ -132,9 +143,12 @@ impl<'a> Project<'a> {
 
     /// The file that `path` would be if upper and lower case were the same.
     fn other_case(&self, path: &RelPath) -> Option<&'a str> {
+        // The usual case first: all files are only compared with what is not among them.
+        if self.files.contains(path) {
+            return None;
+        }
         let same = |known: &&RelPath| known.as_str().eq_ignore_ascii_case(path.as_str());
-        let found = self.files.iter().find(same).map(RelPath::as_str);
-        found.filter(|_| !self.files.contains(path))
+        self.files.iter().find(same).map(RelPath::as_str)
     }
 
     /// The folder that `path` would be if upper and lower case were the same.

@@ -2,6 +2,8 @@
 //!
 //! Never: compares the lists of two sections; they may share a source.
 
+use std::collections::BTreeMap;
+
 use crate::diagnostic::Problem;
 use crate::spec::codes;
 
@@ -10,16 +12,21 @@ use super::Project;
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let sections = crate::spec::scan::sections(project.build);
     let lists = sections.flat_map(|section| [section.src, section.include]);
-    lists
-        .flat_map(|list| list.iter().enumerate().map(move |(index, path)| (&list[..index], path)))
-        .filter_map(|(earlier, again)| {
-            let first = earlier.iter().find(|path| path.value == again.value)?;
-            Some(
-                Problem::warning(codes::REPEATED_SOURCE, format!("`{}` is listed twice", again.value))
-                    .at(&project.build.file, &again.span, "again")
-                    .at(&project.build.file, &first.span, "already here")
+    let mut problems = Vec::new();
+    for list in lists {
+        let mut seen = BTreeMap::new();
+        for path in list {
+            let Some(first) = seen.get(&path.value) else {
+                seen.insert(&path.value, &path.span);
+                continue;
+            };
+            problems.push(
+                Problem::warning(codes::REPEATED_SOURCE, format!("`{}` is listed twice", path.value))
+                    .at(&project.build.file, &path.span, "again")
+                    .at(&project.build.file, first, "already here")
                     .help("remove one of them"),
-            )
-        })
-        .collect()
+            );
+        }
+    }
+    problems
 }

@@ -12,23 +12,19 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     project
         .sources
         .unread()
-        .map(|(path, why)| {
+        .filter_map(|(path, why)| {
             let (reason, help) = match why {
                 Unread::TooLong { limit } => (
                     format!("it is longer than {limit} bytes"),
                     "it is compiled all the same; nothing is said about what it includes",
                 ),
                 Unread::NotText => ("it is not UTF-8".to_owned(), "save it as UTF-8"),
-                Unread::Refused(why) => (why.clone(), "check that it is a file and yours to read"),
+                // No compiler reads it either: `unreadable_source`.
+                Unread::Refused(_) => return None,
             };
-            let listed = project.named_files().into_iter().find(|(_, listed)| listed.value == *path);
-            let (file, span, label) = match listed {
-                Some((file, listed)) => (file, &listed.span, "listed here"),
-                None => (&project.build.file, &project.build.general.name.span, "of this kernel"),
-            };
-            Problem::warning(codes::UNREAD_SOURCE, format!("`{path}` was not looked at: {reason}"))
-                .at(file, span, label)
-                .help(help)
+            let (file, span, label) = project.mention(path);
+            let message = format!("`{path}` was not looked at: {reason}");
+            Some(Problem::warning(codes::UNREAD_SOURCE, message).at(file, span, label).help(help))
         })
         .collect()
 }

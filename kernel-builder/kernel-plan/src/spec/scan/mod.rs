@@ -94,6 +94,11 @@ impl Sources {
         sources
     }
 
+    /// Notes that a file of the project cannot be read, whether or not another one was seen to include it.
+    pub fn refuse(&mut self, path: RelPath, why: String) {
+        self.unread.insert(path, Unread::Refused(why));
+    }
+
     fn add_cpp(&mut self, path: &RelPath, read: &mut dyn FnMut(&RelPath) -> Text) {
         if self.cpp.contains_key(path) || self.unread.contains_key(path) {
             return;
@@ -253,6 +258,11 @@ fn below(folder: &str, relative: &str) -> Option<RelPath> {
         }
     }
     parts.join("/").parse().ok()
+}
+
+/// Whether a file is code that is compiled or included, by its ending.
+pub fn is_code(path: &RelPath) -> bool {
+    is_cpp(path) || path.extension().is_some_and(|ending| ["def", "ipp", "tpp"].contains(&ending))
 }
 
 fn is_cpp(path: &RelPath) -> bool {

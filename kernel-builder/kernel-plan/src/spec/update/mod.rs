@@ -18,6 +18,7 @@ use layout::{Draft, entry};
 
 mod layout;
 mod older;
+mod renamed;
 
 /// The number of the edition that is written.
 const WANTED: u64 = Edition::Five.number();
@@ -131,6 +132,8 @@ fn rewrite(
         _ => None,
     };
     missing.extend(backends.map(|backends| ("backends", backends)));
+    renamed::name(section, &mut draft);
+    renamed::dependencies(root, &mut draft);
     if !missing.is_empty() {
         draft.add_after(&anchor, &missing);
     }

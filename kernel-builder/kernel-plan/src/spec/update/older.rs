@@ -87,7 +87,7 @@ pub(super) fn one(root: &toml_edit::Table, general: &Table<'_>, draft: &mut Draf
 }
 
 /// The sections of `[kernel.NAME]`.
-fn kernels(root: &toml_edit::Table) -> impl Iterator<Item = (&str, &Item)> {
+pub(super) fn kernels(root: &toml_edit::Table) -> impl Iterator<Item = (&str, &Item)> {
     root.get("kernel").and_then(Item::as_table_like).into_iter().flat_map(|kernels| kernels.iter())
 }
 

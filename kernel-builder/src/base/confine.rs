@@ -1,0 +1,95 @@
+//! Keeps a process, and all that it starts, from reading files that it has no business with.
+//!
+//! Owns: the use of Linux's Landlock (kernel documentation, "Landlock: unprivileged access control"). It is asked of the
+//! kernel, so neither links nor macros nor another program lead around it.
+//! Never: decides what may be read.
+
+use std::path::PathBuf;
+
+/// Whether the kernel can confine a process: Linux 5.13 and later, where the container allows it.
+#[cfg(target_os = "linux")]
+pub fn is_possible() -> bool {
+    linux::ruleset().is_ok()
+}
+
+/// Lets this thread, and what it starts from now on, read only files below `readable`; what is not there is left out.
+/// Files that are open already stay so. A file elsewhere can only be opened for writing alone.
+///
+/// # Errors
+/// The kernel does not do it; nothing is restricted then.
+#[cfg(target_os = "linux")]
+pub fn reading(readable: &[PathBuf]) -> Result<(), String> {
+    linux::restrict(readable).map_err(|error| error.to_string())
+}
+
+/// No other system has it.
+#[cfg(not(target_os = "linux"))]
+pub fn is_possible() -> bool {
+    false
+}
+
+/// No other system has it.
+///
+/// # Errors
+/// Always.
+#[cfg(not(target_os = "linux"))]
+pub fn reading(_readable: &[PathBuf]) -> Result<(), String> {
+    Err("this system cannot confine a process".to_owned())
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::path::PathBuf;
+
+    use landlock::{
+        AccessFs, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
+        RulesetCreated, RulesetCreatedAttr as _, RulesetError,
+    };
+
+    pub(super) fn ruleset() -> Result<RulesetCreated, RulesetError> {
+        Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::ReadFile)?
+            .create()
+    }
+
+    pub(super) fn restrict(readable: &[PathBuf]) -> Result<(), RulesetError> {
+        let there = readable.iter().filter_map(|path| PathFd::new(path).ok());
+        let rules = there.map(|place| Ok::<_, RulesetError>(PathBeneath::new(place, AccessFs::ReadFile)));
+        ruleset()?.add_rules(rules)?.restrict_self()?;
+        Ok(())
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::base::files;
+
+    #[test]
+    #[expect(clippy::disallowed_macros, reason = "a skipped test says why")]
+    fn a_confined_thread_reads_what_it_may_and_nothing_else() {
+        if !is_possible() {
+            eprintln!("skipped: this kernel has no Landlock");
+            return;
+        }
+        let folder = files::scratch().unwrap();
+        let (inside, outside) = (folder.path().join("inside"), folder.path().join("outside"));
+        for place in [&inside, &outside] {
+            files::write(&place.join("file"), "text").unwrap();
+        }
+        std::os::unix::fs::symlink(outside.join("file"), inside.join("link")).unwrap();
+        let read = |path: PathBuf| files::read_text(&path).ok();
+        // The restriction is the thread's own.
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                reading(&[inside.clone(), folder.path().join("gone")]).unwrap();
+                assert_eq!(read(inside.join("file")).as_deref(), Some("text"));
+                assert_eq!(read(outside.join("file")), None);
+                assert_eq!(read(inside.join("link")), None, "a link leads out");
+                assert_eq!(read(inside.join("../outside/file")), None);
+            });
+        });
+        assert_eq!(read(outside.join("file")).as_deref(), Some("text"));
+    }
+}

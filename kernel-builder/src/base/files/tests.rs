@@ -1,0 +1,106 @@
+//! The promises of the door to the file system.
+
+use super::*;
+
+#[test]
+fn replaces_a_folder_as_a_whole() {
+    let root = scratch().unwrap();
+    let target = root.path().join("dist");
+    for text in ["one", "two"] {
+        let staged = staging_beside(&target).unwrap();
+        write(&staged.path().join("sub/file"), text).unwrap();
+        replace_dir(staged, &target).unwrap();
+        assert_eq!(read_text(&target.join("sub/file")).unwrap(), text);
+    }
+    assert_eq!(walk(root.path(), |_| true).unwrap(), [PathBuf::from("dist/sub/file")]);
+}
+
+#[test]
+fn links_lead_into_no_circle() {
+    let root = scratch().unwrap();
+    write(&root.path().join("a/file"), "x").unwrap();
+    std::os::unix::fs::symlink("..", root.path().join("a/up")).unwrap();
+    std::os::unix::fs::symlink("a", root.path().join("b")).unwrap();
+    let found = walk(root.path(), |_| true).unwrap();
+    assert_eq!(found, [PathBuf::from("a/file"), PathBuf::from("b/file")]);
+}
+
+#[test]
+fn text_is_read_up_to_a_limit_and_from_files_alone() {
+    let root = scratch().unwrap();
+    let path = root.path().join("file");
+    write(&path, "1234").unwrap();
+    assert_eq!(read_text_up_to(&path, 4).unwrap(), "1234");
+    assert!(matches!(read_text_up_to(&path, 3), Err(NoText::TooLong)));
+    write(&path, [0xff]).unwrap();
+    assert!(matches!(read_text_up_to(&path, 3), Err(NoText::NotUtf8)));
+    for other in [root.path(), Path::new("/dev/zero"), &root.path().join("gone")] {
+        assert!(matches!(read_text_up_to(other, 3), Err(NoText::Failed(_))), "{other:?}");
+    }
+}
+
+#[test]
+fn a_failed_write_names_the_place() {
+    let root = scratch().unwrap();
+    write(&root.path().join("file"), "x").unwrap();
+    let error = write(&root.path().join("file/below"), "y").unwrap_err();
+    assert!(error.to_string().contains("file"), "{error}");
+}
+
+#[test]
+fn unchanged_content_is_not_written_again() {
+    let root = scratch().unwrap();
+    let path = root.path().join("file");
+    assert!(write_if_changed(&path, "x").unwrap());
+    assert!(!write_if_changed(&path, "x").unwrap());
+}
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    let root = scratch().unwrap();
+    let pipe = root.path().join("pipe.h");
+    mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+    std::os::unix::fs::symlink("loop", root.path().join("loop")).unwrap();
+    std::os::unix::fs::symlink("gone", root.path().join("dangling")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(root.path().join("socket")).unwrap();
+    write(&root.path().join("file"), "x").unwrap();
+    let copy_of = |path: &Path| copy(path, &root.path().join("copy")).err();
+    for read in [
+        read(&pipe).err(),
+        read_text(&pipe).err(),
+        open(&pipe).err(),
+        copy_of(&pipe),
+        link_or_copy(Path::new("/dev/zero"), &root.path().join("copy")).err(),
+    ] {
+        let said = read.expect("an error").to_string();
+        assert!(said.contains("not a regular file"), "{said}");
+    }
+    let (all, irregular) = walk_apart(root.path(), |_| true).unwrap();
+    assert_eq!(all.len(), 5, "{all:?}");
+    let names: Vec<&Path> = irregular.iter().map(PathBuf::as_path).collect();
+    assert_eq!(names, ["dangling", "loop", "pipe.h", "socket"].map(Path::new));
+    let why = |name: &str| irregular_why(root.path(), name);
+    assert!(why("loop").contains("back to itself") && why("dangling").contains("does not exist"));
+    assert!(why("pipe.h").contains("named pipe") && why("socket").contains("socket"));
+    assert_eq!(super::irregular(&root.path().join("file")), None);
+}
+
+fn irregular_why(root: &Path, name: &str) -> String {
+    super::irregular(&root.join(name)).expect("not a regular file")
+}
+
+#[test]
+fn links_between_empty_folders_end() {
+    let root = scratch().unwrap();
+    // Every folder leads to all others: without a limit on folders these are 12! paths and no file.
+    let names: Vec<String> = (0..12).map(|number| format!("f{number}")).collect();
+    for name in &names {
+        create_dirs(&root.path().join(name)).unwrap();
+        for other in names.iter().filter(|other| *other != name) {
+            std::os::unix::fs::symlink(format!("../{other}"), root.path().join(name).join(other)).unwrap();
+        }
+    }
+    let error = walking::up_to(1_000, root.path(), |_| true).unwrap_err();
+    assert!(error.to_string().contains("folders"), "{error}");
+}

@@ -1,0 +1,161 @@
+//! Files that a build reads beside what its name was made of.
+//!
+//! The extension's name covers the sources that build.toml lists, every header of the project, and the tools. A compiler
+//! may read more: `../common/x.h` of a repository with several kernels, a header with an unusual ending, data that the
+//! assembler pulls in. Which files these are is known when the compiler has read them, from its own list of dependencies.
+//! They become part of the name then, and those outside of the project are told: a package is made only of builds that
+//! anyone with the project's source can repeat (docs/formats.md, "Files outside of the project").
+//!
+//! Owns: which files these are. Never: refuses a build.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use kernel_plan::kit::{DeviceKit, Toolchain};
+use kernel_plan::plan::{CommandLine, PLACEHOLDER, Unit, VariantPlan};
+
+use super::cache::parse_depfile;
+use super::naming::position;
+use super::share::SYSTEM;
+use super::{Job, Shop};
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::{disk, files};
+use crate::toolchain::prefix;
+
+/// Where systems keep what is not a user's, beside [`SYSTEM`].
+const NOBODYS: [&str; 5] =
+    ["/nix/store", "/System", "/Library/Developer", "/Applications/Xcode", "/usr/share"];
+
+/// The files that the units of a run have read, by variant and unit.
+#[derive(Debug, Default)]
+pub(crate) struct Read(Mutex<BTreeMap<(String, String), BTreeSet<PathBuf>>>);
+
+impl Read {
+    /// Notes what a unit read; paths are relative to the project, or absolute.
+    pub(super) fn note(&self, variant: &str, unit: &str, paths: impl IntoIterator<Item = PathBuf>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry((variant.to_owned(), unit.to_owned())).or_default().extend(paths);
+    }
+
+    /// Notes what the compiler wrote into the unit's dependency file.
+    pub(super) fn note_depfile(&self, shop: &Shop<'_>, variant: &str, unit: &Unit) {
+        let text = files::read_text(&shop.project.join(&unit.depfile)).unwrap_or_default();
+        self.note(variant, &unit.name, parse_depfile(&text));
+    }
+
+    fn of(&self, variant: &str) -> BTreeSet<PathBuf> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter(|((of, _), _)| of == variant).flat_map(|(_, paths)| paths.iter().cloned()).collect()
+    }
+}
+
+/// What a variant was made of beside what its name covers.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct More {
+    /// The name of the extension with all of it; absent where there is nothing more.
+    pub(super) extension: Option<String>,
+    /// Files outside of the project, as the compiler named them.
+    pub(super) outside: Vec<String>,
+}
+
+/// Looks at what the units of a variant have read.
+pub(super) fn of(shop: &Shop<'_>, job: &Job, kit: &Toolchain) -> More {
+    let plan = &job.plan;
+    let project = disk::real(shop.project);
+    let known = known_folders(kit);
+    let mut digest = DigestBuilder::new("extension-more-1").field("name", &plan.extension);
+    let mut more = More::default();
+    let mut any = false;
+    for path in shop.read.of(&plan.id) {
+        let place = shop.project.join(&path);
+        let real = disk::real(&place);
+        let inside = real.strip_prefix(&project).ok();
+        let covered = |below: &Path| below.to_str().is_some_and(|below| job.named.contains(below));
+        let lexical = path.to_str().is_some_and(|path| job.named.contains(path));
+        if inside.is_some_and(|below| covered(below) || below.starts_with(".kernelwright")) {
+            continue;
+        }
+        if inside.is_none() {
+            if known.iter().any(|folder| real.starts_with(folder) || place.starts_with(folder))
+                || shop.cache.is_named_by_content(&place)
+            {
+                continue;
+            }
+            more.outside.push(path.display().to_string());
+        }
+        // A link out of the project: its content is in the name already.
+        if lexical {
+            continue;
+        }
+        // Where a file lies on this machine is no part of a name.
+        let name =
+            if path.is_relative() { path.as_path() } else { Path::new(path.file_name().unwrap_or_default()) };
+        let content = files::read(&real).map(|bytes| Digest::of(&bytes).to_string()).unwrap_or_default();
+        digest = digest.field("file", name.as_os_str().as_encoded_bytes()).field("content", content);
+        any = true;
+    }
+    if any {
+        let stem = &plan.extension[..plan.extension.len().saturating_sub(PLACEHOLDER.len())];
+        more.extension = Some(format!("{stem}{}", digest.finish().short(PLACEHOLDER.len())));
+    }
+    more
+}
+
+/// The folders whose files are part of the name through the identity of a tool, and those of the system.
+fn known_folders(kit: &Toolchain) -> Vec<PathBuf> {
+    let mut known: Vec<PathBuf> = SYSTEM.iter().chain(&NOBODYS).map(PathBuf::from).collect();
+    known.push(kit.extension_include.clone());
+    known.extend(kit.framework.include().iter().cloned());
+    known.extend(kit.device.iter().flat_map(DeviceKit::include).cloned());
+    known.extend(kit.libraries.iter().flat_map(|library| library.include.iter().cloned()));
+    if let Some(cuda) = &kit.cuda {
+        known.push(cuda.root.clone());
+        known.extend(cuda.include.iter().cloned());
+        known.extend(cuda.front.iter().map(|front| front.root.clone()));
+    }
+    // A compiler brings headers of its own.
+    known.extend(prefix::folders_of(&kit.cxx.program));
+    let real: Vec<PathBuf> = known.iter().map(|folder| disk::real(folder)).collect();
+    known.extend(real);
+    known
+}
+
+/// The plan with the name that covers everything.
+pub(super) fn renamed(plan: &VariantPlan, extension: &str) -> VariantPlan {
+    let mut plan = plan.clone();
+    let before = std::mem::replace(&mut plan.extension, extension.to_owned());
+    plan.library = plan.library.replace(&before, extension);
+    let rename = |command: &mut CommandLine| {
+        command.args.iter_mut().for_each(|arg| *arg = arg.replace(&before, extension));
+    };
+    plan.before_link.iter_mut().for_each(|step| rename(&mut step.command));
+    plan.link.iter_mut().for_each(rename);
+    plan
+}
+
+/// The files that the assembler is told to pull in by this text: no dependency file has them.
+pub(super) fn pulled_in(text: &[u8]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(at) = position(rest, b".incbin") {
+        rest = &rest[at + b".incbin".len()..];
+        let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let line = String::from_utf8_lossy(line).replace('\\', "");
+        let named = line.trim_start().strip_prefix('"').and_then(|line| line.split_once('"'));
+        found.extend(named.map(|(name, _)| PathBuf::from(name)));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_assembler_pulls_in_is_read_from_the_text() {
+        let text =
+            b"asm(\".incbin \\\"data/table.bin\\\"\\n\");\nasm(\".incbin \\\"x\\\", 4\"); included.incbin";
+        assert_eq!(pulled_in(text), [PathBuf::from("data/table.bin"), PathBuf::from("x")]);
+    }
+}

@@ -1,0 +1,31 @@
+//! What there is to fetch, and how much it is.
+//!
+//! Owns: the words. Never: fetches.
+
+/// Something to fetch.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Missing {
+    /// Name and version.
+    what: String,
+    /// About how much there is to fetch.
+    megabytes: u32,
+}
+
+impl Missing {
+    pub(super) fn new(what: String, megabytes: u32) -> Self {
+        Self { what, megabytes }
+    }
+}
+
+/// All of it in one line.
+pub(super) fn told(missing: &[Missing]) -> String {
+    let each = missing.iter().map(|Missing { what, megabytes }| format!("{what} ({megabytes} MB)"));
+    let all: u32 = missing.iter().map(|missing| missing.megabytes).sum();
+    let together = if missing.len() > 1 { format!("; {all} MB together") } else { String::new() };
+    format!("{}{together}", each.collect::<Vec<_>>().join(", "))
+}
+
+/// How much there is to fetch, behind its name.
+pub(super) fn to_fetch(megabytes: Option<u32>) -> String {
+    megabytes.map(|megabytes| format!(" (about {megabytes} MB)")).unwrap_or_default()
+}
