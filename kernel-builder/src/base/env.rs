@@ -50,6 +50,8 @@ pub const HUB_HOME: &str = "HF_HOME";
 pub const HUB_OFFLINE: &[&str] = &["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"];
 /// The stock client's switch: no token where none was asked for.
 pub const HUB_NO_IMPLICIT_TOKEN: &str = "HF_HUB_DISABLE_IMPLICIT_TOKEN";
+/// The socket of ssh-agent, as everywhere; `ssh-keygen` asks it for a key.
+pub const SSH_AGENT: &str = "SSH_AUTH_SOCK";
 /// Set in continuous integration; prompts and bars are off there.
 pub const CI: &str = "CI";
 

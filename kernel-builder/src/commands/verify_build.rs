@@ -1,6 +1,7 @@
 //! `verify-build`: builds a published kernel again from its sources and compares the bytes.
 //!
-//! Owns: what is compared, and why an honest build may differ: other sources, another program, other tools.
+//! Owns: what is compared, and why an honest build may differ: other sources, another program, other tools. The signature
+//! is checked first, by `package::signature`.
 //! Never: trusts what is published; changes it, or the sources.
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
 use crate::compile::difference::{self, Difference};
 use crate::exit::{self, Failure, StageError};
+use crate::package::signature::{self, Signed};
 use crate::package::{self, is_shipped};
 
 use super::project::{self, Project};
@@ -32,6 +34,9 @@ const METADATA: &str = "metadata.json";
 /// the wheels of kernelwright.lock where the sources have one. Libraries, Python files, dispatch tables and metadata must
 /// be the same, all but the commit. Where they differ it is told where, and what was another: the sources, this program,
 /// a compiler or headers. README.md and benchmarks are not made from sources, and not compared.
+///
+/// With --signers the signature of `kernelwright sign` is checked first. A package without one, with one of another key, or
+/// with other files than were signed is refused, and nothing is built.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     /// The published folder, or a folder `build` as `package` makes it
@@ -40,6 +45,12 @@ pub struct Args {
     /// The sources: the project at the commit that metadata.json names; default: the folder above DIR
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
+    /// Check the signature: a file with the SSH keys that may sign, in the format of ALLOWED SIGNERS of ssh-keygen
+    #[arg(long, value_name = "FILE")]
+    signers: Option<PathBuf>,
+    /// Check the signature alone, and build nothing
+    #[arg(long, requires = "signers", conflicts_with = "source")]
+    signature_only: bool,
     #[command(flatten)]
     selection: Selection,
 }
@@ -146,6 +157,12 @@ struct Published {
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let published = published(&args.dir)?;
+    let signed = signed(args, &published, session)?;
+    if args.signature_only {
+        let data = json!({ "ok": true, "dir": args.dir, "signature": signed, "variants": [] });
+        session.report.result("verify-build", &data, "");
+        return Ok(());
+    }
     let source = args.source.clone().unwrap_or_else(|| args.dir.join(".."));
     let project = project::load(&source, session)?;
     same_kernel(args, &source, &project, &published)?;
@@ -186,7 +203,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     }
     let same = rows.iter().filter(|row| row["same"] == true).count();
     let human = format!("{same} of {} variants have the bytes that their sources make\n", rows.len());
-    let data = json!({ "ok": failure.exit == exit::SUCCESS, "dir": args.dir, "variants": rows });
+    let ok = failure.exit == exit::SUCCESS;
+    let data = json!({ "ok": ok, "dir": args.dir, "signature": signed, "variants": rows });
     session.report.result("verify-build", &data, &human);
     if failure.exit == exit::SUCCESS { Ok(()) } else { Err(failure) }
 }
@@ -207,6 +225,27 @@ fn published(dir: &Path) -> Result<Vec<Published>, Failure> {
         }
     }
     if found.is_empty() { Err(VerifyBuildError::Nothing { dir: dir.to_owned() }.into()) } else { Ok(found) }
+}
+
+/// The signature, if it was asked for.
+fn signed(args: &Args, published: &[Published], session: &Session) -> Result<Option<Signed>, Failure> {
+    let Some(root) = published.first().and_then(|one| one.folder.parent()) else { return Ok(None) };
+    let Some(signers) = &args.signers else {
+        if signature::is_there(root) {
+            session.report.note("the package is signed: --signers FILE checks by whom");
+        }
+        return Ok(None);
+    };
+    let signed = signature::verify(root, signers)?;
+    let signer = signed.signer.as_deref().unwrap_or_default();
+    session.report.emit(&Event::Done {
+        action: "signed",
+        subject: &format!("by {signer}"),
+        detail: &format!("{}: {} files are those that were signed", signed.key, signed.files),
+        seconds: 0.0,
+        cached: false,
+    });
+    Ok(Some(signed))
 }
 
 fn same_kernel(

@@ -42,6 +42,7 @@ mod records;
 mod sandbox;
 mod schema;
 mod selftest;
+mod signing;
 mod starting;
 mod update;
 mod variants;
