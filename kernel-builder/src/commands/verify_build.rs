@@ -160,7 +160,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let signed = signed(args, &published, session)?;
     if args.signature_only {
         let data = json!({ "ok": true, "dir": args.dir, "signature": signed, "variants": [] });
-        session.report.result("verify-build", &data, "");
+        session.report.result("verify-build", &data, &by_whom(signed.as_ref()));
         return Ok(());
     }
     let source = args.source.clone().unwrap_or_else(|| args.dir.join(".."));
@@ -202,7 +202,11 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         rows.push(json!({ "variant": variant, "same": null, "why": why }));
     }
     let same = rows.iter().filter(|row| row["same"] == true).count();
-    let human = format!("{same} of {} variants have the bytes that their sources make\n", rows.len());
+    let human = format!(
+        "{}{same} of {} variants have the bytes that their sources make\n",
+        by_whom(signed.as_ref()),
+        rows.len()
+    );
     let ok = failure.exit == exit::SUCCESS;
     let data = json!({ "ok": ok, "dir": args.dir, "signature": signed, "variants": rows });
     session.report.result("verify-build", &data, &human);
@@ -236,16 +240,16 @@ fn signed(args: &Args, published: &[Published], session: &Session) -> Result<Opt
         }
         return Ok(None);
     };
-    let signed = signature::verify(root, signers)?;
-    let signer = signed.signer.as_deref().unwrap_or_default();
-    session.report.emit(&Event::Done {
-        action: "signed",
-        subject: &format!("by {signer}"),
-        detail: &format!("{}: {} files are those that were signed", signed.key, signed.files),
-        seconds: 0.0,
-        cached: false,
-    });
-    Ok(Some(signed))
+    Ok(Some(signature::verify(root, signers)?))
+}
+
+/// A line about a signature, for people.
+fn by_whom(signed: Option<&Signed>) -> String {
+    let line = |signed: &Signed| {
+        let signer = signed.signer.as_deref().unwrap_or_default();
+        format!("signed by {signer} with the {}: {} files\n", signed.key, signed.files)
+    };
+    signed.map(line).unwrap_or_default()
 }
 
 fn same_kernel(
