@@ -62,7 +62,9 @@ pub enum SignatureError {
     #[error("`{}` is not signed: {file} is missing", dir.display())]
     #[diagnostic(
         code(package::unsigned),
-        help("do not use it; ask its author for a signed release. The author signs with `kernelwright sign`")
+        help(
+            "do not use it; ask its author for a signed release. The author signs with `kernelwright sign`"
+        )
     )]
     Unsigned {
         /// The folder.
@@ -84,7 +86,9 @@ pub enum SignatureError {
     #[error("the package is signed with the {key}, which `{}` does not accept: {why}", signers.display())]
     #[diagnostic(
         code(package::unknown_signer),
-        help("do not use it, and do not add a key that came with the package; ask its author which key is right")
+        help(
+            "do not use it, and do not add a key that came with the package; ask its author which key is right"
+        )
     )]
     Unknown {
         /// The kind and fingerprint of the key.
@@ -197,7 +201,8 @@ pub fn verify(build: &Path, signers: &Path) -> Result<Signed, SignatureError> {
         signers: signers.to_owned(),
         why: reason(done),
     };
-    let found = run(&keygen().args(["-Y", "find-principals", "-f"]).path(signers).arg("-s").path(&signature))?;
+    let found =
+        run(&keygen().args(["-Y", "find-principals", "-f"]).path(signers).arg("-s").path(&signature))?;
     let names = found.stdout_text();
     let name = names.split(['\n', ',']).next().unwrap_or_default().trim();
     if !found.ending.success() || name.is_empty() {

@@ -88,7 +88,11 @@ fn the_parts_of_the_workflow_fit_together() {
     assert_eq!(text.matches("--rev \"$KERNELWRIGHT_REVISION\" kernel-builder || {").count(), 1);
     // Every commit of an action has its version behind it, for people and for the programs that update both.
     for line in text.lines().filter(|line| line.contains("uses: ")) {
-        assert!(line.split_once(" # v").is_some_and(|(_, version)| version.starts_with(|c: char| c.is_ascii_digit())), "{line}");
+        assert!(
+            line.split_once(" # v")
+                .is_some_and(|(_, version)| version.starts_with(|c: char| c.is_ascii_digit())),
+            "{line}"
+        );
     }
     let build = &workflow["jobs"]["build"];
     assert_eq!(
@@ -125,7 +129,8 @@ fn what_the_workflow_calls_exists() {
         for step in steps(job) {
             for line in step["run"].as_str().unwrap_or_default().lines() {
                 // Messages name commands, too, and signatures name what they are for.
-                let is_other = ["cargo install", "::error", "ssh-keygen"].iter().any(|word| line.contains(word));
+                let is_other =
+                    ["cargo install", "::error", "ssh-keygen"].iter().any(|word| line.contains(word));
                 let Some((_, words)) = line.split_once("kernelwright ").filter(|_| !is_other) else {
                     continue;
                 };
@@ -157,7 +162,9 @@ fn the_stand_ins_know_every_action_and_every_input() {
     let mut used = BTreeSet::new();
     for (_, job) in workflow(&sandbox)["jobs"].as_hash().expect("jobs") {
         for step in steps(job) {
-            let Some((name, _)) = step["uses"].as_str().and_then(|uses| uses.split_once('@')) else { continue };
+            let Some((name, _)) = step["uses"].as_str().and_then(|uses| uses.split_once('@')) else {
+                continue;
+            };
             let name = name.rsplit('/').next().expect("a name").to_owned();
             let text = std::fs::read_to_string(folder.join(&name).join("action.yml"));
             let text = text.unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -98,7 +98,8 @@ fn changed_files_lists_and_signatures_are_refused() {
     let Some(sandbox) = published() else { return };
     let norms = format!("{}/norms.py", PACKAGE.replace("work/fast-norm", "work/dist"));
     sandbox.write(&norms, &format!("{NORMS}\nx = 1\n"));
-    verify(&sandbox, "allowed").refused(17, &["package::unlike_signed", "norms.py: changed", "download it again"]);
+    verify(&sandbox, "allowed")
+        .refused(17, &["package::unlike_signed", "norms.py: changed", "download it again"]);
     assert_eq!(standard_tools(&sandbox), [true, false]);
     std::fs::remove_file(sandbox.path(&norms)).expect("a file");
     verify(&sandbox, "allowed").refused(17, &["package::unlike_signed", "norms.py: missing"]);
@@ -162,7 +163,9 @@ fn a_package_that_changed_after_signing_is_not_published() {
     // A key that cannot sign leaves no signature behind.
     key(&sandbox, "locked", "secret");
     sandbox.write("work/no-key", "hello\n");
-    for (name, words) in [("locked", "passphrase"), ("no-key", "no-key"), ("absent", "absent"), ("mine.pub", "mine")] {
+    for (name, words) in
+        [("locked", "passphrase"), ("no-key", "no-key"), ("absent", "absent"), ("mine.pub", "mine")]
+    {
         if name == "mine.pub" {
             std::fs::remove_file(sandbox.path("work/mine")).expect("a file");
         }
@@ -182,7 +185,8 @@ fn a_tag_is_held_against_the_version() {
     for tag in ["v2", "1", "v10", "v1.", "v1.x", "v1-rc", "release", "", "v1\n::warning::x"] {
         let refused = check(tag);
         assert_eq!(refused.code, 10, "{tag}");
-        let said = refused.stdout.lines().find(|line| line.contains("publish%3A%3Atag")).expect("an annotation");
+        let said =
+            refused.stdout.lines().find(|line| line.contains("publish%3A%3Atag")).expect("an annotation");
         assert!(said.starts_with("::error file=build.toml,line=") && said.contains("version 1"), "{said}");
         assert!(!refused.stdout.lines().any(|line| line.starts_with("::warning::")), "{}", refused.stdout);
     }
