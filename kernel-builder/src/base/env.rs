@@ -54,6 +54,8 @@ pub const HUB_NO_IMPLICIT_TOKEN: &str = "HF_HUB_DISABLE_IMPLICIT_TOKEN";
 pub const LOG: &str = "KERNELWRIGHT_LOG";
 /// The file that the log is appended to, in place of standard error.
 pub const LOG_FILE: &str = "KERNELWRIGHT_LOG_FILE";
+/// The socket of ssh-agent, as everywhere; `ssh-keygen` asks it for a key.
+pub const SSH_AGENT: &str = "SSH_AUTH_SOCK";
 /// Set in continuous integration; prompts and bars are off there.
 pub const CI: &str = "CI";
 

@@ -15,7 +15,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Build", &["variants", "lock", "build", "check-abi", "verify-build"]),
     ("Verify", &["verify", "selftest"]),
     ("Measure", &["screen", "fill", "bench", "reproduce", "report"]),
-    ("Publish and load", &["package", "layout", "publish", "hub", "load", "serve"]),
+    ("Publish and load", &["package", "layout", "sign", "publish", "hub", "load", "serve"]),
     ("This machine", &["toolchain", "doctor", "gpu", "completions", "man"]),
 ];
 

@@ -2,6 +2,7 @@
 
 use clap::{Args as ClapArgs, ValueEnum};
 use kernel_plan::diagnostic::{Place, Problem, Severity, has_errors, summary};
+use kernel_plan::spec::BuildSpec;
 use serde_json::{Value, json};
 
 use crate::base::annotation;
@@ -28,6 +29,9 @@ pub struct Args {
     /// Also fail on these; notes never fail
     #[arg(long, value_enum, value_name = "WHAT")]
     deny: Option<Deny>,
+    /// Refuse a tag that is not of `version`: of version 1 are `v1`, `v1.2` and `v1.2.3`
+    #[arg(long, value_name = "NAME")]
+    tag: Option<String>,
 }
 
 /// Findings that fail the command on request, beside errors.
@@ -39,7 +43,9 @@ enum Deny {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let Reading { project, problems, missing } = project::read(&args.project.dir)?;
+    let Reading { project, mut problems, missing } = project::read(&args.project.dir)?;
+    let tag = args.tag.as_deref().zip(project.as_ref());
+    problems.extend(tag.and_then(|(tag, project)| other_version(tag, &project.build)));
     let missing = missing.map(Failure::from);
     if problems.is_empty()
         && let Some(missing) = missing
@@ -63,6 +69,20 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         None if failed => Err(Failure::told(exit::SPEC)),
         None => Ok(()),
     }
+}
+
+/// The problem of a tag that names another version than build.toml does.
+fn other_version(tag: &str, build: &BuildSpec) -> Option<Problem> {
+    let version = &build.general.version;
+    let own = format!("v{}", version.value);
+    let number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let fits = tag.strip_prefix(&own).is_some_and(|rest| match rest.strip_prefix('.') {
+        Some(rest) => rest.split('.').all(number),
+        None => rest.is_empty(),
+    });
+    let message = format!("tag `{tag}` is not a release of version {}", version.value);
+    let problem = Problem::error("publish::tag", message).at(&build.file, &version.span, "the version");
+    (!fits).then(|| problem.help(format!("tag it `{own}` or `{own}.N`, or change `version` first")))
 }
 
 /// Every problem with its lines, then how many there are.

@@ -44,6 +44,7 @@ pub mod selection;
 pub mod selftest;
 pub mod serve;
 pub mod shell;
+pub mod sign;
 pub mod templates;
 pub mod toolchain;
 mod tracing;

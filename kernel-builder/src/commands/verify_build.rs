@@ -1,6 +1,7 @@
 //! `verify-build`: builds a published kernel again from its sources and compares the bytes.
 //!
-//! Owns: what is compared, and why an honest build may differ: other sources, another program, other tools.
+//! Owns: what is compared, and why an honest build may differ: other sources, another program, other tools. The signature
+//! is checked first, by `package::signature`.
 //! Never: trusts what is published; changes it, or the sources.
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
 use crate::compile::difference::{self, Difference};
 use crate::exit::{self, Failure, StageError};
+use crate::package::signature::{self, Signed};
 use crate::package::{self, is_shipped};
 
 use super::project::{self, Project};
@@ -32,6 +34,9 @@ const METADATA: &str = "metadata.json";
 /// if the sources have one. Libraries, Python files, dispatch tables and metadata must be equal, except for the
 /// commit. For each difference, the output names its place, and the input that changed: the sources, this program, a
 /// compiler or headers. README.md and benchmarks are not compared, since they are not made from sources.
+///
+/// With `--signers`, the signature made by `kernelwright sign` is checked first. The package is refused, and nothing is
+/// built, if the signature is missing or made by another key, or if a file was changed after signing.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright verify-build dist --source .
@@ -43,6 +48,12 @@ pub struct Args {
     /// Project at the commit that metadata.json names; default: the folder above DIR
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
+    /// Check the signature with this allowed-signers file of ssh-keygen, which lists the SSH keys that may sign
+    #[arg(long, value_name = "FILE")]
+    signers: Option<PathBuf>,
+    /// Check only the signature, and build nothing
+    #[arg(long, requires = "signers", conflicts_with = "source")]
+    signature_only: bool,
     #[command(flatten)]
     selection: Selection,
 }
@@ -149,6 +160,12 @@ struct Published {
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let published = published(&args.dir)?;
+    let signed = signed(args, &published, session)?;
+    if args.signature_only {
+        let data = json!({ "ok": true, "dir": args.dir, "signature": signed, "variants": [] });
+        session.report.result("verify-build", &data, &by_whom(signed.as_ref()));
+        return Ok(());
+    }
     let source = args.source.clone().unwrap_or_else(|| args.dir.join(".."));
     let project = project::load(&source, session)?;
     same_kernel(args, &source, &project, &published)?;
@@ -188,8 +205,13 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         rows.push(json!({ "variant": variant, "same": null, "why": why }));
     }
     let same = rows.iter().filter(|row| row["same"] == true).count();
-    let human = format!("{same} of {} variants have the bytes that their sources make\n", rows.len());
-    let data = json!({ "ok": failure.exit == exit::SUCCESS, "dir": args.dir, "variants": rows });
+    let human = format!(
+        "{}{same} of {} variants have the bytes that their sources make\n",
+        by_whom(signed.as_ref()),
+        rows.len()
+    );
+    let ok = failure.exit == exit::SUCCESS;
+    let data = json!({ "ok": ok, "dir": args.dir, "signature": signed, "variants": rows });
     session.report.result("verify-build", &data, &human);
     if failure.exit == exit::SUCCESS { Ok(()) } else { Err(failure) }
 }
@@ -210,6 +232,27 @@ fn published(dir: &Path) -> Result<Vec<Published>, Failure> {
         }
     }
     if found.is_empty() { Err(VerifyBuildError::Nothing { dir: dir.to_owned() }.into()) } else { Ok(found) }
+}
+
+/// The signature, if it was asked for.
+fn signed(args: &Args, published: &[Published], session: &Session) -> Result<Option<Signed>, Failure> {
+    let Some(root) = published.first().and_then(|one| one.folder.parent()) else { return Ok(None) };
+    let Some(signers) = &args.signers else {
+        if signature::is_there(root) {
+            session.report.note("the package is signed: --signers FILE checks by whom");
+        }
+        return Ok(None);
+    };
+    Ok(Some(signature::verify(root, signers)?))
+}
+
+/// A line about a signature, for people.
+fn by_whom(signed: Option<&Signed>) -> String {
+    let line = |signed: &Signed| {
+        let signer = signed.signer.as_deref().unwrap_or_default();
+        format!("signed by {signer} with the {}: {} files\n", signed.key, signed.files)
+    };
+    signed.map(line).unwrap_or_default()
 }
 
 fn same_kernel(

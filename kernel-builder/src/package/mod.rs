@@ -1,6 +1,6 @@
 //! Bundles verified artifacts in the hub's layout: `build/<variant>/...` with `metadata.json`, `build/CARD.md`.
 //!
-//! Owns: the layout, the metadata, the card.
+//! Owns: the layout, the metadata, the card, the signature.
 //! Never: puts an artifact that was not verified into a bundle, which alone can be published; sends anything anywhere.
 
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ pub mod card;
 mod clean;
 mod judged;
 pub mod metadata;
+pub mod signature;
 
 pub use judged::{Judged, Status};
 pub use metadata::Provenance;
@@ -103,6 +104,10 @@ pub enum PackageError {
         /// What they have in common.
         summary: String,
     },
+    /// It changed after it was signed.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Signature(#[from] signature::SignatureError),
     /// Several of these.
     #[error("the package has {} problems", .0.len())]
     #[diagnostic(code(package::stray), help("each is told on its own"))]
@@ -320,6 +325,7 @@ pub fn existing(project: &Path, build: &BuildSpec) -> Result<Option<Bundle>, Pac
         let names = metadata::changed(&dir.join(variant))?.into_iter();
         found.extend(names.map(|name| PackageError::Changed { file: place.join(name) }));
     }
+    found.extend(signature::outdated(&dir)?.map(PackageError::Signature));
     clean(&dir, &extra, found)?;
     let general = &build.general;
     let status = variants.iter().map(|variant| metadata::status(variant, &dir.join(variant)));

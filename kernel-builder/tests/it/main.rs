@@ -50,6 +50,7 @@ mod sandbox;
 mod schema;
 mod selftest;
 mod signals;
+mod signing;
 mod starting;
 mod update;
 mod variants;

@@ -58,6 +58,20 @@ const STEPS: &[(&str, &[&str])] = &[
             "kernel-hub/src/",
         ],
     ),
+    (
+        "release",
+        &[
+            "kernel-builder/src/archive/",
+            "kernel-builder/src/hub/",
+            "kernel-builder/src/package/",
+            "kernel-builder/src/publish/",
+            "kernel-hub/Cargo.toml",
+            "kernel-hub/src/",
+            "templates/_shared/",
+            "templates/rms-norm/",
+            "tests/release/",
+        ],
+    ),
     ("device-code", &[EXAMPLE, "templates/{}/", "templates/_shared/"]),
     (
         "generated",

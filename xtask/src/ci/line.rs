@@ -1,4 +1,4 @@
-//! Steps that are one command: the whole line on the example, the hub, Nix, and the comparison of device code.
+//! Steps that are one command: the whole line on the example, the hub, the release, Nix, the comparison of device code.
 //!
 //! Owns: the commands. Never: looks into them.
 
@@ -29,6 +29,12 @@ pub(crate) fn torch(run: &Run<'_>) -> Result<Vec<String>, String> {
 pub(crate) fn hub(run: &Run<'_>) -> Result<Vec<String>, String> {
     run.site.ready.client()?;
     run.whole(|talk| talk.run(&mut script(run, "hub")?))
+}
+
+/// The workflow of a project, from a tag to a release.
+pub(crate) fn release(run: &Run<'_>) -> Result<Vec<String>, String> {
+    run.site.ready.client()?;
+    run.whole(|talk| talk.run(&mut script(run, "release")?))
 }
 
 /// Real Nix.

@@ -77,6 +77,13 @@ pub(crate) const STEPS: &[Step] = &[
         run: line::hub,
     },
     Step {
+        name: "release",
+        about: "`.ci/release`: the workflow of a project, from a tag to a release and a hub, signed",
+        items: None,
+        turn: Some(2),
+        run: line::release,
+    },
+    Step {
         name: "device-code",
         about: "device code of examples and templates for every usual architecture, no spills",
         items: Some(device_code::items),
