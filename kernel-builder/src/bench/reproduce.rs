@@ -115,7 +115,9 @@ pub fn other_claim(record: &Measurement, now: &Measurement) -> Option<String> {
 
 /// What differs between two runs and may explain a difference of figures.
 fn differences(record: &Measurement, now: &Measurement) -> Vec<String> {
-    let mut found = Vec::new();
+    let unknown = record.unmeasured.iter().filter(|one| one.figure.starts_with("vs "));
+    let mut found: Vec<String> =
+        unknown.map(|one| format!("recorded {} is not a result: {}", one.figure, one.reason())).collect();
     let mut differs = |what: &str, recorded: String, here: String| {
         if recorded != here {
             found.push(format!("{what} {here}, recorded {recorded}"));
@@ -131,9 +133,6 @@ fn differences(record: &Measurement, now: &Measurement) -> Vec<String> {
     differs("protocol", record.protocol.to_string(), now.protocol.to_string());
     differs("starts", record.starts().to_string(), now.starts().to_string());
     differs("artifact", record.artifact.short(12), now.artifact.short(12));
-    for one in record.unmeasured.iter().filter(|one| one.figure.starts_with("vs ")) {
-        found.push(format!("recorded {} is not a result: {}", one.figure, one.reason()));
-    }
     let clock = |it: &Measurement| it.clocks.as_ref().and_then(|clocks| clocks.sm_mhz);
     if let (Some(recorded), Some(here)) = (clock(record), clock(now)) {
         // Clocks move in small steps; two percent is more than the interval of a ratio.
