@@ -4,7 +4,7 @@
 //!
 //! A figure is a result if every start has [`FEWEST_BLOCKS`] blocks for it, and if its 95% interval says it to within a
 //! quarter: the ends are at most [`WIDEST`] apart from the centre, as a factor. All else is "not measured". The limit is
-//! generous: the widest of 1222 ratios that an H100 and an H200 gave (bench/results, 2026-11-21 to 24) is known to 5.6%.
+//! generous: the widest of 1222 ratios that an H100 and an H200 gave (bench/results, 2026-11-21 to 24) is known to 5.7%.
 
 use serde::{Deserialize, Serialize};
 

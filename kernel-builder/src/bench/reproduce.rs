@@ -115,7 +115,9 @@ pub fn other_claim(record: &Measurement, now: &Measurement) -> Option<String> {
 
 /// What differs between two runs and may explain a difference of figures.
 fn differences(record: &Measurement, now: &Measurement) -> Vec<String> {
-    let mut found = Vec::new();
+    let unknown = record.unmeasured.iter().filter(|one| one.figure.starts_with("vs "));
+    let mut found: Vec<String> =
+        unknown.map(|one| format!("recorded {} is not a result: {}", one.figure, one.reason())).collect();
     let mut differs = |what: &str, recorded: String, here: String| {
         if recorded != here {
             found.push(format!("{what} {here}, recorded {recorded}"));
@@ -275,6 +277,27 @@ mod tests {
         let mut changed = example();
         changed.candidate.as_mut().unwrap().source = Some(Digest::of(b"changed"));
         assert!(other_claim(&record, &changed).unwrap().starts_with("source "));
+    }
+
+    #[test]
+    fn a_ratio_that_is_no_result_neither_agrees_nor_differs() {
+        let wild = |mut of: Measurement| {
+            let samples = (0..15).map(|at| if at % 2 == 0 { 9e-5 } else { 9e-3 }).collect();
+            of.contenders.iter_mut().find(|one| one.name == "eager").unwrap().samples = samples;
+            of.ratios = super::super::record::ratios(&of.contenders);
+            of.settled()
+        };
+        let found = compare(&example(), &wild(example()));
+        let eager = &found.ratios[0];
+        assert_eq!((eager.versus.as_str(), eager.agrees, eager.now.as_ref()), ("eager", None, None));
+        assert!(
+            eager.not_measured.as_ref().is_some_and(|why| why.starts_with("known only to a factor of 10"))
+        );
+        assert_eq!(found.agrees(), Some(true), "the other ratio agrees");
+        // The other way round, the record has no such ratio, and that is told.
+        let found = compare(&wild(example()), &example());
+        assert_eq!(found.ratios.len(), 1);
+        assert!(found.differences[0].starts_with("recorded vs eager is not a result: "), "{found:?}");
     }
 
     #[test]

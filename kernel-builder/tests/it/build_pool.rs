@@ -125,21 +125,28 @@ fn another_build_of_the_same_project_waits_and_compiles_nothing_again() {
         go.display()
     );
     compiler(&sandbox, &waits, LIBRARY);
-    let start = || {
+    let start = |log: &str| {
         let mut command = sandbox.command(&["build", "fast-norm", "--toolchain", "system"]);
+        command.env("KERNELWRIGHT_LOG", log);
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts")
     };
-    let first = start();
+    let first = start("error");
     // Opened as soon as the compiler opens it.
     File::open(&started).expect("the pipe").read_to_string(&mut String::new()).expect("its end");
-    let mut second = start();
+    let mut second = start("lock=info");
     let mut said = BufReader::new(second.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    assert!(
+        said.any(
+            |line| line.contains(" INFO lock: waiting for ") && line.contains("build.lock, which another")
+        )
+    );
     assert!(said.any(|line| line.contains("waiting for another build of this project")));
     File::create(&go).and_then(|mut pipe| pipe.write_all(b"go\n")).expect("the pipe");
     let ended = first.wait_with_output().expect("it ends");
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     let rest: Vec<String> = said.collect();
     assert!(second.wait().expect("it ends").success(), "{rest:?}");
+    assert!(rest.iter().any(|line| line.contains(" INFO lock: got ") && line.ends_with(" s")), "{rest:?}");
     assert_eq!(compiled(&sandbox), ["fast_norm_cpu/rms_norm.cpp", "torch-ext/torch_binding.cpp"]);
 }
 

@@ -4,7 +4,7 @@ use super::sandbox::Sandbox;
 
 const KEPT: &str = include_str!("../../../bench/results/2026-11-21-h200-rms-norm.jsonl");
 
-/// Verbs whose examples all work beside a project `fast-norm` that was measured.
+/// Verbs whose examples all work beside projects that were measured.
 const WORK: [&str; 6] = ["completions", "export", "man", "report", "schema", "templates"];
 
 /// The commands of the examples in a help text, without this program's name.
@@ -18,38 +18,55 @@ fn examples(help: &str) -> Vec<Vec<String>> {
     lines.map(words).collect()
 }
 
+/// A place with what examples take for granted: projects that were measured.
+fn place() -> Sandbox {
+    let sandbox = Sandbox::new();
+    for name in ["fast-norm", "my-norm"] {
+        sandbox.project(name, "cpu,cuda");
+        sandbox.write(&format!("work/{name}/.kernelwright/records.jsonl"), KEPT);
+    }
+    sandbox
+}
+
+/// The words of an example; what lies in a checkout is named from anywhere.
+fn anywhere(words: &[String]) -> Vec<String> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../");
+    let lies_there = |word: &str| ["bench/", "examples/"].iter().any(|folder| word.starts_with(folder));
+    words.iter().map(|word| if lies_there(word) { format!("{root}{word}") } else { word.clone() }).collect()
+}
+
 fn of(sandbox: &Sandbox, verb: &str) -> Vec<Vec<String>> {
     let help = sandbox.run(&[verb, "--help"]);
     assert_eq!(help.code, 0, "{}", help.stderr);
-    examples(&help.stdout)
+    let found = examples(&help.stdout);
+    assert!(!found.is_empty(), "{verb} has no example");
+    found
 }
 
 #[test]
 fn examples_that_can_work_here_do() {
-    let sandbox = Sandbox::new();
-    sandbox.project("fast-norm", "cpu,cuda");
-    sandbox.write("work/fast-norm/.kernelwright/records.jsonl", KEPT);
-    sandbox.write("work/bench/results/2026-11-21-h200-rms-norm.jsonl", KEPT);
     for verb in WORK {
-        let found = of(&sandbox, verb);
-        assert!(!found.is_empty(), "{verb} has no example");
-        for words in found {
+        for words in of(&Sandbox::new(), verb) {
+            let words = anywhere(&words);
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let done = sandbox.run(&words);
+            // Each in a new place: some do not overwrite what another one made.
+            let done = place().run(&words);
             assert_eq!(done.code, 0, "{}: {}", words.join(" "), done.stderr);
         }
     }
 }
 
 #[test]
-fn the_example_of_reproduce_names_what_bench_writes() {
-    let sandbox = Sandbox::new();
-    sandbox.project("fast-norm", "cpu,cuda");
-    let found = of(&sandbox, "reproduce");
-    let [bench, again] = found.as_slice() else { panic!("{found:?}") };
-    assert_eq!(bench, &["bench", "fast-norm"]);
-    // Where `bench` leaves records; what follows needs torch and a GPU.
-    sandbox.write("work/fast-norm/.kernelwright/records.jsonl", KEPT);
-    let words: Vec<&str> = again.iter().map(String::as_str).chain(["--prebuilt"]).collect();
-    sandbox.run(&words).refused(11, &["torch-stable-abi211-cu130-x86_64-linux"]);
+fn the_examples_of_reproduce_name_records_of_their_projects() {
+    let sandbox = place();
+    let of_projects =
+        |words: &Vec<String>| words[0] == "reproduce" && words[1].ends_with("/.kernelwright/records.jsonl");
+    let found: Vec<_> = of(&sandbox, "reproduce").into_iter().filter(of_projects).collect();
+    assert!(!found.is_empty(), "no example names the records that `bench` writes");
+    for words in found {
+        assert_eq!(words[1], format!("{}/.kernelwright/records.jsonl", words[2]));
+        // What follows needs torch and a GPU.
+        let words: Vec<&str> = words.iter().map(String::as_str).chain(["--prebuilt"]).collect();
+        sandbox.run(&words).refused(11, &["torch-stable-abi211-cu130-x86_64-linux"]);
+    }
 }
