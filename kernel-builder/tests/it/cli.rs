@@ -26,6 +26,7 @@ const VERBS: &[&str] = &[
     "layout",
     "check-abi",
     "verify-build",
+    "sign",
     "publish",
     "hub",
     "load",

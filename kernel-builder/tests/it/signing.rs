@@ -187,7 +187,10 @@ fn a_tag_is_held_against_the_version() {
         assert_eq!(refused.code, 10, "{tag}");
         let said =
             refused.stdout.lines().find(|line| line.contains("publish%3A%3Atag")).expect("an annotation");
-        assert!(said.starts_with("::error file=build.toml,line=") && said.contains("version 1"), "{said}");
+        assert!(
+            said.starts_with("::error file=fast-norm/build.toml,line=") && said.contains("version 1"),
+            "{said}"
+        );
         assert!(!refused.stdout.lines().any(|line| line.starts_with("::warning::")), "{}", refused.stdout);
     }
 }
