@@ -27,5 +27,7 @@ pub(super) fn told(missing: &[Missing]) -> String {
 
 /// How much there is to fetch, behind its name.
 pub(super) fn to_fetch(megabytes: Option<u32>) -> String {
-    megabytes.map(|megabytes| format!(" (about {megabytes} MB)")).unwrap_or_default()
+    megabytes
+        .map(|megabytes| format!(" (about {megabytes} MB to fetch, more when unpacked)"))
+        .unwrap_or_default()
 }

@@ -95,7 +95,7 @@ impl FileError {
             Some(Errno::NOSPC) => {
                 let left =
                     free_space(&self.path).map_or(String::new(), |left| format!(" ({} left)", bytes(left)));
-                format!("the disk is full{left}: {}", place.more_room())
+                format!("the disk has too little room{left}: {}", place.more_room())
             }
             Some(Errno::DQUOT) => format!("your disk quota is used up: {}", place.more_room()),
             Some(Errno::FBIG) => {

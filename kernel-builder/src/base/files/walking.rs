@@ -16,7 +16,7 @@ pub struct Aged {
     pub path: PathBuf,
     /// Bytes.
     pub size: u64,
-    /// When it was written or [`used`], in nanoseconds since 1970.
+    /// When it was written or [`used`](super::used), in nanoseconds since 1970.
     pub used: i128,
 }
 
