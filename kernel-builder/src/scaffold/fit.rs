@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::observed::{Effects, Reason};
 use super::ops;
 use super::serves::{Form, Served};
+use super::unusable::Unusable;
 
 /// How far results may be apart, in parts of the largest of their row, in float64. A constant that a person wrote with
 /// eight digits stays below it; another eps, another curve or another divisor does not.
@@ -20,7 +22,7 @@ const PASSES: usize = 4;
 #[derive(Debug, Clone, Deserialize)]
 pub struct Report {
     /// Why the file cannot be traced; nothing else is there then.
-    pub unusable: Option<String>,
+    pub unusable: Option<Unusable>,
     /// `torch.__version__`.
     #[serde(default)]
     pub torch: String,
@@ -118,8 +120,11 @@ pub struct Facts {
     pub other_rank: bool,
     /// Whether float64 stays float64.
     pub float64_stays: bool,
-    /// Whether results have the same dtypes as the template's.
-    pub dtypes: bool,
+    /// Results whose dtype is another one than the template's: the place, the dtype of the inputs, the person's and the
+    /// template's; `None` where a call failed.
+    pub dtypes: Option<Vec<(usize, String, String, String)>>,
+    /// What else the call does.
+    pub effects: Effects,
     /// Whether it is the same on inputs of these kinds, bit for bit nearly.
     pub hard: BTreeMap<String, bool>,
 }
@@ -187,6 +192,8 @@ pub struct Unfit {
     pub nearest: Option<String>,
     /// Why it does not serve.
     pub why: String,
+    /// What to do, where that is not to change the template.
+    pub step: Option<String>,
 }
 
 /// The template that serves the reference, or why none does.
@@ -195,7 +202,7 @@ pub fn judge(report: &Report, served: &[Served]) -> Result<Fit, Unfit> {
     for attempt in &report.attempts {
         let Some((served, form)) = place(attempt, served) else { continue };
         let Some(facts) = &attempt.facts else { continue };
-        if reasons(attempt, facts, served, form).is_empty() {
+        if reasons(report, attempt, facts, served, form).is_empty() {
             fitting.push((attempt, served, form, facts));
         }
     }
@@ -226,6 +233,7 @@ pub fn judge(report: &Report, served: &[Served]) -> Result<Fit, Unfit> {
             ops: facts.graph.as_ref().map(names_of).unwrap_or_default(),
             nearest: None,
             why,
+            step: None,
         });
     }
     Ok(fit(report, attempt, serving, form, facts))
@@ -242,8 +250,14 @@ fn default_of(served: &Served, scalar: &str) -> Option<Value> {
 }
 
 /// Why an attempt is no match; nothing when it is one.
-fn reasons(attempt: &Attempt, facts: &Facts, served: &Served, form: &Form) -> Vec<String> {
-    let mut found = Vec::new();
+fn reasons(
+    report: &Report,
+    attempt: &Attempt,
+    facts: &Facts,
+    served: &Served,
+    form: &Form,
+) -> Vec<Reason> {
+    let mut found: Vec<String> = Vec::new();
     if let Some(problem) = facts.problems.first() {
         found.push(format!("a call fails: {problem}"));
     }
@@ -269,10 +283,34 @@ fn reasons(attempt: &Attempt, facts: &Facts, served: &Served, form: &Form) -> Ve
             found.push(format!("it writes into `{name}`, and the kernel does not"));
         }
     }
-    let Some(graph) = &facts.graph else {
-        found.push("torch.export makes no graph of it".to_owned());
-        return found;
+    found.extend(narrowed(facts));
+    found.extend(in_graph(facts));
+    let found = found.into_iter().map(Reason::from);
+    found.chain(facts.effects.reasons(&report.name, &facts.written_to)).collect()
+}
+
+/// Results that the kernel rounds to a dtype with fewer digits than the person's have, or that are of another kind.
+fn narrowed(facts: &Facts) -> Option<String> {
+    let precise = |dtype: &str| match dtype {
+        "float64" => 3,
+        "float32" => 2,
+        _ => 1,
     };
+    let is_float = |dtype: &str| dtype.contains("float");
+    let narrows = |own: &str, kernel: &str| {
+        own != kernel && (!is_float(own) || !is_float(kernel) || precise(kernel) <= precise(own))
+    };
+    let mut all = facts.dtypes.iter().flatten();
+    let (place, given, own, kernel) = all.find(|(_, _, own, kernel)| narrows(own, kernel))?;
+    Some(format!("for {given} its result {} is {own}, and the kernel's is {kernel}", place + 1))
+}
+
+/// What a graph says against it.
+fn in_graph(facts: &Facts) -> Vec<String> {
+    let Some(graph) = &facts.graph else {
+        return vec!["torch.export makes no graph of it".to_owned()];
+    };
+    let mut found = Vec::new();
     if !facts.graphs_alike {
         found.push("it has other operators at other lengths".to_owned());
     }
@@ -348,9 +386,10 @@ fn fit(report: &Report, attempt: &Attempt, served: &Served, form: &Form, facts: 
             "on inputs of these kinds your function gives something else than the kernel will: {list}"
         ));
     }
-    if !facts.dtypes {
-        notes.push("in half precision your results have another dtype than the kernel's".to_owned());
+    if let Some((place, given, own, kernel)) = facts.dtypes.iter().flatten().next() {
+        notes.push(format!("for {given} your result {} is {own}, and the kernel's is {kernel}", place + 1));
     }
+    notes.extend(facts.effects.notes(served, form, outputs.len()));
     let defaults = attempt.numbers.iter().filter_map(|(name, (origin, value))| {
         let value = match origin {
             Origin::Is => Some(value.clone()),
@@ -402,7 +441,7 @@ fn keeps_template(
         "yours writes into its arguments"
     } else if !facts.float64_stays {
         "yours does not compute in float64 on float64 tensors"
-    } else if !facts.dtypes {
+    } else if !facts.dtypes.as_ref().is_some_and(Vec::is_empty) {
         "yours returns other dtypes"
     } else if !facts.hard.values().all(|same| *same) {
         "yours differs on hard inputs"
@@ -431,14 +470,18 @@ fn unfit(report: &Report, served: &[Served]) -> Unfit {
     let proven = report.attempts.iter().filter_map(|attempt| {
         let facts = attempt.facts.as_ref()?;
         let (served, form) = place(attempt, served)?;
-        Some((attempt, facts, reasons(attempt, facts, served, form)))
+        Some((attempt, facts, reasons(report, attempt, facts, served, form)))
     });
     if let Some((attempt, facts, reasons)) = proven.min_by(|one, other| {
         let worst = |facts: &Facts| facts.proof.iter().map(|proof| proof.deviation).fold(0.0, f64::max);
         one.2.len().cmp(&other.2.len()).then(worst(one.1).total_cmp(&worst(other.1)))
     }) {
         let ops = facts.graph.as_ref().map(names_of).unwrap_or_default();
-        return Unfit { ops, nearest: Some(attempt.template.clone()), why: reasons.join("; ") };
+        let why = reasons.iter().map(|reason| reason.what.as_str()).collect::<Vec<_>>().join("; ");
+        // Only where that is all that is in the way.
+        let steps: BTreeSet<_> = reasons.iter().map(|reason| reason.step.clone()).collect();
+        let step = steps.into_iter().collect::<Option<Vec<_>>>().map(|steps| steps.join(" "));
+        return Unfit { ops, nearest: Some(attempt.template.clone()), why, step };
     }
     let ops = report.graph.as_ref().map(names_of).unwrap_or_default();
     let own = ops::computes(ops.iter().map(String::as_str));
@@ -464,5 +507,5 @@ fn unfit(report: &Report, served: &[Served]) -> Unfit {
         (_, Some(error)) => format!("it cannot be traced with simple inputs: {error}"),
         _ => "its operators are those of none of them".to_owned(),
     };
-    Unfit { ops, nearest: nearest.map(str::to_owned), why }
+    Unfit { ops, nearest: nearest.map(str::to_owned), why, step: None }
 }
