@@ -161,7 +161,7 @@ class Effects:
                 # A value that would work may be one that nobody thought of.
                 found.append(self.told(one, "unknown"))
             else:
-                found.append(self.told(one, "idle" if works else "only"))
+                found.append(self.told(one, "idle" if len(works) == len(outcomes) else "only"))
                 open_ones.append((found[-1], works[:FEW]))
         for (first, values), (second, more) in itertools.islice(itertools.combinations(open_ones, 2), MOST_PAIRS):
             for one, other in itertools.product(values, more):

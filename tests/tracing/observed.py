@@ -99,7 +99,7 @@ def written_copy(x, r, w, eps=1e-6):
 
 
 def turned(x):
-    return x.transpose(0, 1)
+    return x.transpose(-1, -2)
 
 
 def detached(x, w):

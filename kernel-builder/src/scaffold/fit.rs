@@ -76,6 +76,9 @@ pub struct Attempt {
     /// Where each scalar of the operation comes from.
     #[serde(default)]
     pub numbers: BTreeMap<String, (Origin, Value)>,
+    /// Axes that had lengths of their own, such as a module's.
+    #[serde(default)]
+    pub changed: BTreeMap<String, Value>,
     /// Whether the inputs had one more leading axis than the operation has.
     #[serde(default)]
     pub split: bool,
@@ -214,16 +217,21 @@ pub fn judge(report: &Report, served: &[Served]) -> Result<Fit, Unfit> {
         };
         attempt.numbers.iter().filter(|number| default(*number)).count()
     };
+    // What holds at certain lengths alone comes after what holds at any, and an operation with more axes after one with fewer:
+    // a row may be anything, and a layer normalisation without weight is an instance normalisation of three axes, too.
+    let class = |attempt: &Attempt, served: &Served, form: &Form| {
+        (form.remains.is_some(), !attempt.changed.is_empty(), served.op.axes.len())
+    };
     fitting.sort_by_key(|(attempt, served, form, _)| {
         let more = std::cmp::Reverse((from(attempt), is_default(attempt, served)));
-        (form.remains.is_some(), attempt.split, form.as_words.is_some(), more)
+        (class(attempt, served, form), attempt.split, form.as_words.is_some(), more)
     });
     let Some((attempt, serving, form, facts)) = fitting.first().copied() else {
         return Err(unfit(report, served));
     };
     let rivals: BTreeSet<&str> = fitting
         .iter()
-        .filter(|(_, _, other, _)| other.remains.is_some() == form.remains.is_some())
+        .filter(|(other, served, of, _)| class(other, served, of) == class(attempt, serving, form))
         .map(|(attempt, ..)| attempt.template.as_str())
         .collect();
     if rivals.len() > 1 {

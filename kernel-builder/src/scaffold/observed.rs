@@ -54,7 +54,7 @@ pub enum Effect {
     Unread,
     /// Nothing, for all values that were tried.
     Idle,
-    /// Every other value that was tried is refused.
+    /// Other values fail, or change nothing.
     Only,
     /// Something else comes out.
     Changes,
@@ -221,7 +221,7 @@ impl Left {
         Some(match effect {
             Effect::Unread => format!("`{name}` has no effect: your function does not read it; the kernel has no such parameter"),
             Effect::Idle if !pinned => format!("no value of `{name}` that was tried has an effect; the kernel has no such parameter"),
-            Effect::Only => format!("`{name}` is always {value}: other values fail; the kernel has no such parameter"),
+            Effect::Only => format!("other values of `{name}` than {value} fail or change nothing; the kernel has no such parameter"),
             Effect::Changes | Effect::Unknown | Effect::Idle if *pinned => {
                 format!("the kernel is for `{name}` = {value} alone, as `example_inputs()` gives it; it has no such parameter")
             }

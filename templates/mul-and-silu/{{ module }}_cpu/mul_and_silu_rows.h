@@ -12,7 +12,7 @@ struct Silu {
 
 // Pieces of kColumns results of a row, as gate_pieces() has them for rows that begin with the gates.
 template <typename Type>
-KERNEL_TARGET void pieces(const SwigluCall& call, int64_t first, int64_t last) {
+KERNEL_TARGET void pieces(const MulAndSiluCall& call, int64_t first, int64_t last) {
     using Storage = typename Type::Storage;
     const int64_t pieces_of_row = (call.hidden + kColumns - 1) / kColumns;
     for (int64_t piece = first; piece < last; ++piece) {
