@@ -305,12 +305,7 @@ fn what_only_looks_like_a_gate() {
     let differs = Err("a result differs");
     check(
         "gates.py",
-        &[
-            ("quick", differs),
-            ("relu", differs),
-            ("backwards", differs),
-            ("silu_alone", Err("")),
-        ],
+        &[("quick", differs), ("relu", differs), ("backwards", differs), ("silu_alone", Err(""))],
     );
 }
 

@@ -258,13 +258,7 @@ fn default_of(served: &Served, scalar: &str) -> Option<Value> {
 }
 
 /// Why an attempt is no match; nothing when it is one.
-fn reasons(
-    report: &Report,
-    attempt: &Attempt,
-    facts: &Facts,
-    served: &Served,
-    form: &Form,
-) -> Vec<Reason> {
+fn reasons(report: &Report, attempt: &Attempt, facts: &Facts, served: &Served, form: &Form) -> Vec<Reason> {
     let mut found: Vec<String> = Vec::new();
     if let Some(problem) = facts.problems.first() {
         found.push(format!("a call fails: {problem}"));

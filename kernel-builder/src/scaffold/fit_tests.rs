@@ -133,12 +133,20 @@ fn each_part_of_the_proof_is_needed() {
         (&|facts| facts["places"] = Value::Null, "first result"),
         (&|facts| facts["problems"] = json!(["boom"]), "a call fails: boom"),
         (&|facts| facts["graph"]["nodes"][0]["op"] = json!("frobnicate.default"), "`frobnicate`"),
-        (&|facts| facts["dtypes"] = json!([[0, "bfloat16", "float32", "bfloat16"]]), "for bfloat16 its result 1 is float32"),
+        (
+            &|facts| facts["dtypes"] = json!([[0, "bfloat16", "float32", "bfloat16"]]),
+            "for bfloat16 its result 1 is float32",
+        ),
         (&|facts| facts["effects"]["parameters"] = left("changes", false), "`gain=2.0` gives another result"),
-        (&|facts| facts["effects"]["parameters"] = left("unknown", false), "what other values of it do is not known"),
+        (
+            &|facts| facts["effects"]["parameters"] = left("unknown", false),
+            "what other values of it do is not known",
+        ),
         (&|facts| facts["effects"]["parameters"] = left("passed-on", false), "it passes `gain` on"),
         (
-            &|facts| facts["effects"]["overwrites"] = json!([{ "slot": "x", "input": "input", "alike": false }]),
+            &|facts| {
+                facts["effects"]["overwrites"] = json!([{ "slot": "x", "input": "input", "alike": false }])
+            },
             "the kernel overwrites `x`",
         ),
         (

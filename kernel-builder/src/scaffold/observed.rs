@@ -126,10 +126,14 @@ impl From<String> for Reason {
 impl Effects {
     /// What the kernel would drop or add without a word.
     pub(crate) fn reasons(&self, function: &str, written_to: &[String]) -> Vec<Reason> {
-        let mut found: Vec<Reason> = self.parameters.iter().filter_map(|left| left.reason(function)).collect();
+        let mut found: Vec<Reason> =
+            self.parameters.iter().filter_map(|left| left.reason(function)).collect();
         for Overwrite { slot, input, alike } in &self.overwrites {
             if !written_to.contains(slot) {
-                found.push(format!("the kernel overwrites `{slot}` (its `{input}`), and your function does not").into());
+                found.push(
+                    format!("the kernel overwrites `{slot}` (its `{input}`), and your function does not")
+                        .into(),
+                );
             } else if !alike {
                 found.push(format!("it leaves something else in `{slot}` than the kernel does").into());
             }
@@ -144,17 +148,24 @@ impl Effects {
         }
         for (first, second) in &self.shared_results {
             let (first, second) = (first + 1, second + 1);
-            found.push(format!("its results {first} and {second} share memory, and the kernel's do not").into());
+            found.push(
+                format!("its results {first} and {second} share memory, and the kernel's do not").into(),
+            );
         }
         found.extend(self.gradients.reasons());
         if !self.training {
             found.push(Reason {
                 what: "in training mode it computes something else than after `eval()`".to_owned(),
-                step: Some("Take what is random or collects statistics (dropout, batch norm) out of the module.".to_owned()),
+                step: Some(
+                    "Take what is random or collects statistics (dropout, batch norm) out of the module."
+                        .to_owned(),
+                ),
             });
         }
         for name in &self.written_state {
-            found.push(format!("a call changes the `{name}` of the module, and the kernel keeps no state").into());
+            found.push(
+                format!("a call changes the `{name}` of the module, and the kernel keeps no state").into(),
+            );
         }
         found
     }
@@ -219,11 +230,19 @@ impl Left {
         }
         let value = self.shown();
         Some(match effect {
-            Effect::Unread => format!("`{name}` has no effect: your function does not read it; the kernel has no such parameter"),
-            Effect::Idle if !pinned => format!("no value of `{name}` that was tried has an effect; the kernel has no such parameter"),
-            Effect::Only => format!("other values of `{name}` than {value} fail or change nothing; the kernel has no such parameter"),
+            Effect::Unread => format!(
+                "`{name}` has no effect: your function does not read it; the kernel has no such parameter"
+            ),
+            Effect::Idle if !pinned => {
+                format!("no value of `{name}` that was tried has an effect; the kernel has no such parameter")
+            }
+            Effect::Only => format!(
+                "other values of `{name}` than {value} fail or change nothing; the kernel has no such parameter"
+            ),
             Effect::Changes | Effect::Unknown | Effect::Idle if *pinned => {
-                format!("the kernel is for `{name}` = {value} alone, as `example_inputs()` gives it; it has no such parameter")
+                format!(
+                    "the kernel is for `{name}` = {value} alone, as `example_inputs()` gives it; it has no such parameter"
+                )
             }
             _ => return None,
         })
@@ -240,7 +259,10 @@ impl Gradients {
             } else if slope.deviation >= 1e299 {
                 format!("the gradient of {names} cannot be compared with the kernel's")
             } else {
-                format!("the gradient of {names} differs from the kernel's by {:.2e} of the largest of its row", slope.deviation)
+                format!(
+                    "the gradient of {names} differs from the kernel's by {:.2e} of the largest of its row",
+                    slope.deviation
+                )
             })
         });
         differs.collect()
@@ -250,7 +272,8 @@ impl Gradients {
         if let Some(error) = &self.error {
             return Some(format!("your function fails when gradients are wanted: {error}"));
         }
-        let lacking: Vec<String> = self.own.iter().filter(|slot| !self.kernel.contains(slot)).cloned().collect();
+        let lacking: Vec<String> =
+            self.own.iter().filter(|slot| !self.kernel.contains(slot)).cloned().collect();
         if served.gradients().is_empty() && !lacking.is_empty() {
             return Some(format!(
                 "the kernel has no gradient, and your function has (of {}): use it for inference alone",
@@ -258,7 +281,10 @@ impl Gradients {
             ));
         }
         if !lacking.is_empty() {
-            return Some(format!("the kernel has no gradient of {}, and your function has", quoted(&lacking)));
+            return Some(format!(
+                "the kernel has no gradient of {}, and your function has",
+                quoted(&lacking)
+            ));
         }
         (self.own.is_empty() && !self.kernel.is_empty())
             .then(|| "your function has no gradient, and the kernel has".to_owned())

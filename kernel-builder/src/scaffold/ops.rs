@@ -64,6 +64,7 @@ const SMOOTH: &[(&str, &str)] = &[
     ("_softmax", "exp sum div"),
     ("_log_softmax", "exp sum log"),
     ("native_layer_norm", "sum sub mul sqrt add"),
+    ("native_group_norm", "sum sub mul sqrt add"),
     ("_fused_rms_norm", "sum mul sqrt add"),
     ("mm", "matmul"),
     ("bmm", "matmul"),

@@ -108,7 +108,10 @@ pub enum ReferenceError {
     },
     /// Several functions, and none is named.
     #[error("`{file}` has several functions: {}", listed(names))]
-    #[diagnostic(code(scaffold::ambiguous_function), help("name the one that is meant: --from {file}:{}", first(names)))]
+    #[diagnostic(
+        code(scaffold::ambiguous_function),
+        help("name the one that is meant: --from {file}:{}", first(names))
+    )]
     Ambiguous {
         /// The file.
         file: String,

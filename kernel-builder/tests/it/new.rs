@@ -196,10 +196,19 @@ fn a_reference_chooses_its_template() {
     let words = ["scaffold::unknown_function", "does not define `gate`", "gated (line 4), colder (line 8)"];
     new("me/my-softmax", "mine.py:gate").refused(12, &words);
     for (text, words) in [
-        ("x = 1\ndef f(x:\n    return x\n", ["scaffold::reference_syntax", "bad.py:2", "def f(x:"].as_slice()),
+        (
+            "x = 1\ndef f(x:\n    return x\n",
+            ["scaffold::reference_syntax", "bad.py:2", "def f(x:"].as_slice(),
+        ),
         (
             "import torch\nimport no_such_module\n",
-            &["scaffold::missing_module", "bad.py:2", "`no_such_module`", "-m pip install", "KERNELWRIGHT_PYTHON"],
+            &[
+                "scaffold::missing_module",
+                "bad.py:2",
+                "`no_such_module`",
+                "-m pip install",
+                "KERNELWRIGHT_PYTHON",
+            ],
         ),
         ("\n\nx = 1 / 0\n", &["scaffold::reference_fails", "bad.py:3", "ZeroDivisionError", "__main__"]),
         ("x = 1\n", &["scaffold::unknown_function", "defines no function"]),
@@ -208,8 +217,13 @@ fn a_reference_chooses_its_template() {
         new("me/my-softmax", "bad.py").refused(12, words);
     }
     // What no template takes is refused with the next step.
-    let text = "import torch\n\n\ndef soft(x, temperature=1.0):\n    return torch.softmax(x / temperature, -1)\n";
+    let text =
+        "import torch\n\n\ndef soft(x, temperature=1.0):\n    return torch.softmax(x / temperature, -1)\n";
     sandbox.write("work/warm.py", text);
-    let words = ["scaffold::nothing_fits", "`temperature=2.0` gives another result", "a function without `temperature`"];
+    let words = [
+        "scaffold::nothing_fits",
+        "`temperature=2.0` gives another result",
+        "a function without `temperature`",
+    ];
     new("me/my-softmax", "warm.py").refused(12, &words);
 }

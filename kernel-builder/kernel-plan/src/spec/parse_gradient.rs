@@ -77,7 +77,8 @@ fn alike(
         let is_key = entries.iter().any(|(key, _)| key.value == other.value);
         let fits = both.and_then(|(one, of)| {
             let (first, second) = tensor(&one.value).zip(tensor(&of.value))?;
-            let axes = |tensor: &Tensor| tensor.shape.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
+            let axes =
+                |tensor: &Tensor| tensor.shape.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
             (axes(first) == axes(second) && first.dtype.value == second.dtype.value).then_some((one, of))
         });
         match fits.filter(|_| !is_key) {

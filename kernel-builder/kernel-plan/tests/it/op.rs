@@ -119,7 +119,10 @@ fn an_input_may_have_the_gradient_of_another_one() {
     ] {
         let (_, problems) = same(wrong);
         let codes: Vec<_> = problems.iter().map(|problem| problem.code).collect();
-        assert!(!codes.is_empty() && codes.iter().all(|code| *code == spec::codes::GRADIENT), "{wrong}: {codes:?}");
+        assert!(
+            !codes.is_empty() && codes.iter().all(|code| *code == spec::codes::GRADIENT),
+            "{wrong}: {codes:?}"
+        );
     }
 }
 
