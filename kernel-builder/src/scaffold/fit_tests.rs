@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::fit::{Fit, Report, Unfit, judge};
+use super::fit::{Fit, Unfit, judge};
+use super::report::Report;
 use super::serves::{self, Served};
 use super::template;
 use crate::base::files;

@@ -24,6 +24,7 @@ mod hole_tests;
 pub mod host;
 pub mod observed;
 mod ops;
+pub mod report;
 pub mod serves;
 pub mod settings;
 pub mod template;

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use super::fit::{Graph, Node};
+use super::report::{Graph, Node};
 
 /// What an operator does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
