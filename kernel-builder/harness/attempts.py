@@ -11,6 +11,7 @@ from calls import (
     FAR,
     FLOATS,
     HARD,
+    MOST_HINTED,
     MOST_ORDERS,
     NEAR,
     PASSES,
@@ -24,6 +25,7 @@ from calls import (
     shapes,
     widened,
 )
+from effects import Effects, cast_to
 from graphs import graph_of, narrow, ops
 
 
@@ -52,6 +54,8 @@ class Attempts:
                 seen = [one for one in constants if type(one) in ((float, int) if kind == "float" else (int,))]
                 if kind == "float":
                     seen = [float(one) for one in seen if 0 <= abs(one) < 1]
+                else:
+                    seen = [*self.subject.hints, *seen]
                 options += [("is", value) for value in dict.fromkeys([*held, *seen])]
             ways.append(options)
         names = [scalar["name"] for scalar in op["scalars"]]
@@ -81,10 +85,10 @@ class Attempts:
     def call(self, reference, form, attempt, number, kind, turn, split):
         """The person's results and the wanted ones of one call; both in float64."""
         torch = self.torch
-        lengths = lengths_of(reference.op, number, attempt["changed"])
+        scalars, own = self.given(reference.op, attempt["numbers"], turn)
+        lengths = lengths_of(reference.op, number, attempt["changed"], scalars, form)
         if attempt["sized"]:
             self.subject.resize(lengths[attempt["sized"]])
-        scalars, own = self.given(reference.op, attempt["numbers"], turn)
         inputs = reference.inputs(form, lengths, kind, scalars, 1000 * number + turn + len(kind))
         first = next(axis["name"] for axis in reference.op["axes"])
         tensors = reference.arguments(form, inputs, lengths, scalars)
@@ -117,13 +121,16 @@ class Attempts:
         fitting = (order for order in found if needed <= set(order))
         return list(itertools.islice(fitting, MOST_ORDERS))
 
-    def changes(self, op: dict) -> list:
-        """Other lengths of an axis, where the module or the example has lengths of its own."""
+    def changes(self, op: dict, orders: int) -> list:
+        """Other lengths of an axis: those of the module or the example, and what numbers of the code divide or are."""
         free = [axis["name"] for axis in op["axes"][1:] if axis["const"] is None]
-        lengths = list(dict.fromkeys(self.subject.lengths))[:6]
-        if self.subject.length_parameter is not None or not lengths:
-            return [{}]
-        return [{}] + [{name: length} for name in free for length in lengths if length > 1]
+        lengths = [one for one in dict.fromkeys(self.subject.lengths) if one > 1][:6]
+        # Where there are many orders, time is short.
+        hints = self.subject.hints if orders <= MOST_HINTED else []
+        others = [("times", one) for one in hints]
+        if self.subject.length_parameter is None:
+            others = lengths + others + ([] if lengths else hints)
+        return [{}] + [{name: one} for name in free for one in others]
 
     def sizes(self, op: dict) -> list:
         """The axes that a module may be made for."""
@@ -135,7 +142,8 @@ class Attempts:
         """The attempts of a form that run, with their first deviation; the last error where none runs."""
         torch, op = self.torch, reference.op
         found, error = [], None
-        turns = itertools.product(self.orders(form), self.changes(op), self.sizes(op), (False, True))
+        orders = self.orders(form)
+        turns = itertools.product(orders, self.changes(op, len(orders)), self.sizes(op), (False, True))
         for order, changed, sized, split in turns:
             fixed = form["scalars"]
             default = {one["name"]: ("is", fixed.get(one["name"], one["default"])) for one in op["scalars"]}
@@ -152,8 +160,9 @@ class Attempts:
                 continue
             # A constant of the person's own is looked for only where the default is not far off: it is an eps, mostly.
             apart = self.worst(got, wanted, placed(torch, got, wanted))
-            has_number = any(one["kind"] != "bool" for one in op["scalars"])
-            constants = self.constants_of(called, copies) if has_number and apart < PLAUSIBLE else []
+            kinds = {one["kind"] for one in op["scalars"] if one["name"] not in fixed}
+            has_number = "int" in kinds or "float" in kinds and apart < PLAUSIBLE
+            constants = self.constants_of(called, copies) if has_number else []
             for numbers in self.numbers_of(op, fixed, constants):
                 trial = {**attempt, "numbers": numbers, "split": split}
                 trial |= self.first(reference, form, trial)
@@ -224,7 +233,6 @@ class Attempts:
                 graphs.append(graph_of(torch, called, [narrow(torch, one) for one in copies]))
             except Exception as problem:
                 problems.append(f"torch.export: {type(problem).__name__}: {problem}"[:300])
-        lengths = lengths_of(reference.op, 0, trial["changed"])
         trial["places"] = places
         facts = {
             "proof": proof,
@@ -233,13 +241,13 @@ class Attempts:
             "written_to": sorted(set(written_to)),
             "graph": graphs[0] if graphs else None,
             "graphs_alike": len(graphs) == len(PASSES) and all(ops(one) == ops(graphs[0]) for one in graphs),
-            "template_ops": self.template_ops(reference, form, trial, lengths),
+            "template_ops": self.template_ops(reference, form, trial),
             "other_rank": self.agrees(reference, form, trial, "normal", not trial["split"]),
             "float64_stays": self.stays(reference, form, trial),
             "dtypes": self.dtypes(reference, form, trial, places),
+            "effects": Effects(self, reference, form, trial).seen(),
         }
         try:
-            scalars, own = self.given(reference.op, trial["numbers"], 0)
             wide = graph_of(torch, called, [one.clone() for one in copies])
             facts["constants_alike"] = bool(graphs) and wide["constants"] == graphs[-1]["constants"]
         except Exception:
@@ -267,37 +275,39 @@ class Attempts:
         except Exception:
             return False
 
-    def dtypes(self, reference, form, trial, places) -> bool:
-        """Whether the results have the dtypes of the template's, for every dtype of the operation."""
+    def dtypes(self, reference, form, trial, places) -> list | None:
+        """The dtypes of the results, the person's and the template's, where they differ for a dtype of the operation."""
         torch = self.torch
         try:
-            lengths = lengths_of(reference.op, 0, trial["changed"])
+            scalars, own = self.given(reference.op, trial["numbers"], 0)
+            lengths = lengths_of(reference.op, 0, trial["changed"], scalars, form)
             if trial["sized"]:
                 self.subject.resize(lengths[trial["sized"]])
-            scalars, own = self.given(reference.op, trial["numbers"], 0)
+            other = []
             for dtype in FLOATS:
                 inputs = reference.inputs(form, lengths, "normal", scalars, 0)
-                cast = {
-                    key: one if one is None or not one.is_floating_point() else one.to(dtype)
-                    for key, one in inputs.items()
-                }
+                cast = {key: cast_to(one, dtype) for key, one in inputs.items()}
                 first = lengths[reference.op["axes"][0]["name"]]
                 tensors = reference.arguments(form, cast, lengths, scalars)
                 wanted = reference.results(form, cast, lengths, scalars)
                 if trial["split"]:
                     tensors = [halved(one, first) for one in tensors]
                 with torch.no_grad():
-                    got = flat(self.subject.callable(trial["order"], own)(*tensors))
-                if [one.dtype for one in got] != [wanted[place].dtype for place in places]:
-                    return False
-            return True
+                    buffers = self.subject.buffers_in(dtype, trial["order"])
+                    got = flat(self.subject.callable(trial["order"], own, buffers)(*tensors))
+                for number, (one, place) in enumerate(zip(got, places)):
+                    if one.dtype != wanted[place].dtype:
+                        words = [str(each).removeprefix("torch.") for each in (dtype, one.dtype, wanted[place].dtype)]
+                        other.append([number, *words])
+            return other
         except Exception:
-            return False
+            return None
 
-    def template_ops(self, reference, form, trial, lengths) -> list:
+    def template_ops(self, reference, form, trial) -> list:
         """The operators of the template's own reference in a call of this form."""
         torch = self.torch
         scalars, _ = self.given(reference.op, trial["numbers"], 0)
+        lengths = lengths_of(reference.op, 0, trial["changed"], scalars, form)
         inputs = reference.inputs(form, lengths, "normal", scalars, 0)
         names = [name for name, one in inputs.items() if one is not None]
 

@@ -6,6 +6,7 @@ function.
 
 import importlib.util
 import math
+import re
 
 # Lengths of the first axis and of the others, all different, so that an axis taken for another one is seen.
 PASSES = ((6, (10, 14, 22, 26, 34)), (4, (36, 18, 12, 28, 20)), (9, (130, 24, 16, 40, 32)), (8, (11, 13, 17, 19, 23)))
@@ -14,6 +15,7 @@ DRAWN = {"normal": (1, 0, False), "tiny": (1e-3, 0, False), "offset": (1, 3, Tru
 # What is reported besides; a person's function may be right where it matters and differ here.
 HARD = ("huge", "non-finite", "ignored")
 MOST_ORDERS = 800
+MOST_HINTED = 120
 NEAR = 1e-5
 PLAUSIBLE = 0.5
 FAR = 1e300
@@ -43,19 +45,28 @@ def draw(torch, tensor: dict, lengths: dict, kind: str, numbers: dict, random):
     return values
 
 
-def lengths_of(op: dict, number: int, changed: dict) -> dict:
-    """The lengths of all axes in one pass."""
+def lengths_of(op: dict, number: int, changed: dict, scalars: dict, form: dict) -> dict:
+    """The lengths of all axes in one pass. `changed` has another length of an axis, or `("times", number)` for a multiple."""
     first, others = PASSES[number]
     found, turn = {}, 0
     for place, axis in enumerate(op["axes"]):
+        name = axis["name"]
         if axis["const"] is not None:
-            found[axis["name"]] = axis["const"]
+            found[name] = axis["const"]
             continue
         length = first if place == 0 else others[turn % len(others)]
         turn += place != 0
+        factor = form["multiples"].get(name, 1)
+        for text in op["constraints"]:
+            divides = re.fullmatch(r"(\w+) % (\w+) == 0", text)
+            if divides and divides[1] == name and type(scalars.get(divides[2])) is int:
+                factor = math.lcm(factor, scalars[divides[2]])
+        wanted = changed.get(name)
+        if isinstance(wanted, tuple):
+            factor = math.lcm(factor, wanted[1])
         multiple = axis["multiple_of"]
-        length = max(-(-length // multiple) * multiple, axis["min"] or 0)
-        found[axis["name"]] = changed.get(axis["name"], length)
+        length = max(-(-length * factor // multiple) * multiple, axis["min"] or 0)
+        found[name] = wanted if isinstance(wanted, int) else length
     return found
 
 
@@ -99,13 +110,15 @@ class Reference:
         self.forms = job["forms"]
 
     def inputs(self, form: dict, lengths: dict, kind: str, numbers: dict, seed: int) -> dict:
-        """Drawn inputs by name; those that the form leaves out are None."""
+        """Drawn inputs by name; those that the form leaves out are None, and those that it gives are what it says."""
         random = self.torch.Generator().manual_seed(seed)
         left_out = form["without"]
         drawn = {}
         for tensor in self.op["inputs"]:
             value = draw(self.torch, tensor, lengths, kind, numbers, random)
             drawn[tensor["name"]] = None if tensor["name"] in left_out else value
+        for name, text in form["given"].items():
+            drawn[name] = eval(text, {"torch": self.torch, **lengths})
         return drawn
 
     def words(self, inputs: dict, lengths: dict, numbers: dict) -> dict:
@@ -116,12 +129,16 @@ class Reference:
         words = self.words(inputs, lengths, numbers)
         return [eval(text, dict(words)) for text in form["arguments"]]
 
+    def outputs(self, inputs: dict, numbers: dict) -> dict:
+        """The operation's outputs by name."""
+        return dict(zip(self.op["outputs"], flat(self.function(*inputs.values(), **numbers))))
+
     def results(self, form: dict, inputs: dict, lengths: dict, numbers: dict) -> list:
         """What a call of this form returns."""
-        returned = flat(self.function(*inputs.values(), **numbers))
+        outputs = self.outputs(inputs, numbers)
         if form["results"] is None:
-            return returned
-        words = self.words(inputs, lengths, numbers) | dict(zip(self.op["outputs"], returned))
+            return list(outputs.values())
+        words = self.words(inputs, lengths, numbers) | outputs
         return [eval(text, dict(words)) for text in form["results"]]
 
 

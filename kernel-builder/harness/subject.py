@@ -1,15 +1,14 @@
 """A function or module of a person's file, and how it can be called.
 
-Owns: the loading, what its parameters are (tensors, numbers, left alone), the example inputs of the file.
+Owns: what its parameters are (tensors, numbers, left alone), the example inputs of the file, the numbers in its code.
 Never: knows a template.
 """
 
-import importlib.util
 import inspect
-import os
-import sys
 
 import torch
+
+from loading import Unusable, chosen, load
 
 # What a parameter without annotation and default is taken for, by its name; anything else is a tensor.
 NUMBERS = {"eps": float, "epsilon": float, "variance_epsilon": float, "norm_eps": float}
@@ -17,49 +16,25 @@ LAST_AXIS = ("dim", "axis")
 LAST_LENGTH = ("normalized_shape",)
 
 
-class Unusable(Exception):
-    """Why the file cannot be traced; the words are for people."""
+# Lengths that a module is made for, in this order, until it accepts one.
+SIZES = (16, 32, 64, 96, 128, 256, 512, 768, 1024)
+# Numbers in the code of a function that may be a length, or divide one.
+HINTS = range(3, 4097)
+MOST_HINTS = 4
+FUNCTION = type(lambda: None)
 
 
 class Parameter:
-    """One parameter of the call: `tensor`, `float`, `int`, `bool`, or `fixed` (always `value`)."""
+    """One parameter of the call: `tensor`, `float`, `int`, `bool`, or `fixed` (always `value`).
 
-    def __init__(self, name: str, kind: str, value=None, optional: bool = False, keyword: bool = False) -> None:
-        self.name, self.kind, self.value, self.optional, self.keyword = name, kind, value, optional, keyword
+    One that is pinned is given by `example_inputs()`: the person says that the call is meant with this value.
+    """
 
-
-def load(path: str):
-    """The person's module; its folder is importable, as it is for a script."""
-    sys.path.insert(0, os.path.dirname(path))
-    spec = importlib.util.spec_from_file_location("from_reference", path)
-    if spec is None:
-        raise Unusable("it is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["from_reference"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def chosen(module, name: str | None):
-    """The function or class that is meant: the one that is named, else the only public one that the file defines."""
-    if name is not None:
-        found = getattr(module, name, None)
-        if not callable(found):
-            raise Unusable(f"the file defines no function or class `{name}`")
-        return name, found
-    helpers = ("example_inputs", "example_module")
-    own = [
-        (key, value)
-        for key, value in vars(module).items()
-        if getattr(value, "__module__", None) == module.__name__
-        and not key.startswith("_")
-        and key not in helpers
-        and (inspect.isfunction(value) or inspect.isclass(value) and issubclass(value, torch.nn.Module))
-    ]
-    if len(own) != 1:
-        names = ", ".join(key for key, _ in own) or "none"
-        raise Unusable(f"which function or module is meant? The file has: {names}. Write FILE.py:NAME")
-    return own[0]
+    def __init__(
+        self, name: str, kind: str, value=None, optional: bool = False, keyword: bool = False, pinned: bool = False
+    ) -> None:
+        self.name, self.kind, self.value = name, kind, value
+        self.optional, self.keyword, self.pinned = optional, keyword, pinned
 
 
 def kind_of(parameter: inspect.Parameter, given: bool, value) -> Parameter:
@@ -69,7 +44,8 @@ def kind_of(parameter: inspect.Parameter, given: bool, value) -> Parameter:
     if given:
         if isinstance(value, torch.Tensor):
             return Parameter(name, "tensor", keyword=keyword)
-        default = value
+        kind = type(value).__name__ if type(value) in (bool, int, float) else "fixed"
+        return Parameter(name, kind, value, keyword=keyword, pinned=True)
     empty = default is inspect.Parameter.empty
     annotation = parameter.annotation
     words = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
@@ -90,9 +66,9 @@ def kind_of(parameter: inspect.Parameter, given: bool, value) -> Parameter:
         return Parameter(name, "tensor", keyword=keyword)
     for kind in (bool, int, float):
         # A default of None may stand for a tensor; another one says what the parameter is.
-        if type(default) is kind and not given:
+        if type(default) is kind:
             return Parameter(name, kind.__name__, default, optional=True, keyword=keyword)
-    if default is None and not given:
+    if default is None:
         return Parameter(name, "tensor", optional=True, keyword=keyword)
     return Parameter(name, "fixed", default, optional=True, keyword=keyword)
 
@@ -106,8 +82,10 @@ class Subject:
         self.is_module = inspect.isclass(found)
         self.lengths: list[int] = []
         self.length_parameter = None
+        self.made_with: list[str] = []
         self.dropped: list[str] = []
         self.state: dict[str, torch.Tensor] = {}
+        self.buffers: set[str] = set()
         self.found = found
         self.instance = None
         example = self.example()
@@ -133,6 +111,28 @@ class Subject:
             self.lengths += [one for one in value if isinstance(one, int)] if isinstance(value, (tuple, list)) else []
         for value in self.state.values():
             self.lengths += list(value.shape)
+        self.hints = self.numbers()
+
+    def numbers(self) -> list[int]:
+        """Numbers that may be a length or a count: in the code, in what it reads of its file, in a module's attributes."""
+        found = []
+        for code in self.codes():
+            found += [one for one in code.co_consts if type(one) is int]
+            found += [one for one in map(vars(self.module).get, code.co_names) if type(one) is int]
+        if self.is_module:
+            found += [one for module in self.instance.modules() for one in vars(module).values() if type(one) is int]
+        return [one for one in dict.fromkeys(found) if one in HINTS][:MOST_HINTS]
+
+    def codes(self) -> list:
+        """The code of the function, or of the forward passes of a module and its parts, with what is defined inside."""
+        if self.is_module:
+            functions = [type(one).forward for one in self.instance.modules() if isinstance(type(one).forward, FUNCTION)]
+        else:
+            functions = [inspect.unwrap(self.found)]
+        found = [function.__code__ for function in functions if hasattr(function, "__code__")]
+        for code in found:
+            found += [one for one in code.co_consts if inspect.iscode(one)]
+        return found
 
     def bind(self, parameters, example):
         """Gives positional examples the names of the parameters."""
@@ -175,12 +175,32 @@ class Subject:
                     "which returns an instance"
                 )
             self.length_parameter = needed[0].name if needed else None
-            self.instance = found(**{one.name: 16 for one in needed})
+            self.made_with = [
+                f"{one.name}={one.default!r}"
+                for one in signature.parameters.values()
+                if one.default is not inspect.Parameter.empty
+            ]
+            self.instance = self.made(found)
         self.settle()
+
+    def made(self, found):
+        """An instance for the first of some lengths that its constructor accepts."""
+        if self.length_parameter is None:
+            return found()
+        refusal = None
+        for length in SIZES:
+            try:
+                return found(**{self.length_parameter: length})
+            except (ValueError, RuntimeError, AssertionError) as problem:
+                refusal = refusal or problem
+        raise refusal
 
     def settle(self) -> None:
         self.instance = self.instance.eval()
         self.state = {key: value.detach() for key, value in self.instance.named_parameters()}
+        floating = {key: value for key, value in self.instance.named_buffers() if value.is_floating_point()}
+        self.buffers = set(floating)
+        self.state |= floating
 
     def resize(self, length: int) -> None:
         """Makes the module for another length; nothing happens to what has none."""
@@ -188,24 +208,40 @@ class Subject:
             self.instance = self.found(**{self.length_parameter: length})
             self.settle()
 
+    def buffers_in(self, dtype, taken: list) -> dict:
+        """The buffers in a dtype, as `Module.to()` makes them, but for those that a call is given as tensors."""
+        return {key: self.state[key].to(dtype) for key in sorted(self.buffers - set(taken))}
+
     def slots(self) -> list[Parameter]:
         """What tensors are given for: those of the call, then the module's own."""
-        own = [Parameter(key, "tensor") for key in self.state]
+        own = [Parameter(key, "tensor", optional=key in self.buffers) for key in self.state]
         return [one for one in self.parameters if one.kind == "tensor"] + own
 
-    def callable(self, names: list[str], numbers: dict):
-        """A function of the tensors of these slots, in this order; `numbers` are passed by name."""
-        subject = self
+    def value_of(self, one: Parameter, given: dict, numbers: dict):
+        """What a parameter is given."""
+        if one.kind == "tensor":
+            return given.get(one.name, one.value)
+        value = numbers.get(one.name, one.value)
+        first = next(iter(given.values()))
+        if one.kind == "last-length":
+            return (first.shape[-1],)
+        if value is None and one.kind in ("float", "int", "bool"):
+            # Required, and no scalar of the operation: what changes nothing in most functions, or a length.
+            return {"float": 1.0, "int": first.shape[-1] if first.dim() else 1, "bool": False}[one.kind]
+        return value
+
+    def callable(self, names: list[str], numbers: dict, changed: dict | None = None):
+        """A function of the tensors of these slots, in this order; `numbers` are passed by name, as `changed` in place of
+        what a parameter or a tensor of the module has."""
+        subject, changed = self, changed or {}
 
         def arguments(tensors):
             given = dict(zip(names, tensors))
-            first = next(iter(given.values()))
             positional, by_name, named = [], {}, False
             for one in subject.parameters:
-                value = given.get(one.name, one.value) if one.kind == "tensor" else numbers.get(one.name, one.value)
-                if one.kind == "last-length":
-                    value = (first.shape[-1],)
-                left_out = one.optional and one.name not in given and one.name not in numbers
+                value = changed[one.name] if one.name in changed else subject.value_of(one, given, numbers)
+                is_given = one.name in given or one.name in numbers or one.name in changed or one.pinned
+                left_out = one.optional and not is_given
                 named = named or one.keyword or left_out
                 if left_out and one.kind != "fixed":
                     continue
@@ -213,8 +249,8 @@ class Subject:
                     by_name[one.name] = value
                 else:
                     positional.append(value)
-            state = {key: given[key] for key in subject.state if key in given}
-            return positional, by_name, state
+            held = {**given, **changed}
+            return positional, by_name, {key: held[key] for key in subject.state if key in held}
 
         if not self.is_module:
 

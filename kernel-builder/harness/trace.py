@@ -47,16 +47,17 @@ def finite(value):
 def report(torch, job: dict, name: str | None) -> dict:
     """Everything that was seen of one function or class."""
     from attempts import Attempts
-    from calls import FAR, FLOATS, NEAR, Reference, lengths_of
-    from subject import Subject, Unusable
+    from calls import FAR, FLOATS, NEAR, Reference
+    from loading import Unusable
+    from subject import Subject
 
     FLOATS.update({torch.float32: None, torch.bfloat16: None, torch.float16: None})
     try:
         subject = Subject(job["file"], name)
     except Unusable as problem:
-        return {"unusable": str(problem)}
+        return problem.report()
     except Exception as problem:
-        return {"unusable": f"it does not load: {type(problem).__name__}: {problem}"[:600]}
+        return Unusable(f"a call of it cannot be prepared: {type(problem).__name__}: {problem}"[:600]).report()
     torch.manual_seed(0)
     torch.set_default_dtype(torch.float64)
     attempts, tried = Attempts(torch, subject), []
@@ -77,8 +78,7 @@ def report(torch, job: dict, name: str | None) -> dict:
             reference = Reference(torch, template)
             numbers = {one["name"]: ("is", one["default"]) for one in reference.op["scalars"]}
             trial = {"numbers": numbers, "changed": {}}
-            lengths = lengths_of(reference.op, 0, {})
-            known[reference.name] = attempts.template_ops(reference, reference.forms[0], trial, lengths)
+            known[reference.name] = attempts.template_ops(reference, reference.forms[0], trial)
     return {
         "torch": torch.__version__,
         "name": subject.name,

@@ -4,9 +4,10 @@ import torch
 
 
 def layer_norm(
-    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = 1e-6
+    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, eps: float = 1e-6
 ) -> torch.Tensor:
-    """Normalise the last axis of `input` to mean 0 and variance 1, scale it by `weight` and add `bias`.
+    """Normalise the last axis of `input` to mean 0 and variance 1, scale it by `weight` and add `bias`, if there
+    is one.
 
     Half-precision tensors are computed in float32 and rounded once, at the end; float64 stays float64.
     """
@@ -14,11 +15,14 @@ def layer_norm(
     x = input.to(compute)
     x = x - x.mean(dim=-1, keepdim=True)
     scale = torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + eps)
-    return (x * scale * weight.to(compute) + bias.to(compute)).to(input.dtype)
+    x = x * scale * weight.to(compute)
+    if bias is not None:
+        x = x + bias.to(compute)
+    return x.to(input.dtype)
 
 
 def layer_norm_fused(
-    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = 1e-6
+    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, eps: float = 1e-6
 ) -> torch.Tensor:
     """The best single PyTorch operator for the same work: the second baseline."""
     return torch.nn.functional.layer_norm(input, (input.shape[-1],), weight, bias, eps)
@@ -27,7 +31,7 @@ def layer_norm_fused(
 def layer_norm_backward(
     grad_out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The gradients of the input, the weight and the bias of `layer_norm`."""
+    """The gradients of the input, the weight and the bias of `layer_norm`; that of the bias, too, where there is none."""
     compute = torch.promote_types(input.dtype, torch.float32)
     g, x = grad_out.to(compute), input.to(compute)
     x = x - x.mean(dim=-1, keepdim=True)

@@ -4,6 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 
 def chunks(x):
@@ -13,6 +14,30 @@ def chunks(x):
 
 def sigmoids(g, u):
     return g * torch.sigmoid(g) * u
+
+
+def gates_last(x):
+    up, gate = x.chunk(2, dim=-1)
+    return up * F.silu(gate)
+
+
+def gates_last_by_slices(x):
+    half = x.shape[-1] // 2
+    return F.silu(x[..., half:]) * x[..., :half]
+
+
+def two_tensors(up, gate):
+    return up * F.silu(gate)
+
+
+class DiffusersSwiGLU(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.activation = nn.SiLU()
+
+    def forward(self, hidden_states):
+        hidden_states, gate = hidden_states.chunk(2, dim=-1)
+        return hidden_states * self.activation(gate)
 
 
 def gelu_tanh(x):
@@ -49,11 +74,6 @@ def two(q, k, cos, sin):
 
 
 # From here on: none of them.
-
-
-def swapped(x):
-    up, gate = x.chunk(2, dim=-1)
-    return F.silu(gate) * up
 
 
 def quick(g, up):

@@ -76,6 +76,69 @@ def layer_without_mean(x, weight, eps=1e-6):
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * weight
 
 
+def layer_no_bias(x, w, eps=1e-5):
+    return F.layer_norm(x, (x.shape[-1],), w, None, eps)
+
+
+def layer_plain(x):
+    return F.layer_norm(x, x.shape[-1:], eps=1e-6)
+
+
+def rms_plain(x, eps=1e-6):
+    return F.rms_norm(x, (x.shape[-1],), eps=eps)
+
+
+class LayerNoBias(nn.Module):
+    def __init__(self, hidden_size):
+        super().__init__()
+        self.norm = nn.LayerNorm(hidden_size, bias=False)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+class LayerNotAffine(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.norm = nn.LayerNorm(dim, elementwise_affine=False, eps=1e-6)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def groups(x, w, b):
+    return F.group_norm(x, 32, w, b)
+
+
+def eight_groups(x, weight, bias):
+    return F.group_norm(x, 8, weight, bias, 1e-6)
+
+
+def groups_by_hand(x, w, b, num_groups=32, eps=1e-5):
+    n, c, height, width = x.shape
+    x = x.reshape(n, num_groups, -1)
+    x = (x - x.mean(-1, keepdim=True)) * torch.rsqrt(x.var(-1, keepdim=True, unbiased=False) + eps)
+    return x.reshape(n, c, height, width) * w.view(1, -1, 1, 1) + b.view(1, -1, 1, 1)
+
+
+class Groups(nn.Module):
+    def __init__(self, channels, eps=1e-6):
+        super().__init__()
+        self.norm = nn.GroupNorm(32, channels, eps=eps)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+class FixedGroups(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.GroupNorm(num_groups=8, num_channels=64, affine=False)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
 # From here on: none of them.
 
 

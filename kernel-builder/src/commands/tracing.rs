@@ -13,19 +13,23 @@ use crate::base::report::ProgressKind;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::exit::Failure;
-use crate::scaffold::fit::{self, Fit, Report, Unfit};
+use crate::scaffold::fit::{self, Fit, Unfit};
 use crate::scaffold::hole::{self, Kind};
+use crate::scaffold::report::Report;
 use crate::scaffold::serves::{self, Served};
 use crate::scaffold::{ScaffoldError, Template};
 use crate::toolchain::Extras;
 use crate::toolchain::python::{self, Torch};
 
-const HARNESS: [(&str, &str); 5] = [
+const HARNESS: [(&str, &str); 8] = [
     ("trace.py", include_str!("../../harness/trace.py")),
     ("attempts.py", include_str!("../../harness/attempts.py")),
     ("calls.py", include_str!("../../harness/calls.py")),
+    ("effects.py", include_str!("../../harness/effects.py")),
     ("graphs.py", include_str!("../../harness/graphs.py")),
+    ("loading.py", include_str!("../../harness/loading.py")),
     ("subject.py", include_str!("../../harness/subject.py")),
+    ("variations.py", include_str!("../../harness/variations.py")),
 ];
 /// How long the person's function may take for all calls.
 const WALL: Duration = Duration::from_secs(900);
@@ -73,8 +77,10 @@ pub(crate) fn find(given: &Given, templates: Vec<Template>, session: &Session) -
         .collect::<Result<Vec<_>, _>>()?;
     let report = trace(given, &path, &served, session)?;
     let shown = given.file.display().to_string();
-    if let Some(reason) = report.unusable {
-        return Err(ScaffoldError::Untraceable { file: shown, reason }.into());
+    if let Some(unusable) = report.unusable {
+        let reason = unusable.reason.clone();
+        let error = unusable.error(&shown, &path.display().to_string()).map(ScaffoldError::from);
+        return Err(error.unwrap_or(ScaffoldError::Untraceable { file: shown, reason }).into());
     }
     match fit::judge(&report, &served) {
         Ok(fit) => {
@@ -144,11 +150,12 @@ pub(super) fn job(
 
 /// That nothing fits, with what to do.
 fn refusal(name: &str, unfit: Unfit, served: &[Served]) -> ScaffoldError {
-    let Unfit { ops, nearest, why } = unfit;
+    let Unfit { ops, nearest, why, step } = unfit;
     let nearest = nearest.and_then(|name| served.iter().find(|served| served.template.name == name));
-    let help = match nearest {
-        None => format!("{why}. `kernelwright templates` lists what there is"),
-        Some(nearest) => {
+    let help = match (nearest, step) {
+        (Some(nearest), Some(step)) => format!("the nearest is {}: {why}. {step}", nearest.template.name),
+        (None, _) => format!("{why}. `kernelwright templates` lists what there is"),
+        (Some(nearest), None) => {
             let template = &nearest.template.name;
             let code: Vec<String> = nearest
                 .template

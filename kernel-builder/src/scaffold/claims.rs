@@ -121,10 +121,23 @@ fn of_forms(template: &Template, op: &OpSpec) -> Result<(), String> {
                 form.as_words
             ));
         }
-        if let Some(name) = form.without.iter().find(|name| !input(name).is_some_and(|input| input.optional))
-        {
+        let mut without = form.without.iter().flatten();
+        if let Some(name) = without.find(|name| !input(name).is_some_and(|input| input.optional)) {
             return Err(format!(
                 "the form \"{}\" is without `{name}`, which is no optional input of op.toml",
+                form.as_words
+            ));
+        }
+        if let Some(name) = form.given.keys().find(|name| input(name).is_none()) {
+            return Err(format!(
+                "the form \"{}\" gives `{name}`, which is no input of op.toml",
+                form.as_words
+            ));
+        }
+        let axis = |name: &str| op.axes.iter().any(|axis| axis.name.value.as_str() == name);
+        if let Some(name) = form.multiples.keys().find(|name| !axis(name)) {
+            return Err(format!(
+                "the form \"{}\" has multiples of `{name}`, which is no axis of op.toml",
                 form.as_words
             ));
         }

@@ -4,10 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
+use super::observed::Reason;
 use super::ops;
+use super::report::{Attempt, Facts, Graph, Origin, Report};
 use super::serves::{Form, Served};
 
 /// How far results may be apart, in parts of the largest of their row, in float64. A constant that a person wrote with
@@ -15,147 +17,6 @@ use super::serves::{Form, Served};
 const NEAR: f64 = 1e-7;
 /// How many different sets of lengths must have been tried.
 const PASSES: usize = 4;
-
-/// What the harness saw.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Report {
-    /// Why the file cannot be traced; nothing else is there then.
-    pub unusable: Option<String>,
-    /// `torch.__version__`.
-    #[serde(default)]
-    pub torch: String,
-    /// The function or class.
-    #[serde(default)]
-    pub name: String,
-    /// Whether it is a module.
-    #[serde(default)]
-    pub module: bool,
-    /// What it is called with.
-    #[serde(default)]
-    pub parameters: Vec<Parameter>,
-    /// Names of the module's own tensors.
-    #[serde(default)]
-    pub state: Vec<String>,
-    /// Every call that was tried.
-    #[serde(default)]
-    pub attempts: Vec<Attempt>,
-    /// The graph of the function alone, when nothing was near.
-    pub graph: Option<Graph>,
-    /// Why it has no graph.
-    pub error: Option<String>,
-    /// What the references of the templates are made of, when nothing was near.
-    #[serde(default)]
-    pub template_ops: BTreeMap<String, Vec<String>>,
-}
-
-/// A parameter of the person's function.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Parameter {
-    /// Its name.
-    pub name: String,
-    /// `tensor`, `float`, `int`, `bool`, `fixed` or `last-length`.
-    pub kind: String,
-    /// Whether it may be left out.
-    pub optional: bool,
-    /// Its default, of a number.
-    pub value: Option<Value>,
-}
-
-/// A call as a form of a template.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Attempt {
-    /// The template.
-    pub template: String,
-    /// Which of its forms.
-    pub form: usize,
-    /// The person's tensors in the order of the form's arguments.
-    #[serde(default)]
-    pub order: Vec<String>,
-    /// Where each scalar of the operation comes from.
-    #[serde(default)]
-    pub numbers: BTreeMap<String, (Origin, Value)>,
-    /// Whether the inputs had one more leading axis than the operation has.
-    #[serde(default)]
-    pub split: bool,
-    /// The deviation at the first inputs; absent when no call ran.
-    pub deviation: Option<f64>,
-    /// Why no call ran.
-    pub error: Option<String>,
-    /// The proof, where the first inputs were near.
-    pub facts: Option<Facts>,
-}
-
-/// Where a scalar comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Origin {
-    /// A parameter of the person's, by name.
-    From,
-    /// A constant.
-    Is,
-}
-
-/// Everything that was seen of an attempt.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Facts {
-    /// Deviations, one for each set of inputs.
-    pub proof: Vec<Proof>,
-    /// Calls that failed.
-    pub problems: Vec<String>,
-    /// Which of the form's results each of the person's is.
-    pub places: Option<Vec<usize>>,
-    /// Arguments that the person's function changed.
-    pub written_to: Vec<String>,
-    /// The person's graph.
-    pub graph: Option<Graph>,
-    /// Whether it has the same operators at all lengths.
-    pub graphs_alike: bool,
-    /// Whether its constants are the same in float32 and float64.
-    pub constants_alike: bool,
-    /// The operators of the template's reference.
-    pub template_ops: Vec<String>,
-    /// Whether it also holds with one leading axis more, or less.
-    pub other_rank: bool,
-    /// Whether float64 stays float64.
-    pub float64_stays: bool,
-    /// Whether results have the same dtypes as the template's.
-    pub dtypes: bool,
-    /// Whether it is the same on inputs of these kinds, bit for bit nearly.
-    pub hard: BTreeMap<String, bool>,
-}
-
-/// One set of inputs.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Proof {
-    /// Which lengths.
-    pub pass: usize,
-    /// How they were drawn.
-    pub drawn: String,
-    /// The largest deviation.
-    pub deviation: f64,
-}
-
-/// A graph of `torch.export` in core ATen.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Graph {
-    /// The operators in order.
-    pub nodes: Vec<Node>,
-}
-
-/// One operator.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Node {
-    /// `%mul`.
-    pub name: String,
-    /// `mul.Tensor`.
-    pub op: String,
-    /// Nodes by name, constants as they are.
-    pub arguments: Vec<Value>,
-    /// Of the first result.
-    pub shape: Option<Vec<u64>>,
-    /// Of the first result.
-    pub dtype: Option<String>,
-}
 
 /// A template that serves the reference.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -187,6 +48,8 @@ pub struct Unfit {
     pub nearest: Option<String>,
     /// Why it does not serve.
     pub why: String,
+    /// What to do, where that is not to change the template.
+    pub step: Option<String>,
 }
 
 /// The template that serves the reference, or why none does.
@@ -195,7 +58,7 @@ pub fn judge(report: &Report, served: &[Served]) -> Result<Fit, Unfit> {
     for attempt in &report.attempts {
         let Some((served, form)) = place(attempt, served) else { continue };
         let Some(facts) = &attempt.facts else { continue };
-        if reasons(attempt, facts, served, form).is_empty() {
+        if reasons(report, attempt, facts, served, form).is_empty() {
             fitting.push((attempt, served, form, facts));
         }
     }
@@ -207,16 +70,21 @@ pub fn judge(report: &Report, served: &[Served]) -> Result<Fit, Unfit> {
         };
         attempt.numbers.iter().filter(|number| default(*number)).count()
     };
+    // What holds at certain lengths alone comes after what holds at any, and an operation with more axes after one with fewer:
+    // a row may be anything, and a layer normalisation without weight is an instance normalisation of three axes, too.
+    let class = |attempt: &Attempt, served: &Served, form: &Form| {
+        (form.remains.is_some(), !attempt.changed.is_empty(), served.op.axes.len())
+    };
     fitting.sort_by_key(|(attempt, served, form, _)| {
         let more = std::cmp::Reverse((from(attempt), is_default(attempt, served)));
-        (form.remains.is_some(), attempt.split, form.as_words.is_some(), more)
+        (class(attempt, served, form), attempt.split, form.as_words.is_some(), more)
     });
     let Some((attempt, serving, form, facts)) = fitting.first().copied() else {
         return Err(unfit(report, served));
     };
     let rivals: BTreeSet<&str> = fitting
         .iter()
-        .filter(|(_, _, other, _)| other.remains.is_some() == form.remains.is_some())
+        .filter(|(other, served, of, _)| class(other, served, of) == class(attempt, serving, form))
         .map(|(attempt, ..)| attempt.template.as_str())
         .collect();
     if rivals.len() > 1 {
@@ -226,6 +94,7 @@ pub fn judge(report: &Report, served: &[Served]) -> Result<Fit, Unfit> {
             ops: facts.graph.as_ref().map(names_of).unwrap_or_default(),
             nearest: None,
             why,
+            step: None,
         });
     }
     Ok(fit(report, attempt, serving, form, facts))
@@ -242,8 +111,8 @@ fn default_of(served: &Served, scalar: &str) -> Option<Value> {
 }
 
 /// Why an attempt is no match; nothing when it is one.
-fn reasons(attempt: &Attempt, facts: &Facts, served: &Served, form: &Form) -> Vec<String> {
-    let mut found = Vec::new();
+fn reasons(report: &Report, attempt: &Attempt, facts: &Facts, served: &Served, form: &Form) -> Vec<Reason> {
+    let mut found: Vec<String> = Vec::new();
     if let Some(problem) = facts.problems.first() {
         found.push(format!("a call fails: {problem}"));
     }
@@ -269,10 +138,34 @@ fn reasons(attempt: &Attempt, facts: &Facts, served: &Served, form: &Form) -> Ve
             found.push(format!("it writes into `{name}`, and the kernel does not"));
         }
     }
-    let Some(graph) = &facts.graph else {
-        found.push("torch.export makes no graph of it".to_owned());
-        return found;
+    found.extend(narrowed(facts));
+    found.extend(in_graph(facts));
+    let found = found.into_iter().map(Reason::from);
+    found.chain(facts.effects.reasons(&report.name, &facts.written_to)).collect()
+}
+
+/// Results that the kernel rounds to a dtype with fewer digits than the person's have, or that are of another kind.
+fn narrowed(facts: &Facts) -> Option<String> {
+    let precise = |dtype: &str| match dtype {
+        "float64" => 3,
+        "float32" => 2,
+        _ => 1,
     };
+    let is_float = |dtype: &str| dtype.contains("float");
+    let narrows = |own: &str, kernel: &str| {
+        own != kernel && (!is_float(own) || !is_float(kernel) || precise(kernel) <= precise(own))
+    };
+    let mut all = facts.dtypes.iter().flatten();
+    let (place, given, own, kernel) = all.find(|(_, _, own, kernel)| narrows(own, kernel))?;
+    Some(format!("for {given} its result {} is {own}, and the kernel's is {kernel}", place + 1))
+}
+
+/// What a graph says against it.
+fn in_graph(facts: &Facts) -> Vec<String> {
+    let Some(graph) = &facts.graph else {
+        return vec!["torch.export makes no graph of it".to_owned()];
+    };
+    let mut found = Vec::new();
     if !facts.graphs_alike {
         found.push("it has other operators at other lengths".to_owned());
     }
@@ -348,9 +241,10 @@ fn fit(report: &Report, attempt: &Attempt, served: &Served, form: &Form, facts: 
             "on inputs of these kinds your function gives something else than the kernel will: {list}"
         ));
     }
-    if !facts.dtypes {
-        notes.push("in half precision your results have another dtype than the kernel's".to_owned());
+    if let Some((place, given, own, kernel)) = facts.dtypes.iter().flatten().next() {
+        notes.push(format!("for {given} your result {} is {own}, and the kernel's is {kernel}", place + 1));
     }
+    notes.extend(facts.effects.notes(served, form, outputs.len()));
     let defaults = attempt.numbers.iter().filter_map(|(name, (origin, value))| {
         let value = match origin {
             Origin::Is => Some(value.clone()),
@@ -402,7 +296,7 @@ fn keeps_template(
         "yours writes into its arguments"
     } else if !facts.float64_stays {
         "yours does not compute in float64 on float64 tensors"
-    } else if !facts.dtypes {
+    } else if !facts.dtypes.as_ref().is_some_and(Vec::is_empty) {
         "yours returns other dtypes"
     } else if !facts.hard.values().all(|same| *same) {
         "yours differs on hard inputs"
@@ -431,14 +325,18 @@ fn unfit(report: &Report, served: &[Served]) -> Unfit {
     let proven = report.attempts.iter().filter_map(|attempt| {
         let facts = attempt.facts.as_ref()?;
         let (served, form) = place(attempt, served)?;
-        Some((attempt, facts, reasons(attempt, facts, served, form)))
+        Some((attempt, facts, reasons(report, attempt, facts, served, form)))
     });
     if let Some((attempt, facts, reasons)) = proven.min_by(|one, other| {
         let worst = |facts: &Facts| facts.proof.iter().map(|proof| proof.deviation).fold(0.0, f64::max);
         one.2.len().cmp(&other.2.len()).then(worst(one.1).total_cmp(&worst(other.1)))
     }) {
         let ops = facts.graph.as_ref().map(names_of).unwrap_or_default();
-        return Unfit { ops, nearest: Some(attempt.template.clone()), why: reasons.join("; ") };
+        let why = reasons.iter().map(|reason| reason.what.as_str()).collect::<Vec<_>>().join("; ");
+        // Only where that is all that is in the way.
+        let steps: BTreeSet<_> = reasons.iter().map(|reason| reason.step.clone()).collect();
+        let step = steps.into_iter().collect::<Option<Vec<_>>>().map(|steps| steps.join(" "));
+        return Unfit { ops, nearest: Some(attempt.template.clone()), why, step };
     }
     let ops = report.graph.as_ref().map(names_of).unwrap_or_default();
     let own = ops::computes(ops.iter().map(String::as_str));
@@ -464,5 +362,5 @@ fn unfit(report: &Report, served: &[Served]) -> Unfit {
         (_, Some(error)) => format!("it cannot be traced with simple inputs: {error}"),
         _ => "its operators are those of none of them".to_owned(),
     };
-    Unfit { ops, nearest: nearest.map(str::to_owned), why }
+    Unfit { ops, nearest: nearest.map(str::to_owned), why, step: None }
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::fit::{Fit, Report, Unfit, judge};
+use super::fit::{Fit, Unfit, judge};
+use super::report::Report;
 use super::serves::{self, Served};
 use super::template;
 use crate::base::files;
@@ -98,7 +99,6 @@ fn what_only_looks_like_it_is_refused() {
         ("norms/unbiased", "layer-norm", "a result differs"),
         ("rows/over_columns", "softmax", "a result differs"),
         ("rows/clamped", "softmax", "`clamp`"),
-        ("gates/swapped", "swiglu", "a result differs"),
         ("gates/backwards", "rope", "a result differs"),
     ] {
         refused(recorded(case), Some(nearest), why);
@@ -121,7 +121,7 @@ fn each_part_of_the_proof_is_needed() {
         report
     };
     assert!(judged(changed(&|_| {})).is_ok());
-    let edits: [(Edit<'_>, &str); 9] = [
+    let edits: [(Edit<'_>, &str); 20] = [
         (&|facts| facts["proof"][31]["deviation"] = json!(1e-6), "a result differs"),
         (
             &|facts| facts["proof"] = json!([{ "pass": 0, "drawn": "normal", "deviation": 0.0 }]),
@@ -134,10 +134,106 @@ fn each_part_of_the_proof_is_needed() {
         (&|facts| facts["places"] = Value::Null, "first result"),
         (&|facts| facts["problems"] = json!(["boom"]), "a call fails: boom"),
         (&|facts| facts["graph"]["nodes"][0]["op"] = json!("frobnicate.default"), "`frobnicate`"),
+        (
+            &|facts| facts["dtypes"] = json!([[0, "bfloat16", "float32", "bfloat16"]]),
+            "for bfloat16 its result 1 is float32",
+        ),
+        (&|facts| facts["effects"]["parameters"] = left("changes", false), "`gain=2.0` gives another result"),
+        (
+            &|facts| facts["effects"]["parameters"] = left("unknown", false),
+            "what other values of it do is not known",
+        ),
+        (&|facts| facts["effects"]["parameters"] = left("passed-on", false), "it passes `gain` on"),
+        (
+            &|facts| {
+                facts["effects"]["overwrites"] = json!([{ "slot": "x", "input": "input", "alike": false }])
+            },
+            "the kernel overwrites `x`",
+        ),
+        (
+            &|facts| facts["effects"]["aliases"] = json!([{ "result": 0, "slot": "x", "own": true }]),
+            "its result 1 is memory of `x`",
+        ),
+        (
+            &|facts| facts["effects"]["aliases"] = json!([{ "result": 0, "slot": "x", "own": false }]),
+            "the kernel returns `x` as result 1",
+        ),
+        (&|facts| facts["effects"]["shared_results"] = json!([[0, 1]]), "results 1 and 2 share memory"),
+        (
+            &|facts| facts["effects"]["gradients"]["differs"] = json!([{ "slots": ["x"], "deviation": 0.5 }]),
+            "the gradient of `x` differs from the kernel's by 5.00e-1",
+        ),
+        (&|facts| facts["effects"]["training"] = json!(false), "in training mode"),
+        (&|facts| facts["effects"]["written_state"] = json!(["calls"]), "changes the `calls`"),
     ];
     for (edit, why) in edits {
         refused(changed(edit), Some("softmax"), why);
     }
+}
+
+/// A parameter that the kernel does not have.
+fn left(effect: &str, pinned: bool) -> Value {
+    json!([{
+        "name": "gain", "effect": effect, "buffer": false, "value": "1.0", "pinned": pinned, "other": "2.0"
+    }])
+}
+
+#[test]
+fn a_parameter_without_effect_or_with_a_given_value_is_told() {
+    for (effect, pinned, note) in [
+        ("unread", false, "`gain` has no effect: your function does not read it"),
+        ("idle", false, "no value of `gain` that was tried has an effect"),
+        ("only", false, "other values of `gain` than 1.0 fail or change nothing"),
+        ("changes", true, "the kernel is for `gain` = 1.0 alone, as `example_inputs()` gives it"),
+    ] {
+        let mut report = recorded("rows/soft");
+        let attempts = report["attempts"].as_array_mut().unwrap();
+        let near = attempts.iter_mut().find(|attempt| attempt.get("facts").is_some()).unwrap();
+        near["facts"]["effects"]["parameters"] = left(effect, pinned);
+        let fit = judged(report).unwrap();
+        assert!(fit.notes.iter().any(|told| told.contains(note)), "{effect}: {:?}", fit.notes);
+    }
+}
+
+#[test]
+fn a_parameter_that_no_template_takes_is_refused_with_what_to_do() {
+    let unfit = judged(recorded("observed/tempered")).unwrap_err();
+    assert_eq!(unfit.nearest.as_deref(), Some("rms-norm"));
+    let step = unfit.step.unwrap();
+    assert!(step.contains("a function without `temperature`") && step.contains("example_inputs()"), "{step}");
+    // Another reason beside it: then the template is what must change.
+    let mut report = recorded("observed/tempered");
+    for attempt in report["attempts"].as_array_mut().unwrap() {
+        if let Some(facts) = attempt.get_mut("facts") {
+            facts["effects"]["shared_results"] = json!([[0, 1]]);
+        }
+    }
+    assert_eq!(judged(report).unwrap_err().step, None);
+}
+
+#[test]
+fn inputs_stay_as_they_are_or_are_overwritten_on_both_sides() {
+    let fit = fits("observed/kept", "add-rms-norm-separate");
+    assert!(fit.notes.is_empty(), "{:?}", fit.notes);
+    let fit = fits("norms/added_in_place", "add-rms-norm");
+    assert!(fit.notes.iter().any(|note| note.contains("the kernel has no gradient")), "{:?}", fit.notes);
+    let mut report = recorded("norms/added_in_place");
+    for attempt in report["attempts"].as_array_mut().unwrap() {
+        if let Some(facts) = attempt.get_mut("facts") {
+            facts["effects"]["overwrites"][0]["alike"] = json!(false);
+        }
+    }
+    refused(report, Some("add-rms-norm"), "it leaves something else in `residual`");
+    refused(recorded("observed/detached"), Some("rms-norm"), "the gradient of `x` differs");
+}
+
+#[test]
+fn the_nearer_of_two_templates_is_taken() {
+    let fit = fits("norms/layer_plain", "layer-norm");
+    let note = "pass `torch.ones(hidden)` as `weight` of the kernel";
+    assert!(fit.notes.iter().any(|told| told.contains(note)), "{:?}", fit.notes);
+    fits("norms/groups", "group-norm");
+    fits("gates/gates_last", "mul-and-silu");
 }
 
 #[test]

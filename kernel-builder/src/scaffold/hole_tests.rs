@@ -125,6 +125,16 @@ fn a_claim_that_is_not_so_is_named() {
             "no optional input",
         ),
         ("[indexes.y]\naxis = \"n\"\n".to_owned(), none, "an input that op.toml has not"),
+        (
+            "[[serves]]\nas = \"two\"\narguments = [\"x\"]\ngiven = { w = \"torch.ones(n)\" }\n".to_owned(),
+            none,
+            "gives `w`, which is no input",
+        ),
+        (
+            "[[serves]]\nas = \"two\"\narguments = [\"x\"]\nmultiples = { m = 2 }\n".to_owned(),
+            none,
+            "multiples of `m`, which is no axis",
+        ),
         ("[indexes.x]\naxis = \"m\"\n".to_owned(), none, "`m`, which is no axis"),
     ] {
         let error =

@@ -22,10 +22,13 @@ pub mod hole;
 #[cfg(test)]
 mod hole_tests;
 pub mod host;
+pub mod observed;
 mod ops;
+pub mod report;
 pub mod serves;
 pub mod settings;
 pub mod template;
+pub mod unusable;
 
 pub use ci::Ci;
 pub use file_set::FileSet;
@@ -230,6 +233,10 @@ pub enum ScaffoldError {
         /// How to give it.
         help: String,
     },
+    /// A reference cannot be traced.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Reference(#[from] unusable::ReferenceError),
     /// A file could not be read or written.
     #[error(transparent)]
     #[diagnostic(transparent)]

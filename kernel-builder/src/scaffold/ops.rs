@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use super::fit::{Graph, Node};
+use super::report::{Graph, Node};
 
 /// What an operator does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,6 +64,7 @@ const SMOOTH: &[(&str, &str)] = &[
     ("_softmax", "exp sum div"),
     ("_log_softmax", "exp sum log"),
     ("native_layer_norm", "sum sub mul sqrt add"),
+    ("native_group_norm", "sum sub mul sqrt add"),
     ("_fused_rms_norm", "sum mul sqrt add"),
     ("mm", "matmul"),
     ("bmm", "matmul"),

@@ -28,9 +28,15 @@ pub struct Serves {
     /// Scalars that have one value in this form.
     #[serde(default)]
     pub scalars: BTreeMap<String, toml::Value>,
-    /// Optional inputs that this form has not.
+    /// Optional inputs that this form has not; those that no argument names when absent.
+    pub without: Option<Vec<String>>,
+    /// Inputs that such a call does not have, and what the kernel is given for each: Python expressions over the axes and
+    /// `torch`.
     #[serde(default)]
-    pub without: Vec<String>,
+    pub given: BTreeMap<String, String>,
+    /// Axes whose lengths must be multiples of a number, so that an argument can be written.
+    #[serde(default)]
+    pub multiples: BTreeMap<String, u64>,
     /// What of such a call the kernel leaves to the caller, in words.
     pub remains: Option<String>,
 }
@@ -59,6 +65,10 @@ pub struct Form {
     pub scalars: BTreeMap<String, Value>,
     /// See [`Serves`].
     pub without: Vec<String>,
+    /// See [`Serves`].
+    pub given: BTreeMap<String, String>,
+    /// See [`Serves`].
+    pub multiples: BTreeMap<String, u64>,
     /// See [`Serves`].
     #[serde(skip)]
     pub remains: Option<String>,
@@ -96,21 +106,39 @@ pub fn served(template: Template) -> Result<Served, ScaffoldError> {
         results: None,
         scalars: BTreeMap::new(),
         without,
+        given: BTreeMap::new(),
+        multiples: BTreeMap::new(),
         remains: None,
     };
-    let mut forms = vec![own(optional.clone())];
-    if !optional.is_empty() {
-        forms.push(own(Vec::new()));
-    }
+    // With few optional inputs every choice of them is a call of its own.
+    let choices: Vec<Vec<String>> = match optional.as_slice() {
+        [] => vec![Vec::new()],
+        [one, other] => vec![optional.clone(), vec![other.clone()], vec![one.clone()], Vec::new()],
+        _ => vec![optional.clone(), Vec::new()],
+    };
+    let mut forms: Vec<Form> = choices.into_iter().map(own).collect();
     forms.extend(template.serves.iter().map(|form| Form {
         as_words: Some(form.as_words.clone()),
         arguments: form.arguments.clone(),
         results: form.results.clone(),
         scalars: form.scalars.iter().map(|(name, value)| (name.clone(), json!(value))).collect(),
-        without: if form.without.is_empty() { optional.clone() } else { form.without.clone() },
+        without: match &form.without {
+            Some(without) => without.clone(),
+            None => optional.iter().filter(|name| !form.mentions(name)).cloned().collect(),
+        },
+        given: form.given.clone(),
+        multiples: form.multiples.clone(),
         remains: form.remains.clone(),
     }));
     Ok(Served { template, op, forms, files })
+}
+
+impl Serves {
+    /// Whether an argument names an input.
+    fn mentions(&self, input: &str) -> bool {
+        let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+        self.arguments.iter().any(|text| text.split(|letter| !is_part(letter)).any(|word| word == input))
+    }
 }
 
 impl Served {
@@ -122,6 +150,12 @@ impl Served {
         let Kind::Code { file, .. } = &hole.kind else { return Ok(String::new()) };
         let (answers, _) = claims::specimen(&self.template)?;
         template::path_of(&self.template, &answers, file)
+    }
+
+    /// The inputs that the result of the kernel has a gradient of.
+    pub fn gradients(&self) -> Vec<&str> {
+        let inputs = self.op.gradient.iter().flat_map(|gradient| &gradient.inputs);
+        inputs.map(|input| input.value.as_str()).collect()
     }
 
     /// What the harness is told; `reference` is the path of the template's reference.
@@ -154,6 +188,15 @@ impl Served {
             json!({ "name": scalar.name.value, "kind": kind, "default": scalar.default.value })
         });
         let outputs: Vec<_> = self.op.outputs.iter().map(|output| &output.tensor.name.value).collect();
+        let overwrites: BTreeMap<_, _> = self
+            .op
+            .outputs
+            .iter()
+            .filter_map(|output| {
+                let input = output.inplace.as_ref()?;
+                Some((output.tensor.name.value.to_string(), &input.value))
+            })
+            .collect();
         json!({
             "name": self.template.name,
             "reference": reference,
@@ -163,6 +206,9 @@ impl Served {
                 "inputs": inputs.collect::<Vec<_>>(),
                 "scalars": scalars.collect::<Vec<_>>(),
                 "outputs": outputs,
+                "overwrites": overwrites,
+                "gradients": self.gradients(),
+                "constraints": self.op.constraints,
             },
             "forms": self.forms,
         })

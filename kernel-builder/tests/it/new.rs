@@ -191,5 +191,39 @@ fn a_reference_chooses_its_template() {
     let words =
         ["scaffold::nothing_fits", "_softmax", "the nearest is softmax", "--template softmax", "`finish` in"];
     new("me/my-softmax", "mine.py:colder").refused(12, &words);
-    new("me/my-softmax", "mine.py").refused(12, &["scaffold::untraceable", "gated, colder", "FILE.py:NAME"]);
+    let words = ["scaffold::ambiguous_function", "gated (line 4), colder (line 8)", "--from mine.py:gated"];
+    new("me/my-softmax", "mine.py").refused(12, &words);
+    let words = ["scaffold::unknown_function", "does not define `gate`", "gated (line 4), colder (line 8)"];
+    new("me/my-softmax", "mine.py:gate").refused(12, &words);
+    for (text, words) in [
+        (
+            "x = 1\ndef f(x:\n    return x\n",
+            ["scaffold::reference_syntax", "bad.py:2", "def f(x:"].as_slice(),
+        ),
+        (
+            "import torch\nimport no_such_module\n",
+            &[
+                "scaffold::missing_module",
+                "bad.py:2",
+                "`no_such_module`",
+                "-m pip install",
+                "KERNELWRIGHT_PYTHON",
+            ],
+        ),
+        ("\n\nx = 1 / 0\n", &["scaffold::reference_fails", "bad.py:3", "ZeroDivisionError", "__main__"]),
+        ("x = 1\n", &["scaffold::unknown_function", "defines no function"]),
+    ] {
+        sandbox.write("work/bad.py", text);
+        new("me/my-softmax", "bad.py").refused(12, words);
+    }
+    // What no template takes is refused with the next step.
+    let text =
+        "import torch\n\n\ndef soft(x, temperature=1.0):\n    return torch.softmax(x / temperature, -1)\n";
+    sandbox.write("work/warm.py", text);
+    let words = [
+        "scaffold::nothing_fits",
+        "`temperature=2.0` gives another result",
+        "a function without `temperature`",
+    ];
+    new("me/my-softmax", "warm.py").refused(12, &words);
 }

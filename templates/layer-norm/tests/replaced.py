@@ -11,6 +11,6 @@ class LayerNorm(torch.nn.LayerNorm):
 CASES = {
     "last-axis": ("LayerNorm", LayerNorm(64, eps=1e-3), 64, True),
     "two-axes": ("LayerNorm", LayerNorm((5, 64)), 64, False),
-    "no-bias": ("LayerNorm", LayerNorm(64, bias=False), 64, False),
+    "no-bias": ("LayerNorm", LayerNorm(64, bias=False), 64, True),
     "not-affine": ("LayerNorm", LayerNorm(64, elementwise_affine=False), 64, False),
 }

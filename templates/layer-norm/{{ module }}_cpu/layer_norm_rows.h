@@ -16,8 +16,8 @@ KERNEL_INLINE Block<Type::kParts> normalised(Block<Type::kParts> block, const Bl
     return block;
 }
 
-template <typename Type>
-KERNEL_TARGET void pieces(const LayerNormCall& call, int64_t first, int64_t last) {
+template <typename Type, bool kBiased>
+KERNEL_INLINE void rows(const LayerNormCall& call, int64_t first, int64_t last) {
     using Storage = typename Type::Storage;
     const Storage* const weight = static_cast<const Storage*>(call.weight);
     const Storage* const bias = static_cast<const Storage*>(call.bias);
@@ -27,17 +27,33 @@ KERNEL_TARGET void pieces(const LayerNormCall& call, int64_t first, int64_t last
         const Moments of = moments<Type>(from, call.hidden, call.eps);
         int64_t column = 0;
         for (; column + Type::kElements <= call.hidden; column += Type::kElements) {
-            Type::store(to + column, normalised<Type>(Type::load(from + column), Type::load(weight + column),
-                                                      Type::load(bias + column), of));
+            Block<Type::kParts> plus = {};
+            if constexpr (kBiased) {
+                plus = Type::load(bias + column);
+            }
+            Type::store(to + column,
+                        normalised<Type>(Type::load(from + column), Type::load(weight + column), plus, of));
         }
         if (column < call.hidden) {
             const int64_t count = call.hidden - column;
+            Block<Type::kParts> plus = {};
+            if constexpr (kBiased) {
+                plus = load_tail<Type>(bias + column, count);
+            }
             store_tail<Type>(to + column,
                              normalised<Type>(load_tail<Type>(from + column, count),
-                                              load_tail<Type>(weight + column, count),
-                                              load_tail<Type>(bias + column, count), of),
+                                              load_tail<Type>(weight + column, count), plus, of),
                              count);
         }
+    }
+}
+
+template <typename Type>
+KERNEL_TARGET void pieces(const LayerNormCall& call, int64_t first, int64_t last) {
+    if (call.bias != nullptr) {
+        rows<Type, true>(call, first, last);
+    } else {
+        rows<Type, false>(call, first, last);
     }
 }
 

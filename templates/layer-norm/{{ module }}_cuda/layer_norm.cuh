@@ -15,7 +15,7 @@ using namespace exact_row;
 constexpr int kUnroll = UNROLL;
 
 // hole: affine
-// What a normalised element becomes, given its weight and its bias.
+// What a normalised element becomes, given its weight and its bias; 0 where there is none.
 __device__ __forceinline__ float affine(float value, float weight, float bias) { return value * weight + bias; }
 // end of hole: affine
 
@@ -45,8 +45,8 @@ __device__ __forceinline__ float row_sum(float value) {
 template <typename T, int kElements, int kUnits>
 constexpr bool kEarly = 2 * kUnits * kElements * sizeof(T) <= 64;
 
-// A row that its threads hold. Deviations are squared once the mean is known.
-template <typename T, int kLanes, int kRows, int kElements, int kUnits>
+// A row that its threads hold. Deviations are squared once the mean is known. kBiased: whether there is a bias.
+template <typename T, int kLanes, int kRows, int kElements, int kUnits, bool kBiased>
 __device__ __forceinline__ void held_row(
     T* out, const T* input, const T* weight, const T* bias, int64_t row, int length, int lane, int lanes, int hidden,
     float eps) {
@@ -71,7 +71,9 @@ __device__ __forceinline__ void held_row(
             const int place = lane + i * lanes;
             if (place < length) {
                 by[i].bits = factors[place];
-                plus[i].bits = terms[place];
+                if constexpr (kBiased) {
+                    plus[i].bits = terms[place];
+                }
             }
         }
     }
@@ -108,12 +110,14 @@ __device__ __forceinline__ void held_row(
         if (place < length) {
             if constexpr (!kEarly<T, kElements, kUnits>) {
                 by[i].bits = factors[place];
-                plus[i].bits = terms[place];
+                if constexpr (kBiased) {
+                    plus[i].bits = terms[place];
+                }
             }
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
                 const float value = (held[i].get(j) - mean) * factor;
-                held[i].set(j, affine(value, by[i].get(j), plus[i].get(j)));
+                held[i].set(j, affine(value, by[i].get(j), kBiased ? plus[i].get(j) : 0.0f));
             }
             store(to + place, held[i].bits);
         }
@@ -121,14 +125,14 @@ __device__ __forceinline__ void held_row(
 }
 
 // Rows that their threads hold: kUnits vectors a thread, at most.
-template <typename T, int kLanes, int kRows, int kElements, int kUnits>
+template <typename T, int kLanes, int kRows, int kElements, int kUnits, bool kBiased>
 __global__ void __launch_bounds__(kLanes * kRows)
     held(T* out, const T* input, const T* weight, const T* bias, long long rows, int hidden, float eps) {
     const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + (kRows == 1 ? 0 : threadIdx.x / kLanes);
     const int lanes = kRows == 1 ? static_cast<int>(blockDim.x) : kLanes;
     const int lane = kRows == 1 ? static_cast<int>(threadIdx.x) : threadIdx.x % kLanes;
     const int length = row < rows ? hidden / kElements : 0;
-    held_row<T, kLanes, kRows, kElements, kUnits>(
+    held_row<T, kLanes, kRows, kElements, kUnits, kBiased>(
         out, input, weight, bias, row, length, lane, lanes, hidden, eps);
 }
 
@@ -152,7 +156,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 
 // As `held`, for rows that a block has to itself, but with fewer blocks than rows: each keeps its part of weight and bias,
 // and the next row is on its way while this one is summed. Two sums alternate, so no barrier guards their memory.
-template <typename T, int kLanes, int kElements, int kUnits>
+template <typename T, int kLanes, int kElements, int kUnits, bool kBiased>
 __global__ void __launch_bounds__(kLanes)
     held_in_turns(T* out, const T* input, const T* weight, const T* bias, long long rows, int hidden, float eps) {
     using Unit = Vector<T, kElements>;
@@ -171,7 +175,9 @@ __global__ void __launch_bounds__(kLanes)
         if (place < length) {
             next[i].bits = load(from + static_cast<int64_t>(blockIdx.x) * length + place);
             by[i].bits = reinterpret_cast<const Bits*>(weight)[place];
-            plus[i].bits = reinterpret_cast<const Bits*>(bias)[place];
+            if constexpr (kBiased) {
+                plus[i].bits = reinterpret_cast<const Bits*>(bias)[place];
+            }
         }
     }
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -218,18 +224,20 @@ __global__ void __launch_bounds__(kLanes)
 #pragma unroll
                 for (int j = 0; j < kElements; ++j) {
                     const float value = (held[i].get(j) - mean) * factor;
-                    held[i].set(j, affine(value, by[i].get(j), plus[i].get(j)));
+                    held[i].set(j, affine(value, by[i].get(j), kBiased ? plus[i].get(j) : 0.0f));
                 }
                 store(to + row * length + place, held[i].bits);
                 forget(by[i].bits);
-                forget(plus[i].bits);
+                if constexpr (kBiased) {
+                    forget(plus[i].bits);
+                }
             }
         }
     }
 }
 
 // Any row: for the mean, for the deviations, for the results.
-template <typename T, int kBlock>
+template <typename T, int kBlock, bool kBiased>
 __global__ void __launch_bounds__(kBlock)
     read_thrice(T* out, const T* input, const T* weight, const T* bias, long long hidden, float eps) {
     const int64_t row = blockIdx.x;
@@ -247,13 +255,12 @@ __global__ void __launch_bounds__(kBlock)
         squares += deviation * deviation;
     }
     const float factor = rsqrtf(row_sum<kBlock, 1, 1>(squares) / hidden + eps);
-    const T* const weights = weight;
-    const T* const biass = bias;
     T* const to = out + row * hidden;
 #pragma unroll kUnroll
     for (int64_t column = threadIdx.x; column < hidden; column += kBlock) {
         const float value = (to_float(from[column]) - mean) * factor;
-        from_float(affine(value, to_float(weights[column]), to_float(biass[column])), to[column]);
+        const float plus = kBiased ? to_float(bias[column]) : 0.0f;
+        from_float(affine(value, to_float(weight[column]), plus), to[column]);
     }
 }
 

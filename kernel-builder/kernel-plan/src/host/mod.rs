@@ -171,6 +171,7 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
         Signatures { inputs: &inputs, outputs: &outputs, scalars: &scalars, returned: &returned };
     let (cpp, ffi) = (signatures.torch(), signatures.tvm_ffi());
     let gradient = op.gradient.iter().flat_map(|gradient| &gradient.inputs);
+    let same = op.gradient.iter().flat_map(|gradient| &gradient.same);
     let (cases, measured) = cases(op);
     Ok(HostPlan {
         op: op.name.value.to_string(),
@@ -194,6 +195,7 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
         function: op.call.function.value.to_string(),
         out: op.call.out.iter().map(|name| name.value.to_string()).collect(),
         gradients: gradient.map(|name| name.value.to_string()).collect(),
+        same_gradients: same.map(|(one, other)| (one.to_string(), other.to_string())).collect(),
         launch,
         cpu,
         cases,

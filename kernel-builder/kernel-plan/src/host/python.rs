@@ -260,9 +260,17 @@ pub fn backward(forward: &HostPlan, backward: &HostPlan) -> Result<BackwardPlan,
             )));
         }
     }
-    let of_input = forward.inputs.iter().map(|input| {
-        let place = results.iter().position(|result| result.name.strip_prefix("grad_") == Some(&input.name));
-        place.map_or_else(|| "None".to_owned(), |place| format!("results[{place}]"))
+    let of_input = forward.inputs.iter().enumerate().map(|(number, input)| {
+        let name = forward.same_gradients.get(&input.name).unwrap_or(&input.name);
+        let place = results.iter().position(|result| result.name.strip_prefix("grad_") == Some(name));
+        match place {
+            None => "None".to_owned(),
+            // PyTorch takes no gradient of what was left out.
+            Some(place) if input.optional => {
+                format!("results[{place}] if ctx.needs_input_grad[{number}] else None")
+            }
+            Some(place) => format!("results[{place}]"),
+        }
     });
     let returns = of_input.chain(forward.scalars.iter().map(|_| "None".to_owned()));
     Ok(BackwardPlan {

@@ -169,6 +169,17 @@ fn a_backward_operator_hangs_on_names() {
     assert_eq!(hung.saved, "input, weight");
     assert_eq!(hung.arguments, "grad_out.contiguous(), input, weight, ctx.eps");
     assert_eq!(hung.returns, "results[0], results[1], None");
+    let mut optional = forward.clone();
+    optional.inputs[1].optional = true;
+    let returns = backward(&optional, &back).unwrap().returns;
+    assert_eq!(returns, "results[0], results[1] if ctx.needs_input_grad[1] else None, None");
+    let mut sum = forward.clone();
+    let mut residual = sum.inputs[0].clone();
+    residual.name = "residual".to_owned();
+    sum.inputs.insert(1, residual);
+    assert_eq!(backward(&sum, &back).unwrap().returns, "results[0], None, results[1], None");
+    sum.same_gradients = [("residual".to_owned(), "input".to_owned())].into();
+    assert_eq!(backward(&sum, &back).unwrap().returns, "results[0], results[0], results[1], None");
     back.outputs[1].name = "grad_bias".to_owned();
     assert!(backward(&forward, &back).unwrap_err().to_string().contains("the gradient of no input"));
     back.outputs.truncate(1);

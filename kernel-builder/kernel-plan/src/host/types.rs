@@ -53,6 +53,8 @@ pub struct HostPlan {
     pub out: Vec<String>,
     /// Inputs that have a gradient.
     pub gradients: Vec<String>,
+    /// Inputs whose gradient is that of another one.
+    pub same_gradients: BTreeMap<String, String>,
     /// How device code is started.
     pub launch: Option<LaunchPlan>,
     /// What runs on the processor.

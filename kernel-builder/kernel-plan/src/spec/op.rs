@@ -239,6 +239,8 @@ pub struct Gradient {
     /// A function of the reference file, called `f(*gradients_of_outputs, *inputs, **scalars)`, that returns one
     /// gradient for each of `inputs`; else autograd of the reference is the oracle.
     pub function: Option<Spanned<PythonName>>,
+    /// Inputs whose gradient is that of another one of `inputs`, such as the addends of a sum.
+    pub same: BTreeMap<PythonName, PythonName>,
 }
 
 /// `[call]`: how the built package is called, `f(*inputs, **scalars)`.

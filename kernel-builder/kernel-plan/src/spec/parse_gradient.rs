@@ -3,6 +3,8 @@
 //! Owns: which inputs can have a gradient.
 //! Never: looks into the reference file.
 
+use std::collections::BTreeMap;
+
 use crate::diagnostic::Problem;
 use crate::units::PythonName;
 
@@ -34,6 +36,7 @@ pub(crate) fn gradient(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Gr
             )
         }
     };
+    let same = table.table("same").map(|same| alike(&same, &inputs, defined)).unwrap_or_default();
     let is_on = backward.as_ref().is_some_and(|backward| backward.value);
     let outputs = || defined.outputs.iter().any(|output| is_float(&output.tensor, defined));
     let missing = if !is_on {
@@ -52,7 +55,46 @@ pub(crate) fn gradient(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Gr
         table.report(problem, &table.place(), "nothing to differentiate");
     }
     table.finish();
-    is_on.then_some(Gradient { inputs, function })
+    is_on.then_some(Gradient { inputs, function, same })
+}
+
+/// The inputs that have the gradient of another one: both are differentiated, and have one shape and one dtype.
+fn alike(
+    table: &Table<'_>,
+    inputs: &[Spanned<PythonName>],
+    defined: &Defined<'_>,
+) -> BTreeMap<PythonName, PythonName> {
+    let entries = table.entries();
+    let named = |text: &str| inputs.iter().find(|input| input.value.as_str() == text);
+    let tensor = |name: &PythonName| {
+        let mut tensors = defined.inputs.iter().map(|input| &input.tensor);
+        tensors.find(|tensor| tensor.name.value == *name)
+    };
+    let mut found = BTreeMap::new();
+    for (key, node) in &entries {
+        let Some(other) = node.read::<String>() else { continue };
+        let both = named(&key.value).zip(named(&other.value));
+        let is_key = entries.iter().any(|(key, _)| key.value == other.value);
+        let fits = both.and_then(|(one, of)| {
+            let (first, second) = tensor(&one.value).zip(tensor(&of.value))?;
+            let axes =
+                |tensor: &Tensor| tensor.shape.iter().map(|axis| axis.value.clone()).collect::<Vec<_>>();
+            (axes(first) == axes(second) && first.dtype.value == second.dtype.value).then_some((one, of))
+        });
+        match fits.filter(|_| !is_key) {
+            Some((one, of)) => {
+                found.insert(one.value.clone(), of.value.clone());
+            }
+            None => {
+                let message = format!("the gradient of `{}` is not that of `{}`", key.value, other.value);
+                let problem = Problem::error(codes::GRADIENT, message).help(
+                    "both are inputs with a gradient, of one shape and one dtype, and the second one has a gradient of its own",
+                );
+                table.report(problem, &other.span, "here");
+            }
+        }
+    }
+    found
 }
 
 /// The inputs that a list names, in the order of arguments, as autograd returns their gradients.

@@ -100,6 +100,33 @@ fn what_is_not_used_is_not_in_the_case_for_the_harness() {
 }
 
 #[test]
+fn an_input_may_have_the_gradient_of_another_one() {
+    let same = |same: &str| {
+        let text = include_str!("../spec/ok/sum_norm.toml").replace("{ residual = \"input\" }", same);
+        spec::parse_op(SourceFile::new("op.toml", text))
+    };
+    let (op, problems) = same("{ residual = \"input\" }");
+    assert_eq!(render(&problems), "");
+    let gradient = op.expect("a spec").gradient.expect("[gradient]");
+    let pairs: Vec<_> = gradient.same.iter().map(|(one, of)| (one.as_str(), of.as_str())).collect();
+    assert_eq!(pairs, [("residual", "input")]);
+    // Another shape, no input, no gradient of its own, itself.
+    for wrong in [
+        "{ weight = \"input\" }",
+        "{ residual = \"other\" }",
+        "{ residual = \"input\", input = \"residual\" }",
+        "{ input = \"input\" }",
+    ] {
+        let (_, problems) = same(wrong);
+        let codes: Vec<_> = problems.iter().map(|problem| problem.code).collect();
+        assert!(
+            !codes.is_empty() && codes.iter().all(|code| *code == spec::codes::GRADIENT),
+            "{wrong}: {codes:?}"
+        );
+    }
+}
+
+#[test]
 fn gradients_are_of_the_chosen_inputs_in_argument_order() {
     let op = good(RESIDUAL_NORM);
     let gradient = op.gradient.expect("[gradient]");

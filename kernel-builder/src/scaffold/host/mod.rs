@@ -273,7 +273,10 @@ fn hang(
     if forward.outputs.iter().any(|output| output.inplace) {
         return Err(impossible("PyTorch takes none of an operation that overwrites an argument"));
     }
-    let computed = |input: &str| backward.outputs.iter().any(|output| output.name == format!("grad_{input}"));
+    let computed = |input: &str| {
+        let name = forward.same_gradients.get(input).map_or(input, String::as_str);
+        backward.outputs.iter().any(|output| output.name == format!("grad_{name}"))
+    };
     if let Some(lacking) = gradient.inputs.iter().find(|input| !computed(input.value.as_str())) {
         let cause = HostError::NoGradient { input: lacking.value.to_string() };
         return Err(ScaffoldError::Host { file: "backward.toml".to_owned(), cause });

@@ -176,6 +176,9 @@ struct Gradient {
     inputs: Option<Vec<PythonName>>,
     /// A function of the reference file that computes the gradients; else PyTorch differentiates the reference.
     function: Option<PythonName>,
+    /// Inputs whose gradient is that of another input, such as the addends of a sum: `{ residual = "input" }`.
+    #[schemars(extend("examples" = [{ "residual": "input" }]))]
+    same: Option<BTreeMap<PythonName, PythonName>>,
 }
 
 #[derive(JsonSchema)]

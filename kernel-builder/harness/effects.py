@@ -1,0 +1,329 @@
+"""What a caller can observe of a person's function besides the values of its results, beside what a template has.
+
+Owns: parameters that no template takes, writes, aliases, gradients, training, the form of what is returned. Never: decides what
+fits, looks for calls.
+"""
+
+import contextlib
+import itertools
+
+from calls import deviation, flat, halved, lengths_of, widened
+from variations import others, reads
+
+# How far a gradient may be from the template's, in parts of the largest of its row.
+NEAR = 1e-7
+# How many values are tried for one of two parameters that are changed together, and how many pairs of parameters.
+FEW = 3
+MOST_PAIRS = 15
+
+
+def cast_to(tensor, dtype):
+    """A floating-point tensor in another dtype; anything else as it is."""
+    return tensor if tensor is None or not tensor.is_floating_point() else tensor.to(dtype)
+
+
+def same(torch, one, other) -> bool:
+    """Whether two values of results are the same, dtypes and NaN included."""
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return type(one) is type(other) and one == other
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    return bool(((one == other) | (one != one) & (other != other)).all())
+
+
+def elements(torch, tensor) -> set:
+    """The places of a tensor's elements in its storage."""
+    places = torch.arange(tensor.untyped_storage().nbytes() // max(tensor.element_size(), 1))
+    return set(places.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset()).flatten().tolist())
+
+
+def overlaps(torch, one, other) -> bool:
+    """Whether two tensors have an element of memory in common."""
+    if one.untyped_storage().data_ptr() != other.untyped_storage().data_ptr() or not one.numel() or not other.numel():
+        return False
+    return bool(elements(torch, one) & elements(torch, other))
+
+
+class Effects:
+    """An attempt that is near, and what else its call does."""
+
+    def __init__(self, attempts, reference, form: dict, trial: dict) -> None:
+        self.torch, self.subject = attempts.torch, attempts.subject
+        self.reference, self.form, self.trial = reference, form, trial
+        self.op = reference.op
+        self.scalars, self.own = attempts.given(self.op, trial["numbers"], 0)
+        self.lengths = lengths_of(self.op, 0, trial["changed"], self.scalars, form)
+        if trial["sized"]:
+            self.subject.resize(self.lengths[trial["sized"]])
+
+    def seen(self) -> dict:
+        """Everything for the report."""
+        slots, parts = self.aliases()
+        return {
+            "parameters": self.parameters(),
+            "overwrites": self.overwrites(),
+            "aliases": slots,
+            "shared_results": parts,
+            "gradients": self.gradients(),
+            "training": self.training(),
+            "written_state": self.written_state(),
+            "returns": self.returns(),
+            "made_with": self.subject.made_with,
+        }
+
+    def inputs(self, kind: str) -> dict:
+        return self.reference.inputs(self.form, self.lengths, kind, self.scalars, 77)
+
+    def tensors(self, inputs: dict) -> list:
+        """What the person's function is given."""
+        found = self.reference.arguments(self.form, inputs, self.lengths, self.scalars)
+        return [self.split(one) for one in found]
+
+    def split(self, tensor):
+        first = self.lengths[self.op["axes"][0]["name"]]
+        return halved(tensor, first) if self.trial["split"] else tensor
+
+    def slot_of(self, name: str) -> str | None:
+        """The person's parameter that is an input of the operation as it is."""
+        arguments = self.form["arguments"]
+        return self.trial["order"][arguments.index(name)] if name in arguments else None
+
+    def call(self, tensors: list, changed: dict | None = None):
+        return self.subject.callable(self.trial["order"], self.own, changed)(*tensors)
+
+    def mode(self, dtype):
+        return widened(self.torch) if dtype == self.torch.float64 else contextlib.nullcontext()
+
+    # Parameters that no input and no scalar of the operation takes.
+
+    def outcome(self, changed: dict, kind: str, dtype):
+        """Results and arguments after a call with other values of some parameters; None where it fails."""
+        torch = self.torch
+        given = [cast_to(one, dtype).clone() for one in self.tensors(self.inputs(kind))]
+        changed = self.subject.buffers_in(dtype, self.trial["order"]) | changed
+        torch.manual_seed(0)
+        try:
+            with self.mode(dtype), torch.no_grad():
+                returned = flat(self.call(given, changed))
+        except Exception:
+            return None
+        return [*returned, *given]
+
+    def differs(self, changed: dict) -> bool | None:
+        """Whether other values of parameters change anything; None where every such call fails."""
+        torch, ran = self.torch, False
+        for kind, dtype in itertools.product(("normal", "wide"), (torch.float64, torch.float32)):
+            copies = {key: one.clone() if isinstance(one, torch.Tensor) else one for key, one in changed.items()}
+            wanted = self.baseline(kind, dtype)
+            got = self.outcome(copies, kind, dtype)
+            if got is None or wanted is None:
+                continue
+            ran = True
+            held = [(one, copies[key]) for key, one in changed.items() if isinstance(one, torch.Tensor)]
+            pairs = [*zip(got, wanted), *held]
+            if len(got) != len(wanted) or not all(same(torch, *pair) for pair in pairs):
+                return True
+        return False if ran else None
+
+    def baseline(self, kind: str, dtype):
+        self.known = getattr(self, "known", {})
+        if (kind, dtype) not in self.known:
+            self.known[kind, dtype] = self.outcome({}, kind, dtype)
+        return self.known[kind, dtype]
+
+    def parameters(self) -> list:
+        """Each parameter that is left alone, and what comes of other values."""
+        carried = set(self.trial["order"]) | set(self.own)
+        codes = self.subject.codes()
+        found, open_ones = [], []
+        for name in self.subject.dropped:
+            if reads(codes, name):
+                found.append(
+                    {"name": name, "effect": "passed-on", "buffer": False, "value": None, "pinned": False, "other": None}
+                )
+        tensors = self.tensors(self.inputs("normal"))
+        shown = dict(zip(self.trial["order"], tensors))
+        for one in self.subject.slots() + [one for one in self.subject.parameters if one.kind != "tensor"]:
+            if one.name in carried:
+                continue
+            is_buffer = one.name in self.subject.buffers
+            if not is_buffer and not reads(codes, one.name):
+                found.append(self.told(one, "unread"))
+                continue
+            value = self.subject.state[one.name] if is_buffer else self.subject.value_of(one, shown, self.own)
+            values = others(self.torch, codes, value, tensors)
+            outcomes = [(other, self.differs({one.name: other})) for other in values]
+            changes = [other for other, differs in outcomes if differs]
+            works = [other for other, differs in outcomes if differs is not None]
+            if changes:
+                found.append(self.told(one, "changes", changes[0]))
+            elif value is None and len(works) < len(outcomes) or not outcomes:
+                # A value that would work may be one that nobody thought of.
+                found.append(self.told(one, "unknown"))
+            else:
+                found.append(self.told(one, "idle" if len(works) == len(outcomes) else "only"))
+                open_ones.append((found[-1], works[:FEW]))
+        for (first, values), (second, more) in itertools.islice(itertools.combinations(open_ones, 2), MOST_PAIRS):
+            for one, other in itertools.product(values, more):
+                if self.differs({first["name"]: one, second["name"]: other}):
+                    first |= {"effect": "changes", "other": self.word(one)}
+                    second |= {"effect": "changes", "other": self.word(other)}
+                    break
+        return found
+
+    def told(self, one, effect: str, other=None) -> dict:
+        shape = self.tensors(self.inputs("normal"))
+        value = self.subject.value_of(one, dict(zip(self.trial["order"], shape)), self.own)
+        return {
+            "name": one.name,
+            "effect": effect,
+            "buffer": one.name in self.subject.buffers,
+            "value": self.word(value),
+            "pinned": one.pinned,
+            "other": None if effect != "changes" else self.word(other),
+        }
+
+    def word(self, value) -> str:
+        """A value as Python writes it, shortly."""
+        if isinstance(value, self.torch.Tensor):
+            return f"a tensor of shape {list(value.shape)}"
+        name = getattr(value, "__name__", None)
+        return (name if callable(value) and name else repr(value))[:60]
+
+    # Memory.
+
+    def overwrites(self) -> list:
+        """The person's arguments that the kernel overwrites, and whether the person's function leaves the same there."""
+        torch, found = self.torch, []
+        for output, name in self.op["overwrites"].items():
+            slot = self.slot_of(name)
+            if slot is None:
+                continue
+            alike = True
+            for kind in ("normal", "wide"):
+                inputs = self.inputs(kind)
+                wanted = self.split(self.reference.outputs(inputs, self.scalars)[output])
+                copies = [one.clone() for one in self.tensors(inputs)]
+                with widened(torch), torch.no_grad():
+                    self.call(copies)
+                left = copies[self.trial["order"].index(slot)]
+                alike = alike and deviation(torch, left, wanted) < NEAR
+            found.append({"slot": slot, "input": name, "alike": alike})
+        return found
+
+    def aliases(self) -> tuple[list, list]:
+        """Results that share memory with an argument, where the kernel's does not or the other way round; and results that
+        share memory with each other."""
+        torch = self.torch
+        texts = self.form["results"] or self.op["outputs"]
+        found, parts = [], []
+        for dtype in (torch.float32, torch.bfloat16):
+            copies = [cast_to(one, dtype).clone() for one in self.tensors(self.inputs("normal"))]
+            try:
+                with torch.no_grad():
+                    got = flat(self.call(copies))
+            except Exception:
+                continue
+            for number, (one, place) in enumerate(zip(got, self.trial["places"] or [])):
+                written = self.op["overwrites"].get(texts[place])
+                for slot, copy in zip(self.trial["order"], copies):
+                    own, kernel = overlaps(torch, one, copy), written is not None and self.slot_of(written) == slot
+                    row = {"result": number, "slot": slot, "own": own}
+                    if own != kernel and row not in found:
+                        found.append(row)
+            for (first, one), (second, other) in itertools.combinations(enumerate(got), 2):
+                if overlaps(torch, one, other) and [first, second] not in parts:
+                    parts.append([first, second])
+        return found, parts
+
+    # Gradients.
+
+    def gradients(self) -> dict:
+        """Inputs whose gradients differ, or are there on one side only, by the person's parameter or module tensor."""
+        torch, found = self.torch, {"own": [], "kernel": [], "differs": [], "error": None}
+        inputs = self.inputs("normal")
+        leaves = {
+            name: one.requires_grad_()
+            for name, one in inputs.items()
+            if one is not None and one.is_floating_point() and name not in self.form["given"]
+        }
+        given = self.tensors(inputs)
+        # Copies, since nothing may be written into a leaf.
+        copies = [one.clone() for one in given]
+        places = self.trial["places"] or []
+        try:
+            with widened(torch):
+                got = flat(self.call(copies))
+                weights = [torch.randn_like(one) if one.is_floating_point() else None for one in got]
+                pairs = [(one, by) for one, by in zip(got, weights) if by is not None and one.requires_grad]
+                own = self.differentiate([(one * by).sum() for one, by in pairs], [*given, *leaves.values()])
+        except Exception as problem:
+            return found | {"error": f"{type(problem).__name__}: {problem}"[:300]}
+        of_slots = dict(zip(self.trial["order"], own[: len(given)]))
+        found["own"] = [slot for slot, one in of_slots.items() if one is not None]
+        promised = [name for name in leaves if name in self.op["gradients"]]
+        found["kernel"] = [slot for slot in of_slots if any(name in self.inputs_of(slot) for name in promised)]
+        if not promised:
+            return found
+        with widened(torch):
+            wanted = self.reference.results(self.form, inputs, self.lengths, self.scalars)
+            wanted = [self.split(one) for one in wanted]
+            terms = [(wanted[place] * by).sum() for place, by in zip(places, weights) if by is not None]
+            theirs = self.differentiate(terms, list(leaves.values()))
+        for name, one, other in zip(leaves, own[len(given) :], theirs):
+            if name not in promised or not found["own"]:
+                continue
+            slots = [slot for slot in of_slots if name in self.inputs_of(slot)]
+            one = torch.zeros_like(leaves[name]) if one is None else one
+            other = torch.zeros_like(leaves[name]) if other is None else other
+            apart = deviation(torch, one, other)
+            if not apart < NEAR:
+                found["differs"].append({"slots": slots, "input": name, "deviation": apart})
+        return found
+
+    def differentiate(self, terms: list, by: list) -> list:
+        if not terms:
+            return [None] * len(by)
+        by_them = [one for one in by if one.requires_grad]
+        found = iter(self.torch.autograd.grad(sum(terms), by_them, allow_unused=True))
+        return [next(found) if one.requires_grad else None for one in by]
+
+    def inputs_of(self, slot: str) -> set:
+        """The inputs of the operation that an argument is made of."""
+        text = self.form["arguments"][self.trial["order"].index(slot)]
+        return {node for node in compile(text, "argument", "eval").co_names if node != "torch"}
+
+    # The rest.
+
+    def training(self) -> bool:
+        """Whether a module computes the same in training."""
+        if not self.subject.is_module:
+            return True
+        wanted = self.baseline("normal", self.torch.float64)
+        self.subject.instance.train()
+        try:
+            got = self.outcome({}, "normal", self.torch.float64)
+        finally:
+            self.subject.instance.eval()
+        return got is not None and len(got) == len(wanted) and all(same(self.torch, *pair) for pair in zip(got, wanted))
+
+    def written_state(self) -> list:
+        """Parameters and buffers of a module that a call changes, in training or not."""
+        if not self.subject.is_module:
+            return []
+        instance, found = self.subject.instance, []
+        for is_training in (False, True):
+            before = {key: value.clone() for key, value in instance.state_dict(keep_vars=False).items()}
+            instance.train(is_training)
+            self.outcome({}, "normal", self.torch.float32)
+            instance.eval()
+            after = instance.state_dict(keep_vars=False)
+            found += [key for key, value in before.items() if not same(self.torch, value, after[key])]
+            instance.load_state_dict(before)
+        return list(dict.fromkeys(found))
+
+    def returns(self) -> str:
+        """The type of what a call returns."""
+        with widened(self.torch), self.torch.no_grad():
+            value = self.call([one.clone() for one in self.tensors(self.inputs("normal"))])
+        return "tensor" if isinstance(value, self.torch.Tensor) else type(value).__name__

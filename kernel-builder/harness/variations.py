@@ -1,0 +1,80 @@
+"""Other values of a parameter, by which its effect is seen.
+
+Owns: the values for each type, what code reads. Never: calls a function.
+"""
+
+import dis
+
+# Options that functions of torch take.
+WORDS = ("none", "tanh", "mean", "sum", "max", "silu", "swish", "gelu", "relu", "sigmoid")
+MOST_WORDS = 24
+# Where nothing says that a parameter is a word, a few are enough.
+FEW_WORDS = 4
+
+
+def reads(codes: list, name: str) -> bool:
+    """Whether code reads a variable; True where the code is not known."""
+    if not codes:
+        return True
+    for code in codes:
+        if name in code.co_cellvars or name in code.co_freevars:
+            return True
+        for step in dis.get_instructions(code):
+            if not step.opname.startswith("LOAD_"):
+                continue
+            values = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+            if name in values and not step.opname.startswith("LOAD_CONST"):
+                return True
+    return False
+
+
+def words_of(codes: list) -> list[str]:
+    """The options that code may compare a string with."""
+    texts = [one for code in codes for one in code.co_consts]
+    texts += [one for text in texts if isinstance(text, (tuple, frozenset)) for one in text]
+    short = [one for one in texts if isinstance(one, str) and one.isidentifier() and len(one) <= 20]
+    return list(dict.fromkeys([*short, *WORDS]))[:MOST_WORDS]
+
+
+def others(torch, codes: list, value, tensors: list) -> list:
+    """Values besides the one that a parameter has; none for a type of which nothing is known."""
+    first = tensors[0]
+    if value is None:
+        return for_none(torch, codes, tensors)
+    if isinstance(value, torch.Tensor):
+        return [value * 1.3 + 0.2] if value.is_floating_point() else [value + 1]
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        found = [value + 1, value - 1, 2 * value, 0, 1, 2, -1, -2, float(value) + 0.5]
+    elif isinstance(value, float):
+        found = [2 * value, value + 1, value / 2, -value, 0.0, 1.0, 0.37]
+    elif isinstance(value, str):
+        found = words_of(codes)
+    elif isinstance(value, torch.dtype):
+        found = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+    elif isinstance(value, (tuple, list)):
+        kind = type(value)
+        found = [kind(), kind(reversed(value))]
+        if all(type(one) in (int, float) for one in value):
+            found += [kind(one + 1 for one in value), kind(first.shape[-2:]), kind(first.shape), kind([1])]
+    elif callable(value):
+        return [torch.tanh, torch.sigmoid, lambda *arguments, **named: arguments[0]]
+    else:
+        return []
+    kept = []
+    for one in found:
+        if (type(one), one) not in [(type(other), other) for other in kept] and one != value:
+            kept.append(one)
+    return kept
+
+
+def for_none(torch, codes: list, tensors: list) -> list:
+    """What may be passed for a parameter that is None: tensors of the shapes that are there, numbers, words."""
+    first = tensors[0]
+    shapes = list(dict.fromkeys([tuple(one.shape) for one in tensors] + [tuple(first.shape[-1:]), tuple(first.shape[:1]), (1,)]))
+    random = torch.Generator().manual_seed(5)
+    found = [torch.randn(shape, generator=random, dtype=torch.float64) for shape in shapes]
+    found += [torch.rand(shape, generator=random) < 0.5 for shape in shapes]
+    found += [torch.zeros(first.shape[:1], dtype=torch.int64)]
+    return [*found, 0.5, 2, True, torch.float32, torch.bfloat16, *words_of(codes)[:FEW_WORDS]]

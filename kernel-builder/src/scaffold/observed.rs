@@ -1,0 +1,296 @@
+//! What a caller can observe of a person's function besides the values of its results, as harness/effects.py reports it.
+//!
+//! Owns: which of it a template must have, and which is only told. Never: runs Python.
+
+use serde::Deserialize;
+
+use super::serves::{Form, Served};
+
+/// What is seen of one call, beside what the kernel does.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Effects {
+    /// Parameters that no input and no scalar of the operation takes.
+    pub parameters: Vec<Left>,
+    /// Arguments that the kernel overwrites.
+    pub overwrites: Vec<Overwrite>,
+    /// Results that share memory with an argument on one side only.
+    pub aliases: Vec<Alias>,
+    /// Results of the person's that share memory with each other.
+    pub shared_results: Vec<(usize, usize)>,
+    /// Gradients.
+    pub gradients: Gradients,
+    /// Whether a module computes the same in training.
+    pub training: bool,
+    /// Parameters and buffers of a module that a call changes.
+    pub written_state: Vec<String>,
+    /// The type of what a call returns: `tensor`, `tuple`, another one.
+    pub returns: String,
+    /// Arguments of the module's constructor that have a default, as `name=value`.
+    pub made_with: Vec<String>,
+}
+
+/// A parameter that the kernel does not have.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Left {
+    /// Its name.
+    pub name: String,
+    /// What other values do.
+    pub effect: Effect,
+    /// Whether it is a buffer of a module, and no parameter of the call.
+    pub buffer: bool,
+    /// The value that it has, as Python writes it.
+    pub value: Option<String>,
+    /// Whether `example_inputs()` gives the value.
+    pub pinned: bool,
+    /// A value with which something else comes out.
+    pub other: Option<String>,
+}
+
+/// What other values of a parameter do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effect {
+    /// The code does not read it.
+    Unread,
+    /// Nothing, for all values that were tried.
+    Idle,
+    /// Other values fail, or change nothing.
+    Only,
+    /// Something else comes out.
+    Changes,
+    /// It is read, and no value is known to try.
+    Unknown,
+    /// `*args` or `**kwargs` that the code reads.
+    PassedOn,
+}
+
+/// An argument that the kernel overwrites.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Overwrite {
+    /// The person's parameter.
+    pub slot: String,
+    /// The input of the operation.
+    pub input: String,
+    /// Whether the person's function leaves the same there.
+    pub alike: bool,
+}
+
+/// A result that shares memory with an argument on one side only.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Alias {
+    /// The place of the person's result.
+    pub result: usize,
+    /// The person's parameter.
+    pub slot: String,
+    /// Whether it is the person's result that does.
+    pub own: bool,
+}
+
+/// Gradients, by the person's parameters.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Gradients {
+    /// Those that the person's function has.
+    pub own: Vec<String>,
+    /// Those that the kernel has.
+    pub kernel: Vec<String>,
+    /// Those that differ.
+    pub differs: Vec<Slope>,
+    /// Why the person's function does not run with gradients.
+    pub error: Option<String>,
+}
+
+/// A gradient that differs.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Slope {
+    /// The person's parameters.
+    pub slots: Vec<String>,
+    /// The largest deviation, in parts of the largest of its row.
+    pub deviation: f64,
+}
+
+/// Why a template does not serve, and what to do about it, where that is not to change the template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// What is in the way.
+    pub what: String,
+    /// The next step.
+    pub step: Option<String>,
+}
+
+impl From<String> for Reason {
+    fn from(what: String) -> Self {
+        Self { what, step: None }
+    }
+}
+
+impl Effects {
+    /// What the kernel would drop or add without a word.
+    pub(crate) fn reasons(&self, function: &str, written_to: &[String]) -> Vec<Reason> {
+        let mut found: Vec<Reason> =
+            self.parameters.iter().filter_map(|left| left.reason(function)).collect();
+        for Overwrite { slot, input, alike } in &self.overwrites {
+            if !written_to.contains(slot) {
+                found.push(
+                    format!("the kernel overwrites `{slot}` (its `{input}`), and your function does not")
+                        .into(),
+                );
+            } else if !alike {
+                found.push(format!("it leaves something else in `{slot}` than the kernel does").into());
+            }
+        }
+        for Alias { result, slot, own } in &self.aliases {
+            let number = result + 1;
+            found.push(Reason::from(if *own {
+                format!("its result {number} is memory of `{slot}`, and the kernel returns a new tensor")
+            } else {
+                format!("the kernel returns `{slot}` as result {number}, and your function a new tensor")
+            }));
+        }
+        for (first, second) in &self.shared_results {
+            let (first, second) = (first + 1, second + 1);
+            found.push(
+                format!("its results {first} and {second} share memory, and the kernel's do not").into(),
+            );
+        }
+        found.extend(self.gradients.reasons());
+        if !self.training {
+            found.push(Reason {
+                what: "in training mode it computes something else than after `eval()`".to_owned(),
+                step: Some(
+                    "Take what is random or collects statistics (dropout, batch norm) out of the module."
+                        .to_owned(),
+                ),
+            });
+        }
+        for name in &self.written_state {
+            found.push(
+                format!("a call changes the `{name}` of the module, and the kernel keeps no state").into(),
+            );
+        }
+        found
+    }
+
+    /// What a person should know, though the template serves.
+    pub(crate) fn notes(&self, served: &Served, form: &Form, outputs: usize) -> Vec<String> {
+        let mut found: Vec<String> = self.parameters.iter().filter_map(Left::note).collect();
+        found.extend(form.given.iter().map(|(input, value)| {
+            format!("pass `{value}` as `{input}` of the kernel: your function does not have it")
+        }));
+        let is_single = matches!(self.returns.as_str(), "tensor");
+        if is_single && outputs > 1 || !is_single && (outputs == 1 || self.returns != "tuple") {
+            let kernel = if outputs == 1 { "a tensor" } else { "a tuple" };
+            found.push(format!("your function returns a {}, and the kernel {kernel}", self.returns));
+        }
+        found.extend(self.gradients.notes(served));
+        if !self.made_with.is_empty() {
+            let arguments = self.made_with.join(", ");
+            found.push(format!("the module was made with {arguments}; another one may need another kernel"));
+        }
+        found
+    }
+}
+
+impl Left {
+    fn shown(&self) -> &str {
+        self.value.as_deref().unwrap_or("its value")
+    }
+
+    fn reason(&self, function: &str) -> Option<Reason> {
+        let Self { name, effect, other, pinned, .. } = self;
+        if self.buffer {
+            return (*effect == Effect::Changes)
+                .then(|| format!("the result depends on the buffer `{name}` of the module, and the kernel has no input for it").into());
+        }
+        let what = match effect {
+            Effect::Changes if !pinned => {
+                let other = other.as_deref().unwrap_or("another value");
+                format!("the kernel has no parameter `{name}`, and `{name}={other}` gives another result")
+            }
+            Effect::Unknown if !pinned => {
+                format!("the kernel has no parameter `{name}`, and what other values of it do is not known")
+            }
+            Effect::PassedOn => format!("it passes `{name}` on, and the kernel takes no further arguments"),
+            _ => return None,
+        };
+        let step = match effect {
+            Effect::PassedOn => format!("Name the arguments in place of `{name}`."),
+            _ => format!(
+                "If the kernel is for `{name}={}` alone, write a function without `{name}` that calls `{function}` with it, and \
+                 give its name to --from; or let `example_inputs()` return the value of `{name}`.",
+                self.shown()
+            ),
+        };
+        Some(Reason { what, step: Some(step) })
+    }
+
+    fn note(&self) -> Option<String> {
+        let Self { name, effect, pinned, .. } = self;
+        if self.buffer {
+            return None;
+        }
+        let value = self.shown();
+        Some(match effect {
+            Effect::Unread => format!(
+                "`{name}` has no effect: your function does not read it; the kernel has no such parameter"
+            ),
+            Effect::Idle if !pinned => {
+                format!("no value of `{name}` that was tried has an effect; the kernel has no such parameter")
+            }
+            Effect::Only => format!(
+                "other values of `{name}` than {value} fail or change nothing; the kernel has no such parameter"
+            ),
+            Effect::Changes | Effect::Unknown | Effect::Idle if *pinned => {
+                format!(
+                    "the kernel is for `{name}` = {value} alone, as `example_inputs()` gives it; it has no such parameter"
+                )
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl Gradients {
+    fn reasons(&self) -> Vec<Reason> {
+        let differs = self.differs.iter().map(|slope| {
+            let names = quoted(&slope.slots);
+            let detached = slope.slots.iter().all(|slot| !self.own.contains(slot));
+            Reason::from(if detached {
+                format!("its result has no gradient of {names}, and the kernel's has")
+            } else if slope.deviation >= 1e299 {
+                format!("the gradient of {names} cannot be compared with the kernel's")
+            } else {
+                format!(
+                    "the gradient of {names} differs from the kernel's by {:.2e} of the largest of its row",
+                    slope.deviation
+                )
+            })
+        });
+        differs.collect()
+    }
+
+    fn notes(&self, served: &Served) -> Option<String> {
+        if let Some(error) = &self.error {
+            return Some(format!("your function fails when gradients are wanted: {error}"));
+        }
+        let lacking: Vec<String> =
+            self.own.iter().filter(|slot| !self.kernel.contains(slot)).cloned().collect();
+        if served.gradients().is_empty() && !lacking.is_empty() {
+            return Some(format!(
+                "the kernel has no gradient, and your function has (of {}): use it for inference alone",
+                quoted(&lacking)
+            ));
+        }
+        if !lacking.is_empty() {
+            return Some(format!(
+                "the kernel has no gradient of {}, and your function has",
+                quoted(&lacking)
+            ));
+        }
+        (self.own.is_empty() && !self.kernel.is_empty())
+            .then(|| "your function has no gradient, and the kernel has".to_owned())
+    }
+}
+
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
