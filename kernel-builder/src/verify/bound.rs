@@ -25,10 +25,10 @@
 //! The inputs of the checks are random, so that the independence that the square root stands on holds.
 //!
 //! A gradient is explained with three changes. It is made of values of the forward pass that were rounded themselves, and
-//! its terms cancel after that, so one more rounding counts, and all of them against `max(|y|, s)`. It is summed over what
-//! the input was broadcast to as well, so those terms are added to `n`. And where its terms cancel, as those of a
-//! normalisation do, no row shows their size, however long; in the second part of the formula, `s` is found as in short
-//! rows.
+//! its terms cancel after that, so one more rounding counts (or `gradient.roundings` of op.toml), and all of them against
+//! `max(|y|, s)`. It is summed over what the input was broadcast to as well, so those terms are added to `n`. And where
+//! its terms cancel, as those of a normalisation do, no row shows their size, however long; in the second part of the
+//! formula, `s` is found as in short rows.
 //!
 //! What lies beyond the finite range of an 8-bit format is the largest value or not a number in `f8e4m3`, which has no
 //! infinity, and the largest value or an infinity in `f8e5m2`: conversions in CUDA saturate, those in PyTorch do not.
@@ -82,10 +82,10 @@ impl Bound {
         Self { output, rounding: f64::from(roundings) * unit_roundoff(output), accumulation, of_row: false }
     }
 
-    /// The bound for a gradient, of the dtype of its input; `terms` counts those of the forward pass and those that the
-    /// input is broadcast to.
+    /// The bound for a gradient, of the dtype of its input, that is rounded `roundings` times to it; `terms` counts those of
+    /// the forward pass and those that the input is broadcast to.
     pub(crate) fn of_gradient(input: Dtype, accumulate: Dtype, roundings: u32, terms: u64) -> Self {
-        Self { of_row: true, ..Self::new(input, accumulate, roundings.saturating_add(1), terms) }
+        Self { of_row: true, ..Self::new(input, accumulate, roundings, terms) }
     }
 
     /// The same for a program that has the formula: what it multiplies and compares with.
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn a_gradient_that_cancels_is_off_by_the_size_of_its_row() {
         let (forward, gradient) =
-            (Bound::new(Dtype::Bf16, Dtype::F32, 1, 64), Bound::of_gradient(Dtype::Bf16, Dtype::F32, 1, 64));
+            (Bound::new(Dtype::Bf16, Dtype::F32, 1, 64), Bound::of_gradient(Dtype::Bf16, Dtype::F32, 2, 64));
         assert!(!forward.admits(0.003, 0.0, 1.0));
         assert!(gradient.admits(0.003, 0.0, 1.0) && !gradient.admits(0.02, 0.0, 1.0));
         let cancelled = |terms| gradient.admits(4e-6, 3e-6, Row { size: 3e-6, terms });

@@ -418,6 +418,7 @@ impl<'a> Stage<'a> {
     /// The bounds of a case's gradients.
     pub(crate) fn gradient_bounds(&self, case: &Case, scheduled: &ScheduledCase) -> Vec<Bound> {
         let tolerance = &self.op.tolerance;
+        let roundings = self.op.gradient_roundings();
         let elements = |tensor: &TensorSpec| tensor.elements() as u64;
         let largest = scheduled.outputs.iter().map(elements).max().unwrap_or(1);
         scheduled
@@ -426,8 +427,7 @@ impl<'a> Stage<'a> {
             .map(|GradientSpec { tensor, .. }| {
                 let broadcast = largest.div_ceil(elements(tensor).max(1));
                 let terms = case.accumulated.saturating_add(broadcast);
-                let (accumulate, roundings) = (tolerance.accumulate.value, tolerance.roundings.value);
-                Bound::of_gradient(tensor.dtype, accumulate, roundings, terms)
+                Bound::of_gradient(tensor.dtype, tolerance.accumulate.value, roundings, terms)
             })
             .collect()
     }

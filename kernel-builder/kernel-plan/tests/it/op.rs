@@ -100,6 +100,21 @@ fn what_is_not_used_is_not_in_the_case_for_the_harness() {
 }
 
 #[test]
+fn a_gradient_is_rounded_once_more_than_an_output_unless_op_toml_says_how_often() {
+    let roundings = |gradient: &str| {
+        let text = include_str!("../spec/ok/sum_norm.toml");
+        let text = text.replace("same = {", &format!("{gradient}\nsame = {{"));
+        let (op, problems) = spec::parse_op(SourceFile::new("op.toml", text));
+        assert_eq!(render(&problems), "");
+        let op = op.expect("a spec");
+        (op.tolerance.roundings.value, op.gradient_roundings())
+    };
+    let (of_outputs, of_gradients) = roundings("");
+    assert_eq!(of_gradients, of_outputs + 1);
+    assert_eq!(roundings("roundings = 7"), (of_outputs, 7));
+}
+
+#[test]
 fn an_input_may_have_the_gradient_of_another_one() {
     let same = |same: &str| {
         let text = include_str!("../spec/ok/sum_norm.toml").replace("{ residual = \"input\" }", same);

@@ -179,6 +179,9 @@ struct Gradient {
     /// Inputs whose gradient is that of another input, such as the addends of a sum: `{ residual = "input" }`.
     #[schemars(extend("examples" = [{ "residual": "input" }]))]
     same: Option<BTreeMap<PythonName, PythonName>>,
+    /// Number of times that a gradient may be rounded to its dtype; default: `tolerance.roundings` and one more. Its terms
+    /// are made of values that the forward pass rounded.
+    roundings: Option<u32>,
 }
 
 #[derive(JsonSchema)]
