@@ -34,7 +34,7 @@ use super::{about, build, device, gpu, verify};
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright reproduce fast-norm/.kernelwright/records.jsonl fast-norm
-  kernelwright reproduce --any-source fast-norm/.kernelwright/records.jsonl fast-norm    after a change of the sources")]
+  kernelwright reproduce --any-source fast-norm/.kernelwright/records.jsonl fast-norm")]
 pub struct Args {
     /// File with one JSON record per line, `-` for standard input, or a digest from the project's archive
     #[arg(value_name = "RECORD")]

@@ -285,7 +285,7 @@ fn what_only_looks_like_rows() {
             ("tempered", Err("a result differs")),
             ("smoothed", Err("a result differs")),
             ("total", Err("shape")),
-            ("smallest", Err("a result differs")),
+            ("smallest", Err("operators are those of none")),
             ("product", Err("")),
         ],
     );

@@ -70,10 +70,12 @@ pub fn judge(report: &Report, served: &[Served]) -> Result<Fit, Unfit> {
         };
         attempt.numbers.iter().filter(|number| default(*number)).count()
     };
-    // What holds at certain lengths alone comes after what holds at any, and an operation with more axes after one with fewer:
-    // a row may be anything, and a layer normalisation without weight is an instance normalisation of three axes, too.
+    // A match for certain lengths comes after a match for any length, and a host side written by hand after a generated one.
+    // An operation with more axes comes after one with fewer: a layer normalisation without a weight is an instance
+    // normalisation of three axes too.
     let class = |attempt: &Attempt, served: &Served, form: &Form| {
-        (form.remains.is_some(), !attempt.changed.is_empty(), served.op.axes.len())
+        let by_hand = served.op.launch.is_none();
+        (form.remains.is_some(), !attempt.changed.is_empty(), by_hand, served.op.axes.len())
     };
     fitting.sort_by_key(|(attempt, served, form, _)| {
         let more = std::cmp::Reverse((from(attempt), is_default(attempt, served)));
@@ -351,11 +353,16 @@ fn unfit(report: &Report, served: &[Served]) -> Unfit {
         let best = tries.clone().filter_map(|attempt| attempt.deviation).min_by(f64::total_cmp);
         (best, tries.filter_map(|attempt| attempt.error.clone()).next())
     };
-    let nearest = served.iter().map(|served| served.template.name.as_str()).max_by(|one, other| {
+    // A template that was called with the inputs is nearer than one whose inputs are others.
+    let names = served.iter().map(|served| served.template.name.as_str()).filter(|name| nearness(name) > 0.0);
+    let nearest = names.max_by(|one, other| {
         let deviation = |name| ran(name).0.unwrap_or(f64::INFINITY);
-        nearness(one).total_cmp(&nearness(other)).then(deviation(other).total_cmp(&deviation(one)))
+        let was_called = |name| ran(name).0.is_some();
+        let called = was_called(one).cmp(&was_called(other));
+        called
+            .then(nearness(one).total_cmp(&nearness(other)))
+            .then(deviation(other).total_cmp(&deviation(one)))
     });
-    let nearest = nearest.filter(|name| nearness(name) > 0.0);
     let why = match (nearest.map(ran), &report.error) {
         (Some((Some(deviation), _)), _) => differs(deviation, "normal"),
         (Some((None, Some(error))), _) => error,

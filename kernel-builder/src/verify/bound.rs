@@ -25,10 +25,11 @@
 //! The inputs of the checks are random, so that the independence that the square root stands on holds.
 //!
 //! A gradient is explained with three changes. It is made of values of the forward pass that were rounded themselves, and
-//! its terms cancel after that, so one more rounding counts (or `gradient.roundings` of op.toml), and all of them against
-//! `max(|y|, s)`. It is summed over what the input was broadcast to as well, so those terms are added to `n`. And where
-//! its terms cancel, as those of a normalisation do, no row shows their size, however long; in the second part of the
-//! formula, `s` is found as in short rows.
+//! its terms cancel after that, so one more rounding counts, and all of them against `max(|y|, s)`. It is summed over what
+//! the input was broadcast to as well, so those terms are added to `n`. And where its terms cancel, as those of a
+//! normalisation do, no row shows their size, however long; in the second part of the formula, `s` is found as in short
+//! rows. A gradient that is computed from a rounded result (`gradient.from-rounded`) has that `s` in the first part too:
+//! the terms themselves were rounded.
 //!
 //! What lies beyond the finite range of an 8-bit format is the largest value or not a number in `f8e4m3`, which has no
 //! infinity, and the largest value or an infinity in `f8e5m2`: conversions in CUDA saturate, those in PyTorch do not.
@@ -49,6 +50,8 @@ pub(crate) struct Bound {
     accumulation: f64,
     /// Whether roundings count against the row's size, too.
     of_row: bool,
+    /// Whether roundings count against the size of the terms, too.
+    of_terms: bool,
 }
 
 /// How large the values around an element are.
@@ -79,13 +82,24 @@ impl Bound {
     /// in `accumulate`.
     pub(crate) fn new(output: Dtype, accumulate: Dtype, roundings: u32, terms: u64) -> Self {
         let accumulation = (CONFIDENCE * (terms as f64).sqrt() + ELEMENTWISE) * unit_roundoff(accumulate);
-        Self { output, rounding: f64::from(roundings) * unit_roundoff(output), accumulation, of_row: false }
+        Self {
+            output,
+            rounding: f64::from(roundings) * unit_roundoff(output),
+            accumulation,
+            of_row: false,
+            of_terms: false,
+        }
     }
 
-    /// The bound for a gradient, of the dtype of its input, that is rounded `roundings` times to it; `terms` counts those of
-    /// the forward pass and those that the input is broadcast to.
+    /// The bound for a gradient, of the dtype of its input; `terms` counts those of the forward pass and those that the
+    /// input is broadcast to.
     pub(crate) fn of_gradient(input: Dtype, accumulate: Dtype, roundings: u32, terms: u64) -> Self {
-        Self { of_row: true, ..Self::new(input, accumulate, roundings, terms) }
+        Self { of_row: true, ..Self::new(input, accumulate, roundings.saturating_add(1), terms) }
+    }
+
+    /// The same for a gradient that is computed from a rounded result.
+    pub(crate) fn from_rounded(self) -> Self {
+        Self { of_terms: true, ..self }
     }
 
     /// The same for a program that has the formula: what it multiplies and compares with.
@@ -115,7 +129,9 @@ impl Bound {
     pub(crate) fn in_row(&self, row: Row) -> Limit {
         let row = row.finite();
         let smallest = smallest_normal(self.output);
-        let rounded = if self.of_row { smallest.max(row.size) } else { smallest };
+        let of_row = if self.of_row { row.size } else { 0.0 };
+        let of_terms = if self.of_terms { row.terms } else { 0.0 };
+        let rounded = smallest.max(of_row).max(of_terms);
         Limit { rounding: self.rounding, rounded, accumulation: self.accumulation, terms: row.terms }
     }
 
@@ -350,11 +366,20 @@ mod tests {
     #[test]
     fn a_gradient_that_cancels_is_off_by_the_size_of_its_row() {
         let (forward, gradient) =
-            (Bound::new(Dtype::Bf16, Dtype::F32, 1, 64), Bound::of_gradient(Dtype::Bf16, Dtype::F32, 2, 64));
+            (Bound::new(Dtype::Bf16, Dtype::F32, 1, 64), Bound::of_gradient(Dtype::Bf16, Dtype::F32, 1, 64));
         assert!(!forward.admits(0.003, 0.0, 1.0));
         assert!(gradient.admits(0.003, 0.0, 1.0) && !gradient.admits(0.02, 0.0, 1.0));
         let cancelled = |terms| gradient.admits(4e-6, 3e-6, Row { size: 3e-6, terms });
         assert!(cancelled(1.0) && !cancelled(3e-6));
+    }
+
+    #[test]
+    fn a_gradient_of_a_rounded_result_is_off_by_roundings_of_its_terms() {
+        let gradient = Bound::of_gradient(Dtype::F16, Dtype::F32, 1, 4);
+        let row = Row { size: 3e-3, terms: 3.0 };
+        assert!(!gradient.admits(3.2e-3, 3.1e-3, row));
+        assert!(gradient.from_rounded().admits(3.2e-3, 3.1e-3, row));
+        assert!(!gradient.from_rounded().admits(3.1e-3 + 3.0 * 2.0_f64.powi(-9), 3.1e-3, row));
     }
 
     #[test]

@@ -418,7 +418,7 @@ impl<'a> Stage<'a> {
     /// The bounds of a case's gradients.
     pub(crate) fn gradient_bounds(&self, case: &Case, scheduled: &ScheduledCase) -> Vec<Bound> {
         let tolerance = &self.op.tolerance;
-        let roundings = self.op.gradient_roundings();
+        let from_rounded = self.op.gradient.as_ref().is_some_and(|gradient| gradient.from_rounded);
         let elements = |tensor: &TensorSpec| tensor.elements() as u64;
         let largest = scheduled.outputs.iter().map(elements).max().unwrap_or(1);
         scheduled
@@ -427,7 +427,9 @@ impl<'a> Stage<'a> {
             .map(|GradientSpec { tensor, .. }| {
                 let broadcast = largest.div_ceil(elements(tensor).max(1));
                 let terms = case.accumulated.saturating_add(broadcast);
-                Bound::of_gradient(tensor.dtype, tolerance.accumulate.value, roundings, terms)
+                let (accumulate, roundings) = (tolerance.accumulate.value, tolerance.roundings.value);
+                let bound = Bound::of_gradient(tensor.dtype, accumulate, roundings, terms);
+                if from_rounded { bound.from_rounded() } else { bound }
             })
             .collect()
     }

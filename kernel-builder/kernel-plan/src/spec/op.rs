@@ -231,14 +231,6 @@ pub struct Reference {
     pub fused: Option<Spanned<PythonName>>,
 }
 
-impl OpSpec {
-    /// Number of times that a gradient may be rounded to its dtype.
-    pub fn gradient_roundings(&self) -> u32 {
-        let given = self.gradient.as_ref().and_then(|gradient| gradient.roundings.as_ref());
-        given.map_or_else(|| self.tolerance.roundings.value.saturating_add(1), |roundings| roundings.value)
-    }
-}
-
 /// `[gradient]`: the package's function can be differentiated by PyTorch's autograd.
 #[derive(Debug, Clone, Serialize)]
 pub struct Gradient {
@@ -249,8 +241,9 @@ pub struct Gradient {
     pub function: Option<Spanned<PythonName>>,
     /// Inputs whose gradient is that of another one of `inputs`, such as the addends of a sum.
     pub same: BTreeMap<PythonName, PythonName>,
-    /// Number of times that a gradient may be rounded to its dtype; `None`: once more than an output.
-    pub roundings: Option<Spanned<u32>>,
+    /// Whether gradients are computed from a result that was rounded to its dtype, such as a sum that the forward pass
+    /// saved.
+    pub from_rounded: bool,
 }
 
 /// `[call]`: how the built package is called, `f(*inputs, **scalars)`.

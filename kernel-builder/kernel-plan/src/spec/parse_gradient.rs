@@ -36,7 +36,7 @@ pub(crate) fn gradient(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Gr
             )
         }
     };
-    let roundings = table.get("roundings");
+    let from_rounded = table.get("from-rounded").is_some_and(|from_rounded| from_rounded.value);
     let same = table.table("same").map(|same| alike(&same, &inputs, defined)).unwrap_or_default();
     let is_on = backward.as_ref().is_some_and(|backward| backward.value);
     let outputs = || defined.outputs.iter().any(|output| is_float(&output.tensor, defined));
@@ -56,7 +56,7 @@ pub(crate) fn gradient(mut table: Table<'_>, defined: &Defined<'_>) -> Option<Gr
         table.report(problem, &table.place(), "nothing to differentiate");
     }
     table.finish();
-    is_on.then_some(Gradient { inputs, function, same, roundings })
+    is_on.then_some(Gradient { inputs, function, same, from_rounded })
 }
 
 /// The inputs that have the gradient of another one: both are differentiated, and have one shape and one dtype.

@@ -100,18 +100,15 @@ fn what_is_not_used_is_not_in_the_case_for_the_harness() {
 }
 
 #[test]
-fn a_gradient_is_rounded_once_more_than_an_output_unless_op_toml_says_how_often() {
-    let roundings = |gradient: &str| {
-        let text = include_str!("../spec/ok/sum_norm.toml");
-        let text = text.replace("same = {", &format!("{gradient}\nsame = {{"));
+fn a_gradient_may_be_computed_from_a_rounded_result() {
+    let is = |key: &str| {
+        let text = include_str!("../spec/ok/sum_norm.toml").replace("same = {", &format!("{key}\nsame = {{"));
         let (op, problems) = spec::parse_op(SourceFile::new("op.toml", text));
-        assert_eq!(render(&problems), "");
-        let op = op.expect("a spec");
-        (op.tolerance.roundings.value, op.gradient_roundings())
+        (op.and_then(|op| op.gradient).is_some_and(|gradient| gradient.from_rounded), render(&problems))
     };
-    let (of_outputs, of_gradients) = roundings("");
-    assert_eq!(of_gradients, of_outputs + 1);
-    assert_eq!(roundings("roundings = 7"), (of_outputs, 7));
+    assert_eq!(is(""), (false, String::new()));
+    assert_eq!(is("from-rounded = true"), (true, String::new()));
+    assert!(is("from-rounded = 1").1.contains("from-rounded"));
 }
 
 #[test]

@@ -179,9 +179,10 @@ struct Gradient {
     /// Inputs whose gradient is that of another input, such as the addends of a sum: `{ residual = "input" }`.
     #[schemars(extend("examples" = [{ "residual": "input" }]))]
     same: Option<BTreeMap<PythonName, PythonName>>,
-    /// Number of times that a gradient may be rounded to its dtype; default: `tolerance.roundings` and one more. Its terms
-    /// are made of values that the forward pass rounded.
-    roundings: Option<u32>,
+    /// Whether gradients are computed from a result that was rounded to its dtype, such as a sum that the forward pass
+    /// saved. Their roundings then count against the size of the terms, which may cancel.
+    #[schemars(extend("default" = false))]
+    from_rounded: Option<bool>,
 }
 
 #[derive(JsonSchema)]
