@@ -98,7 +98,7 @@ impl Bound {
     }
 
     /// The same for a gradient that is computed from a rounded result.
-    pub(crate) fn from_rounded(self) -> Self {
+    pub(crate) fn with_rounded_terms(self) -> Self {
         Self { of_terms: true, ..self }
     }
 
@@ -378,8 +378,8 @@ mod tests {
         let gradient = Bound::of_gradient(Dtype::F16, Dtype::F32, 1, 4);
         let row = Row { size: 3e-3, terms: 3.0 };
         assert!(!gradient.admits(3.2e-3, 3.1e-3, row));
-        assert!(gradient.from_rounded().admits(3.2e-3, 3.1e-3, row));
-        assert!(!gradient.from_rounded().admits(3.1e-3 + 3.0 * 2.0_f64.powi(-9), 3.1e-3, row));
+        assert!(gradient.with_rounded_terms().admits(3.2e-3, 3.1e-3, row));
+        assert!(!gradient.with_rounded_terms().admits(3.1e-3 + 3.0 * 2.0_f64.powi(-9), 3.1e-3, row));
     }
 
     #[test]

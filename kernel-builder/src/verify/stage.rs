@@ -429,7 +429,7 @@ impl<'a> Stage<'a> {
                 let terms = case.accumulated.saturating_add(broadcast);
                 let (accumulate, roundings) = (tolerance.accumulate.value, tolerance.roundings.value);
                 let bound = Bound::of_gradient(tensor.dtype, accumulate, roundings, terms);
-                if from_rounded { bound.from_rounded() } else { bound }
+                if from_rounded { bound.with_rounded_terms() } else { bound }
             })
             .collect()
     }

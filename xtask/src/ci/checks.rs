@@ -8,7 +8,8 @@ use super::run::Run;
 use crate::{repo, test};
 
 /// The parts of names of the tests that need a torch, wheels of CUDA, or a torch and the stock client.
-const WITH_TORCH: &[&str] = &["lint::", "device_code::", "oracle::", "clients::get_kernel"];
+const WITH_TORCH: &[&str] =
+    &["lint::", "device_code::", "oracle::", "kept::", "a_reference_chooses", "clients::get_kernel"];
 
 /// The tests, with the official packages. This program runs itself, so that its output can be read.
 pub(crate) fn test(run: &Run<'_>) -> Result<Vec<String>, String> {

@@ -123,6 +123,7 @@ fn all(whole: &Whole, root: &Path) -> Result<(), Stop> {
     let leaving_out = if whole.full { None } else { LeavingOut::begin(&site) };
     let started = Instant::now();
     let mut rows = Vec::new();
+    let mut left_out = 0;
     for step in STEPS {
         println!(
             "\n=== {}: {} ({:.0} s since the start)",
@@ -139,6 +140,7 @@ fn all(whole: &Whole, root: &Path) -> Result<(), Stop> {
         if !choice.left_out.is_empty() || choice.unchanged > 0 {
             println!("{}", table::left_out(&choice, count));
         }
+        left_out += choice.left_out.len();
         let row = perform(step, choice, count, &site, budgets.step(step.name));
         let stops = row.failure.is_some() && !whole.keep_going;
         rows.push(row);
@@ -146,7 +148,8 @@ fn all(whole: &Whole, root: &Path) -> Result<(), Stop> {
             break;
         }
     }
-    let kind = if whole.full { "full" } else { "run" };
+    // A run that left nothing out, as after a change of the judge, is a full one.
+    let kind = if whole.full || left_out == 0 { "full" } else { "run" };
     let wall = started.elapsed().as_secs_f64();
     report(&rows, wall, Some((kind, budgets.total(kind))))?;
     if whole.record {
