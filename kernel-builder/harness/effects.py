@@ -1,4 +1,4 @@
-"""What a caller can observe of a person's function besides the values of its results, beside what a template has.
+"""Compares the side effects of a user's function and a template, as a caller sees them.
 
 Owns: parameters that no template takes, writes, aliases, gradients, training, the form of what is returned. Never: decides what
 fits, looks for calls.
@@ -75,7 +75,7 @@ class Effects:
         return self.reference.inputs(self.form, self.lengths, kind, self.scalars, 77)
 
     def tensors(self, inputs: dict) -> list:
-        """What the person's function is given."""
+        """Arguments for the user's function."""
         found = self.reference.arguments(self.form, inputs, self.lengths, self.scalars)
         return [self.split(one) for one in found]
 

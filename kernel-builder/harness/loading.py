@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 
-# What the file may define for us.
+# Optional functions of the user's file.
 HELPERS = ("example_inputs", "example_module")
 
 
@@ -56,7 +56,7 @@ def load(path: str):
 
 
 def failure(problem: BaseException, kind: str, path: str, **facts) -> Unusable:
-    """What happened, and the last line of the person's own files that was running."""
+    """The error, and the last line of the user's own files that was running."""
     frames = traceback.extract_tb(problem.__traceback__)
     folder = os.path.dirname(path) + os.sep
     own = [frame for frame in frames if frame.filename.startswith(folder)]

@@ -218,7 +218,7 @@ class Subject:
         return [one for one in self.parameters if one.kind == "tensor"] + own
 
     def value_of(self, one: Parameter, given: dict, numbers: dict):
-        """What a parameter is given."""
+        """Argument for a parameter."""
         if one.kind == "tensor":
             return given.get(one.name, one.value)
         value = numbers.get(one.name, one.value)

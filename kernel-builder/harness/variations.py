@@ -70,7 +70,7 @@ def others(torch, codes: list, value, tensors: list) -> list:
 
 
 def for_none(torch, codes: list, tensors: list) -> list:
-    """What may be passed for a parameter that is None: tensors of the shapes that are there, numbers, words."""
+    """Values to try for a parameter that is None: tensors of the known shapes, numbers, strings."""
     first = tensors[0]
     shapes = list(dict.fromkeys([tuple(one.shape) for one in tensors] + [tuple(first.shape[-1:]), tuple(first.shape[:1]), (1,)]))
     random = torch.Generator().manual_seed(5)

@@ -1,4 +1,4 @@
-//! What a caller can observe of a person's function besides the values of its results, as harness/effects.py reports it.
+//! Side effects of a user's function that a caller can see, as reported by harness/effects.py.
 //!
 //! Owns: which of it a template must have, and which is only told. Never: runs Python.
 

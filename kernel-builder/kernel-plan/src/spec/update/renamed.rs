@@ -1,4 +1,4 @@
-//! What edition 5 calls otherwise than every edition before it.
+//! Names that edition 5 changed.
 //!
 //! Owns: the names, where the new one follows from the old one. Never: invents a name.
 
