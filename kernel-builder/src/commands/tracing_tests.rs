@@ -32,6 +32,7 @@ fn python() -> Option<CommandLine> {
     let asked = with(CommandLine::new(&program).args(["-c", &look]));
     let found = process::run(&asked, Limits::wall(Duration::from_secs(100))).ok()?.ending.success();
     if !found {
+        assert!(site.is_none(), "{program} finds no torch in the folder of {SITE}");
         eprintln!("skipped: {program} has no torch");
     }
     found.then(|| with(CommandLine::new(&program)))

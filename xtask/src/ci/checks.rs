@@ -1,4 +1,4 @@
-//! The steps `test`, `fuzz` and `with-torch`: the repository's own tests.
+//! The steps `test`, `fuzz`, `with-torch` and `tracing`: the repository's own tests.
 //!
 //! Owns: what they run with. Never: repeats the list of `cargo xtask test`; that is in test.rs.
 
@@ -10,6 +10,9 @@ use crate::{repo, test};
 /// The parts of names of the tests that need a torch, wheels of CUDA, or a torch and the stock client.
 const WITH_TORCH: &[&str] =
     &["lint::", "device_code::", "oracle::", "kept::", "a_reference_chooses", "clients::get_kernel"];
+
+/// The part of the names of the tests that trace functions with torch.
+const TRACING: &str = "tracing_tests::";
 
 /// The tests, with the official packages. This program runs itself, so that its output can be read.
 pub(crate) fn test(run: &Run<'_>) -> Result<Vec<String>, String> {
@@ -49,6 +52,25 @@ pub(crate) fn with_torch(run: &Run<'_>) -> Result<Vec<String>, String> {
             command.args(["test", "--quiet", "--workspace", "--test", "it", "--"]).args(WITH_TORCH);
         }
         command.env("KERNELWRIGHT_TORCH_CACHE", repo::cache()).current_dir(&run.site.root);
+        let (text, outcome) = talk.heard(&mut command);
+        run.remember(&text);
+        outcome
+    })
+}
+
+/// The tests that trace functions; without `KERNELWRIGHT_SITE`, as in the step `test`, they skip.
+pub(crate) fn tracing(run: &Run<'_>) -> Result<Vec<String>, String> {
+    run.site.ready.torch()?;
+    let site = run.site.ready.site("2.11")?;
+    run.whole(|talk| {
+        let mut command = repo::cargo();
+        if test::has_nextest() {
+            command.args(["nextest", "run", "--workspace", "--no-fail-fast", "--profile", test::profile()]);
+            command.args(["--filterset", &format!("test(~{TRACING})")]);
+        } else {
+            command.args(["test", "--quiet", "--workspace", "--lib", "--", TRACING]);
+        }
+        command.env("KERNELWRIGHT_SITE", site).current_dir(&run.site.root);
         let (text, outcome) = talk.heard(&mut command);
         run.remember(&text);
         outcome

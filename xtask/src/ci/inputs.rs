@@ -72,6 +72,7 @@ const STEPS: &[(&str, &[&str])] = &[
             "tests/release/",
         ],
     ),
+    ("tracing", &["templates/", "tests/tracing/"]),
     ("device-code", &[EXAMPLE, "templates/{}/", "templates/_shared/"]),
     (
         "generated",

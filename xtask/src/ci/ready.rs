@@ -189,6 +189,16 @@ impl Ready {
             .clone()
     }
 
+    /// The folder of packages with a torch of this release line, such as 2.11, which `torch` or `torches` fetched.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn site(&self, line: &str) -> Result<PathBuf, String> {
+        let is_of_line =
+            |site: &PathBuf| site.is_dir() && site.to_string_lossy().contains(&format!("-torch{line}."));
+        sites().into_iter().find(is_of_line).ok_or_else(|| format!("the cache has no torch {line}"))
+    }
+
     fn fetch(&self, lines: &[&str]) -> Result<(), String> {
         let mut command = self.kernelwright(&["toolchain", "fetch"])?;
         Talk::Live.run(command.args(lines.iter().flat_map(|line| ["--torch", line])))

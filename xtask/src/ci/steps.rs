@@ -70,6 +70,13 @@ pub(crate) const STEPS: &[Step] = &[
         run: checks::with_torch,
     },
     Step {
+        name: "tracing",
+        about: "`new --from` on functions as people write them, with torch",
+        items: None,
+        turn: Some(2),
+        run: checks::tracing,
+    },
+    Step {
         name: "hub",
         about: "`.ci/hub`: publish twice to a hub of one's own, load by the stock client",
         items: None,
