@@ -125,7 +125,7 @@ class Attempts:
         """Other lengths of an axis: those of the module or the example, and what numbers of the code divide or are."""
         free = [axis["name"] for axis in op["axes"][1:] if axis["const"] is None]
         lengths = [one for one in dict.fromkeys(self.subject.lengths) if one > 1][:6]
-        # Where there are many orders, time is short.
+        # Many orders take long, so numbers of the code are not tried as lengths then.
         hints = self.subject.hints if orders <= MOST_HINTED else []
         others = [("times", one) for one in hints]
         if self.subject.length_parameter is None:

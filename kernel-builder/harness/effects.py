@@ -12,7 +12,7 @@ from variations import others, reads
 
 # How far a gradient may be from the template's, in parts of the largest of its row.
 NEAR = 1e-7
-# How many values are tried for one of two parameters that are changed together, and how many pairs of parameters.
+# Values tried per parameter when two parameters change together, and the maximum number of such pairs.
 FEW = 3
 MOST_PAIRS = 15
 

@@ -8,7 +8,7 @@ import dis
 # Options that functions of torch take.
 WORDS = ("none", "tanh", "mean", "sum", "max", "silu", "swish", "gelu", "relu", "sigmoid")
 MOST_WORDS = 24
-# Where nothing says that a parameter is a word, a few are enough.
+# Words tried for a parameter that is not known to be a word.
 FEW_WORDS = 4
 
 

@@ -50,7 +50,7 @@ pub const HUB_HOME: &str = "HF_HOME";
 pub const HUB_OFFLINE: &[&str] = &["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"];
 /// The stock client's switch: no token where none was asked for.
 pub const HUB_NO_IMPLICIT_TOKEN: &str = "HF_HUB_DISABLE_IMPLICIT_TOKEN";
-/// What is logged: a level, or targets with levels.
+/// Log filter: a level, or targets with levels.
 pub const LOG: &str = "KERNELWRIGHT_LOG";
 /// The file that the log is appended to, in place of standard error.
 pub const LOG_FILE: &str = "KERNELWRIGHT_LOG_FILE";
@@ -183,7 +183,7 @@ pub fn worker_role() -> Option<String> {
     (arguments.next()? == "--worker").then(|| arguments.next()?.into_string().ok())?
 }
 
-/// What stands behind the role on the command line.
+/// Arguments after the worker's role.
 pub fn worker_words() -> Vec<OsString> {
     std::env::args_os().skip(3).collect()
 }

@@ -33,9 +33,9 @@ pub enum LogError {
         )
     )]
     Filter {
-        /// What it is.
+        /// The filter.
         text: String,
-        /// What is wrong with it.
+        /// The parser's message.
         cause: String,
     },
     /// The file cannot be written.
@@ -63,7 +63,7 @@ pub fn start(verbose: u8, file: Option<&Path>, report: &Report) -> Result<(), Lo
     Ok(())
 }
 
-/// What is logged; `None`: nothing. A log file without a level gets everything.
+/// Log filter, or `None` for no log. A log file without a level gets everything.
 fn filter(verbose: u8, variable: Option<String>, has_file: bool) -> Result<Option<EnvFilter>, LogError> {
     let text = match (verbose, variable, has_file) {
         (0, Some(text), _) => text,
@@ -75,7 +75,7 @@ fn filter(verbose: u8, variable: Option<String>, has_file: bool) -> Result<Optio
     filter.map(Some).map_err(|cause| LogError::Filter { text, cause: cause.to_string() })
 }
 
-/// Where lines go. Each line comes as a whole, and leaves without secrets.
+/// Destination of log lines. Each line is written whole, without secrets.
 #[derive(Debug, Clone)]
 enum To {
     /// Standard error, above the bars.

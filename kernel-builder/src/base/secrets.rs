@@ -1,4 +1,4 @@
-//! What must not be shown: tokens, and what addresses carry beside the place.
+//! Removes secrets from text: tokens, and credentials and queries in URLs.
 //!
 //! Owns: the secrets that are known in this process, and texts without them. Never: keeps one anywhere else.
 
@@ -38,7 +38,7 @@ pub(super) fn without(text: &str) -> String {
     found
 }
 
-/// What follows `://`: the address up to its end, then other text.
+/// Redacts the text after `://`: a URL up to its end, then other text.
 fn address(part: &str) -> String {
     let end = |letter: char| letter.is_whitespace() || "\"'`<>(){}\\".contains(letter);
     let (whole, rest) = part.split_at(part.find(end).unwrap_or(part.len()));

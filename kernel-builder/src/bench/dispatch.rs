@@ -184,8 +184,8 @@ pub fn for_package(tables: &[Dispatch]) -> Option<Value> {
     Some(json!({ "format": FORMAT, "axes": axes, "devices": devices }))
 }
 
-/// What several records of one case say together: the worst of them. `None` without a ratio, and if one against a baseline
-/// that a package can call was sampled and is no result.
+/// The worst of several records of one case. `None` if there is no ratio, or if a ratio against a baseline that packages
+/// can call was sampled but is not a result.
 fn point(dtype: String, axes: BTreeMap<String, u64>, records: &[&(Digest, &Measurement)]) -> Option<Point> {
     let results = records.iter().filter(|(_, record)| record.is_result());
     let unknown = |record: &Measurement| CALLABLE.iter().any(|name| record.unmeasured_versus(name).is_some());

@@ -34,7 +34,7 @@ pub enum BenchError {
         )
     )]
     NotMeasured {
-        /// What the first measurement lacks.
+        /// Missing results of the first measurement.
         why: String,
     },
     /// The kernel computed something else while it was timed.

@@ -67,7 +67,7 @@ fn short(factor: f64) -> String {
     }
 }
 
-/// What the samples of each start say of one figure.
+/// Samples behind one figure, by start.
 struct Evidence {
     blocks: usize,
     starts: Vec<Interval>,
@@ -210,7 +210,7 @@ impl Measurement {
     }
 }
 
-/// What says a ratio: its own interval, and the blocks that it is of.
+/// Evidence for a ratio: its interval and its blocks.
 fn of_ratio(ratio: &Ratio, rival: Option<&Contender>, kernel: &Contender, lengths: &[usize]) -> Evidence {
     let pairs = rival.map(|rival| pairs(rival, kernel, lengths)).unwrap_or_default();
     let whole = Interval { median: ratio.ratio, low: ratio.low, high: ratio.high };

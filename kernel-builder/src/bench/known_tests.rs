@@ -1,4 +1,4 @@
-//! What is a result and what is none, on exact figures and on records that were kept.
+//! Tests of the rule for results, on exact figures and on committed records.
 
 use super::super::record::tests::example;
 use super::super::record::{self, Measurement};
@@ -17,7 +17,7 @@ fn with(name: &str, samples: Vec<f64>) -> Measurement {
     made
 }
 
-/// So many samples that say next to nothing: two kinds, a hundred times apart.
+/// `count` samples with almost no information: two values, a hundred times apart.
 fn wild(count: usize) -> Vec<f64> {
     (0..count).map(|at| if at % 2 == 0 { 9e-5 } else { 9e-3 }).collect()
 }

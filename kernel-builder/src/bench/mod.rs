@@ -235,7 +235,7 @@ pub(crate) fn least_seconds(op: &OpSpec, case: &Case, peaks: &BTreeMap<String, f
 /// Refuses a run in which samples were taken and no figure is a result.
 ///
 /// # Errors
-/// What the first measurement lacks.
+/// Missing results of the first measurement.
 pub fn refuse_unmeasured(measured: &[Measurement]) -> Result<(), BenchError> {
     let sampled = measured.iter().find(|one| one.contender(rounds::KERNEL).is_some());
     match sampled {

@@ -76,7 +76,7 @@ fn cell(measurement: &Measurement, name: &str) -> String {
     }
 }
 
-/// What a measurement does not say, with the reason and what it would take: figures with the same reason once.
+/// Figures that were not measured, grouped by reason, with the effort that a result would take.
 pub(super) fn unmeasured(measurement: &Measurement) -> Vec<String> {
     let mut found: Vec<(String, Vec<&str>)> = Vec::new();
     for one in &measurement.unmeasured {

@@ -110,8 +110,8 @@ pub(super) fn enclosed(values: &[f64]) -> Option<Interval> {
     Some(Interval { median, low, high })
 }
 
-/// How many starts would say a ratio to this factor, if more of them differ as these do; at most `most`, and `None` if that
-/// would not do.
+/// Number of starts that would narrow a ratio to this factor, if further starts vary as these do. `None` if more than
+/// `most` were needed.
 pub(super) fn starts_for(starts: &[f64], factor: f64, most: usize) -> Option<usize> {
     let logarithms: Vec<f64> = starts.iter().map(|ratio| ratio.ln()).collect();
     let Spread { deviation, .. } = spread(&logarithms)?;

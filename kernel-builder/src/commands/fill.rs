@@ -182,7 +182,7 @@ struct Filled {
 }
 
 impl Filled {
-    /// What is used from now on; nothing where no setting is right, or where its time is not known well enough.
+    /// The setting to use from now on. `None` if no setting is right, or if its time is not a result.
     fn result(&self) -> Option<&Confirmed> {
         self.confirmed.as_ref().filter(|confirmed| confirmed.unknown.is_none())
     }

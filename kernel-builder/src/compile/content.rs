@@ -106,7 +106,7 @@ pub(super) fn depends_on_more(project: &Path, files: &[PathBuf]) -> bool {
     mentions(project, files, &[PULLED_IN, &[TIME_OF_FILE]].concat())
 }
 
-/// What the project's own files have the assembler pull in.
+/// Files that the project's sources include through the assembler.
 pub(super) fn pulled_in(project: &Path, files: &[PathBuf]) -> Vec<PathBuf> {
     let own = files.iter().filter(|path| path.is_relative());
     let texts = own.filter_map(|path| files::read(&project.join(path)).ok());

@@ -1,4 +1,4 @@
-//! What earlier builds left in `.kernelwright/objects` and no build refers to any more.
+//! Removes files in `.kernelwright/objects` that no build refers to any more.
 //!
 //! Owns: telling which files these are, and removing them. Never: touches what another build of the project may still use:
 //! it runs while no other build does.

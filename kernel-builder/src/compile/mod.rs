@@ -79,7 +79,7 @@ pub(crate) struct Shop<'a> {
     pub(crate) cache: &'a Cache,
     /// The pool.
     pub(crate) slots: &'a Slots,
-    /// What the units have read.
+    /// Files that the units have read.
     pub(crate) read: &'a outside::Read,
     /// Whom to tell.
     pub(crate) report: &'a Report,

@@ -23,7 +23,7 @@ use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::{disk, files};
 use crate::toolchain::prefix;
 
-/// Where systems keep what is not a user's, beside [`SYSTEM`].
+/// Folders besides [`SYSTEM`] that hold no user's files.
 const NOBODYS: [&str; 5] =
     ["/nix/store", "/System", "/Library/Developer", "/Applications/Xcode", "/usr/share"];
 
@@ -50,7 +50,7 @@ impl Read {
     }
 }
 
-/// What a variant was made of beside what its name covers.
+/// Inputs of a variant that its name does not cover.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct More {
     /// The name of the extension with all of it; absent where there is nothing more.
@@ -88,7 +88,7 @@ pub(super) fn of(shop: &Shop<'_>, job: &Job, kit: &Toolchain) -> More {
         if lexical {
             continue;
         }
-        // Where a file lies on this machine is no part of a name.
+        // The name must not depend on the path on this machine.
         let name =
             if path.is_relative() { path.as_path() } else { Path::new(path.file_name().unwrap_or_default()) };
         let content = files::read(&real).map(|bytes| Digest::of(&bytes).to_string()).unwrap_or_default();

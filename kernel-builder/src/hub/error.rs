@@ -235,7 +235,7 @@ pub enum HubError {
     Transfer {
         /// The hub.
         endpoint: String,
-        /// What it asks for.
+        /// The transfer that it chose.
         transfer: String,
     },
     /// Ctrl-C.

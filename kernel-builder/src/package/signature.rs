@@ -133,7 +133,7 @@ pub struct Signed {
     pub key: String,
     /// The name that the file of accepted keys gives to it; `None` for a new signature.
     pub signer: Option<String>,
-    /// How many files are listed.
+    /// Number of files in the list.
     pub files: usize,
 }
 
@@ -246,8 +246,8 @@ fn genuine(build: &Path, text: &str) -> Result<String, SignatureError> {
     Ok(said.trim().split_once(" with ").map_or("unnamed key", |(_, key)| key).to_owned())
 }
 
-/// What is wrong with each file, by its name in the publication. Only in `build/`, which clients load, an unlisted file
-/// counts: a hub may keep other files beside it.
+/// Problems with files, by their names in the publication. An unlisted file counts only in `build/`, which clients load:
+/// a hub may keep other files beside it.
 fn unlike(build: &Path, text: &str) -> Result<Vec<String>, FileError> {
     let now = sums(build)?;
     let then: BTreeMap<&str, &str> =

@@ -48,7 +48,7 @@ pub struct Unfit {
     pub nearest: Option<String>,
     /// Why it does not serve.
     pub why: String,
-    /// What to do, where that is not to change the template.
+    /// The next step, if it is not to change the template.
     pub step: Option<String>,
 }
 
@@ -162,7 +162,7 @@ fn narrowed(facts: &Facts) -> Option<String> {
     Some(format!("for {given} its result {} is {own}, and the kernel's is {kernel}", place + 1))
 }
 
-/// What a graph says against it.
+/// Reasons in the graph against a match.
 fn in_graph(facts: &Facts) -> Vec<String> {
     let Some(graph) = &facts.graph else {
         return vec!["torch.export makes no graph of it".to_owned()];

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::serves::{Form, Served};
 
-/// What is seen of one call, beside what the kernel does.
+/// Side effects of one call, compared with those of the kernel.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Effects {
     /// Parameters that no input and no scalar of the operation takes.
@@ -34,7 +34,7 @@ pub struct Effects {
 pub struct Left {
     /// Its name.
     pub name: String,
-    /// What other values do.
+    /// Effect of other values.
     pub effect: Effect,
     /// Whether it is a buffer of a module, and no parameter of the call.
     pub buffer: bool,
@@ -46,7 +46,7 @@ pub struct Left {
     pub other: Option<String>,
 }
 
-/// What other values of a parameter do.
+/// Effect of other values of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
@@ -89,11 +89,11 @@ pub struct Alias {
 /// Gradients, by the person's parameters.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Gradients {
-    /// Those that the person's function has.
+    /// Parameters with a gradient in the user's function.
     pub own: Vec<String>,
-    /// Those that the kernel has.
+    /// Parameters with a gradient in the kernel.
     pub kernel: Vec<String>,
-    /// Those that differ.
+    /// Gradients that differ.
     pub differs: Vec<Slope>,
     /// Why the person's function does not run with gradients.
     pub error: Option<String>,
@@ -111,7 +111,7 @@ pub struct Slope {
 /// Why a template does not serve, and what to do about it, where that is not to change the template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// What is in the way.
+    /// The difference.
     pub what: String,
     /// The next step.
     pub step: Option<String>,
@@ -124,7 +124,7 @@ impl From<String> for Reason {
 }
 
 impl Effects {
-    /// What the kernel would drop or add without a word.
+    /// Differences that a caller would notice; each one refuses the template.
     pub(crate) fn reasons(&self, function: &str, written_to: &[String]) -> Vec<Reason> {
         let mut found: Vec<Reason> =
             self.parameters.iter().filter_map(|left| left.reason(function)).collect();
@@ -170,7 +170,7 @@ impl Effects {
         found
     }
 
-    /// What a person should know, though the template serves.
+    /// Notes for the user about a template that serves.
     pub(crate) fn notes(&self, served: &Served, form: &Form, outputs: usize) -> Vec<String> {
         let mut found: Vec<String> = self.parameters.iter().filter_map(Left::note).collect();
         found.extend(form.given.iter().map(|(input, value)| {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::observed::Effects;
 use super::unusable::Unusable;
 
-/// What the harness saw.
+/// The harness's report on a function.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Report {
     /// Why the file cannot be traced; nothing else is there then.
@@ -24,7 +24,7 @@ pub struct Report {
     /// Whether it is a module.
     #[serde(default)]
     pub module: bool,
-    /// What it is called with.
+    /// Its parameters.
     #[serde(default)]
     pub parameters: Vec<Parameter>,
     /// Names of the module's own tensors.
@@ -37,7 +37,7 @@ pub struct Report {
     pub graph: Option<Graph>,
     /// Why it has no graph.
     pub error: Option<String>,
-    /// What the references of the templates are made of, when nothing was near.
+    /// Operators of each template's reference, if nothing was near.
     #[serde(default)]
     pub template_ops: BTreeMap<String, Vec<String>>,
 }
@@ -65,7 +65,7 @@ pub struct Attempt {
     /// The person's tensors in the order of the form's arguments.
     #[serde(default)]
     pub order: Vec<String>,
-    /// Where each scalar of the operation comes from.
+    /// Source of each scalar of the operation.
     #[serde(default)]
     pub numbers: BTreeMap<String, (Origin, Value)>,
     /// Axes that had lengths of their own, such as a module's.
@@ -82,7 +82,7 @@ pub struct Attempt {
     pub facts: Option<Facts>,
 }
 
-/// Where a scalar comes from.
+/// Source of a scalar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -118,7 +118,7 @@ pub struct Facts {
     /// Results whose dtype is another one than the template's: the place, the dtype of the inputs, the person's and the
     /// template's; `None` where a call failed.
     pub dtypes: Option<Vec<(usize, String, String, String)>>,
-    /// What else the call does.
+    /// Side effects of the call.
     pub effects: Effects,
     /// Whether it is the same on inputs of these kinds, bit for bit nearly.
     pub hard: BTreeMap<String, bool>,

@@ -9,9 +9,9 @@ use thiserror::Error;
 /// A file that cannot be used.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Unusable {
-    /// What is wrong.
+    /// The kind of problem.
     pub kind: Kind,
-    /// What Python or the harness says of it.
+    /// Message of Python or the harness.
     pub reason: String,
     /// The file, the line, and the column if it is known.
     #[serde(default)]
@@ -60,7 +60,7 @@ pub enum ReferenceError {
     Syntax {
         /// File, line and column.
         place: String,
-        /// What Python says.
+        /// Python's message.
         reason: String,
         /// The line.
         text: String,
@@ -124,7 +124,7 @@ pub enum ReferenceError {
     Unknown {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The problem.
         reason: String,
         /// The functions.
         names: Vec<(String, u64)>,

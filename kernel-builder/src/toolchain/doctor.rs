@@ -111,7 +111,7 @@ pub fn table(findings: &[Finding]) -> String {
     text
 }
 
-/// What a program says when it is asked for its version.
+/// A program's answer to `--version`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Answer {
     /// Its first line.
@@ -256,7 +256,7 @@ fn git(_: &Session) -> Finding {
     }
 }
 
-/// What is said of a program that is looked for on `PATH`.
+/// Description of a program without a usable answer.
 fn absence(answer: &Answer) -> &'static str {
     if *answer == Answer::Missing { "not on PATH" } else { "on PATH, but does not run" }
 }

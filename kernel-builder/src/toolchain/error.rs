@@ -196,7 +196,7 @@ pub enum ToolchainError {
         wanted: String,
         /// About how many megabytes there are to fetch.
         needs: Option<u32>,
-        /// What could not be written, and why; in the message, so that it is not told a second time as its source.
+        /// The file that failed and the cause. The message has both, so this is not a `#[source]`.
         cause: FileError,
     },
     /// The download failed.

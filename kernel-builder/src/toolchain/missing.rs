@@ -1,4 +1,4 @@
-//! What there is to fetch, and how much it is.
+//! Packages to fetch, and their size.
 //!
 //! Owns: the words. Never: fetches.
 

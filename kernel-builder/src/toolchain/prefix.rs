@@ -1,4 +1,4 @@
-//! What belongs to a compiler that was installed below a prefix.
+//! Files of a compiler that is installed under a prefix.
 //!
 //! Owns: the names of such folders. Never: takes the prefix as a whole, which may be the home of a user.
 

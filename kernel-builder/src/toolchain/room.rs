@@ -1,4 +1,4 @@
-//! What other programs say when a disk is full or may not be written to.
+//! Messages of other programs about a full or read-only disk.
 //!
 //! Owns: recognising it in the output of pip, uv and linkers, so that it is not reported as trouble with the network.
 //! Never: writes.
@@ -42,7 +42,7 @@ fn told(text: &str, folder: &Path) -> Option<FileError> {
     })?;
     let behind = line.split_once(words).map(|(_, rest)| rest).unwrap_or_default();
     let quoted = behind.split(['\'', '"', '`']).nth(1).map(Path::new).filter(|path| path.is_absolute());
-    // What is quoted may be what was to be copied: the full disk is the one with less room.
+    // The quoted path may be the source of a copy, so the disk with less free space is the full one.
     let room = |path: &&Path| files::free_space(path).unwrap_or(u64::MAX);
     let full = matches!(errno, Errno::NOSPC | Errno::DQUOT);
     let places = [quoted, Some(folder)].into_iter().flatten();

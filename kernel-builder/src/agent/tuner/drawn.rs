@@ -12,12 +12,12 @@ use crate::base::random::SplitMix;
 /// Choices up to which every one is looked at if all settings are wanted.
 const MOST: usize = 100_000_000;
 
-/// How many settings are wanted.
+/// Number of settings to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Amount {
     /// Every one.
     All,
-    /// So many at most, the first of them the defaults.
+    /// At most this many; the first has the defaults.
     AtMost(usize),
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum Amount {
 pub(crate) struct Drawn {
     /// The settings.
     pub(crate) settings: Vec<Tuning>,
-    /// What they are of, if they are not all.
+    /// The space that they were sampled from, in words; `None` if they are all of it.
     pub(crate) of: Option<String>,
 }
 

@@ -13,7 +13,7 @@ use super::{FileError, free_space};
 use crate::base::env;
 use crate::base::report::bytes;
 
-/// Where a path lies, as far as it decides what helps.
+/// Kind of folder that a path is in; it decides the advice.
 enum Place {
     Cache(PathBuf),
     Temporary(PathBuf),
@@ -32,7 +32,7 @@ impl Place {
         }
     }
 
-    /// What gives more room.
+    /// Advice that frees disk space.
     fn more_room(&self) -> String {
         match self {
             Self::Cache(cache) => format!(
@@ -48,7 +48,7 @@ impl Place {
         }
     }
 
-    /// Where writing is possible.
+    /// Advice for a folder that is not writable.
     fn other_folder(&self) -> String {
         match self {
             Self::Cache(_) => format!("set {} to a folder that you can write to", env::CACHE),
@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// What the operating system said, also of an error that a library has wrapped.
+/// The operating system's error code, also of an error that a library wrapped.
 pub(super) fn errno_of(cause: &io::Error) -> Option<Errno> {
     let kind = || match cause.kind() {
         io::ErrorKind::StorageFull => Some(Errno::NOSPC),

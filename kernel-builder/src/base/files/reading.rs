@@ -76,7 +76,7 @@ pub fn irregular(path: &Path) -> Option<String> {
     fs::metadata(path).and_then(|meta| regular(&meta)).err().map(|cause| said(&cause))
 }
 
-/// What the operating system said, in words that fit behind "it" where there are such.
+/// The operating system's error in words, as a clause about the file if one is known.
 fn said(cause: &io::Error) -> String {
     match cause.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
         Some(rustix::io::Errno::LOOP) => "it is a link that leads back to itself".to_owned(),

@@ -12,7 +12,7 @@ use super::{FileError, failed, stamp};
 /// A file of a cache.
 #[derive(Debug)]
 pub struct Aged {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Bytes.
     pub size: u64,

@@ -1,4 +1,4 @@
-//! What the log says of children.
+//! Log entries for child processes.
 //!
 //! Owns: these lines. Never: shows a value of the environment.
 

@@ -146,7 +146,7 @@ fn doubts(measurements: &[Measurement], told: &[String]) -> String {
     )
 }
 
-/// What each regime is.
+/// Definitions of the regimes in the records.
 fn regimes(measurements: &[Measurement]) -> String {
     let found = super::render::regimes(measurements);
     let rows: Vec<(&str, Option<String>)> =

@@ -22,7 +22,7 @@ const LIBRARIES: &str = "LD_LIBRARY_PATH";
 /// Stands between the folders and the command.
 const END: &str = "--";
 
-/// Where systems keep compilers, their headers, and what programs are loaded with; no files of users.
+/// System folders of compilers, headers and libraries. None of them holds users' files.
 const SYSTEM: [&str; 15] = [
     "/bin",
     "/dev/null",
@@ -41,12 +41,12 @@ const SYSTEM: [&str; 15] = [
     "/usr",
 ];
 
-/// What the driver may read: `own` and its scratch folder, the toolkit, the C++ compiler, and the system's.
+/// Paths that the driver may read: `own`, its scratch folder, the toolkit, the C++ compiler and the system folders.
 pub(super) fn readable(kit: &NvccKit, own: Vec<PathBuf>, scratch: &Path) -> Vec<PathBuf> {
     let mut all = own;
     all.push(scratch.to_owned());
     all.extend(SYSTEM.map(PathBuf::from));
-    // Where an administrator's compilers have their own libraries.
+    // Compilers that an administrator installed may need libraries from here.
     let libraries = env::text(LIBRARIES).unwrap_or_default();
     all.extend(libraries.split(':').map(PathBuf::from).filter(|folder| folder.is_absolute()));
     // The C++ compiler may be a script, and nvcc has its settings beside itself.

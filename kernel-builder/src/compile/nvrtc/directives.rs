@@ -1,7 +1,7 @@
-//! What a C++ text may make a preprocessor look for.
+//! Preprocessor directives in a C++ text that read files.
 //!
 //! Owns: finding every directive that reads a file, however it is written (trigraphs, digraphs, spliced lines, comments).
-//! What stands in a string or a comment is found, too: this is for refusing, and too much is safe.
+//! Directives in strings and comments are found too. The result is used to refuse code, so finding too much is safe.
 //! Never: expands a macro.
 
 /// A place that names a file.
@@ -11,11 +11,11 @@ pub(super) struct Directive {
     pub(super) line: usize,
     /// `#include`, `__has_include`.
     pub(super) word: String,
-    /// What is named.
+    /// The file that it names.
     pub(super) operand: Operand,
 }
 
-/// What a directive names.
+/// Operand of a directive.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Operand {
     /// A name between quotes or angle brackets.

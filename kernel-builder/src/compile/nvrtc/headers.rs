@@ -22,7 +22,7 @@ impl Source {
         let places =
             all.iter().flat_map(|(name, _)| self.include.iter().map(move |folder| folder.join(name)));
         let known: BTreeSet<PathBuf> = places.map(|place| disk::real(&place)).collect();
-        // Those with another ending, or in another folder of the candidate.
+        // Headers with another extension, or in another folder of the candidate.
         let named =
             inside::follow(self, &[]).files.into_iter().filter(|(_, file)| !known.contains(&file.real));
         all.extend(named.map(|(name, file)| (name, file.bytes)));

@@ -15,12 +15,12 @@ use super::Source;
 use super::directives::{self, Directive, Operand};
 use crate::base::{disk, files};
 
-/// What a source leads to.
+/// Files that a source leads to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Followed {
     /// The candidate's files that are named, by path below its folder, with their bytes.
     pub(super) files: BTreeMap<String, Named>,
-    /// What leads out of the candidate's folder, as a compiler would say it.
+    /// Errors for names that lead out of the candidate's folder, in a compiler's format.
     pub(super) outside: Vec<String>,
     /// Places where a macro says what is included, or could make a name that leads outside.
     pub(super) unclear: Vec<String>,
@@ -29,7 +29,7 @@ pub(super) struct Followed {
 /// A file of the candidate that its code names.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Named {
-    /// Where it lies, links resolved.
+    /// Its path, with links resolved.
     pub(super) real: PathBuf,
     /// Its content.
     pub(super) bytes: Vec<u8>,
@@ -37,7 +37,7 @@ pub(super) struct Named {
 
 /// A text that is still to be read.
 struct Open {
-    /// What errors call it.
+    /// Its name in errors.
     name: String,
     text: Vec<u8>,
     /// The folder that it lies in; unknown for a source that was given as a text.
@@ -79,7 +79,7 @@ pub(super) fn follow(source: &Source, toolkit: &[PathBuf]) -> Followed {
                     followed.files.insert(shown, Named { real, bytes });
                 }
             }
-            // Where nothing is, `..` still leads up from some folder of the toolkit or of the system.
+            // Even if the file does not exist here, `..` could lead up from a folder of the toolkit or the system.
             let climbs = Path::new(named).components().any(|part| part == Component::ParentDir);
             if leads_out || (climbs && !found) {
                 followed.outside.push(format!(

@@ -143,7 +143,7 @@ impl Kit {
 pub(crate) struct Compiler {
     kit: Kit,
     folder: PathBuf,
-    /// Where the parts of toolkits lie.
+    /// Folder with the parts of toolkits.
     toolkits: Vec<PathBuf>,
     /// Whether the kernel keeps compilers to the folders that they may read.
     confines: bool,
@@ -271,7 +271,7 @@ impl Compiler {
         options
     }
 
-    /// What a compiler of this unit may read beside the system's own files.
+    /// Paths that a compiler of this unit may read, besides the system's files.
     fn readable(&self, unit: &Unit) -> Vec<PathBuf> {
         let own = unit.source.root.iter().chain(&unit.source.include);
         own.chain(self.kit.include())

@@ -21,7 +21,7 @@ pub const ROLE: &str = "nvrtc";
 pub(super) struct Opening {
     pub(super) library: PathBuf,
     pub(super) builtins: Option<PathBuf>,
-    /// What the process keeps itself to; nothing where the kernel cannot.
+    /// Paths that the process may read; `None` if the operating system cannot confine it.
     pub(super) readable: Option<Vec<PathBuf>>,
 }
 

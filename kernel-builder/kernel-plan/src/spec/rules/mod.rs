@@ -115,7 +115,7 @@ pub fn in_order(problems: &mut [Problem], build: &str, op: &str) {
 }
 
 impl<'a> Project<'a> {
-    /// Where build.toml or op.toml lists a file; the kernel's name for one that neither lists.
+    /// Span of the file in build.toml or op.toml, or of the kernel's name if neither lists the file.
     fn mention(&self, path: &RelPath) -> (&'a Arc<SourceFile>, &'a Range<usize>, &'static str) {
         match self.named_files().into_iter().find(|(_, listed)| listed.value == *path) {
             Some((file, listed)) => (file, &listed.span, "listed here"),
