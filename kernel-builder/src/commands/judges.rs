@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kernel_plan::units::Version;
+use kernel_plan::variant::Variant;
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -63,7 +64,15 @@ pub fn first(
     session: &Session,
 ) -> Result<PythonRuntime, Failure> {
     let line = project::torch_of(project)?;
-    let torch = Torch::AtLeast(&line);
+    // A build that is for no torch in particular is judged with one that is in the cache.
+    let is_free = |artifact: &Artifact| {
+        artifact.variant.parse::<Variant>().is_ok_and(|variant| variant.torch().is_none())
+    };
+    let torch = if !artifacts.is_empty() && artifacts.iter().all(is_free) {
+        Torch::Preferably(&line)
+    } else {
+        Torch::AtLeast(&line)
+    };
     let builds = python::torches(session)?;
     // The installed torch judges builds that it is for, even if others of the project want a newer one.
     if let Some(installed) = builds.iter().find(|build| build.installed) {
