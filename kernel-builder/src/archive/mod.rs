@@ -183,11 +183,20 @@ pub fn latest_named(project: &Path, artifact: &Digest) -> Vec<(Digest, Measureme
                 == (&record.workload, &record.dtype, &record.regime, &record.device)
         };
         match found.iter().position(same) {
+            Some(at) if hides(&record, &found[at].1) => {}
             Some(at) => found[at] = (name, record),
             None => found.push((name, record)),
         }
     }
     found
+}
+
+/// Whether a newer record would take a figure away: it sampled one that it does not know, and the older record knows it.
+fn hides(newer: &Measurement, older: &Measurement) -> bool {
+    newer.unmeasured.iter().any(|one| match one.figure.strip_prefix("vs ") {
+        Some(rival) => older.versus(rival).is_some(),
+        None => one.figure == "time" && older.time().is_some(),
+    })
 }
 
 #[cfg(test)]
@@ -256,5 +265,20 @@ mod tests {
         assert_eq!(records(project).len(), 1);
         record(project, &[read]).unwrap();
         assert_eq!(records(project).len(), 2);
+    }
+
+    #[test]
+    fn a_noisy_run_takes_no_earlier_figure_away() {
+        let folder = files::scratch().unwrap();
+        let project = folder.path();
+        let good: Measurement = serde_json::from_str(KEPT.lines().next().unwrap()).unwrap();
+        let mut noisy = good.clone();
+        (noisy.ratios[0].low, noisy.ratios[0].high) = (0.1, 90.0);
+        record(project, &[good.clone(), noisy.clone()]).unwrap();
+        assert_eq!(records(project).len(), 2);
+        assert_eq!(latest(project, &good.artifact).remove(0).ratios, good.ratios);
+        // The other way round the newer record is used.
+        record(project, &[good.clone()]).unwrap();
+        assert_eq!(latest(project, &good.artifact).remove(0).ratios, good.ratios);
     }
 }

@@ -26,7 +26,7 @@ pub enum BenchError {
         known: String,
     },
     /// Nothing that was sampled is known well enough.
-    #[error("no figure of this run is a result: {why}")]
+    #[error("nothing was measured precisely enough: {why}")]
     #[diagnostic(
         code(bench::not_measured),
         help(

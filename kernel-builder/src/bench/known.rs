@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::record::{Contender, Measurement, Ratio};
+use super::render::ROOFLINE;
 use super::rounds::KERNEL;
 use super::stats::{self, FEWEST_BLOCKS, Interval, MOST_BLOCKS};
 
@@ -41,13 +42,14 @@ impl Unmeasured {
     pub fn reason(&self) -> String {
         let few = self.blocks < FEWEST_BLOCKS as u64;
         let why = match self.factor {
-            _ if few => format!("{} blocks, and a result has {FEWEST_BLOCKS}", self.blocks),
+            _ if few => format!("{} blocks, at least {FEWEST_BLOCKS} required", self.blocks),
             Some(factor) => {
                 format!("known only to a factor of {} after {} blocks", short(factor), self.blocks)
             }
             None => format!("no interval after {} blocks", self.blocks),
         };
         match (self.needs, self.budget, self.starts) {
+            (_, Some(budget), _) if few => format!("{why}; try --budget {budget:.0}"),
             (Some(needs), Some(budget), _) => format!("{why}; needs about {needs}, try --budget {budget:.0}"),
             (Some(needs), None, _) => format!("{why}; needs about {needs} blocks"),
             (None, _, Some(starts)) => format!("{why}, because starts differ; try --starts {starts}"),
@@ -181,19 +183,21 @@ impl Measurement {
         let time = Evidence::of(&split(&kernel.samples, &lengths, |seconds| *seconds));
         if !time.is_enough() {
             found("time".to_owned(), &time);
-            self.roofline = None;
+            if self.roofline.take().is_some() {
+                found(ROOFLINE.to_owned(), &time);
+            }
         }
         let ceilings = ["copy", "peak"].map(|name| {
             let pairs = self.contender(name).map(|ceiling| pairs(ceiling, &kernel, &lengths));
             pairs.map(|pairs| Evidence::of(&pairs))
         });
         if let Some(copy) = ceilings[0].as_ref().filter(|copy| !copy.is_enough()) {
-            found("roofline".to_owned(), copy);
+            found(ROOFLINE.to_owned(), copy);
             self.copy_fraction = None;
             self.roofline.iter_mut().for_each(|roofline| roofline.of_copy = None);
         }
         if let Some(peak) = ceilings[1].as_ref().filter(|peak| !peak.is_enough()) {
-            found("roofline".to_owned(), peak);
+            found(ROOFLINE.to_owned(), peak);
             self.roofline.iter_mut().for_each(|roofline| roofline.of_matrix_peak = None);
         }
         self.unmeasured = unmeasured;

@@ -56,15 +56,12 @@ fn too_few_blocks_are_no_result_however_narrow() {
     assert_eq!(figures(&found), ["vs eager", "vs fused", "time", "roofline"]);
     assert!(!found.has_results() && found.roofline.is_none() && found.copy_fraction.is_none());
     // 14 blocks took half a second.
-    assert_eq!(
-        found.unmeasured[0].reason(),
-        "14 blocks, and a result has 15; needs about 15, try --budget 1"
-    );
+    assert_eq!(found.unmeasured[0].reason(), "14 blocks, at least 15 required; try --budget 1");
     let refused = super::super::refuse_unmeasured(std::slice::from_ref(&found)).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "no figure of this run is a result: vs eager, vs fused, time, roofline not measured: 14 blocks, and a result has \
-         15; needs about 15, try --budget 1"
+        "nothing was measured precisely enough: vs eager, vs fused, time, roofline not measured: 14 blocks, at least 15 \
+         required; try --budget 1"
     );
     assert!(super::super::refuse_unmeasured(&[found, example()]).is_ok());
     assert!(super::super::refuse_unmeasured(&[]).is_ok());
@@ -86,7 +83,10 @@ fn a_time_that_is_not_known_is_not_shown_though_its_ratios_may_be() {
     assert_eq!(figures(&found), ["vs eager", "time", "roofline"]);
     assert_eq!((found.time(), found.roofline, found.copy_fraction), (None, None, None));
     assert!((found.versus("fused").unwrap().ratio - 1.42).abs() < 1e-9);
-    assert_eq!(render::time_of(&found), "not measured");
+    assert_eq!(
+        (render::time_of(&found), render::share(&found)),
+        ("not measured".to_owned(), "not measured".to_owned())
+    );
 }
 
 #[test]

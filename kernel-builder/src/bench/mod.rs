@@ -232,14 +232,14 @@ pub(crate) fn least_seconds(op: &OpSpec, case: &Case, peaks: &BTreeMap<String, f
     Some(operations / (peak * 1e12))
 }
 
-/// Refuses a run in which samples were taken and no figure is a result.
+/// Refuses a run in which samples were taken and no figure is a result; figures of `hot` are for information.
 ///
 /// # Errors
 /// Missing results of the first measurement.
 pub fn refuse_unmeasured(measured: &[Measurement]) -> Result<(), BenchError> {
     let sampled = measured.iter().find(|one| one.contender(rounds::KERNEL).is_some());
     match sampled {
-        Some(first) if !measured.iter().any(Measurement::has_results) => {
+        Some(first) if !measured.iter().any(|one| one.is_result() && one.has_results()) => {
             Err(BenchError::NotMeasured { why: render::unmeasured(first).join("; ") })
         }
         _ => Ok(()),

@@ -38,7 +38,7 @@ pub fn table(measurements: &[Measurement]) -> String {
             cell(measurement, "eager"),
             cell(measurement, "fused"),
             cell(measurement, "compile"),
-            fraction(measurement).map_or_else(|| "-".to_owned(), |part| format!("{:.0}%", 100.0 * part)),
+            share(measurement),
         ];
         table.add_row(own(&measurement.op).into_iter().chain(cells));
     }
@@ -54,6 +54,9 @@ pub fn table(measurements: &[Measurement]) -> String {
     let rows: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
     format!("{title}{rows}{}{}", others(measurements), footer(measurements))
 }
+
+/// Name of the share of the ceiling among figures that are not measured.
+pub(super) const ROOFLINE: &str = "roofline";
 
 /// In place of a figure that was sampled and is no result.
 pub(super) const NOT_MEASURED: &str = "not measured";
@@ -130,8 +133,22 @@ pub(super) fn name(measurement: &Measurement) -> String {
     format!("{op} {workload} {dtype} {regime}")
 }
 
-/// The part of the nearer ceiling; lines of protocol 1 have that of the copy alone.
+/// The share of the nearer ceiling, or a word for its absence.
+pub(super) fn share(measurement: &Measurement) -> String {
+    let absent = if is_unmeasured(measurement, ROOFLINE) { NOT_MEASURED } else { "-" };
+    fraction(measurement).map_or_else(|| absent.to_owned(), |part| format!("{:.0}%", 100.0 * part))
+}
+
+fn is_unmeasured(measurement: &Measurement, figure: &str) -> bool {
+    measurement.unmeasured.iter().any(|one| one.figure == figure)
+}
+
+/// The part of the nearer ceiling; lines of protocol 1 have that of the copy alone. If either ceiling is not known, it is
+/// not known which one is nearer.
 pub(super) fn fraction(measurement: &Measurement) -> Option<f64> {
+    if is_unmeasured(measurement, ROOFLINE) {
+        return None;
+    }
     measurement.roofline.and_then(|roofline| roofline.fraction()).or(measurement.copy_fraction)
 }
 

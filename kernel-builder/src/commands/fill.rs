@@ -144,6 +144,14 @@ enum FillError {
         help("`kernelwright verify --device` says what is wrong; the search above counts the reasons")
     )]
     NothingRight { names: Vec<String> },
+    #[error("nothing was measured precisely enough for {}", names.join(", "))]
+    #[diagnostic(
+        code(agent::not_measured),
+        help(
+            "nothing was written; run `kernelwright fill` again while the machine is idle, or with a larger --budget"
+        )
+    )]
+    NotMeasured { names: Vec<String> },
 }
 
 impl StageError for FillError {
@@ -223,7 +231,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         session,
     };
     let lay = |case: &Case, beside| run.groundwork(case, beside);
-    let (mut filled, mut nothing) = (Vec::new(), Vec::new());
+    let (mut filled, mut nothing, mut unmeasured) = (Vec::new(), Vec::new(), Vec::new());
     std::thread::scope(|scope| {
         // The reference is at work while the rest of what is needed is looked for.
         let grounds = Next::begin(scope, &cases, &lay);
@@ -242,7 +250,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
                     table.put(run.setting(&one, confirmed));
                     tuned::write(&project, &name, &table)?;
                 }
-                (Some(_), None) => {}
+                (Some(_), None) => unmeasured.push(case.id.clone()),
                 (None, None) => nothing.push(case.id.clone()),
             }
             tell::done(&one, session);
@@ -255,7 +263,13 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         generate::after_fill(&project.dir, session)?;
     }
     tell::result(&filled, &name, &table, started.elapsed(), session);
-    if nothing.is_empty() { Ok(()) } else { Err(FillError::NothingRight { names: nothing }.into()) }
+    if !nothing.is_empty() {
+        return Err(FillError::NothingRight { names: nothing }.into());
+    }
+    if filled.iter().all(|one| one.result().is_none()) {
+        return Err(FillError::NotMeasured { names: unmeasured }.into());
+    }
+    Ok(())
 }
 
 /// The cases to search for: those of the named workloads, or all, without those that are held out.

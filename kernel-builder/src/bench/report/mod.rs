@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::record::{Measurement, Ratio};
-use super::render::{NOT_MEASURED, fraction, name, time, time_of};
+use super::render::{NOT_MEASURED, name, share, time, time_of};
 
 mod about;
 mod html;
@@ -196,10 +196,7 @@ fn results(measurements: &[Measurement]) -> String {
         }
         let rate = measurement.time().map(|seconds| measurement.bytes as f64 / seconds * 1e-9);
         table.cell("number", &rate.map_or_else(|| "-".to_owned(), three_digits));
-        table.cell(
-            "number",
-            &fraction(measurement).map_or_else(|| "-".to_owned(), |part| format!("{:.0}%", 100.0 * part)),
-        );
+        table.cell("number", &share(measurement));
     }
     table.end()
 }

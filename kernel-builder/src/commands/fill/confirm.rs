@@ -36,7 +36,7 @@ pub(super) struct Confirmed {
     pub(super) gain: Option<Gain>,
     /// The setting that was not shown to be faster than the defaults, with its interval.
     pub(super) missed: Option<(Tuning, Gain)>,
-    /// Why its time is not a result, if it is none.
+    /// The reason if its time, or the gain of the best setting over the defaults, is not a result. Nothing is used then.
     pub(super) unknown: Option<String>,
     /// Settings that were right in the search and not now, with the reason.
     pub(super) fallen: Vec<(Tuning, Refusal)>,
@@ -119,17 +119,21 @@ pub(super) fn confirm(
         }
     }
     // One that was refused in these rounds is none; the other one has what was measured until then.
-    let default_seconds = found(&contenders, default).map(|(seconds, ..)| seconds);
+    let of_default = found(&contenders, default);
     let gain = match contenders.as_slice() {
         [one, other] => paired::gain(&one.seconds(), &other.seconds()),
         _ => None,
     };
-    let wins = match (&gain, default_seconds) {
+    let wins = match (&gain, &of_default) {
         (Some(gain), _) => paired::is_gain(gain),
         (None, default) => default.is_none(),
     };
+    let default_seconds = of_default.filter(|(.., unknown)| unknown.is_none()).map(|(seconds, ..)| seconds);
     let tuning = if wins { winner.clone() } else { default.clone() };
     let Some((seconds, copy_fraction, unknown)) = found(&contenders, &tuning) else { return Ok(None) };
+    // If noise hides the gain, an earlier setting of this workload may still be the better one, so it stays.
+    let hidden = gain.as_ref().filter(|_| !wins).and_then(paired::unknown);
+    let unknown = unknown.or(hidden.map(|why| format!("the gain over the defaults is {why}")));
     let missed = gain.filter(|_| !wins).map(|gain| (winner, gain));
     let gain = gain.filter(|_| wins);
     Ok(Some(Confirmed { tuning, seconds, default_seconds, copy_fraction, gain, missed, unknown, fallen }))

@@ -17,7 +17,7 @@ use super::tuner::Tuner;
 use crate::agent::tuned::{Gain, Tuned};
 use crate::base::report::{Event, Progress};
 use crate::base::session::Session;
-use crate::bench::{paired, render};
+use crate::bench::render;
 
 /// How large the space is, and what was left out why.
 pub(super) fn begins(case: &Case, tuner: &Tuner<'_>, session: &Session) {
@@ -132,10 +132,7 @@ fn row(filled: &Filled) -> Value {
     row["copy_fraction"] = json!(confirmed.copy_fraction);
     row["gain"] = json!(confirmed.gain);
     let missed = confirmed.missed.as_ref();
-    row["missed"] = json!(missed.map(|(tuning, gain)| match paired::unknown(gain) {
-        None => json!({ "tuning": of(tuning), "gain": gain }),
-        Some(why) => json!({ "tuning": of(tuning), "gain": null, "not_measured": why }),
-    }));
+    row["missed"] = json!(missed.map(|(tuning, gain)| json!({ "tuning": of(tuning), "gain": gain })));
     row
 }
 
@@ -146,7 +143,7 @@ fn of(tuning: &Tuning) -> Value {
 /// The winner in words: its time, its shares of ceilings, and what it gains.
 fn verdict(confirmed: &Confirmed, of_peak: Option<f64>) -> String {
     if let Some(why) = &confirmed.unknown {
-        return format!("not measured, so nothing is written: {why}");
+        return format!("not measured, so nothing is written: {why}; rerun on an idle machine");
     }
     let Figures { seconds, copy_fraction } =
         Figures { seconds: confirmed.seconds, copy_fraction: confirmed.copy_fraction };
@@ -154,17 +151,9 @@ fn verdict(confirmed: &Confirmed, of_peak: Option<f64>) -> String {
     let copy = copy_fraction.map_or_else(String::new, |share| format!(", {share:.3} of copy"));
     let gain = match (&confirmed.gain, &confirmed.missed) {
         (Some(gain), _) => format!("{} over the defaults", interval(gain)),
-        (None, Some((_, gain))) => match paired::unknown(gain) {
-            Some(why) => format!(
-                "the defaults: the gain of the best of the search was not measured: {why}; rerun on an idle machine"
-            ),
-            None => {
-                format!(
-                    "the defaults: the best of the search is {} over them, which is no gain",
-                    interval(gain)
-                )
-            }
-        },
+        (None, Some((_, gain))) => {
+            format!("the defaults: the best of the search is {} over them, which is no gain", interval(gain))
+        }
         (None, None) if confirmed.default_seconds.is_none() => "the defaults are not right here".to_owned(),
         (None, None) => "the defaults: nothing is better".to_owned(),
     };
@@ -217,15 +206,11 @@ mod tests {
             "19.0 us, 0.700 of the peak, the defaults: the best of the search is 1.005x [0.995, 1.015] over them, which \
              is no gain"
         );
-        let wild = Gain { ratio: 324.0, low: 9.0, high: 672.0 };
-        let guessed = Confirmed { gain: None, missed: Some((Tuning::new(), wild)), ..confirmed.clone() };
-        let said = verdict(&guessed, None);
-        assert!(
-            said.contains("not measured: known only to a factor of 8.64") && !said.contains("324"),
-            "{said}"
-        );
         let unknown = Confirmed { unknown: Some("3 samples".to_owned()), ..confirmed.clone() };
-        assert_eq!(verdict(&unknown, None), "not measured, so nothing is written: 3 samples");
+        assert_eq!(
+            verdict(&unknown, None),
+            "not measured, so nothing is written: 3 samples; rerun on an idle machine"
+        );
         let alone = Confirmed { gain: None, missed: None, ..confirmed.clone() };
         assert!(verdict(&alone, None).ends_with("the defaults: nothing is better"));
         let wrong = Confirmed { gain: None, missed: None, default_seconds: None, ..confirmed };

@@ -288,3 +288,24 @@ fn a_time_that_noise_hides_is_not_measured() {
     let why = confirmed(5.0).unknown.unwrap();
     assert!(why.starts_with("9 samples say it only to a factor of "), "{why}");
 }
+
+#[test]
+fn a_gain_that_noise_hides_replaces_no_earlier_setting() {
+    let runs = Runs::new();
+    let (op, _) = example();
+    let (default, mut best) = (op.tune.default_tuning(), op.tune.default_tuning());
+    best.insert("unroll".parse().unwrap(), Value::Integer(1));
+    // The other setting is steady in the rounds that choose. After them every other call of it takes 50 times as long.
+    let calls = Cell::new(0);
+    let cost = |tuning: &Tuning| {
+        if *tuning == default {
+            return Ok(1.0);
+        }
+        calls.set(calls.get() + 1);
+        Ok(if calls.get() > 12 && calls.get() % 2 == 0 { 45.0 } else { 0.9 })
+    };
+    let found = runs.confirm(&mut Scripted::new(&cost, &runs.now, 0.01), vec![best]).unwrap();
+    assert_eq!((&found.tuning, &found.gain), (&default, &None));
+    let why = found.unknown.unwrap();
+    assert!(why.starts_with("the gain over the defaults is known only to a factor of "), "{why}");
+}
