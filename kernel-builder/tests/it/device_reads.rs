@@ -40,6 +40,11 @@ fn no_way_of_naming_a_file_makes_a_compiler_quote_it() {
         format!("#define NAME \"{secret}\"\n#include NAME"),
         format!("#define TEXT(x) #x\n#define NAME(x) TEXT(x)\n#include NAME({secret})"),
         "#define NAME \"link.h\"\n#include NAME".to_owned(),
+        format!("#line 1 \"{secret}\"\n#error x"),
+        format!("# 1 \"{secret}\"\n#error x"),
+        format!("#inc\\\u{b}\nlude \"{secret}\""),
+        format!("#\0include \"{secret}\""),
+        format!("#include_next <../../../../../../../..{secret}>"),
     ];
     for compiler in ["nvrtc", "nvcc"] {
         for way in &ways {
