@@ -144,7 +144,22 @@ pub fn settings() -> Vec<(String, String)> {
 }
 
 /// How the names of variables end that hold secrets.
-const SECRETIVE: &[&str] = &["TOKEN", "PASSWORD", "SECRET", "API_KEY"];
+const SECRETIVE: &[&str] = &[
+    "TOKEN",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "_PASS",
+    "_PWD",
+    "_PAT",
+    "SECRET",
+    "API_KEY",
+    "APIKEY",
+    "ACCESS_KEY",
+    "SECRET_KEY",
+    "PRIVATE_KEY",
+    "SIGNING_KEY",
+];
 
 /// Secrets among all variables: those whose names say so, and passwords in addresses, such as that of a package index.
 pub fn secrets() -> Vec<String> {
@@ -154,11 +169,16 @@ pub fn secrets() -> Vec<String> {
             continue;
         };
         found.extend(value.split_whitespace().flat_map(super::secrets::of_address));
-        if SECRETIVE.iter().any(|end| name.ends_with(end)) {
+        if is_secretive(&name) {
             found.push(value);
         }
     }
     found
+}
+
+/// Whether a variable holds a secret, by its name in capitals.
+fn is_secretive(name: &str) -> bool {
+    SECRETIVE.iter().any(|end| name.ends_with(end))
 }
 
 /// The folder the program was started in; `.` where it no longer exists.
