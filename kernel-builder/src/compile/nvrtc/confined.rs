@@ -106,6 +106,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn toolkits_in_opt_are_readable_and_other_files_there_are_not() {
+        let (nvcc, cxx) = ("/opt/cuda/bin/nvcc", "/opt/rh/gcc-toolset-12/root/usr/bin/g++");
+        let kit = NvccKit { nvcc: nvcc.into(), cxx: cxx.into(), include: vec![], id: String::new() };
+        let all = readable(&kit, vec![], Path::new("/tmp/x"));
+        let may_read = |path: &str| all.iter().any(|folder| Path::new(path).starts_with(folder));
+        for path in [
+            nvcc,
+            cxx,
+            "/opt/cuda/bin/nvcc.profile",
+            "/opt/cuda/nvvm/bin/cicc",
+            "/opt/cuda/targets/x86_64-linux/include/cuda.h",
+            "/opt/rh/gcc-toolset-12/root/usr/libexec/gcc/x86_64-redhat-linux/12/cc1plus",
+            "/opt/rh/gcc-toolset-12/root/usr/lib/gcc/x86_64-redhat-linux/12/include/stddef.h",
+        ] {
+            assert!(may_read(path), "{path}");
+        }
+        for path in ["/opt/app/.env", "/opt/rh/.env", "/opt/cuda/.env", "/home/me/.netrc", "/etc/passwd"] {
+            assert!(!may_read(path), "{path}");
+        }
+    }
+
+    #[test]
     fn only_this_programs_own_message_says_that_the_driver_was_not_started() {
         let done = |code, stdout: &str| Finished {
             ending: Ending::Exit(code),

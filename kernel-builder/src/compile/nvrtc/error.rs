@@ -84,6 +84,13 @@ pub enum NvrtcError {
     Process(#[from] ProcessError),
 }
 
+impl NvrtcError {
+    /// Whether the compiler cannot be loaded, started or confined: the source was not judged.
+    pub(crate) fn is_of_machine(&self) -> bool {
+        matches!(self, Self::Library { .. } | Self::NotStarted { .. })
+    }
+}
+
 /// The first error of a log; what failed where there is none.
 fn first<'a>(log: &'a str, status: &'a str) -> &'a str {
     log.lines().find(|line| line.contains("error")).unwrap_or(status)
