@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn toolkits_in_opt_are_readable_and_other_files_there_are_not() {
-        let (nvcc, cxx) = ("/opt/cuda/bin/nvcc", "/opt/rh/gcc-toolset-12/root/usr/bin/g++");
+        let (nvcc, cxx) = ("/opt/cuda/bin/nvcc", "/opt/rh/gcc-12/usr/bin/g++");
         let kit = NvccKit { nvcc: nvcc.into(), cxx: cxx.into(), include: vec![], id: String::new() };
         let all = readable(&kit, vec![], Path::new("/tmp/x"));
         let may_read = |path: &str| all.iter().any(|folder| Path::new(path).starts_with(folder));
@@ -117,8 +117,8 @@ mod tests {
             "/opt/cuda/bin/nvcc.profile",
             "/opt/cuda/nvvm/bin/cicc",
             "/opt/cuda/targets/x86_64-linux/include/cuda.h",
-            "/opt/rh/gcc-toolset-12/root/usr/libexec/gcc/x86_64-redhat-linux/12/cc1plus",
-            "/opt/rh/gcc-toolset-12/root/usr/lib/gcc/x86_64-redhat-linux/12/include/stddef.h",
+            "/opt/rh/gcc-12/usr/libexec/gcc/x86_64-redhat-linux/12/cc1plus",
+            "/opt/rh/gcc-12/usr/lib/gcc/x86_64-redhat-linux/12/include/stddef.h",
         ] {
             assert!(may_read(path), "{path}");
         }

@@ -53,10 +53,14 @@ pub(super) fn read(text: &[u8]) -> Vec<Directive> {
     let mut found = Vec::new();
     // Several directives can share an operand, behind nested comments.
     let mut known = BTreeSet::new();
+    let firsts = text.firsts();
     let mut at = 0;
     while at < text.bytes.len() {
         let place = if text.bytes[at] == b'#' {
-            let place = text.directive(text.blanks[at + 1]);
+            let operand = text.blanks[at + 1];
+            let place = text
+                .directive(operand)
+                .or_else(|| text.line_marker(operand).filter(|_| firsts.contains(&at)));
             at += 1;
             place.map(|(word, operand)| (at - 1, word, operand))
         } else if is_word(text.bytes[at]) {
@@ -220,11 +224,18 @@ impl Text {
     /// The directive whose word is here, and the place of its operand.
     fn directive(&self, at: usize) -> Option<(&'static str, usize)> {
         let named = DIRECTIVES.iter().chain(&["line"]).find(|word| self.is_word_at(at, word));
-        if let Some(word) = named {
-            return Some((*word, self.blanks[at + word.len()]));
-        }
-        // `# 1 "name"` is `#line 1 "name"`.
+        named.map(|word| (*word, self.blanks[at + word.len()]))
+    }
+
+    /// `# 1 "name"` is `#line 1 "name"`.
+    fn line_marker(&self, at: usize) -> Option<(&'static str, usize)> {
         self.bytes.get(at).is_some_and(u8::is_ascii_digit).then_some(("line", at))
+    }
+
+    /// The first place of each line that is no blank and in no comment: text such as `see #12 for` is no line marker.
+    fn firsts(&self) -> BTreeSet<usize> {
+        let newlines = self.bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).map(|start| self.blanks[start]).collect()
     }
 
     /// What is at the place of an operand; `#line` alone can be without one.
@@ -298,6 +309,8 @@ mod tests {
             "#line 7\n",
             "# 7\n",
             "#line 7",
+            "// see #123 for it\n",
+            "f(\"#12 x\");\n",
             "#",
             "__has_include",
         ] {

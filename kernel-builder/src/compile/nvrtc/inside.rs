@@ -51,7 +51,7 @@ struct Open {
 pub(super) struct Folders<'a> {
     /// Its headers.
     pub(super) toolkit: &'a [PathBuf],
-    /// The folders in which it may hold the source: a name between quotes is looked for there first.
+    /// The folders in which it may hold the source: a name between quotes that climbs is looked for from there first.
     pub(super) scratch: &'a [PathBuf],
 }
 
@@ -95,7 +95,9 @@ pub(super) fn follow(source: &Source, compiler: Folders<'_>) -> Followed {
             let beside = match &folder {
                 _ if !is_quoted => &[][..],
                 Some(folder) => std::slice::from_ref(folder),
-                None => compiler.scratch,
+                // The folder itself holds nothing of the candidate's, so only a way out of it matters.
+                None if climbs(named) => compiler.scratch,
+                None => &[],
             };
             let places = beside.iter().chain(&source.include).chain(compiler.toolkit);
             let mut found = false;
@@ -217,6 +219,21 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_climbs_from_the_compilers_folder_to_a_file_is_outside() {
+        let place = Place::new();
+        place.write("kernels/deep/row.cuh", "");
+        files::write(&place.folder.path().join("scratch/array"), "").unwrap();
+        place.write("kernels/array", "");
+        let followed =
+            place.follow("#include \"array\"\n#include \"deep/row.cuh\"\n#include \"deep/../array\"\n");
+        assert!(followed.outside.is_empty(), "{followed:?}");
+        assert_eq!(followed.files.len(), 2, "{followed:?}");
+        // It is found among the candidate's files, too, and a compiler finds the other one first.
+        place.write("secret", "");
+        assert_eq!(place.follow("#include \"../secret\"\n").outside.len(), 1);
+    }
+
+    #[test]
     fn every_way_out_of_the_folder_is_seen() {
         let place = Place::new();
         place.write("kernels/nested.cuh", "#include \"SECRET\"\n".replace("SECRET", "/etc/passwd").as_str());
@@ -246,6 +263,7 @@ mod tests {
             "#line /* */ 7 \"../../secret\"",
             "# 1 \"SECRET\"",
             "%: 0x1 \"SECRET\" 3",
+            "int x;\n /* a\n */ # 1 \"SECRET\"",
             "#inc\\\u{b}\nlude \"SECRET\"",
             "#inc\\ \u{c}\0\nlude \"SECRET\"",
             "#\0include \"SECRET\"",

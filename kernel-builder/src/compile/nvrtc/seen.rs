@@ -92,3 +92,56 @@ impl Compiler {
         Ok(seen)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::compile::nvrtc::Kit;
+    use crate::toolchain::nvrtc::NvrtcKit;
+
+    #[test]
+    fn files_are_looked_at_again_when_one_changed_or_came() {
+        let folder = files::scratch().unwrap();
+        let kit =
+            NvrtcKit { library: "nowhere.so".into(), builtins: None, include: vec![], id: "1".to_owned() };
+        let compiler = Compiler::new(Kit::Nvrtc(kit), &folder.path().join("cache")).unwrap();
+        let root = folder.path().join("project");
+        // Each older than the next one, so that no two have one time stamp.
+        let mut age = 1000;
+        let mut write = |name: &str, text: &str| {
+            let path = root.join(name);
+            files::write(&path, text).unwrap();
+            age -= 10;
+            let then = SystemTime::now() - Duration::from_secs(age);
+            files::open(&path).unwrap().set_modified(then).unwrap();
+        };
+        write("row.cuh", "one");
+        let text = "#include \"row.cuh\"\n#include \"later.txt\"\n".to_owned();
+        let source =
+            Source { text, name: "k.cu".to_owned(), include: vec![root.clone()], root: Some(root.clone()) };
+        let seen = || compiler.seen(&source).unwrap();
+        let first = seen();
+        assert!(Arc::ptr_eq(&first, &seen()), "nothing changed, so nothing is read again");
+        let mut digests = vec![first.digest];
+        for (name, text) in [
+            ("row.cuh", "two"),
+            ("other.cuh", ""),
+            ("later.txt", ""),
+            ("later.txt", "#include T\n"),
+            ("x.bin", "1"),
+        ] {
+            write(name, text);
+            let now = seen();
+            assert!(!digests.contains(&now.digest), "{name}");
+            assert!(Arc::ptr_eq(&now, &seen()), "{name}");
+            digests.push(now.digest);
+        }
+        // A file that could change again under the same time stamp is not relied on.
+        files::write(&root.join("row.cuh"), "new").unwrap();
+        assert!(!Arc::ptr_eq(&seen(), &seen()));
+        files::remove_file(&root.join("row.cuh")).unwrap();
+        assert!(!digests.contains(&seen().digest));
+    }
+}
