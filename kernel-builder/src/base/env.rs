@@ -276,3 +276,20 @@ pub fn given_cores() -> Option<usize> {
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_with_secrets_are_known_by_their_names() {
+        for name in
+            ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWD", "GH_PAT", "KERNEL_SIGNING_KEY", "MYSQL_PWD"]
+        {
+            assert!(is_secretive(name), "{name}");
+        }
+        for name in ["PATH", "PWD", "OLDPWD", "SSH_AUTH_SOCK", "AWS_ACCESS_KEY_ID", "COMPASS", "SORT_KEY"] {
+            assert!(!is_secretive(name), "{name}");
+        }
+    }
+}
