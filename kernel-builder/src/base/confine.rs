@@ -1,4 +1,4 @@
-//! Keeps a process, and all that it starts, from reading files that it has no business with.
+//! Limits which files a process and its children can read (Linux Landlock).
 //!
 //! Owns: the use of Linux's Landlock (kernel documentation, "Landlock: unprivileged access control"). It is asked of the
 //! kernel, so neither links nor macros nor another program lead around it.

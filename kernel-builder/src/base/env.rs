@@ -144,7 +144,22 @@ pub fn settings() -> Vec<(String, String)> {
 }
 
 /// How the names of variables end that hold secrets.
-const SECRETIVE: &[&str] = &["TOKEN", "PASSWORD", "SECRET", "API_KEY"];
+const SECRETIVE: &[&str] = &[
+    "TOKEN",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "_PASS",
+    "_PWD",
+    "_PAT",
+    "SECRET",
+    "API_KEY",
+    "APIKEY",
+    "ACCESS_KEY",
+    "SECRET_KEY",
+    "PRIVATE_KEY",
+    "SIGNING_KEY",
+];
 
 /// Secrets among all variables: those whose names say so, and passwords in addresses, such as that of a package index.
 pub fn secrets() -> Vec<String> {
@@ -154,11 +169,16 @@ pub fn secrets() -> Vec<String> {
             continue;
         };
         found.extend(value.split_whitespace().flat_map(super::secrets::of_address));
-        if SECRETIVE.iter().any(|end| name.ends_with(end)) {
+        if is_secretive(&name) {
             found.push(value);
         }
     }
     found
+}
+
+/// Whether a variable holds a secret, by its name in capitals.
+fn is_secretive(name: &str) -> bool {
+    SECRETIVE.iter().any(|end| name.ends_with(end))
 }
 
 /// The folder the program was started in; `.` where it no longer exists.
@@ -255,4 +275,21 @@ pub fn given_cores() -> Option<usize> {
 /// The number of processors that this process may use.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_with_secrets_are_known_by_their_names() {
+        for name in
+            ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWD", "GH_PAT", "KERNEL_SIGNING_KEY", "MYSQL_PWD"]
+        {
+            assert!(is_secretive(name), "{name}");
+        }
+        for name in ["PATH", "PWD", "OLDPWD", "SSH_AUTH_SOCK", "AWS_ACCESS_KEY_ID", "COMPASS", "SORT_KEY"] {
+            assert!(!is_secretive(name), "{name}");
+        }
+    }
 }

@@ -127,8 +127,13 @@ fn word(text: &str) -> String {
     }
     match text.trim_start().split_once('\n') {
         Some((first, _)) => format!("'{first} ... ({} bytes)'", text.len()),
-        None => format!("'{}'", text.replace('\'', r"'\''")),
+        None => format!("'{}'", in_single_quotes(text)),
     }
+}
+
+/// A text as it stands between single quotes of a shell.
+pub(super) fn in_single_quotes(text: &str) -> String {
+    text.replace('\'', r"'\''")
 }
 
 #[cfg(test)]

@@ -11,17 +11,20 @@ const SHORTEST: usize = 4;
 
 static KNOWN: RwLock<Vec<String>> = RwLock::new(Vec::new());
 
-/// Hides this text from now on, wherever it stands.
+/// Hides this text from now on, wherever it stands: as it is, line by line, and as shells and debug output quote it.
 pub(super) fn hide(secret: &str) {
-    if secret.len() < SHORTEST {
-        return;
-    }
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    if !known.iter().any(|other| other == secret) {
-        known.push(secret.to_owned());
-        // A secret may be the beginning of another one.
-        known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    for text in std::iter::once(secret).chain(secret.lines().map(str::trim)) {
+        let debug = format!("{text:?}");
+        let debug = debug.get(1..debug.len() - 1).unwrap_or_default();
+        for form in [text, &super::log::in_single_quotes(text), debug] {
+            if text.len() >= SHORTEST && !known.iter().any(|other| other == form) {
+                known.push(form.to_owned());
+            }
+        }
     }
+    // A secret may be the beginning of another one.
+    known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
 }
 
 /// A text without known secrets, without the user and password of addresses, and without the values of their queries:
@@ -40,14 +43,17 @@ pub(super) fn without(text: &str) -> String {
 
 /// Redacts the text after `://`: a URL up to its end, then other text.
 fn address(part: &str) -> String {
+    // Characters such as `'` and `(` may stand in a password (RFC 3986, 3.2.1), and end an address elsewhere.
+    let of_authority = |letter: char| !letter.is_whitespace() && !"\"`<>/?#".contains(letter);
+    let authority = part.find(|letter| !of_authority(letter)).unwrap_or(part.len());
+    let (user, part) = match part[..authority].rfind('@') {
+        Some(at) => (HIDDEN, &part[at..]),
+        None => ("", part),
+    };
     let end = |letter: char| letter.is_whitespace() || "\"'`<>(){}\\".contains(letter);
     let (whole, rest) = part.split_at(part.find(end).unwrap_or(part.len()));
     let (place, after) = whole.split_at(whole.find(['?', '#']).unwrap_or(whole.len()));
-    let (authority, path) = place.split_at(place.find('/').unwrap_or(place.len()));
-    let mut found = match authority.rsplit_once('@') {
-        Some((_, host)) => format!("{HIDDEN}@{host}{path}"),
-        None => place.to_owned(),
-    };
+    let mut found = format!("{user}{place}");
     if let Some(query) = after.strip_prefix('?') {
         let names = query.split('&').map(|pair| match pair.split_once('=') {
             Some((name, _)) => format!("{name}={HIDDEN}"),
@@ -73,6 +79,8 @@ pub(super) fn of_address(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use kernel_plan::plan::CommandLine;
+
     use super::*;
 
     #[test]
@@ -88,6 +96,13 @@ mod tests {
             ),
             ("no address: a://", "no address: a://"),
             ("https://host/@scope/name", "https://host/@scope/name"),
+            ("https://me:p(a)s's@host/x", "https://***@host/x"),
+            (
+                "'--index-url=https://me:it'\\''s{}@host/simple' -q",
+                "'--index-url=https://***@host/simple' -q",
+            ),
+            ("(see https://host/a) or me@host", "(see https://host/a) or me@host"),
+            ("[\"https://host\", \"me@host\"]", "[\"https://host\", \"me@host\"]"),
         ] {
             assert_eq!(without(text), expected);
         }
@@ -99,6 +114,12 @@ mod tests {
         hide("hf_secretsecretlonger");
         hide("abc");
         assert_eq!(without("token hf_secretsecretlonger, hf_secretsecret, abc"), "token ***, ***, abc");
+        hide("it's \\ mine\nfirst line\n");
+        let line = CommandLine::new("tool").args(["it's \\ mine", "it's \\ mine\nfirst line\n"]);
+        let shown = super::super::log::shown(&line);
+        assert!(!without(&shown).contains("mine"), "{shown}");
+        assert!(!without(&format!("{:?}", "it's \\ mine")).contains("mine"));
+        assert_eq!(without("the first line"), "the ***");
     }
 
     #[test]

@@ -81,6 +81,7 @@ impl StageError for NvrtcError {
         match self {
             Self::File(error) => error.exit(),
             Self::Process(error) => error.exit(),
+            error if error.is_of_machine() => exit::TOOLCHAIN,
             _ => exit::COMPILE,
         }
     }

@@ -96,7 +96,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         measure(args, &project, &verified, &python, session)?
     };
     stage("package", "build/");
-    let bundle = package::package(&project, &verified)?;
+    let bundle = package::package(&project, &verified, session)?;
     let publish = || {
         stage("publish", &destination.shown());
         destination.send(&bundle, session)

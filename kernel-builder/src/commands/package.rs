@@ -54,7 +54,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let groups = judges::groups(artifacts, &python, Reach::Kept, extras, session)?;
     let verdicts = verify::all(&project, groups, &args.judge, session)?;
     let verified = verify::accept(verdicts, &project)?;
-    let bundle = package(&project, &verified)?;
+    let bundle = package(&project, &verified, session)?;
     if let Some(dir) = &args.against {
         against::published(&bundle, dir, session)?;
     }
@@ -69,7 +69,11 @@ pub(super) fn status(bundle: &Bundle) -> String {
 }
 
 /// Bundles verified artifacts, with what the archive knows of their speed.
-pub fn package(project: &Project, verified: &[Verified<Artifact>]) -> Result<Bundle, Failure> {
+pub fn package(
+    project: &Project,
+    verified: &[Verified<Artifact>],
+    session: &Session,
+) -> Result<Bundle, Failure> {
     let measured: Vec<_> = verified
         .iter()
         .flat_map(|artifact| archive::latest(&project.dir, &artifact.inner().digest))
@@ -83,7 +87,13 @@ pub fn package(project: &Project, verified: &[Verified<Artifact>]) -> Result<Bun
         provenance: project.provenance(),
         dispatch: &tables(project)?,
     };
-    package::bundle(&contents).map_err(PackageError::into_failure)
+    let bundle = package::bundle(&contents).map_err(PackageError::into_failure)?;
+    if bundle.lost_signature {
+        session.report.warn(
+            "the package replaces a signed one, and has no signature: run `kernelwright sign` before you publish it",
+        );
+    }
+    Ok(bundle)
 }
 
 /// The dispatch tables of `tuned/`, each judged; one of another operation is none of this project's.

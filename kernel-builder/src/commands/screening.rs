@@ -191,9 +191,12 @@ impl Task<'_> {
                 },
                 Err(reason) => refused("verify::state", reason),
             },
-            Err(error @ (NvrtcError::File(_) | NvrtcError::Process(_) | NvrtcError::Library { .. })) => {
-                Err(error)
-            }
+            Err(
+                error @ (NvrtcError::File(_)
+                | NvrtcError::Process(_)
+                | NvrtcError::Library { .. }
+                | NvrtcError::NotStarted { .. }),
+            ) => Err(error),
             Err(error) => refused("compile::device_code", error.to_string()),
         }
     }

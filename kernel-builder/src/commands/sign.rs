@@ -32,10 +32,7 @@ pub struct Args {
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
-    let build = project.dir.join("build");
-    // Files may have changed since they were signed: that is what signing again is for.
-    signature::remove(&build)?;
-    let bundle = package::existing(&project.dir, &project.build)
+    let bundle = package::to_sign(&project.dir, &project.build)
         .map_err(PackageError::into_failure)?
         .ok_or_else(|| PublishError::NoBundle { project: args.project.dir.clone() })?;
     let signed = signature::sign(&bundle.dir, &args.key)?;

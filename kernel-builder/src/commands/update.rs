@@ -15,8 +15,8 @@ use super::project::{self, ProjectDir, ProjectError};
 
 /// Update build.toml from an older edition to edition 5
 ///
-/// Comments, order and layout are kept. A file of edition 5 is not changed. Errors that edition 5 does not allow, and that
-/// only you can correct, are reported with exit code 10; everything else is written.
+/// Comments, order and layout are kept. A file of edition 5 is not changed. Problems that
+/// `update` cannot fix are reported, with exit code 10. All other changes are written.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright update --license Apache-2.0

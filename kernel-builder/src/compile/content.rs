@@ -23,7 +23,8 @@ use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
 
 /// Pulls a file into the object that neither the text nor the dependency file has.
-const PULLED_IN: &[&[u8]] = &[b".incbin", b".include \\\""];
+const PULLED_IN: &[&[u8]] =
+    &[b".incbin", b".include \\\"", b".include\\\"", b".include\\t", b".include \"", b".include\t\""];
 
 /// Becomes the time of change of a file, which the direct way does not look at when the content is the same.
 const TIME_OF_FILE: &[u8] = b"__TIMESTAMP__";
@@ -39,12 +40,7 @@ pub(super) fn compile(
     let object = project.join(&unit.object);
     let preprocessed = preprocess(shop, label, unit)?;
     shop.read.note(label.variant, &unit.name, preprocessed.files.iter().cloned());
-    let pulled = outside::pulled_in(&preprocessed.text);
-    shop.read.note(
-        label.variant,
-        &unit.name,
-        pulled.into_iter().filter(|name| files::exists(&project.join(name))),
-    );
+    shop.read.note(label.variant, &unit.name, outside::pulled_in(project, &preprocessed.text));
     let Some(observed) = preprocessed.observed.filter(|_| whole(&preprocessed.text)) else {
         run_logged(shop, label, &unit.command, &unit.object)?;
         return Ok((Origin::Compiled, None));
@@ -110,8 +106,7 @@ pub(super) fn depends_on_more(project: &Path, files: &[PathBuf]) -> bool {
 pub(super) fn pulled_in(project: &Path, files: &[PathBuf]) -> Vec<PathBuf> {
     let own = files.iter().filter(|path| path.is_relative());
     let texts = own.filter_map(|path| files::read(&project.join(path)).ok());
-    let named = texts.flat_map(|text| outside::pulled_in(&text));
-    named.filter(|name| files::exists(&project.join(name))).collect()
+    texts.flat_map(|text| outside::pulled_in(project, &text)).collect()
 }
 
 /// Whether one of the project's own files has one of these words.

@@ -108,7 +108,7 @@ pub struct Conduct {
 /// is linked when its last unit is done. Another build of the same project is waited for.
 pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct) -> Vec<Outcome> {
     let report = &session.report;
-    let _alone = alone_in(project, report);
+    let alone = alone_in(project, report);
     let cache = Cache::open(session);
     // The package's name is that of the project.
     let name = jobs.first().and_then(|job| job.plan.package.rsplit('/').next()).unwrap_or("none");
@@ -130,7 +130,10 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
         report.warn(format!("what the build took could not be kept for the next one: {error}"));
     }
     cache.close(report);
-    if let Err(error) = leftovers::clear(project, jobs, &outcomes) {
+    // Without the lock, another build of the project may still use them.
+    if alone.is_some()
+        && let Err(error) = leftovers::clear(project, jobs, &outcomes)
+    {
         report.warn(format!("what earlier builds left behind could not be removed: {error}"));
     }
     tell_shared(&slots, report);

@@ -9,7 +9,7 @@
 //! Owns: which files these are. Never: refuses a build.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use kernel_plan::kit::{DeviceKit, Toolchain};
@@ -77,9 +77,7 @@ pub(super) fn of(shop: &Shop<'_>, job: &Job, kit: &Toolchain) -> More {
             continue;
         }
         if inside.is_none() {
-            if known.iter().any(|folder| real.starts_with(folder) || place.starts_with(folder))
-                || shop.cache.is_named_by_content(&place)
-            {
+            if is_known(&known, &place, &real) || shop.cache.is_named_by_content(&place) {
                 continue;
             }
             more.outside.push(path.display().to_string());
@@ -100,6 +98,13 @@ pub(super) fn of(shop: &Shop<'_>, job: &Job, kit: &Toolchain) -> More {
         more.extension = Some(format!("{stem}{}", digest.finish().short(PLACEHOLDER.len())));
     }
     more
+}
+
+/// Whether a file lies in one of the folders: by its path, or with its links resolved. A path with `..` says nothing of
+/// where its file lies.
+fn is_known(known: &[PathBuf], place: &Path, real: &Path) -> bool {
+    let climbs = place.components().any(|part| part == Component::ParentDir);
+    known.iter().any(|folder| real.starts_with(folder) || (!climbs && place.starts_with(folder)))
 }
 
 /// The folders whose files are part of the name through the identity of a tool, and those of the system.
@@ -134,14 +139,35 @@ pub(super) fn renamed(plan: &VariantPlan, extension: &str) -> VariantPlan {
     plan
 }
 
-/// The files that the assembler is told to pull in by this text: no dependency file has them.
-pub(super) fn pulled_in(text: &[u8]) -> Vec<PathBuf> {
+/// Directives of the assembler that read a file.
+const PULLING: [&[u8]; 2] = [b".incbin", b".include"];
+
+/// The files that the assembler pulls in because of this text, and because of those files: no dependency file has them.
+pub(super) fn pulled_in(project: &Path, text: &[u8]) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut open = named_in(text);
+    while let Some(name) = open.pop() {
+        let path = project.join(&name);
+        if files::exists(&path) && found.insert(name) {
+            // An assembler's text; data can hold no directive of it that is read.
+            open.extend(named_in(&files::read(&path).unwrap_or_default()));
+        }
+    }
+    found
+}
+
+/// The files that directives of the assembler in this text name.
+fn named_in(text: &[u8]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut rest = text;
-    while let Some(at) = position(rest, b".incbin") {
-        rest = &rest[at + b".incbin".len()..];
+    while let Some(at) = position(rest, b".inc") {
+        let Some(word) = PULLING.iter().find(|word| rest[at..].starts_with(word)) else {
+            rest = &rest[at + 1..];
+            continue;
+        };
+        rest = &rest[at + word.len()..];
         let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let line = String::from_utf8_lossy(line).replace('\\', "");
+        let line = String::from_utf8_lossy(line).replace("\\t", " ").replace('\\', "");
         let named = line.trim_start().strip_prefix('"').and_then(|line| line.split_once('"'));
         found.extend(named.map(|(name, _)| PathBuf::from(name)));
     }
@@ -156,6 +182,28 @@ mod tests {
     fn what_the_assembler_pulls_in_is_read_from_the_text() {
         let text =
             b"asm(\".incbin \\\"data/table.bin\\\"\\n\");\nasm(\".incbin \\\"x\\\", 4\"); included.incbin";
-        assert_eq!(pulled_in(text), [PathBuf::from("data/table.bin"), PathBuf::from("x")]);
+        assert_eq!(named_in(text), [PathBuf::from("data/table.bin"), PathBuf::from("x")]);
+        let text = b"asm(\".include \\\"../parts/a.s\\\"\\n\t.incbin\\t\\\"x\\\"\");\nx.included \"y\"\n";
+        assert_eq!(named_in(text), [PathBuf::from("../parts/a.s"), PathBuf::from("x")]);
+    }
+
+    #[test]
+    fn files_that_the_assembler_includes_are_followed() {
+        let project = files::scratch().unwrap();
+        files::write(&project.path().join("a.s"), ".include \"b.s\"\n.include \"a.s\"\n").unwrap();
+        files::write(&project.path().join("b.s"), "\t.incbin \"table.bin\"\n").unwrap();
+        files::write(&project.path().join("table.bin"), "1").unwrap();
+        let found =
+            pulled_in(project.path(), b"asm(\".include \\\"a.s\\\"\");\nasm(\".include \\\"gone.s\\\"\");\n");
+        assert_eq!(found, ["a.s", "b.s", "table.bin"].map(PathBuf::from).into());
+    }
+
+    #[test]
+    fn a_path_that_climbs_out_of_a_system_folder_is_not_below_it() {
+        let known = [PathBuf::from("/usr/include"), PathBuf::from("/opt/kit")];
+        let is_known = |place: &str, real: &str| is_known(&known, Path::new(place), Path::new(real));
+        assert!(is_known("/usr/include/stdio.h", "/elsewhere/stdio.h"), "a link that an administrator made");
+        assert!(is_known("/usr/lib/gcc/../../include/x.h", "/usr/include/x.h"));
+        assert!(!is_known("/usr/include/../../home/me/x.h", "/home/me/x.h"));
     }
 }

@@ -335,11 +335,6 @@ mod named {
     }
 }
 
-/// Bytes in hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Bytes that were in hexadecimal; nothing where they were not.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
@@ -354,6 +349,7 @@ pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::digest::hex;
 
     #[test]
     fn bytes_survive_hexadecimal() {

@@ -187,11 +187,6 @@ pub(crate) fn escaped(text: &str) -> String {
     text.bytes().map(escape).collect()
 }
 
-/// Bytes as lower-case hexadecimal digits, as hubs write digests.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// A path inside a repository, escaped part by part.
 pub(crate) fn escaped_path(path: &str) -> String {
     path.split('/').map(escaped).collect::<Vec<_>>().join("/")

@@ -9,7 +9,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::base::api::{Answer, Request, origin};
 
-use super::{Hub, HubError, escaped, escaped_path, hex};
+use super::{Hub, HubError, escaped, escaped_path};
+use crate::base::digest::hex;
 
 /// The most pages of a list that are asked for.
 const PAGES: usize = 1000;

@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use crate::base::files::{self, FileError};
 use crate::compile::artifact::Artifact;
 
-use super::{Judged, Status};
+use super::{Judged, Status, signature};
 
 /// Where the sources of a kernel came from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub fn changed(folder: &Path) -> Result<Vec<String>, FileError> {
     let now: BTreeMap<&str, &str> = now
         .iter()
         .map(|(name, digest)| (name.as_str(), digest.as_str()))
-        .filter(|(name, _)| !name.ends_with(".sigstore"))
+        .filter(|(name, _)| !signature::is_bundle(Path::new(name)))
         .collect();
     let names: BTreeSet<&str> = then.keys().chain(now.keys()).copied().collect();
     Ok(names.into_iter().filter(|name| then.get(name) != now.get(name)).map(str::to_owned).collect())

@@ -149,8 +149,11 @@ pub struct Bundle {
     pub status: Vec<Status>,
     /// Files outside of the variants that are published too, as (path in the publication, path here).
     pub extra: Vec<(PathBuf, PathBuf)>,
-    /// Digest over every file of the bundle.
+    /// Digest over every file of the bundle but its signature.
     pub digest: Digest,
+    /// Whether an older bundle with a signature was replaced: this one has none.
+    #[serde(skip)]
+    pub lost_signature: bool,
 }
 
 /// What a bundle is made from.
@@ -191,8 +194,10 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
     let extra = extra_files(contents.project)?;
     clean(staged.path(), &extra, Vec::new())?;
     let digest = bundle_digest(staged.path())?;
-    // An equal bundle stays as it is, so that its time stamps do not say that something happened.
-    if !files::is_dir(&dir) || bundle_digest(&dir)? != digest {
+    // An equal bundle stays as it is, so that its time stamps do not say that something happened, and with its signature.
+    let is_replaced = !files::is_dir(&dir) || bundle_digest(&dir)? != digest;
+    let lost_signature = is_replaced && signature::is_there(&dir);
+    if is_replaced {
         files::replace_dir(staged, &dir)?;
     }
     let general = &contents.build.general;
@@ -203,6 +208,7 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
         status,
         extra,
         digest,
+        lost_signature,
         dir,
     })
 }
@@ -302,6 +308,20 @@ fn clean(dir: &Path, extra: &[(PathBuf, PathBuf)], mut found: Vec<PackageError>)
 
 /// The bundle that lies in `build/` of a project, for `publish` on its own; `None` when there is none.
 pub fn existing(project: &Path, build: &BuildSpec) -> Result<Option<Bundle>, PackageError> {
+    checked(project, build, |dir| signature::outdated(dir).map_err(PackageError::Signature))
+}
+
+/// The same for `sign`: files may have changed since they were signed, so an older signature is not checked.
+pub fn to_sign(project: &Path, build: &BuildSpec) -> Result<Option<Bundle>, PackageError> {
+    checked(project, build, |_| Ok(()))
+}
+
+/// The bundle in `build/`, if neither its files nor `extra_check` of the folder have problems.
+fn checked(
+    project: &Path,
+    build: &BuildSpec,
+    extra_check: impl Fn(&Path) -> Result<(), PackageError>,
+) -> Result<Option<Bundle>, PackageError> {
     let dir = project.join("build");
     if !files::exists(&dir.join("CARD.md")) {
         return Ok(None);
@@ -325,7 +345,7 @@ pub fn existing(project: &Path, build: &BuildSpec) -> Result<Option<Bundle>, Pac
         let names = metadata::changed(&dir.join(variant))?.into_iter();
         found.extend(names.map(|name| PackageError::Changed { file: place.join(name) }));
     }
-    found.extend(signature::outdated(&dir)?.map(PackageError::Signature));
+    found.extend(extra_check(&dir).err());
     clean(&dir, &extra, found)?;
     let general = &build.general;
     let status = variants.iter().map(|variant| metadata::status(variant, &dir.join(variant)));
@@ -337,6 +357,7 @@ pub fn existing(project: &Path, build: &BuildSpec) -> Result<Option<Bundle>, Pac
         status,
         extra,
         digest: bundle_digest(&dir)?,
+        lost_signature: false,
         dir,
     }))
 }
@@ -348,21 +369,25 @@ pub(crate) fn is_shipped(folder: &Path) -> bool {
 
 fn bundle_digest(dir: &Path) -> Result<Digest, FileError> {
     let mut builder = DigestBuilder::new("bundle-1");
-    for name in files::walk(dir, is_shipped)? {
+    let names = files::walk(dir, is_shipped)?.into_iter();
+    for name in names.filter(|name| !signature::is_of_signature(name)) {
         builder = builder.file(&name.display().to_string(), &dir.join(&name))?;
     }
     Ok(builder.finish())
 }
 
+/// The folder of the benchmarks, in a project and in a publication.
+const BENCHMARKS: &str = "benchmarks";
+
 /// `benchmarks/` goes to the version branch of a hub, beside `build/`.
 fn extra_files(project: &Path) -> Result<Vec<(PathBuf, PathBuf)>, FileError> {
-    let folder = project.join("benchmarks");
+    let folder = project.join(BENCHMARKS);
     if !files::is_dir(&folder) {
         return Ok(Vec::new());
     }
     let names = files::walk(&folder, is_shipped)?;
     let python = names.into_iter().filter(|name| name.extension().is_some_and(|ending| ending == "py"));
-    Ok(python.map(|name| (Path::new("benchmarks").join(&name), folder.join(&name))).collect())
+    Ok(python.map(|name| (Path::new(BENCHMARKS).join(&name), folder.join(&name))).collect())
 }
 
 #[cfg(test)]

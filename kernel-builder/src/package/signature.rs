@@ -15,6 +15,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::base::digest::hex;
 use crate::base::env;
 use crate::base::files::{self, FileError};
 use crate::base::process::{self, Finished, Limits, ProcessError};
@@ -30,8 +31,8 @@ const SIGNATURE: &str = "SHA256SUMS.sig";
 const NAMESPACE: &str = "kernelwright";
 /// Files of `build/` that are not listed: the list, its signature, and the card, which a hub keeps on another branch.
 const UNLISTED: &[&str] = &[SUMS, SIGNATURE, "CARD.md"];
-/// The ending of Sigstore's bundles, which may come later.
-const BUNDLE: &str = ".sigstore";
+/// The name of Sigstore's bundle in a variant's folder, which may be added after signing.
+const BUNDLE: &str = "metadata.json.sigstore";
 
 /// Why a package could not be signed, or is refused.
 #[derive(Debug, Error, Diagnostic)]
@@ -82,7 +83,7 @@ pub enum SignatureError {
         /// The reason, from ssh-keygen.
         why: String,
     },
-    /// The signature is of somebody else.
+    /// Signed with a key that is not accepted.
     #[error("the package is signed with the {key}, which `{}` does not accept: {why}", signers.display())]
     #[diagnostic(
         code(package::unknown_signer),
@@ -103,7 +104,7 @@ pub enum SignatureError {
     #[diagnostic(
         code(package::unlike_signed),
         help(
-            "do not use a package that you downloaded: download it again. Sign your own one again: `kernelwright sign`"
+            "if you downloaded the package, do not use it; download it again. If it is yours, run `kernelwright sign` again"
         )
     )]
     Unlike {
@@ -140,7 +141,7 @@ pub struct Signed {
 /// Lists the files of a package, and signs the list with a key. `build` is the folder with the variants.
 ///
 /// # Errors
-/// The key cannot sign, or a file cannot be read or written. An older signature is then gone.
+/// The key cannot sign, or a file cannot be read or written. An older signature then stays.
 pub fn sign(build: &Path, key: &Path) -> Result<Signed, SignatureError> {
     let wrong = |done: &Finished| SignatureError::Key { key: key.to_owned(), why: reason(done) };
     // A private key is asked for its public one first: without a terminal, nobody could answer for its passphrase.
@@ -150,32 +151,36 @@ pub fn sign(build: &Path, key: &Path) -> Result<Signed, SignatureError> {
             return Err(wrong(&done));
         }
     }
-    remove(build)?;
-    let sums = sums(build)?;
+    let paths = shipped(build)?;
     let mut text = String::new();
-    for (name, digest) in &sums {
-        let _infallible = writeln!(text, "{digest}  {name}");
+    for (name, path) in &paths {
+        let _infallible = writeln!(text, "{}  {name}", digest(path)?);
     }
-    let list = build.join(SUMS);
+    // In a folder of its own, so that a key that cannot sign leaves an older signature.
+    let scratch = files::scratch()?;
+    let list = scratch.path().join(SUMS);
     files::write(&list, &text)?;
     let agent = env::text(env::SSH_AGENT).map(|socket| (env::SSH_AGENT, socket));
     let mut line = keygen().args(["-Y", "sign", "-n", NAMESPACE, "-f"]).path(key).path(&list);
     line.env.extend(agent.map(|(name, value)| (name.to_owned(), value)));
     let done = run(&line)?;
     if !done.ending.success() {
-        remove(build)?;
         return Err(wrong(&done));
     }
-    Ok(Signed { key: genuine(build, &text)?, signer: None, files: sums.len() })
+    let key = genuine(scratch.path(), &text)?;
+    files::write(&build.join(SUMS), &text)?;
+    files::write(&build.join(SIGNATURE), files::read(&scratch.path().join(SIGNATURE))?)?;
+    Ok(Signed { key, signer: None, files: paths.len() })
 }
 
-/// Takes away the list and its signature.
-///
-/// # Errors
-/// A file that is there cannot be removed.
-pub fn remove(build: &Path) -> Result<(), FileError> {
-    let there = [SUMS, SIGNATURE].map(|name| build.join(name)).into_iter().filter(|path| files::exists(path));
-    there.into_iter().try_for_each(|path| files::remove_file(&path))
+/// Whether a file of `build/` is the list of digests or its signature.
+pub(super) fn is_of_signature(name: &Path) -> bool {
+    [SUMS, SIGNATURE].iter().any(|other| name.as_os_str() == *other)
+}
+
+/// Whether a file of a variant's folder, by its name in it, is a Sigstore bundle, which may be added after packaging.
+pub fn is_bundle(name: &Path) -> bool {
+    name.as_os_str() == BUNDLE
 }
 
 /// Whether a package has a signature, by anyone.
@@ -190,10 +195,7 @@ pub fn is_there(build: &Path) -> bool {
 pub fn verify(build: &Path, signers: &Path) -> Result<Signed, SignatureError> {
     // ssh-keygen would say the same of a file that is not there and of one without the key.
     files::read(signers)?;
-    if let Some(file) = [SUMS, SIGNATURE].into_iter().find(|name| !files::exists(&build.join(name))) {
-        return Err(SignatureError::Unsigned { dir: build.to_owned(), file });
-    }
-    let text = files::read_text(&build.join(SUMS))?;
+    let text = list_of(build)?;
     let key = genuine(build, &text)?;
     let signature = build.join(SIGNATURE);
     let unknown = |done: &Finished| SignatureError::Unknown {
@@ -213,25 +215,31 @@ pub fn verify(build: &Path, signers: &Path) -> Result<Signed, SignatureError> {
     if !done.ending.success() {
         return Err(unknown(&done));
     }
-    let files = unlike(build, &text)?;
-    if !files.is_empty() {
-        return Err(SignatureError::Unlike { files });
-    }
+    // Every file counts: Python loads a cache in `__pycache__` in place of the signed file.
+    unchanged(&all(build)?, &text)?;
     Ok(Signed { key, signer: Some(name.to_owned()), files: text.lines().count() })
 }
 
-/// The problem of a package whose files changed after it was signed; a package without a signature has none.
+/// Checks a package of one's own project before it is published. A package that was never signed passes; Python's caches
+/// are not published, so they may be there.
 ///
 /// # Errors
-/// A file cannot be read.
-pub fn outdated(build: &Path) -> Result<Option<SignatureError>, FileError> {
-    if !is_there(build) {
-        return Ok(None);
+/// The list or the signature is missing or was changed, or the files are not those of the list.
+pub fn outdated(build: &Path) -> Result<(), SignatureError> {
+    if [SUMS, SIGNATURE].iter().all(|name| !files::exists(&build.join(name))) {
+        return Ok(());
     }
-    let list = build.join(SUMS);
-    let text = if files::exists(&list) { files::read_text(&list)? } else { String::new() };
-    let files = unlike(build, &text)?;
-    Ok((!files.is_empty()).then_some(SignatureError::Unlike { files }))
+    let text = list_of(build)?;
+    genuine(build, &text)?;
+    unchanged(&shipped(build)?, &text)
+}
+
+/// The text of the list, if the package has both the list and its signature.
+fn list_of(build: &Path) -> Result<String, SignatureError> {
+    if let Some(file) = [SUMS, SIGNATURE].into_iter().find(|name| !files::exists(&build.join(name))) {
+        return Err(SignatureError::Unsigned { dir: build.to_owned(), file });
+    }
+    Ok(files::read_text(&build.join(SUMS))?)
 }
 
 /// The key of a signature that fits the list, whoever's it is.
@@ -246,44 +254,58 @@ fn genuine(build: &Path, text: &str) -> Result<String, SignatureError> {
     Ok(said.trim().split_once(" with ").map_or("unnamed key", |(_, key)| key).to_owned())
 }
 
-/// Problems with files, by their names in the publication. An unlisted file counts only in `build/`, which clients load:
-/// a hub may keep other files beside it.
-fn unlike(build: &Path, text: &str) -> Result<Vec<String>, FileError> {
-    let now = sums(build)?;
+/// Compares files with the list. Only a Sigstore bundle of a variant's metadata may be missing in the list.
+fn unchanged(now: &BTreeMap<String, PathBuf>, text: &str) -> Result<(), SignatureError> {
     let then: BTreeMap<&str, &str> =
         text.lines().filter_map(|line| line.split_once("  ")).map(|(digest, name)| (name, digest)).collect();
     let mut found = Vec::new();
-    for (name, digest) in &then {
+    for (name, expected) in &then {
         match now.get(*name) {
             None => found.push(format!("{name}: missing")),
-            Some(other) if other != digest => found.push(format!("{name}: changed")),
+            Some(path) if digest(path)? != *expected => found.push(format!("{name}: changed")),
             Some(_) => {}
         }
     }
-    let more = now.keys().filter(|name| !then.contains_key(name.as_str()));
-    let more = more.filter(|name| name.starts_with("build/") && !name.ends_with(BUNDLE));
+    let may_be_added = |name: &str| {
+        let mut parts = name.split('/');
+        parts.next() == Some("build") && parts.nth(1) == Some(BUNDLE) && parts.next().is_none()
+    };
+    let more = now.keys().filter(|name| !then.contains_key(name.as_str()) && !may_be_added(name));
     found.extend(more.map(|name| format!("{name}: not in the list")));
-    Ok(found)
+    if found.is_empty() { Ok(()) } else { Err(SignatureError::Unlike { files: found }) }
 }
 
-/// SHA-256 in hexadecimal of each file, by its name in the publication, which `build` and `benchmarks` lie in.
-fn sums(build: &Path) -> Result<BTreeMap<String, String>, FileError> {
-    let mut paths = Vec::new();
-    for name in files::walk(build, is_shipped)? {
-        if !UNLISTED.iter().any(|other| name.as_os_str() == *other) {
-            paths.push((format!("build/{}", name.display()), build.join(&name)));
-        }
-    }
+/// The files that are signed and published, by their names in the publication, which `build` and `benchmarks` lie in.
+fn shipped(build: &Path) -> Result<BTreeMap<String, PathBuf>, FileError> {
+    let mut paths = of_build(build, is_shipped)?;
     // `build/..` of a path that ends in it need not be a parent by name.
     let extra = super::extra_files(&build.join(".."))?;
     paths.extend(extra.into_iter().map(|(name, path)| (name.display().to_string(), path)));
-    paths
-        .into_iter()
-        .map(|(name, path)| {
-            let digest = Sha256::digest(files::read(&path)?);
-            Ok((name, digest.iter().map(|byte| format!("{byte:02x}")).collect()))
-        })
-        .collect()
+    Ok(paths)
+}
+
+/// Every file of a publication in the folders that clients load and run, caches included.
+fn all(build: &Path) -> Result<BTreeMap<String, PathBuf>, FileError> {
+    let mut paths = of_build(build, |_| true)?;
+    let benchmarks = build.join("..").join(super::BENCHMARKS);
+    if files::is_dir(&benchmarks) {
+        let names = files::walk(&benchmarks, |_| true)?.into_iter();
+        paths.extend(
+            names.map(|name| (format!("{}/{}", super::BENCHMARKS, name.display()), benchmarks.join(name))),
+        );
+    }
+    Ok(paths)
+}
+
+fn of_build(build: &Path, enter: impl Fn(&Path) -> bool) -> Result<BTreeMap<String, PathBuf>, FileError> {
+    let names = files::walk(build, enter)?.into_iter();
+    let listed = names.filter(|name| !UNLISTED.iter().any(|other| name.as_os_str() == *other));
+    Ok(listed.map(|name| (format!("build/{}", name.display()), build.join(name))).collect())
+}
+
+/// SHA-256 of a file in hex.
+fn digest(path: &Path) -> Result<String, FileError> {
+    Ok(hex(&Sha256::digest(files::read(path)?)))
 }
 
 fn keygen() -> CommandLine {

@@ -159,6 +159,9 @@ fn what_was_changed_after_packaging_is_not_published() {
     let variant = made.dir.join("torch-cpu");
     files::write(&variant.join("metadata.json.sigstore"), "{}").unwrap();
     assert_eq!(told(), ["torch-cpu"]);
+    files::write(&variant.join("x.py.sigstore"), "{}").unwrap();
+    assert_eq!(told(), ["build/torch-cpu/x.py.sigstore is not as it was packaged"]);
+    files::remove_file(&variant.join("x.py.sigstore")).unwrap();
     files::write(&variant.join("__init__.py"), "backend = 'mine'\n").unwrap();
     assert_eq!(told(), ["build/torch-cpu/__init__.py is not as it was packaged"]);
     files::write(&variant.join("__init__.py"), "backend = 'cpu'\n").unwrap();
@@ -167,6 +170,20 @@ fn what_was_changed_after_packaging_is_not_published() {
     files::remove_file(&variant.join("added.py")).unwrap();
     files::remove_file(&variant.join("sub/more.py")).unwrap();
     assert_eq!(told(), ["build/torch-cpu/sub/more.py is not as it was packaged"]);
+}
+
+#[test]
+fn an_equal_bundle_keeps_its_signature() {
+    let root = files::scratch().unwrap();
+    let made = bundled(root.path(), &["cpu"]).unwrap();
+    assert!(!made.lost_signature);
+    let signature = made.dir.join("SHA256SUMS.sig");
+    files::write(&made.dir.join("SHA256SUMS"), "list\n").unwrap();
+    files::write(&signature, "signature\n").unwrap();
+    let again = bundled(root.path(), &["cpu"]).unwrap();
+    assert!(files::exists(&signature) && again.digest == made.digest && !again.lost_signature);
+    let other = bundled(root.path(), &["cuda"]).unwrap();
+    assert!(!files::exists(&signature) && other.lost_signature, "a signature of other files");
 }
 
 #[test]

@@ -89,6 +89,7 @@ mod tests {
             status: Vec::new(),
             extra: Vec::new(),
             digest: Digest::of(b""),
+            lost_signature: false,
             dir,
         }
     }

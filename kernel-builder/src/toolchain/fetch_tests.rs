@@ -7,12 +7,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
+use crate::base::digest::hex;
 use crate::base::disk;
 use crate::base::loopback::{Fault, Server};
 use crate::base::report::{MessageFormat, Report};
 use crate::toolchain::index::Release;
 use crate::toolchain::lock::Lock;
-use crate::toolchain::store::hex;
 use crate::toolchain::zip::tests::archive;
 
 const HEADER: &[u8] = b"#pragma once\n";

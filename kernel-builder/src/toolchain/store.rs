@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::pins::Part;
 use super::state;
-use crate::base::digest::DigestBuilder;
+use crate::base::digest::{DigestBuilder, hex};
 use crate::base::disk;
 use crate::base::files::{self, FileError, FileLock};
 use crate::base::session::Session;
@@ -88,14 +88,13 @@ impl Entry {
             return None;
         };
         let lines = self.lines();
-        let intact = |name: &&String| lines.get(*name).is_some_and(|line| self.unchanged(line));
-        match names.iter().find(|name| !intact(name)) {
-            None => tracing::debug!(target: "cache", "{} {}: hit", part.name, part.version),
-            Some(name) => {
-                tracing::debug!(target: "cache", "{} {}: miss, {name} has changed", part.name, part.version)
-            }
+        let intact = |name: &String| lines.get(name).is_some_and(|line| self.unchanged(line));
+        if let Some(name) = names.iter().find(|name| !intact(name)) {
+            tracing::debug!(target: "cache", "{} {}: miss, {name} has changed", part.name, part.version);
+            return None;
         }
-        names.iter().all(|name| intact(&name)).then(|| self.stored(part, names, &lines))
+        tracing::debug!(target: "cache", "{} {}: hit", part.name, part.version);
+        Some(self.stored(part, names, &lines))
     }
 
     /// Records that `names` are all that `part` asks for, and forgets unfinished downloads.
@@ -188,11 +187,6 @@ pub(super) fn digest_of(path: &Path) -> Option<String> {
     let mut hasher = Sha256::new();
     std::io::copy(&mut file, &mut HashWriter(&mut hasher)).ok()?;
     Some(hex(&hasher.finalize()))
-}
-
-/// Lower-case hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 struct HashWriter<'a>(&'a mut Sha256);

@@ -15,8 +15,9 @@ use flate2::read::DeflateDecoder;
 use sha2::{Digest as _, Sha256};
 
 use super::error::ToolchainError;
-use super::store::{Entry, hex};
+use super::store::Entry;
 use super::zip::{self, Member};
+use crate::base::digest::hex;
 use crate::base::files::{self, FileError};
 use crate::base::interrupt;
 use crate::base::process::ProcessError;

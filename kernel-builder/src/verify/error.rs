@@ -88,6 +88,8 @@ impl StageError for VerifyError {
         match self {
             Self::Process(error) => error.exit(),
             Self::File(error) => error.exit(),
+            // The machine's fault: the kernel was not judged.
+            Self::Compiler(error) if error.is_of_machine() => exit::TOOLCHAIN,
             _ => exit::VERIFY,
         }
     }

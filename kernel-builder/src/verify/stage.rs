@@ -21,7 +21,7 @@ use super::channel::{self, Ended, Message};
 use super::evidence::Environment;
 use super::schedule::{Form, GradientSpec, ScheduledCase, TensorSpec};
 use crate::base::ahead::{Ahead, Done};
-use crate::base::digest::Digest;
+use crate::base::digest::{Digest, hex};
 use crate::base::interrupt::{self, Stop};
 use crate::base::process::{Limits, ProcessError};
 use crate::base::report;
@@ -394,7 +394,7 @@ impl<'a> Stage<'a> {
         gradient: bool,
     ) -> Result<Option<Vec<f64>>, VerifyError> {
         let bytes = self.expected_bytes(place, set, gradient)?;
-        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = hex(&Sha256::digest(&bytes));
         Ok(oracle.expected.contains(&digest).then(|| numbers::doubles(&bytes)))
     }
 

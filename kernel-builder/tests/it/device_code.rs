@@ -225,7 +225,7 @@ fn every_template_compiles_with_drawn_values() {
 }
 
 /// An nvcc that writes down how it was called, and gives each wanted kernel the name that its place has.
-const NVCC: &str = r#"
+pub(crate) const NVCC: &str = r#"
 case "$1" in --version) echo "Cuda compilation tools, release 13.0, V13.0.88"; exit 0 ;; esac
 echo "$*" >> "$HOME/calls"
 last= out= text=

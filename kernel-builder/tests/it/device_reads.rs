@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
-use super::device_code::{CACHE, SOURCE, project, with_cache};
-use super::sandbox::Sandbox;
+use super::device_code::{CACHE, NVCC, SOURCE, project, with_cache};
+use super::sandbox::{Ended, Sandbox, finish};
 
 const SECRET: &str = "hunter2 is the password";
 
@@ -40,6 +40,11 @@ fn no_way_of_naming_a_file_makes_a_compiler_quote_it() {
         format!("#define NAME \"{secret}\"\n#include NAME"),
         format!("#define TEXT(x) #x\n#define NAME(x) TEXT(x)\n#include NAME({secret})"),
         "#define NAME \"link.h\"\n#include NAME".to_owned(),
+        format!("#line 1 \"{secret}\"\n#error x"),
+        format!("# 1 \"{secret}\"\n#error x"),
+        format!("#inc\\\u{b}\nlude \"{secret}\""),
+        format!("#\0include \"{secret}\""),
+        format!("#include_next <../../../../../../../..{secret}>"),
     ];
     for compiler in ["nvrtc", "nvcc"] {
         for way in &ways {
@@ -65,4 +70,52 @@ fn no_way_of_naming_a_file_makes_a_compiler_quote_it() {
         let ended = sandbox.run(&["verify", "--device", "--compiler", compiler, "scale"]);
         assert_eq!(ended.code, 0, "{}", ended.stderr);
     }
+}
+
+/// A project with this compiler, and a way to verify it.
+fn with_nvcc(script: &str) -> (Sandbox, impl Fn(&Sandbox) -> Ended) {
+    let sandbox = Sandbox::new();
+    project(&sandbox);
+    sandbox.script("toolkit/bin/nvcc", script);
+    sandbox.write("toolkit/include/cuda_runtime.h", "");
+    sandbox.write("toolkit/lib64/libcudart.so.13", "");
+    sandbox.fake("g++", "echo 'g++ (Fake) 1.0'");
+    let verify = |sandbox: &Sandbox| {
+        let mut line = sandbox.command(&["verify", "--device", "--compiler", "nvcc", "scale"]);
+        finish(line.env("CUDA_HOME", sandbox.path("toolkit")).env("CUDA_VISIBLE_DEVICES", ""))
+    };
+    (sandbox, verify)
+}
+
+#[test]
+fn machine_code_depends_on_files_that_a_macro_names() {
+    let (sandbox, verify) = with_nvcc(NVCC);
+    sandbox.write("work/scale/scale.cu", &format!("#define T \"table.inc\"\n#include T\n{SOURCE}"));
+    sandbox.write("work/scale/table.inc", "one\n");
+    let first = verify(&sandbox);
+    if first.stderr.contains("Landlock") {
+        eprintln!("skipped: this operating system cannot confine a process");
+        return;
+    }
+    assert_eq!(first.code, 0, "{}", first.stderr);
+    let calls = || sandbox.read("home/calls").lines().count();
+    let before = calls();
+    assert_eq!(verify(&sandbox).code, 0);
+    assert_eq!(calls(), before, "nothing changed");
+    sandbox.write("work/scale/table.inc", "two\n");
+    assert_eq!(verify(&sandbox).code, 0);
+    assert_eq!(calls(), 2 * before);
+}
+
+#[test]
+fn a_compiler_that_cannot_be_started_is_not_the_fault_of_the_source() {
+    // Its interpreter goes after the toolkit was looked at.
+    let gone = "case \"$1\" in --version)\n  echo again >> \"$HOME/asked\"\n  \
+                if [ \"$(wc -l < \"$HOME/asked\")\" -ge 2 ]; then printf '#!/nowhere/sh\\n' > \"$0\"; fi\n  \
+                echo 'Cuda compilation tools, release 13.0, V13.0.88'; exit 0 ;;\nesac\nexit 1\n";
+    let (sandbox, verify) = with_nvcc(gone);
+    let ended = verify(&sandbox);
+    assert_eq!(sandbox.read("home/asked").lines().count(), 2);
+    ended.refused(13, &["compile::device_start", "toolkit/bin/nvcc", "No such file", "not the source"]);
+    assert!(!sandbox.path("work/scale/.kernelwright/verdicts/device.json").exists());
 }

@@ -262,6 +262,14 @@ fn a_publication_is_built_again_and_a_changed_byte_is_found() {
     let more = verify_build(&sandbox).event("error");
     assert!(more["message"].to_string().contains("more.py is published and not made"), "{more}");
     std::fs::remove_file(sandbox.path("work/dist/build/torch-cpu/more.py")).expect("a file");
+    // Python would run it in place of the file beside it, which is the same.
+    sandbox.write("work/dist/build/torch-cpu/__pycache__/__init__.cpython-312.pyc", "x");
+    let cache = verify_build(&sandbox).event("error");
+    assert!(
+        cache["message"].to_string().contains("__init__.cpython-312.pyc is published and not"),
+        "{cache}"
+    );
+    std::fs::remove_dir_all(sandbox.path("work/dist/build/torch-cpu/__pycache__")).expect("a folder");
 
     // A digest that the files do not have: clients would refuse them, or believe others.
     let metadata = sandbox.read("work/dist/build/torch-cpu/metadata.json");

@@ -160,19 +160,85 @@ fn a_package_that_changed_after_signing_is_not_published() {
     assert_eq!(sign(&sandbox, "mine").code, 0);
     assert_eq!(publish(&sandbox).code, 0);
     assert_eq!(verify(&sandbox, "allowed").code, 0);
-    // A key that cannot sign leaves no signature behind.
+    // A key that cannot sign leaves the signature as it is, and makes none.
+    let signature = "work/fast-norm/build/SHA256SUMS.sig";
+    let (list, kept) = (sandbox.read("work/fast-norm/build/SHA256SUMS"), sandbox.read(signature));
     key(&sandbox, "locked", "secret");
     sandbox.write("work/no-key", "hello\n");
-    for (name, words) in
-        [("locked", "passphrase"), ("no-key", "no-key"), ("absent", "absent"), ("mine.pub", "mine")]
-    {
-        if name == "mine.pub" {
-            std::fs::remove_file(sandbox.path("work/mine")).expect("a file");
+    let keys = [("locked", "passphrase"), ("no-key", "no-key"), ("absent", "absent"), ("mine.pub", "mine")];
+    std::fs::rename(sandbox.path("work/mine"), sandbox.path("work/moved")).expect("a file");
+    for is_signed in [true, false] {
+        for (name, words) in keys {
+            let refused = sandbox.run(&["sign", "fast-norm", "--key", name]);
+            refused.refused(17, &["package::signing_key", words, "ssh-agent"]);
+            if is_signed {
+                assert_eq!(sandbox.read(signature), kept, "{name}");
+                assert_eq!(sandbox.read("work/fast-norm/build/SHA256SUMS"), list, "{name}");
+            } else {
+                assert!(!sandbox.path(signature).exists(), "{name}");
+            }
         }
-        let refused = sandbox.run(&["sign", "fast-norm", "--key", name]);
-        refused.refused(17, &["package::signing_key", words, "ssh-agent"]);
-        assert!(!sandbox.path("work/fast-norm/build/SHA256SUMS.sig").exists(), "{name}");
+        assert_eq!(publish(&sandbox).code, 0);
+        for name in ["SHA256SUMS", "SHA256SUMS.sig"] {
+            let path = sandbox.path("work/fast-norm/build").join(name);
+            if path.exists() {
+                std::fs::remove_file(path).expect("a file");
+            }
+        }
     }
+}
+
+/// Python loads caches in place of the signed files, and clients run every benchmark.
+#[test]
+fn files_that_python_would_run_are_refused_if_the_list_does_not_have_them() {
+    let Some(sandbox) = published() else { return };
+    let package = PACKAGE.replace("work/fast-norm", "work/dist");
+    let variant = package.trim_start_matches("work/dist/");
+    for name in [
+        format!("{variant}/__pycache__/__init__.cpython-312.pyc"),
+        format!("{variant}/sub/__pycache__/x.cpython-312.pyc"),
+        "build/__pycache__/x.pyc".to_owned(),
+        "benchmarks/more.py".to_owned(),
+        "benchmarks/torch.pyc".to_owned(),
+        "benchmarks/__pycache__/benchmark.cpython-312.pyc".to_owned(),
+        "build/metadata.json.sigstore".to_owned(),
+        format!("{variant}/x.py.sigstore"),
+        format!("{variant}/sub/metadata.json.sigstore"),
+    ] {
+        let path = sandbox.path(&format!("work/dist/{name}"));
+        sandbox.write(&format!("work/dist/{name}"), "x = 1\n");
+        verify(&sandbox, "allowed")
+            .refused(17, &["package::unlike_signed", &format!("{name}: not in the list")]);
+        std::fs::remove_file(path).expect("a file");
+    }
+    assert_eq!(verify(&sandbox, "allowed").code, 0);
+    // The caches that Python made in one's own project are neither signed nor a problem.
+    sandbox.write(&format!("{PACKAGE}/__pycache__/__init__.cpython-312.pyc"), "cache");
+    assert_eq!(sign(&sandbox, "mine").code, 0);
+    assert_eq!(publish(&sandbox).code, 0);
+    assert!(!sandbox.read(SUMS).contains("__pycache__"));
+    assert_eq!(verify(&sandbox, "allowed").code, 0);
+}
+
+#[test]
+fn a_list_that_was_changed_together_with_its_files_is_not_published() {
+    let Some(sandbox) = published() else { return };
+    let (list, norms) = ("work/fast-norm/build/SHA256SUMS", format!("{PACKAGE}/norms.py"));
+    let signed = sandbox.read(list);
+    sandbox.write(&norms, &format!("{NORMS}\n# later\n"));
+    let sums = Command::new("sha256sum").arg(sandbox.path(&norms)).output().expect("sha256sum");
+    let digest = String::from_utf8_lossy(&sums.stdout).split(' ').next().expect("a digest").to_owned();
+    let changed = |line: &str| {
+        if line.ends_with("/norms.py") { format!("{digest}{}\n", &line[64..]) } else { format!("{line}\n") }
+    };
+    sandbox.write(list, &signed.lines().map(changed).collect::<String>());
+    publish(&sandbox).refused(17, &["package::bad_signature"]);
+    sandbox.write(&norms, NORMS);
+    sandbox.write(list, &signed);
+    assert_eq!(publish(&sandbox).code, 0);
+    // A list whose signature is gone is not sent unsigned.
+    std::fs::remove_file(sandbox.path("work/fast-norm/build/SHA256SUMS.sig")).expect("a file");
+    publish(&sandbox).refused(17, &["package::unsigned", "SHA256SUMS.sig is missing"]);
 }
 
 #[test]

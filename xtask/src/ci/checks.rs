@@ -8,8 +8,15 @@ use super::run::Run;
 use crate::{repo, test};
 
 /// The parts of names of the tests that need a torch, wheels of CUDA, or a torch and the stock client.
-const WITH_TORCH: &[&str] =
-    &["lint::", "device_code::", "oracle::", "kept::", "a_reference_chooses", "clients::get_kernel"];
+const WITH_TORCH: &[&str] = &[
+    "lint::",
+    "device_code::",
+    "oracle::",
+    "kept::",
+    "a_reference_chooses",
+    "device_reads::",
+    "clients::get_kernel",
+];
 
 /// The part of the names of the tests that trace functions with torch.
 const TRACING: &str = "tracing_tests::";

@@ -87,10 +87,12 @@ fn alike(
                 found.insert(one.value.clone(), of.value.clone());
             }
             None => {
-                let message = format!("the gradient of `{}` is not that of `{}`", key.value, other.value);
-                let problem = Problem::error(codes::GRADIENT, message).help(
-                    "both are inputs with a gradient, of one shape and one dtype, and the second one has a gradient of its own",
-                );
+                let message =
+                    format!("`same`: `{}` cannot reuse the gradient of `{}`", key.value, other.value);
+                let problem = Problem::error(codes::GRADIENT, message).help(format!(
+                    "list both in `inputs`, with the same shape and dtype; `{}` must not be a key of `same`",
+                    other.value
+                ));
                 table.report(problem, &other.span, "here");
             }
         }

@@ -99,7 +99,7 @@ impl FileError {
             }
             Some(Errno::DQUOT) => format!("your disk quota is used up: {}", place.more_room()),
             Some(Errno::FBIG) => {
-                "files may not become larger: see `ulimit -f` and the limits of the file system".to_owned()
+                "file size limit reached: raise it with `ulimit -f`, or use another file system".to_owned()
             }
             Some(Errno::ROFS) => format!("the file system is mounted read-only: {}", place.other_folder()),
             Some(Errno::ACCESS | Errno::PERM) if writes => {

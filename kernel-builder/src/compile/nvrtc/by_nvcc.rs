@@ -59,7 +59,7 @@ pub(super) fn compile(
         .path(&at("source.cu"))
         .arg("-o")
         .path(&at("marked.ptx"));
-    let mut log = match run(&start(front), unit)? {
+    let mut log = match run(&start(front), &kit.nvcc, unit)? {
         Ok(said) => said,
         Err(refused) => return Ok(refused),
     };
@@ -72,7 +72,7 @@ pub(super) fn compile(
     }
     files::write(&at("kernels.ptx"), ptx)?;
     let back = options().arg("-cubin").path(&at("kernels.ptx")).arg("-o").path(&at("kernels.cubin"));
-    match run(&start(back), unit)? {
+    match run(&start(back), &kit.nvcc, unit)? {
         Ok(said) => log += &said,
         Err(refused) => return Ok(refused),
     }
@@ -112,8 +112,11 @@ fn marked(line: &str) -> Option<(usize, &str)> {
 }
 
 /// What a step printed, or its refusal of the source.
-fn run(line: &CommandLine, unit: &Unit) -> Result<Result<String, Done>, NvrtcError> {
+fn run(line: &CommandLine, nvcc: &Path, unit: &Unit) -> Result<Result<String, Done>, NvrtcError> {
     let done = process::run(line, Limits::wall(PATIENCE))?;
+    if let Some(reason) = confined::not_started(&done) {
+        return Err(NvrtcError::NotStarted { compiler: nvcc.to_owned(), reason });
+    }
     let said = format!("{}{}", done.stdout_text(), done.stderr_text());
     match done.ending {
         Ending::Exit(0) => Ok(Ok(said)),

@@ -2,12 +2,14 @@
 //!
 //! Owns: the role of this program that confines itself and becomes the driver. Never: reads a source.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use kernel_plan::plan::CommandLine;
+use serde::{Deserialize, Serialize};
 
 use crate::base::become_program::become_program;
+use crate::base::channel::Answers;
+use crate::base::process::{Ending, Finished};
 use crate::base::{confine, disk, env};
 use crate::exit;
 use crate::toolchain::nvcc::NvccKit;
@@ -22,8 +24,9 @@ const LIBRARIES: &str = "LD_LIBRARY_PATH";
 /// Stands between the folders and the command.
 const END: &str = "--";
 
-/// System folders of compilers, headers and libraries. None of them holds users' files.
-const SYSTEM: [&str; 15] = [
+/// System folders of compilers, headers and libraries. None of them holds users' files. `/opt` is not among them, since
+/// applications keep settings with passwords there; a toolkit in it is found by its compiler.
+const SYSTEM: [&str; 14] = [
     "/bin",
     "/dev/null",
     "/dev/urandom",
@@ -35,7 +38,6 @@ const SYSTEM: [&str; 15] = [
     "/lib32",
     "/lib64",
     "/nix/store",
-    "/opt",
     "/run/current-system",
     "/sbin",
     "/usr",
@@ -67,18 +69,76 @@ pub(super) fn line(line: &CommandLine, readable: &[PathBuf]) -> CommandLine {
     confined
 }
 
-/// Confines this process and becomes the program. Returns where that fails.
+/// The exit code if the driver could not be started. The reason is then on standard output.
+const NOT_STARTED: i32 = 120;
+
+/// The reason why the driver could not be started.
+#[derive(Debug, Serialize, Deserialize)]
+struct NotStarted {
+    not_started: String,
+}
+
+/// The reason why a driver could not be started, by what the process left; `None` if it was started.
+pub(super) fn not_started(done: &Finished) -> Option<String> {
+    if done.ending != Ending::Exit(NOT_STARTED) {
+        return None;
+    }
+    serde_json::from_str(done.stdout_text().trim()).ok().map(|NotStarted { not_started }| not_started)
+}
+
+/// Confines this process and becomes the program. Returns if that fails.
 pub fn run() -> u8 {
     let words = env::worker_words();
     let Some(end) = words.iter().position(|word| word == END) else { return exit::USAGE };
     let (readable, command) = (&words[..end], &words[end + 1..]);
     let readable: Vec<PathBuf> = readable.iter().map(PathBuf::from).collect();
     let Some((program, arguments)) = command.split_first() else { return exit::USAGE };
-    if confine::reading(&readable).is_err() {
-        return exit::INTERNAL;
+    let not_started = match confine::reading(&readable) {
+        Ok(()) => become_program(Path::new(program), arguments).to_string(),
+        Err(reason) => format!("failed to confine it (Landlock): {reason}"),
+    };
+    Answers::take_over().say(&NotStarted { not_started });
+    NOT_STARTED as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn toolkits_in_opt_are_readable_and_other_files_there_are_not() {
+        let (nvcc, cxx) = ("/opt/cuda/bin/nvcc", "/opt/rh/gcc-12/usr/bin/g++");
+        let kit = NvccKit { nvcc: nvcc.into(), cxx: cxx.into(), include: vec![], id: String::new() };
+        let all = readable(&kit, vec![], Path::new("/tmp/x"));
+        let may_read = |path: &str| all.iter().any(|folder| Path::new(path).starts_with(folder));
+        for path in [
+            nvcc,
+            cxx,
+            "/opt/cuda/bin/nvcc.profile",
+            "/opt/cuda/nvvm/bin/cicc",
+            "/opt/cuda/targets/x86_64-linux/include/cuda.h",
+            "/opt/rh/gcc-12/usr/libexec/gcc/x86_64-redhat-linux/12/cc1plus",
+            "/opt/rh/gcc-12/usr/lib/gcc/x86_64-redhat-linux/12/include/stddef.h",
+        ] {
+            assert!(may_read(path), "{path}");
+        }
+        for path in ["/opt/app/.env", "/opt/rh/.env", "/opt/cuda/.env", "/home/me/.netrc", "/etc/passwd"] {
+            assert!(!may_read(path), "{path}");
+        }
     }
-    let arguments: Vec<OsString> = arguments.to_vec();
-    // It returns only where there is no such program, which whoever waits sees by this code.
-    let _cannot = become_program(Path::new(program), &arguments);
-    exit::INTERNAL
+
+    #[test]
+    fn only_this_programs_own_message_says_that_the_driver_was_not_started() {
+        let done = |code, stdout: &str| Finished {
+            ending: Ending::Exit(code),
+            stdout: stdout.into(),
+            stderr: vec![],
+            wall: std::time::Duration::ZERO,
+            peak_resident: 0,
+        };
+        let message = "{\"not_started\":\"No such file\"}\n";
+        assert_eq!(not_started(&done(NOT_STARTED, message)).as_deref(), Some("No such file"));
+        assert_eq!(not_started(&done(1, message)), None);
+        assert_eq!(not_started(&done(NOT_STARTED, "error: x\n")), None);
+    }
 }

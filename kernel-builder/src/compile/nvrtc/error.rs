@@ -60,6 +60,20 @@ pub enum NvrtcError {
         /// What the loader said.
         reason: String,
     },
+    /// The compiler's process cannot be started or confined.
+    #[error("failed to start the compiler `{}`: {reason}", compiler.display())]
+    #[diagnostic(
+        code(compile::device_start),
+        help(
+            "the cause is this machine, not the source: check that the compiler is installed and can be run"
+        )
+    )]
+    NotStarted {
+        /// The program or library.
+        compiler: PathBuf,
+        /// The reason, from the operating system.
+        reason: String,
+    },
     /// A file.
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -68,6 +82,13 @@ pub enum NvrtcError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Process(#[from] ProcessError),
+}
+
+impl NvrtcError {
+    /// Whether the compiler cannot be loaded, started or confined: the source was not judged.
+    pub(crate) fn is_of_machine(&self) -> bool {
+        matches!(self, Self::Library { .. } | Self::NotStarted { .. })
+    }
 }
 
 /// The first error of a log; what failed where there is none.

@@ -5,9 +5,28 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{Source, inside};
+use super::Source;
+use super::inside::{self, Folders, Followed};
 use crate::base::disk;
 use crate::base::files::{self, FileError};
+
+/// Folders in which programs keep what they made, none of which is a candidate's code.
+const MADE: [&str; 2] = [".git", ".kernelwright"];
+
+/// Files of a candidate that its machine code can depend on, besides those that it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// Headers, by the ends of their names.
+    Headers,
+    /// Every file of the candidate's folder: a macro says what is included.
+    All,
+}
+
+impl Which {
+    pub(super) fn of(followed: &Followed) -> Self {
+        if followed.unclear.is_empty() { Self::Headers } else { Self::All }
+    }
+}
 
 /// The ends of their names.
 const HEADERS: [&str; 4] = ["cuh", "h", "hpp", "inl"];
@@ -18,34 +37,56 @@ impl Source {
     /// # Errors
     /// One cannot be read.
     pub(crate) fn headers(&self) -> Result<Vec<(String, Vec<u8>)>, FileError> {
-        let mut all = used(&self.text, below(self)?);
+        // No compiler's folders: its headers are not the candidate's.
+        let followed = inside::follow(self, Folders { toolkit: &[], scratch: &[] });
+        let which = Which::of(&followed);
+        let below = read(paths(self, which)?)?;
+        if which == Which::All {
+            return Ok(below);
+        }
+        let mut all = used(&self.text, below);
         let places =
             all.iter().flat_map(|(name, _)| self.include.iter().map(move |folder| folder.join(name)));
         let known: BTreeSet<PathBuf> = places.map(|place| disk::real(&place)).collect();
         // Headers with another extension, or in another folder of the candidate.
-        let named =
-            inside::follow(self, &[]).files.into_iter().filter(|(_, file)| !known.contains(&file.real));
+        let named = followed.files.into_iter().filter(|(_, file)| !known.contains(&file.real));
         all.extend(named.map(|(name, file)| (name, file.bytes)));
         Ok(all)
     }
 }
 
-/// The headers below a source's folders with their texts: they are a part of every source that is compiled with these
-/// folders. What lies in hidden folders is made by programs, this one among them, and is none; nor is what a link leads to
-/// outside of the candidate's folder, which no compiler may read.
+fn read(paths: Vec<(String, PathBuf)>) -> Result<Vec<(String, Vec<u8>)>, FileError> {
+    paths.into_iter().map(|(name, path)| Ok((name, files::read(&path)?))).collect()
+}
+
+/// The headers below a source's folders: they are a part of every source that is compiled with these folders. Headers in
+/// hidden folders are made by programs, this one among them, and do not count. Nor does a link that leads out of the
+/// candidate's folder, which no compiler may read.
+///
+/// If `which` is all files, those of the candidate's folder count, hidden ones too.
 ///
 /// # Errors
-/// One cannot be read.
-pub(super) fn below(source: &Source) -> Result<Vec<(String, Vec<u8>)>, FileError> {
+/// A folder cannot be listed.
+pub(super) fn paths(source: &Source, which: Which) -> Result<Vec<(String, PathBuf)>, FileError> {
     let is_header =
         |path: &Path| path.extension().is_some_and(|end| HEADERS.iter().any(|known| end == *known));
-    let enter = |path: &Path| !path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    let counts = |path: &Path| which == Which::All || is_header(path);
+    let enter = |path: &Path| {
+        let name = path.file_name().unwrap_or_default();
+        match which {
+            Which::Headers => !name.as_encoded_bytes().starts_with(b"."),
+            Which::All => !MADE.iter().any(|made| name == *made),
+        }
+    };
     let mut found = Vec::new();
-    for folder in &source.include {
+    let root = source.root.iter().filter(|_| which == Which::All);
+    for folder in source.include.iter().chain(root) {
         let root = disk::real(source.root.as_ref().unwrap_or(folder));
         let own = |path: &Path| disk::real(&folder.join(path)).starts_with(&root);
-        for path in files::walk(folder, enter)?.into_iter().filter(|path| is_header(path) && own(path)) {
-            found.push((path.display().to_string(), files::read(&folder.join(&path))?));
+        let (names, irregular) = files::walk_apart(folder, enter)?;
+        let is_file = |path: &PathBuf| which == Which::Headers || !irregular.contains(path);
+        for path in names.into_iter().filter(|path| counts(path) && is_file(path) && own(path)) {
+            found.push((path.display().to_string(), folder.join(&path)));
         }
     }
     Ok(found)
@@ -89,6 +130,26 @@ mod tests {
         assert_eq!(names("#include \"vector.cuh\""), ["vector.cuh", "word.cuh"]);
         assert!(names("#include <cstdint>").is_empty());
         assert_eq!(names("# include HEADER").len(), 3);
+    }
+
+    #[test]
+    fn if_a_macro_says_what_is_included_every_file_counts() {
+        let folder = files::scratch().unwrap();
+        let place = folder.path().join("tables/table.inc");
+        files::write(&place, "one").unwrap();
+        files::write(&folder.path().join(".kernelwright/verdicts/device.json"), "{}").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link.inc")).unwrap();
+        let include = vec![folder.path().join("kernels")];
+        files::create_dirs(&include[0]).unwrap();
+        let (name, root) = ("k.cu".to_owned(), Some(folder.path().to_owned()));
+        let text = "#define T \"../tables/table.inc\"\n#include T\n".to_owned();
+        let by_macro = Source { text, name, include, root };
+        let named = vec![("tables/table.inc".to_owned(), b"one".to_vec())];
+        assert_eq!(by_macro.headers().unwrap(), named);
+        let literal = Source { text: "#include \"../tables/table.inc\"\n".to_owned(), ..by_macro.clone() };
+        assert_eq!(literal.headers().unwrap(), named);
+        let none = Source { text: String::new(), ..by_macro };
+        assert!(none.headers().unwrap().is_empty());
     }
 
     #[test]

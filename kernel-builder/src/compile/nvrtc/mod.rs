@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kernel_plan::plan::CommandLine;
@@ -27,11 +27,13 @@ mod error;
 mod headers;
 mod inside;
 mod library;
+mod seen;
 mod worker;
 
 pub(crate) use code::{Code, Source};
 pub use confined::{ROLE as CONFINED, run as run_confined};
 pub use error::NvrtcError;
+use seen::Seen;
 use worker::{Done, Job, Opening};
 pub use worker::{ROLE, serve};
 
@@ -151,6 +153,8 @@ pub(crate) struct Compiler {
     scratch: tempfile::TempDir,
     idle: Mutex<Vec<Process>>,
     started: Mutex<u32>,
+    /// The files of sources that were compiled.
+    seen: Mutex<BTreeMap<Digest, Arc<Seen>>>,
 }
 
 /// One process with its precompiled headers: processes that share a folder wait for each other.
@@ -194,6 +198,7 @@ impl Compiler {
             scratch,
             idle: Mutex::default(),
             started: Mutex::default(),
+            seen: Mutex::default(),
         })
     }
 
@@ -215,16 +220,15 @@ impl Compiler {
     /// # Errors
     /// What the compiler says against the source; that it crashed or did not end; that it cannot be loaded.
     pub(crate) fn compile(&self, unit: &Unit) -> Result<Cubin, NvrtcError> {
-        let followed = inside::follow(&unit.source, self.kit.include());
-        let unclear = if self.confines { &[][..] } else { &followed.unclear };
-        if !followed.outside.is_empty() || !unclear.is_empty() {
+        let seen = self.seen(&unit.source)?;
+        if !seen.refused.is_empty() {
             return Err(NvrtcError::Rejected {
                 name: unit.source.name.clone(),
-                status: "it includes what is not its own".to_owned(),
-                log: followed.outside.iter().chain(unclear).cloned().collect::<Vec<_>>().join("\n"),
+                status: "includes a file outside of the project and the toolkit".to_owned(),
+                log: seen.refused.join("\n"),
             });
         }
-        let digest = self.key(unit, &followed.files)?;
+        let digest = self.key(unit, &seen);
         let path = self.folder.join(format!("{digest}.cubin"));
         let beside = path.with_extension("json");
         if let Some(Kept { names, log }) = kept(&path, &beside) {
@@ -286,9 +290,8 @@ impl Compiler {
         self.confines.then(|| self.readable(unit))
     }
 
-    /// The digest of everything that the machine code depends on. `followed` are files of the candidate that the code
-    /// names.
-    fn key(&self, unit: &Unit, followed: &BTreeMap<String, inside::Named>) -> Result<Digest, NvrtcError> {
+    /// The digest of everything that the machine code depends on.
+    fn key(&self, unit: &Unit, seen: &Seen) -> Digest {
         let mut key = DigestBuilder::new("cubin")
             .field("compiler", self.kit.id())
             .field("library", LIBRARY.map(|(_, text)| text).concat())
@@ -302,13 +305,7 @@ impl Compiler {
         for expression in &unit.expressions {
             key = key.field("kernel", expression);
         }
-        for (name, text) in headers::below(&unit.source)? {
-            key = key.field("header", name).field("text", text);
-        }
-        for (name, file) in followed {
-            key = key.field("named", name).field("text", &file.bytes);
-        }
-        Ok(key.finish())
+        key.field("reads", seen.digest.to_string()).finish()
     }
 
     fn take(&self, kit: &NvrtcKit, readable: Vec<PathBuf>) -> Result<Process, NvrtcError> {
@@ -337,6 +334,10 @@ impl Compiler {
             Heard::Silence => Err("it does not answer".to_owned()),
             Heard::Ended(ending) => Err(format!("it {ending} {}", dialogue.said())),
         };
+        if let Ok(Done { unconfined: Some(reason), .. }) = opened {
+            let reason = format!("failed to confine it (Landlock): {reason}");
+            return Err(NvrtcError::NotStarted { compiler: kit.library.clone(), reason });
+        }
         match opened.and_then(|done| done.failed.map_or(Ok(done.version), Err)) {
             Ok(version) => {
                 let precompiles = version.is_some_and(|version| version >= PRECOMPILES);
@@ -430,8 +431,9 @@ mod tests {
         files::write(&headers.join("a.cuh"), "one").unwrap();
         files::write(&headers.join("README.md"), "one").unwrap();
         let unit = Unit { source: source("text", Some(&headers)), ..unit() };
-        let none = BTreeMap::new();
-        let key = compiler.key(&unit, &none).unwrap();
+        let key_of =
+            |compiler: &Compiler, unit: &Unit| compiler.key(unit, &compiler.seen(&unit.source).unwrap());
+        let key = key_of(&compiler, &unit);
         let others = [
             Unit { source: source("other", Some(&headers)), ..unit.clone() },
             Unit { arch: "90a".to_owned(), ..unit.clone() },
@@ -439,15 +441,22 @@ mod tests {
             Unit { expressions: vec!["g".to_owned()], ..unit.clone() },
         ];
         for other in &others {
-            assert_ne!(compiler.key(other, &none).unwrap(), key, "{other:?}");
+            assert_ne!(key_of(&compiler, other), key, "{other:?}");
         }
         let nvcc = NvccKit { nvcc: "nvcc".into(), cxx: "g++".into(), include: vec![], id: "1".to_owned() };
         let nvcc = Compiler::new(Kit::Nvcc(nvcc), folder.path()).unwrap();
-        assert_ne!(nvcc.key(&unit, &none).unwrap(), key);
+        assert_ne!(key_of(&nvcc, &unit), key);
         files::write(&headers.join("README.md"), "two").unwrap();
-        assert_eq!(compiler.key(&unit, &none).unwrap(), key);
+        assert_eq!(key_of(&compiler, &unit), key);
         files::write(&headers.join("a.cuh"), "two").unwrap();
-        assert_ne!(compiler.key(&unit, &none).unwrap(), key);
+        assert_ne!(key_of(&compiler, &unit), key);
+        // A file that only a macro names.
+        files::write(&headers.join("table.inc"), "one").unwrap();
+        let text = "#define T \"table.inc\"\n#include T\n";
+        let unit = Unit { source: source(text, Some(&headers)), ..unit };
+        let key = key_of(&compiler, &unit);
+        files::write(&headers.join("table.inc"), "two").unwrap();
+        assert_ne!(key_of(&compiler, &unit), key);
     }
 
     #[test]
@@ -479,8 +488,8 @@ mod tests {
     fn what_the_cache_has_needs_no_compiler() {
         let folder = files::scratch().unwrap();
         let compiler = compiler(folder.path());
-        let path =
-            compiler.folder.join(format!("{}.cubin", compiler.key(&unit(), &BTreeMap::new()).unwrap()));
+        let key = compiler.key(&unit(), &compiler.seen(&unit().source).unwrap());
+        let path = compiler.folder.join(format!("{key}.cubin"));
         files::write(&path, "machine code").unwrap();
         files::write(&path.with_extension("json"), r#"{"names":["f"],"log":""}"#).unwrap();
         let cubin = compiler.compile(&unit()).unwrap();

@@ -49,6 +49,8 @@ pub(super) struct Done {
     pub(super) log: String,
     /// What failed; nothing when there is a cubin.
     pub(super) failed: Option<String>,
+    /// Why the process cannot be confined; in the first answer alone.
+    pub(super) unconfined: Option<String>,
     /// How long it took.
     pub(super) seconds: f64,
     /// The library's version; in the first answer alone.
@@ -74,7 +76,7 @@ pub fn serve() -> u8 {
                     nvrtc = Some(library);
                     Done { version: Some(version), ..Done::default() }
                 }
-                Err(reason) => Done { failed: Some(reason), ..Done::default() },
+                Err(done) => done,
             },
             Some(nvrtc) => compile(nvrtc, &line),
         };
@@ -83,13 +85,15 @@ pub fn serve() -> u8 {
     0
 }
 
-fn open(line: &str) -> Result<(Nvrtc, (i32, i32)), String> {
-    let opening: Opening = serde_json::from_str(line).map_err(|error| error.to_string())?;
-    let nvrtc =
-        Nvrtc::load(&opening.library, opening.builtins.as_deref()).map_err(|error| error.to_string())?;
-    let version = nvrtc.version().map_err(|rejected| rejected.status)?;
+fn open(line: &str) -> Result<(Nvrtc, (i32, i32)), Done> {
+    let failed = |reason: String| Done { failed: Some(reason), ..Done::default() };
+    let opening: Opening = serde_json::from_str(line).map_err(|error| failed(error.to_string()))?;
+    let nvrtc = Nvrtc::load(&opening.library, opening.builtins.as_deref())
+        .map_err(|error| failed(error.to_string()))?;
+    let version = nvrtc.version()?;
     // After loading: from here on no candidate's text makes it read anything else.
-    opening.readable.map_or(Ok(()), |readable| confine::reading(&readable))?;
+    let confined = opening.readable.map_or(Ok(()), |readable| confine::reading(&readable));
+    confined.map_err(|reason| Done { unconfined: Some(reason), ..Done::default() })?;
     Ok((nvrtc, version))
 }
 

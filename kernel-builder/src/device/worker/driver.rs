@@ -8,7 +8,8 @@ use std::ptr;
 
 use cudarc::driver::sys;
 
-use crate::device::wire::{About, Origin, Trouble, hex};
+use crate::base::digest::hex;
+use crate::device::wire::{About, Origin, Trouble};
 
 /// The device that a worker uses: the first that `CUDA_VISIBLE_DEVICES` leaves.
 const ORDINAL: i32 = 0;

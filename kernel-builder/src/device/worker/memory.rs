@@ -9,8 +9,9 @@ use std::path::Path;
 use cudarc::driver::sys;
 
 use super::driver::{Context, Outcome, done, senseless};
+use crate::base::digest::hex;
 use crate::base::files::{self, FileError};
-use crate::device::wire::{Origin, Place, Trouble, hex, unhex};
+use crate::device::wire::{Origin, Place, Trouble, unhex};
 
 /// Files and memory are copied in pieces of so many bytes.
 const PIECE: usize = 32 << 20;

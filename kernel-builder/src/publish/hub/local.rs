@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
+use crate::base::digest::hex;
 use crate::base::files::{self, FileError};
-use crate::hub::hex;
 use crate::hub::write::SAMPLE;
 
 /// A file that is published.

@@ -272,7 +272,7 @@ fn compiled(
             Ok(code) => codes.push((arch.clone(), code)),
             Err(NvrtcError::File(error)) => return Err(error.into()),
             Err(NvrtcError::Process(error)) => return Err(error.into()),
-            Err(error @ NvrtcError::Library { .. }) => return Err(VerifyError::Compiler(error)),
+            Err(error) if error.is_of_machine() => return Err(VerifyError::Compiler(error)),
             Err(error) => {
                 let log =
                     if let NvrtcError::Rejected { log, .. } = &error { log.clone() } else { String::new() };

@@ -247,9 +247,9 @@ mod tests {
     use kernel_plan::plan::CommandLine;
 
     use super::*;
+    use crate::base::digest::hex;
     use crate::base::process::{self, Limits};
     use crate::base::{env, files};
-    use crate::device::wire::hex;
     use crate::verify::bound::Bound;
 
     fn case() -> ScheduledCase {

@@ -1,0 +1,147 @@
+//! The files that a source reads, looked at once for all its settings and architectures.
+//!
+//! Owns: the digest of these files, and telling that they changed. Never: compiles.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+
+use super::headers::{self, Which};
+use super::inside::{self, Folders, Followed, Mark};
+use super::{Compiler, EMPTY, Source};
+use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files::{self, FileError};
+
+/// Sources that are remembered at a time.
+const MOST: usize = 256;
+/// A file that changed within so many seconds before it was read could change again under the same time stamp.
+const SETTLED: u64 = 2;
+
+/// A source's files as they were.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// Errors for what the source must not include, in a compiler's format.
+    pub(super) refused: Vec<String>,
+    /// Digest of all files that its machine code can depend on, besides those of the compiler.
+    pub(super) digest: Digest,
+    which: Which,
+    marks: BTreeMap<PathBuf, Option<Mark>>,
+}
+
+impl Seen {
+    fn new(source: &Source, followed: Followed, refused: Vec<String>) -> Result<Self, FileError> {
+        let which = Which::of(&followed);
+        let mut marks = followed.looked_at;
+        let mut digest = DigestBuilder::new("cubin-reads");
+        for (name, path) in headers::paths(source, which)? {
+            marks.entry(path.clone()).or_insert_with(|| Mark::of(&path));
+            digest = digest.field("header", name).field("text", files::read(&path)?);
+        }
+        for (name, file) in followed.files {
+            digest = digest.field("named", name).field("text", file.bytes);
+        }
+        Ok(Self { refused, digest: digest.finish(), which, marks })
+    }
+
+    /// Whether all files are as they were, and no other one came.
+    fn is_current(&self, source: &Source) -> Result<bool, FileError> {
+        let paths = headers::paths(source, self.which)?;
+        Ok(paths.iter().all(|(_, path)| self.marks.contains_key(path))
+            && self.marks.iter().all(|(path, mark)| Mark::of(path) == *mark))
+    }
+
+    fn is_settled(&self) -> bool {
+        let now = files::now();
+        self.marks.values().flatten().all(|mark| mark.seconds().is_some_and(|then| then + SETTLED < now))
+    }
+}
+
+impl Compiler {
+    /// Looks at the files of a source, or remembers them if they did not change.
+    pub(super) fn seen(&self, source: &Source) -> Result<Arc<Seen>, FileError> {
+        let mut id = DigestBuilder::new("source").field("name", &source.name).field("text", &source.text);
+        for folder in source.root.iter().chain(&source.include) {
+            id = id.field("folder", folder.as_os_str().as_encoded_bytes());
+        }
+        let id = id.field("root", if source.root.is_some() { "yes" } else { "no" }).finish();
+        let known = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
+        if let Some(seen) = known
+            && seen.is_current(source)?
+        {
+            return Ok(seen);
+        }
+        let scratch = [self.scratch.path().to_owned(), self.scratch.path().join(EMPTY)];
+        let compiler = Folders { toolkit: self.kit.include(), scratch: &scratch };
+        let followed = inside::follow(source, compiler);
+        let mut refused = followed.outside.clone();
+        // The operating system sees to the others, if it can.
+        if !self.confines {
+            refused.extend(followed.unclear.iter().cloned());
+            refused.extend(inside::unclear_macros(source, &followed));
+        }
+        let seen = Arc::new(Seen::new(source, followed, refused)?);
+        let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MOST {
+            all.clear();
+        }
+        if seen.is_settled() {
+            all.insert(id, Arc::clone(&seen));
+        } else {
+            all.remove(&id);
+        }
+        Ok(seen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::compile::nvrtc::Kit;
+    use crate::toolchain::nvrtc::NvrtcKit;
+
+    #[test]
+    fn files_are_looked_at_again_when_one_changed_or_came() {
+        let folder = files::scratch().unwrap();
+        let kit =
+            NvrtcKit { library: "nowhere.so".into(), builtins: None, include: vec![], id: "1".to_owned() };
+        let compiler = Compiler::new(Kit::Nvrtc(kit), &folder.path().join("cache")).unwrap();
+        let root = folder.path().join("project");
+        // Each older than the next one, so that no two have one time stamp.
+        let mut age = 1000;
+        let mut write = |name: &str, text: &str| {
+            let path = root.join(name);
+            files::write(&path, text).unwrap();
+            age -= 10;
+            let then = SystemTime::now() - Duration::from_secs(age);
+            files::open(&path).unwrap().set_modified(then).unwrap();
+        };
+        write("row.cuh", "one");
+        let text = "#include \"row.cuh\"\n#include \"later.txt\"\n".to_owned();
+        let source =
+            Source { text, name: "k.cu".to_owned(), include: vec![root.clone()], root: Some(root.clone()) };
+        let seen = || compiler.seen(&source).unwrap();
+        let first = seen();
+        assert!(Arc::ptr_eq(&first, &seen()), "nothing changed, so nothing is read again");
+        let mut digests = vec![first.digest];
+        for (name, text) in [
+            ("row.cuh", "two"),
+            ("other.cuh", ""),
+            ("later.txt", ""),
+            ("later.txt", "#include T\n"),
+            ("x.bin", "1"),
+        ] {
+            write(name, text);
+            let now = seen();
+            assert!(!digests.contains(&now.digest), "{name}");
+            assert!(Arc::ptr_eq(&now, &seen()), "{name}");
+            digests.push(now.digest);
+        }
+        // A file that could change again under the same time stamp is not relied on.
+        files::write(&root.join("row.cuh"), "new").unwrap();
+        assert!(!Arc::ptr_eq(&seen(), &seen()));
+        files::remove_file(&root.join("row.cuh")).unwrap();
+        assert!(!digests.contains(&seen().digest));
+    }
+}
