@@ -9,7 +9,6 @@ import json
 from calls import (
     DRAWN,
     FAR,
-    FLOATS,
     HARD,
     MOST_HINTED,
     MOST_ORDERS,
@@ -17,15 +16,17 @@ from calls import (
     PASSES,
     PLAUSIBLE,
     alike,
+    cast_to,
     deviation,
     flat,
     halved,
     lengths_of,
     placed,
     shapes,
+    usual,
     widened,
 )
-from effects import Effects, cast_to
+from effects import Effects
 from graphs import graph_of, narrow, ops
 
 
@@ -82,13 +83,18 @@ class Attempts:
         own = {value: scalars[name] for name, (what, value) in way.items() if what == "from"}
         return scalars, own
 
+    def prepared(self, reference, form, attempt, number, turn) -> tuple[dict, dict, dict]:
+        """The operation's scalars, the person's numbers and the lengths of one call; a module is made for the lengths."""
+        scalars, own = self.given(reference.op, attempt["numbers"], turn)
+        lengths = lengths_of(reference.op, number, attempt["changed"], scalars, form)
+        if attempt.get("sized"):
+            self.subject.resize(lengths[attempt["sized"]])
+        return scalars, own, lengths
+
     def call(self, reference, form, attempt, number, kind, turn, split):
         """The person's results and the wanted ones of one call; both in float64."""
         torch = self.torch
-        scalars, own = self.given(reference.op, attempt["numbers"], turn)
-        lengths = lengths_of(reference.op, number, attempt["changed"], scalars, form)
-        if attempt["sized"]:
-            self.subject.resize(lengths[attempt["sized"]])
+        scalars, own, lengths = self.prepared(reference, form, attempt, number, turn)
         inputs = reference.inputs(form, lengths, kind, scalars, 1000 * number + turn + len(kind))
         first = next(axis["name"] for axis in reference.op["axes"])
         tensors = reference.arguments(form, inputs, lengths, scalars)
@@ -170,9 +176,21 @@ class Attempts:
                 # What the person's own numbers explain needs no constant.
                 if trial["deviation"] < NEAR and all(what == "from" for what, _ in numbers.values()):
                     break
-            if any(one["deviation"] < NEAR for one in found):
+            # Where two inputs play the same part, which of them is written into decides.
+            if any(one["deviation"] < NEAR and not self.writes_another(op, form, one) for one in found):
                 break
+        near = [one for one in found if one["deviation"] < NEAR]
+        right = [one for one in near if not self.writes_another(op, form, one)]
+        right = right or [one for one in near if one["order"] == near[0]["order"]]
+        found = [one for one in found if one not in near] + right
         return found or [{"error": error or self.unequal(form)}]
+
+    @staticmethod
+    def writes_another(op: dict, form: dict, trial: dict) -> bool:
+        """Whether the person's function writes into another argument than the kernel; false where one of them writes none."""
+        slots = dict(zip(form["arguments"], trial["order"]))
+        kernel = {slots[name] for name in op["overwrites"].values() if name in slots}
+        return bool(kernel and trial["written"]) and kernel != set(trial["written"])
 
     def unequal(self, form: dict) -> str:
         slots = self.subject.slots()
@@ -183,7 +201,8 @@ class Attempts:
         key = json.dumps([list(one.shape) for one in tensors])
         if key not in self.constants:
             try:
-                graph = graph_of(self.torch, called, [narrow(self.torch, one) for one in tensors])
+                with usual(self.torch):
+                    graph = graph_of(self.torch, called, [narrow(self.torch, one) for one in tensors])
                 self.constants[key] = graph["constants"]
             except Exception:  # what cannot be exported is told of the attempt that fits
                 self.constants[key] = []
@@ -191,16 +210,17 @@ class Attempts:
 
     def first(self, reference, form, trial) -> dict:
         """The deviation at the first inputs, with two values of every parameter."""
-        worst = 0.0
+        worst, into = 0.0, []
         try:
             for turn in (0, 1):
                 with widened(self.torch):
-                    got, wanted, *_ = self.call(reference, form, trial, 0, "normal", turn, trial["split"])
+                    got, wanted, written, *_ = self.call(reference, form, trial, 0, "normal", turn, trial["split"])
                 places = placed(self.torch, got, wanted)
                 worst = max(worst, self.worst(got, wanted, places))
+                into += written
         except Exception as problem:
-            return {"deviation": FAR, "problem": f"{type(problem).__name__}: {problem}"[:300]}
-        return {"deviation": worst}
+            return {"deviation": FAR, "written": [], "problem": f"{type(problem).__name__}: {problem}"[:300]}
+        return {"deviation": worst, "written": sorted(set(into))}
 
     def worst(self, got, wanted, places) -> float:
         if places is None:
@@ -230,10 +250,16 @@ class Attempts:
                     proof.append({"pass": number, "drawn": kind, "deviation": worst})
                     written_to += written
             try:
-                graphs.append(graph_of(torch, called, [narrow(torch, one) for one in copies]))
+                with usual(torch):
+                    graphs.append(graph_of(torch, called, [narrow(torch, one) for one in copies]))
             except Exception as problem:
                 problems.append(f"torch.export: {type(problem).__name__}: {problem}"[:300])
         trial["places"] = places
+        try:
+            effects = Effects(self, reference, form, trial).seen()
+        except Exception as problem:
+            effects = None
+            problems.append(f"its side effects cannot be compared: {type(problem).__name__}: {problem}"[:300])
         facts = {
             "proof": proof,
             "problems": problems[:3],
@@ -244,14 +270,9 @@ class Attempts:
             "template_ops": self.template_ops(reference, form, trial),
             "other_rank": self.agrees(reference, form, trial, "normal", not trial["split"]),
             "float64_stays": self.stays(reference, form, trial),
-            "dtypes": self.dtypes(reference, form, trial, places),
-            "effects": Effects(self, reference, form, trial).seen(),
+            "effects": effects,
         }
-        try:
-            wide = graph_of(torch, called, [one.clone() for one in copies])
-            facts["constants_alike"] = bool(graphs) and wide["constants"] == graphs[-1]["constants"]
-        except Exception:
-            facts["constants_alike"] = False
+        facts |= self.in_all_dtypes(reference, form, trial, effects["failing"] if effects else [])
         facts["hard"] = {kind: self.agrees(reference, form, trial, kind, trial["split"]) for kind in HARD}
         return facts
 
@@ -270,44 +291,39 @@ class Attempts:
     def stays(self, reference, form, trial) -> bool:
         """Whether float64 stays float64 without help."""
         try:
-            got, wanted, *_ = self.call(reference, form, trial, 0, "normal", 0, trial["split"])
+            with usual(self.torch):
+                got, wanted, *_ = self.call(reference, form, trial, 0, "normal", 0, trial["split"])
             return self.worst(got, wanted, placed(self.torch, got, wanted)) < 1e-12
         except Exception:
             return False
 
-    def dtypes(self, reference, form, trial, places) -> list | None:
-        """The dtypes of the results, the person's and the template's, where they differ for a dtype of the operation."""
-        torch = self.torch
-        try:
-            scalars, own = self.given(reference.op, trial["numbers"], 0)
-            lengths = lengths_of(reference.op, 0, trial["changed"], scalars, form)
-            if trial["sized"]:
-                self.subject.resize(lengths[trial["sized"]])
-            other = []
-            for dtype in FLOATS:
-                inputs = reference.inputs(form, lengths, "normal", scalars, 0)
-                cast = {key: cast_to(one, dtype) for key, one in inputs.items()}
-                first = lengths[reference.op["axes"][0]["name"]]
-                tensors = reference.arguments(form, cast, lengths, scalars)
-                wanted = reference.results(form, cast, lengths, scalars)
-                if trial["split"]:
-                    tensors = [halved(one, first) for one in tensors]
-                with torch.no_grad():
-                    buffers = self.subject.buffers_in(dtype, trial["order"])
-                    got = flat(self.subject.callable(trial["order"], own, buffers)(*tensors))
-                for number, (one, place) in enumerate(zip(got, places)):
-                    if one.dtype != wanted[place].dtype:
-                        words = [str(each).removeprefix("torch.") for each in (dtype, one.dtype, wanted[place].dtype)]
-                        other.append([number, *words])
-            return other
-        except Exception:
-            return None
+    def in_all_dtypes(self, reference, form, trial, failing: list) -> dict:
+        """Whether constants and operators are the same for every dtype, but for those for which calls fail."""
+        torch, graphs = self.torch, {}
+        dtypes = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+        words = [word for word, _ in failing]
+        scalars, own, lengths = self.prepared(reference, form, trial, 0, 1)
+        tensors = reference.arguments(form, reference.inputs(form, lengths, "normal", scalars, 0), lengths, scalars)
+        if trial["split"]:
+            tensors = [halved(one, lengths[reference.op["axes"][0]["name"]]) for one in tensors]
+        for dtype in (one for one in dtypes if str(one).removeprefix("torch.") not in words):
+            called = self.subject.callable(trial["order"], own, self.subject.buffers_in(dtype, trial["order"]))
+            try:
+                with usual(torch):
+                    graphs[dtype] = graph_of(torch, called, [cast_to(one, dtype).clone() for one in tensors])
+            except Exception:
+                return {"constants_alike": False, "operators_alike": False}
+        first, *others = graphs.values()
+        kinds = lambda graph: set(ops(graph)) - {"_to_copy.default"}
+        return {
+            "constants_alike": all(one["constants"] == first["constants"] for one in others),
+            "operators_alike": all(kinds(one) == kinds(first) for one in others),
+        }
 
     def template_ops(self, reference, form, trial) -> list:
         """The operators of the template's own reference in a call of this form."""
         torch = self.torch
-        scalars, _ = self.given(reference.op, trial["numbers"], 0)
-        lengths = lengths_of(reference.op, 0, trial["changed"], scalars, form)
+        scalars, _, lengths = self.prepared(reference, form, trial, 0, 0)
         inputs = reference.inputs(form, lengths, "normal", scalars, 0)
         names = [name for name, one in inputs.items() if one is not None]
 
@@ -318,6 +334,7 @@ class Attempts:
 
         tensors = [narrow(torch, inputs[name]) for name in names]
         try:
-            return ops(graph_of(torch, Called(), tensors))
+            with usual(torch):
+                return ops(graph_of(torch, Called(), tensors))
         except Exception:
             return []

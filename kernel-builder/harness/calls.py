@@ -4,6 +4,7 @@ Owns: lengths and distributions, the forms of a call, the mode in which float64 
 function.
 """
 
+import contextlib
 import importlib.util
 import math
 import re
@@ -86,6 +87,22 @@ def widened(torch):
             return function(*map(wide, args), **{key: wide(value) for key, value in (kwargs or {}).items()})
 
     return Widened()
+
+
+@contextlib.contextmanager
+def usual(torch):
+    """The default dtype of a person's program in place of float64."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def cast_to(tensor, dtype):
+    """A floating-point tensor in another dtype; anything else as it is."""
+    return tensor if tensor is None or not tensor.is_floating_point() else tensor.to(dtype)
 
 
 def flat(value) -> list:

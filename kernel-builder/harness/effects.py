@@ -4,22 +4,16 @@ Owns: parameters that no template takes, writes, aliases, gradients, training, t
 fits, looks for calls.
 """
 
-import contextlib
 import itertools
+import random
 
-from calls import deviation, flat, halved, lengths_of, widened
-from variations import others, reads
+from calls import DRAWN, FLOATS, cast_to, deviation, flat, halved, usual, widened
+from variations import is_known, others, reads
 
 # How far a gradient may be from the template's, in parts of the largest of its row.
 NEAR = 1e-7
-# Values tried per parameter when two parameters change together, and the maximum number of such pairs.
+# Values tried per parameter when two parameters change together.
 FEW = 3
-MOST_PAIRS = 15
-
-
-def cast_to(tensor, dtype):
-    """A floating-point tensor in another dtype; anything else as it is."""
-    return tensor if tensor is None or not tensor.is_floating_point() else tensor.to(dtype)
 
 
 def same(torch, one, other) -> bool:
@@ -51,15 +45,18 @@ class Effects:
         self.torch, self.subject = attempts.torch, attempts.subject
         self.reference, self.form, self.trial = reference, form, trial
         self.op = reference.op
-        self.scalars, self.own = attempts.given(self.op, trial["numbers"], 0)
-        self.lengths = lengths_of(self.op, 0, trial["changed"], self.scalars, form)
-        if trial["sized"]:
-            self.subject.resize(self.lengths[trial["sized"]])
+        self.scalars, self.own, self.lengths = attempts.prepared(reference, form, trial, 0, 0)
+        self.known: dict = {}
+        self.shown = self.tensors(self.inputs("normal"))
 
     def seen(self) -> dict:
         """Everything for the report."""
         slots, parts = self.aliases()
+        dtypes, failing = self.dtypes()
         return {
+            "dtypes": dtypes,
+            "failing": failing,
+            "scattered": self.scattered(),
             "parameters": self.parameters(),
             "overwrites": self.overwrites(),
             "aliases": slots,
@@ -92,7 +89,7 @@ class Effects:
         return self.subject.callable(self.trial["order"], self.own, changed)(*tensors)
 
     def mode(self, dtype):
-        return widened(self.torch) if dtype == self.torch.float64 else contextlib.nullcontext()
+        return widened(self.torch) if dtype == self.torch.float64 else usual(self.torch)
 
     # Parameters that no input and no scalar of the operation takes.
 
@@ -102,31 +99,44 @@ class Effects:
         given = [cast_to(one, dtype).clone() for one in self.tensors(self.inputs(kind))]
         changed = self.subject.buffers_in(dtype, self.trial["order"]) | changed
         torch.manual_seed(0)
+        before = torch.get_rng_state(), random.getstate()
         try:
             with self.mode(dtype), torch.no_grad():
                 returned = flat(self.call(given, changed))
         except Exception:
             return None
+        self.drew = random.getstate() != before[1] or not torch.equal(torch.get_rng_state(), before[0])
         return [*returned, *given]
 
     def differs(self, changed: dict) -> bool | None:
         """Whether other values of parameters change anything; None where every such call fails."""
         torch, ran = self.torch, False
-        for kind, dtype in itertools.product(("normal", "wide"), (torch.float64, torch.float32)):
+        runs = [*itertools.product(("normal", "wide"), (torch.float64, torch.float32)), ("normal", torch.bfloat16)]
+        for kind, dtype in runs:
             copies = {key: one.clone() if isinstance(one, torch.Tensor) else one for key, one in changed.items()}
+            if dtype == torch.bfloat16:
+                copies |= {key: cast_to(one, dtype) for key, one in copies.items() if key in self.subject.buffers}
             wanted = self.baseline(kind, dtype)
             got = self.outcome(copies, kind, dtype)
             if got is None or wanted is None:
                 continue
             ran = True
+            if dtype == torch.bfloat16:
+                # Values round differently; dtypes and shapes do not.
+                if [self.form_of(one) for one in got] != [self.form_of(one) for one in wanted]:
+                    return True
+                continue
             held = [(one, copies[key]) for key, one in changed.items() if isinstance(one, torch.Tensor)]
             pairs = [*zip(got, wanted), *held]
             if len(got) != len(wanted) or not all(same(torch, *pair) for pair in pairs):
                 return True
         return False if ran else None
 
+    def form_of(self, value) -> tuple:
+        is_tensor = isinstance(value, self.torch.Tensor)
+        return (value.dtype, value.shape) if is_tensor else (type(value), None)
+
     def baseline(self, kind: str, dtype):
-        self.known = getattr(self, "known", {})
         if (kind, dtype) not in self.known:
             self.known[kind, dtype] = self.outcome({}, kind, dtype)
         return self.known[kind, dtype]
@@ -134,54 +144,47 @@ class Effects:
     def parameters(self) -> list:
         """Each parameter that is left alone, and what comes of other values."""
         carried = set(self.trial["order"]) | set(self.own)
-        codes = self.subject.codes()
-        found, open_ones = [], []
-        for name in self.subject.dropped:
-            if reads(codes, name):
-                found.append(
-                    {"name": name, "effect": "passed-on", "buffer": False, "value": None, "pinned": False, "other": None}
-                )
-        tensors = self.tensors(self.inputs("normal"))
-        shown = dict(zip(self.trial["order"], tensors))
+        codes, words = self.subject.codes(), self.subject.words()
+        found = [self.told(name, "passed-on") for name in self.subject.dropped if reads(codes, name)]
+        open_ones = []
+        shown = dict(zip(self.trial["order"], self.shown))
         for one in self.subject.slots() + [one for one in self.subject.parameters if one.kind != "tensor"]:
             if one.name in carried:
                 continue
             is_buffer = one.name in self.subject.buffers
-            if not is_buffer and not reads(codes, one.name):
-                found.append(self.told(one, "unread"))
-                continue
             value = self.subject.state[one.name] if is_buffer else self.subject.value_of(one, shown, self.own)
-            values = others(self.torch, codes, value, tensors)
+            values = others(self.torch, words, value, self.shown)
             outcomes = [(other, self.differs({one.name: other})) for other in values]
             changes = [other for other, differs in outcomes if differs]
             works = [other for other, differs in outcomes if differs is not None]
+            row = self.told(one.name, "idle", value, one.pinned)
+            found.append(row)
             if changes:
-                found.append(self.told(one, "changes", changes[0]))
-            elif value is None and len(works) < len(outcomes) or not outcomes:
+                row |= {"effect": "changes", "other": self.word(changes[0])}
+            elif len(works) < len(outcomes) and not is_known(self.torch, value) or not outcomes:
                 # A value that would work may be one that nobody thought of.
-                found.append(self.told(one, "unknown"))
+                row["effect"] = "unknown"
             else:
-                found.append(self.told(one, "idle" if len(works) == len(outcomes) else "only"))
-                open_ones.append((found[-1], works[:FEW]))
-        for (first, values), (second, more) in itertools.islice(itertools.combinations(open_ones, 2), MOST_PAIRS):
+                row["effect"] = "idle" if len(works) == len(outcomes) else "only"
+                # One that is given a value keeps it.
+                open_ones += [] if one.pinned else [(row, works[:FEW])]
+        for (first, values), (second, more) in itertools.combinations(open_ones, 2):
+            if first["effect"] == second["effect"] == "changes":
+                continue
             for one, other in itertools.product(values, more):
                 if self.differs({first["name"]: one, second["name"]: other}):
                     first |= {"effect": "changes", "other": self.word(one)}
                     second |= {"effect": "changes", "other": self.word(other)}
                     break
+        for row in found:
+            if row["effect"] == "idle" and not row["buffer"] and not reads(codes, row["name"]):
+                row["effect"] = "unread"
         return found
 
-    def told(self, one, effect: str, other=None) -> dict:
-        shape = self.tensors(self.inputs("normal"))
-        value = self.subject.value_of(one, dict(zip(self.trial["order"], shape)), self.own)
-        return {
-            "name": one.name,
-            "effect": effect,
-            "buffer": one.name in self.subject.buffers,
-            "value": self.word(value),
-            "pinned": one.pinned,
-            "other": None if effect != "changes" else self.word(other),
-        }
+    def told(self, name: str, effect: str, value=None, pinned: bool = False) -> dict:
+        """A parameter for the report."""
+        is_buffer, word = name in self.subject.buffers, None if effect == "passed-on" else self.word(value)
+        return {"name": name, "effect": effect, "buffer": is_buffer, "value": word, "pinned": pinned, "other": None}
 
     def word(self, value) -> str:
         """A value as Python writes it, shortly."""
@@ -220,7 +223,7 @@ class Effects:
         for dtype in (torch.float32, torch.bfloat16):
             copies = [cast_to(one, dtype).clone() for one in self.tensors(self.inputs("normal"))]
             try:
-                with torch.no_grad():
+                with usual(torch), torch.no_grad():
                     got = flat(self.call(copies))
             except Exception:
                 continue
@@ -236,12 +239,52 @@ class Effects:
                     parts.append([first, second])
         return found, parts
 
+    def scattered(self) -> list:
+        """The places of results that are not contiguous where the template's are."""
+        torch, inputs = self.torch, self.inputs("normal")
+        with widened(torch), torch.no_grad():
+            got = flat(self.call([one.clone() for one in self.tensors(inputs)]))
+            wanted = self.reference.results(self.form, inputs, self.lengths, self.scalars)
+        pairs = enumerate(zip(got, self.trial["places"] or []))
+        return [number for number, (one, place) in pairs if wanted[place].is_contiguous() and not one.is_contiguous()]
+
+    def dtypes(self) -> tuple[list, list]:
+        """The dtypes of the results, the person's and the template's, where they differ for a dtype of the operation; and
+        the dtypes for which the person's function fails alone, with the error."""
+        torch, other, failing = self.torch, [], []
+        word = lambda dtype: str(dtype).removeprefix("torch.")
+        for dtype in FLOATS:
+            inputs = {key: cast_to(one, dtype) for key, one in self.inputs("normal").items()}
+            with usual(torch), torch.no_grad():
+                try:
+                    wanted = self.reference.results(self.form, inputs, self.lengths, self.scalars)
+                except Exception:  # an operator that the host lacks for the dtype
+                    continue
+                try:
+                    buffers = self.subject.buffers_in(dtype, self.trial["order"])
+                    got = flat(self.call(self.tensors(inputs), buffers))
+                except Exception as problem:
+                    failing.append([word(dtype), f"{type(problem).__name__}: {problem}"[:300]])
+                    continue
+            for number, (one, place) in enumerate(zip(got, self.trial["places"] or [])):
+                if one.dtype != wanted[place].dtype:
+                    other.append([number, *map(word, (dtype, one.dtype, wanted[place].dtype))])
+        return other, failing
+
     # Gradients.
 
     def gradients(self) -> dict:
         """Inputs whose gradients differ, or are there on one side only, by the person's parameter or module tensor."""
-        torch, found = self.torch, {"own": [], "kernel": [], "differs": [], "error": None}
-        inputs = self.inputs("normal")
+        found = {"own": [], "kernel": [], "differs": [], "error": None}
+        for kind in DRAWN:
+            self.gradients_on(kind, found)
+            if found["error"]:
+                break
+        return found
+
+    def gradients_on(self, kind: str, found: dict) -> None:
+        """The same on inputs of one kind, which adds to what was found."""
+        torch, inputs = self.torch, self.inputs(kind)
         leaves = {
             name: one.requires_grad_()
             for name, one in inputs.items()
@@ -254,32 +297,39 @@ class Effects:
         try:
             with widened(torch):
                 got = flat(self.call(copies))
-                weights = [torch.randn_like(one) if one.is_floating_point() else None for one in got]
+                size = DRAWN[kind][0]
+                weights = [size * torch.randn_like(one) if one.is_floating_point() else None for one in got]
                 pairs = [(one, by) for one, by in zip(got, weights) if by is not None and one.requires_grad]
                 own = self.differentiate([(one * by).sum() for one, by in pairs], [*given, *leaves.values()])
         except Exception as problem:
-            return found | {"error": f"{type(problem).__name__}: {problem}"[:300]}
+            found["error"] = f"{type(problem).__name__}: {problem}"[:300]
+            return
         of_slots = dict(zip(self.trial["order"], own[: len(given)]))
-        found["own"] = [slot for slot, one in of_slots.items() if one is not None]
         promised = [name for name in leaves if name in self.op["gradients"]]
-        found["kernel"] = [slot for slot in of_slots if any(name in self.inputs_of(slot) for name in promised)]
-        if not promised:
-            return found
+        if kind == "normal":
+            found["own"] = [slot for slot, one in of_slots.items() if one is not None]
+            found["kernel"] = [slot for slot in of_slots if any(name in self.inputs_of(slot) for name in promised)]
+        if not promised or not found["own"]:
+            return
         with widened(torch):
             wanted = self.reference.results(self.form, inputs, self.lengths, self.scalars)
             wanted = [self.split(one) for one in wanted]
             terms = [(wanted[place] * by).sum() for place, by in zip(places, weights) if by is not None]
             theirs = self.differentiate(terms, list(leaves.values()))
         for name, one, other in zip(leaves, own[len(given) :], theirs):
-            if name not in promised or not found["own"]:
+            if name not in promised or any(name == row["input"] for row in found["differs"]):
                 continue
             slots = [slot for slot in of_slots if name in self.inputs_of(slot)]
             one = torch.zeros_like(leaves[name]) if one is None else one
             other = torch.zeros_like(leaves[name]) if other is None else other
-            apart = deviation(torch, one, other)
+            # In a row with one value that is far above the others, gradients of a softmax are all rounding.
+            apart = deviation(torch, one, other) if kind == "normal" else self.apart(one, other)
             if not apart < NEAR:
                 found["differs"].append({"slots": slots, "input": name, "deviation": apart})
-        return found
+
+    def apart(self, one, other) -> float:
+        """How far a gradient is from another, in parts of the largest of all rows."""
+        return deviation(self.torch, one.flatten(), other.flatten())
 
     def differentiate(self, terms: list, by: list) -> list:
         if not terms:
@@ -305,21 +355,30 @@ class Effects:
             got = self.outcome({}, "normal", self.torch.float64)
         finally:
             self.subject.instance.eval()
-        return got is not None and len(got) == len(wanted) and all(same(self.torch, *pair) for pair in zip(got, wanted))
+        if got is None or wanted is None or len(got) != len(wanted):
+            return False
+        # What happens to one random number may not happen to another.
+        return not self.drew and all(same(self.torch, *pair) for pair in zip(got, wanted))
 
     def written_state(self) -> list:
         """Parameters and buffers of a module that a call changes, in training or not."""
         if not self.subject.is_module:
             return []
-        instance, found = self.subject.instance, []
-        for is_training in (False, True):
-            before = {key: value.clone() for key, value in instance.state_dict(keep_vars=False).items()}
-            instance.train(is_training)
-            self.outcome({}, "normal", self.torch.float32)
-            instance.eval()
-            after = instance.state_dict(keep_vars=False)
-            found += [key for key, value in before.items() if not same(self.torch, value, after[key])]
-            instance.load_state_dict(before)
+        torch, found = self.torch, []
+        before = {key: one.detach().clone() for key, one in self.subject.tensors().items()}
+        for is_training, dtype in itertools.product((False, True), (torch.float64, torch.float32)):
+            self.subject.instance.train(is_training)
+            try:
+                # With the module's own buffers: a write into others would not be seen.
+                with self.mode(dtype), torch.no_grad():
+                    self.call([cast_to(one, dtype).clone() for one in self.shown])
+            except Exception:  # a call that fails is told elsewhere
+                pass
+            finally:
+                self.subject.instance.eval()
+            after = self.subject.tensors()
+            found += [key for key in after if key not in before or not same(torch, before[key], after[key])]
+            self.subject.restore(before)
         return list(dict.fromkeys(found))
 
     def returns(self) -> str:

@@ -134,6 +134,30 @@ class Subject:
             found += [one for one in code.co_consts if inspect.iscode(one)]
         return found
 
+    def words(self) -> list[str]:
+        """The short strings of the code and of the file's functions that it names, and the keys of dicts that it names."""
+        codes, wrapper = self.codes(), self.found
+        while hasattr(wrapper, "__wrapped__"):
+            codes += [wrapper.__code__] if isinstance(wrapper, FUNCTION) else []
+            wrapper = wrapper.__wrapped__
+        parts = list(self.instance.modules()) if self.is_module else []
+        places = [vars(self.module), *map(vars, parts), *(vars(one)["_modules"] for one in parts)]
+        places += [vars(kind) for part in parts for kind in type(part).__mro__ if kind.__module__ == self.module.__name__]
+        texts = []
+        for code in codes:
+            texts += code.co_consts
+            for one in [place[name] for name in code.co_names for place in places if name in place]:
+                one = inspect.unwrap(one) if isinstance(one, FUNCTION) else one
+                if isinstance(one, FUNCTION) and one.__globals__ is vars(self.module):
+                    codes += [one.__code__] if one.__code__ not in codes else []
+                elif isinstance(one, (dict, torch.nn.ModuleDict, tuple, list, set, frozenset)):
+                    texts += one
+                elif isinstance(one, str):
+                    texts.append(one)
+            codes += [one for one in code.co_consts if inspect.iscode(one) and one not in codes]
+        texts += [one for text in texts if isinstance(text, (tuple, frozenset)) for one in text]
+        return list(dict.fromkeys(one for one in texts if isinstance(one, str) and "\n" not in one and 0 < len(one) <= 20))
+
     def bind(self, parameters, example):
         """Gives positional examples the names of the parameters."""
         for place, parameter in enumerate(parameters):
@@ -198,9 +222,9 @@ class Subject:
     def settle(self) -> None:
         self.instance = self.instance.eval()
         self.state = {key: value.detach() for key, value in self.instance.named_parameters()}
-        floating = {key: value for key, value in self.instance.named_buffers() if value.is_floating_point()}
-        self.buffers = set(floating)
-        self.state |= floating
+        buffers = dict(self.instance.named_buffers())
+        self.buffers = set(buffers)
+        self.state |= buffers
 
     def resize(self, length: int) -> None:
         """Makes the module for another length; nothing happens to what has none."""
@@ -209,8 +233,24 @@ class Subject:
             self.settle()
 
     def buffers_in(self, dtype, taken: list) -> dict:
-        """The buffers in a dtype, as `Module.to()` makes them, but for those that a call is given as tensors."""
-        return {key: self.state[key].to(dtype) for key in sorted(self.buffers - set(taken))}
+        """The floating-point buffers in a dtype, as `Module.to()` makes them, but for those that a call is given as tensors."""
+        found = {key: self.state[key] for key in sorted(self.buffers - set(taken))}
+        return {key: one.to(dtype) for key, one in found.items() if one.is_floating_point()}
+
+    def tensors(self) -> dict:
+        """The parameters and buffers that a module has now, those out of its state dict included."""
+        return {**dict(self.instance.named_parameters()), **dict(self.instance.named_buffers())}
+
+    def restore(self, values: dict) -> None:
+        """Gives parameters and buffers these values again."""
+        for key, value in values.items():
+            owner, _, name = key.rpartition(".")
+            part = self.instance.get_submodule(owner)
+            if key in self.buffers:
+                part._buffers[name] = value.clone()
+            else:
+                part._parameters[name].data = value.clone()
+        self.settle()
 
     def slots(self) -> list[Parameter]:
         """What tensors are given for: those of the call, then the module's own."""

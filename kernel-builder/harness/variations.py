@@ -7,8 +7,7 @@ import dis
 
 # Options that functions of torch take.
 WORDS = ("none", "tanh", "mean", "sum", "max", "silu", "swish", "gelu", "relu", "sigmoid")
-MOST_WORDS = 24
-# Words tried for a parameter that is not known to be a word.
+# How many of them are tried for a parameter that is not known to be a word.
 FEW_WORDS = 4
 
 
@@ -28,21 +27,22 @@ def reads(codes: list, name: str) -> bool:
     return False
 
 
-def words_of(codes: list) -> list[str]:
-    """The options that code may compare a string with."""
-    texts = [one for code in codes for one in code.co_consts]
-    texts += [one for text in texts if isinstance(text, (tuple, frozenset)) for one in text]
-    short = [one for one in texts if isinstance(one, str) and one.isidentifier() and len(one) <= 20]
-    return list(dict.fromkeys([*short, *WORDS]))[:MOST_WORDS]
+def is_known(torch, value) -> bool:
+    """Whether `others` knows values of the type of this one."""
+    types = (torch.Tensor, bool, int, float, str, torch.dtype)
+    return isinstance(value, types) or type(value) in (tuple, list, torch.Size) or callable(value)
 
 
-def others(torch, codes: list, value, tensors: list) -> list:
-    """Values besides the one that a parameter has; none for a type of which nothing is known."""
+def others(torch, words: list, value, tensors: list) -> list:
+    """Values besides the one that a parameter has; `words` are those of the function's code."""
     first = tensors[0]
     if value is None:
-        return for_none(torch, codes, tensors)
+        return for_none(torch, words, tensors)
     if isinstance(value, torch.Tensor):
-        return [value * 1.3 + 0.2] if value.is_floating_point() else [value + 1]
+        if value.dtype == torch.bool:
+            return [value.logical_not()]
+        found = [value * 1.3 + 0.2] if value.is_floating_point() else [value + 1]
+        return found + ([value.flip(0)] if value.dim() and value.shape[0] > 1 else [])
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
@@ -50,18 +50,19 @@ def others(torch, codes: list, value, tensors: list) -> list:
     elif isinstance(value, float):
         found = [2 * value, value + 1, value / 2, -value, 0.0, 1.0, 0.37]
     elif isinstance(value, str):
-        found = words_of(codes)
+        found = list(dict.fromkeys([*words, *WORDS]))
     elif isinstance(value, torch.dtype):
         found = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
-    elif isinstance(value, (tuple, list)):
-        kind = type(value)
+    elif type(value) in (tuple, list, torch.Size):
+        kind = list if type(value) is list else tuple
         found = [kind(), kind(reversed(value))]
         if all(type(one) in (int, float) for one in value):
             found += [kind(one + 1 for one in value), kind(first.shape[-2:]), kind(first.shape), kind([1])]
     elif callable(value):
         return [torch.tanh, torch.sigmoid, lambda *arguments, **named: arguments[0]]
     else:
-        return []
+        # Code that does not use it takes anything.
+        return [None, object()]
     kept = []
     for one in found:
         if (type(one), one) not in [(type(other), other) for other in kept] and one != value:
@@ -69,7 +70,7 @@ def others(torch, codes: list, value, tensors: list) -> list:
     return kept
 
 
-def for_none(torch, codes: list, tensors: list) -> list:
+def for_none(torch, words: list, tensors: list) -> list:
     """Values to try for a parameter that is None: tensors of the known shapes, numbers, strings."""
     first = tensors[0]
     shapes = list(dict.fromkeys([tuple(one.shape) for one in tensors] + [tuple(first.shape[-1:]), tuple(first.shape[:1]), (1,)]))
@@ -77,4 +78,4 @@ def for_none(torch, codes: list, tensors: list) -> list:
     found = [torch.randn(shape, generator=random, dtype=torch.float64) for shape in shapes]
     found += [torch.rand(shape, generator=random) < 0.5 for shape in shapes]
     found += [torch.zeros(first.shape[:1], dtype=torch.int64)]
-    return [*found, 0.5, 2, True, torch.float32, torch.bfloat16, *words_of(codes)[:FEW_WORDS]]
+    return [*found, 0.5, 2, True, torch.float32, torch.bfloat16, *dict.fromkeys([*words, *WORDS[:FEW_WORDS]])]

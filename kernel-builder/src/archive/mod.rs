@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(records(project).len(), 2);
         assert_eq!(latest(project, &good.artifact).remove(0).ratios, good.ratios);
         // The other way round the newer record is used.
-        record(project, &[good.clone()]).unwrap();
+        record(project, std::slice::from_ref(&good)).unwrap();
         assert_eq!(latest(project, &good.artifact).remove(0).ratios, good.ratios);
     }
 }

@@ -106,7 +106,7 @@ fn trace(given: &Given, path: &Path, served: &[Served], session: &Session) -> Re
     let extras = Extras { client: false, tvm_ffi: false };
     let python = python::runtime(session, Torch::Preferably(super::project::TORCH), extras)?;
     let line = python.command().path(&folder.path().join("trace.py")).cwd(folder.path());
-    let what = format!("holding {} against the templates", given.file.display());
+    let what = format!("comparing {} with the templates", given.file.display());
     let progress = session.report.progress(&what, ProgressKind::Count, None);
     let mut answer = None;
     let ended = process::converse(&line, Limits::wall(WALL), job.to_string().as_bytes(), &mut |line| {

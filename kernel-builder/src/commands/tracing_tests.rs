@@ -11,7 +11,7 @@ use kernel_plan::plan::CommandLine;
 use super::tracing::job;
 use crate::base::process::{self, Limits};
 use crate::base::{env, files};
-use crate::scaffold::fit;
+use crate::scaffold::fit::{self, Fit};
 use crate::scaffold::report::Report;
 use crate::scaffold::serves::{self, Served};
 use crate::scaffold::template;
@@ -39,7 +39,8 @@ fn python() -> Option<CommandLine> {
 }
 
 fn served() -> Vec<Served> {
-    template::all().unwrap().into_iter().map(|template| serves::served(template).unwrap()).collect()
+    let traced = template::all().unwrap().into_iter().filter(|template| template.traced);
+    traced.map(|template| serves::served(template).unwrap()).collect()
 }
 
 /// What the harness says of these names of a file, in one process.
@@ -68,25 +69,31 @@ fn check(file: &str, wanted: &[(&str, Result<&str, &str>)]) {
 
 /// The same with some of the templates, which takes less time.
 #[track_caller]
-fn check_some(names: &[&str], file: &str, wanted: &[(&str, Result<&str, &str>)]) {
+fn check_some(names: &[&str], file: &str, wanted: &[(&str, Result<&str, &str>)]) -> Option<Vec<Fit>> {
     let mut some = served();
     some.retain(|served| names.contains(&served.template.name.as_str()));
     assert_eq!(some.len(), names.len());
-    check_among(&some, file, wanted);
+    check_among(&some, file, wanted)
 }
 
+/// The matches of those that are served; nothing without torch.
 #[track_caller]
-fn check_among(served: &[Served], file: &str, wanted: &[(&str, Result<&str, &str>)]) {
+fn check_among(served: &[Served], file: &str, wanted: &[(&str, Result<&str, &str>)]) -> Option<Vec<Fit>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tracing").join(file);
     let names: Vec<&str> = wanted.iter().map(|(name, _)| *name).collect();
-    let Some(reports) = reports(&path, &names, served) else { return };
+    let reports = reports(&path, &names, served)?;
+    let mut fits = Vec::new();
     for (report, (name, wanted)) in reports.iter().zip(wanted) {
         match (fit::judge(report, served), wanted) {
-            (Ok(fit), Ok(template)) => assert_eq!(fit.template, *template, "{name}"),
+            (Ok(fit), Ok(template)) => {
+                assert_eq!(fit.template, *template, "{name}");
+                fits.push(fit);
+            }
             (Err(unfit), Err(why)) => assert!(unfit.why.contains(why), "{name}: {}", unfit.why),
             (got, wanted) => panic!("{name}: {got:?} instead of {wanted:?}"),
         }
     }
+    Some(fits)
 }
 
 #[test]
@@ -205,7 +212,7 @@ fn what_a_caller_sees_besides_results_is_refused() {
         &["rms-norm", "softmax", "transpose"],
         "observed.py",
         &[
-            ("turned", Err("its result 1 is memory of `x`")),
+            ("turned", Err("result 1 is a view of `x`; the kernel returns a new tensor")),
             ("detached", Err("the gradient of `x` differs")),
             ("frozen", Err("has no gradient of `w`")),
             ("wide_result", Err("for bfloat16 its result 1 is float32")),
@@ -217,14 +224,92 @@ fn what_a_caller_sees_besides_results_is_refused() {
 }
 
 #[test]
+fn what_differs_in_training_is_refused() {
+    check_some(
+        &["rms-norm"],
+        "hidden.py",
+        &[
+            ("MovingAverage", Err("changes the `running`")),
+            ("SilentAverage", Err("changes the `seen`")),
+            ("Skipped", Err("in training mode")),
+            ("Shifted", Err("the buffer `shift`")),
+        ],
+    );
+}
+
+#[test]
+fn what_differs_for_a_dtype_is_refused() {
+    check_some(
+        &["rms-norm", "add-rms-norm-separate"],
+        "hidden.py",
+        &[
+            ("eps_of_half", Err("depends on the dtype")),
+            ("clamped_in_half", Err("other operators for another dtype")),
+            ("clamped_in_bfloat16", Err("other operators for another dtype")),
+            ("checked_in_half", Err("other operators for another dtype")),
+            ("residual_in_float", Err("`residual_in_fp32=True` gives another result")),
+            ("with_ones", Err("for bfloat16 its result 1 is float32")),
+        ],
+    );
+}
+
+#[test]
+fn the_words_of_the_file_are_tried() {
+    check_some(
+        &["rms-norm", "swiglu"],
+        "hidden.py",
+        &[
+            ("by_hyphen", Err("`mode='zero-mean'` gives another result")),
+            ("by_helper", Err("`mode='centre first'` gives another result")),
+            ("by_table", Err("`kind='relu squared'` gives another result")),
+        ],
+    );
+}
+
+#[test]
+fn parameters_that_few_calls_reach_are_tried() {
+    check_some(
+        &["rms-norm"],
+        "hidden.py",
+        &[
+            ("decorated", Err("`gain=2.0` gives another result")),
+            ("by_settings", Err("no parameter `settings`, and what other values of it do is not known")),
+            ("by_late_pair", Err("no parameter `drops`")),
+            ("bounded_gradient", Err("the gradient of `x` differs")),
+        ],
+    );
+}
+
+#[test]
+fn what_needs_another_look_is_served() {
+    let served = check_some(
+        &["rms-norm", "add-rms-norm", "transpose"],
+        "hidden.py",
+        &[
+            ("residual_first", Ok("add-rms-norm")),
+            ("not_in_half", Ok("rms-norm")),
+            ("unread_settings", Ok("rms-norm")),
+            ("turned_copy", Ok("transpose")),
+        ],
+    );
+    let Some([_, half, unread, turned]) = served.as_deref() else { return };
+    let has = |fit: &Fit, note: &str| {
+        assert!(fit.notes.iter().any(|told| told.contains(note)), "{:?}", fit.notes);
+    };
+    has(half, "for float16 your function fails, and the kernel does not: TypeError: float16 overflows here");
+    has(unread, "`settings` has no effect: your function does not read it");
+    has(turned, "your result 1 is not contiguous, and the kernel's is");
+}
+
+#[test]
 fn what_only_looks_like_a_norm() {
     check(
         "norms.py",
         &[
-            ("Gemma", Err("a result differs")),
-            ("eps_outside", Err("drawn `tiny` a result differs")),
+            ("Gemma", Err("results differ")),
+            ("eps_outside", Err("drawn `tiny` results differ")),
             ("eps_of_the_dtype", Err("depends on the dtype")),
-            ("unbiased", Err("a result differs")),
+            ("unbiased", Err("results differ")),
             ("rounded", Err("a cast to a narrower dtype")),
             ("clamped", Err("`clamp`")),
         ],
@@ -236,9 +321,9 @@ fn what_only_looks_like_a_norm_at_a_first_glance() {
     check(
         "norms.py",
         &[
-            ("no_mean_but_a_bias", Err("a result differs")),
+            ("no_mean_but_a_bias", Err("results differ")),
             ("writes", Err("it writes into `x`")),
-            ("over_columns", Err("a result differs")),
+            ("over_columns", Err("results differ")),
             ("only_short", Err("other operators at other lengths")),
         ],
     );
@@ -280,11 +365,11 @@ fn what_only_looks_like_rows() {
     check(
         "rows.py",
         &[
-            ("over_columns", Err("a result differs")),
+            ("over_columns", Err("results differ")),
             ("clamped", Err("`clamp`")),
             ("cleaned", Err("which the template's reference has not")),
-            ("tempered", Err("a result differs")),
-            ("smoothed", Err("a result differs")),
+            ("tempered", Err("results differ")),
+            ("smoothed", Err("results differ")),
             ("total", Err("shape")),
             ("smallest", Err("operators are those of none")),
             ("product", Err("")),
@@ -315,7 +400,7 @@ fn gates_and_rotations() {
 
 #[test]
 fn what_only_looks_like_a_gate() {
-    let differs = Err("a result differs");
+    let differs = Err("results differ");
     check(
         "gates.py",
         &[("quick", differs), ("relu", differs), ("backwards", differs), ("silu_alone", Err(""))],
@@ -353,4 +438,19 @@ fn examples_of_the_file_are_used() {
     let fit = fit::judge(&reports[0], &served).unwrap();
     assert_eq!(fit.template, "rms-norm");
     assert!(fit.notes.iter().any(|note| note.contains("two leading axes")), "{:?}", fit.notes);
+}
+
+#[test]
+fn a_value_of_the_example_stays_as_it_is() {
+    let folder = files::scratch().unwrap();
+    let path = folder.path().join("mine.py");
+    let file = "import torch\nimport torch.nn.functional as F\n\n\
+                def example_inputs():\n    return torch.randn(6, 48), torch.ones(48), 0.0\n\n\
+                def norm(x, w, amount, drops=False):\n    \
+                return F.rms_norm(F.dropout(x, amount, drops), (x.shape[-1],), w, 1e-6)\n";
+    files::write(&path, file).unwrap();
+    let served = served();
+    let Some(reports) = reports(&path, &["norm"], &served) else { return };
+    let fit = fit::judge(&reports[0], &served).unwrap();
+    assert_eq!(fit.template, "rms-norm");
 }

@@ -70,12 +70,10 @@ pub fn judge(report: &Report, served: &[Served]) -> Result<Fit, Unfit> {
         };
         attempt.numbers.iter().filter(|number| default(*number)).count()
     };
-    // A match for certain lengths comes after a match for any length, and a host side written by hand after a generated one.
-    // An operation with more axes comes after one with fewer: a layer normalisation without a weight is an instance
-    // normalisation of three axes too.
+    // A match for certain lengths comes after a match for any length, and an operation with more axes after one with fewer:
+    // a layer normalisation without a weight is an instance normalisation of three axes too.
     let class = |attempt: &Attempt, served: &Served, form: &Form| {
-        let by_hand = served.op.launch.is_none();
-        (form.remains.is_some(), !attempt.changed.is_empty(), by_hand, served.op.axes.len())
+        (form.remains.is_some(), !attempt.changed.is_empty(), served.op.axes.len())
     };
     fitting.sort_by_key(|(attempt, served, form, _)| {
         let more = std::cmp::Reverse((from(attempt), is_default(attempt, served)));
@@ -140,26 +138,13 @@ fn reasons(report: &Report, attempt: &Attempt, facts: &Facts, served: &Served, f
             found.push(format!("it writes into `{name}`, and the kernel does not"));
         }
     }
-    found.extend(narrowed(facts));
     found.extend(in_graph(facts));
-    let found = found.into_iter().map(Reason::from);
-    found.chain(facts.effects.reasons(&report.name, &facts.written_to)).collect()
-}
-
-/// Results that the kernel rounds to a dtype with fewer digits than the person's have, or that are of another kind.
-fn narrowed(facts: &Facts) -> Option<String> {
-    let precise = |dtype: &str| match dtype {
-        "float64" => 3,
-        "float32" => 2,
-        _ => 1,
-    };
-    let is_float = |dtype: &str| dtype.contains("float");
-    let narrows = |own: &str, kernel: &str| {
-        own != kernel && (!is_float(own) || !is_float(kernel) || precise(kernel) <= precise(own))
-    };
-    let mut all = facts.dtypes.iter().flatten();
-    let (place, given, own, kernel) = all.find(|(_, _, own, kernel)| narrows(own, kernel))?;
-    Some(format!("for {given} its result {} is {own}, and the kernel's is {kernel}", place + 1))
+    let mut found: Vec<Reason> = found.into_iter().map(Reason::from).collect();
+    match &facts.effects {
+        Some(effects) => found.extend(effects.reasons(&report.name, &facts.written_to)),
+        None => found.push("its side effects cannot be compared".to_owned().into()),
+    }
+    found
 }
 
 /// Reasons in the graph against a match.
@@ -174,10 +159,13 @@ fn in_graph(facts: &Facts) -> Vec<String> {
     if !facts.constants_alike {
         found.push("a constant of it depends on the dtype (an eps that is not given, perhaps)".to_owned());
     }
+    if !facts.operators_alike {
+        found.push("it has other operators for another dtype".to_owned());
+    }
     let (decides, unknown) = ops::decisions(graph);
     let known = ops::computes(facts.template_ops.iter().map(String::as_str));
     for name in unknown {
-        found.push(format!("it has `{name}`, of which no more is known than its results"));
+        found.push(format!("it uses the operator `{name}`, which Kernelwright cannot compare"));
     }
     let casts = facts.template_ops.iter().any(|op| op == "_to_copy.default");
     for name in decides.difference(&known).filter(|name| !(casts && *name == "round")) {
@@ -192,7 +180,17 @@ fn differs(deviation: f64, drawn: &str) -> String {
             "on inputs drawn `{drawn}` a result cannot be compared (another shape or dtype, or not finite)"
         );
     }
-    format!("on inputs drawn `{drawn}` a result differs by {deviation:.2e} of the largest of its row")
+    let share = percent(deviation);
+    format!("on inputs drawn `{drawn}` results differ by up to {share} of the row's largest value")
+}
+
+/// A share as a percentage, with two digits at least.
+pub(super) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if (10.0..1e6).contains(&percent) => format!("{percent:.0}%"),
+        percent if (0.1..10.0).contains(&percent) => format!("{percent:.1}%"),
+        percent => format!("{percent:.1e}%"),
+    }
 }
 
 /// What decides, for people.
@@ -243,10 +241,7 @@ fn fit(report: &Report, attempt: &Attempt, served: &Served, form: &Form, facts: 
             "on inputs of these kinds your function gives something else than the kernel will: {list}"
         ));
     }
-    if let Some((place, given, own, kernel)) = facts.dtypes.iter().flatten().next() {
-        notes.push(format!("for {given} your result {} is {own}, and the kernel's is {kernel}", place + 1));
-    }
-    notes.extend(facts.effects.notes(served, form, outputs.len()));
+    notes.extend(facts.effects.iter().flat_map(|effects| effects.notes(served, form, outputs.len())));
     let defaults = attempt.numbers.iter().filter_map(|(name, (origin, value))| {
         let value = match origin {
             Origin::Is => Some(value.clone()),
@@ -285,7 +280,6 @@ fn keeps_template(
     let by_name = |(name, (origin, value)): (&String, &(Origin, Value))| {
         *origin == Origin::From && value.as_str() == Some(name.as_str())
     };
-    let in_place = served.op.outputs.iter().any(|output| output.inplace.is_some());
     let why = if report.module {
         "yours is a module"
     } else if form.as_words.is_some() || !form.without.is_empty() || attempt.split || !signature || !leads {
@@ -294,12 +288,14 @@ fn keeps_template(
         "yours does not take the operation's scalars by these names"
     } else if !places.iter().copied().eq(0..outputs) {
         "yours does not return the operation's results in order"
-    } else if !facts.written_to.is_empty() || in_place && !facts.written_to.is_empty() {
+    } else if !facts.written_to.is_empty() {
         "yours writes into its arguments"
     } else if !facts.float64_stays {
         "yours does not compute in float64 on float64 tensors"
-    } else if !facts.dtypes.as_ref().is_some_and(Vec::is_empty) {
+    } else if !facts.effects.as_ref().is_some_and(|effects| effects.dtypes.is_empty()) {
         "yours returns other dtypes"
+    } else if facts.effects.as_ref().is_some_and(|effects| !effects.failing.is_empty()) {
+        "yours fails for a dtype of the kernel"
     } else if !facts.hard.values().all(|same| *same) {
         "yours differs on hard inputs"
     } else if served.op.gradient.as_ref().is_some_and(|gradient| gradient.function.is_some()) {

@@ -14,7 +14,8 @@ use crate::base::files;
 type Edit<'e> = &'e dyn Fn(&mut Value);
 
 fn served() -> Vec<Served> {
-    template::all().unwrap().into_iter().map(|template| serves::served(template).unwrap()).collect()
+    let traced = template::all().unwrap().into_iter().filter(|template| template.traced);
+    traced.map(|template| serves::served(template).unwrap()).collect()
 }
 
 /// A recorded report.
@@ -89,17 +90,17 @@ fn what_the_kernel_does_not_do_is_said() {
 #[test]
 fn what_only_looks_like_it_is_refused() {
     for (case, nearest, why) in [
-        ("norms/eps_outside", "rms-norm", "drawn `tiny` a result differs"),
+        ("norms/eps_outside", "rms-norm", "drawn `tiny` results differ"),
         ("norms/eps_of_the_dtype", "rms-norm", "depends on the dtype"),
         ("norms/rounded", "rms-norm", "a cast to a narrower dtype"),
         ("norms/clamped", "rms-norm", "`clamp`"),
         ("norms/writes", "rms-norm", "it writes into `x`"),
         ("norms/only_short", "rms-norm", "other operators at other lengths"),
-        ("norms/Gemma", "rms-norm", "a result differs"),
-        ("norms/unbiased", "layer-norm", "a result differs"),
-        ("rows/over_columns", "softmax", "a result differs"),
+        ("norms/Gemma", "rms-norm", "results differ"),
+        ("norms/unbiased", "layer-norm", "results differ"),
+        ("rows/over_columns", "softmax", "results differ"),
         ("rows/clamped", "softmax", "`clamp`"),
-        ("gates/backwards", "rope", "a result differs"),
+        ("gates/backwards", "rope", "results differ"),
     ] {
         refused(recorded(case), Some(nearest), why);
     }
@@ -121,8 +122,8 @@ fn each_part_of_the_proof_is_needed() {
         report
     };
     assert!(judged(changed(&|_| {})).is_ok());
-    let edits: [(Edit<'_>, &str); 20] = [
-        (&|facts| facts["proof"][31]["deviation"] = json!(1e-6), "a result differs"),
+    let edits: [(Edit<'_>, &str); 23] = [
+        (&|facts| facts["proof"][31]["deviation"] = json!(1e-6), "results differ"),
         (
             &|facts| facts["proof"] = json!([{ "pass": 0, "drawn": "normal", "deviation": 0.0 }]),
             "1 sets of lengths",
@@ -131,11 +132,23 @@ fn each_part_of_the_proof_is_needed() {
         (&|facts| facts["graph"] = Value::Null, "no graph"),
         (&|facts| facts["graphs_alike"] = json!(false), "other lengths"),
         (&|facts| facts["constants_alike"] = json!(false), "depends on the dtype"),
+        (&|facts| facts["operators_alike"] = json!(false), "other operators for another dtype"),
+        (&|facts| facts["effects"] = Value::Null, "its side effects cannot be compared"),
+        (
+            &|facts| {
+                facts["effects"]["parameters"] = left("only", false);
+                facts["effects"]["parameters"][0]["buffer"] = json!(true);
+            },
+            "calls fail with other values of the buffer `gain`",
+        ),
         (&|facts| facts["places"] = Value::Null, "first result"),
         (&|facts| facts["problems"] = json!(["boom"]), "a call fails: boom"),
-        (&|facts| facts["graph"]["nodes"][0]["op"] = json!("frobnicate.default"), "`frobnicate`"),
         (
-            &|facts| facts["dtypes"] = json!([[0, "bfloat16", "float32", "bfloat16"]]),
+            &|facts| facts["graph"]["nodes"][0]["op"] = json!("frobnicate.default"),
+            "it uses the operator `frobnicate`, which Kernelwright cannot compare",
+        ),
+        (
+            &|facts| facts["effects"]["dtypes"] = json!([[0, "bfloat16", "float32", "bfloat16"]]),
             "for bfloat16 its result 1 is float32",
         ),
         (&|facts| facts["effects"]["parameters"] = left("changes", false), "`gain=2.0` gives another result"),
@@ -152,7 +165,7 @@ fn each_part_of_the_proof_is_needed() {
         ),
         (
             &|facts| facts["effects"]["aliases"] = json!([{ "result": 0, "slot": "x", "own": true }]),
-            "its result 1 is memory of `x`",
+            "result 1 is a view of `x`",
         ),
         (
             &|facts| facts["effects"]["aliases"] = json!([{ "result": 0, "slot": "x", "own": false }]),
@@ -161,7 +174,7 @@ fn each_part_of_the_proof_is_needed() {
         (&|facts| facts["effects"]["shared_results"] = json!([[0, 1]]), "results 1 and 2 share memory"),
         (
             &|facts| facts["effects"]["gradients"]["differs"] = json!([{ "slots": ["x"], "deviation": 0.5 }]),
-            "the gradient of `x` differs from the kernel's by 5.00e-1",
+            "the gradient of `x` differs from the kernel's by 50%",
         ),
         (&|facts| facts["effects"]["training"] = json!(false), "in training mode"),
         (&|facts| facts["effects"]["written_state"] = json!(["calls"]), "changes the `calls`"),
@@ -183,7 +196,7 @@ fn a_parameter_without_effect_or_with_a_given_value_is_told() {
     for (effect, pinned, note) in [
         ("unread", false, "`gain` has no effect: your function does not read it"),
         ("idle", false, "no value of `gain` that was tried has an effect"),
-        ("only", false, "other values of `gain` than 1.0 fail or change nothing"),
+        ("only", false, "the values tried for `gain` fail or change nothing"),
         ("changes", true, "the kernel is for `gain` = 1.0 alone, as `example_inputs()` gives it"),
     ] {
         let mut report = recorded("rows/soft");
@@ -230,7 +243,8 @@ fn inputs_stay_as_they_are_or_are_overwritten_on_both_sides() {
 #[test]
 fn the_nearer_of_two_templates_is_taken() {
     let fit = fits("norms/layer_plain", "layer-norm");
-    let note = "pass `torch.ones(hidden)` as `weight` of the kernel";
+    let note = "your function has no `weight`: pass `torch.ones(hidden)` with the dtype and device of the input; `hidden` is \
+                the length of the last axis of `input`";
     assert!(fit.notes.iter().any(|told| told.contains(note)), "{:?}", fit.notes);
     fits("norms/groups", "group-norm");
     fits("gates/gates_last", "mul-and-silu");

@@ -4,11 +4,19 @@
 
 use serde::Deserialize;
 
+use super::fit::percent;
 use super::serves::{Form, Served};
 
 /// Side effects of one call, compared with those of the kernel.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Effects {
+    /// Results whose dtype is another one than the template's: the place, the dtype of the inputs, the person's and the
+    /// template's.
+    pub dtypes: Vec<(usize, String, String, String)>,
+    /// Dtypes for which the person's function fails and the template's reference does not, with the error.
+    pub failing: Vec<(String, String)>,
+    /// Places of results that are not contiguous where the template's are.
+    pub scattered: Vec<usize>,
     /// Parameters that no input and no scalar of the operation takes.
     pub parameters: Vec<Left>,
     /// Arguments that the kernel overwrites.
@@ -126,8 +134,8 @@ impl From<String> for Reason {
 impl Effects {
     /// Differences that a caller would notice; each one refuses the template.
     pub(crate) fn reasons(&self, function: &str, written_to: &[String]) -> Vec<Reason> {
-        let mut found: Vec<Reason> =
-            self.parameters.iter().filter_map(|left| left.reason(function)).collect();
+        let mut found: Vec<Reason> = self.narrowed().map(Reason::from).into_iter().collect();
+        found.extend(self.parameters.iter().filter_map(|left| left.reason(function)));
         for Overwrite { slot, input, alike } in &self.overwrites {
             if !written_to.contains(slot) {
                 found.push(
@@ -141,7 +149,7 @@ impl Effects {
         for Alias { result, slot, own } in &self.aliases {
             let number = result + 1;
             found.push(Reason::from(if *own {
-                format!("its result {number} is memory of `{slot}`, and the kernel returns a new tensor")
+                format!("result {number} is a view of `{slot}`; the kernel returns a new tensor")
             } else {
                 format!("the kernel returns `{slot}` as result {number}, and your function a new tensor")
             }));
@@ -170,11 +178,45 @@ impl Effects {
         found
     }
 
+    /// Results that the kernel rounds to a dtype with fewer digits than the person's have, or that are of another kind.
+    fn narrowed(&self) -> Option<String> {
+        let precise = |dtype: &str| match dtype {
+            "float64" => 3,
+            "float32" => 2,
+            _ => 1,
+        };
+        let is_float = |dtype: &str| dtype.contains("float");
+        let narrows = |own: &str, kernel: &str| {
+            own != kernel && (!is_float(own) || !is_float(kernel) || precise(kernel) <= precise(own))
+        };
+        let mut all = self.dtypes.iter();
+        let (place, given, own, kernel) = all.find(|(_, _, own, kernel)| narrows(own, kernel))?;
+        Some(format!("for {given} its result {} is {own}, and the kernel's is {kernel}", place + 1))
+    }
+
     /// Notes for the user about a template that serves.
     pub(crate) fn notes(&self, served: &Served, form: &Form, outputs: usize) -> Vec<String> {
-        let mut found: Vec<String> = self.parameters.iter().filter_map(Left::note).collect();
+        let mut found = Vec::new();
+        if let Some((place, given, own, kernel)) = self.dtypes.first() {
+            found.push(format!(
+                "for {given} your result {} is {own}, and the kernel's is {kernel}",
+                place + 1
+            ));
+        }
+        found.extend(self.failing.iter().map(|(dtype, error)| {
+            format!("for {dtype} your function fails, and the kernel does not: {error}")
+        }));
+        found.extend(
+            self.scattered
+                .iter()
+                .map(|place| format!("your result {} is not contiguous, and the kernel's is", place + 1)),
+        );
+        found.extend(self.parameters.iter().filter_map(Left::note));
         found.extend(form.given.iter().map(|(input, value)| {
-            format!("pass `{value}` as `{input}` of the kernel: your function does not have it")
+            format!(
+                "your function has no `{input}`: pass `{value}` with the dtype and device of the input{}",
+                lengths(served, value)
+            )
         }));
         let is_single = matches!(self.returns.as_str(), "tensor");
         if is_single && outputs > 1 || !is_single && (outputs == 1 || self.returns != "tuple") {
@@ -190,6 +232,21 @@ impl Effects {
     }
 }
 
+/// The axes of an expression, in words.
+fn lengths(served: &Served, text: &str) -> String {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let words: Vec<&str> = text.split(|letter| !is_part(letter)).collect();
+    let Some(input) = served.op.inputs.first() else { return String::new() };
+    let name = &input.tensor.name.value;
+    let axes = input.tensor.shape.iter().map(|axis| axis.value.as_str()).enumerate();
+    let last = input.tensor.shape.len().saturating_sub(1);
+    let told = axes.filter(|(_, axis)| words.contains(axis)).map(|(place, axis)| match place {
+        place if place == last => format!("; `{axis}` is the length of the last axis of `{name}`"),
+        place => format!("; `{axis}` is the length of axis {place} of `{name}`"),
+    });
+    told.collect()
+}
+
 impl Left {
     fn shown(&self) -> &str {
         self.value.as_deref().unwrap_or("its value")
@@ -198,8 +255,16 @@ impl Left {
     fn reason(&self, function: &str) -> Option<Reason> {
         let Self { name, effect, other, pinned, .. } = self;
         if self.buffer {
-            return (*effect == Effect::Changes)
-                .then(|| format!("the result depends on the buffer `{name}` of the module, and the kernel has no input for it").into());
+            let what = match effect {
+                Effect::Changes => format!(
+                    "the result depends on the buffer `{name}` of the module, and the kernel has no input for it"
+                ),
+                Effect::Only | Effect::Unknown => format!(
+                    "calls fail with other values of the buffer `{name}` of the module, and the kernel has no input for it"
+                ),
+                Effect::Unread | Effect::Idle | Effect::PassedOn => return None,
+            };
+            return Some(what.into());
         }
         let what = match effect {
             Effect::Changes if !pinned => {
@@ -228,7 +293,6 @@ impl Left {
         if self.buffer {
             return None;
         }
-        let value = self.shown();
         Some(match effect {
             Effect::Unread => format!(
                 "`{name}` has no effect: your function does not read it; the kernel has no such parameter"
@@ -237,11 +301,12 @@ impl Left {
                 format!("no value of `{name}` that was tried has an effect; the kernel has no such parameter")
             }
             Effect::Only => format!(
-                "other values of `{name}` than {value} fail or change nothing; the kernel has no such parameter"
+                "the values tried for `{name}` fail or change nothing; the kernel has no such parameter"
             ),
             Effect::Changes | Effect::Unknown | Effect::Idle if *pinned => {
                 format!(
-                    "the kernel is for `{name}` = {value} alone, as `example_inputs()` gives it; it has no such parameter"
+                    "the kernel is for `{name}` = {} alone, as `example_inputs()` gives it; it has no such parameter",
+                    self.shown()
                 )
             }
             _ => return None,
@@ -260,8 +325,8 @@ impl Gradients {
                 format!("the gradient of {names} cannot be compared with the kernel's")
             } else {
                 format!(
-                    "the gradient of {names} differs from the kernel's by {:.2e} of the largest of its row",
-                    slope.deviation
+                    "the gradient of {names} differs from the kernel's by {} of the row's largest value",
+                    percent(slope.deviation)
                 )
             })
         });

@@ -107,19 +107,18 @@ pub struct Facts {
     pub graph: Option<Graph>,
     /// Whether it has the same operators at all lengths.
     pub graphs_alike: bool,
-    /// Whether its constants are the same in float32 and float64.
+    /// Whether its constants are the same for every dtype.
     pub constants_alike: bool,
+    /// Whether its operators are, casts left away.
+    pub operators_alike: bool,
     /// The operators of the template's reference.
     pub template_ops: Vec<String>,
     /// Whether it also holds with one leading axis more, or less.
     pub other_rank: bool,
     /// Whether float64 stays float64.
     pub float64_stays: bool,
-    /// Results whose dtype is another one than the template's: the place, the dtype of the inputs, the person's and the
-    /// template's; `None` where a call failed.
-    pub dtypes: Option<Vec<(usize, String, String, String)>>,
-    /// Side effects of the call.
-    pub effects: Effects,
+    /// Side effects of the call; `None` if they could not be compared, and `problems` says why.
+    pub effects: Option<Effects>,
     /// Whether it is the same on inputs of these kinds, bit for bit nearly.
     pub hard: BTreeMap<String, bool>,
 }

@@ -92,7 +92,7 @@ pub enum ReferenceError {
     #[diagnostic(
         code(scaffold::reference_fails),
         help(
-            "{}`new --from` imports the file with {python}: put what must not run then below `if __name__ == \"__main__\":`",
+            "{}`new --from` imports the file with {python}: move code that should not run on import below `if __name__ == \"__main__\":`",
             quoted(text)
         )
     )]
