@@ -42,8 +42,9 @@ impl Store {
             }
             Ok(disk::rename(&staged, &folder)?)
         });
-        if done.is_err() {
-            disk::discard_folder(&staged);
+        match &done {
+            Ok(()) => tracing::info!(target: "storage", "{repo}: created by {}", author.name),
+            Err(_) => disk::discard_folder(&staged),
         }
         done
     }
@@ -81,6 +82,7 @@ impl Store {
         let _alone = self.writer(repo);
         self.must_have(repo)?;
         disk::remove_folder(&self.temporaries(), &self.folder(repo))?;
+        tracing::info!(target: "storage", "{repo}: deleted");
         Ok(())
     }
 
@@ -98,6 +100,7 @@ impl Store {
             return Err(StoreError::Exists(format!("reference already exists: `{name}`")));
         }
         self.write_ref(repo, kind, name, &id)?;
+        tracing::info!(target: "storage", "{repo}: {kind:?} {name} created at {id}");
         Ok(id)
     }
 
@@ -112,6 +115,7 @@ impl Store {
             return Err(StoreError::NoRevision { repo: repo.clone(), revision: name.to_string() });
         }
         disk::remove(&self.ref_file(repo, kind, name))?;
+        tracing::info!(target: "storage", "{repo}: {kind:?} {name} deleted");
         Ok(())
     }
 
@@ -130,10 +134,12 @@ impl Store {
         let _alone = self.writer(repo);
         let head = self.snapshot(repo, &Revision::Branch(branch.clone()))?;
         if let Some(parent) = asked.parent.filter(|parent| !commit::is_parent(parent, &head.id)) {
+            tracing::info!(target: "storage", "{repo}: commit to {branch} refused, its head is {}", head.id);
             return Err(StoreError::Moved { head: head.id, parent });
         }
         let tree = apply(&head, changes)?;
         if tree == *head.tree {
+            tracing::debug!(target: "storage", "{repo}: commit to {branch} changes nothing");
             return Ok(head.id);
         }
         let commit = Commit {
@@ -149,6 +155,7 @@ impl Store {
         let id = id_of(&encoded)?;
         disk::write(&self.temporaries(), &self.commit_file(repo, &id), &encoded)?;
         self.write_ref(repo, RefKind::Branch, branch, &id)?;
+        tracing::info!(target: "storage", "{repo}: commit {id} to {branch} by {}, {} files", author.name, tree.files.len());
         Ok(id)
     }
 
@@ -201,6 +208,7 @@ impl Store {
             return Ok(());
         }
         disk::write(&self.temporaries(), &path, content)?;
+        tracing::debug!(target: "storage", "blob {digest} stored, {} bytes", content.len());
         self.note_sound(digest)
     }
 
