@@ -97,7 +97,10 @@ impl Store {
         let _alone = self.writer(repo);
         let id = self.resolve(repo, start)?;
         if self.read_ref(repo, kind, name)?.is_some() {
-            return Err(StoreError::Exists(format!("reference already exists: `{name}`")));
+            return Err(StoreError::Exists(format!(
+                "Reference refs/{}/{name} already exists",
+                kind.folder()
+            )));
         }
         self.write_ref(repo, kind, name, &id)?;
         tracing::info!(target: "storage", "{repo}: {kind:?} {name} created at {id}");
@@ -108,7 +111,7 @@ impl Store {
     pub fn delete_ref(&self, repo: &RepoId, kind: RefKind, name: &RefName) -> Result<(), StoreError> {
         let _alone = self.writer(repo);
         if kind == RefKind::Branch && *name == RefName::main() {
-            return Err(StoreError::Refused("the branch `main` stays".to_owned()));
+            return Err(StoreError::Refused("Cannot delete refs/heads/main".to_owned()));
         }
         self.must_have(repo)?;
         if self.read_ref(repo, kind, name)?.is_none() {
