@@ -68,7 +68,7 @@ def main() -> int:
     options = parser.parse_args()
     if not (options.checkout / "tests/testing_constants.py").is_file():
         parser.error(f"not a checkout of huggingface_hub: {options.checkout}")
-    program = options.program or found()
+    program = options.program.absolute() if options.program else found()
     if program is None:
         parser.error("kernelwright-hub not found: cargo build -p kernel-hub")
     names = [f"tests/{pathlib.Path(name).stem}.py" for name in options.tests or FILES]
