@@ -22,6 +22,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -71,6 +72,8 @@ def main() -> int:
     program = options.program.absolute() if options.program else found()
     if program is None:
         parser.error("kernelwright-hub not found: cargo build -p kernel-hub")
+    # A terminated script ends what it has started and removes its folder as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     names = [f"tests/{pathlib.Path(name).stem}.py" for name in options.tests or FILES]
     # Other versions have other files.
     names = [name for name in names if options.tests or (options.checkout / name).is_file()]

@@ -261,7 +261,9 @@ fn other_types_and_methods_are_told_apart_from_what_is_not_there() {
     let private = json!({ "name": "x", "organization": "me", "type": "kernel", "visibility": "private" });
     server.post("/api/repos/create", &private).refused(400, "no private kernels");
     let token = Some(home.token.as_str());
-    server.ask("DELETE", "/api/kernels/me/k/branch/main", &[], token, "").refused(400, "Cannot delete refs/heads/main");
+    server
+        .ask("DELETE", "/api/kernels/me/k/branch/main", &[], token, "")
+        .refused(400, "Cannot delete refs/heads/main");
 }
 
 #[test]
