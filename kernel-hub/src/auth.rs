@@ -16,7 +16,7 @@ use crate::store::objects::sha256;
 use crate::wire::route::Access;
 
 /// What tokens begin with, so that a search for leaked secrets finds them.
-const PREFIX: &str = "kwhub_";
+pub(crate) const PREFIX: &str = "kwhub_";
 
 /// What those without a token may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

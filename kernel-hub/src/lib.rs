@@ -8,4 +8,5 @@ pub mod name;
 pub mod server;
 pub mod store;
 pub mod time;
+pub mod trace;
 pub mod wire;

@@ -14,6 +14,7 @@ use kernel_hub::auth::{Anonymous, Tokens, word};
 use kernel_hub::server::settings::{LogTo, Settings, Trusted};
 use kernel_hub::server::{self, tls};
 use kernel_hub::store::{Depth, Store, Sweep};
+use kernel_hub::trace;
 use kernel_hub::wire::route::Access;
 
 /// A hub for kernels that Hugging Face's clients read and write, for a team or a test
@@ -32,6 +33,12 @@ struct Cli {
     serve: Serve,
     #[command(subcommand)]
     verb: Option<Verb>,
+    /// Log what the hub does on standard error: -v for the level info, -vv for debug (docs/logging.md)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Append that log to FILE; without -v it gets everything
+    #[arg(long, value_name = "FILE", global = true)]
+    log_file: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -156,6 +163,10 @@ fn address(text: &str) -> Result<String, String> {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Err(error) = trace::start(cli.verbose, cli.log_file.as_deref()) {
+        eprintln!("error: {error}");
+        return ExitCode::from(2);
+    }
     let done = match cli.verb {
         Some(Verb::Token(verb)) => token(verb),
         Some(Verb::Check { dir }) => check(&dir),
@@ -193,6 +204,7 @@ fn serve(args: Serve) -> Result<ExitCode, Box<dyn std::error::Error>> {
     };
     let scheme = if tls.is_some() { "https" } else { "http" };
     server::serve(&dir, args.bind, settings, tls, |address| {
+        tracing::info!(target: "hub", "kernelwright-hub {} serves {} on {scheme}://{address}", env!("CARGO_PKG_VERSION"), dir.display());
         // Data: whoever started this on port 0 reads it.
         println!("{scheme}://{address}");
     })?;

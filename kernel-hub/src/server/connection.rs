@@ -87,9 +87,12 @@ pub(super) async fn serve(
         }
         Some(tls) => {
             // One that does not come to an end of the handshake is as good as one that stalls.
-            if let Ok(Ok(stream)) = tokio::time::timeout(hub.settings.head_timeout, tls.accept(stream)).await
-            {
-                run(hub, stream, peer, stop, None).await;
+            match tokio::time::timeout(hub.settings.head_timeout, tls.accept(stream)).await {
+                Ok(Ok(stream)) => run(hub, stream, peer, stop, None).await,
+                Ok(Err(error)) => {
+                    tracing::info!(target: "connection", "{peer}: TLS handshake failed: {error}");
+                }
+                Err(_) => tracing::info!(target: "connection", "{peer}: TLS handshake timed out"),
             }
         }
     }
@@ -108,9 +111,9 @@ async fn run<S>(
     let busy = Arc::new(AtomicU64::new(0));
     let stream = Counted { stream, moved: moved.clone(), lingering: None };
     let service = {
-        let (hub, here) = (hub.clone(), Here { busy: busy.clone(), mappings });
+        let (hub, client, here) = (hub.clone(), peer.clone(), Here { busy: busy.clone(), mappings });
         service_fn(move |request| {
-            let answer = hub.clone().answer(peer.clone(), request);
+            let answer = hub.clone().answer(client.clone(), request);
             let answer = HERE.scope(here.clone(), answer);
             async move { Ok::<_, Infallible>(answer.await) }
         })
@@ -130,7 +133,11 @@ async fn run<S>(
     let mut looks = tokio::time::interval(LOOK.min(timeout / 2).max(Duration::from_millis(10)));
     let (mut seen, mut since, mut asked_to_stop) = (0, Instant::now(), false);
     std::future::poll_fn(|context| {
-        if connection.as_mut().poll(context).is_ready() {
+        if let Poll::Ready(ended) = connection.as_mut().poll(context) {
+            match ended {
+                Ok(()) => tracing::debug!(target: "connection", "{peer}: closed"),
+                Err(error) => tracing::info!(target: "connection", "{peer}: {error}"),
+            }
             return Poll::Ready(());
         }
         if !asked_to_stop && stopping.as_mut().poll(context).is_ready() {
@@ -144,6 +151,7 @@ async fn run<S>(
                 (seen, since) = (now, Instant::now());
             } else if since.elapsed() >= timeout {
                 count(&hub.metrics.stalled);
+                tracing::info!(target: "connection", "{peer}: closed, nothing moved for {} s", timeout.as_secs());
                 return Poll::Ready(());
             }
         }

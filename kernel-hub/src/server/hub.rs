@@ -136,9 +136,13 @@ impl Hub {
         let wrong = || Refusal::new(StatusCode::UNAUTHORIZED, "Invalid credentials in Authorization header");
         let owner = self.tokens.owner(sent.unwrap_or_default().trim());
         match owner {
-            Ok(Some(token)) => Ok(Who::Known(token)),
+            Ok(Some(token)) => {
+                tracing::debug!(target: "auth", "{} {}: token `{}`", request.method(), route::for_log(path), token.name);
+                Ok(Who::Known(token))
+            }
             Ok(None) => {
                 count(&self.metrics.wrong_tokens);
+                tracing::info!(target: "auth", "{} {}: unknown token", request.method(), route::for_log(path));
                 Err(wrong())
             }
             Err(error) => Err(Refusal::inner(&error.to_string())),
@@ -236,6 +240,7 @@ impl Hub {
             return Ok(());
         }
         let word = crate::auth::word(access);
+        tracing::info!(target: "auth", "refused: {} may not {word} in {}", who.name(), org.unwrap_or("this hub"));
         Err(match who {
             Who::Anyone => Refusal::new(
                 StatusCode::UNAUTHORIZED,

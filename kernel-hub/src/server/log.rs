@@ -13,6 +13,9 @@ use crate::time::{now, rfc3339};
 use super::metrics::{Metrics, add};
 use super::settings::LogTo;
 
+/// A request that takes longer is in the log of what the hub does.
+const SLOW: Duration = Duration::from_secs(1);
+
 /// What is known of a request before it is answered.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
@@ -77,6 +80,10 @@ impl Drop for Line {
         self.metrics.answered(self.status, u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         self.metrics.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         add(&self.metrics.sent, self.sent);
+        if took >= SLOW {
+            let Asked { id, method, path, .. } = &self.asked;
+            tracing::info!(target: "http", "slow: {method} {path} {}, {} of {} bytes sent, {} ms, request {id}", self.status, self.sent, self.announced, took.as_millis());
+        }
         if self.to == LogTo::Stderr {
             put(&self.text(took));
         }

@@ -188,6 +188,7 @@ async fn accept(
                 });
             }
             Err(error) => {
+                tracing::warn!(target: "connection", "accept failed: {error}");
                 // Out of files, mostly; the next one may have more luck.
                 log::say(&format!("a connection could not be accepted: {error}"));
                 tokio::time::sleep(Duration::from_millis(50)).await;

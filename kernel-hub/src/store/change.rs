@@ -42,8 +42,9 @@ impl Store {
             }
             Ok(disk::rename(&staged, &folder)?)
         });
-        if done.is_err() {
-            disk::discard_folder(&staged);
+        match &done {
+            Ok(()) => tracing::info!(target: "storage", "{repo}: created by {}", author.name),
+            Err(_) => disk::discard_folder(&staged),
         }
         done
     }
@@ -81,6 +82,7 @@ impl Store {
         let _alone = self.writer(repo);
         self.must_have(repo)?;
         disk::remove_folder(&self.temporaries(), &self.folder(repo))?;
+        tracing::info!(target: "storage", "{repo}: deleted");
         Ok(())
     }
 
@@ -95,9 +97,13 @@ impl Store {
         let _alone = self.writer(repo);
         let id = self.resolve(repo, start)?;
         if self.read_ref(repo, kind, name)?.is_some() {
-            return Err(StoreError::Exists(format!("reference already exists: `{name}`")));
+            return Err(StoreError::Exists(format!(
+                "Reference refs/{}/{name} already exists",
+                kind.folder()
+            )));
         }
         self.write_ref(repo, kind, name, &id)?;
+        tracing::info!(target: "storage", "{repo}: {kind:?} {name} created at {id}");
         Ok(id)
     }
 
@@ -105,13 +111,14 @@ impl Store {
     pub fn delete_ref(&self, repo: &RepoId, kind: RefKind, name: &RefName) -> Result<(), StoreError> {
         let _alone = self.writer(repo);
         if kind == RefKind::Branch && *name == RefName::main() {
-            return Err(StoreError::Refused("the branch `main` stays".to_owned()));
+            return Err(StoreError::Refused("Cannot delete refs/heads/main".to_owned()));
         }
         self.must_have(repo)?;
         if self.read_ref(repo, kind, name)?.is_none() {
             return Err(StoreError::NoRevision { repo: repo.clone(), revision: name.to_string() });
         }
         disk::remove(&self.ref_file(repo, kind, name))?;
+        tracing::info!(target: "storage", "{repo}: {kind:?} {name} deleted");
         Ok(())
     }
 
@@ -130,10 +137,12 @@ impl Store {
         let _alone = self.writer(repo);
         let head = self.snapshot(repo, &Revision::Branch(branch.clone()))?;
         if let Some(parent) = asked.parent.filter(|parent| !commit::is_parent(parent, &head.id)) {
+            tracing::info!(target: "storage", "{repo}: commit to {branch} refused, its head is {}", head.id);
             return Err(StoreError::Moved { head: head.id, parent });
         }
         let tree = apply(&head, changes)?;
         if tree == *head.tree {
+            tracing::debug!(target: "storage", "{repo}: commit to {branch} changes nothing");
             return Ok(head.id);
         }
         let commit = Commit {
@@ -149,6 +158,7 @@ impl Store {
         let id = id_of(&encoded)?;
         disk::write(&self.temporaries(), &self.commit_file(repo, &id), &encoded)?;
         self.write_ref(repo, RefKind::Branch, branch, &id)?;
+        tracing::info!(target: "storage", "{repo}: commit {id} to {branch} by {}, {} files", author.name, tree.files.len());
         Ok(id)
     }
 
@@ -201,6 +211,7 @@ impl Store {
             return Ok(());
         }
         disk::write(&self.temporaries(), &path, content)?;
+        tracing::debug!(target: "storage", "blob {digest} stored, {} bytes", content.len());
         self.note_sound(digest)
     }
 

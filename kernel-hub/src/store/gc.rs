@@ -56,6 +56,7 @@ impl Store {
                 freed.files += 1;
                 if sweep == Sweep::Remove {
                     disk::remove(&path)?;
+                    tracing::debug!(target: "storage", "gc: removed blob {digest}");
                 }
             }
         }
@@ -69,6 +70,7 @@ impl Store {
                 }
             }
         }
+        tracing::info!(target: "storage", "gc: {sweep:?}, {} bytes in {} files, {} files stay", freed.bytes, freed.files, freed.kept);
         Ok(freed)
     }
 

@@ -68,6 +68,8 @@ impl Store {
         let sound = digest_of(file)? == *digest;
         if sound {
             self.remember(digest, stamp);
+        } else {
+            tracing::warn!(target: "storage", "digest mismatch: the content of blob {digest} on the disk has another digest");
         }
         Ok(sound)
     }

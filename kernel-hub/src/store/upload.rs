@@ -45,6 +45,7 @@ impl Store {
         }
         let found = Sha256::of_bytes(context.finish().as_ref());
         if found != digest {
+            tracing::warn!(target: "storage", "{repo}: digest mismatch: {digest} was promised, the content has {found}");
             return Err(StoreError::Refused(format!(
                 "the content has the digest {found}; {digest} was promised"
             )));
@@ -53,6 +54,7 @@ impl Store {
         temporary.keep_as(&self.blob(&digest))?;
         self.note_sound(&digest)?;
         disk::write(&self.temporaries(), &self.mark_of(repo, &digest), format!("{size}\n").as_bytes())?;
+        tracing::info!(target: "storage", "{repo}: large file {digest} stored, {size} bytes");
         Ok(())
     }
 

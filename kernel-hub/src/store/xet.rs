@@ -47,10 +47,12 @@ impl Store {
             xet::name_of(&mut BufReader::with_capacity(BUFFER, file)).map_err(refused)?
         };
         if found != *name {
+            tracing::warn!(target: "storage", "{}: digest mismatch: xorb {name} was promised, the content has {found}", session.repo);
             return Err(StoreError::Refused(format!("the xorb has the hash {found}; {name} was promised")));
         }
         disk::folder(&session.folder)?;
         received.keep_unsynced_as(&session.folder.join(name.to_string()))?;
+        tracing::debug!(target: "storage", "{}: xorb {name} received", session.repo);
         Ok(())
     }
 
@@ -99,6 +101,7 @@ impl Store {
             let folder = temporaries.join(name);
             if disk::age(&folder)?.is_some_and(|age| age >= idle) {
                 disk::discard_folder(&folder);
+                tracing::debug!(target: "storage", "idle xet upload {name} removed");
             }
         }
         Ok(())

@@ -16,4 +16,5 @@ mod readers;
 mod refusals;
 mod secure;
 mod server;
+mod trace;
 mod xet;

@@ -261,5 +261,21 @@ fn other_types_and_methods_are_told_apart_from_what_is_not_there() {
     let private = json!({ "name": "x", "organization": "me", "type": "kernel", "visibility": "private" });
     server.post("/api/repos/create", &private).refused(400, "no private kernels");
     let token = Some(home.token.as_str());
-    server.ask("DELETE", "/api/kernels/me/k/branch/main", &[], token, "").refused(400, "stays");
+    server
+        .ask("DELETE", "/api/kernels/me/k/branch/main", &[], token, "")
+        .refused(400, "Cannot delete refs/heads/main");
+}
+
+#[test]
+fn refusals_of_branches_have_the_words_that_huggingface_hub_expects() {
+    let home = Home::new();
+    let server = home.serve(&[]).with_kernel();
+    let branch = |name: &str| format!("/api/kernels/me/k/branch/{name}");
+    server.post(&branch("v1"), &json!({})).refused(409, "Reference refs/heads/v1 already exists");
+    server.post(&branch("main"), &json!({})).refused(409, "Reference refs/heads/main already exists");
+    let deleted = server.ask("DELETE", &branch("main"), &[], Some(&home.token), "");
+    deleted.refused(400, "Cannot delete refs/heads/main");
+    let tag = json!({ "tag": "t1" });
+    server.post("/api/kernels/me/k/tag/main", &tag).is(200);
+    server.post("/api/kernels/me/k/tag/main", &tag).refused(409, "Reference refs/tags/t1 already exists");
 }
