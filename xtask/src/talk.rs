@@ -28,6 +28,17 @@ impl Talk {
         }
     }
 
+    /// The last lines of a text that is printed as a whole later.
+    pub(crate) fn end(&self, lines: usize) -> &str {
+        match self {
+            Self::Live => "",
+            Self::Kept(text) => match text.trim_end().rmatch_indices('\n').nth(lines.saturating_sub(1)) {
+                Some((at, _)) => text[at + 1..].trim_end(),
+                None => text.trim_end(),
+            },
+        }
+    }
+
     /// Runs a command to its end.
     ///
     /// # Errors
@@ -149,6 +160,19 @@ mod tests {
         assert_eq!(reason, "failed to run `sh -c echo out; echo err >&2; exit 3`: exit status: 3");
         assert!(talk.run(&mut Command::new("true")).is_ok());
         assert!(talk.run(&mut Command::new("/no/such/program")).unwrap_err().starts_with("failed to start"));
+    }
+
+    #[test]
+    fn the_end_of_a_talk() {
+        let mut talk = Talk::Kept(String::new());
+        assert_eq!(talk.end(2), "");
+        for line in ["first", "second", "third", ""] {
+            talk.say(line);
+        }
+        assert_eq!(talk.end(1), "third");
+        assert_eq!(talk.end(2), "second\nthird");
+        assert_eq!(talk.end(9), "first\nsecond\nthird");
+        assert_eq!(Talk::Live.end(2), "");
     }
 
     #[test]

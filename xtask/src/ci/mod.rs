@@ -111,7 +111,7 @@ fn one(step: &Step, named: &[&str], root: &Path) -> Result<(), Stop> {
     let choice = Choice { run, left_out: Vec::new(), unchanged: 0 };
     let row = perform(step, choice, items.len(), &site, None);
     let wall = started.elapsed().as_secs_f64();
-    report(&[row], wall, None)?;
+    report(&[row], wall, None, &site)?;
     passed(wall, &site);
     Ok(())
 }
@@ -151,7 +151,7 @@ fn all(whole: &Whole, root: &Path) -> Result<(), Stop> {
     // A run that left nothing out, as after a change of the judge, is a full one.
     let kind = if whole.full || left_out == 0 { "full" } else { "run" };
     let wall = started.elapsed().as_secs_f64();
-    report(&rows, wall, Some((kind, budgets.total(kind))))?;
+    report(&rows, wall, Some((kind, budgets.total(kind))), &site)?;
     if whole.record {
         // Files may have changed since the start.
         record(&Site::new(root, digest::current(root)))?;
@@ -217,7 +217,7 @@ fn perform(step: &Step, choice: Choice, count: usize, site: &Site, budget: Optio
 }
 
 /// Prints the table, and the last lines of a run that failed.
-fn report(rows: &[Row], wall: f64, total: Option<(&str, Option<u32>)>) -> Result<(), Stop> {
+fn report(rows: &[Row], wall: f64, total: Option<(&str, Option<u32>)>, site: &Site) -> Result<(), Stop> {
     let budget = total.and_then(|(_, budget)| budget);
     println!("\n{}", table::table(rows, wall, budget));
     let mut late: Vec<String> =
@@ -226,6 +226,9 @@ fn report(rows: &[Row], wall: f64, total: Option<(&str, Option<u32>)>) -> Result
     let last = table::last_lines(rows, &late);
     if last.is_empty() {
         return Ok(());
+    }
+    for end in site.ends() {
+        println!("{end}\n");
     }
     println!("{last}");
     Err(Stop::Failed)

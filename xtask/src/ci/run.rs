@@ -20,7 +20,12 @@ pub(crate) struct Site {
     pub(crate) digests: Result<Digests, String>,
     /// Closing lines of test runners.
     closing: Mutex<Vec<String>>,
+    /// How the output of each failed item ended.
+    ends: Mutex<Vec<String>>,
 }
+
+/// Number of lines of a failed item that are printed again at the end, where a reader of a long or cut log looks.
+const LINES_AGAIN: usize = 15;
 
 impl Site {
     pub(crate) fn new(root: &Path, digests: Result<Digests, String>) -> Self {
@@ -30,7 +35,13 @@ impl Site {
             passed: Passed::open(root),
             digests,
             closing: Mutex::new(Vec::new()),
+            ends: Mutex::new(Vec::new()),
         }
+    }
+
+    /// How the output of each failed item ended, for a reader who has only the end of the log.
+    pub(crate) fn ends(&self) -> Vec<String> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The lines that a reader of CI looks for at the end: nextest's, or else those of `cargo test`.
@@ -58,6 +69,10 @@ impl Run<'_> {
     ) -> Result<Vec<String>, String> {
         let outcomes = talk::side_by_side(&self.items, String::clone, |item, talk| {
             let outcome = work(item, talk);
+            if let Err(reason) = &outcome {
+                let mut ends = self.site.ends.lock().unwrap_or_else(PoisonError::into_inner);
+                ends.push(format!("{} {item} ended so:\n{}\n{reason}", self.step, talk.end(LINES_AGAIN)));
+            }
             self.note(item, outcome.is_ok()).and(outcome)
         });
         let ended = self.items.iter().zip(outcomes);
