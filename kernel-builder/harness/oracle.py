@@ -180,10 +180,13 @@ def samples_of(samples: int, tensors: list) -> int:
 def terms_of(
     at, exact: list, inputs: list, places: list[int], random: torch.Generator, samples: int
 ) -> list[torch.Tensor]:
-    """For each value, the size of the terms that it is made of.
+    """For each value, the size of the terms that it is made of, or 0 where that is not finite.
 
-    Terms cancel where nothing shows it, so their size is taken from what float32 loses: the largest error of
-    `at(inputs, dtype)` in float32 at some values near by, in units of float32's roundoff.
+    Where terms cancel, the results do not show their size. It is taken from `at(inputs, dtype)` at some values near `inputs`, as
+    the largest of two numbers. One is the error of float32, in units of its roundoff. The other is the change of the exact
+    result, divided by `APART`: the same sum in another order is the exact sum of inputs that differ by some roundoffs (Higham,
+    Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2), and float32 may lose nothing where it adds two large
+    inputs first.
     """
     terms = [torch.zeros_like(one) for one in exact]
     for _ in range(samples):
@@ -191,10 +194,12 @@ def terms_of(
         for place in places:
             noise = torch.randn(near[place].shape, generator=random, dtype=torch.float32, device=near[place].device)
             near[place] = noise.mul_(APART).add_(1).mul_(near[place])
-        for size, right, rounded in zip(terms, at(near, torch.float64), at(near, torch.float32)):
+        for size, here, right, rounded in zip(terms, exact, at(near, torch.float64), at(near, torch.float32)):
             # In place: fresh memory costs more here than arithmetic.
             lost = rounded.to(torch.float64).sub_(right).abs_().mul_(2.0**24)
             torch.maximum(size, lost.nan_to_num_(nan=0.0, posinf=0.0), out=size)
+            changed = (right - here).abs_().mul_(1 / APART)
+            torch.maximum(size, changed.nan_to_num_(nan=0.0, posinf=0.0), out=size)
     return terms
 
 

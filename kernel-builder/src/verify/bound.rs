@@ -19,8 +19,9 @@
 //! - `C * u_a`: the elementwise operations around the sum (a division, a root, an exponential, two products).
 //! - `s`: where terms cancel, the error is that of the terms, not of the small result; a row's root mean square is that
 //!   size for inner products of data of mean zero. A row of fewer than 32 elements may be small by chance; there `s` is
-//!   what the oracle found the reference to lose in float32 at values near by, in units of float32's roundoff, if that is
-//!   larger.
+//!   what the oracle found the reference to lose in float32 at values near by, in units of float32's roundoff, or how much
+//!   its exact result changes there for each unit of distance, if one of those is larger. The latter counts what another
+//!   order of the same arithmetic loses: it computes the exact result of inputs that are some roundoffs away.
 //!
 //! The inputs of the checks are random, so that the independence that the square root stands on holds.
 //!

@@ -221,7 +221,7 @@ struct Tolerance {
     /// How often a result may be rounded to the dtype of its output.
     roundings: u32,
     /// Whether terms cancel, as those of most gradients do: then their size is not that of the results, and the judge
-    /// takes it from what the reference loses in float32.
+    /// takes it from what the reference loses in float32, and how much its exact result changes, at values near by.
     #[schemars(extend("default" = false))]
     cancels: Option<bool>,
 }
