@@ -6,7 +6,8 @@ use crate::diagnostic::Problem;
 use crate::spec::codes;
 use crate::units::BackendId;
 
-use super::{Project, list};
+use super::project::Project;
+use super::wording::list;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let build = project.build;
