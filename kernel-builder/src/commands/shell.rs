@@ -1,9 +1,8 @@
 //! `completions` and `man`: generated from the same tree as `--help`.
 
-use clap::{Args as ClapArgs, CommandFactory};
+use clap::{Args as ClapArgs, Command};
 
 use crate::base::session::Session;
-use crate::cli::Cli;
 use crate::exit::Failure;
 
 /// Print a completion script for a shell
@@ -27,32 +26,32 @@ pub struct ManArgs {
     command: Option<String>,
 }
 
-/// Prints a completion script.
-pub fn completions(args: &CompletionsArgs, session: &Session) -> Result<(), Failure> {
+/// Prints a completion script for the program.
+pub fn completions(args: &CompletionsArgs, mut program: Command, session: &Session) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "kernelwright", &mut script);
+    clap_complete::generate(args.shell, &mut program, "kernelwright", &mut script);
     session.report.raw(&String::from_utf8_lossy(&script));
     Ok(())
 }
 
-/// Prints a manual page.
-pub fn man(args: &ManArgs, session: &Session) -> Result<(), Failure> {
-    let mut command = Cli::command();
-    command.build();
+/// Prints the manual page of the program or of one of its commands.
+pub fn man(args: &ManArgs, mut program: Command, session: &Session) -> Result<(), Failure> {
+    let mut whole = program.clone();
+    program.build();
     if let Some(name) = &args.command {
-        let Some(found) = command.find_subcommand(name) else {
-            let error = Cli::command().error(
+        let Some(found) = program.find_subcommand(name) else {
+            let error = whole.error(
                 clap::error::ErrorKind::InvalidValue,
                 format!("there is no command `{name}`; `kernelwright --help` lists them"),
             );
             let _closed = error.print();
             return Err(Failure::told(crate::exit::USAGE));
         };
-        command = found.clone();
+        program = found.clone();
     }
     let mut page = Vec::new();
     // Rendering into memory cannot fail.
-    let _infallible = clap_mangen::Man::new(command).render(&mut page);
+    let _infallible = clap_mangen::Man::new(program).render(&mut page);
     session.report.raw(&String::from_utf8_lossy(&page));
     Ok(())
 }
