@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{annotation, env, paint};
 
-mod event;
+pub(super) mod event;
 mod quantity;
 
 pub use event::{Event, Standing};

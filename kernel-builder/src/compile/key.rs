@@ -8,7 +8,7 @@ use kernel_plan::kit::{DeviceKit, Toolchain};
 use kernel_plan::plan::{CommandLine, Unit};
 
 use super::flags;
-use super::nvcc;
+use super::nvcc::manner::manner;
 use super::shop::Shop;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
@@ -36,7 +36,7 @@ pub(super) fn key_of(
         .field("cxx", &kit.cxx.id)
         .field("cuda", cuda)
         .field("device", kit.device.as_ref().map_or("", DeviceKit::id))
-        .field("nvcc", nvcc::manner())
+        .field("nvcc", manner())
         .field("framework", framework)
         .field("source", source);
     if flags::asks_the_machine(args) {

@@ -91,7 +91,7 @@ fn make(
     // Written by this file system's clock, which the time of change of every file is compared with.
     files::write(&depfile, "")?;
     let (_, since) = files::stamp(&depfile)?;
-    let log = if nvcc::drives(unit, kit) {
+    let log = if nvcc::manner::drives(unit, kit) {
         nvcc::compile(shop, label.variant, unit, kit)?
     } else {
         run_logged(shop, label, &unit.command, &unit.object)?

@@ -26,6 +26,7 @@ const KNOWN: &[&[&str]] = &[
         "kernel-builder/src/commands/bench.rs",
         "kernel-builder/src/commands/build.rs",
         "kernel-builder/src/commands/device.rs",
+        "kernel-builder/src/commands/elsewhere.rs",
         "kernel-builder/src/commands/gates.rs",
         "kernel-builder/src/commands/gpu.rs",
         "kernel-builder/src/commands/prove.rs",
@@ -181,7 +182,7 @@ mod tests {
         found(&[
             (
                 "xtask/src/a.rs",
-                "use crate::b::B;\npub struct A;\npub fn make() -> B { B }\npub fn deep() {}\npub mod deep { pub struct D; }\n",
+                "use crate::b::B;\npub struct A;\npub fn make() -> B { B }\npub mod low { pub struct L; }\npub fn deep() {}\npub mod deep { pub struct D; }\n",
             ),
             ("xtask/src/b.rs", text),
         ])
@@ -202,6 +203,7 @@ mod tests {
             ("use super::a::*;\npub struct B(A);\n", "A"),
             ("pub struct B;\nfn c() { use super::a::A; }\n", "A"),
             ("pub struct B(self::inside::C);\nmod inside { pub struct C(super::super::a::A); }\n", "A"),
+            ("use super::a::low;\npub struct B;\nfn low() { low::L; }\n", "L"),
             ("use super::a::by_macro;\npub struct B;\n", "by_macro"),
         ] {
             assert_eq!(with_b(text), [format!("{BOTH}{names}")], "{text}");

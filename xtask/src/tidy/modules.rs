@@ -206,7 +206,7 @@ impl<'text> Crate<'text> {
         Some(Target::Module(at))
     }
 
-    /// What a name of a module is. A module and an item may share a name; a path goes on through the module.
+    /// What a name of a module is. A module and a function may share a name; a path goes on through the module.
     fn look_up(
         &self,
         module: usize,
@@ -216,21 +216,22 @@ impl<'text> Crate<'text> {
     ) -> Option<Target> {
         let here = &self.modules[module];
         let child = here.children.get(name).map(|child| Target::Module(*child));
-        if child.is_some() && !is_last {
-            return child;
-        }
-        if here.items.contains(name) {
-            return Some(Target::Item { file: here.file.clone(), name: name.to_owned() });
-        }
-        if pending.contains(&(module, name)) {
-            return child;
+        let item = here
+            .items
+            .contains(name)
+            .then(|| Target::Item { file: here.file.clone(), name: name.to_owned() });
+        let own =
+            if is_last { item.clone().or_else(|| child.clone()) } else { child.or_else(|| item.clone()) };
+        let wants = |target: &Target| matches!(target, Target::Module(_)) != is_last;
+        if own.as_ref().is_some_and(wants) || pending.contains(&(module, name)) {
+            return own;
         }
         pending.push((module, name));
         let named = here.uses.iter().filter(|used| used.brings == Brings::Name(name));
         let mut found: Vec<Target> =
-            named.filter_map(|used| self.resolve(module, &used.path, pending)).collect();
-        found.sort_by_key(|target| matches!(target, Target::Module(_)) == is_last);
-        let found = found.into_iter().next().or(child).or_else(|| {
+            named.filter_map(|used| self.resolve(module, &used.path, pending)).chain(own).collect();
+        found.sort_by_key(|target| !wants(target));
+        let found = found.into_iter().next().or_else(|| {
             let all = here.uses.iter().filter(|used| used.brings == Brings::All);
             all.filter_map(|used| match self.resolve(module, &used.path, pending) {
                 Some(Target::Module(from)) => self.look_up(from, name, is_last, pending),

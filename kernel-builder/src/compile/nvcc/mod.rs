@@ -24,12 +24,12 @@ use crate::base::files;
 
 mod devices;
 mod host;
-mod manner;
+pub(super) mod manner;
 mod pack;
 mod texts;
 mod workshop;
 
-pub(super) use manner::{WHOLE, drives, manner};
+use manner::{WHOLE, manner};
 use workshop::Workshop;
 
 /// Compiles a CUDA source to its object and writes the list of the files that were read, as nvcc would.
