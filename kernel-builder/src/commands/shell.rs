@@ -26,32 +26,32 @@ pub struct ManArgs {
     command: Option<String>,
 }
 
-/// Prints a completion script for the program.
-pub fn completions(args: &CompletionsArgs, mut program: Command, session: &Session) -> Result<(), Failure> {
+/// Prints a completion script of `command`, the whole program.
+pub fn completions(args: &CompletionsArgs, mut command: Command, session: &Session) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut program, "kernelwright", &mut script);
+    clap_complete::generate(args.shell, &mut command, "kernelwright", &mut script);
     session.report.raw(&String::from_utf8_lossy(&script));
     Ok(())
 }
 
-/// Prints the manual page of the program or of one of its commands.
-pub fn man(args: &ManArgs, mut program: Command, session: &Session) -> Result<(), Failure> {
-    let mut whole = program.clone();
-    program.build();
+/// Prints a manual page of `program`, or of one of its commands.
+pub fn man(args: &ManArgs, program: Command, session: &Session) -> Result<(), Failure> {
+    let mut command = program.clone();
+    command.build();
     if let Some(name) = &args.command {
-        let Some(found) = program.find_subcommand(name) else {
-            let error = whole.error(
+        let Some(found) = command.find_subcommand(name) else {
+            let error = program.clone().error(
                 clap::error::ErrorKind::InvalidValue,
                 format!("there is no command `{name}`; `kernelwright --help` lists them"),
             );
             let _closed = error.print();
             return Err(Failure::told(crate::exit::USAGE));
         };
-        program = found.clone();
+        command = found.clone();
     }
     let mut page = Vec::new();
     // Rendering into memory cannot fail.
-    let _infallible = clap_mangen::Man::new(program).render(&mut page);
+    let _infallible = clap_mangen::Man::new(command).render(&mut page);
     session.report.raw(&String::from_utf8_lossy(&page));
     Ok(())
 }

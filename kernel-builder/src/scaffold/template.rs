@@ -13,7 +13,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, UndefinedBehavior, context};
 
 use super::hole::{Hole, Kind};
-use super::host::Framework;
+use super::host::framework::Framework;
 use super::{FileSet, ScaffoldError, settings};
 
 mod manifest;

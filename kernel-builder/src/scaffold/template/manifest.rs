@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::scaffold::ScaffoldError;
 use crate::scaffold::hole::Hole;
-use crate::scaffold::host::Framework;
+use crate::scaffold::host::framework::Framework;
 
 /// The files of a template, or of what all share, by their path inside it.
 pub(crate) type Sources = BTreeMap<String, Vec<u8>>;
