@@ -10,12 +10,12 @@ use kernel_plan::plan::{Step, Unit, VariantPlan};
 
 use super::artifact::{self, Artifact};
 use super::cache::Made;
-use super::key::command_fields;
 use super::label::Label;
 use super::log::run_logged;
 use super::outside::{self, More};
 use super::progress::{Board, Open, done};
 use super::timeline::Fate;
+use super::unit_key::command_fields;
 use super::{CompileError, Job, Shop, naming};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;

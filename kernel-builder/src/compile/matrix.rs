@@ -16,7 +16,7 @@ use super::label::Label;
 use super::product::Origin;
 use super::progress::{Board, Open, done};
 use super::timeline::{Fate, News, UnitEnd};
-use super::{CompileError, Conduct, Job, OnFailure, Outcome, Shop, key, link, prepare, unit};
+use super::{CompileError, Conduct, Job, OnFailure, Outcome, Shop, link, prepare, unit, unit_key};
 use crate::base::digest::Digest;
 use crate::base::process::ProcessError;
 use crate::base::{env, interrupt};
@@ -125,7 +125,7 @@ impl<'a> Matrix<'a> {
 
     /// Takes a unit from the cache; what has to be done where it is not there.
     fn look_up(&self, job: usize, kit: &'a Toolchain, unit: &'a Unit) -> Option<Pending<'a>> {
-        let found = key::unit_key(self.shop, unit, kit)
+        let found = unit_key::unit_key(self.shop, unit, kit)
             .and_then(|key| Ok((unit::reuse(self.shop, &self.jobs[job].plan.id, &key, unit, kit)?, key)));
         match found {
             Ok((false, key)) => return Some(Pending { job, unit, kit, key }),

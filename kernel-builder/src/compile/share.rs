@@ -15,11 +15,11 @@ use kernel_plan::plan::Unit;
 
 use super::cache::{Asks, Hit, Turn, foreign_text, own_text};
 use super::flags::{self, FRAMEWORK_MACROS};
-use super::key;
 use super::label::Label;
 use super::log;
 use super::nvcc::manner::{self, WHOLE};
 use super::product::Product;
+use super::unit_key;
 use super::{CompileError, Shop};
 use crate::base::digest::Digest;
 use crate::base::files::{self, FileError};
@@ -41,7 +41,7 @@ pub(super) fn key(shop: &Shop<'_>, unit: &Unit, kit: &Toolchain) -> Result<Optio
     if !known || seems_to_depend(shop, unit, kit, &words) {
         return Ok(None);
     }
-    key::key_of(shop, "shared-unit-1", unit, &words, kit, "").map(Some)
+    unit_key::key_of(shop, "shared-unit-1", unit, &words, kit, "").map(Some)
 }
 
 /// A guess that spares the wait for a proof: whether the source, or a header of the project that it names, has a watched

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::cache::Cache;
-use super::read::Read;
+use super::files_read::Read;
 use super::slots::Slots;
 use crate::base::report::Report;
 

@@ -38,6 +38,7 @@ mod python_abi;
 #[cfg(test)]
 mod python_for_tests;
 mod registration;
+mod report;
 mod run;
 pub mod sanitize;
 mod schedule;
@@ -45,7 +46,6 @@ mod skipped;
 mod stage;
 pub(crate) mod state;
 mod subject;
-mod told;
 mod torch_abi;
 mod torches;
 mod undefined;
@@ -61,10 +61,10 @@ pub use gate::{Gated, gate};
 pub(crate) use machine::gpu_present;
 use machine::{cpu_model, nvidia_driver};
 pub(crate) use registration::lost as lost_operators;
+use report::tell;
 pub use skipped::{NO_GPU, NO_PYTHON, NOT_LOADED};
 pub use subject::Options;
 use subject::{Loaded, Subject};
-use told::tell;
 pub use torches::{OTHER_TORCH, fewest, serving, suits};
 
 /// One check; it may report several results.

@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use super::here::{HERE, Here};
+use super::current::{HERE, Here};
 use super::mapped::Mappings;
 use super::metrics::count;
 use super::question::Hub;

@@ -20,7 +20,7 @@ use crate::store::{OpenError, Store};
 
 mod body;
 mod connection;
-mod here;
+mod current;
 mod hub;
 mod log;
 mod mapped;

@@ -17,7 +17,7 @@ use crate::store::disk::Temporary;
 use crate::store::{Store, StoreError};
 
 use super::body::Buffers;
-use super::here::Busy;
+use super::current::Busy;
 use super::metrics::{Metrics, add};
 use super::received::Received;
 use super::reply::Refusal;

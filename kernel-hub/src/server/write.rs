@@ -20,7 +20,7 @@ use crate::wire::attributes::Attributes;
 use crate::wire::commit;
 use crate::wire::route::Access;
 
-use super::here::Busy;
+use super::current::Busy;
 use super::metrics::count;
 use super::question::{Hub, Question, blocking, pour};
 use super::reply::{Refusal, Reply};

@@ -31,6 +31,7 @@ mod parse_op;
 mod parse_signature;
 mod parse_tune;
 mod parse_workload;
+mod project;
 mod python_names;
 pub(crate) mod read;
 pub mod rules;
@@ -40,6 +41,7 @@ mod tensor_dtype;
 pub mod tune;
 pub mod update;
 pub(crate) mod values;
+mod wording;
 
 pub use build::BuildSpec;
 pub use edition::{Edition, edition};

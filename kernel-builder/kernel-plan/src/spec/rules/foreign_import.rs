@@ -12,9 +12,9 @@ use crate::spec::python_names::{dependency_of, is_always_there};
 use crate::spec::scan::python::Place;
 use crate::units::{PythonDependency, RelPath};
 
-use super::project::Project;
 use super::python_depends::section;
-use super::wording::once;
+use crate::spec::project::Project;
+use crate::spec::wording::once;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let general = &project.build.general;

@@ -16,7 +16,6 @@ mod foreign_dependency;
 mod foreign_import;
 mod missing_dependency;
 mod missing_package;
-mod project;
 mod pybind;
 mod python_depends;
 mod repeated_source;
@@ -33,9 +32,8 @@ mod unstable_header;
 mod unused_dependency;
 mod useless_ptx;
 mod withdrawn_arch;
-mod wording;
 
-pub use project::Project;
+pub use super::project::Project;
 
 /// One rule.
 #[derive(Debug, Clone, Copy)]
