@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{ArgAction, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::base::report::{MessageFormat, Report};
 use crate::base::session::Session;
@@ -104,7 +104,9 @@ pub fn main() -> u8 {
     if let Some(role) = env::worker_role() {
         return commands::worker::run(&role);
     }
-    let parsed = overview::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = overview::command(Cli::command())
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
@@ -121,7 +123,7 @@ pub fn main() -> u8 {
     };
     if matches!(format, MessageFormat::Short | MessageFormat::Github) && !matches!(verb, Verb::Check(_)) {
         let text = "--message-format short and github are for `check` alone; use human or json here";
-        let _closed = overview::command().error(ErrorKind::ArgumentConflict, text).print();
+        let _closed = overview::command(Cli::command()).error(ErrorKind::ArgumentConflict, text).print();
         return exit::USAGE;
     }
     interrupt::install();
@@ -211,7 +213,7 @@ fn dispatch(verb: &Verb, session: &Session) -> Result<(), Failure> {
         Verb::Doctor(args) => commands::doctor::run(args, session),
         Verb::Gpu(args) => commands::gpu::run(args, session),
         Verb::Schema(args) => commands::schema::run(args, session),
-        Verb::Completions(args) => commands::shell::completions(args, session),
-        Verb::Man(args) => commands::shell::man(args, session),
+        Verb::Completions(args) => commands::shell::completions(args, Cli::command(), session),
+        Verb::Man(args) => commands::shell::man(args, Cli::command(), session),
     }
 }

@@ -1,8 +1,6 @@
 //! The stages of Kernelwright that touch the world.
 //!
-//! Stages, in the order in which data flows: scaffold, agent, toolchain, compile, device, verify, bench,
-//! archive, package, hub, publish.
-//! A stage uses stages above it and [`base`]; stages meet in [`commands`] alone.
+//! ARCHITECTURE.md draws the stages; one uses those on lower lines of the drawing only. Stages meet in [`commands`] alone.
 
 mod agent;
 pub mod archive;

@@ -2,45 +2,21 @@
 //!
 //! Owns: the list of rules. Never: changes a file.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::repo;
+use repository::Repository;
 
 mod builds;
+mod circles;
 mod codes;
+mod copies;
 mod docs;
+mod layers;
+mod modules;
+mod repository;
+mod rust_source;
 mod text;
-
-/// The repository as the rules see it: every text file with its content.
-pub(crate) struct Repository {
-    /// Where it lies.
-    pub(crate) root: PathBuf,
-    /// Path from the root and content, sorted by path; files that are not UTF-8 are left out.
-    pub(crate) files: Vec<(PathBuf, String)>,
-}
-
-impl Repository {
-    fn read(root: &Path) -> Result<Self, String> {
-        let read = |path: PathBuf| Some((path.clone(), std::fs::read_to_string(root.join(path)).ok()?));
-        Ok(Self { root: root.to_owned(), files: repo::files(root)?.into_iter().filter_map(read).collect() })
-    }
-
-    /// The content of one file.
-    pub(crate) fn text(&self, path: &str) -> Option<&str> {
-        self.files.iter().find(|(there, _)| there == Path::new(path)).map(|(_, text)| text.as_str())
-    }
-
-    /// The files whose name ends with one of `endings`.
-    pub(crate) fn with_ending(&self, endings: &[&str]) -> impl Iterator<Item = (&Path, &str)> {
-        let wanted =
-            |path: &Path| endings.iter().any(|ending| path.extension().is_some_and(|there| there == *ending));
-        self.files
-            .iter()
-            .filter(move |(path, _)| wanted(path))
-            .map(|(path, text)| (path.as_path(), text.as_str()))
-    }
-}
 
 /// A rule: everything that breaks it, as `path:line: what to do`.
 type Rule = fn(&Repository) -> Vec<String>;
@@ -57,6 +33,9 @@ const RULES: &[Rule] = &[
     builds::features_are_the_same_without_tests,
     codes::every_code_is_documented,
     codes::cheats_are_refused_by_name,
+    circles::no_files_use_each_other,
+    copies::no_device_function_is_copied,
+    layers::stages_use_those_below,
     docs::commands_exist,
     docs::links_resolve,
     docs::anchors_exist,
@@ -85,11 +64,6 @@ pub(crate) fn run() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A repository of one file.
-    pub(crate) fn one(path: &str, text: &str) -> Repository {
-        Repository { root: PathBuf::from("."), files: vec![(PathBuf::from(path), text.to_owned())] }
-    }
 
     #[test]
     fn the_repository_is_tidy() {

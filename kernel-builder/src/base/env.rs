@@ -103,6 +103,12 @@ pub fn text(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// All variables with their values, except values that are not Unicode.
+pub(super) fn variables() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.to_string_lossy().into_owned(), value.into_string().ok()?)))
+}
+
 /// The variables that every child process inherits, with their values.
 pub fn inherited() -> Vec<(OsString, OsString)> {
     let listed = INHERITED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
@@ -141,44 +147,6 @@ pub fn settings() -> Vec<(String, String)> {
     ];
     let names = single.iter().chain(ROCM_HOMES).chain(CERTIFICATES);
     names.filter_map(|name| Some(((*name).to_owned(), text(name)?))).chain(index_client()).collect()
-}
-
-/// How the names of variables end that hold secrets.
-const SECRETIVE: &[&str] = &[
-    "TOKEN",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "_PASS",
-    "_PWD",
-    "_PAT",
-    "SECRET",
-    "API_KEY",
-    "APIKEY",
-    "ACCESS_KEY",
-    "SECRET_KEY",
-    "PRIVATE_KEY",
-    "SIGNING_KEY",
-];
-
-/// Secrets among all variables: those whose names say so, and passwords in addresses, such as that of a package index.
-pub fn secrets() -> Vec<String> {
-    let mut found = Vec::new();
-    for (name, value) in std::env::vars_os() {
-        let (name, Ok(value)) = (name.to_string_lossy().to_ascii_uppercase(), value.into_string()) else {
-            continue;
-        };
-        found.extend(value.split_whitespace().flat_map(super::secrets::of_address));
-        if is_secretive(&name) {
-            found.push(value);
-        }
-    }
-    found
-}
-
-/// Whether a variable holds a secret, by its name in capitals.
-fn is_secretive(name: &str) -> bool {
-    SECRETIVE.iter().any(|end| name.ends_with(end))
 }
 
 /// The folder the program was started in; `.` where it no longer exists.
@@ -275,21 +243,4 @@ pub fn given_cores() -> Option<usize> {
 /// The number of processors that this process may use.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn variables_with_secrets_are_known_by_their_names() {
-        for name in
-            ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWD", "GH_PAT", "KERNEL_SIGNING_KEY", "MYSQL_PWD"]
-        {
-            assert!(is_secretive(name), "{name}");
-        }
-        for name in ["PATH", "PWD", "OLDPWD", "SSH_AUTH_SOCK", "AWS_ACCESS_KEY_ID", "COMPASS", "SORT_KEY"] {
-            assert!(!is_secretive(name), "{name}");
-        }
-    }
 }

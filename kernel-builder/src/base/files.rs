@@ -7,45 +7,21 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use error::failed;
 use rustix::fs::OFlags;
-use thiserror::Error;
 
 mod advice;
+mod error;
 mod locks;
 mod reading;
 mod walking;
 
+pub use error::FileError;
 pub use locks::{FileLock, lock, lock_shared, try_lock};
 pub use reading::{NoText, irregular, open, open_device, read, read_text, read_text_of_any, read_text_up_to};
 pub use walking::{Aged, aged, walk, walk_apart};
-
-/// A file operation that failed, with the place.
-#[derive(Debug, Error)]
-#[error("cannot {action} `{}`: {cause}", path.display())]
-pub struct FileError {
-    /// What was tried, as a verb: `read`, `write`.
-    pub action: &'static str,
-    /// The file or folder.
-    pub path: PathBuf,
-    /// What the operating system said; in the message, so that it is not told a second time as its source.
-    pub cause: io::Error,
-}
-
-impl FileError {
-    /// That `action` failed on `path`.
-    pub fn new(action: &'static str, path: &Path, cause: io::Error) -> Self {
-        // A temporary file adds its own name, which nobody knows, and hides the number of the error.
-        let named = cause.to_string().contains(" at path ");
-        let cause = advice::errno_of(&cause).filter(|_| named).map_or(cause, io::Error::from);
-        Self { action, path: path.to_owned(), cause }
-    }
-}
-
-fn failed<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> FileError + 'a {
-    move |cause| FileError::new(action, path, cause)
-}
 
 /// Opens (or creates) a file for reading and writing without truncating it: resumable downloads.
 pub fn open_for_resume(path: &Path) -> Result<File, FileError> {

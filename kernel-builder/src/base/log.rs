@@ -11,7 +11,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use kernel_plan::plan::CommandLine;
 use miette::Diagnostic;
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
@@ -19,7 +18,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::files::{self, FileError};
 use super::report::{Report, Talk};
-use super::{env, secrets};
+use super::{env, secrets, shell};
 
 /// Why there is no log.
 #[derive(Debug, Error, Diagnostic)]
@@ -52,7 +51,7 @@ pub enum LogError {
 pub fn start(verbose: u8, file: Option<&Path>, report: &Report) -> Result<(), LogError> {
     let file = file.map(Path::to_owned).or_else(|| env::text(env::LOG_FILE).map(PathBuf::from));
     let Some(filter) = filter(verbose, env::text(env::LOG), file.is_some())? else { return Ok(()) };
-    env::secrets().iter().for_each(|secret| secrets::hide(secret));
+    secrets::of_environment().iter().for_each(|secret| secrets::hide(secret));
     let to = match file {
         Some(path) => To::File(Arc::new(Mutex::new(files::open_for_appending(&path)?))),
         None => To::Talk(report.talk_of_others()),
@@ -110,30 +109,7 @@ impl Write for To {
 
 /// The words of this program's own command line.
 pub fn arguments() -> String {
-    env::arguments().iter().map(|argument| word(argument)).collect::<Vec<_>>().join(" ")
-}
-
-/// A command as a shell takes it. Of an argument with several lines, such as a script, the first line and its size are shown.
-pub(super) fn shown(line: &CommandLine) -> String {
-    let program = line.program.display().to_string();
-    let words = std::iter::once(program.as_str()).chain(line.args.iter().map(String::as_str));
-    words.map(word).collect::<Vec<_>>().join(" ")
-}
-
-fn word(text: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=+./:,@%^~".contains(letter);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
-    match text.trim_start().split_once('\n') {
-        Some((first, _)) => format!("'{first} ... ({} bytes)'", text.len()),
-        None => format!("'{}'", in_single_quotes(text)),
-    }
-}
-
-/// A text as it stands between single quotes of a shell.
-pub(super) fn in_single_quotes(text: &str) -> String {
-    text.replace('\'', r"'\''")
+    env::arguments().iter().map(|argument| shell::word(argument)).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -157,13 +133,5 @@ mod tests {
             error.to_string().starts_with("KERNELWRIGHT_LOG is not a valid log filter: `http=loud`"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn a_command_can_be_pasted() {
-        let line = CommandLine::new("/usr/bin/g++").args(["-DNAME=\"x\"", "-O2", "a b.cpp", "it's", ""]);
-        assert_eq!(shown(&line), r#"/usr/bin/g++ '-DNAME="x"' -O2 'a b.cpp' 'it'\''s' ''"#);
-        let script = CommandLine::new("python3").args(["-c", "\nimport json\nprint()\n"]);
-        assert_eq!(shown(&script), "python3 -c 'import json ... (21 bytes)'");
     }
 }

@@ -28,3 +28,4 @@ pub(crate) mod random;
 pub mod report;
 mod secrets;
 pub mod session;
+mod shell;

@@ -4,7 +4,7 @@
 
 use clap::builder::styling::{AnsiColor, Style};
 
-use super::report::Event;
+use super::report::event::Event;
 
 const BOLD: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default().bold();

@@ -1,8 +1,11 @@
 //! Removes secrets from text: tokens, and credentials and queries in URLs.
 //!
-//! Owns: the secrets that are known in this process, and texts without them. Never: keeps one anywhere else.
+//! Owns: the secrets that are known in this process, those of the environment, and texts without them. Never: keeps one
+//! anywhere else.
 
 use std::sync::{PoisonError, RwLock};
+
+use super::{env, shell};
 
 /// In place of a secret.
 const HIDDEN: &str = "***";
@@ -17,7 +20,7 @@ pub(super) fn hide(secret: &str) {
     for text in std::iter::once(secret).chain(secret.lines().map(str::trim)) {
         let debug = format!("{text:?}");
         let debug = debug.get(1..debug.len() - 1).unwrap_or_default();
-        for form in [text, &super::log::in_single_quotes(text), debug] {
+        for form in [text, &shell::in_single_quotes(text), debug] {
             if text.len() >= SHORTEST && !known.iter().any(|other| other == form) {
                 known.push(form.to_owned());
             }
@@ -77,6 +80,41 @@ pub(super) fn of_address(text: &str) -> Vec<String> {
     }
 }
 
+/// How the names of variables end that hold secrets.
+const SECRETIVE: &[&str] = &[
+    "TOKEN",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "_PASS",
+    "_PWD",
+    "_PAT",
+    "SECRET",
+    "API_KEY",
+    "APIKEY",
+    "ACCESS_KEY",
+    "SECRET_KEY",
+    "PRIVATE_KEY",
+    "SIGNING_KEY",
+];
+
+/// Secrets in the environment: variables whose names say so, and passwords in addresses, such as that of a package index.
+pub(super) fn of_environment() -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, value) in env::variables() {
+        found.extend(value.split_whitespace().flat_map(of_address));
+        if is_secretive(&name.to_ascii_uppercase()) {
+            found.push(value);
+        }
+    }
+    found
+}
+
+/// Whether a variable holds a secret, by its name in capitals.
+fn is_secretive(name: &str) -> bool {
+    SECRETIVE.iter().any(|end| name.ends_with(end))
+}
+
 #[cfg(test)]
 mod tests {
     use kernel_plan::plan::CommandLine;
@@ -116,7 +154,7 @@ mod tests {
         assert_eq!(without("token hf_secretsecretlonger, hf_secretsecret, abc"), "token ***, ***, abc");
         hide("it's \\ mine\nfirst line\n");
         let line = CommandLine::new("tool").args(["it's \\ mine", "it's \\ mine\nfirst line\n"]);
-        let shown = super::super::log::shown(&line);
+        let shown = shell::shown(&line);
         assert!(!without(&shown).contains("mine"), "{shown}");
         assert!(!without(&format!("{:?}", "it's \\ mine")).contains("mine"));
         assert_eq!(without("the first line"), "the ***");
@@ -129,5 +167,17 @@ mod tests {
         assert_eq!(of_address("https://token:@host"), ["token"]);
         assert_eq!(of_address("https://host/@x"), [""; 0]);
         assert_eq!(of_address("plain"), [""; 0]);
+    }
+
+    #[test]
+    fn variables_with_secrets_are_known_by_their_names() {
+        for name in
+            ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWD", "GH_PAT", "KERNEL_SIGNING_KEY", "MYSQL_PWD"]
+        {
+            assert!(is_secretive(name), "{name}");
+        }
+        for name in ["PATH", "PWD", "OLDPWD", "SSH_AUTH_SOCK", "AWS_ACCESS_KEY_ID", "COMPASS", "SORT_KEY"] {
+            assert!(!is_secretive(name), "{name}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::compile::artifact::Artifact;
 use crate::compile::nvrtc::{Cubin, Tool};
 use crate::verify::machine_code::{self, MachineCode};
 
-use super::sass;
+use super::sass::{self, Sass};
 
 /// What was measured, as it was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,19 +78,6 @@ pub struct KernelFacts {
     pub shared: u64,
     /// What its code does; absent without a disassembler.
     pub sass: Option<Sass>,
-}
-
-/// What machine code does.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sass {
-    /// Of the text without addresses, labels' numbers and the kernel's name: equal code has an equal one.
-    pub digest: Digest,
-    /// Instructions.
-    pub instructions: u64,
-    /// How many of each opcode, without modifiers.
-    pub opcodes: BTreeMap<String, u64>,
-    /// Matrix instructions with all modifiers, which name their dtypes: `HMMA.16816.F32.BF16`.
-    pub mma: BTreeMap<String, u64>,
 }
 
 impl Candidate {

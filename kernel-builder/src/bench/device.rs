@@ -20,7 +20,7 @@ use crate::verify::lab::{Complaint, Lab, Loaded};
 
 use super::contender::{Aim, Ask, Fault, Prepared, Referee, Regime};
 use super::record::SkippedContender;
-use super::rounds::{self, KERNEL, MeasuredCase, Samples};
+use super::samples::{self, KERNEL, MeasuredCase, Samples};
 use super::stats::{self, SplitMix};
 
 /// Trials before the first block.
@@ -105,7 +105,7 @@ impl DeviceRounds<'_> {
         rivals: &Prepared,
     ) -> Result<Samples, NoFigures> {
         let mut calls = rivals.sizes(regime).map(|sizes| sizes.calls.clone()).unwrap_or_default();
-        let mut skipped: Vec<SkippedContender> = rounds::left_out(&rivals.skipped, regime);
+        let mut skipped: Vec<SkippedContender> = samples::left_out(&rivals.skipped, regime);
         let timed = match timed(self.lab, regime, loaded) {
             Ok(timed) => timed,
             Err(reason) => {

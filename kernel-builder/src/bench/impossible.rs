@@ -19,7 +19,7 @@ use crate::verify::lab::Complaint;
 use super::contender::Regime;
 use super::record;
 use super::render;
-use super::rounds::{KERNEL, Samples};
+use super::samples::{KERNEL, Samples};
 use super::stats;
 
 /// The code of the refusal.

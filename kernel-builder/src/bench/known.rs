@@ -6,12 +6,10 @@
 //! quarter: the ends are at most [`WIDEST`] apart from the centre, as a factor. All else is "not measured". The limit is
 //! generous: the widest of 1222 ratios that an H100 and an H200 gave (bench/results, 2026-11-21 to 24) is known to 5.7%.
 
-use serde::{Deserialize, Serialize};
-
 use super::record::{Contender, Measurement, Ratio};
-use super::render::ROOFLINE;
-use super::rounds::KERNEL;
+use super::samples::KERNEL;
 use super::stats::{self, FEWEST_BLOCKS, Interval, MOST_BLOCKS};
+use super::unmeasured::{ROOFLINE, Unmeasured, short};
 
 /// The most that half of an interval may be, as a factor.
 pub(crate) const WIDEST: f64 = 1.25;
@@ -19,55 +17,6 @@ pub(crate) const WIDEST: f64 = 1.25;
 const MOST_STARTS: usize = 20;
 /// Samples of which the least and the greatest enclose the median with 95% at least.
 pub(crate) const FEWEST_SAMPLES: usize = 6;
-
-/// A figure that was sampled and is not known well enough.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Unmeasured {
-    /// `time`, `roofline`, or `vs` with a contender.
-    pub figure: String,
-    /// Blocks of the start that has the fewest.
-    pub blocks: u64,
-    /// The factor to which the blocks say it; absent if they are too few for an interval.
-    pub factor: Option<f64>,
-    /// The blocks that each start would need, as far as these say; absent if more would not do.
-    pub needs: Option<u64>,
-    /// The seconds that `--budget` would have to allow for them, if it is known how long these blocks took.
-    pub budget: Option<f64>,
-    /// The starts that `--starts` would have to ask for, where starts differ more than samples do.
-    pub starts: Option<u64>,
-}
-
-impl Unmeasured {
-    /// Why it is none, and what it would take.
-    pub fn reason(&self) -> String {
-        let few = self.blocks < FEWEST_BLOCKS as u64;
-        let why = match self.factor {
-            _ if few => format!("{} blocks, at least {FEWEST_BLOCKS} required", self.blocks),
-            Some(factor) => {
-                format!("known only to a factor of {} after {} blocks", short(factor), self.blocks)
-            }
-            None => format!("no interval after {} blocks", self.blocks),
-        };
-        match (self.needs, self.budget, self.starts) {
-            (_, Some(budget), _) if few => format!("{why}; try --budget {budget:.0}"),
-            (Some(needs), Some(budget), _) => format!("{why}; needs about {needs}, try --budget {budget:.0}"),
-            (Some(needs), None, _) => format!("{why}; needs about {needs} blocks"),
-            (None, _, Some(starts)) => format!("{why}, because starts differ; try --starts {starts}"),
-            (None, _, None) => format!("{why}; needs an idle machine"),
-        }
-    }
-}
-
-/// `1.251`, `4.31`, `170`, `4e3`.
-fn short(factor: f64) -> String {
-    match factor {
-        // Beside the limit of 1.25.
-        near if near < 2.0 => format!("{near:.3}"),
-        small if small < 10.0 => format!("{small:.2}"),
-        middle if middle < 1000.0 => format!("{middle:.0}"),
-        _ => format!("{factor:.0e}"),
-    }
-}
 
 /// Samples behind one figure, by start.
 struct Evidence {

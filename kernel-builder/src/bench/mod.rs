@@ -21,6 +21,8 @@ mod error;
 pub(crate) mod impossible;
 pub(crate) mod known;
 pub(crate) mod machine;
+mod nonce;
+mod options;
 mod outputs;
 pub(crate) mod paired;
 mod python;
@@ -30,12 +32,15 @@ pub mod report;
 pub mod reproduce;
 mod rounds;
 mod run;
+mod samples;
 mod sass;
 pub(crate) mod screen;
 mod starts;
 mod state;
 mod stats;
 pub mod trace;
+mod traced;
+mod unmeasured;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,14 +48,15 @@ use std::path::Path;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device, Purpose};
 
-pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Sass, Setting};
+pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Setting};
 pub use error::BenchError;
-pub use known::Unmeasured;
 pub(crate) use machine::today;
+pub use options::{ENOUGH_STARTS, Keep, Nowhere, OPTIONAL_RIVALS, Options, Outcome, starts_on};
 pub(crate) use record::multiplies;
 pub use record::{About, Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, Roofline, SkippedContender};
+pub use sass::Sass;
+pub use unmeasured::Unmeasured;
 
-use crate::base::files::FileError;
 use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
 use crate::compile::nvrtc::Compiler;
@@ -60,90 +66,6 @@ use crate::verify::device::DeviceCandidate;
 
 use run::Subject;
 pub(crate) use run::on_device::Begun;
-
-/// The rivals that a run can do without: what is compiled or searched for, which takes tens of seconds.
-pub const OPTIONAL_RIVALS: [&str; 5] =
-    ["compile", "compile-max", "cublaslt", "cublaslt-tuned", "cublaslt-turned"];
-
-/// How long, and what.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Seconds of sampling for each case and regime in all starts together, at most; each start takes 15 blocks in any case.
-    pub budget: f64,
-    /// How many times the processes are started; [`starts_on`] the device when absent.
-    pub starts: Option<usize>,
-    /// Names of workloads; all that op.toml measures when empty.
-    pub workloads: Vec<String>,
-    /// Rivals that are left out, of [`OPTIONAL_RIVALS`].
-    pub without: Vec<String>,
-    /// The project's commit, for the record.
-    pub commit: Option<String>,
-    /// Threads that PyTorch may use, for all contenders; as many as processors when absent.
-    pub threads: Option<usize>,
-    /// Mixed into the secret that decides inputs and the order of samples.
-    pub seed: u64,
-    /// What is known of the candidate and its task, for the record.
-    pub about: About,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            budget: 2.0,
-            starts: None,
-            workloads: Vec::new(),
-            without: Vec::new(),
-            commit: None,
-            threads: None,
-            seed: 0x6b77,
-            about: About::default(),
-        }
-    }
-}
-
-/// Starts of the processes that are enough to say how starts differ.
-pub const ENOUGH_STARTS: usize = 3;
-
-/// How many times the processes are started if nothing else is asked for. Figures of a processor are for the machine that
-/// measures them, and are measured by every CI run, so they are of one start.
-pub fn starts_on(device: Device) -> usize {
-    if device == Device::Cpu { 1 } else { ENOUGH_STARTS }
-}
-
-/// What came of measuring one artifact.
-#[derive(Debug)]
-pub enum Outcome {
-    /// A measurement for each case and regime.
-    Measured(Vec<Measurement>),
-    /// It cannot be measured here; the reason.
-    Skipped(String),
-}
-
-/// Where the measurements of a run are kept while it goes on.
-pub trait Keep {
-    /// What a run like this one, which was interrupted, has measured: of a case one measurement for each regime and start.
-    fn known(&self) -> &[Measurement];
-
-    /// Keeps all measurements of one case in one start.
-    ///
-    /// # Errors
-    /// They cannot be written.
-    fn keep(&mut self, case: &[Measurement]) -> Result<(), FileError>;
-}
-
-/// For whoever wants all figures new and together, or none.
-#[derive(Debug, Clone, Copy)]
-pub struct Nowhere;
-
-impl Keep for Nowhere {
-    fn known(&self) -> &[Measurement] {
-        &[]
-    }
-
-    fn keep(&mut self, _case: &[Measurement]) -> Result<(), FileError> {
-        Ok(())
-    }
-}
 
 /// Measures one verified artifact on every case that op.toml has for its device, once in each start of the processes. Each
 /// case of a start is kept as soon as it is measured; those that `kept` knows are not measured again.
@@ -171,7 +93,12 @@ pub fn measure(
     if cases.is_empty() {
         return Ok(Outcome::Skipped(format!("op.toml measures no workload on {device}")));
     }
-    run::run(&Subject { artifact, op, project, device, cases, options }, python, kept, session)
+    run::of_package::run_package(
+        &Subject { artifact, op, project, device, cases, options },
+        python,
+        kept,
+        session,
+    )
 }
 
 /// What is measured of device code, and with what.
@@ -237,7 +164,7 @@ pub(crate) fn least_seconds(op: &OpSpec, case: &Case, peaks: &BTreeMap<String, f
 /// # Errors
 /// Missing results of the first measurement.
 pub fn refuse_unmeasured(measured: &[Measurement]) -> Result<(), BenchError> {
-    let sampled = measured.iter().find(|one| one.contender(rounds::KERNEL).is_some());
+    let sampled = measured.iter().find(|one| one.contender(samples::KERNEL).is_some());
     match sampled {
         Some(first) if !measured.iter().any(|one| one.is_result() && one.has_results()) => {
             Err(BenchError::NotMeasured { why: render::unmeasured(first).join("; ") })

@@ -20,7 +20,7 @@ use crate::toolchain::PythonRuntime;
 use super::contender::{Ask, Block, Fault, Need, Prepared, Referee, TimedCall, Timer, Traced};
 use super::cupti::Cupti;
 use super::machine;
-use super::run::nonce;
+use super::nonce::nonce;
 
 /// What both roles are made of; the first is the entry.
 const HARNESS: [(&str, &str); 6] = [

@@ -237,7 +237,7 @@ fn three_starts_are_three_processes_of_each_role() {
     let runtime = PythonRuntime { program: line.program.clone(), site, beside: vec![], torch: String::new() };
     let report = Report::new(MessageFormat::Human, true);
     let session = Session { report, cache: path("cache"), offline: true, jobs: 1 };
-    let found = match run::run(&subject, &runtime, &mut Nowhere, &session) {
+    let found = match run::of_package::run_package(&subject, &runtime, &mut Nowhere, &session) {
         Ok(crate::bench::Outcome::Measured(found)) => found,
         other => panic!("{other:?}"),
     };

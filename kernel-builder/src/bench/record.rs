@@ -13,10 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::base::digest::Digest;
 
 use super::candidate::Candidate;
-use super::ceilings::Ceilings;
 use super::cupti::Cupti;
-use super::known::Unmeasured;
 use super::stats::{self, Interval};
+use super::unmeasured::Unmeasured;
 
 /// The version of the measuring protocol: figures of different versions are not compared.
 pub const PROTOCOL: u32 = 6;
@@ -143,14 +142,6 @@ pub struct About {
     pub matrix_peak: BTreeMap<String, f64>,
     /// The same rates at the highest clock of the device, which no product can pass.
     pub matrix_limit: BTreeMap<String, f64>,
-}
-
-impl About {
-    /// Takes the rates that were measured on this device.
-    pub(crate) fn set_ceilings(&mut self, ceilings: &Ceilings) {
-        self.matrix_peak = ceilings.matrix_peaks();
-        self.matrix_limit = ceilings.matrix_limits();
-    }
 }
 
 fn one() -> f64 {

@@ -7,6 +7,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
 use super::record::{Measurement, Ratio};
+use super::unmeasured::ROOFLINE;
 
 /// Processors taken by others from which on figures of a processor are called rough.
 pub(super) const CROWDED: f64 = 0.15;
@@ -54,9 +55,6 @@ pub fn table(measurements: &[Measurement]) -> String {
     let rows: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
     format!("{title}{rows}{}{}", others(measurements), footer(measurements))
 }
-
-/// Name of the share of the ceiling among figures that are not measured.
-pub(super) const ROOFLINE: &str = "roofline";
 
 /// In place of a figure that was sampled and is no result.
 pub(super) const NOT_MEASURED: &str = "not measured";

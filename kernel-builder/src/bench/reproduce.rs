@@ -4,9 +4,9 @@
 
 use serde::Serialize;
 
-use super::known::Unmeasured;
 use super::record::{Measurement, Ratio};
 use super::stats;
+use super::unmeasured::Unmeasured;
 
 /// The part of a ratio by which intervals of two machines may miss each other. The intervals hold how starts on one machine
 /// differ; this is for what differs between machines and days, such as clocks. Of 84 ratios that an H200 gave twice on one

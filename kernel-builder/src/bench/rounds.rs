@@ -13,16 +13,15 @@ use std::time::{Duration, Instant};
 use kernel_plan::spec::op::Case;
 
 use super::clock::{self, Disagreement, Reading};
-use super::contender::{Aim, Ask, Block, Fault, LeftOut, Prepared, Referee, Regime, Timer, Traced};
-use super::cupti::{self, Cupti};
+use super::contender::{Aim, Ask, Block, Fault, Prepared, Referee, Regime, Timer, Traced};
+use super::cupti::Cupti;
 use super::machine::Load;
 use super::outputs;
-use super::record::SkippedContender;
+use super::samples::{KERNEL, MeasuredCase, Samples, left_out};
 use super::state::{self, Blame, State};
 use super::stats::{self, SplitMix};
+use super::traced;
 
-/// The contender that is judged.
-pub(super) const KERNEL: &str = "kernel";
 /// The baseline that shows whether a kernel leaves something behind.
 const PROBE: &str = "eager";
 const PROBES: usize = 7;
@@ -34,33 +33,6 @@ pub(super) const IDLE: Duration = Duration::from_millis(300);
 const EMPTY_EVERY: usize = 3;
 /// Seeds travel as JSON numbers, which hold so many bits everywhere.
 const SEED_BITS: u32 = 53;
-
-/// A case with the samples of every regime.
-#[derive(Debug, PartialEq)]
-pub(super) struct MeasuredCase {
-    pub(super) bytes: u64,
-    /// Input sets over which the kernel's calls rotate.
-    pub(super) sets: u64,
-    pub(super) regimes: Vec<Samples>,
-    pub(super) notes: Vec<String>,
-    /// What NVIDIA's tracer saw of calls, where it was asked.
-    pub(super) cupti: Option<Cupti>,
-}
-
-/// The samples of one regime.
-#[derive(Debug, PartialEq)]
-pub(super) struct Samples {
-    pub(super) regime: Regime,
-    /// Seconds a call, one sample a block, by contender.
-    pub(super) samples: BTreeMap<String, Vec<f64>>,
-    /// Calls in each sample, by contender.
-    pub(super) calls: BTreeMap<String, u64>,
-    pub(super) skipped: Vec<SkippedContender>,
-    /// Processors that others took; see [`super::Cpu`].
-    pub(super) crowded: Option<f64>,
-    /// Time that the samples took.
-    pub(super) spent: Duration,
-}
 
 /// What came of a case.
 #[derive(Debug, PartialEq)]
@@ -166,12 +138,12 @@ impl Rounds<'_> {
     fn trace(&mut self, case: &Case, found: &mut MeasuredCase) -> Result<(), Stop> {
         let seed = self.seed();
         if let Some(seen) = &self.traced {
-            return cupti::compare(seen, &found.regimes, KERNEL).map_or(Ok(()), |found| Err(found.into()));
+            return traced::compare(seen, &found.regimes, KERNEL).map_or(Ok(()), |found| Err(found.into()));
         }
         let Some(tracer) = &mut self.tracer else { return Ok(()) };
         let reason = match tracer.trace(case, seed) {
             Ok(seen) => {
-                if let Some(disagreement) = cupti::compare(&seen, &found.regimes, KERNEL) {
+                if let Some(disagreement) = traced::compare(&seen, &found.regimes, KERNEL) {
                     return Err(disagreement.into());
                 }
                 let reason = seen.reason.clone();
@@ -469,14 +441,6 @@ impl Rounds<'_> {
         let own = super::machine::processor_seconds(std::process::id())?;
         Load::now(own + self.kernel.processor_seconds()? + self.baselines.processor_seconds()?)
     }
-}
-
-pub(super) fn left_out(skipped: &[LeftOut], regime: Regime) -> Vec<SkippedContender> {
-    skipped
-        .iter()
-        .filter(|one| one.regime.is_none_or(|only| only == regime))
-        .map(|one| SkippedContender { name: one.name.clone(), reason: one.reason.clone() })
-        .collect()
 }
 
 fn kernel(fault: Fault) -> Stop {

@@ -5,7 +5,6 @@
 //! Never: orders blocks, compares values.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::time::Instant;
 
@@ -15,21 +14,25 @@ use kernel_plan::spec::op::{Case, Device};
 use kernel_plan::units::Dtype;
 use serde_json::{Value, json};
 
+use crate::base::env;
 use crate::base::report::{Event, Progress};
 use crate::base::session::Session;
-use crate::base::{env, files, memory};
 use crate::compile::artifact::Artifact;
 use crate::toolchain::PythonRuntime;
 
 use super::candidate::Candidate;
-use super::contender::{Fault, Referee, Timer, Traced};
+use super::contender::Fault;
+use super::error::BenchError;
 use super::impossible::{self, Rates};
-use super::python::{self, Machine, Part, PythonTimer};
+use super::options::Options;
+use super::python::{Machine, Part};
 use super::record::{self, Contender, Measurement, PROTOCOL};
-use super::rounds::{self, Finding, MeasuredCase, Samples, Stop};
-use super::{BenchError, Keep, Options, Outcome, machine, render, stats};
+use super::rounds::{Finding, Stop};
+use super::samples::{self, MeasuredCase, Samples};
+use super::{machine, render, stats};
 
 mod in_starts;
+pub(super) mod of_package;
 pub(super) mod on_device;
 
 /// The order in which contenders are recorded.
@@ -54,15 +57,6 @@ pub(super) struct Subject<'a> {
     pub(super) device: Device,
     pub(super) cases: Vec<Case>,
     pub(super) options: &'a Options,
-}
-
-/// A word that nobody can guess; the standard library draws the keys of its hash maps from the operating system.
-pub(super) fn nonce() -> String {
-    format!("{:016x}{:016x}", secret(), secret())
-}
-
-fn secret() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 impl Subject<'_> {
@@ -105,37 +99,6 @@ impl Subject<'_> {
     }
 }
 
-/// Measures every case; the first refusal ends it when all were tried.
-pub(super) fn run(
-    subject: &Subject<'_>,
-    python: &PythonRuntime,
-    kept: &mut dyn Keep,
-    session: &Session,
-) -> Result<Outcome, BenchError> {
-    // Where the folder cannot be made, torch falls back to its own.
-    let _own = files::create_dirs(&session.cache);
-    let line = || python::command(python.command(), &session.cache, &env::temp_dir());
-    let mut baselines = PythonTimer::new(subject.timed(python, "baseline", line(), subject.baseline_job()))?;
-    let mut kernel = PythonTimer::new(subject.timed(python, "candidate", line(), subject.candidate_job()))?;
-    let machine = match baselines.machine() {
-        Ok(machine) => machine,
-        Err(fault) => {
-            let stop = match fault {
-                Fault::Raised(reason) => Stop::Refused(Finding::Raised, reason),
-                fault => Stop::Fault { of: "baselines", fault },
-            };
-            return Err(subject.error("its start", stop));
-        }
-    };
-    if let Some(reason) = machine.reason {
-        return Ok(Outcome::Skipped(reason));
-    }
-    let mut tracer = PythonTimer::new(Part::of(python, "candidate", line(), subject.candidate_job()))?;
-    let tracer: Option<&mut dyn Traced> =
-        if subject.device == Device::Cuda { Some(&mut tracer) } else { None };
-    subject.measure(&mut kernel, &mut baselines, tracer, machine, kept, session)
-}
-
 /// How a case ended that did not end everything.
 enum CaseEnd {
     /// With numbers; of device code, with what was measured.
@@ -151,27 +114,6 @@ impl Subject<'_> {
     /// starts each is a program of its own.
     fn timed(&self, python: &PythonRuntime, role: &'static str, line: CommandLine, job: Value) -> Part {
         if self.starts() > 1 { Part::new(role, line, job) } else { Part::of(python, role, line, job) }
-    }
-
-    fn measure(
-        &self,
-        kernel: &mut dyn Timer,
-        baselines: &mut dyn Referee,
-        mut tracer: Option<&mut dyn Traced>,
-        machine: Machine,
-        kept: &mut dyn Keep,
-        session: &Session,
-    ) -> Result<Outcome, BenchError> {
-        let folder = memory::scratch(self.outputs_bytes())?;
-        let mut processes = in_starts::Packaged {
-            subject: self,
-            kernel,
-            baselines,
-            tracer: tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn Traced),
-            folder: folder.path(),
-            threads: machine.threads,
-        };
-        self.each_start(machine, &mut processes, kept, session)
     }
 
     /// Inputs and outputs of the two calls that are compared at a time, for the largest case.
@@ -318,7 +260,7 @@ impl Run<'_> {
             budget: Some(subject.options.budget),
             sampled_seconds: Some(regime.spent.as_secs_f64()),
             unmeasured: Vec::new(),
-            starts: vec![regime.samples.get(rounds::KERNEL).map_or(0, Vec::len) as u64],
+            starts: vec![regime.samples.get(samples::KERNEL).map_or(0, Vec::len) as u64],
         }
     }
 

@@ -10,6 +10,7 @@ use crate::base::files::FileError;
 use crate::base::process::ProcessError;
 use crate::base::report::{MessageFormat, Report};
 use crate::bench::About;
+use crate::bench::options::{Keep, Outcome};
 use crate::bench::rounds::tests::Fake;
 
 const OP: &str = r#"

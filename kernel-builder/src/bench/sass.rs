@@ -8,14 +8,26 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kernel_plan::plan::CommandLine;
+use serde::{Deserialize, Serialize};
 
-use crate::base::digest::DigestBuilder;
+use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::process::{self, Limits};
 use crate::base::{env, files};
 
-use super::candidate::Sass;
-
 const PROGRAM: &str = "nvdisasm";
+
+/// What machine code does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sass {
+    /// Of the text without addresses, labels' numbers and the kernel's name: equal code has an equal one.
+    pub digest: Digest,
+    /// Instructions.
+    pub instructions: u64,
+    /// How many of each opcode, without modifiers.
+    pub opcodes: BTreeMap<String, u64>,
+    /// Matrix instructions with all modifiers, which name their dtypes: `HMMA.16816.F32.BF16`.
+    pub mma: BTreeMap<String, u64>,
+}
 
 /// Where the disassembler is: CUDA_HOME, else PATH, else the folder of NVIDIA's installer.
 pub(super) fn find() -> Option<PathBuf> {

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::record::{Clocks, Contender, Cpu, Measurement, Ratio, Roofline, SkippedContender};
-use super::rounds::KERNEL;
+use super::samples::KERNEL;
 use super::stats::{self, Interval};
 
 /// One measurement for each regime of `parts`, which are those of one case, in the order of its `starts`. What is no result

@@ -2,10 +2,8 @@
 //!
 //! Owns: the groups and the roads. Never: parses or runs anything.
 
+use clap::Command;
 use clap::builder::StyledStr;
-use clap::{Command, CommandFactory};
-
-use super::Cli;
 
 /// The groups of `--help`. Every command is in one of them; a test compares.
 const GROUPS: &[(&str, &[&str])] = &[
@@ -39,8 +37,7 @@ Start from what you have:
 ";
 
 /// The command line with its commands in groups. clap has no groups of commands: its own list is hidden.
-pub(super) fn command() -> Command {
-    let command = Cli::command();
+pub(super) fn command(command: Command) -> Command {
     let list = grouped(&command);
     command
         .mut_subcommands(|verb| verb.hide(true))
@@ -65,6 +62,9 @@ fn grouped(command: &Command) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
+    use clap::CommandFactory;
+
+    use super::super::Cli;
     use super::*;
 
     /// The words of each command in `text`, one a line, without the program.
@@ -86,7 +86,10 @@ mod tests {
 
     fn parses(words: &[String]) -> Result<(), String> {
         let line = std::iter::once("kernelwright").chain(words.iter().map(String::as_str));
-        command().try_get_matches_from(line).map(drop).map_err(|error| format!("{words:?}: {error}"))
+        command(Cli::command())
+            .try_get_matches_from(line)
+            .map(drop)
+            .map_err(|error| format!("{words:?}: {error}"))
     }
 
     /// Every command below `command`, with its full name.

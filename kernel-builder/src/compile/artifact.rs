@@ -63,7 +63,7 @@ pub fn assemble(
     kit: Option<&Toolchain>,
     outside: Vec<String>,
 ) -> Result<Artifact, FileError> {
-    let dir = super::artifact_dir(project, &plan.id);
+    let dir = artifact_dir(project, &plan.id);
     let package = Path::new(&plan.package);
     let mut contents: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     for file in &plan.python {
@@ -132,7 +132,7 @@ fn tools(kit: &Toolchain) -> BTreeMap<String, String> {
 
 /// Where an artifact's description is kept, beside its folder.
 fn record_path(project: &Path, variant: &str) -> PathBuf {
-    super::artifact_dir(project, variant).with_extension("json")
+    artifact_dir(project, variant).with_extension("json")
 }
 
 /// Takes away the artifact of a variant, so that nothing finds it.
@@ -141,7 +141,7 @@ pub fn discard(project: &Path, variant: &str) -> Result<(), FileError> {
     if files::exists(&record) {
         files::remove_file(&record)?;
     }
-    let dir = super::artifact_dir(project, variant);
+    let dir = artifact_dir(project, variant);
     if files::is_dir(&dir) { files::remove_dir(&dir) } else { Ok(()) }
 }
 
@@ -210,4 +210,9 @@ fn digest_of(contents: &[(PathBuf, Vec<u8>)]) -> Digest {
         .iter()
         .fold(builder, |builder, (name, bytes)| builder.field(&name.display().to_string(), bytes))
         .finish()
+}
+
+/// The folder of a variant's package inside the project.
+pub fn artifact_dir(project: &Path, variant: &str) -> PathBuf {
+    project.join(".kernelwright/artifacts").join(variant)
 }

@@ -13,11 +13,12 @@ use kernel_plan::plan::{CommandLine, Unit};
 
 use super::cache::{Dependency, Made, parse_depfile};
 use super::flags::{self, PathMaps};
+use super::label::Label;
 use super::log::{self, run_logged};
 use super::naming::{self, position};
 use super::outside;
-use super::slots::Label;
-use super::unit::{Origin, Product, machine};
+use super::product::{Origin, Product};
+use super::unit_key::machine;
 use super::{CompileError, Shop};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::kind::{Cost, Kind};
-use super::slots::Label;
+use super::label::Label;
 use crate::base::files::{self, FileError};
 
 /// Steps that are remembered of one project.

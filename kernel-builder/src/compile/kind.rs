@@ -5,7 +5,7 @@
 use kernel_plan::plan::CommandLine;
 use serde::{Deserialize, Serialize};
 
-use super::slots::Label;
+use super::label::Label;
 
 /// Kinds of processes, by what they cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

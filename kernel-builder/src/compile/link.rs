@@ -10,12 +10,12 @@ use kernel_plan::plan::{Step, Unit, VariantPlan};
 
 use super::artifact::{self, Artifact};
 use super::cache::Made;
+use super::label::Label;
 use super::log::run_logged;
 use super::outside::{self, More};
-use super::progress::{Board, Open};
-use super::slots::Label;
+use super::progress::{Board, Open, done};
 use super::timeline::Fate;
-use super::unit::command_fields;
+use super::unit_key::command_fields;
 use super::{CompileError, Job, Shop, naming};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
@@ -57,7 +57,7 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job, board: &Board) -> Result<Artifa
             files::write_if_changed(&project.join(&place), made.bytes)?;
         }
         if let Some(took) = took {
-            super::done(shop.report, "linked", &plan.id, &plan.library, took, false);
+            done(shop.report, "linked", &plan.id, &plan.library, took, false);
         }
         Some(project.join(place))
     } else {

@@ -1,6 +1,6 @@
 //! Runs one compiler or linker and keeps what it said.
 //!
-//! Owns: the logs in `.kernelwright/logs`, the form of a command that a person can paste.
+//! Owns: the logs in `.kernelwright/logs`.
 //! Never: decides what to run.
 
 use std::path::PathBuf;
@@ -9,7 +9,8 @@ use std::time::Duration;
 use kernel_plan::plan::CommandLine;
 
 use super::complaint;
-use super::slots::Label;
+use super::label::Label;
+use super::shell_line::shell_line;
 use super::{CompileError, Shop};
 use crate::base::files::{self, FileError};
 
@@ -67,22 +68,4 @@ pub(super) fn keep(
     let log = shop.project.join(format!(".kernelwright/logs/{variant}/{}.log", unit.replace('/', "__")));
     files::write_if_changed(&log, format!("{}\n{text}", shell_line(command)))?;
     Ok(log)
-}
-
-/// The command as one line that a person can paste into a shell.
-pub fn shell_line(command: &CommandLine) -> String {
-    let mut words: Vec<String> =
-        command.env.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect();
-    words.push(quote(&command.program.display().to_string()));
-    words.extend(command.args.iter().map(|arg| quote(arg)));
-    words.join(" ")
-}
-
-fn quote(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=+,./:@%".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }

@@ -12,11 +12,11 @@ use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::Unit;
 
 use super::kind::Cost;
-use super::progress::{Board, Open};
-use super::slots::Label;
+use super::label::Label;
+use super::product::Origin;
+use super::progress::{Board, Open, done};
 use super::timeline::{Fate, News, UnitEnd};
-use super::unit::Origin;
-use super::{CompileError, Conduct, Job, OnFailure, Outcome, Shop, link, prepare, unit};
+use super::{CompileError, Conduct, Job, OnFailure, Outcome, Shop, link, prepare, unit, unit_key};
 use crate::base::digest::Digest;
 use crate::base::process::ProcessError;
 use crate::base::{env, interrupt};
@@ -125,7 +125,7 @@ impl<'a> Matrix<'a> {
 
     /// Takes a unit from the cache; what has to be done where it is not there.
     fn look_up(&self, job: usize, kit: &'a Toolchain, unit: &'a Unit) -> Option<Pending<'a>> {
-        let found = unit::unit_key(self.shop, unit, kit)
+        let found = unit_key::unit_key(self.shop, unit, kit)
             .and_then(|key| Ok((unit::reuse(self.shop, &self.jobs[job].plan.id, &key, unit, kit)?, key)));
         match found {
             Ok((false, key)) => return Some(Pending { job, unit, kit, key }),
@@ -208,7 +208,7 @@ impl<'a> Matrix<'a> {
                     3.. if !report.is_json() => format!("{variant}, sum of {processes} processes"),
                     _ => variant.clone(),
                 };
-                super::done(report, "compiled", &detail, &unit.name, took, fate != Fate::Compiled);
+                done(report, "compiled", &detail, &unit.name, took, fate != Fate::Compiled);
             }
         }
         state.errors.sort_by_key(CompileError::is_stop);

@@ -4,16 +4,12 @@
 //! Never: decides flags (the backends do), judges the result.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc;
-use std::time::Duration;
-
-use kernel_plan::kit::Toolchain;
-use kernel_plan::plan::VariantPlan;
 
 use crate::base::files::{self, FileLock};
 use crate::base::interrupt;
-use crate::base::report::{Event, Report, Standing};
+use crate::base::report::{Report, Standing};
 use crate::base::session::Session;
 
 mod admission;
@@ -24,9 +20,12 @@ pub mod complaint;
 mod content;
 pub mod difference;
 mod error;
+mod files_read;
 mod flags;
 mod history;
+mod job;
 pub mod kind;
+mod label;
 mod leftovers;
 mod link;
 mod log;
@@ -37,72 +36,29 @@ pub mod nvrtc;
 mod ops;
 mod outside;
 mod prepare;
+mod product;
 mod progress;
 mod share;
+mod shell_line;
+mod shop;
 pub mod slots;
 pub mod timeline;
 mod unit;
+mod unit_key;
 
-use artifact::Artifact;
 use build_report::{End, Record, VariantEnd};
 use cache::Cache;
+use files_read::Read;
 use history::History;
 use matrix::Matrix;
 use progress::Board;
+pub(crate) use shop::Shop;
 use slots::Slots;
 
+pub use artifact::artifact_dir;
 pub use error::CompileError;
-pub use log::shell_line;
-
-/// A variant's plan with the tools that its commands name.
-#[derive(Debug, Clone)]
-pub struct Job {
-    /// What to run.
-    pub plan: VariantPlan,
-    /// With what; its identities go into the cache keys. Absent where nothing is compiled.
-    pub kit: Option<Toolchain>,
-    /// The commit of the sources, for the artifact's description.
-    pub commit: Option<String>,
-    /// The files of the project that the extension's name covers.
-    pub named: BTreeSet<String>,
-}
-
-/// What building one variant came to.
-pub type Outcome = Result<Artifact, Vec<CompileError>>;
-
-/// What every part of this stage works with.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shop<'a> {
-    /// The project's folder; commands run there.
-    pub(crate) project: &'a Path,
-    /// What earlier runs made.
-    pub(crate) cache: &'a Cache,
-    /// The pool.
-    pub(crate) slots: &'a Slots,
-    /// Files that the units have read.
-    pub(crate) read: &'a outside::Read,
-    /// Whom to tell.
-    pub(crate) report: &'a Report,
-}
-
-/// What is done when a variant fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnFailure {
-    /// The others are built.
-    #[default]
-    Continue,
-    /// Nothing more is begun; what runs comes to its end.
-    Stop,
-}
-
-/// How a build is conducted.
-#[derive(Debug, Clone, Default)]
-pub struct Conduct {
-    /// What is done when a variant fails.
-    pub on_failure: OnFailure,
-    /// Where the report is written too, beside the project's own.
-    pub report: Option<PathBuf>,
-}
+pub use job::{Conduct, Job, OnFailure, Outcome};
+pub use shell_line::shell_line;
 
 /// Builds every job: units of all variants share one pool, bounded by `session.jobs` processes and by memory; a variant
 /// is linked when its last unit is done. Another build of the same project is waited for.
@@ -117,7 +73,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
     let board = Board::default();
     let (send, news) = mpsc::channel();
     slots.listen(Some(send));
-    let read = outside::Read::default();
+    let read = Read::default();
     let shop = Shop { project, cache: &cache, slots: &slots, read: &read, report };
     let outcomes = std::thread::scope(|scope| {
         let (board, slots) = (&board, &slots);
@@ -213,17 +169,4 @@ fn tell_outside(outcomes: &[Outcome], report: &Report) {
              `package` will refuse it"
         ));
     }
-}
-
-fn done(report: &Report, action: &str, detail: &str, subject: &str, took: Duration, cached: bool) {
-    // A cached unit is no news for a person; the summary counts it.
-    if cached && !report.is_json() {
-        return;
-    }
-    report.emit(&Event::Done { action, subject, detail, seconds: took.as_secs_f64(), cached });
-}
-
-/// The folder of a variant's package inside the project.
-pub fn artifact_dir(project: &Path, variant: &str) -> PathBuf {
-    project.join(".kernelwright/artifacts").join(variant)
 }

@@ -8,14 +8,12 @@
 //!
 //! Owns: which files these are. Never: refuses a build.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use kernel_plan::kit::{DeviceKit, Toolchain};
-use kernel_plan::plan::{CommandLine, PLACEHOLDER, Unit, VariantPlan};
+use kernel_plan::plan::{CommandLine, PLACEHOLDER, VariantPlan};
 
-use super::cache::parse_depfile;
 use super::naming::position;
 use super::share::SYSTEM;
 use super::{Job, Shop};
@@ -26,29 +24,6 @@ use crate::toolchain::prefix;
 /// Folders besides [`SYSTEM`] that hold no user's files.
 const NOBODYS: [&str; 5] =
     ["/nix/store", "/System", "/Library/Developer", "/Applications/Xcode", "/usr/share"];
-
-/// The files that the units of a run have read, by variant and unit.
-#[derive(Debug, Default)]
-pub(crate) struct Read(Mutex<BTreeMap<(String, String), BTreeSet<PathBuf>>>);
-
-impl Read {
-    /// Notes what a unit read; paths are relative to the project, or absolute.
-    pub(super) fn note(&self, variant: &str, unit: &str, paths: impl IntoIterator<Item = PathBuf>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry((variant.to_owned(), unit.to_owned())).or_default().extend(paths);
-    }
-
-    /// Notes what the compiler wrote into the unit's dependency file.
-    pub(super) fn note_depfile(&self, shop: &Shop<'_>, variant: &str, unit: &Unit) {
-        let text = files::read_text(&shop.project.join(&unit.depfile)).unwrap_or_default();
-        self.note(variant, &unit.name, parse_depfile(&text));
-    }
-
-    fn of(&self, variant: &str) -> BTreeSet<PathBuf> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter(|((of, _), _)| of == variant).flat_map(|(_, paths)| paths.iter().cloned()).collect()
-    }
-}
 
 /// Inputs of a variant that its name does not cover.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 
 use kernel_plan::plan::CommandLine;
 
+use super::label::Label;
 use super::log::run;
-use super::slots::Label;
 use super::{CompileError, Job, Shop};
 
 /// Prepares every job; the errors of each.

@@ -240,6 +240,15 @@ fn tell(news: &News, report: &Report) {
     }
 }
 
+/// Tells that something was made.
+pub(super) fn done(report: &Report, action: &str, detail: &str, subject: &str, took: Duration, cached: bool) {
+    // A cached unit is no news for a person; the summary counts it.
+    if cached && !report.is_json() {
+        return;
+    }
+    report.emit(&Event::Done { action, subject, detail, seconds: took.as_secs_f64(), cached });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,10 +15,12 @@ use kernel_plan::plan::Unit;
 
 use super::cache::{Asks, Hit, Turn, foreign_text, own_text};
 use super::flags::{self, FRAMEWORK_MACROS};
+use super::label::Label;
 use super::log;
-use super::slots::Label;
-use super::unit::{self, Product};
-use super::{CompileError, Shop, nvcc};
+use super::nvcc::manner::{self, WHOLE};
+use super::product::Product;
+use super::unit_key;
+use super::{CompileError, Shop};
 use crate::base::digest::Digest;
 use crate::base::files::{self, FileError};
 
@@ -32,14 +34,14 @@ pub(super) const SYSTEM: &[&str] = &["/usr/include/", "/usr/lib/", "/usr/lib64/"
 pub(super) fn key(shop: &Shop<'_>, unit: &Unit, kit: &Toolchain) -> Result<Option<Digest>, FileError> {
     // Not nvcc as a whole, for what `give` says; other compilers are not known well enough.
     let known =
-        unit.command.program == kit.cxx.program || (nvcc::drives(unit, kit) && nvcc::manner() != "whole");
+        unit.command.program == kit.cxx.program || (manner::drives(unit, kit) && manner::manner() != "whole");
     let Some(words) = flags::without_framework(&unit.command.args, unit, kit.framework.include()) else {
         return Ok(None);
     };
     if !known || seems_to_depend(shop, unit, kit, &words) {
         return Ok(None);
     }
-    unit::key_of(shop, "shared-unit-1", unit, &words, kit, "").map(Some)
+    unit_key::key_of(shop, "shared-unit-1", unit, &words, kit, "").map(Some)
 }
 
 /// A guess that spares the wait for a proof: whether the source, or a header of the project that it names, has a watched
@@ -97,7 +99,7 @@ pub(super) fn give(
     product: Option<&Product>,
 ) -> Result<(), CompileError> {
     // nvcc as a whole, where its steps could not be told, draws names from the object's.
-    let whole = shop.slots.timeline().ran(label.variant, label.unit, nvcc::WHOLE);
+    let whole = shop.slots.timeline().ran(label.variant, label.unit, WHOLE);
     let product = product.filter(|_| !whole);
     let shown = product.and_then(|product| Some((product, names_asked(shop, kit, &product.files)?)));
     let Some((product, names)) = shown else {

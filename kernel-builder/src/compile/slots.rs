@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 
-use super::OnFailure;
 use super::admission::{Admitted, Door, Wish};
 use super::complaint;
 use super::history::History;
+use super::job::OnFailure;
 use super::kind::{Cost, Kind};
-use super::log::shell_line;
+pub use super::label::Label;
+use super::shell_line::shell_line;
 use super::timeline::{Ended, News, Step, Timeline};
 use crate::base::memory::{self, Memory};
 use crate::base::process::{self, Finished, Limits, ProcessError};
@@ -29,17 +30,6 @@ const ASK_AGAIN: Duration = Duration::from_millis(250);
 
 /// The step that asks a compiler what it would do.
 pub(super) const QUESTION: &str = "plan";
-
-/// For whom a command runs.
-#[derive(Debug, Clone, Copy)]
-pub struct Label<'a> {
-    /// The variant.
-    pub variant: &'a str,
-    /// The source, or `link`.
-    pub unit: &'a str,
-    /// The part of the work, e.g. `compile`, `cicc sm_90a`.
-    pub step: &'a str,
-}
 
 /// A number of processes that is bounded by lanes and by memory. Threads may be many; each waits here before it starts
 /// one. Nobody waits for anything else while it has a lane.

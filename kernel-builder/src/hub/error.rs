@@ -10,7 +10,7 @@ use crate::base::api::Answer;
 use crate::base::files::FileError;
 use crate::exit::{self, StageError};
 
-use super::{DEFAULT, Hub};
+use super::endpoint::DEFAULT;
 
 /// Why a hub could not be asked, or said no.
 #[derive(Debug, Error, Diagnostic)]
@@ -258,14 +258,14 @@ impl StageError for HubError {
 }
 
 impl HubError {
-    /// What an answer that is not fine means. `doing` completes "could not ...".
-    pub(super) fn of(hub: &Hub, answer: &Answer, doing: &str) -> Self {
-        let said = hub.scrubbed(&message(answer));
-        let (doing, endpoint) = (doing.to_owned(), hub.endpoint().to_owned());
+    /// What an answer that is not fine means. `said` is what the hub at `endpoint` gives as the reason, `doing` completes
+    /// "could not ...", and `has_token` says whether the hub was told who asks.
+    pub(super) fn of(answer: &Answer, said: String, doing: &str, endpoint: &str, has_token: bool) -> Self {
+        let (doing, endpoint) = (doing.to_owned(), endpoint.to_owned());
         let room = ["quota", "storage limit", "storage space", "too large"];
         let low = said.to_lowercase();
         match answer.status {
-            401 if !hub.knows_us() => Self::NoToken { doing, endpoint },
+            401 if !has_token => Self::NoToken { doing, endpoint },
             401 => Self::Unauthorized { doing, endpoint, said },
             402 | 413 | 507 => Self::Full { doing, endpoint, said },
             403 if room.iter().any(|word| low.contains(word)) => Self::Full { doing, endpoint, said },
@@ -299,7 +299,7 @@ fn permission(endpoint: &str) -> String {
 }
 
 /// What the server said: in a header, as JSON, or as text.
-fn message(answer: &Answer) -> String {
+pub(super) fn message(answer: &Answer) -> String {
     let told = answer.header("x-error-message").map(str::to_owned);
     let json: Option<Value> = serde_json::from_slice(&answer.body).ok();
     let field = |name: &str| json.as_ref().and_then(|json| json[name].as_str()).map(str::to_owned);

@@ -15,6 +15,7 @@ use crate::base::report::Progress;
 use crate::base::session::Session;
 use crate::base::{env, files};
 
+mod endpoint;
 pub mod error;
 pub mod facts;
 pub mod find;
@@ -24,10 +25,8 @@ pub mod read;
 pub mod subject;
 pub mod write;
 
+pub use endpoint::{DEFAULT, endpoint};
 pub use error::HubError;
-
-/// The hub when nobody names one.
-pub const DEFAULT: &str = "https://huggingface.co";
 
 /// A hub that can be asked. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -128,9 +127,15 @@ impl Hub {
         }
     }
 
+    /// What an answer that is not fine means. `doing` completes "could not ...".
+    fn refusal(&self, answer: &Answer, doing: &str) -> HubError {
+        let said = self.scrubbed(&error::message(answer));
+        HubError::of(answer, said, doing, self.endpoint(), self.knows_us())
+    }
+
     /// The answer's content where it is fine, else what its status means. `doing` completes "could not ...".
     fn done(&self, answer: Answer, doing: &str) -> Result<Answer, HubError> {
-        if answer.fine() { Ok(answer) } else { Err(HubError::of(self, &answer, doing)) }
+        if answer.fine() { Ok(answer) } else { Err(self.refusal(&answer, doing)) }
     }
 
     /// The answer's content, read as JSON.
@@ -157,12 +162,6 @@ pub fn offline(session: &Session) -> Option<&'static str> {
         return Some(if env::text(env::OFFLINE).is_some() { env::OFFLINE } else { "--offline" });
     }
     env::HUB_OFFLINE.iter().copied().find(|name| env::says_yes(name))
-}
-
-/// The hub that the environment names, without a slash at the end.
-pub fn endpoint() -> String {
-    let text = env::text(env::HUB).unwrap_or_else(|| DEFAULT.to_owned());
-    text.trim().trim_end_matches('/').to_owned()
 }
 
 /// The token and where it is from: a variable, else the file of the stock client.

@@ -132,7 +132,7 @@ impl Hub {
         let url = self.api_of(repo, &format!("xet-write-token/main{}", query(Pull::Open)));
         let answer = self.ask(Request::get(url))?;
         match answer.header("x-error-code") {
-            Some(NO_PULLS) => Err(HubError::of(self, &answer, &format!("open a pull request of `{repo}`"))),
+            Some(NO_PULLS) => Err(self.refusal(&answer, &format!("open a pull request of `{repo}`"))),
             _ => Ok(()),
         }
     }

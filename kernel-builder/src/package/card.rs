@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use crate::base::files::{self, FileError};
 use crate::bench::Measurement;
 
-use super::{Contents, Status};
+use super::contents::Contents;
+use super::judged::Status;
 
 /// The card's text.
 ///

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::PackageError;
+use super::error::PackageError;
 use crate::base::files::{self, FileError};
 
 /// A secret by the form that who issues it gives to it.

@@ -17,7 +17,8 @@ use sha2::{Digest as _, Sha256};
 use crate::base::files::{self, FileError};
 use crate::compile::artifact::Artifact;
 
-use super::{Judged, Status, signature};
+use super::judged::{Judged, Status};
+use super::signature;
 
 /// Where the sources of a kernel came from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +42,7 @@ const CLIENT_WITH_KERNEL_DEPENDS: &str = "0.17.0";
 
 /// SHA-256 of every file of a variant's folder, in base64, by its path.
 pub fn digests(folder: &Path) -> Result<Vec<(String, String)>, FileError> {
-    let names = files::walk(folder, super::is_shipped)?;
+    let names = files::walk(folder, super::shipped::is_shipped)?;
     names
         .into_iter()
         .filter(|name| name.as_os_str() != "metadata.json")

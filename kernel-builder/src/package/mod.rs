@@ -5,134 +5,30 @@
 
 use std::path::{Path, PathBuf};
 
-use kernel_plan::spec::{BuildSpec, OpSpec};
-use miette::Diagnostic;
+use kernel_plan::spec::BuildSpec;
 use serde::Serialize;
-use thiserror::Error;
 
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
-use crate::bench::Measurement;
 use crate::bench::dispatch::{self, Dispatch};
 use crate::compile::artifact::Artifact;
-use crate::exit::{self, Failure, StageError};
 use crate::verify::{self, Outcome, Verified};
 
 pub mod card;
 mod clean;
+mod contents;
+mod error;
 mod judged;
 pub mod metadata;
+mod shipped;
 pub mod signature;
 
+pub use contents::Contents;
+pub use error::PackageError;
 pub use judged::{Judged, Status};
 pub use metadata::Provenance;
-
-/// Why a bundle could not be made.
-#[derive(Debug, Error, Diagnostic)]
-pub enum PackageError {
-    /// A file could not be read or written.
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    File(#[from] FileError),
-    /// A file holds a secret.
-    #[error("{}:{line}: {what} would be published", file.display())]
-    #[diagnostic(
-        code(package::secret),
-        help(
-            "take it out of the project, and have it revoked: whoever saw the file has it. Nothing was written"
-        )
-    )]
-    Secret {
-        /// The file in the publication.
-        file: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What it looks like.
-        what: String,
-    },
-    /// A file that is none of a package.
-    #[error("{} would be published: {why}", file.display())]
-    #[diagnostic(code(package::stray), help("remove it, or leave its ending out of `pyext` in build.toml"))]
-    Stray {
-        /// The file in the publication.
-        file: PathBuf,
-        /// How that is known.
-        why: String,
-    },
-    /// A build that cannot be repeated from the project's source.
-    #[error("{variant} was built with files outside of the project: {}", files.join(", "))]
-    #[diagnostic(
-        code(package::outside),
-        help(
-            "copy them into the project, or add them as a git submodule, and build again: a published build must follow \
-             from the project's source"
-        )
-    )]
-    Outside {
-        /// The variant.
-        variant: String,
-        /// The files, as the compiler named them.
-        files: Vec<String>,
-    },
-    /// build.toml has changed since.
-    #[error("{} was packaged as {then}, and build.toml says {now}", variant.display())]
-    #[diagnostic(code(package::stale), help("run `kernelwright package` again"))]
-    Stale {
-        /// The variant in the publication.
-        variant: PathBuf,
-        /// The kernel and version of the package.
-        then: String,
-        /// Those of build.toml.
-        now: String,
-    },
-    /// A file is another one than when the variant was verified and packaged.
-    #[error("{} is not as it was packaged", file.display())]
-    #[diagnostic(
-        code(package::changed),
-        help(
-            "nobody verified it, and clients refuse what has another digest: run `kernelwright package` again"
-        )
-    )]
-    Changed {
-        /// The file in the publication.
-        file: PathBuf,
-    },
-    /// Libraries of the package disturb each other.
-    #[error("the variants of the package cannot be loaded together: {summary}")]
-    #[diagnostic(code(verify::clash), help("docs/formats.md says under this code what is compared"))]
-    Clash {
-        /// What they have in common.
-        summary: String,
-    },
-    /// It changed after it was signed.
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    Signature(#[from] signature::SignatureError),
-    /// Several of these.
-    #[error("the package has {} problems", .0.len())]
-    #[diagnostic(code(package::stray), help("each is told on its own"))]
-    Several(Vec<PackageError>),
-}
-
-impl PackageError {
-    /// Every problem on its own.
-    pub fn into_failure(self) -> Failure {
-        match self {
-            Self::Several(all) => {
-                let mut failure = Failure::told(exit::PACKAGE);
-                all.into_iter().for_each(|one| failure.join(one.into_failure()));
-                failure
-            }
-            one => one.into(),
-        }
-    }
-}
-
-impl StageError for PackageError {
-    fn exit(&self) -> u8 {
-        exit::PACKAGE
-    }
-}
+use shipped::extra_files;
+pub(crate) use shipped::is_shipped;
 
 /// A kernel in the hub's layout, ready to be published.
 #[derive(Debug, Clone, Serialize)]
@@ -154,25 +50,6 @@ pub struct Bundle {
     /// Whether an older bundle with a signature was replaced: this one has none.
     #[serde(skip)]
     pub lost_signature: bool,
-}
-
-/// What a bundle is made from.
-#[derive(Debug)]
-pub struct Contents<'a> {
-    /// The project's folder.
-    pub project: &'a Path,
-    /// build.toml.
-    pub build: &'a BuildSpec,
-    /// op.toml, where there is one.
-    pub op: Option<&'a OpSpec>,
-    /// The variants that were verified.
-    pub verified: &'a [Verified<Artifact>],
-    /// What was measured, for the card.
-    pub measured: &'a [Measurement],
-    /// Where the sources came from.
-    pub provenance: Provenance,
-    /// Which calls the kernel serves, by device.
-    pub dispatch: &'a [Dispatch],
 }
 
 /// Makes `build/` of the project: every variant with its metadata, and the card. The old folder is replaced as a whole.
@@ -362,11 +239,6 @@ fn checked(
     }))
 }
 
-/// Python's caches are made on loading and are no part of a package.
-pub(crate) fn is_shipped(folder: &Path) -> bool {
-    !folder.ends_with("__pycache__")
-}
-
 fn bundle_digest(dir: &Path) -> Result<Digest, FileError> {
     let mut builder = DigestBuilder::new("bundle-1");
     let names = files::walk(dir, is_shipped)?.into_iter();
@@ -374,20 +246,6 @@ fn bundle_digest(dir: &Path) -> Result<Digest, FileError> {
         builder = builder.file(&name.display().to_string(), &dir.join(&name))?;
     }
     Ok(builder.finish())
-}
-
-/// The folder of the benchmarks, in a project and in a publication.
-const BENCHMARKS: &str = "benchmarks";
-
-/// `benchmarks/` goes to the version branch of a hub, beside `build/`.
-fn extra_files(project: &Path) -> Result<Vec<(PathBuf, PathBuf)>, FileError> {
-    let folder = project.join(BENCHMARKS);
-    if !files::is_dir(&folder) {
-        return Ok(Vec::new());
-    }
-    let names = files::walk(&folder, is_shipped)?;
-    let python = names.into_iter().filter(|name| name.extension().is_some_and(|ending| ending == "py"));
-    Ok(python.map(|name| (Path::new(BENCHMARKS).join(&name), folder.join(&name))).collect())
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::base::files::{self, FileError};
 use crate::base::process::{self, Finished, Limits, ProcessError};
 use crate::exit::{self, StageError};
 
-use super::is_shipped;
+use super::shipped::{BENCHMARKS, extra_files, is_shipped};
 
 /// The list of digests.
 const SUMS: &str = "SHA256SUMS";
@@ -279,7 +279,7 @@ fn unchanged(now: &BTreeMap<String, PathBuf>, text: &str) -> Result<(), Signatur
 fn shipped(build: &Path) -> Result<BTreeMap<String, PathBuf>, FileError> {
     let mut paths = of_build(build, is_shipped)?;
     // `build/..` of a path that ends in it need not be a parent by name.
-    let extra = super::extra_files(&build.join(".."))?;
+    let extra = extra_files(&build.join(".."))?;
     paths.extend(extra.into_iter().map(|(name, path)| (name.display().to_string(), path)));
     Ok(paths)
 }
@@ -287,12 +287,10 @@ fn shipped(build: &Path) -> Result<BTreeMap<String, PathBuf>, FileError> {
 /// Every file of a publication in the folders that clients load and run, caches included.
 fn all(build: &Path) -> Result<BTreeMap<String, PathBuf>, FileError> {
     let mut paths = of_build(build, |_| true)?;
-    let benchmarks = build.join("..").join(super::BENCHMARKS);
+    let benchmarks = build.join("..").join(BENCHMARKS);
     if files::is_dir(&benchmarks) {
         let names = files::walk(&benchmarks, |_| true)?.into_iter();
-        paths.extend(
-            names.map(|name| (format!("{}/{}", super::BENCHMARKS, name.display()), benchmarks.join(name))),
-        );
+        paths.extend(names.map(|name| (format!("{}/{}", BENCHMARKS, name.display()), benchmarks.join(name))));
     }
     Ok(paths)
 }

@@ -20,6 +20,23 @@ pub(crate) fn specimen(template: &Template) -> Result<(Answers, FileSet), Scaffo
     Ok((answers, files))
 }
 
+/// The template of that name, with everything that it claims looked at.
+///
+/// # Errors
+/// There is none, or it claims what is not so.
+pub(crate) fn find(name: &str) -> Result<Template, ScaffoldError> {
+    let templates = template::all()?;
+    let names: Vec<String> = templates.iter().map(|template| template.name.clone()).collect();
+    let found = templates.into_iter().find(|template| template.name == name).ok_or_else(|| {
+        ScaffoldError::UnknownTemplate {
+            name: name.to_owned(),
+            hint: format!("the templates are: {}", names.join(", ")),
+        }
+    })?;
+    check(&found)?;
+    Ok(found)
+}
+
 /// Looks at everything that `template.toml` claims.
 ///
 /// # Errors

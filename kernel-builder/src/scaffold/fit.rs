@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::observed::Reason;
+use super::observed::{Reason, percent};
 use super::ops;
 use super::report::{Attempt, Facts, Graph, Origin, Report};
 use super::serves::{Form, Served};
@@ -182,15 +182,6 @@ fn differs(deviation: f64, drawn: &str) -> String {
     }
     let share = percent(deviation);
     format!("on inputs drawn `{drawn}` results differ by up to {share} of the row's largest value")
-}
-
-/// A share as a percentage, with two digits at least.
-pub(super) fn percent(share: f64) -> String {
-    match share * 100.0 {
-        percent if (10.0..1e6).contains(&percent) => format!("{percent:.0}%"),
-        percent if (0.1..10.0).contains(&percent) => format!("{percent:.1}%"),
-        percent => format!("{percent:.1e}%"),
-    }
 }
 
 /// What decides, for people.

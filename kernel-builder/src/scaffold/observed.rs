@@ -4,7 +4,6 @@
 
 use serde::Deserialize;
 
-use super::fit::percent;
 use super::serves::{Form, Served};
 
 /// Side effects of one call, compared with those of the kernel.
@@ -358,4 +357,13 @@ impl Gradients {
 
 fn quoted(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// A share as a percentage, with two digits at least.
+pub(super) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if (10.0..1e6).contains(&percent) => format!("{percent:.0}%"),
+        percent if (0.1..10.0).contains(&percent) => format!("{percent:.1}%"),
+        percent => format!("{percent:.1e}%"),
+    }
 }

@@ -7,49 +7,12 @@ use std::collections::BTreeMap;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{AxisKind, ScalarValue, Tensor, TensorDtype};
 use kernel_plan::units::Dtype;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::hole::{Hole, Kind};
-use super::template::{self, Template};
+use super::template::{self, Serves, Template};
 use super::{FileSet, ScaffoldError, claims, settings};
-
-/// One `[[serves]]`: how a call of the operation is also written.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Serves {
-    /// How it differs from the operation's own call, in words.
-    #[serde(rename = "as")]
-    pub as_words: String,
-    /// What such a call is given: Python expressions over the operation's inputs, axes, scalars and `torch`.
-    pub arguments: Vec<String>,
-    /// What it returns: expressions over the outputs, too; the outputs themselves when absent.
-    pub results: Option<Vec<String>>,
-    /// Scalars that have one value in this form.
-    #[serde(default)]
-    pub scalars: BTreeMap<String, toml::Value>,
-    /// Optional inputs that this form has not; those that no argument names when absent.
-    pub without: Option<Vec<String>>,
-    /// Inputs that such a call does not have, and what the kernel is given for each: Python expressions over the axes and
-    /// `torch`.
-    #[serde(default)]
-    pub given: BTreeMap<String, String>,
-    /// Axes whose lengths must be multiples of a number, so that an argument can be written.
-    #[serde(default)]
-    pub multiples: BTreeMap<String, u64>,
-    /// What of such a call the kernel leaves to the caller, in words.
-    pub remains: Option<String>,
-}
-
-/// `[indexes.INPUT]`: what the values of an integer input mean.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Indexes {
-    /// They are places along this axis.
-    pub axis: String,
-    /// A scalar; its value is no place.
-    pub ignored: Option<String>,
-}
 
 /// A form as the matcher and the harness see it. The first ones are the operation's own calls.
 #[derive(Debug, Clone, Serialize)]

@@ -1,6 +1,6 @@
 //! Templates: folders that are embedded in the program, rendered strictly.
 //!
-//! Owns: the format of `template.toml` (documented in templates/README.md), the variables.
+//! Owns: the variables; `template.toml` is documented in templates/README.md.
 //! Never: knows a template by name.
 
 use std::collections::BTreeMap;
@@ -11,92 +11,23 @@ use include_dir::{Dir, include_dir};
 use kernel_plan::units::KernelName;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, UndefinedBehavior, context};
-use serde::{Deserialize, Serialize};
 
 use super::hole::{Hole, Kind};
-use super::host::Framework;
-use super::serves::{Indexes, Serves};
-use super::{FileSet, ScaffoldError, claims, settings};
+use super::host::framework::Framework;
+use super::{FileSet, ScaffoldError, settings};
+
+mod manifest;
+
+pub(crate) use super::claims::find;
+use manifest::Shared;
+pub(crate) use manifest::Sources;
+pub use manifest::{Answers, Indexes, Serves, Template};
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../templates");
 
 /// The folder with files that several templates take; no template.
 const SHARED: &str = "_shared";
 const MANIFEST: &str = "template.toml";
-
-/// The files of a template, or of what all share, by their path inside it.
-pub(crate) type Sources = BTreeMap<String, Vec<u8>>;
-
-/// What a template offers: `template.toml`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Template {
-    /// The folder's name.
-    pub name: String,
-    /// One line on what it is for.
-    pub description: String,
-    /// The operations that it defines.
-    pub ops: Vec<String>,
-    /// The backends that it has code for.
-    pub backends: Vec<String>,
-    /// Paths that are written for one backend only.
-    #[serde(default)]
-    when: Vec<When>,
-    /// Files of `_shared` that the project gets a copy of.
-    #[serde(default)]
-    shared: Vec<Shared>,
-    /// What may be set or filled in.
-    #[serde(default, rename = "hole")]
-    pub holes: Vec<Hole>,
-    /// Calls of the operation in another form than its own, for `new --from`.
-    #[serde(default)]
-    pub serves: Vec<Serves>,
-    /// Whether `new --from` looks at it; not at one that computes what another does.
-    #[serde(default = "looked_at")]
-    pub traced: bool,
-    /// What integer inputs count.
-    #[serde(default)]
-    pub indexes: BTreeMap<String, Indexes>,
-    #[serde(skip)]
-    files: Arc<Sources>,
-    #[serde(skip)]
-    common: Arc<Sources>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct When {
-    backend: String,
-    paths: Vec<String>,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Shared {
-    /// The path below `_shared`.
-    from: String,
-    /// The path in the project.
-    to: String,
-}
-
-/// What a person answered.
-#[derive(Debug, Clone)]
-pub struct Answers {
-    /// The user or organisation on the hub.
-    pub owner: String,
-    /// The kernel's name.
-    pub name: KernelName,
-    /// The licence, as an SPDX identifier.
-    pub license: String,
-    /// The backends, in the template's order.
-    pub backends: Vec<String>,
-    /// What the binding is for.
-    pub framework: Framework,
-    /// For the card.
-    pub year: i64,
-    /// What is set: values and choices, by the hole's name.
-    pub set: BTreeMap<String, String>,
-}
 
 /// Every template, by name.
 ///
@@ -107,23 +38,6 @@ pub fn all() -> Result<Vec<Template>, ScaffoldError> {
     let common = Arc::new(common);
     let folders = TEMPLATES.dirs().filter(|folder| folder.path() != Path::new(SHARED));
     folders.map(|folder| read(&folder.path().display().to_string(), sources(folder), &common)).collect()
-}
-
-/// The template of that name, with everything that it claims looked at.
-///
-/// # Errors
-/// There is none, or it claims what is not so.
-pub fn find(name: &str) -> Result<Template, ScaffoldError> {
-    let templates = all()?;
-    let names: Vec<String> = templates.iter().map(|template| template.name.clone()).collect();
-    let found = templates.into_iter().find(|template| template.name == name).ok_or_else(|| {
-        ScaffoldError::UnknownTemplate {
-            name: name.to_owned(),
-            hint: format!("the templates are: {}", names.join(", ")),
-        }
-    })?;
-    claims::check(&found)?;
-    Ok(found)
 }
 
 /// A template of these files, which include `template.toml`.
@@ -148,18 +62,6 @@ fn sources(folder: &Dir<'_>) -> Sources {
         }
     }
     found
-}
-
-impl Template {
-    /// The files of the template's folder.
-    pub(crate) fn files(&self) -> &Sources {
-        &self.files
-    }
-
-    /// A defect of the template, in words.
-    pub(crate) fn defect(&self, what: impl Into<String>) -> ScaffoldError {
-        ScaffoldError::Claim { template: self.name.clone(), what: what.into() }
-    }
 }
 
 /// Renders paths and texts with the variables of one project, strictly.
@@ -270,10 +172,6 @@ pub(super) fn syntax(name: &str) -> Result<SyntaxConfig, ScaffoldError> {
 /// The path of the project that a text of `template.toml` stands for.
 pub(crate) fn path_of(template: &Template, answers: &Answers, text: &str) -> Result<String, ScaffoldError> {
     Renderer::new(template, answers)?.text(MANIFEST, text)
-}
-
-fn looked_at() -> bool {
-    true
 }
 
 /// Answers that stand for any, with all backends.

@@ -14,8 +14,6 @@ use crate::base::env;
 use crate::base::process::{self, Limits, ProcessError};
 use crate::base::session::Session;
 
-pub(super) use crate::verify::NO_GPU;
-
 /// A build from nothing, with downloads, and a judgement of every workload.
 const WALL: Duration = Duration::from_secs(1800);
 /// Seconds of sampling for each workload: enough calls that a kernel that counts them comes to its end.

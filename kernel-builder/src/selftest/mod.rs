@@ -8,13 +8,12 @@ mod fixture;
 mod judge;
 mod queue;
 pub mod render;
+mod row;
 mod verdict;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-
-use serde::Serialize;
 
 use crate::base::report::Event;
 use crate::base::session::Session;
@@ -24,44 +23,8 @@ use crate::exit::Failure;
 pub use error::SelftestError;
 use fixture::JudgedBy;
 pub use fixture::{Fixture, Ring, Subject, all};
+pub use row::Row;
 pub use verdict::{Expected, Seen};
-
-/// What came of one kernel.
-#[derive(Debug, Clone, Serialize)]
-pub struct Row {
-    /// The fixture's name.
-    pub name: String,
-    /// What it does, in a few words.
-    pub does: String,
-    /// What it needs.
-    pub ring: Ring,
-    /// What must come of it.
-    pub expected: Expected,
-    /// What came of it.
-    pub seen: Seen,
-    /// Whether that is right; absent where it was not run.
-    pub right: Option<bool>,
-    /// The code that caught it: one that it must be refused with, if there is one, else the first.
-    pub caught_by: Option<String>,
-    /// Wall-clock time of its build and judgement.
-    pub seconds: f64,
-}
-
-impl Row {
-    fn new(subject: Subject, ring: Ring, seen: Seen, seconds: f64) -> Self {
-        let Subject { name, does, expected } = subject;
-        Self {
-            name,
-            does,
-            ring,
-            right: seen.is_right(&expected),
-            caught_by: seen.caught_by(&expected).map(str::to_owned),
-            expected,
-            seen,
-            seconds,
-        }
-    }
-}
 
 /// The fixtures that `names` select; all of them when nothing is named. A fixture's own name selects that fixture alone,
 /// any other text every fixture whose name contains it. A queue is judged as a whole, also where one of its candidates is

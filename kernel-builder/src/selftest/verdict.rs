@@ -55,7 +55,7 @@ const ABSENCES: &[&str] = &["toolchain::", "base::program_missing"];
 const UNJUDGED: &[&str] = &[
     "verify::no_op",
     "verify::no_python",
-    super::judge::NO_GPU,
+    crate::verify::NO_GPU,
     "verify::no_device",
     "verify::not_loaded",
     "verify::no_workload",

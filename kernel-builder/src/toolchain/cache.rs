@@ -12,7 +12,7 @@ use super::error::ToolchainError;
 use super::fetch::{self, Request};
 use super::interpreter::{self, Question};
 use super::store::Entry;
-use super::supply::Taking;
+use super::taking::Taking;
 use super::{index, parts, pins, used};
 use crate::base::disk::{self, OnDisk};
 use crate::base::files;

@@ -11,6 +11,7 @@ use super::missing::{self, Missing};
 use super::zip::ZipError;
 use crate::base::files::FileError;
 use crate::base::http::HttpError;
+use crate::base::interrupt;
 use crate::base::process::ProcessError;
 use crate::exit::{self, StageError};
 
@@ -484,4 +485,9 @@ impl StageError for ToolchainError {
             _ => exit::TOOLCHAIN,
         }
     }
+}
+
+/// Ctrl-C while waiting for a lock is no trouble with a file.
+pub(super) fn interrupted_or(error: FileError) -> ToolchainError {
+    if interrupt::requested() { ProcessError::Interrupted.into() } else { error.into() }
 }

@@ -11,22 +11,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Instant;
 
-use super::error::ToolchainError;
+use super::error::{ToolchainError, interrupted_or};
 use super::index::{self, Located, Release, Target};
 use super::interpreter::Interpreter;
 use super::lock::Locked;
 use super::missing::Missing;
 use super::pins::Part;
+pub(super) use super::request::Request;
 use super::store::{Entry, Stored, digest_of};
 use super::supplied::Supplied;
-use super::supply::Taking;
+use super::taking::Taking;
 use super::unpack::{Promised, Slice, promised};
 use super::used;
 use super::zip::{self, Member};
 use crate::base::files::{self, FileError};
 use crate::base::http::{Client, HttpError, Patience, Span};
-use crate::base::interrupt;
-use crate::base::process::ProcessError;
 use crate::base::report::{self, Event, Progress, ProgressKind};
 use crate::base::session::Session;
 
@@ -36,13 +35,6 @@ const SMALL: u64 = 4 << 20;
 const GAP: u64 = 256 << 10;
 /// A span ends after this many bytes, so that unpacking one overlaps with fetching the next.
 const SPAN: u64 = 24 << 20;
-
-/// A part of a wheel, and why it is fetched: read after "fetching".
-#[derive(Debug, Clone)]
-pub(super) struct Request {
-    pub(super) part: Part,
-    pub(super) why: &'static str,
-}
 
 /// Makes sure that the store has all of `requests`; only what it lacks is asked for and fetched.
 pub(super) fn obtain(
@@ -360,11 +352,6 @@ impl Job<'_> {
             None => Ok(wanted),
         }
     }
-}
-
-/// Ctrl-C while waiting for a lock is no trouble with a file.
-pub(super) fn interrupted_or(error: FileError) -> ToolchainError {
-    if interrupt::requested() { ProcessError::Interrupted.into() } else { error.into() }
 }
 
 fn names(members: &[&Member]) -> Vec<String> {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::error::ToolchainError;
 use super::interpreter::Interpreter;
 use super::missing::Missing;
+pub(super) use super::pins::Target;
 use super::pins::{self, Part};
 use super::{room, state, used};
 use crate::base::process::{self, Finished, Limits};
@@ -35,15 +36,6 @@ pub(super) struct Release {
 pub(super) struct Located {
     pub(super) release: Release,
     pub(super) url: String,
-}
-
-/// Which of a release's wheels is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
-    /// One of which nothing is run or imported: the same file on every machine with this processor, whatever Python asks.
-    Machine,
-    /// One for the interpreter that asks.
-    Interpreter,
 }
 
 impl Target {

@@ -10,7 +10,8 @@ use kernel_plan::units::Version;
 
 use super::error::ToolchainError;
 use super::parts;
-use super::supply::{Supply, Taking};
+use super::supply::Supply;
+use super::taking::Taking;
 use crate::base::digest::DigestBuilder;
 use crate::base::files;
 

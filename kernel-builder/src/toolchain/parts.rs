@@ -11,7 +11,7 @@ use super::fetch::{self, Request};
 use super::index::Target;
 use super::interpreter::{self, Question};
 use super::pins::Part;
-use super::supply::Taking;
+use super::taking::Taking;
 
 /// The table of header libraries.
 pub(super) const TEXT: &str = include_str!("pins/parts.toml");

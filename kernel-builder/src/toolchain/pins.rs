@@ -7,7 +7,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::error::ToolchainError;
-use super::index::Target;
 use crate::base::digest::DigestBuilder;
 
 const TOOLS: &str = include_str!("pins/tools.toml");
@@ -16,6 +15,15 @@ const TORCH: &str = include_str!("pins/torch.toml");
 
 /// The text of every table: what a resolved toolchain depends on.
 pub(super) const TEXTS: [&str; 3] = [TOOLS, CUDA, TORCH];
+
+/// Which of a release's wheels is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// One of which nothing is run or imported: the same file on every machine with this processor, whatever Python asks.
+    Machine,
+    /// One for the interpreter that asks.
+    Interpreter,
+}
 
 /// All tables.
 #[derive(Debug)]

@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 use kernel_plan::units::Version;
 use serde::{Deserialize, Serialize};
 
-use super::error::ToolchainError;
+use super::error::{ToolchainError, interrupted_or};
 use super::fetch::{self, Request};
 use super::index::Target;
 use super::interpreter::{self, Interpreter, Question};
 use super::missing::Missing;
 use super::pins::{self, Pins, TorchPins};
 use super::store::Stored;
-use super::supply::{Taking, in_use};
+use super::supply::in_use;
+use super::taking::Taking;
 use super::{Extras, PythonRuntime, index, stand_in, state, used, wheels};
 use crate::base::digest::DigestBuilder;
 use crate::base::files;
@@ -196,7 +197,7 @@ fn with_torch(
     let _lock = files::lock(&folder.with_extension("lock"), || {
         session.report.note("waiting for another run that is making the managed Python packages");
     })
-    .map_err(fetch::interrupted_or)?;
+    .map_err(interrupted_or)?;
     if state::load::<Made>(&folder.join(MARKER)).is_none() {
         session.report.note(format!(
             "`{}` does not serve ({}), so packages are fetched into the cache; that Python is not changed",
@@ -275,7 +276,7 @@ fn beside(
     let _lock = files::lock(&folder.with_extension("lock"), || {
         session.report.note(format!("waiting for another run that is fetching {}", requirements.join(", ")));
     })
-    .map_err(fetch::interrupted_or)?;
+    .map_err(interrupted_or)?;
     if !files::exists(&marker) {
         let staging = files::staging_beside(&folder)?;
         let why = format!(

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use kernel_plan::kit::{FrameworkKit, HipifyKit, RocmKit};
 
-use super::device::{self, Found};
 use super::error::ToolchainError;
 use super::fetch::{self, Request};
+use super::found::{Found, said, version_in};
 use super::index::Target;
 use super::interpreter::{self, Question};
-use super::supply::Taking;
+use super::taking::Taking;
 use super::{Against, Provider, Want, pins, state};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::process;
@@ -44,15 +44,13 @@ pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
         help: "install ROCm, or name its folder in ROCM_PATH",
     })?;
     let written = files::read_text(&root.join(".info/version")).ok();
-    let version = match written.as_deref().and_then(device::version_in) {
+    let version = match written.as_deref().and_then(version_in) {
         Some(version) => version,
         // HIP has the version of the ROCm that it came with.
-        None => {
-            device::version_in(&device::said(session, NAME, &program, &["--version"])?).ok_or_else(|| {
-                let why = "it does not say its version".to_owned();
-                ToolchainError::BrokenDevice { name: NAME, program: program.clone(), why }
-            })?
-        }
+        None => version_in(&said(session, NAME, &program, &["--version"])?).ok_or_else(|| {
+            let why = "it does not say its version".to_owned();
+            ToolchainError::BrokenDevice { name: NAME, program: program.clone(), why }
+        })?,
     };
     Ok(Found { program, root, version })
 }
@@ -73,11 +71,11 @@ pub(super) fn kit(
     // The compilers search /usr/include by themselves; named, it would come before the C++ library's own headers.
     let include = [root.join("include")].into_iter().filter(|folder| folder != Path::new("/usr/include"));
     let asked = ["--print-libgcc-file-name", "--rtlib=compiler-rt"];
-    let builtins = device::said(session, NAME, &hipcc, &asked).ok().map(|said| PathBuf::from(said.trim()));
+    let builtins = said(session, NAME, &hipcc, &asked).ok().map(|said| PathBuf::from(said.trim()));
     let builtins = builtins.filter(|library| library.is_absolute() && files::exists(library));
     let hipify = hipify(session, want, framework)?;
     // hipcc is a driver: what it says names the compiler behind it, and that comes with its library.
-    let compiler = device::said(session, NAME, &hipcc, &["--version"])?;
+    let compiler = said(session, NAME, &hipcc, &["--version"])?;
     let id = DigestBuilder::new("rocm-kit")
         .field("compiler", compiler)
         .field("builtins", format!("{:?}", builtins.as_deref().map(state::stamp_of)))

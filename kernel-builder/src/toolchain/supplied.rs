@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::error::ToolchainError;
-use super::fetch::{Request, interrupted_or};
+use super::error::{ToolchainError, interrupted_or};
 use super::index::{Located, Release};
 use super::lock::{Lock, Locked};
 use super::pins::Part;
+use super::request::Request;
 use super::store::{Entry, digest};
 use crate::base::digest::hex;
 use crate::base::files::{self, FileError};

@@ -3,7 +3,6 @@
 //! Owns: asking for many toolchains at once, and when the lock is written. Never: finds or fetches by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -12,7 +11,10 @@ use kernel_plan::kit::Toolchain;
 use super::error::ToolchainError;
 use super::lock::{Lock, Locked};
 use super::missing::Missing;
-use super::{Want, parts, used};
+use super::resolve::resolve;
+use super::taking::Taking;
+use super::want::Want;
+use super::{parts, used};
 use crate::base::files::FileLock;
 use crate::base::session::Session;
 
@@ -53,7 +55,7 @@ impl<'a> Supply<'a> {
         if let Some(toolchain) = known().get(&key) {
             return Ok(toolchain.clone());
         }
-        let (toolchain, wheels) = super::resolve(&self.taking(), want)?;
+        let (toolchain, wheels) = resolve(&self.taking(), want)?;
         self.settle(&wheels)?;
         self.lock.allow_compiler(&toolchain.cxx)?;
         known().insert(key, toolchain.clone());
@@ -104,7 +106,7 @@ impl<'a> Supply<'a> {
 
     /// For one thing that is made of wheels.
     pub(super) fn taking(&self) -> Taking<'_> {
-        Taking { session: self.session, lock: Some(&self.lock), taken: Mutex::default() }
+        Taking::of(self.session, &self.lock)
     }
 
     /// Compares what was taken with the lock, and records that it is used.
@@ -120,46 +122,4 @@ impl<'a> Supply<'a> {
 pub(super) fn in_use(session: &Session) {
     // A cache that cannot be locked cannot be written to either, so nothing is removed from it.
     IN_USE.get_or_init(|| used::hold(session).ok());
-}
-
-/// What is being put together from wheels, and which ones went into it.
-#[derive(Debug)]
-pub(super) struct Taking<'a> {
-    session: &'a Session,
-    lock: Option<&'a Lock>,
-    taken: Mutex<Vec<Locked>>,
-}
-
-impl<'a> Taking<'a> {
-    /// For what a lock has.
-    pub(super) fn of(session: &'a Session, lock: &'a Lock) -> Self {
-        Self { session, lock: Some(lock), taken: Mutex::default() }
-    }
-
-    /// For something that no lock speaks of.
-    pub(super) fn unlocked(session: &'a Session) -> Self {
-        Self { session, lock: None, taken: Mutex::default() }
-    }
-
-    /// The lock, where there is one.
-    pub(super) fn lock(&self) -> Option<&Lock> {
-        self.lock
-    }
-
-    /// Remembers what was taken.
-    pub(super) fn note(&self, wheels: impl Iterator<Item = Locked>) {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).extend(wheels);
-    }
-
-    /// All that was taken.
-    pub(super) fn taken(&self) -> Vec<Locked> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Deref for Taking<'_> {
-    type Target = Session;
-    fn deref(&self) -> &Session {
-        self.session
-    }
 }

@@ -10,7 +10,7 @@ use kernel_plan::plan::CommandLine;
 
 use super::error::ToolchainError;
 use super::interpreter::{self, Question};
-use super::supply::Taking;
+use super::taking::Taking;
 use super::{Against, Want, parts};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::process::{self, Limits};

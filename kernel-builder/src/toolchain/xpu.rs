@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use kernel_plan::kit::XpuKit;
 
-use super::device::{self, Found};
 use super::error::ToolchainError;
+use super::found::{Found, said, version_in};
 use super::state;
 use crate::base::digest::DigestBuilder;
 use crate::base::process;
@@ -42,8 +42,8 @@ pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
         why: format!("no icpx: neither ONEAPI_ROOT, PATH nor {DEFAULT_ROOT} has one"),
         help: "install Intel's oneAPI DPC++/C++ compiler, or name oneAPI's folder in ONEAPI_ROOT",
     })?;
-    let said = device::said(session, NAME, &program, &["--version"])?;
-    let version = device::version_in(&said).ok_or_else(|| {
+    let text = said(session, NAME, &program, &["--version"])?;
+    let version = version_in(&text).ok_or_else(|| {
         let why = "it does not say its version".to_owned();
         ToolchainError::BrokenDevice { name: NAME, program: program.clone(), why }
     })?;

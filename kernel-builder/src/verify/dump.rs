@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use super::compare::Fault;
+use super::fault::Fault;
 use super::schedule::{Form, ScheduledCase, TensorSpec, Trial};
 
 /// The parts of a dump.

@@ -5,9 +5,13 @@
 
 use std::path::Path;
 
+use kernel_plan::spec::OpSpec;
 use serde::{Deserialize, Serialize};
 
-use crate::base::digest::Digest;
+use super::error::VerifyError;
+use super::machine::gpu_present;
+use super::skipped::NO_GPU;
+use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
 use crate::compile::artifact::Artifact;
 
@@ -167,14 +171,23 @@ pub struct Environment {
     pub cpu: Option<String>,
 }
 
+/// The digest of what an operation means: op.toml and the file of its reference.
+///
+/// # Errors
+/// When the reference cannot be read.
+pub fn op_digest(op: &OpSpec, project: &Path) -> Result<Digest, VerifyError> {
+    let reference = files::read(&project.join(op.reference.file.as_str()))?;
+    Ok(DigestBuilder::new("operation").field("op.toml", &op.file.text).field("reference", reference).finish())
+}
+
 /// The verified artifact, from evidence of an earlier run: the same content, the same meaning, the same protocol, and
 /// nothing that was skipped then for want of a GPU that is here now.
 pub fn recall(artifact: &Artifact, evidence: &Path, op: Option<Digest>) -> Option<Verified<Artifact>> {
     let text = files::read_text(evidence).ok()?;
     let evidence: Evidence = serde_json::from_str(&text).ok()?;
     let same = evidence.artifact == artifact.digest && evidence.op == op && evidence.protocol == PROTOCOL;
-    let lacks_gpu = evidence.skipped().any(|check| check.code == super::NO_GPU);
-    let stale = lacks_gpu && super::gpu_present();
+    let lacks_gpu = evidence.skipped().any(|check| check.code == NO_GPU);
+    let stale = lacks_gpu && gpu_present();
     tracing::debug!(
         target: "cache",
         "verdict of {}: {}",

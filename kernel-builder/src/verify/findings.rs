@@ -7,9 +7,9 @@ use std::path::Path;
 use kernel_plan::spec::op::Case;
 use serde_json::{Value, json};
 
-use super::checks::results::Run;
 use super::compare::{Agreement, Element, Fault};
 use super::evidence::{CheckResult, Outcome};
+use super::run::Run;
 use super::schedule::{Form, Purpose, ScheduledCase, Trial};
 use crate::base::process::Ending;
 use crate::base::report;

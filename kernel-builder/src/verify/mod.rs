@@ -5,15 +5,11 @@
 //! A check is one file in `checks/` and one line in `CHECKS`.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use kernel_plan::spec::OpSpec;
 
-use crate::base::digest::{Digest, DigestBuilder};
-use crate::base::nvml::Driver;
-use crate::base::report::Event;
 use crate::base::session::Session;
-use crate::base::{env, files};
 use crate::compile::artifact::Artifact;
 use crate::toolchain::PythonRuntime;
 
@@ -30,20 +26,26 @@ mod elf;
 mod error;
 mod evidence;
 mod fatbin;
+mod fault;
 mod findings;
 mod gate;
 pub(crate) mod lab;
 pub mod lint;
 mod listed;
+mod machine;
 pub(crate) mod machine_code;
 mod python_abi;
 #[cfg(test)]
 mod python_for_tests;
 mod registration;
+mod report;
+mod run;
 pub mod sanitize;
 mod schedule;
+mod skipped;
 mod stage;
 pub(crate) mod state;
+mod subject;
 mod torch_abi;
 mod torches;
 mod undefined;
@@ -52,72 +54,18 @@ mod watched;
 pub use abi::{Declared, Examined, clashes_among, examine, is_library};
 pub(crate) use abi::{constants, tvm_ffi_functions};
 pub use error::VerifyError;
-pub use evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL, Verdict, Verified, recall};
+pub use evidence::{
+    CheckResult, Environment, Evidence, Outcome, PROTOCOL, Verdict, Verified, op_digest, recall,
+};
 pub use gate::{Gated, gate};
+pub(crate) use machine::gpu_present;
+use machine::{cpu_model, nvidia_driver};
 pub(crate) use registration::lost as lost_operators;
+use report::tell;
+pub use skipped::{NO_GPU, NO_PYTHON, NOT_LOADED};
+pub use subject::Options;
+use subject::{Loaded, Subject};
 pub use torches::{OTHER_TORCH, fewest, serving, suits};
-
-/// The code of checks that were skipped because there is no GPU.
-pub const NO_GPU: &str = "verify::no_gpu";
-
-/// The code of checks that were skipped because there is no Python with torch.
-pub const NO_PYTHON: &str = "verify::no_python";
-
-/// The code of checks that were skipped because the package was not loaded.
-pub const NOT_LOADED: &str = "verify::not_loaded";
-
-/// How to judge.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// The seed of the inputs, to repeat a judgement; secret and new when absent.
-    pub seed: Option<u64>,
-    /// Wall-clock time for all calls of the candidate together.
-    pub deadline: Duration,
-    /// Resident bytes that the candidate's process may use.
-    pub memory: u64,
-    /// Threads for every computation on the host.
-    pub threads: usize,
-    /// Refuse a library that does not load on manylinux_2_28 hosts, in place of warning.
-    pub require_portable: bool,
-    /// Call a CUDA kernel under compute-sanitizer, too.
-    pub sanitize: bool,
-    /// Refuse device code that reads a clock, in place of warning.
-    pub strict: bool,
-}
-
-impl Options {
-    /// A new seed, three minutes, 16 GiB, every processor, portability as a warning.
-    pub fn standard() -> Self {
-        Self {
-            seed: None,
-            deadline: Duration::from_secs(180),
-            memory: 16 << 30,
-            threads: env::processors(),
-            require_portable: false,
-            sanitize: false,
-            strict: false,
-        }
-    }
-}
-
-/// What the checks work on, and what earlier checks found out.
-struct Subject<'a> {
-    artifact: &'a Artifact,
-    op: Option<&'a OpSpec>,
-    project: &'a Path,
-    python: Option<&'a PythonRuntime>,
-    options: &'a Options,
-    session: &'a Session,
-    environment: Environment,
-    /// Set by the check `load`.
-    loaded: Option<Loaded>,
-}
-
-/// What the package said of itself when it was imported.
-struct Loaded {
-    cuda_available: bool,
-    has_function: bool,
-}
 
 /// One check; it may report several results.
 struct Check {
@@ -194,56 +142,10 @@ pub fn judge(
     Ok(Verdict::of(artifact, evidence))
 }
 
-/// The digest of what an operation means: op.toml and the file of its reference.
-///
-/// # Errors
-/// When the reference cannot be read.
-pub fn op_digest(op: &OpSpec, project: &Path) -> Result<Digest, VerifyError> {
-    let reference = files::read(&project.join(op.reference.file.as_str()))?;
-    Ok(DigestBuilder::new("operation").field("op.toml", &op.file.text).field("reference", reference).finish())
-}
-
-fn tell(session: &Session, check: &str, found: &[CheckResult], seconds: f64) {
-    for result in found {
-        match result.outcome {
-            Outcome::Warned => session.report.warn(format!("{}: {}", result.name, result.summary)),
-            Outcome::Skipped => session.report.note(format!("{}: {}", result.name, result.summary)),
-            Outcome::Passed | Outcome::Refused => {}
-        }
-    }
-    let passed = found.iter().filter(|result| result.outcome == Outcome::Passed).count();
-    if passed > 0 && passed == found.len() {
-        let detail = found.first().map_or("", |result| result.summary.as_str());
-        session.report.emit(&Event::Done {
-            action: "checked",
-            subject: check,
-            detail,
-            seconds,
-            cached: false,
-        });
-    }
-}
-
-/// The processor's name, as the kernel has it.
-fn cpu_model() -> Option<String> {
-    let text = files::read_text(Path::new("/proc/cpuinfo")).ok()?;
-    let line = text.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
-}
-
-/// The version of NVIDIA's driver; `None` without one.
-fn nvidia_driver() -> Option<String> {
-    if gpu_present() { Driver::open()?.version() } else { None }
-}
-
-/// Whether the driver of an NVIDIA GPU is loaded; cheap, so that nothing is run to find out.
-pub(crate) fn gpu_present() -> bool {
-    ["/dev/nvidiactl", "/dev/dxg"].iter().any(|device| files::exists(Path::new(device)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::files;
 
     #[test]
     fn every_check_is_listed() {

@@ -16,7 +16,7 @@ mod concurrent;
 mod drawn;
 mod sets;
 
-pub(crate) use concurrent::{Manner, with_groups};
+pub(crate) use concurrent::with_groups;
 pub(crate) use drawn::drawn;
 pub(crate) use sets::{Change, InputSet, another, scalars_of};
 
@@ -174,6 +174,26 @@ impl TensorSpec {
 
 fn as_text<S: serde::Serializer>(dtype: &Dtype, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(dtype.as_str())
+}
+
+/// How a trial is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Manner {
+    /// Alone.
+    Single,
+    /// In a group whose results are all held.
+    Held,
+    /// In a group on two streams.
+    Streams,
+    /// In a group whose inputs are overwritten right after each call.
+    Overwritten,
+    /// With an input that cannot be written.
+    ReadOnly,
+    /// With an input that another stream reads meanwhile.
+    ReadAlong,
+    /// In a group between whose calls kept memory is scrambled.
+    Scrambled,
 }
 
 /// One call (or several) of the candidate, and the dump that follows it.

@@ -15,7 +15,7 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use tokio::task::JoinHandle;
 
-use super::connection::mappings;
+use super::current::mappings;
 use super::log::Line;
 use super::mapped::Mapping;
 

@@ -19,9 +19,10 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use super::hub::Hub;
+use super::current::{HERE, Here};
 use super::mapped::Mappings;
 use super::metrics::count;
+use super::question::Hub;
 
 /// How often it is looked whether something moved, at least.
 const LOOK: Duration = Duration::from_secs(5);
@@ -29,45 +30,6 @@ const LOOK: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_secs(10);
 /// Bytes that must move within the timeout: fewer are a client that only wants the connection.
 const LEAST: u64 = 256;
-
-tokio::task_local! {
-    /// The connection whose request is answered.
-    static HERE: Here;
-}
-
-/// What answering a request knows of its connection.
-#[derive(Debug, Clone)]
-struct Here {
-    /// What the hub itself does for it: then it is no fault of the client's that nothing moves.
-    busy: Arc<AtomicU64>,
-    /// Where files may be sent from; not with TLS, which has to read them.
-    mappings: Option<Mappings>,
-}
-
-/// Where a file may be mapped, so that the connection of this request sends it by itself.
-pub(super) fn mappings() -> Option<Mappings> {
-    HERE.try_with(|here| here.mappings.clone()).ok().flatten()
-}
-
-/// The hub is at work for the connection whose request this is part of, until the value goes.
-pub(super) struct Busy(Option<Arc<AtomicU64>>);
-
-impl Busy {
-    /// From now on.
-    pub(super) fn begin() -> Self {
-        let busy = HERE.try_with(|here| here.busy.clone()).ok();
-        busy.iter().for_each(|busy| count(busy));
-        Self(busy)
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|busy| {
-            busy.fetch_sub(1, Ordering::Relaxed);
-        });
-    }
-}
 
 /// Serves a connection until either side ends it.
 pub(super) async fn serve(

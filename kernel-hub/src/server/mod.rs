@@ -20,11 +20,13 @@ use crate::store::{OpenError, Store};
 
 mod body;
 mod connection;
+mod current;
 mod hub;
 mod log;
 mod mapped;
 mod metrics;
 mod page;
+mod question;
 mod read;
 mod received;
 mod reply;
@@ -33,7 +35,7 @@ pub mod tls;
 mod write;
 mod xet;
 
-use hub::Hub;
+use question::Hub;
 use settings::Settings;
 
 /// An upload by xet that nothing was sent to for this time has ended.
@@ -161,7 +163,8 @@ async fn listen(
 async fn end_idle_sessions(hub: Arc<Hub>) {
     loop {
         tokio::time::sleep(SESSION_IDLE / 4).await;
-        let done = hub::blocking(hub.clone(), |hub| Ok(hub.store.end_idle_sessions(SESSION_IDLE)?)).await;
+        let done =
+            question::blocking(hub.clone(), |hub| Ok(hub.store.end_idle_sessions(SESSION_IDLE)?)).await;
         // The log says why, and the next look may do it.
         let _next_time = done;
     }

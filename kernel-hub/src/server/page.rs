@@ -17,7 +17,7 @@ use crate::store::{Refs, Snapshot, StoreError};
 use crate::time::rfc3339;
 use crate::wire::route::Access;
 
-use super::hub::{Hub, blocking};
+use super::question::{Hub, blocking};
 use super::reply::{Refusal, Reply};
 
 /// What is read of a card or of metadata at most.

@@ -24,8 +24,8 @@ use crate::wire::range::{self, Wanted};
 use crate::wire::route::{self, Access, Search};
 
 use super::body::{Content, Part};
-use super::hub::{Hub, Question, blocking};
 use super::page::escaped;
+use super::question::{Hub, Question, blocking};
 use super::reply::{REPO_COMMIT, Refusal, Reply};
 use super::settings::{Settings, Trusted};
 

@@ -20,9 +20,9 @@ use crate::wire::attributes::Attributes;
 use crate::wire::commit;
 use crate::wire::route::Access;
 
-use super::connection::Busy;
-use super::hub::{Hub, Question, blocking, pour};
+use super::current::Busy;
 use super::metrics::count;
+use super::question::{Hub, Question, blocking, pour};
 use super::reply::{Refusal, Reply};
 use super::settings::Settings;
 

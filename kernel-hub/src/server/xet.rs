@@ -15,8 +15,8 @@ use crate::store::disk::random_name;
 use crate::time::now;
 use crate::wire::xet::MerkleHash;
 
-use super::hub::{Hub, Question, blocking};
 use super::metrics::count;
+use super::question::{Hub, Question, blocking};
 use super::reply::{Refusal, Reply};
 use super::write::{GOOD_FOR, bytes_of};
 

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
+use super::folders;
 use super::run::Run;
-use super::steps;
 use crate::talk;
 
 const FOLDER: &str = "tests/cheats";
@@ -16,9 +16,9 @@ const HONEST: &str = "honest";
 pub(crate) fn items(root: &Path) -> Result<Vec<String>, String> {
     let mut items = Vec::new();
     for folder in [root.join(FOLDER), root.join(FOLDER).join(HONEST)] {
-        let names = steps::folders(&folder)?.into_iter().filter(|name| {
+        let names = folders::folders(&folder)?.into_iter().filter(|name| {
             let about = folder.join(name).join("cheat.toml");
-            about.is_file() && !steps::has_line(&about, "ring = \"gpu")
+            about.is_file() && !folders::has_line(&about, "ring = \"gpu")
         });
         items.extend(names);
     }

@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::folders;
 use super::run::Run;
-use super::steps;
 use crate::talk::Talk;
 
 /// A table of op.toml, or of backward.toml beside it, for a kernel that is started by its device code alone.
@@ -14,9 +14,9 @@ const LAUNCH: &str = "[launch]";
 
 /// The examples of device code, and every template with some.
 pub(crate) fn items(root: &Path) -> Result<Vec<String>, String> {
-    let mut items = steps::folders(&root.join("examples"))?;
-    items.retain(|name| is_example(name) && steps::has_line(&example(root, name), LAUNCH));
-    for name in steps::templates(root)? {
+    let mut items = folders::folders(&root.join("examples"))?;
+    items.retain(|name| is_example(name) && folders::has_line(&example(root, name), LAUNCH));
+    for name in folders::templates(root)? {
         let folder = root.join("templates").join(&name);
         if files_with_launch(&folder, ".toml.j2")?.is_empty() {
             continue;
@@ -30,7 +30,7 @@ pub(crate) fn items(root: &Path) -> Result<Vec<String>, String> {
 pub(crate) fn run(run: &Run<'_>) -> Result<Vec<String>, String> {
     let rendered = run.site.ready.templates()?;
     let listed = items(&run.site.root)?;
-    for name in steps::templates(&run.site.root)? {
+    for name in folders::templates(&run.site.root)? {
         let found = files_with_launch(&rendered.join(&name), ".toml")?;
         if found.is_empty() == listed.contains(&name) {
             return Err(format!("the template {name} and its project differ on whether there is `{LAUNCH}`"));
@@ -77,7 +77,7 @@ fn files_with_launch(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String
     let entries =
         fs::read_dir(folder).map_err(|error| format!("failed to list {}: {error}", folder.display()))?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|path| path.to_string_lossy().ends_with(ending) && steps::has_line(path, LAUNCH));
+    files.retain(|path| path.to_string_lossy().ends_with(ending) && folders::has_line(path, LAUNCH));
     files.sort();
     Ok(files)
 }

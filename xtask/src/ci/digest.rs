@@ -2,18 +2,15 @@
 //!
 //! Owns: the lists of files and their digests. Never: decides what is left out.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::inputs;
+use super::proven::Digests;
 use super::steps::{self, STEPS};
 use crate::repo;
-
-/// Digests by step and item.
-pub(crate) type Digests = BTreeMap<(String, String), String>;
 
 /// The lists that the digests are of, for people who look for a difference; from the root.
 const LISTS: &str = "target/ci/inputs";

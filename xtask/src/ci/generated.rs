@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::Path;
 
+use super::folders;
 use super::run::Run;
-use super::steps;
 use crate::talk::Talk;
 
 /// The item that is `TVM_TEMPLATE` with a binding for tvm-ffi.
@@ -28,8 +28,8 @@ const SLOW_IMPORT: &str = "verify::slow_import";
 
 /// The templates with code for the processor, and the one for tvm-ffi.
 pub(crate) fn items(root: &Path) -> Result<Vec<String>, String> {
-    let mut items = steps::templates(root)?;
-    items.retain(|name| steps::has_line(&root.join("templates").join(name).join("op.toml.j2"), CPU));
+    let mut items = folders::templates(root)?;
+    items.retain(|name| folders::has_line(&root.join("templates").join(name).join("op.toml.j2"), CPU));
     if items.len() < FEWEST {
         return Err(format!("only {} templates have `{CPU}`: {}", items.len(), items.join(", ")));
     }
@@ -41,8 +41,8 @@ pub(crate) fn items(root: &Path) -> Result<Vec<String>, String> {
 pub(crate) fn run(run: &Run<'_>) -> Result<Vec<String>, String> {
     let rendered = run.site.ready.templates()?;
     let listed = items(&run.site.root)?;
-    for name in steps::templates(&run.site.root)? {
-        if steps::has_line(&rendered.join(&name).join("op.toml"), CPU) != listed.contains(&name) {
+    for name in folders::templates(&run.site.root)? {
+        if folders::has_line(&rendered.join(&name).join("op.toml"), CPU) != listed.contains(&name) {
             return Err(format!("the template {name} and its project differ on whether there is `{CPU}`"));
         }
     }

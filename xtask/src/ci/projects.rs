@@ -4,13 +4,13 @@
 
 use std::path::Path;
 
+use super::folders;
 use super::run::Run;
-use super::steps;
 use crate::projects;
 
 /// The folders of tests/projects.
 pub(crate) fn items(root: &Path) -> Result<Vec<String>, String> {
-    steps::folders(&root.join("tests/projects"))
+    folders::folders(&root.join("tests/projects"))
 }
 
 /// Builds each project and compares.

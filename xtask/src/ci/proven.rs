@@ -2,11 +2,14 @@
 //!
 //! Owns: both files, and which items a run leaves out. Never: computes a digest.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::digest::Digests;
 use super::sections::{self, Sections};
+
+/// Digests by step and item.
+pub(crate) type Digests = BTreeMap<(String, String), String>;
 
 /// The committed file, from the root.
 pub(crate) const FILE: &str = ".ci/proven.toml";

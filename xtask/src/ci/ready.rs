@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use super::steps;
+use super::folders;
 use crate::repo;
 use crate::talk::{self, Talk};
 
@@ -104,7 +104,7 @@ impl Ready {
     fn render(&self) -> Result<PathBuf, String> {
         let folder = self.root.join(PLACE).join("templates");
         fresh(&folder)?;
-        let names = steps::templates(&self.root)?;
+        let names = folders::templates(&self.root)?;
         let at_a_time = talk::processors();
         // In step with each other, since all take equally long.
         std::thread::scope(|scope| {

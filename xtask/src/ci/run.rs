@@ -5,8 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::digest::Digests;
-use super::proven::{FAILED, Passed};
+use super::proven::{Digests, FAILED, Passed};
 use super::ready::Ready;
 use crate::talk::{self, Talk};
 

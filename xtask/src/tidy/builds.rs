@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Repository;
+use super::repository::Repository;
 use crate::repo;
 
 /// Cargo resolves the same features for `cargo build` and `cargo run` as for tests. Different features are different

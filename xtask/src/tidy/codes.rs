@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Repository;
+use super::repository::Repository;
 
 /// The first part of a code.
 const STAGES: &[&str] = &[
@@ -109,7 +109,8 @@ mod tests {
     #[test]
     fn a_cheat_names_a_code_that_exists() {
         let with = |cheat: &str| {
-            let mut repository = super::super::tests::one("docs/formats.md", "| `verify::guard` | x |\n");
+            let mut repository =
+                super::super::repository::tests::one("docs/formats.md", "| `verify::guard` | x |\n");
             repository.files.push(("tests/cheats/a/cheat.toml".into(), cheat.to_owned()));
             cheats_are_refused_by_name(&repository).len()
         };

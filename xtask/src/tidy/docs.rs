@@ -5,7 +5,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::Repository;
+use super::repository::Repository;
 use crate::repo;
 
 const TASKS: &[&str] = &["kernel", "test", "ci", "tidy", "codegen"];
@@ -156,7 +156,7 @@ pub(super) fn decisions_are_listed(repository: &Repository) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::one;
+    use super::super::repository::tests::one;
     use super::*;
 
     #[test]

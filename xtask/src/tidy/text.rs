@@ -4,11 +4,11 @@
 
 use std::path::Path;
 
-use super::Repository;
+use super::repository::Repository;
 
 const RUST: &[&str] = &["rs"];
 const CODE: &[&str] = &["rs", "py", "cu", "cuh", "cpp", "h", "nix"];
-const LONGEST: usize = 500;
+const LONGEST: usize = 800;
 
 /// Every Rust file says what it is: it begins with `//!`.
 pub(super) fn headers(repository: &Repository) -> Vec<String> {
@@ -163,7 +163,7 @@ fn lines_with(path: &Path, text: &str, marks: &[&str], advice: &str) -> Vec<Stri
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::one;
+    use super::super::repository::tests::one;
     use super::*;
 
     #[test]

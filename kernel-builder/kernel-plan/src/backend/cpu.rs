@@ -8,8 +8,11 @@ use crate::spec::build::Kernel;
 use crate::units::BackendId;
 use crate::variant::{Os, Toolkit};
 
+use super::darwin;
+use super::host_command::host_command;
+use super::interface::{Backend, Link};
 use super::link::link_command;
-use super::{Backend, Link, Source, darwin, host_command};
+use super::source::Source;
 
 /// The host compiler alone.
 #[derive(Debug)]

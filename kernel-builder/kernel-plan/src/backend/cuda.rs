@@ -13,8 +13,10 @@ use crate::spec::nvcc;
 use crate::units::{BackendId, Capability, Version};
 use crate::variant::Toolkit;
 
+use super::host_command::{SOURCE_DATE, host_command, host_flags};
+use super::interface::{Backend, Link};
 use super::link::link_command;
-use super::{Backend, Link, SOURCE_DATE, Source, host_command, host_flags};
+use super::source::Source;
 
 /// NVIDIA's compiler.
 #[derive(Debug)]

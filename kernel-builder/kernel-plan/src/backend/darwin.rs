@@ -5,22 +5,9 @@
 use crate::plan::CommandLine;
 use crate::variant::Toolkit;
 
+use super::host_command::oldest_flag;
+use super::interface::{Backend, Link};
 use super::link::framework_libraries;
-use super::{Backend, Link};
-
-/// The oldest macOS that a library is made for, as the format's own builder has it (huggingface/kernels,
-/// templates/torch/preamble.cmake); the client takes builds for metal on macOS 26 and later alone.
-const fn oldest(toolkit: Toolkit) -> &'static str {
-    match toolkit {
-        Toolkit::Metal => "26.0",
-        _ => "15.0",
-    }
-}
-
-/// The flag that says so to a compiler and to the linker, which must agree.
-pub(super) fn oldest_flag(toolkit: Toolkit) -> String {
-    format!("-mmacosx-version-min={}", oldest(toolkit))
-}
 
 /// Links a bundle, which is what Python loads on macOS.
 ///

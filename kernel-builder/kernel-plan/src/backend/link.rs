@@ -6,22 +6,8 @@ use std::path::Path;
 
 use crate::kit::{FrameworkKit, PortableKit, Toolchain};
 use crate::plan::CommandLine;
-use crate::variant::Os;
 
-use super::Backend;
-
-/// What a library is linked of.
-#[derive(Debug, Clone, Copy)]
-pub struct Link<'a> {
-    /// The objects, relative to the project.
-    pub objects: &'a [String],
-    /// The library to be made, relative to the project.
-    pub output: &'a str,
-    /// The compilers and libraries.
-    pub kit: &'a Toolchain,
-    /// Where the library is loaded.
-    pub os: Os,
-}
+use super::interface::{Backend, Link};
 
 /// The framework's libraries as a linker is told of them: the folder, then their names.
 pub(super) fn framework_libraries(backend: &dyn Backend, kit: &Toolchain) -> Vec<String> {

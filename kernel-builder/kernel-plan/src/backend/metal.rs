@@ -15,7 +15,10 @@ use crate::spec::build::Kernel;
 use crate::units::{BackendId, RelPath};
 use crate::variant::Toolkit;
 
-use super::{Backend, Link, Source, darwin, host_command, values};
+use super::darwin;
+use super::host_command::{host_command, oldest_flag, values};
+use super::interface::{Backend, Link};
+use super::source::Source;
 
 /// Apple's compiler.
 #[derive(Debug)]
@@ -44,7 +47,7 @@ impl Backend for Metal {
         tool(source.kit, "metal")
             // What the format's own builder gives (huggingface/kernels, templates/torch/metal/compile-metal.cmake).
             .args(["-std=metal4.0", "-O2"])
-            .arg(darwin::oldest_flag(source.toolkit))
+            .arg(oldest_flag(source.toolkit))
             .args(include.map(|folder| format!("-I{}", folder.as_str())))
             .args(["-MMD", "-MF", source.depfile, "-c", source.file, "-o", source.object])
     }
@@ -89,7 +92,7 @@ impl Backend for Metal {
         let (library, object) = (format!("{stem}.metallib"), format!("{stem}.o"));
         let put_together = tool(kit, "metallib").args(compiled).args(["-o", &library]);
         let embed = CommandLine::new(&kit.cxx.program)
-            .arg(darwin::oldest_flag(Toolkit::Metal))
+            .arg(oldest_flag(Toolkit::Metal))
             .args(["-x", "assembler-with-cpp", &format!("-DKERNELWRIGHT_METALLIB=\"{library}\"")])
             .arg("-c")
             .path(embedder)

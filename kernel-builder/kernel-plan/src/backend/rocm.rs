@@ -10,8 +10,10 @@ use crate::spec::hipcc;
 use crate::units::{BackendId, RelPath, Version};
 use crate::variant::Toolkit;
 
+use super::host_command::{clang_command, host_command, values};
+use super::interface::{Backend, Link};
 use super::link::link_command;
-use super::{Backend, Link, Source, Translated, clang_command, host_command, values};
+use super::source::{Source, Translated};
 
 /// AMD's compiler.
 #[derive(Debug)]

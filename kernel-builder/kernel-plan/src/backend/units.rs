@@ -3,17 +3,31 @@
 //! Owns: the macros, folders and language standard that each one gets, and where its object lies.
 //! Never: knows a flag of a backend's own compiler.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::kit::{LibraryKit, Toolchain};
+use crate::kit::Toolchain;
 use crate::plan::{CommandLine, Unit, placeholder_name};
 use crate::spec::Spanned;
 use crate::spec::build::{self, BuildSpec, Kernel};
 use crate::units::{RelPath, Version};
 use crate::variant::{Abi, Compiled, Framework};
 
+use super::host_command::{libraries_of, values};
+use super::interface::{Backend, is_device};
 use super::sections::Listed;
-use super::{Backend, Naming, Source, Translated, is_device, values};
+use super::source::{Source, Translated};
+
+/// The unique name of an extension module and who needs to know it.
+///
+/// The name changes with every source, so a unit that does not use it must not see it: it would be compiled again for
+/// nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Naming<'a> {
+    /// `_<module>_<backend>_<digest>`.
+    pub extension: &'a str,
+    /// Sources that use the name, by themselves or through a header.
+    pub users: &'a BTreeSet<RelPath>,
+}
 
 /// What all units of a variant share.
 pub(super) struct Units<'a> {
@@ -134,17 +148,6 @@ const fn name_macro(framework: Framework) -> &'static str {
         Framework::Torch(_) => "TORCH_EXTENSION_NAME",
         Framework::TvmFfi(_) => "TVM_FFI_EXTENSION_NAME",
     }
-}
-
-/// The header libraries that a kernel depends on.
-pub(super) fn libraries_of<'a>(
-    kernel: &'a Kernel,
-    kit: &'a Toolchain,
-) -> impl Iterator<Item = &'a LibraryKit> {
-    let listed = |library: &&LibraryKit| {
-        kernel.depends.iter().any(|dependency| dependency.value.as_str() == library.name)
-    };
-    kit.libraries.iter().filter(listed)
 }
 
 /// Their include folders.

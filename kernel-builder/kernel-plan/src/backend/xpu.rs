@@ -12,8 +12,10 @@ use crate::spec::build::Kernel;
 use crate::units::BackendId;
 use crate::variant::Toolkit;
 
+use super::host_command::{clang_command, values};
+use super::interface::{Backend, Link};
 use super::link::framework_libraries;
-use super::{Backend, Link, Source, clang_command, values};
+use super::source::Source;
 
 /// Intel's compiler.
 #[derive(Debug)]

@@ -21,19 +21,7 @@ mod run_source;
 mod workload;
 
 pub use export::{Choice, Exported, Published, export};
-
-/// The files that an import makes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imported {
-    /// The operation's name.
-    pub name: String,
-    /// The text of op.toml.
-    pub op_toml: String,
-    /// The text of the file that op.toml calls `reference.py`.
-    pub reference: String,
-    /// How many workloads op.toml has.
-    pub workloads: usize,
-}
+pub use op_text::Imported;
 
 /// Makes op.toml and reference.py of a definition, and of workloads where there are some: a JSON list, JSON lines, or
 /// lines of traces, whose workloads are taken.

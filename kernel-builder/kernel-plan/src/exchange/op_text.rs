@@ -12,10 +12,23 @@ use crate::spec::op::ScalarValue;
 use crate::units::{Dtype, PythonName, WorkloadName};
 
 use super::bounds::Bounds;
+use super::codes;
 use super::definition::{Argument, Definition};
 use super::python::{self, Passed};
 use super::workload::{Workload, kind_of};
-use super::{Imported, codes};
+
+/// The files that an import makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The operation's name.
+    pub name: String,
+    /// The text of op.toml.
+    pub op_toml: String,
+    /// The text of the file that op.toml calls `reference.py`.
+    pub reference: String,
+    /// How many workloads op.toml has.
+    pub workloads: usize,
+}
 
 /// The files, and what was assumed for them.
 pub(super) fn write(

@@ -17,8 +17,9 @@ use crate::spec::op::{Axis, AxisKind, OpSpec, ScalarValue, TensorDtype};
 use crate::spec::tune::Tuning;
 use crate::units::{Dtype, PythonName};
 
+use super::error::HostError;
 use super::program::{Known, program};
-use super::{HostError, RangeSettings};
+use super::settings::RangeSettings;
 
 /// One instance of one kernel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,12 +11,13 @@ use crate::spec::tune::Tuning;
 use crate::units::PythonName;
 
 use super::cpp::{Names, element};
+use super::error::{HostError, unsupported};
 use super::instances::{self, Instance, Setting};
+use super::settings::{DeviceSettings, RangeSettings};
 use super::types::{
     ArgumentPlan, DevicePlan, InstancePlan, KernelPlan, LaunchPlan, RangePlan, SettingPlan, SpacePlan,
     WorkspacePlan,
 };
-use super::{DeviceSettings, HostError, RangeSettings, unsupported};
 
 /// The plan of a launcher.
 ///
@@ -210,4 +211,9 @@ fn pointer(op: &OpSpec, name: &PythonName) -> String {
         Some(place) => format!("workspaces[{place}]"),
         None => format!("call.{name}"),
     }
+}
+
+/// The name of a file without its folder.
+pub(super) fn file_name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
 }

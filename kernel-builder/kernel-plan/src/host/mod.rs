@@ -7,100 +7,26 @@ use std::collections::BTreeMap;
 
 use crate::spec::OpSpec;
 use crate::spec::op::{AxisKind, ScalarValue, Tensor, TensorDtype};
-use crate::spec::tune::Tuning;
 use crate::units::{Dtype, PythonName};
 
 mod cpp;
+mod error;
 mod instances;
 mod launch;
 mod program;
 mod python;
+mod settings;
 mod types;
 
 use cpp::{Names, Signatures, element};
+use error::unsupported;
 use instances::bounds;
+use launch::file_name;
 
-pub use python::{BackwardPlan, PythonPlan, backward};
+pub use error::HostError;
+pub use python::{BackwardPlan, backward};
+pub use settings::{DeviceSettings, RangeSettings};
 pub use types::*;
-
-/// An operation that no host side can be generated for.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum HostError {
-    /// Neither `[launch]` nor `[cpu]`.
-    #[error(
-        "op.toml says neither how device code is started ([launch]) nor what runs on the processor ([cpu])"
-    )]
-    NoCode,
-    /// Something of the format that generated code does not do.
-    #[error("{what}, and a generated host side does not do that")]
-    Unsupported {
-        /// What op.toml asks for.
-        what: String,
-    },
-    /// A gradient that no operator computes, or that PyTorch does not take.
-    #[error("[gradient] promises a gradient, and {why}")]
-    Gradient {
-        /// What is in the way.
-        why: &'static str,
-    },
-    /// A gradient that is promised and not computed.
-    #[error("[gradient] promises a gradient of `{input}`, and backward.toml has no output `grad_{input}`")]
-    NoGradient {
-        /// The input.
-        input: String,
-    },
-    /// A macro that depends on lengths, so that no code compiled ahead of time can have it.
-    #[error("the macro `{name}` of [launch.define] is `{expression}`, which lengths decide")]
-    Define {
-        /// The macro.
-        name: String,
-        /// Its value.
-        expression: String,
-    },
-    /// A template argument or a condition that depends on what the search for instances does not try.
-    #[error("`{expression}` of the kernel `{entry}` depends on what is known at a call alone")]
-    Undecided {
-        /// The expression.
-        expression: String,
-        /// The kernel.
-        entry: String,
-    },
-    /// Too many instances of a kernel.
-    #[error("the kernel `{entry}` has more than {most} instances over all lengths")]
-    TooMany {
-        /// The kernel.
-        entry: String,
-        /// The limit.
-        most: usize,
-    },
-    /// No lengths start any kernel.
-    #[error("no lengths were found that start a kernel of [launch]")]
-    Never,
-}
-
-/// Settings of the tunables for calls on one device.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeviceSettings {
-    /// The device's name, for the comment.
-    pub device: String,
-    /// Its compute capability times ten: 90.
-    pub capability: u32,
-    /// Its multiprocessors.
-    pub multiprocessors: u32,
-    /// What was measured, in the order in which it is asked.
-    pub ranges: Vec<RangeSettings>,
-}
-
-/// The setting for a range of lengths.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RangeSettings {
-    /// What the type variables stand for.
-    pub dtypes: BTreeMap<PythonName, Dtype>,
-    /// The least and the greatest length of axes; one that is not named may have any.
-    pub axes: BTreeMap<PythonName, [u64; 2]>,
-    /// A value for every tunable.
-    pub tuning: Tuning,
-}
 
 /// The plan of an operator, with the settings that devices have beside the defaults.
 ///
@@ -201,14 +127,6 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
         cases,
         measured,
     })
-}
-
-fn unsupported(what: String) -> HostError {
-    HostError::Unsupported { what }
-}
-
-fn file_name(path: &str) -> String {
-    path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
 /// `rms_norm` → `RmsNorm`.

@@ -7,40 +7,8 @@ use serde::Serialize;
 use crate::spec::OpSpec;
 use crate::spec::op::AxisKind;
 
-use super::{HostError, HostPlan, ScalarPlan, TensorPlan, VariablePlan};
-
-/// Texts of the generated package.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct PythonPlan {
-    /// What the function returns.
-    pub returns: String,
-    /// The argument that says where a call runs.
-    pub first: String,
-    /// The lengths of the axes that vary, by name, as a tuple.
-    pub lengths: String,
-    /// Those axes.
-    pub axes: Vec<String>,
-    /// All arguments by place.
-    pub arguments: String,
-    /// All parameters of the operator.
-    pub parameters: String,
-    /// The same, after the outputs.
-    pub out_parameters: String,
-    /// Whether no output is given.
-    pub no_out: String,
-    /// Whether some output is not given.
-    pub some_out: String,
-    /// Whether an argument asks for a gradient.
-    pub wants_gradient: String,
-    /// Whether there is one that could.
-    pub float_inputs: bool,
-    /// The leading axes.
-    pub leading_of: String,
-    /// What is returned.
-    pub returned: String,
-    /// The arguments that have a gradient, in words.
-    pub differentiable: String,
-}
+use super::error::HostError;
+use super::types::{HostPlan, PythonPlan, ScalarPlan, TensorPlan, VariablePlan};
 
 /// How the backward operator is called by autograd.
 #[derive(Debug, Clone, Serialize)]

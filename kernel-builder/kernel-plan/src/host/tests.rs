@@ -7,6 +7,7 @@ use crate::diagnostic::SourceFile;
 use crate::spec::expr::Value;
 use crate::spec::launch::TemplateValue;
 use crate::spec::parse_op;
+use crate::spec::tune::Tuning;
 use crate::units::PythonName;
 
 fn rms_norm() -> OpSpec {

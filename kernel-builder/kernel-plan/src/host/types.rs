@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::python::PythonPlan;
-
 /// What the files of one operator are rendered from.
 #[derive(Debug, Clone, Serialize)]
 pub struct HostPlan {
@@ -322,4 +320,37 @@ pub struct CasePlan {
     pub dtypes: BTreeMap<String, Vec<String>>,
     /// `cpu`, `cuda`.
     pub devices: Vec<String>,
+}
+
+/// Texts of the generated package.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct PythonPlan {
+    /// What the function returns.
+    pub returns: String,
+    /// The argument that says where a call runs.
+    pub first: String,
+    /// The lengths of the axes that vary, by name, as a tuple.
+    pub lengths: String,
+    /// Those axes.
+    pub axes: Vec<String>,
+    /// All arguments by place.
+    pub arguments: String,
+    /// All parameters of the operator.
+    pub parameters: String,
+    /// The same, after the outputs.
+    pub out_parameters: String,
+    /// Whether no output is given.
+    pub no_out: String,
+    /// Whether some output is not given.
+    pub some_out: String,
+    /// Whether an argument asks for a gradient.
+    pub wants_gradient: String,
+    /// Whether there is one that could.
+    pub float_inputs: bool,
+    /// The leading axes.
+    pub leading_of: String,
+    /// What is returned.
+    pub returned: String,
+    /// The arguments that have a gradient, in words.
+    pub differentiable: String,
 }

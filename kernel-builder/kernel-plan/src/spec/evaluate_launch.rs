@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::units::{Dtype, PythonName};
 
-use super::expr::{Bindings, ExprError};
+use super::expr::Bindings;
 use super::launch::{
     Argument, ConcreteLaunch, ConcreteWorkspace, Kernel, KernelArgument, KernelLaunch, Launch,
     TemplateArgument, TemplateValue, Workspace,
@@ -15,45 +15,15 @@ use super::launch::{
 use super::op::{Case, ScalarValue, TensorDtype};
 use super::tune::Tuning;
 
+mod error;
 mod geometry;
 mod tensor_map;
 
+pub use error::LaunchError;
 use geometry::number;
 
 /// Bytes of one workspace: more than any GPU has.
 const WORKSPACE: u64 = 1 << 40;
-
-/// A launch that has no numbers, or numbers that CUDA does not take.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LaunchError {
-    /// An expression without a value.
-    #[error(transparent)]
-    Expression(#[from] ExprError),
-    /// A number beyond a limit.
-    #[error("{message}")]
-    Limit {
-        /// Lower-case fragment, no full stop.
-        message: String,
-        /// What to do about it.
-        help: String,
-        /// The place in the file.
-        span: Range<usize>,
-    },
-}
-
-impl LaunchError {
-    /// The place in op.toml.
-    pub fn span(&self) -> Range<usize> {
-        match self {
-            Self::Expression(error) => error.span.clone(),
-            Self::Limit { span, .. } => span.clone(),
-        }
-    }
-
-    fn limit(message: String, help: impl Into<String>, span: &Range<usize>) -> Self {
-        Self::Limit { message, help: help.into(), span: span.clone() }
-    }
-}
 
 impl Launch {
     /// What is started for `case`, with these tunables. Kernels whose `when` does not hold, and those with an empty

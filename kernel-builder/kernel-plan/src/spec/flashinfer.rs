@@ -3,16 +3,12 @@
 //! Owns: its keys, and that the names in it exist. `import` writes it, `export` reads it.
 //! Never: changes what the operation means; it can be taken away.
 
-use std::collections::BTreeSet;
-use std::ops::Range;
-
 use serde::Serialize;
 
-use crate::diagnostic::{Problem, did_you_mean};
 use crate::units::{PythonName, WorkloadName};
 
+use super::Spanned;
 use super::read::{Node, Table};
-use super::{OpSpec, Spanned, codes};
 
 /// The whole section; everything in it is optional.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -135,61 +131,4 @@ fn stored_input(input: Spanned<String>, node: &Node<'_>) -> Option<StoredInput> 
     let key = table.require::<String>("key", "key = \"q\"");
     table.finish();
     Some(StoredInput { input, path: path?.value, key: key?.value })
-}
-
-/// Names in the section that nothing else in the file defines; the file has no other error.
-pub(crate) fn check(op: &OpSpec) -> Vec<Problem> {
-    let Some(section) = &op.flashinfer else { return Vec::new() };
-    let axes: Vec<_> = op.axes.iter().map(|axis| axis.name.as_str()).collect();
-    let inputs: Vec<_> = op.inputs.iter().map(|input| input.tensor.name.as_str()).collect();
-    let scalars: Vec<_> = op.scalars.iter().map(|scalar| scalar.name.as_str()).collect();
-    let outputs: Vec<_> = op.outputs.iter().map(|output| output.tensor.name.as_str()).collect();
-    let workloads: Vec<_> = op.workloads.iter().map(|workload| workload.name.as_str()).collect();
-    let arguments: Vec<_> = inputs.iter().chain(&scalars).copied().collect();
-    let everything: Vec<_> = arguments.iter().chain(&outputs).copied().collect();
-    let mut problems = Vec::new();
-    let mut known = |name: &str, span: &Range<usize>, names: &[&str], what: &str| {
-        if names.contains(&name) {
-            return;
-        }
-        let label = did_you_mean(name, names.iter().copied(), "unknown here");
-        let help = match names {
-            [] => format!("the file has no {what}"),
-            names => format!("the choice is {}", names.join(", ")),
-        };
-        let problem = Problem::error(codes::BAD_VALUE, format!("`{name}` is not the name of {what}"));
-        problems.push(problem.at(&op.file, span, label).help(help));
-    };
-    let lists = [
-        (&section.axes, &axes, "an axis"),
-        (&section.tensors, &everything, "an input, scalar or output"),
-        (&section.scalars, &scalars, "a scalar"),
-        (&section.uuids, &workloads, "a workload"),
-    ];
-    for (list, names, what) in lists {
-        list.iter().for_each(|(key, _)| known(&key.value, &key.span, names, what));
-    }
-    for (workload, tensors) in &section.stored {
-        known(&workload.value, &workload.span, &workloads, "a workload");
-        tensors.iter().for_each(|tensor| known(&tensor.input.value, &tensor.input.span, &inputs, "an input"));
-    }
-    section.numbers.iter().for_each(|name| known(name.as_str(), &name.span, &outputs, "an output"));
-    section
-        .arguments
-        .iter()
-        .for_each(|name| known(name.as_str(), &name.span, &arguments, "an input or scalar"));
-    let named: BTreeSet<_> = section.arguments.iter().map(|name| name.as_str()).collect();
-    if let (Some(first), Some(last)) = (section.arguments.first(), section.arguments.last())
-        && (named.len() != arguments.len() || section.arguments.len() != arguments.len())
-    {
-        let problem =
-            Problem::error(codes::BAD_VALUE, "`arguments` does not name every input and scalar once")
-                .at(&op.file, &(first.span.start..last.span.end), "here")
-                .help(format!(
-                    "it has all of {}, in the order in which `run` takes them",
-                    arguments.join(", ")
-                ));
-        problems.push(problem);
-    }
-    problems
 }

@@ -17,6 +17,7 @@ use super::Spanned;
 use super::expr::{BoolExpr, IntExpr, Value};
 use super::flashinfer::Flashinfer;
 use super::launch::Launch;
+pub use super::tensor_dtype::TensorDtype;
 use super::tune::Tune;
 
 /// A whole op.toml.
@@ -144,24 +145,6 @@ pub struct Tensor {
     pub shape: Vec<Spanned<PythonName>>,
     /// A dtype or a type variable.
     pub dtype: Spanned<TensorDtype>,
-}
-
-/// The dtype of a tensor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TensorDtype {
-    /// Always this one.
-    Fixed(Dtype),
-    /// Whatever the variable stands for in the case at hand.
-    Variable(PythonName),
-}
-
-impl Serialize for TensorDtype {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Fixed(dtype) => dtype.serialize(serializer),
-            Self::Variable(name) => name.serialize(serializer),
-        }
-    }
 }
 
 /// A scalar argument.

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use crate::diagnostic::Problem;
 use crate::units::PythonName;
 
+use super::defined::Defined;
 use super::op::{Gradient, Tensor, TensorDtype};
-use super::parse_op::Defined;
 use super::parse_signature::known_input;
 use super::read::Table;
 use super::{Spanned, codes};

@@ -8,12 +8,12 @@ use toml::de::DeValue;
 use crate::diagnostic::Problem;
 use crate::units::{PythonName, RelPath};
 
+use super::defined::Defined;
 use super::expr::{self, IntExpr, Scope};
 use super::launch::{
     Define, Interleave, Kernel, L2Promotion, Launch, OobFill, Swizzle, TemplateArgument, TensorMap, Workspace,
 };
 use super::op::TensorDtype;
-use super::parse_op::Defined;
 use super::parse_signature::dtype;
 use super::read::{Node, Table};
 use super::{Spanned, codes, values};

@@ -6,8 +6,8 @@
 use crate::diagnostic::{Problem, did_you_mean};
 use crate::units::{Dtype, PythonName};
 
+use super::defined::Defined;
 use super::op::{Call, Input, Output, Scalar, ScalarValue, Tensor, TensorDtype};
-use super::parse_op::Defined;
 use super::read::{Node, Table};
 use super::{Spanned, codes, values};
 

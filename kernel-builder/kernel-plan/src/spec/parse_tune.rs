@@ -8,8 +8,8 @@ use toml::de::DeValue;
 use crate::diagnostic::{Problem, did_you_mean};
 use crate::units::PythonName;
 
+use super::defined::Defined;
 use super::expr::{self, BoolExpr, Type, Value};
-use super::parse_op::Defined;
 use super::read::{Node, Table};
 use super::tune::Tunable;
 use super::{Spanned, codes, values};

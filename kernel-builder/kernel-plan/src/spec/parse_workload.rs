@@ -11,8 +11,8 @@ use toml::de::DeValue;
 use crate::diagnostic::{Problem, did_you_mean};
 use crate::units::{Dtype, PythonName, WorkloadName};
 
+use super::defined::Defined;
 use super::op::{Axis, AxisKind, Device, Purpose, ScalarValue, TypeVariable, Workload};
-use super::parse_op::Defined;
 use super::parse_signature::{known_input, refuse_scalar, scalar_value, unknown_axis};
 use super::read::{Node, Read, Table};
 use super::{Spanned, codes, values};

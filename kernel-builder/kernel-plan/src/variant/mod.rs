@@ -21,9 +21,9 @@ pub use matrix::{Matrix, Row};
 pub use provision::{Missing, Offer, Provision, Tool};
 pub use refusal::Refusal;
 pub use saving::{Saving, saving};
-pub use select::{Chosen, Decision, Explained, Extent, compiled_with, explain, reasons, select};
+pub use select::{Chosen, Decision, Explained, Extent, explain, reasons, select};
 pub use selector::Selector;
-pub use toolkit::Toolkit;
+pub use toolkit::{Toolkit, compiled_with};
 
 /// One combination of framework, toolkit and machine. Its id follows from the axes, so it is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

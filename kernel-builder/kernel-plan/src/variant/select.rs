@@ -11,6 +11,7 @@ use crate::spec::BuildSpec;
 use crate::spec::build::{self, Kernel};
 use crate::units::{BackendId, Version};
 
+use super::toolkit::compiled_with;
 use super::{
     Abi, Compiled, Framework, Matrix, Missing, Provider, Provision, Refusal, Row, Toolkit, Torch, Variant,
     codes,
@@ -202,14 +203,6 @@ fn work(spec: &BuildSpec, toolkit: Toolkit) -> Work {
         backend_of(toolkit).map(|backend| backend.capabilities(kernel, toolkit)).unwrap_or_default()
     };
     kernels.map(|kernel| (kernel.name.value.to_string(), capabilities(kernel))).collect()
-}
-
-/// `cuda-minver`: below it a section is left out, as the format defines.
-pub fn compiled_with(kernel: &Kernel, toolkit: Toolkit) -> bool {
-    match (toolkit, &kernel.cuda_minver) {
-        (Toolkit::Cuda(version), Some(least)) => version >= least.value,
-        _ => true,
-    }
 }
 
 /// Why a row is not for the project, whatever other rows there are.

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use crate::spec::build::Kernel;
 use crate::units::{BackendId, Version, plain_number};
 
 /// What compiles and runs the device code.
@@ -105,5 +106,13 @@ impl fmt::Display for Toolkit {
 impl Serialize for Toolkit {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// `cuda-minver`: below it a section is left out, as the format defines.
+pub fn compiled_with(kernel: &Kernel, toolkit: Toolkit) -> bool {
+    match (toolkit, &kernel.cuda_minver) {
+        (Toolkit::Cuda(version), Some(least)) => version >= least.value,
+        _ => true,
     }
 }

@@ -3,13 +3,13 @@
 //! Owns: the code and the help of [`FileError`], by what the operating system said. Never: touches a file.
 
 use std::fmt::Display;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
 use rustix::io::Errno;
 
-use super::{FileError, free_space};
+use super::error::{FileError, errno_of};
+use super::free_space;
 use crate::base::env;
 use crate::base::report::bytes;
 
@@ -58,20 +58,6 @@ impl Place {
             }
         }
     }
-}
-
-/// The operating system's error code, also of an error that a library wrapped.
-pub(super) fn errno_of(cause: &io::Error) -> Option<Errno> {
-    let kind = || match cause.kind() {
-        io::ErrorKind::StorageFull => Some(Errno::NOSPC),
-        io::ErrorKind::QuotaExceeded => Some(Errno::DQUOT),
-        io::ErrorKind::FileTooLarge => Some(Errno::FBIG),
-        io::ErrorKind::ReadOnlyFilesystem => Some(Errno::ROFS),
-        io::ErrorKind::PermissionDenied => Some(Errno::ACCESS),
-        io::ErrorKind::NotFound => Some(Errno::NOENT),
-        _ => None,
-    };
-    cause.raw_os_error().map(Errno::from_raw_os_error).or_else(kind)
 }
 
 impl FileError {
@@ -132,6 +118,8 @@ impl Diagnostic for FileError {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     #[test]

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 
 use super::super::interrupt;
-use super::{FileError, failed, open_for_resume};
+use super::error::{FileError, failed};
+use super::open_for_resume;
 
 /// A lock held by this process until dropped; a second process waits for it.
 #[derive(Debug)]

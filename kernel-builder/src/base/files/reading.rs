@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use super::{FileError, failed};
+use super::error::{FileError, failed};
 use crate::base::interrupt;
 
 /// The bytes of a regular file.

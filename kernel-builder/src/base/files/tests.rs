@@ -1,5 +1,7 @@
 //! The promises of the door to the file system.
 
+use std::path::PathBuf;
+
 use super::*;
 
 #[test]

@@ -7,7 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{FileError, failed, stamp};
+use super::error::{FileError, failed};
+use super::stamp;
 
 /// A file of a cache.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use kernel_plan::plan::CommandLine;
 
-use super::super::{env, log, report};
-use super::{Finished, ProcessError, Start};
+use super::super::{env, report, shell};
+use super::child::{Finished, ProcessError, Start};
 
 /// A child is about to be started.
 pub(super) fn start(line: &CommandLine, start: Start) {
@@ -51,5 +51,5 @@ fn word(start: Start) -> &'static str {
 
 fn about(line: &CommandLine) -> String {
     let dir = line.cwd.clone().unwrap_or_else(env::current_dir);
-    format!("{} (in {})", log::shown(line), dir.display())
+    format!("{} (in {})", shell::shown(line), dir.display())
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device::sampled;
 use super::machine::{self, Watch};
-use super::record::Clocks;
+use super::record::{self, Clocks};
 use super::stats;
 use crate::base::process::ProcessError;
 use crate::base::report;
@@ -298,6 +298,14 @@ fn timed(gpu: &mut Gpu, ready: &[Op]) -> Result<Rate, ProcessError> {
         samples.extend(seconds.filter(|seconds| turn >= WARM_UP && *seconds > 0.0));
     }
     Ok(stats::median(&samples).ok_or_else(|| "the worker's clock stood still".to_owned()))
+}
+
+impl record::About {
+    /// Takes the rates that were measured on this device.
+    pub(crate) fn set_ceilings(&mut self, ceilings: &Ceilings) {
+        self.matrix_peak = ceilings.matrix_peaks();
+        self.matrix_limit = ceilings.matrix_limits();
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod html;
 mod plot;
 
 use html::{Table, escape};
+use plot::baselines;
 
 /// What a ratio means for the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,21 +153,6 @@ fn regimes(measurements: &[Measurement]) -> String {
     let rows: Vec<(&str, Option<String>)> =
         found.into_iter().map(|(regime, words)| (regime, Some(words.to_owned()))).collect();
     html::terms(&rows)
-}
-
-/// The baselines of all measurements, in the order of first sight.
-fn baselines<'a>(measurements: &'a [Measurement]) -> Vec<&'a str> {
-    let mut found: Vec<&str> = Vec::new();
-    let versus = |measurement: &'a Measurement| {
-        let unmeasured = measurement.unmeasured.iter().filter_map(|one| one.figure.strip_prefix("vs "));
-        measurement.ratios.iter().map(|ratio| ratio.versus.as_str()).chain(unmeasured)
-    };
-    for name in measurements.iter().flat_map(versus) {
-        if !found.contains(&name) {
-            found.push(name);
-        }
-    }
-    found
 }
 
 fn results(measurements: &[Measurement]) -> String {

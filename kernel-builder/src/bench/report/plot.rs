@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::super::record::{Contender, Measurement};
 use super::super::render::{fraction, time};
 use super::html::escape;
-use super::{baselines, name};
+use super::name;
 
 /// Width of every plot, in the plot's own units.
 const WIDTH: f64 = 840.0;
@@ -321,6 +321,21 @@ fn identifier(kind: &str, name: &str) -> String {
 fn short(number: f64) -> String {
     let text = format!("{number:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The baselines of all measurements, in the order of first sight.
+pub(super) fn baselines<'a>(measurements: &'a [Measurement]) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    let versus = |measurement: &'a Measurement| {
+        let unmeasured = measurement.unmeasured.iter().filter_map(|one| one.figure.strip_prefix("vs "));
+        measurement.ratios.iter().map(|ratio| ratio.versus.as_str()).chain(unmeasured)
+    };
+    for name in measurements.iter().flat_map(versus) {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 
 use super::super::clock::{self, Disagreement, Reading};
 use super::super::contender::{Aim, Prepared};
+use super::super::samples::KERNEL;
 use super::super::stats;
-use super::{KERNEL, Rounds, Stop, Turn};
+use super::{Rounds, Stop, Turn};
 
 /// Long blocks before and after the samples of a regime, and how many seconds one is to last: at first, and where clocks
 /// disagreed.

@@ -5,7 +5,8 @@
 
 use super::super::contender::{Aim, Block, Regime, TimedCall};
 use super::super::outputs::{self, Which};
-use super::{Finding, KERNEL, Rounds, Stop, Turn, baseline, kernel};
+use super::super::samples::KERNEL;
+use super::{Finding, Rounds, Stop, Turn, baseline, kernel};
 
 impl Rounds<'_> {
     /// A block whose outputs are compared, whatever time that takes.

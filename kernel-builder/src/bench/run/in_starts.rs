@@ -3,21 +3,22 @@
 //! Owns: the order of starts and cases, what each start is given of the time, what is not measured again.
 //! Never: starts a process, makes a measurement.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kernel_plan::spec::op::Case;
 
-use super::{CaseEnd, Run, Subject, dtype_of, secret};
+use super::{CaseEnd, Run, Subject, dtype_of};
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
-use crate::bench::contender::{Referee, Timer, Traced};
 use crate::bench::cupti::Cupti;
+use crate::bench::error::BenchError;
+use crate::bench::nonce::secret;
+use crate::bench::options::{Keep, Outcome, starts_on};
 use crate::bench::python::Machine;
 use crate::bench::record::{self, Measurement, PROTOCOL};
-use crate::bench::rounds::{self, Finding, Rounds, Stop};
+use crate::bench::rounds::{Finding, Stop};
 use crate::bench::stats::SplitMix;
-use crate::bench::{BenchError, Keep, Outcome, machine, starts, starts_on};
+use crate::bench::{machine, starts};
 
 /// The processes of a start.
 pub(super) trait Processes {
@@ -25,44 +26,6 @@ pub(super) trait Processes {
     fn renew(&mut self) -> Result<(), BenchError>;
     /// Measures a case. `traced` is what CUPTI saw of it in an earlier start.
     fn case(&mut self, case: &Case, traced: Option<&Cupti>) -> Result<CaseEnd, BenchError>;
-}
-
-/// Those that measure a package.
-pub(super) struct Packaged<'a, 'b> {
-    pub(super) subject: &'a Subject<'b>,
-    pub(super) kernel: &'a mut dyn Timer,
-    pub(super) baselines: &'a mut dyn Referee,
-    pub(super) tracer: Option<&'a mut dyn Traced>,
-    pub(super) folder: &'a Path,
-    pub(super) threads: u64,
-}
-
-impl Processes for Packaged<'_, '_> {
-    fn renew(&mut self) -> Result<(), BenchError> {
-        self.kernel.renew()?;
-        Ok(self.baselines.renew()?)
-    }
-
-    fn case(&mut self, case: &Case, traced: Option<&Cupti>) -> Result<CaseEnd, BenchError> {
-        let subject = self.subject;
-        let mut rounds = Rounds {
-            kernel: &mut *self.kernel,
-            baselines: &mut *self.baselines,
-            tracer: self.tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn Traced),
-            traced: traced.cloned(),
-            random: SplitMix(secret() ^ subject.options.seed),
-            folder: self.folder,
-            budget: subject.budget(),
-            threads: self.threads,
-            idle: rounds::IDLE,
-        };
-        match rounds.measure(case) {
-            Ok(rounds::Outcome::Measured(found)) => Ok(CaseEnd::Measured(Box::new(found), None)),
-            Ok(rounds::Outcome::Skipped(reason)) => Ok(CaseEnd::Skipped(reason)),
-            Err(stop @ Stop::Refused(..)) => Ok(CaseEnd::Refused(stop)),
-            Err(stop) => Err(subject.error(&case.id, stop)),
-        }
-    }
 }
 
 /// The measurements of a case so far, those of each start one after the other.

@@ -7,90 +7,19 @@ use std::path::Path;
 
 use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior};
-use serde::Serialize;
 
-use super::timeline::{Fate, Sample, Step, Timeline, UnitEnd};
 use crate::base::files::{self, FileError};
 
 mod path;
+mod record;
 mod view;
+
+pub(super) use record::{End, Record, VariantEnd};
 
 /// The page; its data is [`view::View`].
 const PAGE: &str = include_str!("../../../resources/build-report.html");
 
-/// How a build ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum End {
-    /// Every variant is there.
-    Complete,
-    /// Some are not.
-    Failed,
-    /// The user stopped it.
-    Interrupted,
-}
-
-/// One variant and whether it is there.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct VariantEnd {
-    /// Its name.
-    pub(super) variant: String,
-    /// Whether it was built.
-    pub(super) built: bool,
-}
-
-/// All that the report says; this is `report.json`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Record {
-    format: u32,
-    /// The project's name.
-    project: String,
-    /// The version of this program.
-    program: &'static str,
-    /// How it ended.
-    end: End,
-    /// How many processes might run at a time.
-    jobs: usize,
-    /// Wall-clock time of the whole.
-    seconds: f64,
-    variants: Vec<VariantEnd>,
-    units: Vec<UnitEnd>,
-    steps: Vec<Step>,
-    memory: Vec<Sample>,
-}
-
 impl Record {
-    /// What a timeline says of a build that is over.
-    pub(super) fn new(
-        project: &str,
-        end: End,
-        jobs: usize,
-        variants: Vec<VariantEnd>,
-        timeline: &Timeline,
-    ) -> Self {
-        Self {
-            format: 1,
-            project: project.to_owned(),
-            program: env!("CARGO_PKG_VERSION"),
-            end,
-            jobs,
-            seconds: timeline.now(),
-            variants,
-            units: timeline.units(),
-            steps: timeline.steps(),
-            memory: timeline.samples(),
-        }
-    }
-
-    /// Whether a process ran: a build that only found everything in place leaves the report of the one before.
-    pub(super) fn is_news(&self) -> bool {
-        !self.steps.is_empty() || self.end != End::Complete
-    }
-
-    fn count(&self, fate: Fate) -> usize {
-        self.units.iter().filter(|unit| unit.fate == fate).count()
-    }
-
     /// Writes both forms into the project's folder of results, and the page to `elsewhere` too.
     pub(super) fn write(&self, state: &Path, elsewhere: Option<&Path>) -> Result<(), FileError> {
         let text = serde_json::to_string(self).unwrap_or_default();
@@ -119,7 +48,7 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::super::kind::Kind;
-    use super::super::timeline::Ended;
+    use super::super::timeline::{Ended, Fate, Sample, Step, UnitEnd};
     use super::*;
 
     fn step(unit: &str, step: &str, kind: Kind, lane: usize, times: [f64; 3]) -> Step {

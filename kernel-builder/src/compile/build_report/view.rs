@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::super::kind::Kind;
-use super::super::timeline::{Ended, Fate, Step};
-use super::{End, Record, path};
+use super::super::timeline::{Ended, Fate, Sample, Step};
+use super::path;
+use super::record::{End, Record};
 use crate::base::report::bytes;
 
 /// The drawing's width; it scales with the window.
@@ -197,7 +198,7 @@ impl Scale {
     }
 
     /// Points of a line of memory, from the lower left corner to the lower right one.
-    fn line(&self, record: &Record, top: u64, of: impl Fn(&super::Sample) -> u64) -> String {
+    fn line(&self, record: &Record, top: u64, of: impl Fn(&Sample) -> u64) -> String {
         let y = |held: u64| tenths(MEMORY - held.min(top) as f64 / top as f64 * MEMORY);
         let (Some(first), Some(last)) = (record.memory.first(), record.memory.last()) else {
             return String::new();

@@ -1,38 +1,18 @@
 //! The direct way: an outcome is used when every file that was read is as it was.
 //!
-//! Owns: `units` of the cache; when a file counts as unchanged. Never: reads a dependency file, knows what a key is for.
+//! Owns: `units` of the cache. Never: reads a dependency file, knows what a key is for.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::seen::{Dependency, remembered};
 use super::{Asks, Cache, Hit, entry};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
-
-/// Size in bytes and time of change in nanoseconds.
-type Stamp = (u64, i128);
-
-/// One file that an outcome depends on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dependency {
-    /// As the compiler named it: relative to the project, or absolute.
-    path: PathBuf,
-    /// When it was read: equal stamps are trusted.
-    stamp: Stamp,
-    /// The content, compared when the stamp differs.
-    digest: Digest,
-}
-
-impl Dependency {
-    /// As the compiler named it.
-    pub(super) fn path(&self) -> PathBuf {
-        self.path.clone()
-    }
-}
 
 /// What a command made from one set of inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,67 +28,6 @@ struct Outcome {
 
 /// At most this many outcomes are kept behind one key; the oldest goes first.
 const KEPT_OUTCOMES: usize = 8;
-
-/// Folders beside `compile` whose names follow from what is in them. Every key has them, through the identities of the
-/// tools, so that their files are not looked at one by one: PyTorch's headers are five thousand.
-const NAMED_BY_CONTENT: &[&str] = &["wheels", "cuda", "include"];
-
-/// Stamps and digests of files, asked once a run: many units read the same headers.
-#[derive(Debug)]
-pub(super) struct Seen {
-    named: Vec<PathBuf>,
-    stamps: Mutex<HashMap<PathBuf, Option<Stamp>>>,
-    digests: Mutex<HashMap<PathBuf, Option<Digest>>>,
-    names: Mutex<HashMap<PathBuf, Option<Digest>>>,
-    asks: Mutex<HashMap<PathBuf, Option<Arc<Asks>>>>,
-    entries: Mutex<HashMap<PathBuf, Option<Arc<BTreeSet<String>>>>>,
-}
-
-impl Seen {
-    pub(super) fn new(root: &Path) -> Self {
-        let beside = root.parent().unwrap_or(root);
-        let named = NAMED_BY_CONTENT.iter().map(|name| beside.join(name)).collect();
-        Self {
-            named,
-            stamps: Mutex::default(),
-            digests: Mutex::default(),
-            names: Mutex::default(),
-            asks: Mutex::default(),
-            entries: Mutex::default(),
-        }
-    }
-
-    fn stamp(&self, place: &Path) -> Option<Stamp> {
-        remembered(&self.stamps, place, || files::stamp(place).ok())
-    }
-
-    fn digest(&self, place: &Path) -> Option<Digest> {
-        remembered(&self.digests, place, || Some(Digest::of(&files::read(place).ok()?)))
-    }
-
-    fn unchanged(&self, dependency: &Dependency, project: &Path) -> bool {
-        let place = project.join(&dependency.path);
-        match self.stamp(&place) {
-            Some(stamp) if stamp == dependency.stamp => true,
-            Some((size, _)) if size == dependency.stamp.0 => self.digest(&place) == Some(dependency.digest),
-            _ => false,
-        }
-    }
-}
-
-fn remembered<T: Clone>(
-    known: &Mutex<HashMap<PathBuf, Option<T>>>,
-    place: &Path,
-    look: impl FnOnce() -> Option<T>,
-) -> Option<T> {
-    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(answer) = known.get(place) {
-        return answer.clone();
-    }
-    let answer = look();
-    known.insert(place.to_owned(), answer.clone());
-    answer
-}
 
 impl Cache {
     fn unit_path(&self, key: &Digest) -> PathBuf {

@@ -14,6 +14,8 @@ mod depfile;
 mod direct;
 mod entry;
 mod remote;
+mod seen;
+mod step;
 mod sweep;
 mod texts;
 
@@ -22,14 +24,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use serde::{Deserialize, Serialize};
-
 pub use depfile::parse as parse_depfile;
-pub use direct::Dependency;
+pub use seen::Dependency;
 pub use texts::{Asks, foreign as foreign_text, own as own_text, watches};
 
-use self::direct::Seen;
 use self::remote::Remote;
+use self::seen::Seen;
+use self::step::{Step, object_below, step_below};
 use crate::base::digest::Digest;
 use crate::base::files::{self, FileError};
 use crate::base::report::Report;
@@ -62,13 +63,6 @@ impl Hit {
     pub fn paths(&self) -> impl Iterator<Item = PathBuf> {
         self.dependencies.iter().map(Dependency::path)
     }
-}
-
-/// What lies behind a key by content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Step {
-    object: Digest,
-    log: String,
 }
 
 /// Keys of a run that are being made.
@@ -262,16 +256,6 @@ impl Cache {
             report.warn(trouble);
         }
     }
-}
-
-fn object_below(root: &Path, digest: &Digest) -> PathBuf {
-    let name = digest.to_string();
-    root.join("objects").join(&name[..2]).join(name)
-}
-
-fn step_below(root: &Path, key: &Digest) -> PathBuf {
-    let name = key.to_string();
-    root.join("steps").join(&name[..2]).join(name)
 }
 
 /// The right to make one key; over when dropped.

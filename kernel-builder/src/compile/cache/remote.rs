@@ -10,7 +10,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Step, entry, object_below, step_below};
+use super::entry;
+use super::step::{Step, object_below, step_below};
 use crate::base::digest::Digest;
 use crate::base::env;
 use crate::base::files::{self, FileError};

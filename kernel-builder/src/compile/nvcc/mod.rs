@@ -15,32 +15,22 @@ use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::Unit;
 use kernel_plan::steps::{self, Steps, Unclear};
 
-use super::log::{Log, run_logged, shell_line};
-use super::slots::Label;
+use super::label::Label;
+use super::log::{Log, run_logged};
+use super::shell_line::shell_line;
 use super::{CompileError, Shop, flags, naming};
 use crate::base::digest::DigestBuilder;
-use crate::base::{env, files};
+use crate::base::files;
 
 mod devices;
 mod host;
+pub(super) mod manner;
 mod pack;
 mod texts;
 mod workshop;
 
+use manner::{WHOLE, manner};
 use workshop::Workshop;
-
-/// The name of the step that is nvcc as it is.
-pub(super) const WHOLE: &str = "nvcc";
-
-/// Whether a unit is a CUDA source of this toolchain.
-pub(super) fn drives(unit: &Unit, kit: &Toolchain) -> bool {
-    kit.cuda.as_ref().is_some_and(|cuda| unit.command.program == cuda.nvcc)
-}
-
-/// How CUDA sources are compiled in this run; belongs into the keys of what they become.
-pub(super) fn manner() -> &'static str {
-    if env::text(env::NVCC).as_deref() == Some("whole") { "whole" } else { "steps-4" }
-}
 
 /// Compiles a CUDA source to its object and writes the list of the files that were read, as nvcc would.
 ///

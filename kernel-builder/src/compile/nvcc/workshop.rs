@@ -11,9 +11,10 @@ use kernel_plan::plan::{CommandLine, Unit};
 use kernel_plan::steps::{self, Steps};
 
 use super::super::complaint;
-use super::super::log::shell_line;
-use super::super::slots::{Label, QUESTION};
-use super::super::unit::command_fields;
+use super::super::label::Label;
+use super::super::shell_line::shell_line;
+use super::super::slots::QUESTION;
+use super::super::unit_key::command_fields;
 use super::super::{CompileError, Shop, naming};
 use super::pack::{pack, unpack};
 use super::texts::{Names, PROJECT};

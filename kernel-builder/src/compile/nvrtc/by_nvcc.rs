@@ -11,8 +11,9 @@ use std::time::Instant;
 
 use kernel_plan::plan::CommandLine;
 
+use super::unit::{PATIENCE, Tool, Unit};
 use super::worker::Done;
-use super::{NvrtcError, PATIENCE, Tool, Unit, confined};
+use super::{NvrtcError, confined};
 use crate::base::files;
 use crate::base::process::{self, Ending, Limits};
 use crate::toolchain::nvcc::NvccKit;

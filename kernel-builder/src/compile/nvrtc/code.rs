@@ -4,25 +4,12 @@
 //! Never: starts one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use kernel_plan::spec::expr::Value;
 use kernel_plan::spec::launch::{ConcreteLaunch, KernelLaunch};
 
-use super::{Compiler, Cubin, NvrtcError, Unit};
-
-/// The device code of a candidate.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Source {
-    /// Its text.
-    pub text: String,
-    /// What errors call it: its path in the project.
-    pub name: String,
-    /// Folders that are searched for headers.
-    pub include: Vec<PathBuf>,
-    /// The candidate's folder: what its code may read beside the toolkit. Absent for code without files.
-    pub root: Option<PathBuf>,
-}
+use super::unit::{Cubin, Source, Unit};
+use super::{Compiler, NvrtcError};
 
 /// Macros with their values, as the compiler is told.
 type Defines = Vec<(String, String)>;

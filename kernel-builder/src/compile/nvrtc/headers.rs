@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::Source;
 use super::inside::{self, Folders, Followed};
+use super::unit::Source;
 use crate::base::disk;
 use crate::base::files::{self, FileError};
 

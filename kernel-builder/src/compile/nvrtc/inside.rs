@@ -11,8 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-use super::Source;
 use super::directives::{self, Operand};
+use super::unit::Source;
 use crate::base::{disk, files};
 
 /// Files that a source leads to.

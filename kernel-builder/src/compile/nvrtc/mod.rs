@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use kernel_plan::plan::CommandLine;
 use serde::{Deserialize, Serialize};
 
 use crate::base::digest::{Digest, DigestBuilder};
+use crate::base::files::{self, FileError};
 use crate::base::process::{Dialogue, Heard};
-use crate::base::{confine, env, files};
+use crate::base::{confine, env};
 use crate::toolchain::nvcc::NvccKit;
 use crate::toolchain::nvrtc::NvrtcKit;
 
@@ -28,21 +28,26 @@ mod headers;
 mod inside;
 mod library;
 mod seen;
+mod unit;
 mod worker;
 
-pub(crate) use code::{Code, Source};
+pub(crate) use code::Code;
 pub use confined::{ROLE as CONFINED, run as run_confined};
 pub use error::NvrtcError;
+use inside::Folders;
 use seen::Seen;
+use unit::PATIENCE;
+pub use unit::Tool;
+pub(crate) use unit::{Cubin, Source, Unit};
 use worker::{Done, Job, Opening};
 pub use worker::{ROLE, serve};
 
 /// A folder of the scratch folder with nothing in it.
 const EMPTY: &str = "empty";
+/// Sources that are remembered at a time.
+const MOST: usize = 256;
 /// Folders of the cache that hold toolkits.
 const TOOLKITS: [&str; 2] = ["wheels", "cuda"];
-/// How long one text may take.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// Headers that device code names and NVRTC does not have: those of the C++ library, forwarded to CUDA's, and what
 /// device code takes from the driver's.
 const LIBRARY: [(&str, &str); 11] = [
@@ -58,62 +63,6 @@ const LIBRARY: [(&str, &str); 11] = [
     ("type_traits", include_str!("../../../resources/nvrtc/type_traits")),
     ("utility", include_str!("../../../resources/nvrtc/utility")),
 ];
-
-/// What is to be compiled.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unit {
-    /// The text, what errors call it, and the folders that it may read.
-    pub source: Source,
-    /// Macros.
-    pub defines: Vec<(String, String)>,
-    /// The real architecture, e.g. `90a`.
-    pub arch: String,
-    /// The kernels, as C++ names them: `norm<__nv_bfloat16, 256>`.
-    pub expressions: Vec<String>,
-}
-
-/// Machine code.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Cubin {
-    /// Where it lies.
-    pub path: PathBuf,
-    /// The digest of all that it was made of.
-    pub digest: Digest,
-    /// The mangled names of the kernels, in the order of the unit's expressions.
-    pub names: Vec<String>,
-    /// The compiler's warnings.
-    pub log: String,
-    /// How long the compiler took; nothing where the cache had it.
-    pub seconds: Option<f64>,
-}
-
-/// Which program compiles device code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Tool {
-    /// NVIDIA's compiler as a library: takes milliseconds, and needs no C++ compiler
-    #[default]
-    Nvrtc,
-    /// NVIDIA's compiler driver: device code can include the headers of the system's C++ compiler
-    Nvcc,
-}
-
-impl Tool {
-    /// What records and messages call it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Nvrtc => "nvrtc",
-            Self::Nvcc => "nvcc",
-        }
-    }
-
-    /// Options of every compilation.
-    pub(crate) fn options(self) -> [&'static str; 2] {
-        match self {
-            Self::Nvrtc => ["--std=c++17", "--generate-line-info"],
-            Self::Nvcc => ["-std=c++17", "-lineinfo"],
-        }
-    }
-}
 
 /// A compiler that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -392,6 +341,43 @@ fn kept(path: &Path, beside: &Path) -> Option<Kept> {
     // The machine code is written first, so where the text is, both are.
     let text = files::read_text(beside).ok().filter(|_| files::exists(path))?;
     serde_json::from_str(&text).ok()
+}
+
+impl Compiler {
+    /// Looks at the files of a source, or remembers them if they did not change.
+    fn seen(&self, source: &Source) -> Result<Arc<Seen>, FileError> {
+        let mut id = DigestBuilder::new("source").field("name", &source.name).field("text", &source.text);
+        for folder in source.root.iter().chain(&source.include) {
+            id = id.field("folder", folder.as_os_str().as_encoded_bytes());
+        }
+        let id = id.field("root", if source.root.is_some() { "yes" } else { "no" }).finish();
+        let known = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
+        if let Some(seen) = known
+            && seen.is_current(source)?
+        {
+            return Ok(seen);
+        }
+        let scratch = [self.scratch.path().to_owned(), self.scratch.path().join(EMPTY)];
+        let compiler = Folders { toolkit: self.kit.include(), scratch: &scratch };
+        let followed = inside::follow(source, compiler);
+        let mut refused = followed.outside.clone();
+        // The operating system sees to the others, if it can.
+        if !self.confines {
+            refused.extend(followed.unclear.iter().cloned());
+            refused.extend(inside::unclear_macros(source, &followed));
+        }
+        let seen = Arc::new(Seen::new(source, followed, refused)?);
+        let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MOST {
+            all.clear();
+        }
+        if seen.is_settled() {
+            all.insert(id, Arc::clone(&seen));
+        } else {
+            all.remove(&id);
+        }
+        Ok(seen)
+    }
 }
 
 #[cfg(test)]

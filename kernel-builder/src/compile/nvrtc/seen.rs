@@ -4,16 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
 
 use super::headers::{self, Which};
-use super::inside::{self, Folders, Followed, Mark};
-use super::{Compiler, EMPTY, Source};
+use super::inside::{Followed, Mark};
+use super::unit::Source;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
 
-/// Sources that are remembered at a time.
-const MOST: usize = 256;
 /// A file that changed within so many seconds before it was read could change again under the same time stamp.
 const SETTLED: u64 = 2;
 
@@ -29,7 +26,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    fn new(source: &Source, followed: Followed, refused: Vec<String>) -> Result<Self, FileError> {
+    pub(super) fn new(source: &Source, followed: Followed, refused: Vec<String>) -> Result<Self, FileError> {
         let which = Which::of(&followed);
         let mut marks = followed.looked_at;
         let mut digest = DigestBuilder::new("cubin-reads");
@@ -44,59 +41,24 @@ impl Seen {
     }
 
     /// Whether all files are as they were, and no other one came.
-    fn is_current(&self, source: &Source) -> Result<bool, FileError> {
+    pub(super) fn is_current(&self, source: &Source) -> Result<bool, FileError> {
         let paths = headers::paths(source, self.which)?;
         Ok(paths.iter().all(|(_, path)| self.marks.contains_key(path))
             && self.marks.iter().all(|(path, mark)| Mark::of(path) == *mark))
     }
 
-    fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         let now = files::now();
         self.marks.values().flatten().all(|mark| mark.seconds().is_some_and(|then| then + SETTLED < now))
     }
 }
 
-impl Compiler {
-    /// Looks at the files of a source, or remembers them if they did not change.
-    pub(super) fn seen(&self, source: &Source) -> Result<Arc<Seen>, FileError> {
-        let mut id = DigestBuilder::new("source").field("name", &source.name).field("text", &source.text);
-        for folder in source.root.iter().chain(&source.include) {
-            id = id.field("folder", folder.as_os_str().as_encoded_bytes());
-        }
-        let id = id.field("root", if source.root.is_some() { "yes" } else { "no" }).finish();
-        let known = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
-        if let Some(seen) = known
-            && seen.is_current(source)?
-        {
-            return Ok(seen);
-        }
-        let scratch = [self.scratch.path().to_owned(), self.scratch.path().join(EMPTY)];
-        let compiler = Folders { toolkit: self.kit.include(), scratch: &scratch };
-        let followed = inside::follow(source, compiler);
-        let mut refused = followed.outside.clone();
-        // The operating system sees to the others, if it can.
-        if !self.confines {
-            refused.extend(followed.unclear.iter().cloned());
-            refused.extend(inside::unclear_macros(source, &followed));
-        }
-        let seen = Arc::new(Seen::new(source, followed, refused)?);
-        let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= MOST {
-            all.clear();
-        }
-        if seen.is_settled() {
-            all.insert(id, Arc::clone(&seen));
-        } else {
-            all.remove(&id);
-        }
-        Ok(seen)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::{Duration, SystemTime};
 
+    use super::super::Compiler;
     use super::*;
     use crate::compile::nvrtc::Kit;
     use crate::toolchain::nvrtc::NvrtcKit;

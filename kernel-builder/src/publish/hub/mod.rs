@@ -9,7 +9,6 @@ use kernel_plan::units::{GitRef, RepoId};
 use serde::Serialize;
 
 use crate::base::digest::Digest;
-use crate::base::session::Session;
 use crate::hub::Hub;
 use crate::package::Bundle;
 
@@ -21,6 +20,7 @@ pub mod published;
 mod send;
 
 pub use plan::Stale;
+pub use send::send;
 
 use local::Local;
 use plan::{Change, Row};
@@ -258,9 +258,4 @@ impl Plan {
             branches: self.changes.iter().zip(&self.rows).map(branch).collect(),
         }
     }
-}
-
-/// Does what a plan says.
-pub fn send(plan: &Plan, hub: &Hub, session: &Session) -> Result<Receipt, PublishError> {
-    send::send(plan, hub, session)
 }

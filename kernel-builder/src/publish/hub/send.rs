@@ -33,7 +33,7 @@ struct Run<'a> {
 }
 
 /// Does what the plan says, and tells what that was.
-pub(super) fn send(plan: &Plan, hub: &Hub, session: &Session) -> Result<Receipt, PublishError> {
+pub fn send(plan: &Plan, hub: &Hub, session: &Session) -> Result<Receipt, PublishError> {
     let (target, kernel) = (&plan.target, plan.kernel.clone());
     let receipt = Receipt {
         name: kernel.name,

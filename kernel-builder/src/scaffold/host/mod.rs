@@ -13,7 +13,7 @@ use minijinja::{Environment, UndefinedBehavior, Value, context};
 use super::{FileSet, ScaffoldError, template};
 
 mod cases;
-mod framework;
+pub(super) mod framework;
 
 pub use framework::Framework;
 

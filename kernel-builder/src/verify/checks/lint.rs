@@ -6,10 +6,9 @@ use serde_json::json;
 
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::first_few;
+use super::super::lint::CHECK as NAME;
 use super::super::{NOT_LOADED, Subject, VerifyError, lint, op_digest};
 
-/// The check's name in evidence.
-pub(crate) const NAME: &str = "task";
 /// Whether the task was linted, where nothing was found.
 const CODE: &str = "lint::task";
 

@@ -12,11 +12,11 @@ use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::bound::Bound;
-use super::super::channel::Ended;
 use super::super::compare::{self, Agreement, Fault};
 use super::super::dump::Dump;
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::{self, Finding, Summary};
+use super::super::run::Run;
 use super::super::schedule::{self, Form, ScheduledCase, TensorSpec, Trial};
 use super::super::stage::{self, Oracle, Stage};
 use super::super::{NO_GPU, NO_PYTHON, NOT_LOADED, Subject, VerifyError, listed};
@@ -52,23 +52,6 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         return skipped("verify::no_workload", "op.toml has no workload to verify on this device");
     }
     run(subject, op, python, device, &cases)
-}
-
-/// How one process of the candidate went.
-pub(crate) struct Run {
-    pub ended: Ended,
-    /// The trial that was begun last.
-    pub begun: Option<usize>,
-    /// The trials that ended well, as the candidate's process says; their dumps decide.
-    pub finished: usize,
-    /// Trials that raised, returned something else than tensors of the right form, or touched a tripwire.
-    pub complaints: BTreeMap<usize, (&'static str, String)>,
-    /// Whether a complaint ended the run, so that the calls after it were never made.
-    pub stopped: bool,
-    /// Digests of the dumps as they were when the process had ended, before any expected value was written.
-    pub dumps: BTreeMap<usize, Digest>,
-    /// Bytes that the package keeps between calls, where its process looked.
-    pub kept: usize,
 }
 
 /// What the candidate's process may say against a trial, and the code of each.

@@ -33,6 +33,7 @@ use crate::device::wire::{About, Answer, Op};
 use crate::toolchain::PythonRuntime;
 
 mod arena;
+pub(super) mod failure;
 mod recall;
 mod sanitized;
 pub(super) mod trials;

@@ -13,24 +13,23 @@ use kernel_plan::spec::tune::Tuning;
 use serde_json::Value;
 
 use super::super::channel::Ended;
-use super::super::checks::results::Run;
+use super::super::run::Run;
 use super::super::schedule::{Form, GUARD, ScheduledCase, Trial};
 use super::super::stage::Stage;
 use super::super::watched::Watched;
 use super::super::{VerifyError, compare};
 use super::arena::{Arena, spread};
+use super::failure::{Complaint, LAUNCH, meaning};
 use crate::agent::tuned::Settings;
 use crate::base::files;
 use crate::base::process::{Ending, Finished};
 use crate::compile::nvrtc::Code;
 use crate::device::calls;
-use crate::device::gpu::{Failure, Gpu};
+use crate::device::gpu::Gpu;
 use crate::device::wire::Op;
 
 /// How long one trial may take, its copies included.
 const TRIAL: Duration = Duration::from_secs(60);
-/// The driver's number for memory that is not there.
-const OUT_OF_MEMORY: u32 = 2;
 
 /// The schedule of a device candidate: every call writes into given tensors that begin at multiples of 16 bytes, which is
 /// what the host that starts device code sees to; and there is no backward pass.
@@ -245,11 +244,6 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// A code and what happened.
-type Complaint = (&'static str, String);
-
-const LAUNCH: &str = "verify::launch";
-
 /// Loads all machine code.
 fn load(code: &Code) -> impl Iterator<Item = Op> {
     code.cubins.iter().enumerate().map(|(module, cubin)| Op::Load {
@@ -257,23 +251,6 @@ fn load(code: &Code) -> impl Iterator<Item = Op> {
         cubin: cubin.path.clone(),
         functions: cubin.names.clone(),
     })
-}
-
-/// What a failure of the worker says about the candidate.
-pub(in crate::verify) fn meaning(failure: &Failure) -> Complaint {
-    match failure {
-        Failure::Hung(after) => {
-            ("verify::hang", format!("did not end within {:.0} s, and was killed", after.as_secs_f64()))
-        }
-        Failure::Refused { trouble, .. } if trouble.code == OUT_OF_MEMORY => {
-            ("verify::memory", format!("needs more memory than the device has: {failure}"))
-        }
-        Failure::Refused { trouble, .. } if trouble.fatal => {
-            ("verify::crash", format!("broke the device's context: {failure}"))
-        }
-        Failure::Refused { .. } => (LAUNCH, format!("cannot be started: {failure}")),
-        Failure::Died { .. } => ("verify::crash", format!("took the worker with it: {failure}")),
-    }
 }
 
 /// Whether the guards of workspaces are what they were.
@@ -305,26 +282,4 @@ fn ended(wall: Duration, done: bool) -> Ended {
 /// A setting, for people.
 pub(super) fn words_of(tuning: &Tuning) -> Value {
     tuning.iter().map(|(name, value)| (name.to_string(), Value::from(value.to_string()))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::device::wire::{Origin, Trouble};
-
-    fn refused(code: u32, fatal: bool) -> &'static str {
-        let trouble = Trouble { from: Origin::Driver, code, name: String::new(), text: String::new(), fatal };
-        meaning(&Failure::Refused { at: 0, trouble }).0
-    }
-
-    #[test]
-    fn failures_have_their_codes() {
-        assert_eq!(meaning(&Failure::Hung(Duration::from_secs(2))).0, "verify::hang");
-        assert_eq!(
-            (refused(2, false), refused(700, true), refused(701, false)),
-            ("verify::memory", "verify::crash", LAUNCH)
-        );
-        let died = Failure::Died { ending: Ending::Signal(11), said: String::new() };
-        assert_eq!(meaning(&died).0, "verify::crash");
-    }
 }

@@ -14,16 +14,16 @@ use kernel_plan::spec::op::Case;
 
 use super::VerifyError;
 use super::bound::Numbers;
-use super::device::trials;
 use super::schedule::{ScheduledCase, TensorSpec};
 use super::watched::Watched;
 use crate::base::digest::DigestBuilder;
 use crate::compile::nvrtc::Code;
 use crate::device::calls::{self, Addresses, Unplaced};
-use crate::device::gpu::{Failure, Gpu};
+use crate::device::gpu::Gpu;
 use crate::device::wire::{About, Answer, Call, Function, Op, Place, Start};
 
 mod begin;
+mod complaint;
 mod examine;
 mod groundwork;
 #[cfg(test)]
@@ -32,6 +32,7 @@ mod layout;
 mod pool;
 
 pub(crate) use begin::NoLab;
+pub(crate) use complaint::{Attempt, Complaint};
 pub(crate) use groundwork::{Beside, Groundwork};
 use layout::{ARENA, Layout};
 use pool::Known;
@@ -46,31 +47,6 @@ const SINK: u32 = 4;
 const CANDIDATE: u32 = 10;
 /// The bytes that poison alternates between: NaN everywhere, and a finite number everywhere.
 const POISONS: [u8; 2] = [0xff, 0x5a];
-
-/// What is wrong with a candidate.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Complaint {
-    /// The code of the refusal.
-    pub code: &'static str,
-    /// What was found.
-    pub text: String,
-}
-
-impl Complaint {
-    fn of(failure: &Failure) -> Self {
-        let (code, text) = trials::meaning(failure);
-        Self { code, text: format!("the kernel {text}") }
-    }
-}
-
-impl From<Unplaced> for Complaint {
-    fn from(error: Unplaced) -> Self {
-        Self { code: "verify::launch", text: error.to_string() }
-    }
-}
-
-/// What an attempt gave, or why the candidate is refused.
-pub(crate) type Attempt<T> = Result<T, Complaint>;
 
 /// One case, ready for candidates.
 pub(crate) struct Lab {

@@ -12,7 +12,6 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use kernel_plan::spec::OpSpec;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::channel;
@@ -28,11 +27,14 @@ use crate::base::{env, files};
 use crate::toolchain::PythonRuntime;
 
 mod cases;
+mod finding;
 mod judge;
 mod probes;
 mod shapes;
 
 use self::cases::{Linted, Role};
+pub(super) use self::finding::CHECK;
+pub use self::finding::{Lint, LintFinding, Near};
 use self::judge::{Computed, Subject};
 
 /// Raised whenever a finding is added or judged otherwise, so that older results no longer count.
@@ -41,55 +43,6 @@ const PROTOCOL: u32 = 1;
 const SEED: u64 = 0x6c69_6e74;
 /// How long the reference may take for all cases.
 const WALL: Duration = Duration::from_secs(900);
-
-/// What the linter says of a task.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Lint {
-    /// The operation's meaning: op.toml and the reference.
-    pub op: Digest,
-    /// The version of the linter's rules.
-    pub protocol: u32,
-    /// How many cases were looked at.
-    pub cases: usize,
-    /// Cases without an element, which say nothing.
-    pub empty: Vec<String>,
-    /// Cases that were computed at shorter lengths, each with these.
-    pub cut: BTreeMap<String, String>,
-    /// What a person should know, by code.
-    pub findings: Vec<LintFinding>,
-    /// What holds between the reference's results at related inputs, within the bound.
-    pub relations: Vec<String>,
-    /// `torch.__version__` of the Python that ran the reference.
-    pub torch: String,
-}
-
-/// One finding.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LintFinding {
-    /// `lint::zeros` and so on; docs/formats.md.
-    pub code: String,
-    /// The output, input, scalar, axis or device that it is about.
-    pub about: Option<String>,
-    /// One sentence.
-    pub summary: String,
-    /// What to do.
-    pub help: String,
-    /// The cases where it was seen; empty where it is about all of them together.
-    pub cases: Vec<Near>,
-}
-
-/// A case where a finding was seen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Near {
-    /// The case.
-    pub case: String,
-    /// The share of elements at which the wrong answer passes, the least of all inputs; of `lint::narrow` how many values
-    /// the bound tells apart, of `lint::tiny` the deviation.
-    pub figure: f64,
-}
 
 /// Lints a task, or recalls what was said of the same op.toml and reference.
 ///
@@ -150,8 +103,7 @@ pub fn recalled(op: Digest, session: &Session) -> Option<Lint> {
 /// What the evidence says of the task on one workload, each finding a code and what it is about; nothing where the task
 /// was not linted.
 pub fn noted(evidence: &Evidence, workload: &str) -> Option<Vec<String>> {
-    let mut checks =
-        evidence.checks.iter().filter(|check| check.name == super::checks::lint::NAME).peekable();
+    let mut checks = evidence.checks.iter().filter(|check| check.name == CHECK).peekable();
     checks.peek()?;
     let is_of = |near: &Value| {
         let case = near["case"].as_str().unwrap_or_default();

@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::spec::expr::{Bindings, IntExpr};
 use crate::spec::launch::Kernel;
 
-use super::LaunchError;
+use super::error::LaunchError;
 
 /// Blocks in x, y, z.
 const GRID: [i64; 3] = [0x7fff_ffff, 65_535, 65_535];

@@ -8,8 +8,9 @@ use crate::spec::launch::{ConcreteTensorMap, ConcreteWorkspace, Interleave, OobF
 use crate::spec::op::row_major;
 use crate::units::Dtype;
 
+use super::Context;
+use super::error::LaunchError;
 use super::geometry::number;
-use super::{Context, LaunchError};
 
 /// Dimensions.
 const RANK: usize = 5;

@@ -14,11 +14,13 @@ mod parse;
 mod print;
 mod read;
 mod scope;
+mod typed;
 
 pub use evaluate::{Bindings, Cause, ExprError, TensorBinding, Value};
 pub use parse::{MAX_DEPTH, SyntaxError, parse_expression};
 pub(crate) use read::{boolean, integer, integers, value};
 pub(crate) use scope::{Kind, Scope, ScopeTensor};
+pub use typed::{BoolExpr, IntExpr, ValueExpr};
 
 /// A tree; equal where the meaning is, wherever it was read.
 #[derive(Debug, Clone)]
@@ -176,74 +178,6 @@ impl Type {
         match self {
             Self::Integer => "a number",
             Self::Boolean => "a condition",
-        }
-    }
-}
-
-/// An expression whose names are defined and that yields a number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IntExpr(Expr);
-
-/// An expression whose names are defined and that yields a truth.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BoolExpr(Expr);
-
-/// An expression of either type.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ValueExpr {
-    /// A number.
-    Integer(IntExpr),
-    /// A truth.
-    Boolean(BoolExpr),
-}
-
-impl IntExpr {
-    /// The tree.
-    pub fn tree(&self) -> &Expr {
-        &self.0
-    }
-
-    /// The number under these values.
-    ///
-    /// # Errors
-    /// A division by zero, or a number that 64 bits do not hold.
-    pub fn evaluate(&self, bindings: &Bindings) -> Result<i64, ExprError> {
-        self.0.integer(bindings)
-    }
-}
-
-impl BoolExpr {
-    /// The tree.
-    pub fn tree(&self) -> &Expr {
-        &self.0
-    }
-
-    /// The truth under these values.
-    ///
-    /// # Errors
-    /// A division by zero, or a number that 64 bits do not hold.
-    pub fn evaluate(&self, bindings: &Bindings) -> Result<bool, ExprError> {
-        self.0.boolean(bindings)
-    }
-}
-
-impl ValueExpr {
-    /// The tree.
-    pub fn tree(&self) -> &Expr {
-        match self {
-            Self::Integer(expr) => expr.tree(),
-            Self::Boolean(expr) => expr.tree(),
-        }
-    }
-
-    /// The value under these values of names.
-    ///
-    /// # Errors
-    /// A division by zero, or a number that 64 bits do not hold.
-    pub fn evaluate(&self, bindings: &Bindings) -> Result<Value, ExprError> {
-        match self {
-            Self::Integer(expr) => expr.evaluate(bindings).map(Value::Integer),
-            Self::Boolean(expr) => expr.evaluate(bindings).map(Value::Boolean),
         }
     }
 }

@@ -8,10 +8,10 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use crate::diagnostic::{Problem, did_you_mean};
+use crate::spec::defined::{Defined, names};
 use crate::spec::expr::{self, Kind, Scope};
 use crate::spec::launch::KernelArgument;
 use crate::spec::op::{Output, ScalarValue};
-use crate::spec::parse_op::{Defined, names};
 use crate::spec::read::{Node, Table};
 use crate::spec::{Spanned, codes};
 use crate::units::PythonName;

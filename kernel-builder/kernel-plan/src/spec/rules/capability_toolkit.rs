@@ -8,7 +8,8 @@ use crate::spec::nvcc::{self, Known, Releases};
 use crate::spec::{Spanned, codes};
 use crate::units::{BackendId, Capability, Version};
 
-use super::{Project, list};
+use crate::spec::project::Project;
+use crate::spec::wording::list;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     project.build.kernels_of(BackendId::Cuda).flat_map(|kernel| judge(project, kernel)).collect()

@@ -6,7 +6,8 @@ use crate::diagnostic::Problem;
 use crate::spec::codes;
 use crate::units::BackendId;
 
-use super::{Project, list};
+use crate::spec::project::Project;
+use crate::spec::wording::list;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let build = project.build;

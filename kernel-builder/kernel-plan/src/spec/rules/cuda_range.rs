@@ -6,7 +6,8 @@ use crate::diagnostic::Problem;
 use crate::spec::codes;
 use crate::units::BackendId;
 
-use super::{Project, list, range_problem};
+use crate::spec::project::Project;
+use crate::spec::wording::{list, range_problem};
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let build = project.build;

@@ -5,7 +5,7 @@
 use crate::diagnostic::Problem;
 use crate::spec::codes;
 
-use super::Project;
+use crate::spec::project::Project;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     project

@@ -8,7 +8,8 @@ use crate::diagnostic::{Problem, SourceFile};
 use crate::spec::codes;
 use crate::spec::scan::{cpp, python};
 
-use super::{Project, once};
+use crate::spec::project::Project;
+use crate::spec::wording::once;
 
 /// The name that a build gives to each extension.
 const EXTENSION: &str = "TORCH_EXTENSION_NAME";

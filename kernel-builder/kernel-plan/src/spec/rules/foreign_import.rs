@@ -13,7 +13,8 @@ use crate::spec::scan::python::Place;
 use crate::units::{PythonDependency, RelPath};
 
 use super::python_depends::section;
-use super::{Project, once};
+use crate::spec::project::Project;
+use crate::spec::wording::once;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let general = &project.build.general;

@@ -8,7 +8,7 @@ use crate::spec::codes;
 use crate::spec::headers::{self, Library};
 use crate::spec::scan;
 
-use super::Project;
+use crate::spec::project::Project;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     project.build.kernels.iter().flat_map(|kernel| judge(project, kernel)).collect()

@@ -6,7 +6,7 @@ use crate::diagnostic::Problem;
 use crate::spec::codes;
 use crate::units::RelPath;
 
-use super::Project;
+use crate::spec::project::Project;
 
 const INIT: &str = "__init__.py";
 

@@ -5,7 +5,8 @@
 use crate::diagnostic::Problem;
 use crate::spec::{codes, headers};
 
-use super::{Project, once};
+use crate::spec::project::Project;
+use crate::spec::wording::once;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let help = "include <torch/all.h> (or torch/csrc/stable/library.h for the stable ABI) and register operators with \

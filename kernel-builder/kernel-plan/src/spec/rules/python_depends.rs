@@ -6,7 +6,7 @@ use crate::diagnostic::Problem;
 use crate::spec::{Spanned, codes};
 use crate::units::{BackendId, PythonDependency};
 
-use super::Project;
+use crate::spec::project::Project;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let general = &project.build.general;

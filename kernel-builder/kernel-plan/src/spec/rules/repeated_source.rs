@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::diagnostic::Problem;
 use crate::spec::codes;
 
-use super::Project;
+use crate::spec::project::Project;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let sections = crate::spec::scan::sections(project.build);

@@ -6,7 +6,8 @@ use crate::diagnostic::Problem;
 use crate::spec::codes;
 use crate::spec::scan::python::Place;
 
-use super::{Project, once};
+use crate::spec::project::Project;
+use crate::spec::wording::once;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let module = project.build.general.name.module();

@@ -5,7 +5,7 @@
 use crate::diagnostic::Problem;
 use crate::spec::codes;
 
-use super::Project;
+use crate::spec::project::Project;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let files = project.named_files().into_iter().map(|(file, path)| (file, path, project.other_case(path)));

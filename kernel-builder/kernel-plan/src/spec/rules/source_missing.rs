@@ -8,7 +8,8 @@ use crate::diagnostic::{Problem, SourceFile, did_you_mean};
 use crate::spec::{Spanned, codes};
 use crate::units::RelPath;
 
-use super::{MOST_OF_A_KIND, Project};
+use crate::spec::project::Project;
+use crate::spec::wording::MOST_OF_A_KIND;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let files = project.named_files().into_iter();

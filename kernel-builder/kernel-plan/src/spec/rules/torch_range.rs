@@ -7,7 +7,8 @@ use crate::spec::build::StableAbi;
 use crate::spec::{Spanned, codes};
 use crate::units::Version;
 
-use super::{Project, list, range_problem};
+use crate::spec::project::Project;
+use crate::spec::wording::{list, range_problem};
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let build = project.build;

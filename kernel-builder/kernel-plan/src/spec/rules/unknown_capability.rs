@@ -10,7 +10,7 @@ use crate::spec::nvcc::{self, Known};
 use crate::spec::{Spanned, codes};
 use crate::units::{Capability, CapabilitySuffix};
 
-use super::Project;
+use crate::spec::project::Project;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let lists = project.capability_lists();

@@ -7,7 +7,7 @@ use crate::spec::build::Framework;
 use crate::spec::codes;
 use crate::units::RelPath;
 
-use super::Project;
+use crate::spec::project::Project;
 
 /// What a header may end in.
 const HEADERS: &[&str] = &["h", "hpp", "cuh"];

@@ -6,7 +6,7 @@ use crate::diagnostic::Problem;
 use crate::spec::codes;
 use crate::spec::scan::Unread;
 
-use super::Project;
+use crate::spec::project::Project;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     project

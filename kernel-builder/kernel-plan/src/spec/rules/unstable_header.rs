@@ -6,7 +6,8 @@ use crate::diagnostic::Problem;
 use crate::spec::{codes, headers, scan};
 use crate::units::BackendId;
 
-use super::{Project, once};
+use crate::spec::project::Project;
+use crate::spec::wording::once;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let build = project.build;

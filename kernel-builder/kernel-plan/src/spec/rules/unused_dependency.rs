@@ -7,7 +7,7 @@ use crate::spec::build::Kernel;
 use crate::spec::headers;
 use crate::spec::{codes, scan};
 
-use super::Project;
+use crate::spec::project::Project;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let unread = project.sources.unread().next().is_some();

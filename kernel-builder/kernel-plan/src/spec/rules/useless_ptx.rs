@@ -7,7 +7,7 @@ use crate::diagnostic::Problem;
 use crate::spec::codes;
 use crate::units::CapabilitySuffix;
 
-use super::Project;
+use crate::spec::project::Project;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let all = project.capability_lists().flatten();

@@ -7,7 +7,7 @@ use crate::spec::build::Kernel;
 use crate::spec::{Spanned, codes, hipcc};
 use crate::units::{BackendId, RocmArch};
 
-use super::Project;
+use crate::spec::project::Project;
 
 pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     project.build.kernels_of(BackendId::Rocm).flat_map(|kernel| judge(project, kernel)).collect()

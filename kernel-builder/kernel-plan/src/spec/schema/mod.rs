@@ -9,31 +9,11 @@ use schemars::transform::{Transform, transform_subschemas};
 use serde_json::Value;
 
 mod build;
+mod by_hand;
 mod flashinfer;
 mod names;
 mod op;
 mod values;
-
-/// Gives types their schemas.
-macro_rules! schemas {
-    ($($type:ty => $schema:expr;)*) => { $(
-        impl schemars::JsonSchema for $type {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($type).into()
-            }
-
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                $schema
-            }
-        }
-    )* };
-}
-
-use schemas;
 
 /// The schema of build.toml, edition 5, as indented JSON. A file of edition 4, which is read as well, fits too.
 pub fn build() -> String {

@@ -9,7 +9,7 @@ use crate::spec::launch::{Interleave, L2Promotion, OobFill, Swizzle};
 use crate::spec::op::{Device, Purpose};
 use crate::units::{Dtype, PythonName, WorkloadName};
 
-use super::schemas;
+use super::by_hand::schemas;
 use super::values::text;
 
 /// An expression that yields a number.

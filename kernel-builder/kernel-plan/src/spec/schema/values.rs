@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use schemars::{Schema, json_schema};
 use serde_json::{Value, json};
 
-use super::schemas;
+use super::by_hand::schemas;
 use crate::spec::build::Dependency;
 use crate::units::{
     BackendId, Capability, FileExtension, GitRef, GitUrl, KernelName, License, PythonDependency, RelPath,

@@ -8,7 +8,16 @@ use std::ops::Range;
 
 use toml_edit::Item;
 
-use super::Change;
+/// One line that is different.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Where the new line stands in the new text, from 1; for a line that is gone, where it would stand.
+    pub line: usize,
+    /// The line before; none when it is new.
+    pub old: Option<String>,
+    /// The line after; none when it is gone.
+    pub new: Option<String>,
+}
 
 /// An entry of a table, by its bytes in the text.
 #[derive(Debug, Clone)]

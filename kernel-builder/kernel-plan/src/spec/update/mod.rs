@@ -14,6 +14,7 @@ use crate::units::License;
 use super::dialect::quoted;
 use super::read::{self, Table};
 use super::{Edition, codes, edition};
+pub use layout::Change;
 use layout::{Draft, entry};
 
 mod layout;
@@ -32,17 +33,6 @@ pub struct Update {
     pub text: String,
     /// What is different, in the order of the file; empty when the file is of edition 5.
     pub changes: Vec<Change>,
-}
-
-/// One line that is different.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// Where the new line stands in the new text, from 1; for a line that is gone, where it would stand.
-    pub line: usize,
-    /// The line before; none when it is new.
-    pub old: Option<String>,
-    /// The line after; none when it is gone.
-    pub new: Option<String>,
 }
 
 /// Brings `file` to edition 5. `license` is what to write where the file names none.

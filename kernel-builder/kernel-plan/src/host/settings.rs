@@ -1,0 +1,32 @@
+//! Settings of the tunables, as devices have them.
+//!
+//! Owns: for which calls a setting is. Never: chooses one.
+
+use std::collections::BTreeMap;
+
+use crate::spec::tune::Tuning;
+use crate::units::{Dtype, PythonName};
+
+/// Settings of the tunables for calls on one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceSettings {
+    /// The device's name, for the comment.
+    pub device: String,
+    /// Its compute capability times ten: 90.
+    pub capability: u32,
+    /// Its multiprocessors.
+    pub multiprocessors: u32,
+    /// What was measured, in the order in which it is asked.
+    pub ranges: Vec<RangeSettings>,
+}
+
+/// The setting for a range of lengths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RangeSettings {
+    /// What the type variables stand for.
+    pub dtypes: BTreeMap<PythonName, Dtype>,
+    /// The least and the greatest length of axes; one that is not named may have any.
+    pub axes: BTreeMap<PythonName, [u64; 2]>,
+    /// A value for every tunable.
+    pub tuning: Tuning,
+}

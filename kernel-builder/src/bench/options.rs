@@ -1,0 +1,93 @@
+//! What a run of measurements is asked for, what comes of it, and where it is kept meanwhile.
+//!
+//! Owns: these types and their defaults. Never: measures.
+
+use kernel_plan::spec::op::Device;
+
+use crate::base::files::FileError;
+
+use super::record::{About, Measurement};
+
+/// The rivals that a run can do without: what is compiled or searched for, which takes tens of seconds.
+pub const OPTIONAL_RIVALS: [&str; 5] =
+    ["compile", "compile-max", "cublaslt", "cublaslt-tuned", "cublaslt-turned"];
+
+/// How long, and what.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Seconds of sampling for each case and regime in all starts together, at most; each start takes 15 blocks in any case.
+    pub budget: f64,
+    /// How many times the processes are started; [`starts_on`] the device when absent.
+    pub starts: Option<usize>,
+    /// Names of workloads; all that op.toml measures when empty.
+    pub workloads: Vec<String>,
+    /// Rivals that are left out, of [`OPTIONAL_RIVALS`].
+    pub without: Vec<String>,
+    /// The project's commit, for the record.
+    pub commit: Option<String>,
+    /// Threads that PyTorch may use, for all contenders; as many as processors when absent.
+    pub threads: Option<usize>,
+    /// Mixed into the secret that decides inputs and the order of samples.
+    pub seed: u64,
+    /// What is known of the candidate and its task, for the record.
+    pub about: About,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            budget: 2.0,
+            starts: None,
+            workloads: Vec::new(),
+            without: Vec::new(),
+            commit: None,
+            threads: None,
+            seed: 0x6b77,
+            about: About::default(),
+        }
+    }
+}
+
+/// Starts of the processes that are enough to say how starts differ.
+pub const ENOUGH_STARTS: usize = 3;
+
+/// How many times the processes are started if nothing else is asked for. Figures of a processor are for the machine that
+/// measures them, and are measured by every CI run, so they are of one start.
+pub fn starts_on(device: Device) -> usize {
+    if device == Device::Cpu { 1 } else { ENOUGH_STARTS }
+}
+
+/// What came of measuring one artifact.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A measurement for each case and regime.
+    Measured(Vec<Measurement>),
+    /// It cannot be measured here; the reason.
+    Skipped(String),
+}
+
+/// Where the measurements of a run are kept while it goes on.
+pub trait Keep {
+    /// What a run like this one, which was interrupted, has measured: of a case one measurement for each regime and start.
+    fn known(&self) -> &[Measurement];
+
+    /// Keeps all measurements of one case in one start.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    fn keep(&mut self, case: &[Measurement]) -> Result<(), FileError>;
+}
+
+/// For whoever wants all figures new and together, or none.
+#[derive(Debug, Clone, Copy)]
+pub struct Nowhere;
+
+impl Keep for Nowhere {
+    fn known(&self) -> &[Measurement] {
+        &[]
+    }
+
+    fn keep(&mut self, _case: &[Measurement]) -> Result<(), FileError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! All cases of a package: the process of the kernel, that of the baselines, and one for the tracer.
+//!
+//! Owns: these processes, and the rounds of each case. Never: orders blocks, makes a measurement.
+
+use std::path::Path;
+
+use kernel_plan::spec::op::{Case, Device};
+
+use super::in_starts::Processes;
+use super::{CaseEnd, Subject};
+use crate::base::session::Session;
+use crate::base::{env, files, memory};
+use crate::bench::contender::{Fault, Referee, Timer, Traced};
+use crate::bench::cupti::Cupti;
+use crate::bench::error::BenchError;
+use crate::bench::nonce::secret;
+use crate::bench::options::{Keep, Outcome};
+use crate::bench::python::{self, Machine, Part, PythonTimer};
+use crate::bench::rounds::{self, Finding, Rounds, Stop};
+use crate::bench::stats::SplitMix;
+use crate::toolchain::PythonRuntime;
+
+/// Measures every case; the first refusal ends it when all were tried.
+pub(in crate::bench) fn run_package(
+    subject: &Subject<'_>,
+    python: &PythonRuntime,
+    kept: &mut dyn Keep,
+    session: &Session,
+) -> Result<Outcome, BenchError> {
+    // Where the folder cannot be made, torch falls back to its own.
+    let _own = files::create_dirs(&session.cache);
+    let line = || python::command(python.command(), &session.cache, &env::temp_dir());
+    let mut baselines = PythonTimer::new(subject.timed(python, "baseline", line(), subject.baseline_job()))?;
+    let mut kernel = PythonTimer::new(subject.timed(python, "candidate", line(), subject.candidate_job()))?;
+    let machine = match baselines.machine() {
+        Ok(machine) => machine,
+        Err(fault) => {
+            let stop = match fault {
+                Fault::Raised(reason) => Stop::Refused(Finding::Raised, reason),
+                fault => Stop::Fault { of: "baselines", fault },
+            };
+            return Err(subject.error("its start", stop));
+        }
+    };
+    if let Some(reason) = machine.reason {
+        return Ok(Outcome::Skipped(reason));
+    }
+    let mut tracer = PythonTimer::new(Part::of(python, "candidate", line(), subject.candidate_job()))?;
+    let tracer: Option<&mut dyn Traced> =
+        if subject.device == Device::Cuda { Some(&mut tracer) } else { None };
+    subject.measure(&mut kernel, &mut baselines, tracer, machine, kept, session)
+}
+
+impl Subject<'_> {
+    pub(super) fn measure(
+        &self,
+        kernel: &mut dyn Timer,
+        baselines: &mut dyn Referee,
+        mut tracer: Option<&mut dyn Traced>,
+        machine: Machine,
+        kept: &mut dyn Keep,
+        session: &Session,
+    ) -> Result<Outcome, BenchError> {
+        let folder = memory::scratch(self.outputs_bytes())?;
+        let mut processes = Packaged {
+            subject: self,
+            kernel,
+            baselines,
+            tracer: tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn Traced),
+            folder: folder.path(),
+            threads: machine.threads,
+        };
+        self.each_start(machine, &mut processes, kept, session)
+    }
+}
+
+/// The processes that measure a package.
+struct Packaged<'a, 'b> {
+    subject: &'a Subject<'b>,
+    kernel: &'a mut dyn Timer,
+    baselines: &'a mut dyn Referee,
+    tracer: Option<&'a mut dyn Traced>,
+    folder: &'a Path,
+    threads: u64,
+}
+
+impl Processes for Packaged<'_, '_> {
+    fn renew(&mut self) -> Result<(), BenchError> {
+        self.kernel.renew()?;
+        Ok(self.baselines.renew()?)
+    }
+
+    fn case(&mut self, case: &Case, traced: Option<&Cupti>) -> Result<CaseEnd, BenchError> {
+        let subject = self.subject;
+        let mut rounds = Rounds {
+            kernel: &mut *self.kernel,
+            baselines: &mut *self.baselines,
+            tracer: self.tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn Traced),
+            traced: traced.cloned(),
+            random: SplitMix(secret() ^ subject.options.seed),
+            folder: self.folder,
+            budget: subject.budget(),
+            threads: self.threads,
+            idle: rounds::IDLE,
+        };
+        match rounds.measure(case) {
+            Ok(rounds::Outcome::Measured(found)) => Ok(CaseEnd::Measured(Box::new(found), None)),
+            Ok(rounds::Outcome::Skipped(reason)) => Ok(CaseEnd::Skipped(reason)),
+            Err(stop @ Stop::Refused(..)) => Ok(CaseEnd::Refused(stop)),
+            Err(stop) => Err(subject.error(&case.id, stop)),
+        }
+    }
+}

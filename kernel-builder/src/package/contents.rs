@@ -1,0 +1,32 @@
+//! What a bundle is made from.
+//!
+//! Owns: this type. Never: makes one.
+
+use std::path::Path;
+
+use kernel_plan::spec::{BuildSpec, OpSpec};
+
+use super::metadata::Provenance;
+use crate::bench::Measurement;
+use crate::bench::dispatch::Dispatch;
+use crate::compile::artifact::Artifact;
+use crate::verify::Verified;
+
+/// What a bundle is made from.
+#[derive(Debug)]
+pub struct Contents<'a> {
+    /// The project's folder.
+    pub project: &'a Path,
+    /// build.toml.
+    pub build: &'a BuildSpec,
+    /// op.toml, where there is one.
+    pub op: Option<&'a OpSpec>,
+    /// The variants that were verified.
+    pub verified: &'a [Verified<Artifact>],
+    /// What was measured, for the card.
+    pub measured: &'a [Measurement],
+    /// Where the sources came from.
+    pub provenance: Provenance,
+    /// Which calls the kernel serves, by device.
+    pub dispatch: &'a [Dispatch],
+}
