@@ -18,7 +18,7 @@ mod reading;
 mod walking;
 
 pub use locks::{FileLock, lock, lock_shared, try_lock};
-pub use reading::{NoText, irregular, open, open_device, read, read_text, read_text_of_any, read_text_up_to};
+pub use reading::{NoText, irregular, open, read, read_text, read_text_of_any, read_text_up_to};
 pub use walking::{Aged, aged, walk, walk_apart};
 
 /// A file operation that failed, with the place.

@@ -46,7 +46,6 @@ use kernel_plan::spec::op::{Case, Device, Purpose};
 pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Sass, Setting};
 pub use error::BenchError;
 pub use known::Unmeasured;
-pub(crate) use machine::today;
 pub(crate) use record::multiplies;
 pub use record::{About, Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, Roofline, SkippedContender};
 

@@ -5,7 +5,6 @@
 //! Never: orders blocks, compares values.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::time::Instant;
 
@@ -17,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::base::report::{Event, Progress};
 use crate::base::session::Session;
-use crate::base::{env, files, memory};
+use crate::base::{date, env, files, memory};
 use crate::compile::artifact::Artifact;
 use crate::toolchain::PythonRuntime;
 
@@ -54,15 +53,6 @@ pub(super) struct Subject<'a> {
     pub(super) device: Device,
     pub(super) cases: Vec<Case>,
     pub(super) options: &'a Options,
-}
-
-/// A word that nobody can guess; the standard library draws the keys of its hash maps from the operating system.
-pub(super) fn nonce() -> String {
-    format!("{:016x}{:016x}", secret(), secret())
-}
-
-fn secret() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 impl Subject<'_> {
@@ -293,7 +283,7 @@ impl Run<'_> {
             dtype: dtype_of(case),
             regime: regime.regime.as_str().to_owned(),
             device: self.device(),
-            date: machine::today(),
+            date: date::today(),
             ratios: record::ratios(&contenders),
             copy_fraction: record::copy_fraction(&contenders),
             bytes: measured.bytes,

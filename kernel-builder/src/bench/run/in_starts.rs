@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use kernel_plan::spec::op::Case;
 
-use super::{CaseEnd, Run, Subject, dtype_of, secret};
+use super::{CaseEnd, Run, Subject, dtype_of};
+use crate::base::random;
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
 use crate::bench::contender::{Referee, Timer, Traced};
@@ -50,7 +51,7 @@ impl Processes for Packaged<'_, '_> {
             baselines: &mut *self.baselines,
             tracer: self.tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn Traced),
             traced: traced.cloned(),
-            random: SplitMix(secret() ^ subject.options.seed),
+            random: SplitMix(random::seed() ^ subject.options.seed),
             folder: self.folder,
             budget: subject.budget(),
             threads: self.threads,
@@ -102,7 +103,7 @@ impl Subject<'_> {
         let progress = session.report.progress("measuring", ProgressKind::Count, Some(steps));
         let mut watch = machine::Watch::start();
         let mut run = Run { subject: self, session, progress, machine, start: (1, starts) };
-        let mut random = SplitMix(secret() ^ self.options.seed);
+        let mut random = SplitMix(random::seed() ^ self.options.seed);
         let mut found: Vec<Parts> = self.cases.iter().map(|case| run.known(case, kept.known())).collect();
         let mut begun = false;
         for start in 0..starts {

@@ -10,9 +10,10 @@ use std::time::Duration;
 use kernel_plan::spec::op::Case;
 
 use super::in_starts::Processes;
-use super::{CaseEnd, Subject, secret};
+use super::{CaseEnd, Subject};
 use crate::base::ahead::{Ahead, Done};
 use crate::base::process::ProcessError;
+use crate::base::random;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::bench::candidate::Candidate;
@@ -182,7 +183,7 @@ impl Subject<'_> {
         let mut rounds = DeviceRounds {
             lab: &mut lab,
             baselines,
-            random: SplitMix(secret() ^ self.options.seed),
+            random: SplitMix(random::seed() ^ self.options.seed),
             budget: self.budget(),
         };
         let measured = rounds.measure(case, &launch, &code);
