@@ -3,6 +3,8 @@
 //! Owns: the file, the questions "was this measured already" and "which records are meant", and a record's name.
 //! Never: changes a line; an index, if one is wanted, is derived from the lines.
 
+#[cfg(test)]
+pub(crate) mod old_records;
 mod unfinished;
 
 use std::path::{Path, PathBuf};
@@ -202,20 +204,23 @@ fn hides(newer: &Measurement, older: &Measurement) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::archive::old_records::old_record;
 
-    const KEPT: &str = include_str!("../../../bench/results/2026-11-21-h200-rms-norm.jsonl");
+    fn kept() -> &'static str {
+        old_record("2026-11-21-h200-rms-norm.jsonl")
+    }
 
     #[test]
     fn a_record_is_found_by_its_name() {
         let folder = files::scratch().unwrap();
         let project = folder.path();
-        files::write(&records_path(project), KEPT).unwrap();
-        let first = KEPT.lines().next().unwrap();
+        files::write(&records_path(project), kept()).unwrap();
+        let first = kept().lines().next().unwrap();
         let digest = Digest::of(first.as_bytes()).short(12);
         let found = find(&digest.to_uppercase(), project).unwrap();
         assert_eq!((found.len(), found[0].workload.as_str()), (1, "video-1024x2048"));
         // An artifact's digest means all of its records.
-        assert_eq!(find("7ab2567cf603", project).unwrap().len(), KEPT.lines().count());
+        assert_eq!(find("7ab2567cf603", project).unwrap().len(), kept().lines().count());
         for unknown in ["7ab256", "0000000000", "gone.jsonl"] {
             assert!(matches!(find(unknown, project), Err(ArchiveError::Unknown { .. })), "{unknown}");
         }
@@ -229,7 +234,7 @@ mod tests {
             files::write(&path, text).unwrap();
             find(&path.display().to_string(), folder.path())
         };
-        let first = KEPT.lines().next().unwrap();
+        let first = kept().lines().next().unwrap();
         assert_eq!(ask(&format!("\n{first}\n\n")).unwrap().len(), 1);
         assert!(matches!(ask(&format!("{first}\n{{}}\n")), Err(ArchiveError::Unreadable { line: 2, .. })));
         assert!(matches!(ask("\n"), Err(ArchiveError::Empty { .. })));
@@ -238,7 +243,7 @@ mod tests {
     #[test]
     fn what_is_recorded_has_the_name_of_its_line() {
         let folder = files::scratch().unwrap();
-        let read: Measurement = serde_json::from_str(KEPT.lines().next().unwrap()).unwrap();
+        let read: Measurement = serde_json::from_str(kept().lines().next().unwrap()).unwrap();
         record(folder.path(), std::slice::from_ref(&read)).unwrap();
         let (name, _) = latest_named(folder.path(), &read.artifact).remove(0);
         assert_eq!(find(&name.short(16), folder.path()).unwrap().len(), 1);
@@ -248,7 +253,7 @@ mod tests {
     fn what_is_no_result_is_not_recorded_as_one_nor_read_as_one() {
         let folder = files::scratch().unwrap();
         let project = folder.path();
-        let mut read: Measurement = serde_json::from_str(KEPT.lines().next().unwrap()).unwrap();
+        let mut read: Measurement = serde_json::from_str(kept().lines().next().unwrap()).unwrap();
         let versus = read.ratios[0].versus.clone();
         (read.ratios[0].ratio, read.ratios[0].low, read.ratios[0].high) = (324.0, 9.0, 672.0);
         // As an earlier version recorded it.
@@ -271,7 +276,7 @@ mod tests {
     fn a_noisy_run_takes_no_earlier_figure_away() {
         let folder = files::scratch().unwrap();
         let project = folder.path();
-        let good: Measurement = serde_json::from_str(KEPT.lines().next().unwrap()).unwrap();
+        let good: Measurement = serde_json::from_str(kept().lines().next().unwrap()).unwrap();
         let mut noisy = good.clone();
         (noisy.ratios[0].low, noisy.ratios[0].high) = (0.1, 90.0);
         record(project, &[good.clone(), noisy.clone()]).unwrap();

@@ -109,12 +109,15 @@ fn unkept(cause: FileError) -> ArchiveError {
 mod tests {
     use super::super::records;
     use super::*;
+    use crate::archive::old_records::old_record;
 
-    const KEPT: &str = include_str!("../../../bench/results/2026-11-21-h200-rms-norm.jsonl");
+    fn kept() -> &'static str {
+        old_record("2026-11-21-h200-rms-norm.jsonl")
+    }
 
     /// Three measurements of different workloads.
     fn some() -> Vec<Measurement> {
-        let mut read = KEPT.lines().map(|line| serde_json::from_str::<Measurement>(line).unwrap());
+        let mut read = kept().lines().map(|line| serde_json::from_str::<Measurement>(line).unwrap());
         let first = read.next().unwrap();
         let named = |name: &str| Measurement { workload: name.to_owned(), ..first.clone() };
         vec![named("one"), named("two"), named("three")]

@@ -9,6 +9,7 @@ pub mod api;
 pub mod become_program;
 pub mod channel;
 pub mod confine;
+pub(crate) mod date;
 pub mod digest;
 pub mod disk;
 pub mod env;

@@ -1,6 +1,28 @@
-//! Random numbers that follow from a seed.
+//! Random numbers: secret ones from the operating system, and repeatable ones that follow from a seed.
 //!
-//! Owns: the generator. Never: draws a seed; what must be secret does not come from here.
+//! Owns: the call to the operating system, the generator. Never: repeats a secret.
+
+/// 32 random bytes from the operating system, in hexadecimal: a nonce or a secret that no one can guess.
+///
+/// # Panics
+/// The operating system has no random bytes. Rust's hash maps use the same source and panic too, so no run gets here then.
+pub(crate) fn secret() -> String {
+    bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A random seed from the operating system.
+///
+/// # Panics
+/// As [`secret`].
+pub(crate) fn seed() -> u64 {
+    u64::from_le_bytes(bytes())
+}
+
+fn bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the operating system has random bytes");
+    bytes
+}
 
 /// SplitMix64 (G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", 2014).
 #[derive(Debug, Clone)]
@@ -25,6 +47,14 @@ impl SplitMix {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_have_256_bits_and_differ() {
+        let (one, other) = (secret(), secret());
+        assert!(one.len() == 64 && one.bytes().all(|letter| letter.is_ascii_hexdigit()), "{one}");
+        assert_ne!(one, other);
+        assert_ne!(seed(), seed());
+    }
 
     #[test]
     fn random_numbers_are_those_of_the_paper() {

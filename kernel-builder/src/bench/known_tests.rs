@@ -4,6 +4,7 @@ use super::super::record::tests::example;
 use super::super::record::{self, Measurement};
 use super::super::{dispatch, render, starts};
 use super::*;
+use crate::archive::old_records::old_record;
 use crate::base::digest::Digest;
 
 /// The example, with other samples of one contender.
@@ -136,9 +137,9 @@ fn starts_that_differ_ask_for_more_starts() {
 #[test]
 fn every_ratio_of_the_kept_records_is_a_result() {
     let kept = [
-        include_str!("../../../bench/results/2026-11-21-h200-rms-norm.jsonl"),
+        old_record("2026-11-21-h200-rms-norm.jsonl"),
         include_str!("../../../bench/results/2026-11-22-h200-templates.jsonl"),
-        include_str!("../../../bench/results/2026-11-24-h100-rms-norm-protocol-5.jsonl"),
+        old_record("2026-11-24-h100-rms-norm-protocol-5.jsonl"),
     ];
     let mut count = 0;
     for line in kept.iter().flat_map(|text| text.lines()) {

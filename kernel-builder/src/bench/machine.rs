@@ -1,4 +1,4 @@
-//! What a measurement depends on beside the kernel: the processor, the GPU's driver and clocks, the day.
+//! What a measurement depends on beside the kernel: the processor, the GPU's driver and clocks.
 //!
 //! Owns: asking the system, while and after something is timed; what many readings say together.
 //! Never: changes a clock or a governor.
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 
@@ -243,41 +243,9 @@ fn gpu_of(answer: &str, name: &str) -> Option<Gpu> {
     })
 }
 
-/// Today, UTC, as `YYYY-MM-DD`.
-pub(crate) fn today() -> String {
-    date_of(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs())
-}
-
-/// The day of a time in seconds since 1970, UTC, as `YYYY-MM-DD`: Howard Hinnant, "chrono-compatible low-level date
-/// algorithms".
-pub(crate) fn date_of(seconds: u64) -> String {
-    let days = seconds / 86_400 + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates() {
-        for (seconds, date) in [
-            (0, "1970-01-01"),
-            (951_782_400, "2000-02-29"),
-            (1_795_226_400, "2026-11-21"),
-            (4_107_542_400, "2100-03-01"),
-        ] {
-            assert_eq!(date_of(seconds), date);
-        }
-    }
 
     #[test]
     fn the_model_of_a_processor() {

@@ -21,7 +21,6 @@ mod error;
 pub(crate) mod impossible;
 pub(crate) mod known;
 pub(crate) mod machine;
-mod nonce;
 mod options;
 mod outputs;
 pub(crate) mod paired;
@@ -50,7 +49,6 @@ use kernel_plan::spec::op::{Case, Device, Purpose};
 
 pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Setting};
 pub use error::BenchError;
-pub(crate) use machine::today;
 pub use options::{ENOUGH_STARTS, Keep, Nowhere, OPTIONAL_RIVALS, Options, Outcome, starts_on};
 pub(crate) use record::multiplies;
 pub use record::{About, Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, Roofline, SkippedContender};

@@ -15,12 +15,12 @@ use tempfile::TempDir;
 
 use crate::base::files::{self, FileError};
 use crate::base::process::{Dialogue, Ending, Heard, ProcessError, Start};
+use crate::base::random;
 use crate::toolchain::PythonRuntime;
 
 use super::contender::{Ask, Block, Fault, Need, Prepared, Referee, TimedCall, Timer, Traced};
 use super::cupti::Cupti;
 use super::machine;
-use super::nonce::nonce;
 
 /// What both roles are made of; the first is the entry.
 const HARNESS: [(&str, &str); 6] = [
@@ -110,7 +110,7 @@ impl PythonTimer {
 
     /// Starts the process where it does not run; what it runs on. A missing device is no fault.
     pub(super) fn machine(&mut self) -> Result<Machine, Fault> {
-        let nonce = nonce();
+        let nonce = random::secret();
         let entry = self.folder.path().join(HARNESS[0].0);
         let line = self.part.line.clone().path(&entry);
         let mut running =

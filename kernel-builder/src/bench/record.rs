@@ -340,6 +340,7 @@ pub(super) fn roofline(
 pub(super) mod tests {
     use super::super::candidate;
     use super::*;
+    use crate::archive::old_records::old_record;
 
     fn contender(name: &str, seconds: f64) -> Contender {
         Contender { name: name.to_owned(), median_seconds: seconds, calls: 1, samples: vec![seconds; 15] }
@@ -408,8 +409,8 @@ pub(super) mod tests {
     #[test]
     fn records_of_protocol_1_are_read() {
         let kept = [
-            include_str!("../../../bench/results/2026-11-21-h200-rms-norm.jsonl"),
-            include_str!("../../../bench/results/2026-11-21-h200-rms-norm-again.jsonl"),
+            old_record("2026-11-21-h200-rms-norm.jsonl"),
+            old_record("2026-11-21-h200-rms-norm-again.jsonl"),
         ];
         for line in kept.iter().flat_map(|text| text.lines()) {
             let read: Measurement = serde_json::from_str(line).unwrap();
@@ -421,7 +422,7 @@ pub(super) mod tests {
 
     #[test]
     fn records_of_protocol_5_are_of_one_start() {
-        let text = include_str!("../../../bench/results/2026-11-24-h100-rms-norm-protocol-5.jsonl");
+        let text = old_record("2026-11-24-h100-rms-norm-protocol-5.jsonl");
         for line in text.lines() {
             let read: Measurement = serde_json::from_str(line).unwrap();
             assert_eq!((read.protocol, read.starts(), read.starts.len()), (5, 1, 0));

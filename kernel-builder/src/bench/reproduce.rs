@@ -153,6 +153,7 @@ mod tests {
     use super::super::record::Clocks;
     use super::super::record::tests::example;
     use super::*;
+    use crate::archive::old_records::old_record;
     use crate::base::digest::Digest;
 
     fn ratio(low: f64, ratio: f64, high: f64) -> Ratio {
@@ -242,8 +243,8 @@ mod tests {
         let read = |text: &str| -> Vec<Measurement> {
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
         };
-        let first = read(include_str!("../../../bench/results/2026-11-21-h200-rms-norm.jsonl"));
-        let again = read(include_str!("../../../bench/results/2026-11-21-h200-rms-norm-again.jsonl"));
+        let first = read(old_record("2026-11-21-h200-rms-norm.jsonl"));
+        let again = read(old_record("2026-11-21-h200-rms-norm-again.jsonl"));
         let compared: Vec<Compared> = first
             .iter()
             .filter_map(|record| {

@@ -14,9 +14,9 @@ use kernel_plan::spec::op::{Case, Device};
 use kernel_plan::units::Dtype;
 use serde_json::{Value, json};
 
-use crate::base::env;
 use crate::base::report::{Event, Progress};
 use crate::base::session::Session;
+use crate::base::{date, env};
 use crate::compile::artifact::Artifact;
 use crate::toolchain::PythonRuntime;
 
@@ -235,7 +235,7 @@ impl Run<'_> {
             dtype: dtype_of(case),
             regime: regime.regime.as_str().to_owned(),
             device: self.device(),
-            date: machine::today(),
+            date: date::today(),
             ratios: record::ratios(&contenders),
             copy_fraction: record::copy_fraction(&contenders),
             bytes: measured.bytes,

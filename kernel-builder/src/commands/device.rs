@@ -380,8 +380,11 @@ mod tests {
 
     use super::*;
     use crate::agent::tuned::{Setting, Tuned};
+    use crate::archive::old_records::old_record;
 
-    const RECORDS: &str = include_str!("../../../bench/results/2026-11-22-h200-rms-norm-device.jsonl");
+    fn records() -> &'static str {
+        old_record("2026-11-22-h200-rms-norm-device.jsonl")
+    }
     const OP: &str = include_str!("../../../examples/rms-norm-device/op.toml");
 
     #[test]
@@ -412,7 +415,7 @@ mod tests {
         let project =
             DeviceProject { dir: PathBuf::new(), is_beside: false, op, source, archs: vec![], settings };
         let mut of = Vec::new();
-        for line in RECORDS.lines() {
+        for line in records().lines() {
             let mut record: Measurement = serde_json::from_str(line).unwrap();
             assert_eq!(record.candidate.as_ref().unwrap().setting, None, "it is from before");
             name_setting(&mut record, &project);

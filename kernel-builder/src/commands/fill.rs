@@ -441,7 +441,7 @@ impl Run<'_> {
         let case = &filled.case;
         table::Setting {
             workload: case.workload.to_string(),
-            date: bench::today(),
+            date: crate::base::date::today(),
             driver: self.driver.clone(),
             compiler: self.compiler.id(),
             protocol: paired::PROTOCOL,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use inquire::validator::Validation;
@@ -11,9 +11,9 @@ use kernel_plan::plan::CommandLine;
 use kernel_plan::units::KernelName;
 use serde_json::json;
 
-use crate::base::env;
 use crate::base::process::{self, Limits, ProcessError};
 use crate::base::session::Session;
+use crate::base::{date, env};
 use crate::exit::Failure;
 use crate::scaffold::host::{Framework, Identity};
 use crate::scaffold::{Answers, Ci, ScaffoldError, Template, adopt, template};
@@ -97,7 +97,6 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     };
     let asked = ahead::ask(hub::of_op(template.ops.first().unwrap_or(&template.name)), session);
     let backends = if args.backends.is_empty() { ask_backends(&template)? } else { args.backends.clone() };
-    let year = year_of(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
     // The template's order, so that the same answers in another order give the same project.
     let mut ordered: Vec<String> =
         template.backends.iter().filter(|backend| backends.contains(backend)).cloned().collect();
@@ -109,7 +108,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         license: args.license.clone(),
         backends: ordered,
         framework: args.framework,
-        year,
+        year: date::this_year(),
         set,
     };
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(answers.name.as_str()));
@@ -293,29 +292,9 @@ fn first_commit(dir: &Path, session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The year (UTC) of a time since 1970, by the proleptic Gregorian calendar.
-fn year_of(since_epoch: Duration) -> i64 {
-    // Days to civil date, Howard Hinnant, "chrono-compatible low-level date algorithms".
-    let days = i64::try_from(since_epoch.as_secs() / 86_400).unwrap_or(0) + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    year_of_era + era * 400 + i64::from(month_from_march >= 10)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn years() {
-        for (seconds, year) in [(0, 1970), (951_782_400, 2000), (1_767_225_599, 2025), (1_767_225_600, 2026)]
-        {
-            assert_eq!(year_of(Duration::from_secs(seconds)), year, "{seconds}");
-        }
-    }
 
     #[test]
     fn names_are_judged() {

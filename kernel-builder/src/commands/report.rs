@@ -18,7 +18,7 @@ use crate::exit::Failure;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright report fast-norm/.kernelwright/records.jsonl -o fast-norm.html
-  kernelwright report bench/results/2026-11-21-h200-rms-norm.jsonl -o rms-norm.html")]
+  kernelwright report bench/results/2026-11-23-h200-rows.jsonl -o rows.html")]
 pub struct Args {
     /// Files with one JSON record per line, `-` for standard input, or digests from the project's archive
     #[arg(value_name = "RECORD", required = true)]

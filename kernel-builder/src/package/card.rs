@@ -115,12 +115,16 @@ fn results(measured: &[Measurement]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::archive::old_records::old_record;
 
-    const KEPT: &str = include_str!("../../../bench/results/2026-11-24-h100-rms-norm-protocol-5.jsonl");
+    fn kept() -> &'static str {
+        old_record("2026-11-24-h100-rms-norm-protocol-5.jsonl")
+    }
 
     #[test]
     fn a_figure_that_is_no_result_is_on_no_card() {
-        let lines: Vec<Measurement> = KEPT.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines: Vec<Measurement> =
+            kept().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let mut wild = lines.into_iter().find(|it| it.is_result() && it.versus("eager").is_some()).unwrap();
         wild.ratios.retain(|ratio| ratio.versus == "eager");
         let kept = results(&[wild.clone().settled()]);

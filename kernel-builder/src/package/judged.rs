@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::machine;
+use crate::base::date;
 use crate::verify::{Evidence, Outcome};
 
 /// The judgement that called a build.
@@ -39,7 +39,7 @@ impl Judged {
             driver: environment.driver.clone(),
             torch: environment.torch.clone(),
             protocol: evidence.protocol,
-            date: machine::date_of(evidence.when),
+            date: date::date_of(evidence.when),
         })
     }
 }

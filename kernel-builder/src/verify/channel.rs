@@ -2,16 +2,15 @@
 //!
 //! Owns: the embedded Python, nonces, the parsing of messages. Never: believes a line without this run's nonce.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kernel_plan::plan::CommandLine;
 use serde_json::{Map, Value, json};
 
 use super::VerifyError;
-use crate::base::digest::Digest;
 use crate::base::files::{self, FileError};
 use crate::base::process::{self, Finished, Limits};
+use crate::base::random;
 use crate::toolchain::PythonRuntime;
 
 /// The Python that judges, written to a new folder for every judgement, so that no candidate changes it for the next.
@@ -43,18 +42,6 @@ pub(crate) fn unpack(folder: &Path) -> Result<PathBuf, FileError> {
         files::write(&folder.join(name), text)?;
     }
     Ok(folder.join("main.py"))
-}
-
-/// 32 bytes that nobody can guess, in hexadecimal.
-pub(crate) fn secret() -> Result<String, FileError> {
-    let path = Path::new("/dev/urandom");
-    let mut bytes = [0; 32];
-    files::open_device(path)?.read_exact(&mut bytes).map_err(|cause| FileError {
-        action: "read",
-        path: path.to_owned(),
-        cause,
-    })?;
-    Ok(Digest::of(&bytes).to_string())
 }
 
 /// One event from the harness.
@@ -141,7 +128,7 @@ pub(crate) fn play_in(
     wrap: Option<&dyn Fn(CommandLine) -> CommandLine>,
     on_message: &mut dyn FnMut(&Message),
 ) -> Result<Ended, VerifyError> {
-    let nonce = secret()?;
+    let nonce = random::secret();
     let mut job = job.clone();
     job["nonce"] = json!(nonce);
     job["role"] = json!(role);
@@ -211,10 +198,5 @@ mod tests {
             let entry = format!("\"{dtype}\": torch.{},", dtype.torch_name());
             assert!(text.contains(&entry), "{entry}");
         }
-    }
-
-    #[test]
-    fn secrets_differ() {
-        assert_ne!(secret().unwrap(), secret().unwrap());
     }
 }

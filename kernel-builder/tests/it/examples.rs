@@ -1,8 +1,11 @@
 //! The examples in help texts, run as they stand there: those that need no network, no GPU and no torch.
 
+use super::old_records::old_record;
 use super::sandbox::Sandbox;
 
-const KEPT: &str = include_str!("../../../bench/results/2026-11-21-h200-rms-norm.jsonl");
+fn kept() -> &'static str {
+    old_record("2026-11-21-h200-rms-norm.jsonl")
+}
 
 /// Verbs whose examples all work beside projects that were measured.
 const WORK: [&str; 6] = ["completions", "export", "man", "report", "schema", "templates"];
@@ -23,7 +26,7 @@ fn place() -> Sandbox {
     let sandbox = Sandbox::new();
     for name in ["fast-norm", "my-norm"] {
         sandbox.project(name, "cpu,cuda");
-        sandbox.write(&format!("work/{name}/.kernelwright/records.jsonl"), KEPT);
+        sandbox.write(&format!("work/{name}/.kernelwright/records.jsonl"), kept());
     }
     sandbox
 }

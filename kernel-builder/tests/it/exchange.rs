@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::old_records::old_record;
 use super::sandbox::{Ended, Sandbox, finish, tree};
 
 fn definitions() -> PathBuf {
@@ -175,7 +176,7 @@ fn flashinfer_bench_accepts_what_is_exported() {
 fn records_become_traces_that_flashinfer_bench_reads() {
     let sandbox = Sandbox::new();
     sandbox.project("fast-norm", "cpu");
-    let records = include_str!("../../../bench/results/2026-11-21-h200-rms-norm.jsonl");
+    let records = old_record("2026-11-21-h200-rms-norm.jsonl");
     let first = records.lines().next().expect("a line");
     let mut other: Value = serde_json::from_str(first).expect("JSON");
     other["workload"] = "gone".into();

@@ -52,6 +52,11 @@ fn the_plot_and_the_tables_are_of_the_records() {
 }
 
 #[test]
+fn the_tables_of_records_are_of_the_index() {
+    up_to_date("bench/records.py");
+}
+
+#[test]
 fn the_recorded_command_is_that_of_the_readme_and_works() {
     let recorded = text("docs/images/make.txt");
     let commands: Vec<&str> = recorded.lines().filter_map(|line| line.strip_prefix("$ ")).collect();

@@ -37,6 +37,8 @@ mod logging;
 mod new;
 mod odd_files;
 mod official;
+#[path = "../../src/archive/old_records.rs"]
+mod old_records;
 mod operands;
 mod oracle;
 mod outside;
@@ -45,6 +47,7 @@ mod packaged;
 mod publish;
 mod publishing_hub;
 mod publishing_stock;
+mod recorded;
 mod records;
 mod sandbox;
 mod schema;

@@ -1,14 +1,17 @@
 //! `report` and `reproduce` from outside: what is read, what is written, and what is refused before anything is built.
 
+use super::old_records::old_record;
 use super::sandbox::Sandbox;
 
 /// Records of protocol 1, as an H200 gave them.
-const KEPT: &str = include_str!("../../../bench/results/2026-11-21-h200-rms-norm.jsonl");
+fn kept() -> &'static str {
+    old_record("2026-11-21-h200-rms-norm.jsonl")
+}
 
 #[test]
 fn a_report_is_one_page_of_any_records() {
     let sandbox = Sandbox::new();
-    sandbox.write("work/records.jsonl", KEPT);
+    sandbox.write("work/records.jsonl", kept());
     let made = sandbox.run(&["report", "records.jsonl", "-o", "out/page.html"]);
     assert_eq!((made.code, made.stdout.as_str()), (0, "out/page.html  28 records\n"), "{}", made.stderr);
     let page = sandbox.read("work/out/page.html");
@@ -23,7 +26,7 @@ fn a_report_is_one_page_of_any_records() {
 #[test]
 fn what_is_no_record_is_told_by_line() {
     let sandbox = Sandbox::new();
-    let first = KEPT.lines().next().expect("a line");
+    let first = kept().lines().next().expect("a line");
     sandbox.write("work/bad.jsonl", &format!("{first}\n{{\"protocol\": 1}}\n"));
     sandbox.write("work/empty.jsonl", "\n");
     for verb in [["report", "-o", "x.html"].as_slice(), &["reproduce"]] {
@@ -38,7 +41,7 @@ fn what_is_no_record_is_told_by_line() {
 fn a_record_is_reproduced_in_its_own_project() {
     let sandbox = Sandbox::new();
     sandbox.project("fast-norm", "cpu");
-    let first = KEPT.lines().next().expect("a line");
+    let first = kept().lines().next().expect("a line");
     sandbox.write("work/one.jsonl", first);
     sandbox.write("work/other.jsonl", &first.replace("\"op\":\"rms_norm\"", "\"op\":\"softmax\""));
     sandbox.run(&["reproduce", "one.jsonl"]).refused(10, &["spec::no_project"]);

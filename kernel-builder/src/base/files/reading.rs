@@ -66,11 +66,6 @@ pub fn open(path: &Path) -> Result<File, FileError> {
     open_regular(path).map(|(file, _)| file).map_err(failed("open", path))
 }
 
-/// Opens a file of the system that need not be a regular one, such as `/dev/urandom`.
-pub fn open_device(path: &Path) -> Result<File, FileError> {
-    File::open(path).map_err(failed("open", path))
-}
-
 /// Why `path` cannot be read as a regular file; `None` if it is one.
 pub fn irregular(path: &Path) -> Option<String> {
     fs::metadata(path).and_then(|meta| regular(&meta)).err().map(|cause| said(&cause))

@@ -13,9 +13,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::device::sampled;
-use super::machine::{self, Watch};
+use super::machine::Watch;
 use super::record::{self, Clocks};
 use super::stats;
+use crate::base::date;
 use crate::base::process::ProcessError;
 use crate::base::report;
 use crate::compile::nvrtc::{Code, Compiler, NvrtcError, Source};
@@ -137,7 +138,7 @@ pub(crate) fn measure(
             Err(reason) => note(kind.dtype, String::new(), unit, Err(reason)),
         }
     }
-    Ok(Ceilings { protocol: PROTOCOL, date: machine::today(), ceilings })
+    Ok(Ceilings { protocol: PROTOCOL, date: date::today(), ceilings })
 }
 
 /// Bytes of the copy: far more than the cache, and no more than there is room for.

@@ -4,9 +4,11 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use super::super::record::{Clocks, Measurement};
 use super::super::render::counted;
-use super::html::{Table, escape, list, terms};
+use super::html::{Table, Term, terms};
 use super::name;
 
 /// Different values of one field, separated by semicolons; `None` when no measurement has one.
@@ -21,8 +23,23 @@ fn every(measurements: &[Measurement], of: impl Fn(&Measurement) -> Option<Strin
 }
 
 /// Where it was measured, and what the GPU did meanwhile.
-pub(super) fn machine(measurements: &[Measurement]) -> String {
-    let text = terms(&[
+#[derive(Debug, Serialize)]
+pub(super) struct Machine {
+    terms: Vec<Term>,
+    clocks: Option<Table>,
+}
+
+/// What was measured, as it was made.
+#[derive(Debug, Serialize)]
+pub(super) struct Candidate {
+    terms: Vec<Term>,
+    /// The heading of `kernels`.
+    summary: String,
+    kernels: Option<Table>,
+}
+
+pub(super) fn machine(measurements: &[Measurement]) -> Machine {
+    let terms = terms([
         ("device", every(measurements, |it| Some(it.device.clone()))),
         ("driver", every(measurements, |it| it.driver.clone())),
         ("processor", every(measurements, |it| Some(it.cpu.model.clone()))),
@@ -32,14 +49,14 @@ pub(super) fn machine(measurements: &[Measurement]) -> String {
         ("Python", every(measurements, |it| Some(it.python.clone()))),
         ("protocol", every(measurements, |it| Some(it.protocol.to_string()))),
     ]);
-    text + &clocks(measurements)
+    Machine { terms, clocks: clocks(measurements) }
 }
 
-fn clocks(measurements: &[Measurement]) -> String {
+fn clocks(measurements: &[Measurement]) -> Option<Table> {
     let known: Vec<(String, &Clocks)> =
         measurements.iter().filter_map(|it| Some((name(it), it.clocks.as_ref()?))).collect();
     if known.is_empty() {
-        return String::new();
+        return None;
     }
     let headers = [
         "measurement",
@@ -51,7 +68,7 @@ fn clocks(measurements: &[Measurement]) -> String {
         "power",
         "held down by",
     ];
-    let mut table = Table::new("The GPU while it was timed", &headers.map(str::to_owned));
+    let mut table = Table::new("The GPU while it was timed", headers.map(str::to_owned).to_vec());
     let figure = |number: Option<f64>, unit: &str| {
         number.map_or_else(|| "-".to_owned(), |it| format!("{it:.0} {unit}"))
     };
@@ -65,13 +82,12 @@ fn clocks(measurements: &[Measurement]) -> String {
         table.cell("number", &figure(clocks.watts, "W"));
         table.cell("", &if clocks.throttle.is_empty() { "-".to_owned() } else { clocks.throttle.join(", ") });
     }
-    format!("<details><summary>Clocks, temperature and power</summary>\n{}</details>\n", table.end())
+    Some(table)
 }
 
-/// What was measured, as it was made.
-pub(super) fn candidate(measurements: &[Measurement]) -> String {
+pub(super) fn candidate(measurements: &[Measurement]) -> Candidate {
     let joined = |flags: &[String]| (!flags.is_empty()).then(|| flags.join(" "));
-    let mut text = terms(&[
+    let terms = terms([
         ("variant", every(measurements, |it| Some(it.variant.clone()))),
         ("artifact", every(measurements, |it| Some(it.artifact.short(16)))),
         ("commit", every(measurements, |it| it.commit.clone())),
@@ -91,8 +107,9 @@ pub(super) fn candidate(measurements: &[Measurement]) -> String {
             }
         }
     }
+    let summary = format!("Registers and memory of {}", counted(rows.len() as u64, "kernel"));
     if rows.is_empty() {
-        return text + "<p>The records do not say what the machine code uses.</p>\n";
+        return Candidate { terms, summary, kernels: None };
     }
     let headers = [
         "kernel",
@@ -103,7 +120,7 @@ pub(super) fn candidate(measurements: &[Measurement]) -> String {
         "instructions",
         "matrix instructions",
     ];
-    let mut table = Table::new("Kernels", &headers.map(str::to_owned));
+    let mut table = Table::new("Kernels", headers.map(str::to_owned).to_vec());
     for (arch, kernel) in &rows {
         table.row(&kernel.kernel);
         table.cell("", arch);
@@ -120,13 +137,11 @@ pub(super) fn candidate(measurements: &[Measurement]) -> String {
             &mma.filter(|mma| !mma.is_empty()).map_or_else(|| "-".to_owned(), |mma| mma.join(", ")),
         );
     }
-    let summary = format!("Registers and memory of {}", counted(rows.len() as u64, "kernel"));
-    text += &format!("<details><summary>{}</summary>\n{}</details>\n", escape(&summary), table.end());
-    text
+    Candidate { terms, summary, kernels: Some(table) }
 }
 
 /// What the auditor states, and which baselines are missing.
-pub(super) fn baselines(measurements: &[Measurement]) -> String {
+pub(super) fn baselines(measurements: &[Measurement]) -> Vec<String> {
     let notes: BTreeSet<&String> = measurements.iter().flat_map(|it| &it.notes).collect();
     let skipped: BTreeSet<String> = measurements
         .iter()
@@ -135,8 +150,5 @@ pub(super) fn baselines(measurements: &[Measurement]) -> String {
         .collect();
     let mut rows: Vec<String> = notes.into_iter().cloned().collect();
     rows.extend(skipped);
-    if rows.is_empty() {
-        return "<p>Every baseline was timed; the records have no note on them.</p>\n".to_owned();
-    }
-    list(&rows)
+    rows
 }

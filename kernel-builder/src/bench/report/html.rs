@@ -1,12 +1,22 @@
-//! The words of HTML that the page is made of.
+//! The page's templates, and the data of tables and lists in them.
 //!
-//! Owns: escaping, tables, the style. Never: knows what a measurement is.
+//! Owns: escaping. Never: knows what a measurement is.
 
-/// The page's look. Colours have names, and dark ones where the reader's system asks for them.
-const STYLE: &str = include_str!("style.css");
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior};
+use serde::Serialize;
+
+/// Every file of `resources/report`, by its name in the templates.
+const TEMPLATES: &[(&str, &str)] = &[
+    ("page.html", include_str!("../../../resources/report/page.html")),
+    ("parts.html", include_str!("../../../resources/report/parts.html")),
+    ("plots.html", include_str!("../../../resources/report/plots.html")),
+    ("style.css", include_str!("../../../resources/report/style.css")),
+];
 
 /// Text as HTML shows it, in an element or in a quoted attribute.
-pub(super) fn escape(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -24,92 +34,108 @@ pub(super) fn escape(text: &str) -> String {
     safe
 }
 
-/// A whole document.
-pub(super) fn document(title: &str, body: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n\
-         <body>\n<main>\n{body}</main>\n</body>\n</html>\n",
-        escape(title)
-    )
+/// Escapes everything that a template inserts, other than the output of its macros.
+fn environment() -> Result<Environment<'static>, Error> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_formatter(|out, _, value| {
+        let text = value.to_string();
+        Ok(out.write_str(&if value.is_safe() { text } else { escape(&text) })?)
+    });
+    for (name, text) in TEMPLATES {
+        environment.add_template(name, text)?;
+    }
+    Ok(environment)
 }
 
-/// A table under construction. The first column names the row.
-#[derive(Debug)]
+/// The whole document.
+pub(super) fn document(page: &impl Serialize) -> String {
+    let rendered =
+        environment().and_then(|environment| environment.get_template("page.html")?.render(Serde(page)));
+    // Only an error in the templates makes this fail, and every test of the page would show it.
+    rendered.unwrap_or_else(|error| format!("<!doctype html>\n<p>the page is wrong: {error}</p>")) + "\n"
+}
+
+/// A table. The first column names the row.
+#[derive(Debug, Serialize)]
 pub(super) struct Table {
+    caption: &'static str,
+    headers: Vec<String>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    cells: Vec<Cell>,
+}
+
+#[derive(Debug, Serialize)]
+struct Cell {
+    class: String,
     text: String,
-    in_row: bool,
 }
 
 impl Table {
-    pub(super) fn new(caption: &str, headers: &[String]) -> Self {
-        let cells: String =
-            headers.iter().map(|header| format!("<th scope=\"col\">{}</th>", escape(header))).collect();
-        // A region that scrolls is reached by the keyboard.
-        let text = format!(
-            "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\n<table>\n<caption>{caption}</caption>\n\
-             <thead><tr>{cells}</tr></thead>\n<tbody>\n",
-            caption = escape(caption)
-        );
-        Self { text, in_row: false }
+    pub(super) fn new(caption: &'static str, headers: Vec<String>) -> Self {
+        Self { caption, headers, rows: Vec::new() }
     }
 
     /// Begins a row with its name.
     pub(super) fn row(&mut self, name: &str) {
-        self.end_row();
-        self.text += &format!("<tr><th scope=\"row\">{}</th>", escape(name));
-        self.in_row = true;
+        self.rows.push(Row { name: name.to_owned(), cells: Vec::new() });
     }
 
-    /// Adds a cell to the row; `class` is a word of ours.
+    /// Adds a cell to the last row; `class` may be empty.
     pub(super) fn cell(&mut self, class: &str, text: &str) {
-        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-        self.text += &format!("<td{class}>{}</td>", escape(text));
-    }
-
-    fn end_row(&mut self) {
-        if self.in_row {
-            self.text += "</tr>\n";
+        if let Some(row) = self.rows.last_mut() {
+            row.cells.push(Cell { class: class.to_owned(), text: text.to_owned() });
         }
-        self.in_row = false;
-    }
-
-    /// The table's text.
-    pub(super) fn end(mut self) -> String {
-        self.end_row();
-        self.text + "</tbody>\n</table>\n</div>\n"
     }
 }
 
-/// A list of terms and what they are; what is not known is left out.
-pub(super) fn terms(rows: &[(&str, Option<String>)]) -> String {
-    let known = rows.iter().filter_map(|(term, text)| Some((term, text.as_ref()?)));
-    let items: String =
-        known.map(|(term, text)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(term), escape(text))).collect();
-    format!("<dl>\n{items}</dl>\n")
+/// A term and its description.
+#[derive(Debug, Serialize)]
+pub(super) struct Term {
+    pub(super) term: String,
+    pub(super) text: String,
 }
 
-/// A list of sentences.
-pub(super) fn list(rows: &[String]) -> String {
-    let items: String = rows.iter().map(|text| format!("<li>{}</li>\n", escape(text))).collect();
-    format!("<ul>\n{items}</ul>\n")
+/// The terms that have a description.
+pub(super) fn terms<const N: usize>(rows: [(&str, Option<String>); N]) -> Vec<Term> {
+    rows.into_iter().filter_map(|(term, text)| Some(Term { term: term.to_owned(), text: text? })).collect()
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// What a macro of `parts.html` or `plots.html` makes of a value.
+    pub(in crate::bench::report) fn part(file: &str, name: &str, value: &impl Serialize) -> String {
+        let text = format!("{{% from {file:?} import {name} %}}{{{{ {name}(it) }}}}");
+        let values = std::collections::BTreeMap::from([("it", value)]);
+        environment().unwrap().render_str(&text, Serde(values)).unwrap()
+    }
 
     #[test]
     fn text_stays_text() {
         assert_eq!(escape("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
         assert_eq!(escape("plain\u{202e}txt\u{7}\n"), "plain\u{fffd}txt\u{fffd}\n");
+        assert_eq!(part("parts.html", "listed", &["<i>"]), "<ul>\n<li>&lt;i&gt;</li>\n</ul>\n");
+    }
+
+    #[test]
+    fn an_unknown_field_is_an_error() {
+        let environment = environment().unwrap();
+        assert!(environment.render_str("{{ it.gone }}", Serde([("it", "x")])).is_err());
     }
 
     #[test]
     fn what_is_not_known_is_left_out() {
         assert_eq!(
-            terms(&[("driver", None), ("torch", Some("2.11".into()))]),
+            part("parts.html", "terms", &terms([("driver", None), ("torch", Some("2.11".into()))])),
             "<dl>\n<dt>torch</dt><dd>2.11</dd>\n</dl>\n"
         );
     }

@@ -6,17 +6,18 @@
 //! file. It is readable by ear: tables have headers, plots a title and a description, and no meaning hangs on a colour.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
+
+use serde::Serialize;
 
 use super::record::{Measurement, Ratio};
-use super::render::{NOT_MEASURED, name, share, time, time_of};
+use super::render::{self, NOT_MEASURED, name, share, time, time_of};
 
 mod about;
 mod html;
 mod plot;
 
-use html::{Table, escape};
-use plot::baselines;
+use html::{Table, Term};
+use plot::{Figure, baselines};
 
 /// What a ratio means for the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,44 @@ impl Standing {
     }
 }
 
+/// The data of `page.html`.
+#[derive(Debug, Serialize)]
+struct Page {
+    title: String,
+    summary: String,
+    doubts: Vec<String>,
+    /// `None` if nothing was measured.
+    measured: Option<Measured>,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    /// Definitions of the regimes in the records.
+    regimes: Vec<Term>,
+    ratios: Vec<Figure>,
+    ceilings: Vec<Ceiling>,
+    results: Table,
+    samples: Vec<Sampled>,
+    machine: about::Machine,
+    candidate: about::Candidate,
+    baselines: Vec<String>,
+}
+
+/// The ceilings of a regime; no plot if none was measured.
+#[derive(Debug, Serialize)]
+struct Ceiling {
+    regime: String,
+    plot: Option<Figure>,
+}
+
+/// The samples of a measurement.
+#[derive(Debug, Serialize)]
+struct Sampled {
+    name: String,
+    plot: Figure,
+    table: Table,
+}
+
 /// The page. `told` are sentences on what was refused, skipped or not measured in the same run.
 pub fn page(measurements: &[Measurement], told: &[String]) -> String {
     let mut operations: Vec<&str> = measurements.iter().map(|measurement| measurement.op.as_str()).collect();
@@ -56,29 +95,27 @@ pub fn page(measurements: &[Measurement], told: &[String]) -> String {
         none if none.is_empty() => format!("{operation} measured"),
         devices => format!("{operation} on {devices}"),
     };
-    let mut body =
-        format!("<header><h1>{}</h1>\n<p>{}</p></header>\n", escape(&title), escape(&summary(measurements)));
-    body += &doubts(measurements, told);
-    if !measurements.is_empty() {
-        body +=
-            &section("ratios", "Ratios", &(regimes(measurements) + &by_regime(measurements, plot::ratios)));
-        body += &section("ceiling", "Part of the ceiling", &by_regime(measurements, plot::ceilings));
-        body += &section("results", "Results", &results(measurements));
-        body += &section("samples", "Samples", &samples(measurements));
-        body += &section("machine", "Machine", &about::machine(measurements));
-        body += &section("candidate", "Candidate", &about::candidate(measurements));
-        body += &section("baselines", "Baselines", &about::baselines(measurements));
-    }
-    body += "<footer><p>A ratio is the median of paired ratios baseline / kernel: above 1 the kernel is faster. In brackets \
-             its 95% interval, which covers how starts of the processes differ if there are several. Contenders were timed in turns, in a new order each time.</p></footer>\n";
-    html::document(&title, &body)
-}
-
-fn section(id: &str, heading: &str, content: &str) -> String {
-    format!(
-        "<section aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">{}</h2>\n{content}</section>\n",
-        escape(heading)
-    )
+    html::document(&Page {
+        title,
+        summary: summary(measurements),
+        doubts: doubts(measurements, told),
+        measured: (!measurements.is_empty()).then(|| Measured {
+            regimes: render::regimes(measurements)
+                .into_iter()
+                .map(|(regime, words)| Term { term: regime.to_owned(), text: words.to_owned() })
+                .collect(),
+            ratios: by_regime(measurements, plot::ratios),
+            ceilings: by_regime(measurements, |regime, of| Ceiling {
+                regime: regime.to_owned(),
+                plot: plot::ceilings(regime, of),
+            }),
+            results: results(measurements),
+            samples: samples(measurements),
+            machine: about::machine(measurements),
+            candidate: about::candidate(measurements),
+            baselines: about::baselines(measurements),
+        }),
+    })
 }
 
 /// How many ratios are wins, losses and neither, in words.
@@ -108,7 +145,7 @@ fn summary(measurements: &[Measurement]) -> String {
 }
 
 /// What a reader should know before believing a figure.
-fn doubts(measurements: &[Measurement], told: &[String]) -> String {
+fn doubts(measurements: &[Measurement], told: &[String]) -> Vec<String> {
     let mut found: Vec<String> = told.to_vec();
     let named = |wanted: &dyn Fn(&Measurement) -> bool| {
         let names: BTreeSet<String> = measurements.iter().filter(|it| wanted(it)).map(name).collect();
@@ -130,38 +167,24 @@ fn doubts(measurements: &[Measurement], told: &[String]) -> String {
     doubt("Outputs of timed calls were not compared in", named(&|it| !it.checked));
     doubt(
         "Other programs took processors meanwhile, so figures are rough, in",
-        named(&|it| it.cpu.crowded.is_some_and(|crowded| crowded > super::render::CROWDED)),
+        named(&|it| it.cpu.crowded.is_some_and(|crowded| crowded > render::CROWDED)),
     );
     for measurement in measurements {
-        let sentences = super::render::unmeasured(measurement);
+        let sentences = render::unmeasured(measurement);
         found.extend(sentences.into_iter().map(|sentence| format!("{}: {sentence}", name(measurement))));
     }
     let lints: BTreeSet<&String> = measurements.iter().filter_map(|it| it.lint.as_ref()).flatten().collect();
     found.extend(lints.into_iter().map(|code| format!("The linter found about the task: {code}")));
-    if found.is_empty() {
-        return String::new();
-    }
-    let items: String = found.iter().map(|text| format!("<li>{}</li>\n", escape(text))).collect();
-    format!(
-        "<aside aria-label=\"What to know first\">\n<h2>What to know first</h2>\n<ul>\n{items}</ul>\n</aside>\n"
-    )
+    found
 }
 
-/// Definitions of the regimes in the records.
-fn regimes(measurements: &[Measurement]) -> String {
-    let found = super::render::regimes(measurements);
-    let rows: Vec<(&str, Option<String>)> =
-        found.into_iter().map(|(regime, words)| (regime, Some(words.to_owned()))).collect();
-    html::terms(&rows)
-}
-
-fn results(measurements: &[Measurement]) -> String {
+fn results(measurements: &[Measurement]) -> Table {
     let baselines = baselines(measurements);
     let mut headers: Vec<String> =
         ["kernel", "workload", "dtype", "regime", "time"].map(str::to_owned).to_vec();
     headers.extend(baselines.iter().map(|name| format!("vs {name}")));
     headers.extend(["GB/s".to_owned(), "of ceiling".into()]);
-    let mut table = Table::new("One row a measurement", &headers);
+    let mut table = Table::new("One row a measurement", headers);
     for measurement in measurements {
         table.row(&measurement.op);
         table.cell("", &measurement.workload);
@@ -172,7 +195,7 @@ fn results(measurements: &[Measurement]) -> String {
             match measurement.versus(baseline) {
                 Some(ratio) => {
                     let class = format!("number {}", Standing::of(ratio).class());
-                    table.cell(&class, &super::render::ratio(ratio));
+                    table.cell(&class, &render::ratio(ratio));
                 }
                 None if measurement.unmeasured_versus(baseline).is_some() => {
                     table.cell("number", NOT_MEASURED)
@@ -184,17 +207,17 @@ fn results(measurements: &[Measurement]) -> String {
         table.cell("number", &rate.map_or_else(|| "-".to_owned(), three_digits));
         table.cell("number", &share(measurement));
     }
-    table.end()
+    table
 }
 
 /// A number with three digits: `3.27`, `41.6`, `2892`.
 fn three_digits(number: f64) -> String {
-    let digits = super::render::digits_of(number);
+    let digits = render::digits_of(number);
     format!("{number:.digits$}")
 }
 
 /// One plot for each regime, since figures of several are not compared.
-fn by_regime(measurements: &[Measurement], draw: fn(&str, &[&Measurement]) -> String) -> String {
+fn by_regime<T>(measurements: &[Measurement], draw: impl Fn(&str, &[&Measurement]) -> T) -> Vec<T> {
     let mut regimes: Vec<&str> = Vec::new();
     for measurement in measurements {
         if !regimes.contains(&measurement.regime.as_str()) {
@@ -208,38 +231,37 @@ fn by_regime(measurements: &[Measurement], draw: fn(&str, &[&Measurement]) -> St
     plots.collect()
 }
 
-/// What each contender's samples look like, folded away.
-fn samples(measurements: &[Measurement]) -> String {
-    let mut text = String::from("<p>The part of samples at or below a time, for each contender.</p>\n");
-    for (at, measurement) in measurements.iter().enumerate() {
-        let mut table = Table::new(
-            "Samples",
-            &["contender".into(), "median".into(), "samples".into(), "calls in each".into()],
-        );
+/// The samples of each contender.
+fn samples(measurements: &[Measurement]) -> Vec<Sampled> {
+    let headers = ["contender", "median", "samples", "calls in each"];
+    let of = |(at, measurement): (usize, &Measurement)| {
+        let mut table = Table::new("Samples", headers.map(str::to_owned).to_vec());
         for contender in &measurement.contenders {
             table.row(&contender.name);
             table.cell("number", &time(contender.median_seconds));
             table.cell("number", &contender.samples.len().to_string());
             table.cell("number", &contender.calls.to_string());
         }
-        let _infallible = writeln!(
-            text,
-            "<details><summary>{}</summary>\n{}{}</details>",
-            escape(&name(measurement)),
-            plot::distribution(at, &name(measurement), &measurement.contenders),
-            table.end(),
-        );
-    }
-    text
+        let name = name(measurement);
+        Sampled { plot: plot::distribution(at, &name, &measurement.contenders), name, table }
+    };
+    measurements.iter().enumerate().map(of).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::record::tests::example;
+    use super::html::tests::part;
     use super::*;
+    use crate::archive::old_records::old_record;
+
+    /// The table of results.
+    fn shown(measurements: &[Measurement]) -> String {
+        part("parts.html", "table", &results(measurements))
+    }
 
     fn kept() -> Vec<Measurement> {
-        let text = include_str!("../../../../bench/results/2026-11-21-h200-rms-norm.jsonl");
+        let text = old_record("2026-11-21-h200-rms-norm.jsonl");
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
@@ -300,9 +322,9 @@ mod tests {
         let samples = (0..15).map(|at| if at % 2 == 0 { 9e-5 } else { 9e-3 }).collect();
         wild.contenders.iter_mut().find(|one| one.name == "eager").unwrap().samples = samples;
         wild.ratios = super::super::record::ratios(&wild.contenders);
-        assert!(results(&[wild.clone()]).contains("x [9"), "as it was sampled");
+        assert!(shown(&[wild.clone()]).contains("x [9"), "as it was sampled");
         let settled = wild.settled();
-        let text = results(std::slice::from_ref(&settled));
+        let text = shown(std::slice::from_ref(&settled));
         assert!(text.contains("<td class=\"number\">not measured</td>") && !text.contains("x [9"), "{text}");
         let page = page(&[settled], &[]);
         assert!(page.contains("vs eager not measured: known only to a factor of 10.00 after 15 blocks"));
@@ -311,12 +333,10 @@ mod tests {
 
     #[test]
     fn the_results_of_one_measurement() {
-        let text = results(&[example()]);
-        insta::assert_snapshot!(text);
-        insta::assert_snapshot!(
-            "about_one_measurement",
-            about::machine(&[example()]) + &about::candidate(&[example()])
-        );
+        insta::assert_snapshot!(shown(&[example()]));
+        let machine = part("parts.html", "machine", &about::machine(&[example()]));
+        let candidate = part("parts.html", "candidate", &about::candidate(&[example()]));
+        insta::assert_snapshot!("about_one_measurement", machine + &candidate);
     }
 
     #[test]

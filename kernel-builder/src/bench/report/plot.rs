@@ -1,12 +1,11 @@
 //! Plots as SVG: ratios with intervals, parts of the ceiling, distributions of samples.
 //!
-//! Owns: places, axes, marks. Never: decides what a figure means.
+//! Owns: places, axes, marks; `resources/report/plots.html` draws them. Never: decides what a figure means.
 
-use std::fmt::Write as _;
+use serde::{Serialize, Serializer};
 
 use super::super::record::{Contender, Measurement};
-use super::super::render::{fraction, time};
-use super::html::escape;
+use super::super::render::{fraction, ratio, time};
 use super::name;
 
 /// Width of every plot, in the plot's own units.
@@ -84,87 +83,155 @@ impl Axis {
     }
 }
 
-/// A figure with its title and description for who cannot see it, and a legend of `(class, text)`.
-fn figure(
-    id: &str,
-    title: &str,
-    description: &str,
-    height: f64,
-    legend: &[(usize, String)],
-    drawing: &str,
-) -> String {
-    let mut keys = String::new();
-    let mut at = LEFT;
-    for (class, text) in legend {
-        let _infallible = writeln!(
-            keys,
-            "{}<text x=\"{:.0}\" y=\"18\">{}</text>",
-            mark(*class, at, 14.0),
-            at + 10.0,
-            escape(text)
-        );
-        at += 28.0 + 7.0 * text.chars().count() as f64;
-    }
-    format!(
-        "<figure>\n<figcaption>{title}</figcaption>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\">\n\
-         <svg role=\"img\" viewBox=\"0 0 {WIDTH:.0} {height:.0}\" aria-labelledby=\"{id}-title {id}-desc\">\n\
-         <title id=\"{id}-title\">{title}</title>\n<desc id=\"{id}-desc\">{}</desc>\n{keys}{drawing}</svg>\n</div>\n</figure>\n",
-        escape(description),
-        title = escape(title),
-    )
-}
+/// A length in the plot's units, written with one decimal.
+#[derive(Debug, Clone, Copy)]
+struct Length(f64);
 
-/// A mark whose form tells the series as well as its colour does.
-fn mark(series: usize, x: f64, y: f64) -> String {
-    let class = format!("mark c{series}");
-    match series {
-        0 => format!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"),
-        1 => format!(
-            "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"7\" height=\"7\"/>",
-            x - 3.5,
-            y - 3.5
-        ),
-        2 => path(&class, &[(x, y - 5.0), (x + 5.0, y), (x, y + 5.0), (x - 5.0, y)]),
-        3 => path(&class, &[(x, y - 5.0), (x + 5.0, y + 4.0), (x - 5.0, y + 4.0)]),
-        5 => path(&class, &[(x - 6.0, y - 2.0), (x + 6.0, y - 2.0), (x + 6.0, y + 2.0), (x - 6.0, y + 2.0)]),
-        6 => path(&class, &[(x - 2.0, y - 6.0), (x + 2.0, y - 6.0), (x + 2.0, y + 6.0), (x - 2.0, y + 6.0)]),
-        _ => path(&class, &[(x, y + 5.0), (x + 5.0, y - 4.0), (x - 5.0, y - 4.0)]),
+impl Serialize for Length {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:.1}", self.0))
     }
 }
 
-fn path(class: &str, corners: &[(f64, f64)]) -> String {
-    let points: Vec<String> = corners.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    format!("<polygon class=\"{class}\" points=\"{}\"/>", points.join(" "))
+/// A plot with its title, a description for screen readers, and a legend.
+#[derive(Debug, Serialize)]
+pub(super) struct Figure {
+    id: String,
+    title: String,
+    description: String,
+    width: String,
+    height: String,
+    legend: Vec<Key>,
+    shapes: Vec<Shape>,
 }
 
-fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> String {
-    format!(
-        "<line class=\"{class}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>\n",
-        from.0, from.1, to.0, to.1
-    )
+/// An entry of a legend.
+#[derive(Debug, Serialize)]
+struct Key {
+    mark: Mark,
+    x: String,
+    text: String,
 }
 
-fn text(class: &str, anchor: &str, (x, y): (f64, f64), words: &str) -> String {
-    format!(
-        "<text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>\n",
-        escape(words)
-    )
+impl Figure {
+    fn new(id: String, title: String, description: String, height: f64, shapes: Vec<Shape>) -> Self {
+        let (width, height) = (format!("{WIDTH:.0}"), format!("{height:.0}"));
+        Self { id, title, description, width, height, legend: Vec::new(), shapes }
+    }
+
+    /// With a legend of series and names.
+    fn with_legend(mut self, entries: impl IntoIterator<Item = (usize, String)>) -> Self {
+        let mut at = LEFT;
+        for (series, text) in entries {
+            let width = 28.0 + 7.0 * text.chars().count() as f64;
+            self.legend.push(Key { mark: Mark::new(series, at, 14.0), x: format!("{:.0}", at + 10.0), text });
+            at += width;
+        }
+        self
+    }
 }
 
-/// The label of a row, shortened to its place; the whole name is in its title.
-fn label(measurement: &Measurement, y: f64) -> String {
+/// A part of a drawing.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Shape {
+    Line(Line),
+    Text {
+        class: &'static str,
+        anchor: &'static str,
+        x: Length,
+        y: Length,
+        text: String,
+    },
+    /// The name of a row, shortened to its place; the whole name is in its title.
+    Label {
+        x: Length,
+        y: Length,
+        short: String,
+        whole: String,
+    },
+    /// A ratio and its interval.
+    Interval {
+        title: String,
+        line: Line,
+        mark: Mark,
+    },
+    Bar {
+        x: Length,
+        y: Length,
+        width: Length,
+        title: String,
+    },
+    Curve {
+        series: usize,
+        points: String,
+        title: String,
+    },
+}
+
+#[derive(Debug, Serialize)]
+struct Line {
+    class: String,
+    x1: Length,
+    y1: Length,
+    x2: Length,
+    y2: Length,
+}
+
+/// A mark; its form shows the series as well as its colour does.
+#[derive(Debug, Serialize)]
+struct Mark {
+    series: usize,
+    form: &'static str,
+    x: Length,
+    y: Length,
+    /// The corners of a polygon.
+    points: String,
+}
+
+impl Mark {
+    fn new(series: usize, x: f64, y: f64) -> Self {
+        let of = |form, x, y, corners: &[(f64, f64)]| Self {
+            series,
+            form,
+            x: Length(x),
+            y: Length(y),
+            points: points(corners.iter().copied()),
+        };
+        let polygon = |corners: &[(f64, f64)]| of("polygon", x, y, corners);
+        match series {
+            0 => of("circle", x, y, &[]),
+            1 => of("square", x - 3.5, y - 3.5, &[]),
+            2 => polygon(&[(x, y - 5.0), (x + 5.0, y), (x, y + 5.0), (x - 5.0, y)]),
+            3 => polygon(&[(x, y - 5.0), (x + 5.0, y + 4.0), (x - 5.0, y + 4.0)]),
+            5 => polygon(&[(x - 6.0, y - 2.0), (x + 6.0, y - 2.0), (x + 6.0, y + 2.0), (x - 6.0, y + 2.0)]),
+            6 => polygon(&[(x - 2.0, y - 6.0), (x + 2.0, y - 6.0), (x + 2.0, y + 6.0), (x - 2.0, y + 6.0)]),
+            _ => polygon(&[(x, y + 5.0), (x + 5.0, y - 4.0), (x - 5.0, y - 4.0)]),
+        }
+    }
+}
+
+/// Points as SVG has them: `x,y x,y`.
+fn points(points: impl Iterator<Item = (f64, f64)>) -> String {
+    points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
+}
+
+fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> Line {
+    let (x1, y1, x2, y2) = (Length(from.0), Length(from.1), Length(to.0), Length(to.1));
+    Line { class: class.to_owned(), x1, y1, x2, y2 }
+}
+
+fn text(class: &'static str, anchor: &'static str, (x, y): (f64, f64), text: String) -> Shape {
+    Shape::Text { class, anchor, x: Length(x), y: Length(y), text }
+}
+
+fn label(measurement: &Measurement, y: f64) -> Shape {
     let whole = format!("{} {} {}", measurement.op, measurement.workload, measurement.dtype);
     let short: String = match whole.chars().count() {
         fits if fits <= 42 => whole.clone(),
         _ => whole.chars().take(41).chain(['\u{2026}']).collect(),
     };
-    format!(
-        "<text text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}<title>{}</title></text>\n",
-        LEFT - 12.0,
-        y + 4.0,
-        escape(&short),
-        escape(&whole)
-    )
+    Shape::Label { x: Length(LEFT - 12.0), y: Length(y + 4.0), short, whole }
 }
 
 /// A regime's reservation, for a title; nothing for most.
@@ -173,97 +240,91 @@ fn caution(regime: &str) -> &'static str {
 }
 
 /// Every ratio of a regime with its interval, on a logarithmic axis with a line at one.
-pub(super) fn ratios(regime: &str, measurements: &[&Measurement]) -> String {
+pub(super) fn ratios(regime: &str, measurements: &[&Measurement]) -> Figure {
     let owned: Vec<Measurement> = measurements.iter().map(|measurement| (*measurement).clone()).collect();
     let baselines = baselines(&owned);
     let all = owned.iter().flat_map(|measurement| &measurement.ratios);
     let axis = Axis::around(all.flat_map(|ratio| [ratio.low, ratio.ratio, ratio.high]).chain([1.0]));
     let bottom = TOP + ROW * measurements.len() as f64;
-    let mut drawing = String::new();
+    let mut shapes = Vec::new();
     for tick in axis.ticks() {
         let x = axis.place(tick);
-        drawing += &line("grid", (x, TOP - 8.0), (x, bottom));
-        drawing += &text("soft", "middle", (x, bottom + 16.0), &format!("{}x", short(tick)));
+        shapes.push(Shape::Line(line("grid", (x, TOP - 8.0), (x, bottom))));
+        shapes.push(text("soft", "middle", (x, bottom + 16.0), format!("{}x", short(tick))));
     }
     let one = axis.place(1.0);
-    drawing += &line("one", (one, TOP - 8.0), (one, bottom));
+    shapes.push(Shape::Line(line("one", (one, TOP - 8.0), (one, bottom))));
     for (row, measurement) in measurements.iter().enumerate() {
         let middle = TOP + ROW * (row as f64 + 0.5);
-        drawing += &label(measurement, middle);
+        shapes.push(label(measurement, middle));
         for (place, baseline) in baselines.iter().enumerate() {
             let series = series_of(baseline);
-            let Some(ratio) = measurement.versus(baseline).filter(|ratio| ratio.ratio.is_finite()) else {
+            let Some(versus) = measurement.versus(baseline).filter(|versus| versus.ratio.is_finite()) else {
                 continue;
             };
             let y = middle + 7.0 * (place as f64 - (baselines.len() as f64 - 1.0) / 2.0);
-            let _infallible = writeln!(
-                drawing,
-                "<g><title>{}</title>{}{}</g>",
-                escape(&format!(
-                    "{} vs {baseline}: {}",
-                    name(measurement),
-                    super::super::render::ratio(ratio)
-                )),
-                line(&format!("mark c{series}"), (axis.place(ratio.low), y), (axis.place(ratio.high), y)),
-                mark(series, axis.place(ratio.ratio), y),
-            );
+            let class = format!("mark c{series}");
+            shapes.push(Shape::Interval {
+                title: format!("{} vs {baseline}: {}", name(measurement), ratio(versus)),
+                line: line(&class, (axis.place(versus.low), y), (axis.place(versus.high), y)),
+                mark: Mark::new(series, axis.place(versus.ratio), y),
+            });
         }
     }
-    drawing += &text("soft", "end", (one - 6.0, bottom + 34.0), "slower");
-    drawing += &text("soft", "start", (one + 6.0, bottom + 34.0), "faster");
-    let legend: Vec<_> = baselines.iter().map(|name| (series_of(name), format!("vs {name}"))).collect();
+    shapes.push(text("soft", "end", (one - 6.0, bottom + 34.0), "slower".to_owned()));
+    shapes.push(text("soft", "start", (one + 6.0, bottom + 34.0), "faster".to_owned()));
     let description = format!(
         "For each of {} workloads the median of the ratio and its 95% interval against {}. The same figures are in the table of results.",
         measurements.len(),
         baselines.join(", ")
     );
     let title = format!("How many times faster, {regime}{}", caution(regime));
-    figure(&identifier("ratios", regime), &title, &description, bottom + 42.0, &legend, &drawing)
+    Figure::new(identifier("ratios", regime), title, description, bottom + 42.0, shapes)
+        .with_legend(baselines.iter().map(|name| (series_of(name), format!("vs {name}"))))
 }
 
-/// What part of the ceiling each kernel reaches, as bars with a line at the whole.
-pub(super) fn ceilings(regime: &str, measurements: &[&Measurement]) -> String {
+/// Each kernel's part of the ceiling, as bars with a line at the whole; `None` if no ceiling was measured.
+pub(super) fn ceilings(regime: &str, measurements: &[&Measurement]) -> Option<Figure> {
     let known: Vec<_> = measurements
         .iter()
         .filter_map(|it| Some((it, fraction(it).filter(|part| part.is_finite())?)))
         .collect();
     if known.is_empty() {
-        return format!("<p>{}</p>\n", escape(&format!("No ceiling was measured for {regime}.")));
+        return None;
     }
     let most = known.iter().fold(1.0f64, |most, (_, part)| most.max(*part)) * 1.05;
     // Without a legend there is nothing above the bars.
     const ABOVE: f64 = 14.0;
     let place = |part: f64| LEFT + (RIGHT - LEFT - 40.0) * part.clamp(0.0, most) / most;
     let bottom = ABOVE + 24.0 * known.len() as f64;
-    let mut drawing = String::new();
+    let mut shapes = Vec::new();
     for quarter in 0..=4 {
         let part = f64::from(quarter) * 0.25;
         let class = if quarter == 4 { "one" } else { "grid" };
-        drawing += &line(class, (place(part), ABOVE - 8.0), (place(part), bottom));
-        drawing += &text("soft", "middle", (place(part), bottom + 16.0), &format!("{:.0}%", 100.0 * part));
+        shapes.push(Shape::Line(line(class, (place(part), ABOVE - 8.0), (place(part), bottom))));
+        shapes.push(text("soft", "middle", (place(part), bottom + 16.0), format!("{:.0}%", 100.0 * part)));
     }
     for (row, (measurement, part)) in known.iter().enumerate() {
         let middle = ABOVE + 24.0 * (row as f64 + 0.5);
-        drawing += &label(measurement, middle);
+        shapes.push(label(measurement, middle));
         let rate = measurement.time().map_or(0.0, |seconds| measurement.bytes as f64 / seconds * 1e-9);
-        let words = format!("{}: {:.0}% of the ceiling, {rate:.0} GB/s", name(measurement), 100.0 * part);
-        let _infallible = writeln!(
-            drawing,
-            "<rect class=\"bar c0\" x=\"{LEFT:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"14\"><title>{}</title></rect>",
-            middle - 7.0,
-            place(*part) - LEFT,
-            escape(&words),
-        );
-        drawing += &text("soft", "end", (RIGHT, middle + 4.0), &format!("{:.0}%", 100.0 * part));
+        shapes.push(Shape::Bar {
+            x: Length(LEFT),
+            y: Length(middle - 7.0),
+            width: Length(place(*part) - LEFT),
+            title: format!("{}: {:.0}% of the ceiling, {rate:.0} GB/s", name(measurement), 100.0 * part),
+        });
+        shapes.push(text("soft", "end", (RIGHT, middle + 4.0), format!("{:.0}%", 100.0 * part)));
     }
     let title = format!("Part of the ceiling, {regime}{}", caution(regime));
     let description = "The rate of each kernel as a part of the nearer of two ceilings: a copy of as many bytes, and the \
                        highest rate of matrix products where that was measured.";
-    figure(&identifier("ceilings", regime), &title, description, bottom + 24.0, &[], &drawing)
+    let id = identifier("ceilings", regime);
+    Some(Figure::new(id, title, description.to_owned(), bottom + 24.0, shapes))
 }
 
 /// The distribution of each contender's samples: the part at or below a time.
-pub(super) fn distribution(at: usize, title: &str, contenders: &[Contender]) -> String {
+pub(super) fn distribution(at: usize, title: &str, contenders: &[Contender]) -> Figure {
     let sorted: Vec<(&Contender, Vec<f64>)> = contenders
         .iter()
         .map(|contender| {
@@ -276,39 +337,31 @@ pub(super) fn distribution(at: usize, title: &str, contenders: &[Contender]) -> 
         .collect();
     let axis = Axis::around(sorted.iter().flat_map(|(_, samples)| samples.iter().copied()));
     let (bottom, height) = (TOP + 170.0, 170.0);
-    let mut drawing = String::new();
+    let mut shapes = Vec::new();
     for tick in axis.ticks() {
         let x = axis.place(tick);
-        drawing += &line("grid", (x, TOP), (x, bottom));
-        drawing += &text("soft", "middle", (x, bottom + 16.0), &time(tick));
+        shapes.push(Shape::Line(line("grid", (x, TOP), (x, bottom))));
+        shapes.push(text("soft", "middle", (x, bottom + 16.0), time(tick)));
     }
     for quarter in 0..=4 {
         let y = bottom - height * f64::from(quarter) * 0.25;
-        drawing += &line("grid", (LEFT, y), (RIGHT, y));
-        drawing += &text("soft", "end", (LEFT - 8.0, y + 4.0), &format!("{}%", 25 * quarter));
+        shapes.push(Shape::Line(line("grid", (LEFT, y), (RIGHT, y))));
+        shapes.push(text("soft", "end", (LEFT - 8.0, y + 4.0), format!("{}%", 25 * quarter)));
     }
     for (contender, samples) in &sorted {
-        let points = samples.len().min(POINTS);
-        let corners: Vec<String> = (0..points)
-            .map(|point| {
-                let rank = (point * samples.len() + samples.len() / 2) / points;
-                let sample = samples[rank.min(samples.len() - 1)];
-                let part = (rank as f64 + 0.5) / samples.len() as f64;
-                format!("{:.1},{:.1}", axis.place(sample), bottom - height * part.min(1.0))
-            })
-            .collect();
-        let _infallible = writeln!(
-            drawing,
-            "<polyline class=\"curve c{}\" points=\"{}\"><title>{}</title></polyline>",
-            series_of(&contender.name),
-            corners.join(" "),
-            escape(&contender.name),
-        );
+        let count = samples.len().min(POINTS);
+        let corners = (0..count).map(|point| {
+            let rank = (point * samples.len() + samples.len() / 2) / count;
+            let sample = samples[rank.min(samples.len() - 1)];
+            let part = (rank as f64 + 0.5) / samples.len() as f64;
+            (axis.place(sample), bottom - height * part.min(1.0))
+        });
+        let (series, title) = (series_of(&contender.name), contender.name.clone());
+        shapes.push(Shape::Curve { series, points: points(corners), title });
     }
-    let legend: Vec<_> =
-        sorted.iter().map(|(contender, _)| (series_of(&contender.name), contender.name.clone())).collect();
     let description = "Curves further left are faster; a steep curve is a steady contender. The medians are in the table below.";
-    figure(&format!("samples-{at}"), title, description, bottom + 26.0, &legend, &drawing)
+    Figure::new(format!("samples-{at}"), title.to_owned(), description.to_owned(), bottom + 26.0, shapes)
+        .with_legend(sorted.iter().map(|(one, _)| (series_of(&one.name), one.name.clone())))
 }
 
 /// A word that can be an id: letters and digits of a name.

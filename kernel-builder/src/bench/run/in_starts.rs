@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use kernel_plan::spec::op::Case;
 
 use super::{CaseEnd, Run, Subject, dtype_of};
+use crate::base::random;
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
 use crate::bench::cupti::Cupti;
 use crate::bench::error::BenchError;
-use crate::bench::nonce::secret;
 use crate::bench::options::{Keep, Outcome, starts_on};
 use crate::bench::python::Machine;
 use crate::bench::record::{self, Measurement, PROTOCOL};
@@ -65,7 +65,7 @@ impl Subject<'_> {
         let progress = session.report.progress("measuring", ProgressKind::Count, Some(steps));
         let mut watch = machine::Watch::start();
         let mut run = Run { subject: self, session, progress, machine, start: (1, starts) };
-        let mut random = SplitMix(secret() ^ self.options.seed);
+        let mut random = SplitMix(random::seed() ^ self.options.seed);
         let mut found: Vec<Parts> = self.cases.iter().map(|case| run.known(case, kept.known())).collect();
         let mut begun = false;
         for start in 0..starts {

@@ -8,12 +8,12 @@ use kernel_plan::spec::op::{Case, Device};
 
 use super::in_starts::Processes;
 use super::{CaseEnd, Subject};
+use crate::base::random;
 use crate::base::session::Session;
 use crate::base::{env, files, memory};
 use crate::bench::contender::{Fault, Referee, Timer, Traced};
 use crate::bench::cupti::Cupti;
 use crate::bench::error::BenchError;
-use crate::bench::nonce::secret;
 use crate::bench::options::{Keep, Outcome};
 use crate::bench::python::{self, Machine, Part, PythonTimer};
 use crate::bench::rounds::{self, Finding, Rounds, Stop};
@@ -97,7 +97,7 @@ impl Processes for Packaged<'_, '_> {
             baselines: &mut *self.baselines,
             tracer: self.tracer.as_mut().map(|tracer| &mut **tracer as &mut dyn Traced),
             traced: traced.cloned(),
-            random: SplitMix(secret() ^ subject.options.seed),
+            random: SplitMix(random::seed() ^ subject.options.seed),
             folder: self.folder,
             budget: subject.budget(),
             threads: self.threads,

@@ -13,6 +13,7 @@ use super::in_starts::Processes;
 use super::{CaseEnd, Subject};
 use crate::base::ahead::{Ahead, Done};
 use crate::base::process::ProcessError;
+use crate::base::random;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::bench::candidate::Candidate;
@@ -20,7 +21,6 @@ use crate::bench::contender::{Fault, Referee, Timer};
 use crate::bench::cupti::Cupti;
 use crate::bench::device::{DeviceRounds, NoFigures};
 use crate::bench::error::BenchError;
-use crate::bench::nonce::secret;
 use crate::bench::options::{Keep, Outcome};
 use crate::bench::python::{self, Machine, PythonTimer};
 use crate::bench::rounds::{Finding, Stop};
@@ -185,7 +185,7 @@ impl Subject<'_> {
         let mut rounds = DeviceRounds {
             lab: &mut lab,
             baselines,
-            random: SplitMix(secret() ^ self.options.seed),
+            random: SplitMix(random::seed() ^ self.options.seed),
             budget: self.budget(),
         };
         let measured = rounds.measure(case, &launch, &code);

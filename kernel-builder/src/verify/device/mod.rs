@@ -160,7 +160,7 @@ pub(crate) fn judge(
     let mut verified = cases(candidate, Purpose::Verify);
     let stage = match python {
         Some(python) if super::gpu_present() && !verified.is_empty() => {
-            let seed = stage::seed(options.seed)?;
+            let seed = stage::seed(options.seed);
             verified.extend(schedule::drawn(candidate.op, Device::Cuda, &verified, seed));
             let (op, project, threads) = (candidate.op, candidate.project, options.threads);
             Some(Stage::new(python, op, project, Device::Cuda, threads, Some(seed))?)

@@ -4,12 +4,13 @@
 
 use std::time::Duration;
 
+use super::super::VerifyError;
 use super::super::schedule::ScheduledCase;
 use super::super::watched::Watched;
-use super::super::{VerifyError, channel};
 use super::groundwork::Groundwork;
 use super::layout::{self, ARENA, Layout};
 use super::{Lab, OWN, examine, load};
+use crate::base::random;
 use crate::compile::nvrtc::{Code, Compiler, Source};
 use crate::device::gpu::Gpu;
 use crate::device::wire::{About, Op};
@@ -86,7 +87,7 @@ impl Lab {
             ready: None,
             restarted: None,
             trials: 0,
-            secret: channel::secret()?,
+            secret: random::secret(),
             patience,
             lent: pool.buffers().collect(),
             watched: Watched::default(),

@@ -366,6 +366,34 @@ fn logical_line_length(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Texts are made of these by `any_text_is_read`.
+    const PIECES: &[&str] = &[
+        "#include ",
+        "<a.h>",
+        "\"b.h\"",
+        "<",
+        "\"",
+        "'",
+        "R\"x(",
+        ")x\"",
+        "/*",
+        "*/",
+        "//",
+        "\\\n",
+        "\n",
+        "#if ",
+        "#else\n",
+        "#endif\n",
+        "TORCH_LIBRARY(",
+        "a, m)",
+        "at::",
+        "Tensor",
+        " ",
+        "{",
+        "}",
+        "\u{e4}",
+    ];
     use crate::units::BackendId;
 
     /// The includes that are compiled for cuda (`?` where nobody knows), then the registrations.
@@ -452,6 +480,20 @@ mod tests {
             "TORCH_LIBRARY(",
         ] {
             scan(text);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read(pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..24)) {
+            let text = pieces.concat();
+            let found = scan(&text);
+            let includes = found.includes.iter().map(|include| &include.span);
+            let registrations = found.registrations.iter().map(|registration| &registration.span);
+            let spans = includes.chain(registrations).chain(found.names.iter().map(|name| &name.span));
+            for span in spans {
+                assert!(text.get(span.clone()).is_some_and(|part| !part.is_empty()), "{text:?}: {span:?}");
+            }
         }
     }
 }

@@ -344,6 +344,35 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
+    /// Texts are made of these by `any_text_is_read`.
+    const PIECES: &[&str] = &[
+        "import ",
+        "from ",
+        "a",
+        ".b",
+        ", ",
+        " as ",
+        "(",
+        ")",
+        "\"",
+        "'",
+        "\"\"\"",
+        "#",
+        "\\\n",
+        "\n",
+        "    ",
+        "\t",
+        "try:\n",
+        "def f():\n",
+        "if a:\n",
+        "torch.library.define(",
+        "r\"",
+        "f'",
+        "{",
+        "}",
+        "\u{e4}",
+    ];
+
     /// The imports (`()` in a function, `?` conditional, `!` guarded), then the registrations.
     #[track_caller]
     fn check(text: &str, want: &[&str]) {
@@ -427,6 +456,19 @@ mod tests {
             ["", "'", "'''", "\\", "(", ")", "import", "from", "from .", "import ,", "from x", "ä:", ":", "@"]
         {
             scan(text);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read(pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..24)) {
+            let text = pieces.concat();
+            let found = scan(&text);
+            let spans = found.imports.iter().map(|import| &import.span);
+            let spans = spans.chain(found.registrations.iter().map(|registration| &registration.span));
+            for span in spans {
+                assert!(text.get(span.clone()).is_some_and(|part| !part.is_empty()), "{text:?}: {span:?}");
+            }
         }
     }
 }
