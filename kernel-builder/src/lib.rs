@@ -15,6 +15,7 @@ pub mod device;
 pub mod exit;
 pub mod hub;
 pub mod package;
+pub mod pipeline;
 pub mod publish;
 pub mod scaffold;
 pub mod selftest;

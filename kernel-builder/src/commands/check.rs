@@ -9,8 +9,7 @@ use crate::base::annotation;
 use crate::base::report::MessageFormat;
 use crate::base::session::Session;
 use crate::exit::{self, Failure};
-
-use super::project::{self, ProjectDir, Reading};
+use crate::pipeline::project::{self, ProjectDir, Reading};
 
 /// Check build.toml, op.toml and the sources; report every problem
 ///

@@ -18,12 +18,9 @@ use crate::hub::find::Published;
 use crate::hub::rank::{self, Ranked};
 use crate::hub::subject::Subject;
 use crate::hub::{Hub, facts};
+use crate::pipeline::create::pull;
+use crate::pipeline::project::OpFile;
 use crate::scaffold::template;
-
-use super::project::OpFile;
-
-pub mod ahead;
-mod pull;
 
 /// Search, show and copy published kernels
 ///
@@ -99,8 +96,8 @@ struct PullArgs {
 
 /// A kernel of a hub, and one of its revisions.
 #[derive(Debug, Clone)]
-struct Named {
-    repo: RepoId,
+pub(crate) struct Named {
+    pub(crate) repo: RepoId,
     revision: Option<GitRef>,
 }
 
@@ -115,7 +112,7 @@ fn named(text: &str) -> Result<Named, String> {
 }
 
 impl Named {
-    fn revision(&self) -> Option<&str> {
+    pub(crate) fn revision(&self) -> Option<&str> {
         self.revision.as_ref().map(|revision| revision.as_str())
     }
 }
@@ -130,7 +127,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 }
 
 /// The backend that kernels are run with here, as far as it is cheap to tell.
-fn backend_here() -> &'static str {
+pub(crate) fn backend_here() -> &'static str {
     if Driver::open().is_some() { "cuda" } else { "cpu" }
 }
 
@@ -159,7 +156,7 @@ fn search(args: &SearchArgs, session: &Session) -> Result<(), Failure> {
 }
 
 /// An operation with those that the template of the same operation computes.
-pub(super) fn of_op(name: &str) -> Subject {
+pub(crate) fn of_op(name: &str) -> Subject {
     let templates = template::all().unwrap_or_default();
     let own = templates.into_iter().filter(|template| template.ops.iter().any(|op| op == name));
     let others = own.flat_map(|template| template.ops);
@@ -235,7 +232,7 @@ fn shown(kernel: &Published, page: &str) -> String {
 
 /// What a published kernel has no sources of.
 #[derive(Debug, thiserror::Error, miette::Diagnostic)]
-enum PullError {
+pub(crate) enum PullError {
     #[error("`{kernel}` has no sources on the hub: {has}")]
     #[diagnostic(code(hub::no_sources), help("{help}"))]
     NoSources { kernel: String, has: String, help: String },

@@ -11,16 +11,16 @@ use kernel_plan::plan::CommandLine;
 use kernel_plan::units::KernelName;
 use serde_json::json;
 
+use super::hub;
 use crate::base::env;
 use crate::base::process::{self, Limits, ProcessError};
 use crate::base::session::Session;
 use crate::exit::Failure;
+use crate::pipeline::create::generate;
+use crate::pipeline::create::published as ahead;
+use crate::pipeline::create::tracing::{self, Given, Matched};
 use crate::scaffold::host::{Framework, Identity};
 use crate::scaffold::{Answers, Ci, ScaffoldError, Template, adopt, template};
-
-use super::generate;
-use super::hub::{self, ahead};
-use super::tracing::{self, Given, Matched};
 
 /// Create a kernel project from a template or a PyTorch function
 ///

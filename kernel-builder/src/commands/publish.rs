@@ -10,13 +10,12 @@ use crate::base::session::Session;
 use crate::exit::Failure;
 use crate::hub::{self, HubError};
 use crate::package::{self, Bundle, PackageError};
+use crate::pipeline::project::{self, ProjectDir};
+use crate::pipeline::ship::against;
+use crate::pipeline::ship::destination::{self, Destination};
+use crate::pipeline::ship::package::status;
 use crate::publish::hub::{Shown, Target};
 use crate::publish::{PublishError, hub as publication};
-
-use super::against;
-use super::destination::{self, Destination};
-use super::package::status;
-use super::project::{self, ProjectDir};
 
 /// Publish the packaged kernel to a hub or a folder
 ///
@@ -47,19 +46,19 @@ pub struct Args {
 pub struct OnHub {
     /// Repository; default: `repo-id` of `[general.hub]` in build.toml
     #[arg(long, value_name = "OWNER/NAME")]
-    pub(super) repo: Option<String>,
+    pub(crate) repo: Option<String>,
     /// Branch for the variants; default: `branch` of `[general.hub]`, else `v` plus the version
     #[arg(long, value_name = "NAME")]
-    pub(super) branch: Option<String>,
+    pub(crate) branch: Option<String>,
     /// Create the repository as private, if it does not exist
     #[arg(long)]
-    pub(super) private: bool,
+    pub(crate) private: bool,
     /// Open one pull request per branch, and leave the branches unchanged
     #[arg(long)]
-    pub(super) create_pr: bool,
+    pub(crate) create_pr: bool,
     /// Keep variants on the branch that the package does not have, such as those of another machine
     #[arg(long)]
-    pub(super) keep_stale: bool,
+    pub(crate) keep_stale: bool,
     /// Print what would be sent and deleted, and send nothing
     #[arg(long)]
     dry_run: bool,
@@ -67,7 +66,7 @@ pub struct OnHub {
 
 impl OnHub {
     /// Whether one of them is.
-    pub(super) fn is_given(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         let Self { repo, branch, private, create_pr, keep_stale, dry_run } = self;
         repo.is_some() || branch.is_some() || *private || *create_pr || *keep_stale || *dry_run
     }

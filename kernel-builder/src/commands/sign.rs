@@ -8,9 +8,8 @@ use serde_json::json;
 use crate::base::session::Session;
 use crate::exit::Failure;
 use crate::package::{self, PackageError, signature};
+use crate::pipeline::project::{self, ProjectDir};
 use crate::publish::PublishError;
-
-use super::project::{self, ProjectDir};
 
 /// Sign the packaged kernel with an SSH key
 ///

@@ -10,13 +10,12 @@ use serde_json::json;
 use crate::base::session::Session;
 use crate::base::{env, files, report};
 use crate::exit::{self, Failure};
+use crate::pipeline::build;
+use crate::pipeline::build::elsewhere::vacant;
+use crate::pipeline::project::selection::Selection;
+use crate::pipeline::project::{self, ProjectDir};
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{self, Against, Extras, Item, Kind, Provider, Supply, Want};
-
-use super::build;
-use super::elsewhere::vacant;
-use super::project::{self, ProjectDir};
-use super::selection::Selection;
 
 /// Manage the cache of compilers, headers and Python packages
 #[derive(Debug, ClapArgs)]

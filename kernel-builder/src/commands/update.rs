@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 use crate::base::files;
 use crate::base::session::Session;
 use crate::exit::{self, Failure};
-
-use super::project::{self, ProjectDir, ProjectError};
+use crate::pipeline::project::{self, ProjectDir, ProjectError};
 
 /// Update build.toml from an older edition to edition 5
 ///

@@ -15,10 +15,9 @@ use thiserror::Error;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::exit::{self, Failure, StageError};
+use crate::pipeline::project::full_abi;
+use crate::pipeline::project::{self, ProjectDir};
 use crate::toolchain::{self, Provider};
-
-use super::full_abi;
-use super::project::{self, ProjectDir};
 
 /// List the variants of a project, and why each one is in or out
 ///
