@@ -11,11 +11,13 @@ use crate::base::env;
 use crate::base::files;
 use crate::base::session::Session;
 use crate::exit::{self, Failure};
-use crate::pipeline::project::{self, OpFile, ProjectError, Reading, TORCH, TaskDir};
+use crate::pipeline::project::{self, OpFile, ProjectError, Reading, TORCH};
 use crate::toolchain::Extras;
 use crate::toolchain::python::{self, Torch};
 use crate::verify::Options;
 use crate::verify::lint::{self, Lint};
+
+use super::arguments::TaskDir;
 
 /// Check whether a kernel that does no work would pass the task
 ///

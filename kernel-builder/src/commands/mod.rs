@@ -1,19 +1,32 @@
-//! The verbs. The only place where stages meet.
+//! The verbs: a file each.
 //!
-//! Owns: what each verb does with the stages, in which order, and what it prints.
-//! Never: does a stage's work itself.
+//! Owns: the arguments of each verb, and what it prints at its end. Never: does the work, which a stage of `pipeline` does;
+//! calls another verb.
 
+mod arguments;
+pub mod bench;
+pub mod build;
 pub mod check;
 pub mod check_abi;
 pub mod doctor;
 pub mod export;
+pub mod fill;
+pub mod generate;
+pub mod gpu;
 pub mod hub;
 pub mod import;
+pub mod layout;
 pub mod lint;
+pub mod load;
+pub mod lock;
+pub mod make;
 pub mod new;
+pub mod package;
 pub mod publish;
 pub mod report;
+pub mod reproduce;
 pub mod schema;
+pub mod screen;
 pub mod selftest;
 pub mod serve;
 pub mod shell;
@@ -22,4 +35,6 @@ pub mod templates;
 pub mod toolchain;
 pub mod update;
 pub mod variants;
+pub mod verify;
+pub mod verify_build;
 pub mod worker;

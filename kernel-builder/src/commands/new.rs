@@ -11,14 +11,12 @@ use kernel_plan::plan::CommandLine;
 use kernel_plan::units::KernelName;
 use serde_json::json;
 
-use super::hub;
 use crate::base::env;
 use crate::base::process::{self, Limits, ProcessError};
 use crate::base::session::Session;
 use crate::exit::Failure;
-use crate::pipeline::create::generate;
-use crate::pipeline::create::published as ahead;
 use crate::pipeline::create::tracing::{self, Given, Matched};
+use crate::pipeline::create::{generate, published};
 use crate::scaffold::host::{Framework, Identity};
 use crate::scaffold::{Answers, Ci, ScaffoldError, Template, adopt, template};
 
@@ -95,7 +93,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         (Some(template), None) => template,
         (None, None) => ask_template()?,
     };
-    let asked = ahead::ask(hub::of_op(template.ops.first().unwrap_or(&template.name)), session);
+    let asked = published::ask(published::of_op(template.ops.first().unwrap_or(&template.name)), session);
     let backends = if args.backends.is_empty() { ask_backends(&template)? } else { args.backends.clone() };
     let year = year_of(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
     // The template's order, so that the same answers in another order give the same project.

@@ -1,9 +1,8 @@
 //! `completions` and `man`: generated from the same tree as `--help`.
 
-use clap::{Args as ClapArgs, CommandFactory};
+use clap::{Args as ClapArgs, Command};
 
 use crate::base::session::Session;
-use crate::cli::Cli;
 use crate::exit::Failure;
 
 /// Print a completion script for a shell
@@ -27,21 +26,21 @@ pub struct ManArgs {
     command: Option<String>,
 }
 
-/// Prints a completion script.
-pub fn completions(args: &CompletionsArgs, session: &Session) -> Result<(), Failure> {
+/// Prints a completion script of `command`, the whole program.
+pub fn completions(args: &CompletionsArgs, mut command: Command, session: &Session) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "kernelwright", &mut script);
+    clap_complete::generate(args.shell, &mut command, "kernelwright", &mut script);
     session.report.raw(&String::from_utf8_lossy(&script));
     Ok(())
 }
 
-/// Prints a manual page.
-pub fn man(args: &ManArgs, session: &Session) -> Result<(), Failure> {
-    let mut command = Cli::command();
+/// Prints a manual page of `program`, or of one of its commands.
+pub fn man(args: &ManArgs, program: Command, session: &Session) -> Result<(), Failure> {
+    let mut command = program.clone();
     command.build();
     if let Some(name) = &args.command {
         let Some(found) = command.find_subcommand(name) else {
-            let error = Cli::command().error(
+            let error = program.clone().error(
                 clap::error::ErrorKind::InvalidValue,
                 format!("there is no command `{name}`; `kernelwright --help` lists them"),
             );

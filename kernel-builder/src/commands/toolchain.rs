@@ -10,12 +10,12 @@ use serde_json::json;
 use crate::base::session::Session;
 use crate::base::{env, files, report};
 use crate::exit::{self, Failure};
-use crate::pipeline::build;
-use crate::pipeline::build::elsewhere::vacant;
-use crate::pipeline::project::selection::Selection;
-use crate::pipeline::project::{self, ProjectDir};
+use crate::pipeline::build::{self, vacant};
+use crate::pipeline::project;
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{self, Against, Extras, Item, Kind, Provider, Supply, Want};
+
+use super::arguments::{ProjectDir, Selection};
 
 /// Manage the cache of compilers, headers and Python packages
 #[derive(Debug, ClapArgs)]
@@ -214,7 +214,7 @@ fn export(args: &ExportArgs, session: &Session) -> Result<(), Failure> {
 /// Everything that a project is built, judged and loaded with; gives what is here now.
 fn for_project(args: &FetchArgs, dir: &Path, session: &Session) -> Result<Vec<String>, Failure> {
     let project = project::load(dir, session)?;
-    let jobs = build::jobs(&project, &args.selection, session)?;
+    let jobs = build::jobs(&project, &args.selection.selection(), session)?;
     let mut fetched: Vec<String> = jobs.into_iter().map(|job| job.plan.id.to_string()).collect();
     if !args.no_python {
         let extras = Extras { client: true, tvm_ffi: project.build.tvm_ffi().is_some() };

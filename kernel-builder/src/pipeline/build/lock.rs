@@ -1,45 +1,18 @@
-//! `lock`: writes into `kernelwright.lock` what each variant is built from, for builders that plan nothing, such as Nix.
+//! Writes into `kernelwright.lock` what each variant is built from, for builders that plan nothing, such as Nix.
 
 use std::collections::BTreeSet;
 
-use clap::Args as ClapArgs;
 use kernel_plan::kit::Compiler;
 use kernel_plan::variant::Chosen;
 use miette::Diagnostic;
-use serde_json::json;
 use thiserror::Error;
 
 use crate::base::session::Session;
 use crate::exit::{self, Failure, StageError};
 use crate::pipeline::build;
-use crate::pipeline::build::libraries;
+use crate::pipeline::project::Project;
 use crate::pipeline::project::selection::{Selection, select};
-use crate::pipeline::project::{self, Project, ProjectDir};
 use crate::toolchain::{self, LockedVariant, Provider, Supply, Variants};
-
-/// Write the variants and their inputs to kernelwright.lock
-///
-/// For builders that do not plan: Nix builds the listed variants, each from the wheels listed with it (docs/nix.md).
-/// Missing wheels are fetched. Entries for other kinds of machines are kept.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
-  kernelwright lock my-norm
-  kernelwright lock --check --fewer    in CI")]
-pub(crate) struct Args {
-    #[command(flatten)]
-    project: ProjectDir,
-    #[command(flatten)]
-    selection: Selection,
-    /// Write and fetch nothing; fail if the lock file does not list the project's variants
-    #[arg(long)]
-    check: bool,
-    /// With --check, accept a lock file with fewer variants, such as one written with selection options
-    #[arg(long, requires = "check")]
-    fewer: bool,
-    /// Also record this machine's C++ compiler; `--locked` then refuses another one on this kind of machine
-    #[arg(long, conflicts_with = "check")]
-    compiler: bool,
-}
 
 /// The lock lists other variants than it should.
 #[derive(Debug, Error, Diagnostic)]
@@ -86,27 +59,45 @@ impl StageError for Stale {
     }
 }
 
-/// Runs the verb.
-pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let project = project::load(&args.project.dir, session)?;
+/// What beside wheels a lock pins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pins {
+    /// Nothing.
+    Wheels,
+    /// The C++ compiler of this machine.
+    Compiler,
+}
+
+/// What a lock came to.
+pub(crate) struct Locked {
+    /// Every variant that it lists now.
+    pub(crate) variants: Variants,
+    /// The compiler that it pins.
+    pub(crate) compiler: Option<Compiler>,
+    /// Whether the file changed.
+    pub(crate) changed: bool,
+}
+
+/// Writes the selected variants with their wheels into the lock.
+///
+/// # Errors
+/// A variant is not built of wheels alone, or one could not be fetched.
+pub(crate) fn lock(
+    project: &Project,
+    selection: &Selection,
+    pins: Pins,
+    session: &Session,
+) -> Result<Locked, Failure> {
     let before = toolchain::locked_variants(&project.dir)?;
-    if args.check {
-        return check(&project, &before, args, session);
-    }
-    let (rows, cxx) = rows(&project, &args.selection, session)?;
+    let (rows, cxx) = rows(project, selection, session)?;
     let keys: BTreeSet<String> = rows.iter().flat_map(|row| row.wheels.iter().cloned()).collect();
     let trees = toolchain::trees(&project.dir, &keys, session)?;
-    let (now, mut changed) = toolchain::lock_variants(&project.dir, &before, rows, trees)?;
-    let cxx = cxx.filter(|_| args.compiler);
-    if let Some(cxx) = &cxx {
+    let (variants, mut changed) = toolchain::lock_variants(&project.dir, &before, rows, trees)?;
+    let compiler = cxx.filter(|_| pins == Pins::Compiler);
+    if let Some(cxx) = &compiler {
         changed |= toolchain::lock_compiler(&project.dir, cxx)?;
     }
-    let ids: Vec<&str> = now.rows.iter().map(|row| row.id.as_str()).collect();
-    let human = ids.iter().map(|id| format!("{id}\n")).collect::<String>();
-    let compiler = cxx.map(|cxx| cxx.described());
-    let data = json!({ "variants": now.rows, "compiler": compiler, "changed": changed });
-    session.report.result("lock", &data, &human);
-    Ok(())
+    Ok(Locked { variants, compiler, changed })
 }
 
 /// The selected variants that are built of wheels, or of Python alone, with the wheels of each; these are locked. And the C++
@@ -135,7 +126,7 @@ fn rows(
                 let (variant, installed) = (variant.id().to_string(), cuda.nvcc.display().to_string());
                 return Err(Installed { variant, installed }.into());
             }
-            libraries::of(project, compiled.toolkit, &selection.libraries, &supply)?;
+            build::libraries(project, compiled.toolkit, &selection.libraries, &supply)?;
         }
         rows.insert(LockedVariant { id: variant.id().to_string(), wheels: supply.wheels() });
         supply.close()?;
@@ -143,10 +134,29 @@ fn rows(
     Ok((rows, cxx))
 }
 
-/// Compares the ids alone: that needs no wheel.
-fn check(project: &Project, before: &Variants, args: &Args, session: &Session) -> Result<(), Failure> {
+/// Which locks a check accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accepts {
+    /// One that lists all variants that are right for the project.
+    Whole,
+    /// Also one that lists some of them.
+    Fewer,
+}
+
+/// The variants of a lock, if they are those that are right for the project. Compares the ids alone: that needs no wheel.
+///
+/// # Errors
+/// [`Stale`].
+pub(crate) fn check(
+    project: &Project,
+    selection: &Selection,
+    accepts: Accepts,
+    session: &Session,
+) -> Result<Variants, Failure> {
+    let before = toolchain::locked_variants(&project.dir)?;
+    let fewer = accepts == Accepts::Fewer;
     // Also one that other builds serve may have been chosen.
-    let selection = Selection { all: args.fewer || args.selection.all, ..args.selection.clone() };
+    let selection = Selection { all: fewer || selection.all, ..selection.clone() };
     let Chosen { variants, .. } = select(project, &selection, session)?;
     let device = |variant: &&kernel_plan::variant::Variant| {
         variant
@@ -157,13 +167,11 @@ fn check(project: &Project, before: &Variants, args: &Args, session: &Session) -
         variants.iter().filter(|variant| !device(variant)).map(|variant| variant.id().to_string()).collect();
     let own = |row: &&LockedVariant| !row.is_foreign();
     let there: BTreeSet<String> = before.rows.iter().filter(own).map(|row| row.id.clone()).collect();
-    let lacks = right.difference(&there).filter(|_| !args.fewer || there.is_empty());
+    let lacks = right.difference(&there).filter(|_| !fewer || there.is_empty());
     let missing: Vec<String> = lacks.cloned().collect();
     let left: Vec<String> = there.difference(&right).cloned().collect();
     if !missing.is_empty() || !left.is_empty() {
         return Err(Stale { project: project.build.general.name.to_string(), missing, left }.into());
     }
-    let human = "the lock lists the variants that are right for the project\n";
-    session.report.result("lock", &json!({ "variants": before.rows, "changed": false }), human);
-    Ok(())
+    Ok(before)
 }

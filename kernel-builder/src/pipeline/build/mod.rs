@@ -1,124 +1,95 @@
-//! `build`: every selected variant of a project, from wheels or the system's tools.
+//! Builds the variants of a project that were selected.
+//!
+//! Owns: how a project becomes plans, the names of extensions, the gates: every library is read before anything may package
+//! it. Never: compiles (`compile` does), or runs what was built.
 
-pub(crate) mod elsewhere;
-pub(crate) mod gates;
-pub(crate) mod libraries;
 pub(crate) mod lock;
 pub(crate) mod reproducible;
 pub(crate) mod summary;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use clap::Args as ClapArgs;
 use kernel_plan::backend::{self, Naming};
-use kernel_plan::kit::{DeviceKit, Toolchain};
-use kernel_plan::plan::VariantPlan;
-use kernel_plan::spec::build::Kernel;
+use kernel_plan::kit::{DeviceKit, LibraryKit, Toolchain};
+use kernel_plan::spec::build::{Dependency, Kernel};
 use kernel_plan::units::RelPath;
-use kernel_plan::variant::{Abi, Chosen, Compiled, Framework, Toolkit, Torch, Variant};
-use serde_json::{Value, json};
+use kernel_plan::variant::{Abi, Chosen, Compiled, Framework, Toolkit, Torch, Variant, compiled_with};
+use miette::Diagnostic;
+use thiserror::Error;
 
 use crate::base::digest::DigestBuilder;
-use crate::base::env;
-use crate::base::files;
-use crate::base::report::duration;
 use crate::base::session::Session;
-use crate::commands::variants::provision;
+use crate::base::{env, files};
 use crate::compile::artifact::{self, Artifact, Builds};
-use crate::compile::{self, Job, shell_line};
-use crate::exit::{self, Failure};
-use crate::pipeline::build::summary::Summary;
-use crate::pipeline::project::full_abi;
+use crate::compile::{self, Job};
+use crate::exit::{self, Failure, StageError};
 use crate::pipeline::project::selection::{SelectError, Selection, select};
-use crate::pipeline::project::{self, Project, ProjectDir};
-use crate::pipeline::ship::prove::{self, Depth, Proof};
+use crate::pipeline::project::{self, Project, full_abi, variants};
+use crate::toolchain::libraries::{self, Folders};
 use crate::toolchain::{self, Against, Provider, Supply, Want};
-use crate::verify::{Gated, Options};
+use crate::verify::{self, CheckResult, Gated, Options, Outcome};
 
-/// Build the variants that users need, or all with `--all`
-///
-/// With PyTorch's stable ABI, one build serves many PyTorch releases. Builds for older CUDA releases are added if the
-/// newer build does not load there or has no code for a GPU.
-///
-/// By default, compilers and headers come from PyPI wheels, so neither CUDA nor PyTorch has to be installed. With
-/// `--toolchain system` they come from this machine. Unchanged units are not compiled again. Every library is
-/// checked: symbols, dependencies, architectures. Libraries that fail are not kept. Logs are in .kernelwright/logs.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
-  kernelwright build examples/rms-norm
-  kernelwright build --all --selector 'cuda:13.* and not abi:full'
-  kernelwright build --check-reproducible")]
-pub(crate) struct Args {
-    #[command(flatten)]
-    project: ProjectDir,
-    #[command(flatten)]
-    selection: Selection,
-    /// Print the commands instead of running them; missing tools are still fetched
-    #[arg(long)]
-    plan: bool,
-    /// Build twice, from two copies of the project and without the cache, and compare every byte
-    #[arg(long, conflicts_with_all = ["plan", "prebuilt", "load", "prove"])]
-    check_reproducible: bool,
-    /// Build in a copy of the project, and write each build with its description to DIR, which must not exist. For
-    /// read-only projects and for `layout`
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["plan", "prebuilt", "check_reproducible", "load", "prove"])]
-    to: Option<PathBuf>,
-    /// Then load each variant with Hugging Face's client under a matching PyTorch, and all variants together
-    #[arg(long, conflicts_with = "plan")]
-    load: bool,
-    /// Check that the variants can be published: load them, require manylinux_2_28, and verify the CPU variants, each
-    /// with its own PyTorch
-    #[arg(long, conflicts_with = "plan")]
-    prove: bool,
+use summary::Summary;
+
+/// What would be replaced as a whole is somebody's.
+#[derive(Debug, Error, Diagnostic)]
+#[error("`{}` is there and holds something", path.display())]
+#[diagnostic(code(base::occupied), help("name a folder that is new or empty; nothing was written"))]
+struct Occupied {
+    path: PathBuf,
 }
 
-impl Args {
-    /// What is asked of the variants beyond what can be read from them.
-    fn depth(&self) -> Option<Depth> {
-        let verified = self.prove.then_some(Depth::Verified);
-        verified.or_else(|| self.load.then_some(Depth::Loaded))
+impl StageError for Occupied {
+    fn exit(&self) -> u8 {
+        exit::USAGE
     }
 }
 
-/// Runs the verb.
-pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let project = project::load(&args.project.dir, session)?;
-    if args.plan {
-        let jobs = jobs(&project, &args.selection, session)?;
-        let plans: Vec<&VariantPlan> = jobs.iter().map(|job| &job.plan).collect();
-        session.report.result("build", &json!({ "plan": plans }), &plan_text(&plans));
-        return Ok(());
+/// That a folder for results is new or empty.
+///
+/// # Errors
+/// Something is there.
+pub(crate) fn vacant(path: &Path) -> Result<(), Failure> {
+    if files::exists(path) && !files::is_empty_dir(path) {
+        return Err(Occupied { path: path.to_owned() }.into());
     }
-    if args.check_reproducible {
-        return reproducible::check(&project, &args.selection, session);
+    Ok(())
+}
+
+/// A refusal, as an error with the code of the check that refused.
+#[derive(Debug, Error)]
+#[error("{variant} is refused: {summary}")]
+pub(crate) struct Refusal {
+    /// The variant that was judged.
+    variant: String,
+    /// The check's code.
+    code: String,
+    /// What it found.
+    summary: String,
+    /// Where all that was found is kept.
+    log: PathBuf,
+}
+
+impl Refusal {
+    /// What a check said of a variant; `log` has the rest.
+    pub(crate) fn of(variant: &str, check: &CheckResult, log: &Path) -> Self {
+        let (variant, log) = (variant.to_owned(), log.to_owned());
+        Self { variant, code: check.code.clone(), summary: check.summary.clone(), log }
     }
-    if let Some(to) = &args.to {
-        return elsewhere::build(&project, &args.selection, &env::absolute(to), session);
+}
+
+impl Diagnostic for Refusal {
+    fn code<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        Some(Box::new(&self.code))
     }
-    let started = Instant::now();
-    let options = Options { require_portable: args.prove, ..Options::standard() };
-    let (built, summary) = gated(&project, &args.selection, &options, session)?;
-    let artifacts: Vec<Artifact> = built.iter().map(|built| built.artifact.clone()).collect();
-    let depth = args.depth();
-    let proof = depth.map(|depth| prove::prove(&project, &artifacts, depth, session)).transpose()?;
-    let (proof, unproven) = proof.unzip();
-    let data = json!({
-        "artifacts": artifacts,
-        "variants": rows(&built, proof.as_ref()),
-        "together": proof.as_ref().map(|proof| &proof.together),
-        "failed": summary.groups(),
-        "seconds": started.elapsed().as_secs_f64(),
-    });
-    session.report.result("build", &data, &table(&built, proof.as_ref()));
-    match (summary.verdict(), unproven.filter(|failure| failure.exit != exit::SUCCESS)) {
-        (verdict, None) => verdict,
-        (Ok(()), Some(failure)) => Err(failure),
-        (Err(mut verdict), Some(failure)) => {
-            verdict.join(failure);
-            Err(verdict)
-        }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        Some(Box::new(format!(
+            "docs/formats.md says what the check does; all that was found is in {}",
+            self.log.display()
+        )))
     }
 }
 
@@ -159,11 +130,11 @@ pub(crate) fn gated(
         (found, summary)
     } else {
         let jobs = jobs(project, selection, session)?;
-        Summary::sort(&jobs, compile::build(&jobs, &project.dir, session, &selection.how.conduct()))?
+        Summary::sort(&jobs, compile::build(&jobs, &project.dir, session, &selection.conduct))?
     };
     let mut built = Vec::new();
     for artifact in artifacts {
-        match gates::judge(project, &artifact, options, session) {
+        match pass_gates(project, &artifact, options, session) {
             Ok(gates) => {
                 let size = artifact.library.as_ref().map(|library| files::stamp(library)).transpose()?;
                 built.push(Built { artifact, gates, size: size.map(|(bytes, _)| bytes) });
@@ -181,40 +152,53 @@ pub(crate) fn gated(
     Ok((built, summary))
 }
 
-/// What a program is told of each variant.
-pub(crate) fn rows(built: &[Built], proof: Option<&Proof>) -> Vec<Value> {
-    let row = |(place, built): (usize, &Built)| {
-        let mut row =
-            json!({ "variant": built.artifact.variant, "size": built.size, "gates": built.gates.checks });
-        if let Some(tried) = proof.and_then(|proof| proof.variants.get(place)) {
-            row["loaded_with"] = json!(tried.loaded_with);
-            row["not_loaded"] = json!(tried.not_loaded);
-            row["load_failed"] = json!(tried.failed);
-            row["verified"] = json!(tried.verified);
-        }
-        row
-    };
-    built.iter().enumerate().map(row).collect()
+/// Builds the selected variants in a copy of the project, for one that is not to be written to; `to` gets what the gates
+/// let pass, when nothing failed.
+///
+/// # Errors
+/// Something is in `to`, or a variant failed.
+pub(crate) fn build_into(
+    project: &Project,
+    selection: &Selection,
+    to: &Path,
+    session: &Session,
+) -> Result<Vec<Built>, Failure> {
+    vacant(to)?;
+    let scratch = files::scratch()?;
+    let folder = scratch.path().join(project.build.general.name.as_str());
+    project.copy_to(&folder)?;
+    let copy = project::load(&folder, session)?;
+    let (built, summary) = gated(&copy, selection, &Options::standard(), session)?;
+    summary.verdict()?;
+    let staged = files::staging_beside(to)?;
+    for built in &built {
+        artifact::copy_into(&built.artifact, staged.path())?;
+    }
+    files::replace_dir(staged, to)?;
+    Ok(built)
 }
 
-/// A line a variant: its size, what the gates say, which torch loaded it or why none did. Then what the client takes of
-/// all of them.
-pub(crate) fn table(built: &[Built], proof: Option<&Proof>) -> String {
-    let mut text = String::new();
-    let width = built.iter().map(|built| built.artifact.variant.len()).max().unwrap_or_default();
-    for (place, Built { artifact, gates, size }) in built.iter().enumerate() {
-        let size = size.map_or_else(|| "Python".to_owned(), |bytes| format!("{:.1} kB", bytes as f64 / 1e3));
-        text += &format!("{:<width$}  {size:>10}  {}", artifact.variant, gates::line(gates));
-        if let Some(tried) = proof.and_then(|proof| proof.variants.get(place)) {
-            text += &format!("  {tried}");
-        }
-        text.push('\n');
-    }
-    for taken in proof.into_iter().flat_map(|proof| &proof.together) {
-        let variant = taken.variant.as_deref().unwrap_or("none of them");
-        text += &format!("under torch {} the client takes for {}: {variant}\n", taken.torch, taken.backend);
-    }
-    text
+/// Where the verdict of the gates on a variant lies in a project.
+fn gates_path(project: &Path, variant: &str) -> PathBuf {
+    project.join(".kernelwright/gates").join(format!("{variant}.json"))
+}
+
+/// What the gates say of an artifact that no gate refuses.
+///
+/// # Errors
+/// Every refusal, with the code of its check; or the artifact could not be read.
+fn pass_gates(
+    project: &Project,
+    artifact: &Artifact,
+    options: &Options,
+    session: &Session,
+) -> Result<Gated, Failure> {
+    let variant = &artifact.variant;
+    let log = gates_path(&project.dir, variant);
+    let gated = verify::gate(artifact, options, &log, session)?;
+    let refusals = gated.ended(Outcome::Refused).map(|check| Refusal::of(variant, check, &log).into());
+    let reports: Vec<miette::Report> = refusals.collect();
+    if reports.is_empty() { Ok(gated) } else { Err(Failure { exit: exit::VERIFY, reports }) }
 }
 
 /// The selected variants among those that lie in the project.
@@ -251,8 +235,8 @@ pub(crate) fn jobs(project: &Project, selection: &Selection, session: &Session) 
     if variants.iter().filter_map(Variant::torch).any(|torch| torch.abi != Abi::Stable) {
         let full = full_abi::of(
             project,
-            &project::matrix()?,
-            &provision(selection.toolchain, toolchain::tools(session)),
+            &variants::matrix()?,
+            &variants::provision(selection.toolchain, toolchain::tools(session)),
         );
         full_abi::sentences(&full).iter().for_each(|sentence| session.report.note(sentence));
     }
@@ -272,7 +256,7 @@ pub(crate) fn jobs(project: &Project, selection: &Selection, session: &Session) 
             continue;
         };
         let mut kit = supply.resolve(&want(variant, compiled, selection.toolchain))?;
-        kit.libraries = libraries::of(project, compiled.toolkit, &selection.libraries, &supply)?;
+        kit.libraries = libraries(project, compiled.toolkit, &selection.libraries, &supply)?;
         let (extension, named) = extension_name(project, variant, &kit)?;
         let naming = Naming { extension: &extension, users: &users };
         let plan = backend::plan(&project.build, variant, &kit, &naming, project.python_files());
@@ -281,6 +265,26 @@ pub(crate) fn jobs(project: &Project, selection: &Selection, session: &Session) 
     tell_routes(&jobs, session);
     supply.close()?;
     Ok(jobs)
+}
+
+/// The header libraries of a project's kernels for one toolkit.
+pub(crate) fn libraries(
+    project: &Project,
+    toolkit: Toolkit,
+    named: &Folders,
+    supply: &Supply<'_>,
+) -> Result<Vec<LibraryKit>, Failure> {
+    let kernels = project.build.kernels_of(toolkit.id()).filter(|kernel| compiled_with(kernel, toolkit));
+    let mut wanted: Vec<Dependency> =
+        kernels.flat_map(|kernel| kernel.depends.iter().map(|dependency| dependency.value)).collect();
+    wanted.sort_by_key(|dependency| dependency.as_str());
+    wanted.dedup();
+    let mut folders = named.clone();
+    if folders.cutlass.is_empty() {
+        let said = env::text(env::CUTLASS_DIR).unwrap_or_default();
+        folders.cutlass.extend(said.split(':').filter(|folder| !folder.is_empty()).map(PathBuf::from));
+    }
+    Ok(libraries::libraries(supply, &wanted, &folders)?)
 }
 
 /// Tells once where a compiler comes from, where that is not the obvious place.
@@ -410,27 +414,4 @@ fn python_name(project: &Project, variant: &Variant) -> Result<String, Failure> 
         digest = digest.field(path.as_str(), files::read(&project.dir.join(path.as_str()))?);
     }
     Ok(format!("_{}_{backend}_{}", project.build.general.name.module(), digest.finish().short(10)))
-}
-
-fn plan_text(plans: &[&VariantPlan]) -> String {
-    let mut text = String::new();
-    for plan in plans {
-        text += &format!("# {}\n", plan.id);
-        text += &plan.route.iter().map(|route| format!("# {route}\n")).collect::<String>();
-        let units = plan.units.iter().map(|unit| &unit.command);
-        let steps = plan.before_link.iter().map(|step| &step.command);
-        for command in plan.prepare.iter().chain(units).chain(steps) {
-            text += &format!("{}\n", shell_line(command));
-        }
-        if let Some(link) = &plan.link {
-            text += &format!("{}\n", shell_line(link));
-        }
-    }
-    text
-}
-
-/// A sentence for the summary of `make`.
-pub(crate) fn summary(artifacts: &[Artifact], took: Duration) -> String {
-    let names: Vec<&str> = artifacts.iter().map(|artifact| artifact.variant.as_str()).collect();
-    format!("{} in {}", names.join(", "), duration(took))
 }

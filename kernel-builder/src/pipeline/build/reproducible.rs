@@ -8,7 +8,6 @@
 use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
-use serde_json::json;
 use thiserror::Error;
 
 use crate::base::files::{self, FileError};
@@ -71,7 +70,11 @@ fn shown(texts: Option<&(String, String)>) -> String {
 }
 
 /// Builds the selected variants twice; every file that differs is told, then the whole fails once.
-pub(crate) fn check(project: &Project, selection: &Selection, session: &Session) -> Result<(), Failure> {
+pub(crate) fn check(
+    project: &Project,
+    selection: &Selection,
+    session: &Session,
+) -> Result<Reproduced, Failure> {
     // What is missing is fetched, and what cannot be built is told, before anything is copied.
     build::jobs(project, selection, session)?;
     let scratch = files::scratch()?;
@@ -100,17 +103,18 @@ pub(crate) fn check(project: &Project, selection: &Selection, session: &Session)
     if failure.exit != exit::SUCCESS {
         return Err(failure);
     }
-    let variants: Vec<&str> = first.iter().map(|artifact| artifact.variant.as_str()).collect();
-    let data = json!({ "reproducible": true, "variants": variants, "files": compared.files, "bytes": compared.bytes });
-    let human = format!(
-        "{} of {} built twice: {} files with {} bytes, the same in both\n",
-        if variants.len() == 1 { "1 variant".to_owned() } else { format!("{} variants", variants.len()) },
-        name,
-        compared.files,
-        compared.bytes
-    );
-    session.report.result("build", &data, &human);
-    Ok(())
+    let variants = first.into_iter().map(|artifact| artifact.variant).collect();
+    Ok(Reproduced { variants, files: compared.files, bytes: compared.bytes })
+}
+
+/// Builds that came out the same twice.
+pub(crate) struct Reproduced {
+    /// The variants.
+    pub(crate) variants: Vec<String>,
+    /// How many files were compared.
+    pub(crate) files: usize,
+    /// How many bytes they have.
+    pub(crate) bytes: usize,
 }
 
 /// A build of a copy of the project, with nothing that was compiled before.

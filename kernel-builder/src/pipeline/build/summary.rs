@@ -1,43 +1,19 @@
 //! What came of a build: which variants are there, which failed, and each reason once.
 //!
-//! Owns: the grouping of failures, the options that say what is done when one happens. Never: builds anything.
+//! Owns: the grouping of failures. Never: builds anything.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args as ClapArgs;
 use miette::{Diagnostic, LabeledSpan, Severity, SourceCode};
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use crate::base::interrupt;
 use crate::base::report::{Event, Report};
-use crate::base::{env, interrupt};
 use crate::compile::artifact::Artifact;
-use crate::compile::{CompileError, Conduct, Job, OnFailure, Outcome};
+use crate::compile::{CompileError, Job, Outcome};
 use crate::exit::{self, Failure, StageError};
-
-/// Behaviour when a variant fails; shared by every verb that builds.
-#[derive(Debug, Clone, Default, ClapArgs)]
-pub(crate) struct How {
-    /// Continue with the other variants if one fails (the default)
-    #[arg(long, overrides_with = "fail_fast")]
-    keep_going: bool,
-    /// Start nothing new after a variant fails
-    #[arg(long)]
-    fail_fast: bool,
-    /// Also write the HTML report of the build to this file; it is always in .kernelwright/report.html
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-}
-
-impl How {
-    /// As the compile stage wants it.
-    pub(crate) fn conduct(&self) -> Conduct {
-        let on_failure = if self.fail_fast { OnFailure::Stop } else { OnFailure::Continue };
-        Conduct { on_failure, report: self.report.as_deref().map(env::absolute) }
-    }
-}
 
 /// What failed of a build.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! What a project begins with.
 
+pub(crate) mod exchange;
 pub(crate) mod generate;
 pub(crate) mod published;
 pub(crate) mod pull;

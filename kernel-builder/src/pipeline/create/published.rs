@@ -1,16 +1,18 @@
 //! Before a kernel is written: whether there is one already.
 //!
-//! Owns: the short question behind other work, and the few lines that are said of the answer. Never: fails, or delays for
+//! Owns: what kernels an operation is looked for as, the short question behind other work, and the few lines that are said of the answer. Never: fails, or delays for
 //! longer than its limit.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use crate::base::env;
+use crate::base::nvml::Driver;
 use crate::base::session::Session;
 use crate::hub::rank::{self, Ranked};
 use crate::hub::subject::Subject;
 use crate::hub::{self, Hub, HubError};
+use crate::scaffold::template;
 
 /// How long anybody waits for the answer, from when it was asked.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -18,6 +20,19 @@ const LIMIT: Duration = Duration::from_secs(3);
 const NAMED: usize = 3;
 /// Questions for one subject: its name as people spell it, and its family.
 const QUESTIONS: usize = 3;
+
+/// An operation with those that the template of the same operation computes.
+pub(crate) fn of_op(name: &str) -> Subject {
+    let templates = template::all().unwrap_or_default();
+    let own = templates.into_iter().filter(|template| template.ops.iter().any(|op| op == name));
+    let others = own.flat_map(|template| template.ops);
+    Subject::of(std::iter::once(name.to_owned()).chain(others))
+}
+
+/// The backend that kernels are run with here, as far as it is cheap to tell.
+pub(crate) fn backend_here() -> &'static str {
+    if Driver::open().is_some() { "cuda" } else { "cpu" }
+}
 
 /// A question that is under way.
 pub(crate) struct Asked {
@@ -43,7 +58,7 @@ pub(crate) fn ask(mut subject: Subject, session: &Session) -> Asked {
     // Not joined: when nobody waits any longer, it ends with the process.
     std::thread::spawn(move || {
         let found = hub.find(&subject, NAMED * 2);
-        let ranked = found.map(|kernels| rank::rank(&subject, kernels, crate::commands::hub::backend_here()));
+        let ranked = found.map(|kernels| rank::rank(&subject, kernels, backend_here()));
         let _nobody_waits = send.send(ranked);
     });
     Asked { began, answer: Ok(answers) }

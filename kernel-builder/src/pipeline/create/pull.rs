@@ -1,19 +1,20 @@
-//! `hub pull`: a project of a published kernel's sources.
+//! A project of a published kernel's sources.
 //!
 //! Owns: which files are sources, and the build.toml of a kernel in Python alone. Never: runs what it fetched; overwrites.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kernel_plan::units::{KernelName, License, RepoId};
-use serde_json::json;
+use miette::Diagnostic;
+use thiserror::Error;
 
 use crate::base::report::{ProgressKind, bytes};
 use crate::base::session::Session;
-use crate::commands::hub::{Named, PullError, backend_here};
-use crate::exit::Failure;
+use crate::exit::{self, Failure, StageError};
 use crate::hub::find::Published;
 use crate::hub::read::Entry;
 use crate::hub::{Hub, facts};
+use crate::pipeline::create::published::backend_here;
 use crate::scaffold::FileSet;
 
 /// More files or bytes are no sources of a kernel.
@@ -28,17 +29,84 @@ enum Sources {
     Package { variant: String, files: Vec<Entry> },
 }
 
-pub(crate) fn run(named: &Named, dir: Option<&Path>, session: &Session) -> Result<(), Failure> {
+/// What a published kernel has no sources of.
+#[derive(Debug, Error, Diagnostic)]
+enum PullError {
+    #[error("`{kernel}` has no sources on the hub: {has}")]
+    #[diagnostic(code(hub::no_sources), help("{help}"))]
+    NoSources { kernel: String, has: String, help: String },
+    #[error("no kernel may be called as `{kernel}` is")]
+    #[diagnostic(
+        code(hub::no_name),
+        help("a name begins with a letter: copy the files of its variant by hand")
+    )]
+    NoName { kernel: String },
+    #[error("`{kernel}` is too large to be a project: {why}")]
+    #[diagnostic(code(hub::too_large), help("look at its page: {page}"))]
+    TooLarge { kernel: String, why: String, page: String },
+}
+
+impl StageError for PullError {
+    fn exit(&self) -> u8 {
+        exit::HUB
+    }
+}
+
+/// What a project was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The project as its authors keep it.
+    Project,
+    /// The Python package of its variants.
+    Package,
+}
+
+impl Origin {
+    /// For programs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::Package => "package",
+        }
+    }
+
+    /// For people.
+    pub(crate) fn described(self) -> &'static str {
+        match self {
+            Self::Project => "the project as its authors keep it",
+            Self::Package => "the Python package of its variants, with a build.toml of ours",
+        }
+    }
+}
+
+/// A project of a published kernel.
+pub(crate) struct Pulled {
+    /// The kernel.
+    pub(crate) kernel: Published,
+    /// What the project was made of.
+    pub(crate) origin: Origin,
+    /// The files that were written.
+    pub(crate) files: Vec<String>,
+}
+
+/// Writes a project of the sources of a published kernel to `dir`.
+///
+/// # Errors
+/// The kernel has no sources there, they are too large, or a file of `dir` would be overwritten.
+pub(crate) fn pull(
+    repo: &RepoId,
+    revision: Option<&str>,
+    dir: &Path,
+    session: &Session,
+) -> Result<Pulled, Failure> {
     let hub = Hub::connect(session)?;
-    let repo = &named.repo;
-    let kernel = hub.show(repo, named.revision())?;
+    let kernel = hub.show(repo, revision)?;
     let sources = sources(&hub, repo, &kernel)?;
-    let dir = dir.map_or_else(|| PathBuf::from(repo.name()), Path::to_owned);
     let mut set = FileSet::default();
-    let what = match &sources {
+    let origin = match &sources {
         Sources::Project { commit, files } => {
             fetch(&hub, repo, commit, files, session, |path| Some(path.to_owned()), &mut set)?;
-            "the project as its authors keep it"
+            Origin::Project
         }
         Sources::Package { variant, files } => {
             let name = kernel_name(repo).ok_or_else(|| PullError::NoName { kernel: kernel.id.clone() })?;
@@ -54,27 +122,12 @@ pub(crate) fn run(named: &Named, dir: Option<&Path>, session: &Session) -> Resul
             };
             fetch(&hub, repo, &commit, files, session, place, &mut set)?;
             set.insert("build.toml", build_toml(&name, &kernel, &set))?;
-            "the Python package of its variants, with a build.toml of ours"
+            Origin::Package
         }
     };
-    set.write_to(&dir)?;
-    let written: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
-    let data = json!({
-        "dir": dir, "kernel": kernel.id, "revision": kernel.revision, "commit": kernel.commit,
-        "license": kernel.license, "from": match sources { Sources::Project { .. } => "project", Sources::Package { .. } => "package" },
-        "files": written,
-    });
-    let license = kernel.license.as_deref().unwrap_or("no license named, so ask its authors");
-    let human = format!(
-        "{} {}: {what}\n  {} files in {}; license: {license}\n\nnext:\n  kernelwright check {}\n",
-        kernel.id,
-        kernel.revision,
-        written.len(),
-        dir.display(),
-        dir.display()
-    );
-    session.report.result("hub pull", &data, &human);
-    Ok(())
+    set.write_to(dir)?;
+    let files: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
+    Ok(Pulled { kernel, origin, files })
 }
 
 /// Where the sources are: a project on the version's branch or on `main`, else a package in Python alone.

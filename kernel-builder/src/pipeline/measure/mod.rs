@@ -1,7 +1,10 @@
-//! `bench`: measures verified builds against PyTorch, interleaved, with intervals.
+//! Measures builds that the judge accepts, and keeps the records in the project.
+//!
+//! Owns: what a record says of a candidate beside its times (sources, flags, machine code), when an interrupted run goes on.
+//! Never: times; `bench` does.
 
-pub(crate) mod about;
 pub(crate) mod ceilings;
+pub(crate) mod device;
 pub(crate) mod reproduce;
 pub(crate) mod screen;
 pub(crate) mod screening;
@@ -9,9 +12,7 @@ pub(crate) mod screening;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use clap::Args as ClapArgs;
 use kernel_plan::spec::OpSpec;
-use serde_json::json;
 
 use crate::archive::{self, Earlier, Unfinished};
 use crate::base::digest::{Digest, DigestBuilder};
@@ -19,144 +20,16 @@ use crate::base::files;
 use crate::base::nvml::Driver;
 use crate::base::session::Session;
 use crate::bench::dispatch::Dispatch;
-use crate::bench::{self, BenchError, Measurement, Options, report};
+use crate::bench::{self, About, BenchError, Candidate, Measurement, Options};
 use crate::compile::artifact::Artifact;
-use crate::compile::nvrtc::Tool;
 use crate::exit::Failure;
-use crate::pipeline::build;
-use crate::pipeline::judge as verify;
-use crate::pipeline::judge::device;
-use crate::pipeline::judge::torches::{self as judges, Reach};
-use crate::pipeline::project::selection::Selection;
-use crate::pipeline::project::tuned::{Choice, no_settings};
-use crate::pipeline::project::{self, Project, ProjectDir};
+use crate::pipeline::project::Project;
+use crate::pipeline::project::tuned::no_settings;
 use crate::toolchain::PythonRuntime;
 use crate::verify::{Outcome, Verified, lint};
-use ceilings as gpu;
-
-/// Measure verified variants against PyTorch, with 95% intervals
-///
-/// The rivals are eager PyTorch, its fused operator, torch.compile and, for matrix products, cuBLASLt. Each contender
-/// runs in a process of its own, and the samples are interleaved. With several starts, the intervals also cover the
-/// differences between starts. CPU figures are valid for this machine only.
-///
-/// Every measurement is appended to .kernelwright/records.jsonl in the project. An interrupted run continues where it
-/// stopped, unless you pass `--fresh`.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
-  kernelwright bench examples/rms-norm --without compile-max
-  kernelwright bench --device examples/rms-norm-device --workload llm-4096x4096")]
-pub(crate) struct Args {
-    #[command(flatten)]
-    project: ProjectDir,
-    #[command(flatten)]
-    selection: Selection,
-    #[command(flatten)]
-    judge: verify::How,
-    #[command(flatten)]
-    how: How,
-    /// Also write the results as one HTML page, with plots and provenance
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Measure the device code that `[launch]` of op.toml starts; needs no build and no build.toml. DIR may also be a
-    /// file such as backward.toml
-    #[arg(long, conflicts_with_all = ["Selection", "write_dispatch"])]
-    device: bool,
-    /// Compiler for device code
-    #[arg(long, value_enum, value_name = "WHICH", requires = "device")]
-    compiler: Option<Tool>,
-    /// Use the defaults of `[tune]` instead of the settings that `fill` found for this GPU
-    #[arg(long, requires = "device")]
-    untuned: bool,
-    /// Write tuned/DEVICE.toml, which sends each range of lengths to the kernel or to PyTorch, whichever is faster
-    #[arg(long)]
-    write_dispatch: bool,
-}
-
-/// How long and against what; shared with `make`.
-#[derive(Debug, Clone, ClapArgs)]
-#[group(id = "measuring")]
-pub(crate) struct How {
-    /// Time limit in seconds for each workload and dtype, over all starts; sampling stops earlier once the interval
-    /// is narrow
-    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
-    pub(crate) budget: f64,
-    /// Number of times to start all timed processes, each time with the cases in a new order. The intervals then
-    /// cover the differences between starts. Default: 3 on a GPU, 1 on a CPU
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=20))]
-    pub(crate) starts: Option<u8>,
-    /// Measure only this workload of op.toml; can be repeated
-    #[arg(long = "workload", value_name = "NAME")]
-    pub(crate) workloads: Vec<String>,
-    /// Leave out a rival that takes long to compile or to search; can be repeated
-    #[arg(long, value_name = "RIVAL", value_parser = bench::OPTIONAL_RIVALS)]
-    pub(crate) without: Vec<String>,
-}
-
-/// Runs the verb.
-pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    if args.device {
-        return of_device(args, session);
-    }
-    let project = project::load(&args.project.dir, session)?;
-    bench::refuse_unknown(project.op_for("measure")?, &args.how.workloads)?;
-    let artifacts = build::build(&project, &args.selection, session)?;
-    let extras = verify::extras(&project);
-    let python = judges::first(&project, &artifacts, extras, session)?;
-    let groups = judges::groups(artifacts, &python, Reach::Kept, extras, session)?;
-    let verdicts = verify::all(&project, groups, &args.judge, session)?;
-    let verified = verify::accept(verdicts, &project)?;
-    let Figures { measured, told } =
-        measure(&project, &verified, &args.how, args.judge.earlier(), &python, session)?;
-    let mut written = Vec::new();
-    if let Some(path) = &args.html {
-        files::write(path, report::page(&measured, &told))?;
-        written.push(path.clone());
-    }
-    if args.write_dispatch {
-        for artifact in &verified {
-            written.extend(write_dispatch(&project, artifact.inner(), &measured)?);
-        }
-    }
-    let mut human = bench::render::table(&measured);
-    for path in &written {
-        human += &format!("written to {}\n", path.display());
-    }
-    let data = json!({ "measurements": measured, "told": told, "written": written });
-    session.report.result("bench", &data, &human);
-    Ok(bench::refuse_unmeasured(&measured)?)
-}
-
-/// Judges and measures device code.
-fn of_device(args: &Args, session: &Session) -> Result<(), Failure> {
-    let tool = args.compiler.unwrap_or_default();
-    let project = device::read_with(&args.project.dir, Choice::of(args.untuned), session)?;
-    let options = Options {
-        budget: args.how.budget,
-        starts: args.how.starts.map(usize::from),
-        workloads: args.how.workloads.clone(),
-        without: args.how.without.clone(),
-        ..Options::default()
-    };
-    let earlier = args.judge.earlier();
-    let Figures { measured, told } =
-        device::verify_and_measure(&project, &args.judge, &options, tool, earlier, session)?;
-    let mut written = Vec::new();
-    if let Some(path) = &args.html {
-        files::write(path, report::page(&measured, &told))?;
-        written.push(path.clone());
-    }
-    let mut human = bench::render::table(&measured);
-    for path in &written {
-        human += &format!("written to {}\n", path.display());
-    }
-    let data = json!({ "measurements": measured, "told": told, "written": written });
-    session.report.result("bench", &data, &human);
-    Ok(bench::refuse_unmeasured(&measured)?)
-}
 
 /// Writes the dispatch table of a variant, of all that the archive knows of it on the device of this run.
-fn write_dispatch(
+pub(crate) fn write_dispatch(
     project: &Project,
     artifact: &Artifact,
     measured: &[Measurement],
@@ -186,7 +59,7 @@ pub(crate) struct Figures {
 pub(crate) fn measure(
     project: &Project,
     verified: &[Verified<Artifact>],
-    how: &How,
+    options: &Options,
     earlier: Earlier,
     python: &PythonRuntime,
     session: &Session,
@@ -197,19 +70,11 @@ pub(crate) fn measure(
         let variant = &artifact.inner().variant;
         let warned = artifact.evidence().checks.iter().filter(|check| check.outcome == Outcome::Warned);
         figures.told.extend(warned.map(|check| format!("{variant}: {}: {}", check.name, check.summary)));
-        let mut about = about::of(project, artifact.inner())?;
+        let mut about = about(project, artifact.inner())?;
         if artifact.inner().backend == "cuda" && bench::multiplies(op) {
-            gpu::ceilings_here(session)?.iter().for_each(|ceilings| about.set_ceilings(ceilings));
+            ceilings::ceilings_here(session)?.iter().for_each(|ceilings| about.set_ceilings(ceilings));
         }
-        let options = Options {
-            budget: how.budget,
-            starts: how.starts.map(usize::from),
-            workloads: how.workloads.clone(),
-            without: how.without.clone(),
-            commit: artifact.inner().commit.clone(),
-            about,
-            ..Options::default()
-        };
+        let options = Options { commit: artifact.inner().commit.clone(), about, ..options.clone() };
         let kind = kind(&artifact.inner().digest, op, &project.dir, &options)?;
         let mut kept = Unfinished::begin(&project.dir, &kind, earlier)?;
         let outcome = bench::measure(artifact, op, &project.dir, python, &options, &mut kept, session);
@@ -280,4 +145,49 @@ pub(crate) fn settled(
         }
         Err(error.into())
     })
+}
+
+/// What is known of a built variant before it is measured.
+pub(crate) fn about(project: &Project, artifact: &Artifact) -> Result<About, Failure> {
+    let flags = project
+        .build
+        .kernels
+        .iter()
+        .filter(|kernel| kernel.backend.value.to_string() == artifact.backend)
+        .flat_map(|kernel| {
+            [&kernel.cxx_flags, &kernel.cuda_flags, &kernel.hip_flags, &kernel.sycl_flags]
+                .into_iter()
+                .flatten()
+        })
+        .chain(project.build.framework.cxx_flags());
+    let mut own: Vec<String> = Vec::new();
+    for flag in flags {
+        // Of several sections that say the same, one is told.
+        if !own.contains(&flag.value) {
+            own.push(flag.value.clone());
+        }
+    }
+    let source = source_digest(project, &artifact.backend)?;
+    let candidate = Candidate::of_artifact(artifact, Some(source), own);
+    Ok(About { candidate: Some(candidate), ..About::default() })
+}
+
+/// The digest over what makes a claim about a backend: build.toml, op.toml with its reference, the sources of that
+/// backend and of the binding, and the Python that is shipped. Tests, cards and benchmarks are no part of it.
+pub(crate) fn source_digest(project: &Project, backend: &str) -> Result<Digest, Failure> {
+    let kernels = project.build.kernels.iter().filter(|kernel| kernel.backend.value.to_string() == backend);
+    let listed = kernels.flat_map(|kernel| &kernel.src).chain(project.build.framework.src());
+    let mut names: Vec<String> = listed.map(|path| path.value.as_str().to_owned()).collect();
+    names.extend(project.python_files().iter().map(|path| path.as_str().to_owned()));
+    names.push("build.toml".to_owned());
+    if let Some(op) = &project.op {
+        names.extend(["op.toml".to_owned(), op.reference.file.value.as_str().to_owned()]);
+    }
+    names.sort();
+    names.dedup();
+    let mut builder = DigestBuilder::new("claim-1");
+    for name in names {
+        builder = builder.field(&name, files::read(&project.dir.join(&name))?);
+    }
+    Ok(builder.finish())
 }

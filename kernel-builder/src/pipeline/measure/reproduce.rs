@@ -1,58 +1,33 @@
-//! `reproduce`: measures again what a record says, and tells whether both agree.
+//! Measures again what a record says.
+//!
+//! Owns: when sources are those of a record, and what a repetition that does not agree is. Never: compares figures;
+//! `bench::reproduce` does.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::variant::Variant;
 use miette::Diagnostic;
-use serde_json::json;
 use thiserror::Error;
 
 use crate::archive::{self, Earlier};
 use crate::base::digest::Digest;
 use crate::base::session::Session;
-use crate::bench::{self, Measurement, Options, Outcome, Ratio, reproduce};
+use crate::bench::{self, Measurement, Options, Outcome, reproduce};
 use crate::compile::artifact::Artifact;
 use crate::compile::nvrtc::Tool;
 use crate::exit::{self, Failure, StageError};
 use crate::pipeline::build;
-use crate::pipeline::judge as verify;
-use crate::pipeline::judge::device;
-use crate::pipeline::judge::torches::{self as judges, Reach};
-use crate::pipeline::measure::about;
-use crate::pipeline::measure::ceilings as gpu;
+use crate::pipeline::judge::device::candidate;
+use crate::pipeline::judge::{self, Judging};
+use crate::pipeline::project::device::{self, NAME};
 use crate::pipeline::project::selection::Selection;
-use crate::pipeline::project::tuned::Choice;
+use crate::pipeline::project::tuned::{self, Choice};
 use crate::pipeline::project::{self, OpFile, Project};
 use crate::toolchain::PythonRuntime;
 use crate::verify::Verified;
 
-/// Repeat a record's measurements here, and compare the results
-///
-/// Uses the same workload, dtype, regime and budget, and at least 3 starts, or as many as the record has. A ratio
-/// agrees if both intervals overlap, or if the gap between them is at most 1%. The exit code is 0 if all ratios
-/// agree.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
-  kernelwright reproduce fast-norm/.kernelwright/records.jsonl fast-norm
-  kernelwright reproduce --any-source fast-norm/.kernelwright/records.jsonl fast-norm")]
-pub(crate) struct Args {
-    /// File with one JSON record per line, `-` for standard input, or a digest from the project's archive
-    #[arg(value_name = "RECORD")]
-    record: String,
-    /// Kernel project; for records of device code also a file such as backward.toml
-    #[arg(value_name = "DIR", default_value = ".")]
-    dir: PathBuf,
-    /// Measure even if the sources differ from those of the record
-    #[arg(long)]
-    any_source: bool,
-    #[command(flatten)]
-    selection: Selection,
-    #[command(flatten)]
-    judge: verify::How,
-}
+use super::device::verify_and_measure;
 
 /// Why a record was not reproduced.
 #[derive(Debug, Error, Diagnostic)]
@@ -122,11 +97,29 @@ impl StageError for ReproduceError {
     }
 }
 
-/// Runs the verb.
-pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+/// What a record is held against.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// A file of records, `-`, or a digest of the project's archive.
+    pub(crate) record: String,
+    /// The project, or an op file.
+    pub(crate) dir: PathBuf,
+    /// Whether other sources than those of the record are measured, too.
+    pub(crate) any_source: bool,
+    /// How builds are made.
+    pub(crate) selection: Selection,
+    /// How they are judged.
+    pub(crate) judging: Judging,
+}
+
+/// Measures again what the records say; each beside what was measured now.
+///
+/// # Errors
+/// A record is of other sources, another operation or another device; or the build, the judge or the measurement fails.
+pub(crate) fn again(args: &Request, session: &Session) -> Result<Vec<reproduce::Comparison>, Failure> {
     let records = archive::find(&args.record, &OpFile::of(&args.dir).folder)?;
     let (of_device, of_builds): (Vec<&Measurement>, Vec<&Measurement>) =
-        records.iter().partition(|record| record.variant == device::NAME);
+        records.iter().partition(|record| record.variant == NAME);
     let mut comparisons = Vec::new();
     if !of_device.is_empty() {
         comparisons.extend(device_again(args, &of_device, session)?);
@@ -140,26 +133,32 @@ pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         for variant in variants {
             let mine: Vec<&Measurement> =
                 of_builds.iter().copied().filter(|record| record.variant == variant).collect();
-            comparisons.extend(again(args, &project, &variant, &mine, session)?);
+            comparisons.extend(build_again(args, &project, &variant, &mine, session)?);
         }
     }
-    let disagreeing = comparisons.iter().filter(|comparison| comparison.agrees() == Some(false)).count();
-    let unknown = comparisons.iter().filter(|comparison| comparison.agrees().is_none()).count();
+    Ok(comparisons)
+}
+
+/// Fails unless everything was compared and agrees.
+///
+/// # Errors
+/// [`ReproduceError::Disagrees`] or [`ReproduceError::NotCompared`].
+pub(crate) fn judge(comparisons: &[reproduce::Comparison]) -> Result<(), ReproduceError> {
     let all = comparisons.len();
-    let data = json!({ "agrees": disagreeing + unknown == 0, "records": comparisons });
-    session.report.result("reproduce", &data, &table(&comparisons));
+    let disagreeing = comparisons.iter().filter(|comparison| comparison.agrees() == Some(false)).count();
     if disagreeing > 0 {
-        return Err(ReproduceError::Disagrees { disagreeing, all }.into());
+        return Err(ReproduceError::Disagrees { disagreeing, all });
     }
+    let unknown = comparisons.iter().filter(|comparison| comparison.agrees().is_none()).count();
     if unknown > 0 {
-        return Err(ReproduceError::NotCompared { unknown, all }.into());
+        return Err(ReproduceError::NotCompared { unknown, all });
     }
     Ok(())
 }
 
 /// Builds, verifies and measures one variant, and compares with its records.
-fn again(
-    args: &Args,
+fn build_again(
+    args: &Request,
     project: &Project,
     variant: &str,
     records: &[&Measurement],
@@ -174,10 +173,8 @@ fn again(
     for artifact in &artifacts {
         refuse_other_claim(args, project, artifact, records)?;
     }
-    let extras = verify::extras(project);
-    let python = judges::first(project, &artifacts, extras, session)?;
-    let groups = judges::groups(artifacts, &python, Reach::Kept, extras, session)?;
-    let verified = verify::accept(verify::all(project, groups, &args.judge, session)?, project)?;
+    let extras = judge::extras(project);
+    let (verified, python) = judge::accepted(project, artifacts, extras, &args.judging, session)?;
     let mut found = Vec::new();
     for artifact in &verified {
         found.extend(measured(project, artifact, records, &python, session)?);
@@ -188,18 +185,18 @@ fn again(
 
 /// Verifies and measures device code, and compares with its records.
 fn device_again(
-    args: &Args,
+    args: &Request,
     records: &[&Measurement],
     session: &Session,
 ) -> Result<Vec<reproduce::Comparison>, Failure> {
     let other = |here: &Digest| records.iter().find(|record| record.artifact != *here);
     let mut choice = Choice::Tuned;
-    let project = device::read_with(&args.dir, choice, session)?;
+    let project = tuned::read_project(&args.dir, choice, session)?;
     same_operation(&project.op, records)?;
-    let mut here = device::candidate(&project).digest()?;
+    let mut here = candidate(&project).digest()?;
     if other(&here).is_some() {
         // Records of the defaults, from before anything was tuned or by `--untuned`.
-        let untuned = device::candidate(&device::read(&args.dir, session)?).digest()?;
+        let untuned = candidate(&device::read(&args.dir, session)?).digest()?;
         if other(&untuned).is_none() {
             (choice, here) = (Choice::Defaults, untuned);
         }
@@ -214,9 +211,9 @@ fn device_again(
         return Err(ReproduceError::OtherSource { why, at }.into());
     }
     let tool = tool_of(records);
-    let project = device::read_with(&args.dir, choice, session)?;
+    let project = tuned::read_project(&args.dir, choice, session)?;
     let options = options_of(records);
-    let found = device::verify_and_measure(&project, &args.judge, &options, tool, Earlier::Forget, session)?;
+    let found = verify_and_measure(&project, &args.judging, &options, tool, Earlier::Forget, session)?;
     compared(records, &found.measured)
 }
 
@@ -261,7 +258,7 @@ fn compared(records: &[&Measurement], found: &[Measurement]) -> Result<Vec<repro
 
 /// Refuses sources other than those of the records, before anything is built.
 fn refuse_other_source(
-    args: &Args,
+    args: &Request,
     project: &Project,
     variant: &str,
     records: &[&Measurement],
@@ -270,7 +267,7 @@ fn refuse_other_source(
     let Some(backend) = variant.parse::<Variant>().ok().and_then(|variant| variant.backend()) else {
         return Ok(());
     };
-    let here = about::source(project, backend.as_str())?;
+    let here = super::source_digest(project, backend.as_str())?;
     let source = |record: &Measurement| record.candidate.as_ref()?.source;
     let other =
         records.iter().find_map(|record| Some((record, source(record).filter(|source| *source != here)?)));
@@ -286,12 +283,12 @@ fn refuse_other_source(
 
 /// A record is of its sources; others are another claim. Told before anything is timed.
 fn refuse_other_claim(
-    args: &Args,
+    args: &Request,
     project: &Project,
     artifact: &Artifact,
     records: &[&Measurement],
 ) -> Result<(), Failure> {
-    let about = about::of(project, artifact)?;
+    let about = super::about(project, artifact)?;
     for record in records {
         let here = Measurement {
             artifact: artifact.digest,
@@ -314,9 +311,9 @@ fn measured(
     session: &Session,
 ) -> Result<Vec<Measurement>, Failure> {
     let op = project.op_for("measure")?;
-    let mut about = about::of(project, artifact.inner())?;
+    let mut about = super::about(project, artifact.inner())?;
     if artifact.inner().backend == "cuda" && bench::multiplies(op) {
-        gpu::ceilings_here(session)?.iter().for_each(|ceilings| about.set_ceilings(ceilings));
+        super::ceilings::ceilings_here(session)?.iter().for_each(|ceilings| about.set_ceilings(ceilings));
     }
     let options = Options {
         threads: records
@@ -334,41 +331,4 @@ fn measured(
             Err(ReproduceError::NoDevice { recorded, reason }.into())
         }
     }
-}
-
-/// Every ratio of then and of now, and below what differs.
-fn table(comparisons: &[reproduce::Comparison]) -> String {
-    let shown = |ratio: &Ratio| format!("{:.3}x [{:.3}, {:.3}]", ratio.ratio, ratio.low, ratio.high);
-    let mut text = String::new();
-    let mut differences: Vec<&String> = Vec::new();
-    for comparison in comparisons {
-        for ratio in &comparison.ratios {
-            let word = match ratio.agrees {
-                Some(true) => "agrees",
-                Some(false) => "DIFFERS",
-                None if ratio.not_measured.is_some() => "unknown",
-                None => "missing",
-            };
-            let now = match (&ratio.now, &ratio.not_measured) {
-                (Some(now), _) => shown(now),
-                (None, Some(why)) => format!("not measured: {why}"),
-                (None, None) => "not timed here".to_owned(),
-            };
-            let reproduce::Comparison { op, workload, dtype, regime, .. } = comparison;
-            let case = format!("{op} {workload} {dtype} {regime}");
-            let _infallible = writeln!(
-                text,
-                "{word:<8} {case}  vs {}  recorded {}  now {now}",
-                ratio.versus,
-                shown(&ratio.recorded)
-            );
-        }
-        differences.extend(&comparison.differences);
-    }
-    differences.sort();
-    differences.dedup();
-    for difference in differences {
-        let _infallible = writeln!(text, "differs here: {difference}");
-    }
-    text
 }

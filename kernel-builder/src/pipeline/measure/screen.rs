@@ -1,4 +1,4 @@
-//! `screen`: many device candidates on one workload: compiled side by side, judged and timed one after the other.
+//! Many device candidates on one workload: compiled side by side, judged and timed one after the other.
 //!
 //! Owns: what a candidate is, in which order they come back. Never: judges or times; `bench::screen` does.
 
@@ -6,82 +6,37 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::Args as ClapArgs;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::expr::{Bindings, Value};
 use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 use miette::Diagnostic;
 use serde::Deserialize;
-use serde_json::json;
 use thiserror::Error;
 
 use crate::agent::tuned::Chosen;
 use crate::agent::tuner::drawn::{Amount, Drawn, drawn};
 use crate::agent::tuner::prune::{Pruned, Reason};
 use crate::agent::tuner::space::Space;
-use crate::base::report::{Event, ProgressKind};
+use crate::base::report::{Event, Progress, ProgressKind, bytes};
 use crate::base::session::Session;
 use crate::base::{env, files, interrupt};
-use crate::bench::known;
 use crate::bench::screen::{Screen, Screened};
+use crate::bench::{known, render};
 use crate::compile::nvrtc::{Source, Tool};
 use crate::device::gpu::Gpu;
 use crate::exit::{self, Failure, StageError};
-use crate::pipeline::judge::device::{self, DeviceProject};
-use crate::pipeline::measure::ceilings as gpu;
-use crate::pipeline::measure::screening::{self, Compiled, Job, ScreeningError, Task};
+use crate::pipeline::judge::device;
 use crate::pipeline::project;
-use crate::pipeline::project::tuned::Choice;
+use crate::pipeline::project::device::DeviceProject;
+use crate::pipeline::project::tuned::{self, Choice};
+use crate::toolchain::Extras;
+use crate::toolchain::python::{self, Torch};
 use crate::verify::device as judge;
-use crate::verify::lab::Beside;
+use crate::verify::lab::{Attempt, Beside};
 
-/// Settings of `[tune]` that are screened unless `--limit` or `--all` says otherwise.
-const LIMIT: u32 = 1000;
-
-/// Verify and time many device-code candidates on one workload
-///
-/// A candidate is a setting of `[tune]`, another source file, or both. Each one is compiled, called on new inputs,
-/// compared in full with the float64 reference, and timed in CUDA graphs whose calls are all compared too. This takes
-/// tens of milliseconds per candidate. Each result is printed at once: the time and the share of copy speed, or the
-/// code of the error. Requires an NVIDIA GPU.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
-  kernelwright screen examples/rms-norm-device --workload llm-4096x4096
-  kernelwright screen my-norm --candidates candidates.jsonl --samples 15")]
-pub(crate) struct Args {
-    #[command(flatten)]
-    project: project::TaskDir,
-    /// File with one JSON object per line, such as `{"tuning": {"block": 256}, "source": "other.cu"}`; both keys are
-    /// optional, and `-` reads standard input. Default: every setting of `[tune]`
-    #[arg(long, value_name = "FILE")]
-    candidates: Option<PathBuf>,
-    /// Largest number of settings of `[tune]`; a larger space is sampled, and the sample includes the defaults
-    #[arg(long, value_name = "N", default_value_t = LIMIT, conflicts_with_all = ["candidates", "all"],
-        value_parser = clap::value_parser!(u32).range(1..))]
-    limit: u32,
-    /// Screen every setting of `[tune]`
-    #[arg(long, conflicts_with = "candidates")]
-    all: bool,
-    /// Seed of the sample
-    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["candidates", "all"])]
-    seed: u64,
-    /// Workload, named as in `bench`; default: the first that is measured on cuda
-    #[arg(long, value_name = "NAME")]
-    workload: Option<String>,
-    /// Samples of each candidate, after one to warm up; at least 6, which a time needs
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(6..=1000))]
-    samples: u16,
-    /// Time in seconds after which a running kernel counts as hung
-    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
-    patience: f64,
-    /// Compiler for device code
-    #[arg(long, value_enum, value_name = "WHICH")]
-    compiler: Option<Tool>,
-    /// Give tunables that a candidate does not set their defaults, not the settings that `fill` found for this GPU
-    #[arg(long)]
-    untuned: bool,
-}
+use super::ceilings;
+use super::screening::{self, Compiled, Job, ScreeningError, Task};
 
 /// What stops screening.
 #[derive(Debug, Error, Diagnostic)]
@@ -111,39 +66,84 @@ impl StageError for ScreenError {
 }
 
 /// One candidate.
-struct Candidate {
-    tuning: Tuning,
+pub(crate) struct Candidate {
+    /// Its tunables.
+    pub(crate) tuning: Tuning,
     source: Arc<Source>,
-    /// As it was named, where it is not the project's.
-    file: Option<String>,
+    /// Its source as it was named, where it is not the project's.
+    pub(crate) file: Option<String>,
     /// Where the tunables come from that it does not name; nothing for one that names all.
-    base: Option<String>,
+    pub(crate) base: Option<String>,
 }
 
-/// Runs the verb.
-pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+/// What is screened, and how.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The folder or the op file.
+    pub(crate) dir: PathBuf,
+    /// A file of candidates, or `-`; the settings of `[tune]` if `None`.
+    pub(crate) candidates: Option<PathBuf>,
+    /// How many settings of `[tune]`.
+    pub(crate) amount: Amount,
+    /// The seed of their sample.
+    pub(crate) seed: u64,
+    /// The workload, or the first that is measured on cuda.
+    pub(crate) workload: Option<String>,
+    /// Samples of each candidate.
+    pub(crate) samples: usize,
+    /// How long the kernels of a candidate may take at a time.
+    pub(crate) patience: Duration,
+    /// The compiler of device code.
+    pub(crate) compiler: Tool,
+    /// Which tunables candidates have that they do not name.
+    pub(crate) choice: Choice,
+}
+
+/// A candidate that was judged.
+pub(crate) struct Judged<'a> {
+    /// Its place among the candidates.
+    pub(crate) place: usize,
+    /// The candidate.
+    pub(crate) candidate: &'a Candidate,
+    /// What compiling it took, in seconds.
+    pub(crate) compile_seconds: f64,
+    /// What judging and timing it took, in seconds.
+    pub(crate) judge_seconds: f64,
+    /// Which of the processes of the GPU had it, and how long that one took to start, where it had to.
+    pub(crate) worker: u32,
+    /// See `worker`.
+    pub(crate) worker_seconds: Option<f64>,
+    /// Its figures, or what is wrong with it.
+    pub(crate) attempt: Attempt<Screened>,
+}
+
+/// Screens all candidates; `each` hears of every one as soon as it is judged.
+///
+/// # Errors
+/// There is no GPU, no such workload, a line that is no candidate; or the judge itself fails.
+pub(crate) fn screen(
+    args: &Request,
+    session: &Session,
+    each: &mut dyn FnMut(&Judged<'_>),
+) -> Result<(), Failure> {
     let started = Instant::now();
-    let project = device::read_with(&args.project.dir, Choice::of(args.untuned), session)?;
+    let project = tuned::read_project(&args.dir, args.choice, session)?;
     let case = screening::cases(&project.op, args.workload.as_deref())?.swap_remove(0);
     let candidates = candidates(args, &project, &case, session)?;
     let mut checker = Gpu::new();
     let about = judge::device(&mut checker)?.map_err(ScreeningError::no_gpu)?;
     let arch = judge::arch_of(&about);
-    let compiler = device::compiler(args.compiler.unwrap_or_default(), session)?;
-    let python = crate::toolchain::python::runtime(
-        session,
-        crate::toolchain::python::Torch::Preferably(project::TORCH),
-        crate::toolchain::Extras::default(),
-    )?;
+    let compiler = device::compiler(args.compiler, session)?;
+    let python = python::runtime(session, Torch::Preferably(project::TORCH), Extras::default())?;
     let task = Task {
         op: &project.op,
         project: &project.dir,
         case: &case,
-        bounds: gpu::rates(&about, session).bounds(&project.op, &case),
+        bounds: ceilings::rates(&about, session).bounds(&project.op, &case),
         arch: &arch,
         compiler: &compiler,
         python: &python,
-        patience: Duration::from_secs_f64(args.patience.clamp(0.05, 600.0)),
+        patience: args.patience,
         jobs: session.jobs.min(candidates.len()),
     };
     task.run(|line| {
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         let mut screen = Screen::new(lab, task.bounds.clone());
         tally.ready(&screen);
         while let Some(one) = line.next()? {
-            tally.judge(&one, &mut screen, usize::from(args.samples))?;
+            tally.judge(&one, &mut screen, args.samples, each)?;
         }
         interrupt::check()?;
         tally.end();
@@ -173,7 +173,7 @@ struct Line {
 }
 
 fn candidates(
-    args: &Args,
+    args: &Request,
     project: &DeviceProject,
     case: &Case,
     session: &Session,
@@ -181,8 +181,7 @@ fn candidates(
     let own = Arc::new(project.source.clone());
     let Some(path) = &args.candidates else {
         let own = |tuning| Candidate { tuning, source: own.clone(), file: None, base: None };
-        let amount = if args.all { Amount::All } else { Amount::AtMost(args.limit as usize) };
-        let Drawn { settings, of } = settings(&project.op, case, amount, args.seed)?;
+        let Drawn { settings, of } = settings(&project.op, case, args.amount, args.seed)?;
         if let Some(of) = of {
             session.report.note(format!(
                 "screening {} of {of} settings of [tune], drawn with --seed {}; --limit N takes more, --all every one",
@@ -248,7 +247,7 @@ fn settings(op: &OpSpec, case: &Case, amount: Amount, seed: u64) -> Result<Drawn
 struct Tally<'a> {
     session: &'a Session,
     candidates: &'a [Candidate],
-    progress: crate::base::report::Progress,
+    progress: Progress,
     started: Instant,
     /// When the first candidate could be judged.
     since: Instant,
@@ -285,59 +284,50 @@ impl<'a> Tally<'a> {
             "{}: {} slots of {}, ready after {:.1} s",
             lab.about().name,
             lab.slots(),
-            crate::base::report::bytes(lab.bytes()),
+            bytes(lab.bytes()),
             self.started.elapsed().as_secs_f64(),
         ));
     }
 
-    fn judge(&mut self, one: &Compiled, screen: &mut Screen, samples: usize) -> Result<(), Failure> {
+    fn judge(
+        &mut self,
+        one: &Compiled,
+        screen: &mut Screen,
+        samples: usize,
+        each: &mut dyn FnMut(&Judged<'_>),
+    ) -> Result<(), Failure> {
         let started = Instant::now();
         let attempt = screening::judged(one, screen, samples, None)?;
-        let seconds = started.elapsed().as_secs_f64();
-        self.busy += seconds;
+        let judge_seconds = started.elapsed().as_secs_f64();
+        self.busy += judge_seconds;
         self.judged += 1;
         self.progress.add(1);
-        let candidate = &self.candidates[one.place];
-        let tuning: serde_json::Map<String, serde_json::Value> =
-            candidate.tuning.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
-        let words = candidate.file.iter().cloned();
-        let words: Vec<String> =
-            words.chain(tuning.iter().map(|(name, value)| format!("{name}={value}"))).collect();
-        let mut row = json!({
-            "place": one.place, "tuning": tuning, "source": candidate.file, "base": candidate.base,
-            "compile_seconds": one.seconds, "judge_seconds": seconds,
-            "worker": screen.lab().generation(),
-            "worker_seconds": screen.restarted().map(|took| took.as_secs_f64()),
-        });
-        let human = match &attempt {
-            Ok(screened) => {
-                self.right += 1;
-                put(&mut row, screened);
-                match known::of_samples(&screened.samples) {
-                    Ok(()) => {
-                        let seconds = screened.seconds;
-                        self.best = Some(self.best.map_or(seconds, |best| best.min(seconds)));
-                    }
-                    Err(_) => self.unmeasured += 1,
+        if let Ok(screened) = &attempt {
+            self.right += 1;
+            match known::of_samples(&screened.samples) {
+                Ok(()) => {
+                    let seconds = screened.seconds;
+                    self.best = Some(self.best.map_or(seconds, |best| best.min(seconds)));
                 }
-                line(screened, &words)
+                Err(_) => self.unmeasured += 1,
             }
-            Err(complaint) => {
-                row["verdict"] = json!("refused");
-                row["code"] = json!(complaint.code);
-                row["summary"] = json!(complaint.text);
-                format!("{:>10}  {}: {}  {}\n", "refused", complaint.code, complaint.text, words.join(" "))
-            }
-        };
-        self.session.report.result("screen", &row, &human);
+        }
+        each(&Judged {
+            place: one.place,
+            candidate: &self.candidates[one.place],
+            compile_seconds: one.seconds,
+            judge_seconds,
+            worker: screen.lab().generation(),
+            worker_seconds: screen.restarted().map(|took| took.as_secs_f64()),
+            attempt,
+        });
         Ok(())
     }
 
     fn end(&self) {
         let (all, judging) = (self.started.elapsed().as_secs_f64(), self.since.elapsed().as_secs_f64());
         let rate = |seconds: f64| 60.0 * self.judged as f64 / seconds.max(1e-9);
-        let best =
-            self.best.map_or_else(String::new, |best| format!("; best {}", crate::bench::render::time(best)));
+        let best = self.best.map_or_else(String::new, |best| format!("; best {}", render::time(best)));
         let unmeasured = match self.unmeasured {
             0 => String::new(),
             count => format!(", {count} of them not measured"),
@@ -358,28 +348,6 @@ impl<'a> Tally<'a> {
             cached: false,
         });
     }
-}
-
-/// A right candidate as a line for people.
-fn line(screened: &Screened, words: &[String]) -> String {
-    let words = words.join(" ");
-    if let Err(why) = known::of_samples(&screened.samples) {
-        return format!("not measured: {why}  {words}\n");
-    }
-    let copy = screened.copy_fraction.map_or_else(String::new, |share| format!("{share:.3} of copy"));
-    format!("{:>10}  {copy}  {words}\n", crate::bench::render::time(screened.seconds))
-}
-
-/// A right candidate as data. A time that is not a result is only in the samples.
-fn put(row: &mut serde_json::Value, screened: &Screened) {
-    let unknown = known::of_samples(&screened.samples).err();
-    row["verdict"] = json!("passed");
-    row["seconds"] = json!(unknown.is_none().then_some(screened.seconds));
-    row["samples"] = json!(screened.samples);
-    row["copy_fraction"] = json!(screened.copy_fraction.filter(|_| unknown.is_none()));
-    row["not_measured"] = json!(unknown);
-    row["of_bound"] = json!(screened.of_bound);
-    row["functions"] = json!(screened.functions);
 }
 
 #[cfg(test)]

@@ -4,20 +4,21 @@
 //! then failing once.
 //! Never: judges a specification (kernel-plan does).
 
+pub(crate) mod device;
 pub(crate) mod full_abi;
 pub(crate) mod selection;
 pub(crate) mod tuned;
+pub(crate) mod variants;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
 use kernel_plan::diagnostic::{Problem, Severity, SourceFile};
 use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::{self, BuildSpec, OpSpec, Sources, Unread, scan};
 use kernel_plan::units::{BackendId, RelPath};
-use kernel_plan::variant::{Extent, Matrix, Variant};
+use kernel_plan::variant::{Extent, Variant};
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -29,27 +30,8 @@ use crate::exit::{self, Failure, StageError};
 use crate::package::Provenance;
 use crate::toolchain::Provider;
 
-/// The list of every variant that exists, compiled in: `variants.toml` of the repository.
-const MATRIX: &str = include_str!("../../../../variants.toml");
-
 /// The torch that judges a kernel when no build says otherwise.
 pub const TORCH: &str = "2.11";
-
-/// The folder argument that every verb has.
-#[derive(Debug, Clone, Args)]
-pub struct ProjectDir {
-    /// Kernel project: a folder with a build.toml, or the build.toml itself
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub dir: PathBuf,
-}
-
-/// The argument of a verb that works on an operation alone.
-#[derive(Debug, Clone, Args)]
-pub struct TaskDir {
-    /// Folder with an op.toml, or another file of that format, such as backward.toml
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub dir: PathBuf,
-}
 
 /// A project as it was read.
 #[derive(Debug)]
@@ -232,7 +214,7 @@ pub fn read(dir: &Path) -> Result<Reading, Failure> {
         op: op.as_ref(),
         files: &files,
         sources: &sources,
-        matrix: &matrix()?,
+        matrix: &variants::matrix()?,
     }));
     spec::rules::in_order(&mut problems, &build_name, &op_name);
     let project = Project { dir: absolute, build, op, files, sources };
@@ -338,16 +320,12 @@ pub fn tell(problems: &[Problem], session: &Session) -> Result<(), Failure> {
     Failure::of_errors(problems)
 }
 
-/// The matrix of variants. It is part of the program, so an error in it is a defect that the tests find.
-pub fn matrix() -> Result<Matrix, Failure> {
-    Matrix::parse(MATRIX).map_err(|problems| Failure::of(exit::PLAN, problems))
-}
-
 /// The torch release that judges: the newest that a needed variant for cpu is built against, since those can be run
 /// everywhere; without any, the newest of all.
 pub fn torch_of(project: &Project) -> Result<String, Failure> {
-    let provision = crate::commands::variants::provision(Provider::Wheels, Vec::new());
-    let chosen = kernel_plan::variant::select(&project.build, &matrix()?, &provision, Extent::Needed);
+    let provision = variants::provision(Provider::Wheels, Vec::new());
+    let chosen =
+        kernel_plan::variant::select(&project.build, &variants::matrix()?, &provision, Extent::Needed);
     let built = chosen.map(|chosen| chosen.variants).unwrap_or_default();
     let newest = |wanted: &dyn Fn(&Variant) -> bool| {
         let torch = built.iter().filter(|variant| wanted(variant)).filter_map(Variant::torch);

@@ -1,52 +1,42 @@
 //! Which variants of a project a verb works on.
 //!
-//! Owns: the options for it, what they mean together, the errors of a choice that leaves nothing.
+//! Owns: what the options mean together, the errors of a choice that leaves nothing.
 //! Never: says what is right for a project (kernel-plan does), builds anything.
 
 use std::collections::BTreeSet;
 
-use clap::Args as ClapArgs;
 use kernel_plan::variant::{self, Chosen, Decision, Explained, Extent, Variant};
 use miette::Diagnostic;
 use thiserror::Error;
 
 use crate::base::session::Session;
-use crate::commands::variants;
+use crate::compile::Conduct;
 use crate::exit::{self, Failure, StageError};
-use crate::pipeline::build::libraries::LibraryDirs;
-use crate::pipeline::build::summary::How;
-use crate::pipeline::project::{self, Project};
+use crate::pipeline::project::Project;
+use crate::pipeline::project::variants;
+use crate::toolchain::libraries::Folders;
 use crate::toolchain::{self, Provider};
 
-/// Which variants and with which tools; shared by every verb that builds.
-#[derive(Debug, Clone, ClapArgs)]
+/// Which variants of a project are built, and with which tools.
+#[derive(Debug, Clone)]
 pub(crate) struct Selection {
-    /// Every variant that the sources support, for each PyTorch and both ABIs, even if another build covers it
-    #[arg(long)]
+    /// Every variant that the sources support, even if another build covers it.
     pub(crate) all: bool,
-    /// Only this variant, out of those of `--all`; `kernelwright variants` lists them; can be repeated
-    #[arg(long = "variant", value_name = "ID")]
+    /// Only these variants; all if empty.
     pub(crate) variants: Vec<String>,
-    /// Only variants for this backend (cpu, cuda)
-    #[arg(long, value_name = "NAME")]
+    /// Only variants for this backend.
     pub(crate) backend: Option<String>,
-    /// Only variants that match an expression, such as `cuda:13.* and not abi:full`
-    #[arg(long, value_name = "EXPRESSION")]
+    /// Only variants that match this expression.
     pub(crate) selector: Option<String>,
-    /// Where compilers and headers come from
-    #[arg(long, value_enum, default_value_t = Provider::Wheels)]
+    /// Where compilers and headers come from.
     pub(crate) toolchain: Provider,
-    /// What happens when a variant fails.
-    #[command(flatten)]
-    pub(crate) how: How,
-    /// Use only wheels in kernelwright.lock, and fail if one is missing there; without it, new ones are added
-    #[arg(long)]
+    /// What is done when a variant fails.
+    pub(crate) conduct: Conduct,
+    /// Only wheels of kernelwright.lock.
     pub(crate) locked: bool,
-    /// Where header libraries are.
-    #[command(flatten)]
-    pub(crate) libraries: LibraryDirs,
-    /// Build nothing; use the builds in .kernelwright/artifacts, from earlier or from another machine
-    #[arg(long)]
+    /// Where header libraries are that a person named.
+    pub(crate) libraries: Folders,
+    /// Builds nothing: the builds that lie in the project are taken.
     pub(crate) prebuilt: bool,
 }
 
@@ -143,7 +133,7 @@ impl StageError for SelectError {
 /// # Errors
 /// Nothing is right for the project, a variant is named that is not, or an option leaves nothing.
 pub(crate) fn select(project: &Project, selection: &Selection, session: &Session) -> Result<Chosen, Failure> {
-    let matrix = project::matrix()?;
+    let matrix = variants::matrix()?;
     let selector = selection.selector.as_deref().map(variants::selector).transpose()?;
     let provision = variants::provision(selection.toolchain, toolchain::tools(session));
     let extent = selection.extent();

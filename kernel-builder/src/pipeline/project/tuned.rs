@@ -15,7 +15,7 @@ use crate::base::session::Session;
 use crate::device::gpu::Gpu;
 use crate::device::wire::About;
 use crate::exit::{self, Failure, StageError};
-use crate::pipeline::judge::device::DeviceProject;
+use crate::pipeline::project::device::{self, DeviceProject};
 use crate::verify::{device as judge, gpu_present};
 
 /// Where the files lie in a project.
@@ -105,6 +105,13 @@ pub(crate) fn settings(
         session.report.note(text);
     }
     Ok(Settings::of_table(&name, table, &project.op)?)
+}
+
+/// Reads a folder or an op file, and which settings its calls have on the GPU that is here.
+pub(crate) fn read_project(dir: &Path, choice: Choice, session: &Session) -> Result<DeviceProject, Failure> {
+    let project = device::read(dir, session)?;
+    let settings = settings(&project, choice, session)?;
+    Ok(DeviceProject { settings, ..project })
 }
 
 /// Where the files of an operation lie: of one that is beside op.toml, in a folder of its own.

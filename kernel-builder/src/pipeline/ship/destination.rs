@@ -12,13 +12,37 @@ use serde_json::{Value, json};
 use crate::base::env;
 use crate::base::report;
 use crate::base::session::Session;
-use crate::commands::publish::OnHub;
 use crate::exit::Failure;
 use crate::hub::{self, Hub, HubError};
 use crate::package::Bundle;
 use crate::pipeline::ship::against;
 use crate::publish::hub::{Stale, Target, Visibility, Way};
 use crate::publish::{PublishError, Receipt, folder, hub as publication};
+
+/// What a person asks of a publication to a hub.
+#[derive(Debug, Default)]
+pub(crate) struct HubOptions {
+    /// The repository; that of build.toml if `None`.
+    pub(crate) repo: Option<String>,
+    /// The branch for the variants; that of build.toml, else `v` plus the version, if `None`.
+    pub(crate) branch: Option<String>,
+    /// A repository that does not exist is made as a private one.
+    pub(crate) private: bool,
+    /// One pull request per branch, and the branches stay as they are.
+    pub(crate) create_pr: bool,
+    /// Variants stay on the branch that the package does not have.
+    pub(crate) keep_stale: bool,
+    /// Nothing is sent.
+    pub(crate) dry_run: bool,
+}
+
+impl HubOptions {
+    /// Whether one of them is given.
+    fn is_given(&self) -> bool {
+        let Self { repo, branch, private, create_pr, keep_stale, dry_run } = self;
+        repo.is_some() || branch.is_some() || *private || *create_pr || *keep_stale || *dry_run
+    }
+}
 
 /// What `--to` names.
 #[derive(Debug)]
@@ -52,7 +76,7 @@ impl Destination {
     ///
     /// # Errors
     /// It names no repository, or options of a hub are given for a folder.
-    pub(crate) fn of(to: &Path, options: &OnHub, build: &BuildSpec) -> Result<Self, PublishError> {
+    pub(crate) fn of(to: &Path, options: &HubOptions, build: &BuildSpec) -> Result<Self, PublishError> {
         if let Some(named) = named(to) {
             return target(named, options, build).map(Self::Hub);
         }
@@ -183,7 +207,7 @@ fn named(to: &Path) -> Option<&str> {
     if text == "hf" { Some("") } else { text.strip_prefix("hf:") }
 }
 
-fn target(named: &str, args: &OnHub, build: &BuildSpec) -> Result<Target, PublishError> {
+fn target(named: &str, args: &HubOptions, build: &BuildSpec) -> Result<Target, PublishError> {
     let own = &build.general.hub;
     let bad = |why: String, help: &str| PublishError::BadTarget { why, help: help.to_owned() };
     let given = Some(named).filter(|named| !named.is_empty()).or(args.repo.as_deref());

@@ -1,42 +1,18 @@
-//! `layout`: builds as the hub takes them, from a builder that could only judge what can be read from them.
+//! Builds as the hub takes them, from a builder that could only judge what can be read from them.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::Args as ClapArgs;
 use miette::Diagnostic;
-use serde_json::json;
 use thiserror::Error;
 
 use crate::base::env;
-use crate::base::session::Session;
 use crate::compile::artifact::{self, Artifact, Builds};
 use crate::exit::{self, Failure, StageError};
 use crate::package;
-use crate::pipeline::build::elsewhere::vacant;
-use crate::pipeline::project::{self, ProjectDir};
+use crate::pipeline::project::Project;
 
-/// Arrange unverified builds in the hub's layout, as for Nix
-///
-/// For builders that cannot run a kernel, such as Nix. Each build must be in a folder that `build --to` wrote. The
-/// result has no card, so `publish` refuses it: to publish, use `verify` and `package`.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
-  kernelwright layout --from built/cpu --from built/cuda --to result
-  kernelwright layout my-norm --from built --to result --alone")]
-pub(crate) struct Args {
-    #[command(flatten)]
-    project: ProjectDir,
-    /// Folder that `build --to` wrote; can be repeated
-    #[arg(long, value_name = "DIR", required = true)]
-    from: Vec<PathBuf>,
-    /// Folder for VARIANT/ with its metadata.json; it must not exist
-    #[arg(long, value_name = "DIR")]
-    to: PathBuf,
-    /// Use DIR of `--to` as the variant's own folder; for a single build
-    #[arg(long)]
-    alone: bool,
-}
+use super::package::tables;
 
 /// Why there is nothing to lay out, or too much.
 #[derive(Debug, Error, Diagnostic)]
@@ -87,28 +63,29 @@ impl StageError for LayoutError {
     }
 }
 
-/// Runs the verb.
-pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let to = env::absolute(&args.to);
-    vacant(&to)?;
-    let project = project::load(&args.project.dir, session)?;
-    let artifacts = artifacts(&args.from)?;
-    if args.alone && artifacts.len() > 1 {
-        let variants = artifacts.iter().map(|artifact| artifact.variant.clone()).collect();
+/// Lays out the builds of some folders in `to`, or `alone` as that folder itself; gives their variants.
+///
+/// # Errors
+/// [`LayoutError`], or a file could not be written.
+pub(crate) fn lay_out(
+    project: &Project,
+    from: &[PathBuf],
+    to: &Path,
+    alone: bool,
+) -> Result<Vec<String>, Failure> {
+    let artifacts = artifacts(from)?;
+    let variants: Vec<String> = artifacts.iter().map(|artifact| artifact.variant.clone()).collect();
+    if alone && artifacts.len() > 1 {
         return Err(LayoutError::NotAlone { variants }.into());
     }
-    let tables = crate::pipeline::ship::package::tables(&project)?;
     let contents = package::Unverified {
         build: &project.build,
         artifacts: &artifacts,
         provenance: project.provenance(),
-        dispatch: &tables,
+        dispatch: &tables(project)?,
     };
-    package::lay_out(&contents, &to, args.alone)?;
-    let variants: Vec<&str> = artifacts.iter().map(|artifact| artifact.variant.as_str()).collect();
-    let human = variants.iter().map(|variant| format!("{variant}\n")).collect::<String>();
-    session.report.result("layout", &json!({ "dir": to, "variants": variants }), &human);
-    Ok(())
+    package::lay_out(&contents, to, alone)?;
+    Ok(variants)
 }
 
 /// Every build in the folders, one of each variant.

@@ -1,13 +1,11 @@
-//! `load`: loads a published folder with the stock client in a clean process, and runs the project's example.
+//! Loads a published folder with the stock client in a clean process, and runs the project's example.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::Args as ClapArgs;
 use kernel_plan::units::Version;
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use thiserror::Error;
 
 use crate::base::process::{self, Limits};
@@ -15,29 +13,10 @@ use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::exit::{self, Failure, StageError};
+use crate::pipeline::project::TORCH;
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::lost_operators;
-
-/// Load a published folder with Hugging Face's client
-///
-/// `kernels.get_local_kernel` picks the variant in a separate process; then example.py computes with it. The output
-/// lists the variants that this PyTorch cannot load. If it can load none, the command fails.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
-  kernelwright load my-norm/dist
-  kernelwright load dist --torch 2.15")]
-pub(crate) struct Args {
-    /// Published folder
-    #[arg(value_name = "DIR", default_value = "dist")]
-    dir: PathBuf,
-    /// Python file that takes the folder as its argument, and exits with 0 if the kernel is right
-    #[arg(long, value_name = "FILE")]
-    example: Option<PathBuf>,
-    /// Load with this PyTorch release; fetched into the cache if the active Python has another one
-    #[arg(long, value_name = "MAJOR.MINOR")]
-    torch: Option<Version>,
-}
 
 /// Why a published kernel is not usable.
 #[derive(Debug, Error, Diagnostic)]
@@ -148,24 +127,18 @@ impl Loaded {
 const LOADER: &str = include_str!("../../../harness/load.py");
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs the verb.
-pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let dir = env::absolute(&args.dir);
-    refuse_empty(&dir)?;
-    if let Some(example) = &args.example {
-        files::stamp(example)?;
-    }
-    let line = args.torch.map(|line| line.to_string());
-    let torch = line.as_deref().map_or(Torch::AtLeast(crate::pipeline::project::TORCH), Torch::Exactly);
-    let python = python::runtime(session, torch, Extras { client: true, tvm_ffi: has_tvm_ffi(&dir)? })?;
-    let loaded = load(&dir, &python, session)?;
-    let mut human = format!("with torch {}\n", python.torch);
-    human.extend(loaded.iter().map(sentence));
-    if let Some(example) = &args.example {
-        human += &run_example(example, &dir, &python, session)?;
-    }
-    session.report.result("load", &json!({ "dir": dir, "torch": python.torch, "loaded": loaded }), &human);
-    Ok(())
+/// A Python with the client that can load a published folder, with a torch that was named.
+///
+/// # Errors
+/// It cannot be had; see [`python::runtime`].
+pub(crate) fn python_for(
+    dir: &Path,
+    torch: Option<Version>,
+    session: &Session,
+) -> Result<PythonRuntime, Failure> {
+    let line = torch.map(|line| line.to_string());
+    let torch = line.as_deref().map_or(Torch::AtLeast(TORCH), Torch::Exactly);
+    Ok(python::runtime(session, torch, Extras { client: true, tvm_ffi: has_tvm_ffi(dir)? })?)
 }
 
 /// Whether one of the variants is called through tvm_ffi.
@@ -175,22 +148,13 @@ fn has_tvm_ffi(dir: &Path) -> Result<bool, Failure> {
 }
 
 /// A folder without a kernel is an error, not a success with nothing in it.
-fn refuse_empty(dir: &Path) -> Result<(), Failure> {
+pub(crate) fn refuse_empty(dir: &Path) -> Result<(), Failure> {
     let build = dir.join("build");
     let holds = |name: &PathBuf| name.components().count() == 2 && name.ends_with("metadata.json");
     if files::is_dir(&build) && files::walk(&build, |_| true)?.iter().any(holds) {
         return Ok(());
     }
     Err(LoadError::Nothing { dir: dir.to_owned() }.into())
-}
-
-fn sentence(loaded: &Loaded) -> String {
-    match (&loaded.variant, &loaded.reason) {
-        (Some(variant), _) => format!("{}: {variant} ({})\n", loaded.backend, loaded.names.join(", ")),
-        (None, reason) => {
-            format!("{}: not loaded here: {}\n", loaded.backend, reason.as_deref().unwrap_or(""))
-        }
-    }
 }
 
 /// What the client does with every backend of a published folder, by `kernels.get_local_kernel` in one clean process.

@@ -17,16 +17,16 @@ use serde::Serialize;
 use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{files, interrupt};
-use crate::commands::variants;
 use crate::compile::artifact::Artifact;
 use crate::exit::{self, Failure};
 use crate::package::{self, Provenance};
-use crate::pipeline::judge as verify;
-use crate::pipeline::judge::torches as judges;
-use crate::pipeline::project::Project;
-use crate::pipeline::ship::load::{self, LoadError, Loaded};
+use crate::pipeline::judge::{self, Judging, torches};
+use crate::pipeline::project::{Project, variants};
 use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{self, Extras, PythonRuntime};
+use crate::verify;
+
+use super::load::{self, LoadError, Loaded};
 
 /// How many processes import torch at once, at most: each takes half a gigabyte.
 const AT_ONCE: usize = 4;
@@ -131,9 +131,9 @@ pub(crate) fn prove(
                 continue;
             };
             let judged =
-                verify::verify(project, vec![artifact.clone()], &verify::How::strict(), python, session)?;
-            tried.verified = judged.first().map(|judged| verify::line(judged.verdict.evidence()));
-            if let Err(refused) = verify::accept(judged, project) {
+                judge::verify(project, vec![artifact.clone()], &Judging::for_publication(), python, session)?;
+            tried.verified = judged.first().map(|judged| judge::line(judged.verdict.evidence()));
+            if let Err(refused) = judge::accept(judged, project) {
                 failure.join(refused);
             }
         }
@@ -152,9 +152,9 @@ struct Trial<'a> {
 /// A torch for each artifact, of as few as serve all; or why none does.
 fn plans(artifacts: &[Artifact], session: &Session) -> Result<Vec<Result<Version, String>>, Failure> {
     let builds = python::torches(session)?;
-    let chosen = judges::chosen(artifacts, &builds);
+    let chosen = torches::chosen(artifacts, &builds);
     let plan = |(artifact, line): (&Artifact, Option<Version>)| {
-        line.ok_or_else(|| crate::verify::serving(artifact, &builds).err().unwrap_or_default())
+        line.ok_or_else(|| verify::serving(artifact, &builds).err().unwrap_or_default())
     };
     Ok(artifacts.iter().zip(chosen).map(plan).collect())
 }
@@ -168,7 +168,7 @@ fn pythons(
     session: &Session,
 ) -> Result<Pythons, Failure> {
     let mut pythons = Pythons::new();
-    let extras = Extras { client: true, ..verify::extras(project) };
+    let extras = Extras { client: true, ..judge::extras(project) };
     for line in plans.iter().flatten() {
         if pythons.contains_key(line) {
             continue;
@@ -208,7 +208,7 @@ fn alone(
         let dir = folder.join("alone").join(&artifact.variant);
         let loaded = load::ask(&dir, python).map_err(Untried::Failed)?;
         let loaded = loaded.into_iter().find(|loaded| loaded.backend == artifact.backend);
-        judge(artifact, loaded, &dir, python)
+        outcome(artifact, loaded, &dir, python)
     };
     let next = Mutex::new(0..artifacts.len());
     let results = Mutex::new(BTreeMap::new());
@@ -239,7 +239,7 @@ fn alone(
 }
 
 /// What the client did with the only variant of a folder.
-fn judge(
+fn outcome(
     artifact: &Artifact,
     loaded: Option<Loaded>,
     dir: &Path,

@@ -1,4 +1,4 @@
-//! `verify-build`: builds a published kernel again from its sources and compares the bytes.
+//! Builds a published kernel again from its sources and compares the bytes.
 //!
 //! Owns: what is compared, and why an honest build may differ: other sources, another program, other tools. The signature
 //! is checked first, by `package::signature`.
@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::Args as ClapArgs;
 use miette::Diagnostic;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use thiserror::Error;
 
 use crate::base::files;
@@ -24,38 +24,10 @@ use crate::pipeline::build::reproducible::Trial;
 use crate::pipeline::project::selection::{Selection, select};
 use crate::pipeline::project::{self, Project};
 
+use super::package::tables;
+
 /// The name of what says where a variant comes from.
 const METADATA: &str = "metadata.json";
-
-/// Rebuild a published kernel and compare every byte
-///
-/// Each variant is built from a copy of the sources, without cached objects, and with the wheels of kernelwright.lock
-/// if the sources have one. Libraries, Python files, dispatch tables and metadata must be equal, except for the
-/// commit. For each difference, the output names its place, and the input that changed: the sources, this program, a
-/// compiler or headers. README.md and benchmarks are not compared, since they are not made from sources.
-///
-/// With `--signers`, the signature made by `kernelwright sign` is checked first. The package is refused, and nothing is
-/// built, if the signature is missing or made by another key, or if a file was changed after signing.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
-  kernelwright verify-build dist --source .
-  kernelwright verify-build my-norm/build")]
-pub(crate) struct Args {
-    /// Published folder, or a folder `build` that `package` made
-    #[arg(value_name = "DIR")]
-    dir: PathBuf,
-    /// Project at the commit that metadata.json names; default: the folder above DIR
-    #[arg(long, value_name = "DIR")]
-    source: Option<PathBuf>,
-    /// Check the signature with this allowed-signers file of ssh-keygen, which lists the SSH keys that may sign
-    #[arg(long, value_name = "FILE")]
-    signers: Option<PathBuf>,
-    /// Check only the signature, and build nothing
-    #[arg(long, requires = "signers", conflicts_with = "source")]
-    signature_only: bool,
-    #[command(flatten)]
-    selection: Selection,
-}
 
 /// Why a publication is not what its sources make.
 #[derive(Debug, Error, Diagnostic)]
@@ -156,22 +128,60 @@ struct Published {
     metadata: Value,
 }
 
-/// Runs the verb.
-pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+/// What is built again, and of which sources.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The published folder.
+    pub(crate) dir: PathBuf,
+    /// The project; the folder above `dir` if `None`.
+    pub(crate) source: Option<PathBuf>,
+    /// Who may sign; the signature is not checked if `None`.
+    pub(crate) signers: Option<PathBuf>,
+    /// Whether only the signature is checked.
+    pub(crate) signature_only: bool,
+    /// How builds are made.
+    pub(crate) selection: Selection,
+}
+
+/// A variant that was compared.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    /// The variant.
+    pub(crate) variant: String,
+    /// Whether all bytes are the same; `None` if it cannot be built here.
+    pub(crate) same: Option<bool>,
+    /// Why it was not built.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
+}
+
+/// What came of building again.
+pub(crate) struct Rebuilt {
+    /// Who signed, where that was asked.
+    pub(crate) signature: Option<Signed>,
+    /// Every variant.
+    pub(crate) rows: Vec<Row>,
+    /// Every difference; without any, its exit code is that of success.
+    pub(crate) failure: Failure,
+}
+
+/// Builds a published kernel again, and compares.
+///
+/// # Errors
+/// The signature is refused, or nothing could be compared.
+pub(crate) fn rebuild(args: &Request, session: &Session) -> Result<Rebuilt, Failure> {
     let published = published(&args.dir)?;
-    let signed = signed(args, &published, session)?;
+    let signature = signed(args, &published, session)?;
     if args.signature_only {
-        let data = json!({ "ok": true, "dir": args.dir, "signature": signed, "variants": [] });
-        session.report.result("verify-build", &data, &by_whom(signed.as_ref()));
-        return Ok(());
+        return Ok(Rebuilt { signature, rows: Vec::new(), failure: Failure::told(exit::SUCCESS) });
     }
     let source = args.source.clone().unwrap_or_else(|| args.dir.join(".."));
     let project = project::load(&source, session)?;
     same_kernel(args, &source, &project, &published)?;
     let (buildable, elsewhere) = buildable(args, &project, &published, session)?;
-    let again = rebuild(args, &project, &buildable, session)?;
+    let again = build_again(args, &project, &buildable, session)?;
     let scratch = files::scratch()?;
-    let tables = crate::pipeline::ship::package::tables(&project)?;
+    let tables = tables(&project)?;
     let provenance = project.provenance();
     let mut failure = Failure::told(exit::SUCCESS);
     let mut rows = Vec::new();
@@ -179,7 +189,7 @@ pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         let variant = published.variant.clone();
         let Some(artifact) = again.artifacts.iter().find(|one| one.variant == variant) else {
             failure.join(VerifyBuildError::NotMade { variant: variant.clone() }.into());
-            rows.push(json!({ "variant": variant, "same": false }));
+            rows.push(Row { variant, same: Some(false), why: None });
             continue;
         };
         let folder = scratch.path().join(&published.variant);
@@ -196,23 +206,14 @@ pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
                 cached: false,
             });
         }
-        rows.push(json!({ "variant": published.variant, "same": same }));
+        rows.push(Row { variant, same: Some(same), why: None });
         problems.into_iter().for_each(|problem| failure.join(problem.into()));
     }
-    for (variant, why) in &elsewhere {
+    for (variant, why) in elsewhere {
         session.report.warn(format!("{variant} was not built again: {why}"));
-        rows.push(json!({ "variant": variant, "same": null, "why": why }));
+        rows.push(Row { variant, same: None, why: Some(why) });
     }
-    let same = rows.iter().filter(|row| row["same"] == true).count();
-    let human = format!(
-        "{}{same} of {} variants have the bytes that their sources make\n",
-        by_whom(signed.as_ref()),
-        rows.len()
-    );
-    let ok = failure.exit == exit::SUCCESS;
-    let data = json!({ "ok": ok, "dir": args.dir, "signature": signed, "variants": rows });
-    session.report.result("verify-build", &data, &human);
-    if failure.exit == exit::SUCCESS { Ok(()) } else { Err(failure) }
+    Ok(Rebuilt { signature, rows, failure })
 }
 
 /// The variants in a folder, or in its `build`.
@@ -234,7 +235,7 @@ fn published(dir: &Path) -> Result<Vec<Published>, Failure> {
 }
 
 /// The signature, if it was asked for.
-fn signed(args: &Args, published: &[Published], session: &Session) -> Result<Option<Signed>, Failure> {
+fn signed(args: &Request, published: &[Published], session: &Session) -> Result<Option<Signed>, Failure> {
     let Some(root) = published.first().and_then(|one| one.folder.parent()) else { return Ok(None) };
     let Some(signers) = &args.signers else {
         if signature::is_there(root) {
@@ -245,17 +246,8 @@ fn signed(args: &Args, published: &[Published], session: &Session) -> Result<Opt
     Ok(Some(signature::verify(root, signers)?))
 }
 
-/// A line about a signature, for people.
-fn by_whom(signed: Option<&Signed>) -> String {
-    let line = |signed: &Signed| {
-        let signer = signed.signer.as_deref().unwrap_or_default();
-        format!("signed by {signer} with the {}: {} files\n", signed.key, signed.files)
-    };
-    signed.map(line).unwrap_or_default()
-}
-
 fn same_kernel(
-    args: &Args,
+    args: &Request,
     source: &Path,
     project: &Project,
     published: &[Published],
@@ -274,7 +266,7 @@ fn same_kernel(
 
 /// The published variants that are asked for and can be built here, and why the others cannot.
 fn buildable<'a>(
-    args: &Args,
+    args: &Request,
     project: &Project,
     published: &'a [Published],
     session: &Session,
@@ -313,8 +305,8 @@ struct Again {
     _scratch: tempfile::TempDir,
 }
 
-fn rebuild(
-    args: &Args,
+fn build_again(
+    args: &Request,
     project: &Project,
     published: &[&Published],
     session: &Session,

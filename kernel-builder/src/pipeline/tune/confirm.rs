@@ -8,13 +8,14 @@
 
 use kernel_plan::spec::tune::Tuning;
 
-use super::search::{Figures, Judge, Refusal};
 use crate::agent::Candidate;
 use crate::agent::tuned::Gain;
 use crate::base::interrupt::{self, Interrupted};
 use crate::base::random::SplitMix;
 use crate::bench::paired;
 use crate::exit::Failure;
+
+use super::search::{Figures, Judge, Refusal};
 
 /// Rounds that choose.
 const ROUNDS: usize = 9;

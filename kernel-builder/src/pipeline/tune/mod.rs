@@ -1,22 +1,29 @@
-//! `fill`: an agent proposes settings of a device project, the judge says what they are worth, the best ones are kept.
+//! An agent proposes settings of a device project, the judge says what they are worth, the best ones are kept.
 //!
-//! Owns: the loop over workloads, what is told, and the file that results. Never: searches, judges or times; `agent` and
-//! `bench::screen` do.
+//! Owns: the loop over workloads, and the file that results. Never: searches, judges or times; `agent` and `bench::screen`
+//! do.
+
+pub(crate) mod confirm;
+pub(crate) mod filled;
+mod on_gpu;
+pub(crate) mod phases;
+mod search;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use clap::Args as ClapArgs;
 use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 use miette::Diagnostic;
 use thiserror::Error;
 
 use crate::agent::tuned::{self as table, Tuned};
+use crate::agent::tuner::Tuner;
 use crate::agent::tuner::prune::{self, Device};
-use crate::agent::tuner::space::{self, Space};
-use crate::agent::tuner::{self, Tuner};
+use crate::agent::tuner::space::Space;
 use crate::agent::{Agent as _, Budget};
 use crate::archive::Earlier;
 use crate::base::ahead::Ahead;
@@ -28,37 +35,27 @@ use crate::base::report::ProgressKind;
 use crate::base::session::Session;
 use crate::bench::impossible::Rates;
 use crate::bench::{self, paired};
-use crate::commands::hub;
 use crate::compile::nvrtc::{Compiler, Source, Tool};
 use crate::device::gpu::Gpu;
 use crate::device::wire::About;
 use crate::exit::{self, Failure, StageError};
-use crate::pipeline::create::generate;
-use crate::pipeline::create::published as ahead;
-use crate::pipeline::judge::device::{self, DeviceProject};
-use crate::pipeline::measure::ceilings as gpu;
+use crate::pipeline::create::{generate, published};
+use crate::pipeline::judge::device;
+use crate::pipeline::measure::ceilings;
 use crate::pipeline::measure::screening::{self, ScreeningError, Task};
 use crate::pipeline::project;
+use crate::pipeline::project::device::{self as device_project, DeviceProject};
 use crate::pipeline::project::tuned;
 use crate::toolchain::python::Torch;
 use crate::toolchain::{Extras, PythonRuntime, python};
 use crate::verify::lab::{Beside, Groundwork};
 use crate::verify::{VerifyError, device as judge, gpu_present};
 
-mod confirm;
-mod log;
-mod next;
-mod on_gpu;
-mod phases;
-mod search;
-mod tell;
-
 use confirm::Confirmed;
-use log::Log;
-use next::Next;
-use on_gpu::{Handed, OnGpu};
+use filled::Filled;
+use on_gpu::{Handed, Next, OnGpu};
 use phases::Phases;
-use search::Standing;
+use search::{Log, Standing};
 
 /// The best settings of a search that run against the defaults.
 const FEW: usize = 4;
@@ -70,59 +67,6 @@ const ROUNDS: f64 = 10.0;
 const COMPILED: usize = 3;
 /// Candidates that a second of search is taken to have room for, when a strategy is chosen.
 const A_SECOND: f64 = 20.0;
-
-/// Find the fastest `[tune]` setting for each workload on this GPU
-///
-/// The agent proposes settings. Each one is compiled, compared with the float64 reference and timed, and the agent
-/// gets the result. The best few are then timed in turn with the defaults; a gain inside its interval does not count.
-/// Winning settings go to tuned/DEVICE.toml, which `verify --device`, `bench --device` and `screen` use.
-///
-/// Workloads that op.toml holds out are not searched. An interrupted search continues on the next run. Requires an
-/// NVIDIA GPU.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "Examples:
-  kernelwright fill examples/rms-norm-device --budget 30
-  kernelwright fill my-norm --workload llm-4096x4096 --candidates 500")]
-pub(crate) struct Args {
-    #[command(flatten)]
-    project: project::TaskDir,
-    /// Agent that proposes the settings
-    #[arg(long, value_enum, value_name = "WHICH", default_value_t = Which::Tuner)]
-    agent: Which,
-    /// Search only this workload, named as in `bench`; can be repeated
-    #[arg(long = "workload", value_name = "NAME")]
-    workloads: Vec<String>,
-    /// Time limit in seconds for the search of each workload and dtype
-    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
-    budget: f64,
-    /// Maximum number of candidates for each workload and dtype; timing a setting again counts again
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    candidates: Option<u32>,
-    /// Seed of the search; the same seed and the same verdicts give the same search
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
-    /// Ignore the results of earlier searches of this source on this GPU
-    #[arg(long)]
-    fresh: bool,
-    /// Time in seconds after which a running kernel counts as hung
-    #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
-    patience: f64,
-    /// Compiler for device code
-    #[arg(long, value_enum, value_name = "WHICH")]
-    compiler: Option<Tool>,
-}
-
-/// Who proposes candidates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Which {
-    /// Built in, without a language model: searches the settings of `[tune]`
-    Tuner,
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
-    if (0.01..=1e6).contains(&number) { Ok(number) } else { Err("it is between 0.01 and 1000000".to_owned()) }
-}
 
 /// What leaves nothing to fill, or nothing to fill it with.
 #[derive(Debug, Error, Diagnostic)]
@@ -163,9 +107,61 @@ impl StageError for FillError {
     }
 }
 
+/// What is searched, and how.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// The folder or the op file.
+    pub(crate) dir: PathBuf,
+    /// These workloads; all that are not held out if empty.
+    pub(crate) workloads: Vec<String>,
+    /// What a workload may take.
+    pub(crate) budget: Budget,
+    /// The seed of the search.
+    pub(crate) seed: u64,
+    /// What becomes of the results of earlier searches.
+    pub(crate) earlier: Earlier,
+    /// How long the kernels of a candidate may take at a time.
+    pub(crate) patience: Duration,
+    /// The compiler of device code.
+    pub(crate) compiler: Tool,
+}
+
+/// What came of all workloads.
+pub(crate) struct Search {
+    /// Each workload, in the order of op.toml.
+    pub(crate) filled: Vec<Filled>,
+    /// The file of settings, in the project.
+    pub(crate) name: String,
+    /// What it holds now.
+    pub(crate) table: Tuned,
+    /// What all took.
+    pub(crate) took: Duration,
+}
+
+impl Search {
+    /// Fails if a workload has no setting that is right, or none was measured.
+    ///
+    /// # Errors
+    /// It names the workloads.
+    pub(crate) fn verdict(&self) -> Result<(), Failure> {
+        let names = |of: &dyn Fn(&&Filled) -> bool| -> Vec<String> {
+            self.filled.iter().filter(of).map(|one| one.case.id.clone()).collect()
+        };
+        let nothing = names(&|one| one.confirmed.is_none());
+        if !nothing.is_empty() {
+            return Err(FillError::NothingRight { names: nothing }.into());
+        }
+        let unmeasured = names(&|one| one.result().is_none());
+        if unmeasured.len() == self.filled.len() {
+            return Err(FillError::NotMeasured { names: unmeasured }.into());
+        }
+        Ok(())
+    }
+}
+
 /// What all workloads of a run share.
 struct Run<'a> {
-    args: &'a Args,
+    args: &'a Request,
     project: &'a DeviceProject,
     about: &'a About,
     /// Rates that no candidate can pass.
@@ -179,36 +175,18 @@ struct Run<'a> {
     session: &'a Session,
 }
 
-/// What came of one workload.
-struct Filled {
-    case: Case,
-    standing: Standing,
-    strategy: &'static str,
-    confirmed: Option<Confirmed>,
-    /// The best settings, for the workloads that follow.
-    teaches: Vec<Tuning>,
-    /// The share of the time that its arithmetic takes at the peak, where both are known.
-    of_peak: Option<f64>,
-    phases: Phases,
-}
-
-impl Filled {
-    /// The setting to use from now on. `None` if no setting is right, or if its time is not a result.
-    fn result(&self) -> Option<&Confirmed> {
-        self.confirmed.as_ref().filter(|confirmed| confirmed.unknown.is_none())
-    }
-}
-
-/// Runs the verb.
-pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let Which::Tuner = args.agent;
+/// Searches the settings of a project, and writes those that win into its file of settings.
+///
+/// # Errors
+/// There is nothing to search, no GPU, or the judge itself fails.
+pub(crate) fn fill(args: &Request, session: &Session) -> Result<Search, Failure> {
     let started = Instant::now();
-    let project = device::read(&args.project.dir, session)?;
+    let project = device_project::read(&args.dir, session)?;
     if project.op.tune.tunables.is_empty() {
         return Err(FillError::NoTunables { dir: project.dir }.into());
     }
     let cases = cases(&project, &args.workloads)?;
-    let asked = ahead::ask(hub::of_op(project.op.name.value.as_str()), session);
+    let asked = published::ask(published::of_op(project.op.name.value.as_str()), session);
     let mut checker = Gpu::new();
     let find = || python::runtime(session, Torch::Preferably(project::TORCH), Extras::default());
     let (about, python) = std::thread::scope(|scope| {
@@ -219,13 +197,13 @@ pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         Ok::<_, Failure>((about, found.unwrap_or_else(find)?))
     })?;
     let (name, mut table) = tuned::of_device(&project, &about, session)?;
-    let compiler = device::compiler(args.compiler.unwrap_or_default(), session)?;
-    let told = gpu::reading(&about).and_then(|now| now.driver);
+    let compiler = device::compiler(args.compiler, session)?;
+    let told = ceilings::reading(&about).and_then(|now| now.driver);
     let run = Run {
         args,
         project: &project,
         about: &about,
-        rates: gpu::rates(&about, session),
+        rates: ceilings::rates(&about, session),
         driver: told.unwrap_or_else(|| about.driver.to_string()),
         compiler: &compiler,
         python: &python,
@@ -234,29 +212,25 @@ pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         session,
     };
     let lay = |case: &Case, beside| run.groundwork(case, beside);
-    let (mut filled, mut nothing, mut unmeasured) = (Vec::new(), Vec::new(), Vec::new());
+    let mut filled = Vec::new();
     std::thread::scope(|scope| {
         // The reference is at work while the rest of what is needed is looked for.
         let grounds = Next::begin(scope, &cases, &lay);
         asked.tell(session);
         let peaks = match bench::multiplies(&project.op) {
-            true => gpu::matrix_peaks(&about, session),
+            true => ceilings::matrix_peaks(&about, session),
             false => Default::default(),
         };
         let mut handed = Handed { grounds, checker: Some(checker) };
         for (place, case) in cases.iter().enumerate() {
             let least = bench::least_seconds(&project.op, case, &peaks);
             let one = run.one(case, place, &mut handed, least)?;
-            match (&one.confirmed, one.result()) {
-                (_, Some(confirmed)) => {
-                    // As soon as it is known, so that whatever ends the next search leaves it.
-                    table.put(run.setting(&one, confirmed));
-                    tuned::write(&project, &name, &table)?;
-                }
-                (Some(_), None) => unmeasured.push(case.id.clone()),
-                (None, None) => nothing.push(case.id.clone()),
+            if let Some(confirmed) = one.result() {
+                // As soon as it is known, so that whatever ends the next search leaves it.
+                table.put(run.setting(&one, confirmed));
+                tuned::write(&project, &name, &table)?;
             }
-            tell::done(&one, session);
+            filled::done(&one, session);
             run.learn(&one.teaches);
             filled.push(one);
         }
@@ -265,14 +239,11 @@ pub(crate) fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if filled.iter().any(|one| one.result().is_some()) {
         generate::after_fill(&project.dir, session)?;
     }
-    tell::result(&filled, &name, &table, started.elapsed(), session);
-    if !nothing.is_empty() {
-        return Err(FillError::NothingRight { names: nothing }.into());
+    if filled.len() > 1 {
+        let phases = Phases::sum(filled.iter().map(|one| one.phases));
+        session.report.note(format!("all workloads: {}", phases.words()));
     }
-    if filled.iter().all(|one| one.result().is_none()) {
-        return Err(FillError::NotMeasured { names: unmeasured }.into());
-    }
-    Ok(())
+    Ok(Search { filled, name, table, took: started.elapsed() })
 }
 
 /// The cases to search for: those of the named workloads, or all, without those that are held out.
@@ -333,7 +304,7 @@ impl Run<'_> {
             arch,
             compiler: self.compiler,
             python: self.python,
-            patience: Duration::from_secs_f64(self.args.patience),
+            patience: self.args.patience,
             jobs: self.session.jobs,
         }
     }
@@ -375,13 +346,11 @@ impl Run<'_> {
         let admit = Box::new(|tuning: &Tuning| prune::admit(op, case, &device, tuning));
         let default = op.tune.default_tuning();
         let first: Vec<Tuning> = std::iter::once(default.clone()).chain(self.taught()).collect();
-        let candidates = self.args.candidates.map(|candidates| candidates as usize);
-        let budget = Budget { seconds: self.args.budget, candidates };
-        let room = candidates.unwrap_or((A_SECOND * self.args.budget) as usize);
+        let Budget { seconds, candidates } = self.args.budget;
+        let room = candidates.unwrap_or((A_SECOND * seconds) as usize);
         let mut tuner = Tuner::new(Space::new(&op.tune.tunables, admit), &first, room, self.args.seed);
-        tell::begins(case, &tuner, self.session);
-        let earlier = if self.args.fresh { Earlier::Forget } else { Earlier::Resume };
-        let mut log = Log::open(&self.project.dir, &self.key(case)?, earlier)?;
+        filled::begins(case, &tuner, self.session);
+        let mut log = Log::open(&self.project.dir, &self.key(case)?, self.args.earlier)?;
         let arch = judge::arch_of(self.about);
         let task = self.task(case, &arch);
         let since = Instant::now();
@@ -394,9 +363,10 @@ impl Run<'_> {
             let mut best = None;
             let mut told = |standing: &Standing, _: &search::Verdict| {
                 progress.add(1);
-                tell::better(standing, &mut best, case, least, &progress, self.session);
+                filled::better(standing, &mut best, case, least, &progress, self.session);
             };
-            let standing = search::search(&mut tuner, &mut judge, &mut log, &budget, &clock, &mut told)?;
+            let standing =
+                search::search(&mut tuner, &mut judge, &mut log, &self.args.budget, &clock, &mut told)?;
             progress.doing(&format!("confirming {}", case.id));
             let mut random = SplitMix(self.args.seed ^ 0x636f_6e66);
             let best = tuner.best(FEW);

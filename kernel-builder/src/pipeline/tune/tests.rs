@@ -11,16 +11,19 @@ use kernel_plan::spec::expr::Value;
 use kernel_plan::spec::op::{Case, Device as Kind, Purpose};
 use kernel_plan::spec::tune::Tuning;
 
-use super::super::confirm::{Confirmed, confirm};
-use super::*;
 use crate::agent::tuner::Tuner;
 use crate::agent::tuner::prune::{self, Device};
 use crate::agent::tuner::space::Space;
+use crate::agent::{Agent as _, Budget, Candidate};
 use crate::archive::Earlier;
 use crate::base::digest::Digest;
 use crate::base::files;
 use crate::base::interrupt::Interrupted;
 use crate::base::random::SplitMix;
+use crate::exit::Failure;
+
+use super::confirm::{Confirmed, confirm};
+use super::search::{Figures, Judge, Log, Refusal, Standing, Verdict, search};
 
 /// Seconds that a verdict takes.
 const TAKES: f64 = 0.04;

@@ -1,23 +1,45 @@
-//! What `fill` says while it searches, and at its end.
+//! What came of a workload, and what is said of it while it is searched.
 //!
-//! Owns: the sentences and the JSON of a search. Never: decides anything.
-
-use std::time::Duration;
+//! Owns: the sentences. Never: decides anything.
 
 use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
-use serde_json::{Value, json};
 
-use super::Filled;
-use super::confirm::Confirmed;
-use super::phases::Phases;
-use super::search::{Figures, Standing};
-use super::space::words;
-use super::tuner::Tuner;
-use crate::agent::tuned::{Gain, Tuned};
+use crate::agent::tuned::Gain;
+use crate::agent::tuner::Tuner;
+use crate::agent::tuner::space::words;
 use crate::base::report::{Event, Progress};
 use crate::base::session::Session;
 use crate::bench::render;
+
+use super::confirm::Confirmed;
+use super::phases::Phases;
+use super::search::{Figures, Standing};
+
+/// What came of one workload.
+pub(crate) struct Filled {
+    /// The workload with its dtypes.
+    pub(crate) case: Case,
+    /// How far the search came.
+    pub(crate) standing: Standing,
+    /// How it searched.
+    pub(crate) strategy: &'static str,
+    /// Its best setting, timed in turn with the defaults.
+    pub(crate) confirmed: Option<Confirmed>,
+    /// The best settings, for the workloads that follow.
+    pub(crate) teaches: Vec<Tuning>,
+    /// The share of the time that its arithmetic takes at the peak, where both are known.
+    pub(crate) of_peak: Option<f64>,
+    /// Where its time went.
+    pub(crate) phases: Phases,
+}
+
+impl Filled {
+    /// The setting to use from now on. `None` if no setting is right, or if its time is not a result.
+    pub(crate) fn result(&self) -> Option<&Confirmed> {
+        self.confirmed.as_ref().filter(|confirmed| confirmed.unknown.is_none())
+    }
+}
 
 /// How large the space is, and what was left out why.
 pub(crate) fn begins(case: &Case, tuner: &Tuner<'_>, session: &Session) {
@@ -82,66 +104,8 @@ pub(crate) fn done(filled: &Filled, session: &Session) {
     session.report.note(format!("{}: {}", filled.case.id, filled.phases.words()));
 }
 
-/// The data of the run, and a table for people.
-pub(crate) fn result(filled: &[Filled], name: &str, table: &Tuned, took: Duration, session: &Session) {
-    let rows: Vec<Value> = filled.iter().map(row).collect();
-    let mut human = String::new();
-    for one in filled {
-        let text = match &one.confirmed {
-            Some(confirmed) => format!("{}  {}", verdict(confirmed, one.of_peak), words(&confirmed.tuning)),
-            None => "no setting is right".to_owned(),
-        };
-        human += &format!("{:<28} {text}\n", one.case.id);
-    }
-    let written = filled.iter().any(|one| one.result().is_some()).then_some(name);
-    if let Some(name) = written {
-        human += &format!("written to {name}\n");
-    }
-    let phases = Phases::sum(filled.iter().map(|one| one.phases));
-    if filled.len() > 1 {
-        session.report.note(format!("all workloads: {}", phases.words()));
-    }
-    let data = json!({
-        "cases": rows, "device": table.device, "source": table.source, "written": written,
-        "phases": phases.data(), "wall_seconds": took.as_secs_f64(),
-    });
-    session.report.result("fill", &data, &human);
-}
-
-fn row(filled: &Filled) -> Value {
-    let standing = &filled.standing;
-    let refused: serde_json::Map<String, Value> =
-        standing.refused.iter().map(|(code, (count, _))| (code.clone(), json!(count))).collect();
-    let mut row = json!({
-        "case": filled.case.id, "strategy": filled.strategy, "judged": standing.judged,
-        "right": standing.right, "recalled": standing.recalled, "refused": refused,
-        "search_seconds": standing.seconds, "of_peak": filled.of_peak, "phases": filled.phases.data(),
-    });
-    let Some(confirmed) = &filled.confirmed else {
-        row["tuning"] = Value::Null;
-        return row;
-    };
-    if let Some(why) = &confirmed.unknown {
-        row["tuning"] = Value::Null;
-        row["not_measured"] = json!(why);
-        return row;
-    }
-    row["tuning"] = of(&confirmed.tuning);
-    row["seconds"] = json!(confirmed.seconds);
-    row["default_seconds"] = json!(confirmed.default_seconds);
-    row["copy_fraction"] = json!(confirmed.copy_fraction);
-    row["gain"] = json!(confirmed.gain);
-    let missed = confirmed.missed.as_ref();
-    row["missed"] = json!(missed.map(|(tuning, gain)| json!({ "tuning": of(tuning), "gain": gain })));
-    row
-}
-
-fn of(tuning: &Tuning) -> Value {
-    tuning.iter().map(|(name, value)| (name.to_string(), json!(value))).collect()
-}
-
 /// The winner in words: its time, its shares of ceilings, and what it gains.
-fn verdict(confirmed: &Confirmed, of_peak: Option<f64>) -> String {
+pub(crate) fn verdict(confirmed: &Confirmed, of_peak: Option<f64>) -> String {
     if let Some(why) = &confirmed.unknown {
         return format!("not measured, so nothing is written: {why}; rerun on an idle machine");
     }

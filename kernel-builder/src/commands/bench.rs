@@ -1,0 +1,101 @@
+//! `bench`: measures verified builds against PyTorch, interleaved, with intervals.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+use serde_json::json;
+
+use crate::base::files;
+use crate::base::session::Session;
+use crate::bench::{self, report};
+use crate::compile::nvrtc::Tool;
+use crate::exit::Failure;
+use crate::pipeline::measure::{self, Figures, device};
+use crate::pipeline::project::tuned::{self, Choice};
+use crate::pipeline::{build, judge, project};
+
+use super::arguments::{Judging, Measuring, ProjectDir, Selection};
+
+/// Measure verified variants against PyTorch, with 95% intervals
+///
+/// The rivals are eager PyTorch, its fused operator, torch.compile and, for matrix products, cuBLASLt. Each contender
+/// runs in a process of its own, and the samples are interleaved. With several starts, the intervals also cover the
+/// differences between starts. CPU figures are valid for this machine only.
+///
+/// Every measurement is appended to .kernelwright/records.jsonl in the project. An interrupted run continues where it
+/// stopped, unless you pass `--fresh`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright bench examples/rms-norm --without compile-max
+  kernelwright bench --device examples/rms-norm-device --workload llm-4096x4096")]
+pub struct Args {
+    #[command(flatten)]
+    project: ProjectDir,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    judge: Judging,
+    #[command(flatten)]
+    how: Measuring,
+    /// Also write the results as one HTML page, with plots and provenance
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Measure the device code that `[launch]` of op.toml starts; needs no build and no build.toml. DIR may also be a
+    /// file such as backward.toml
+    #[arg(long, conflicts_with_all = ["Selection", "write_dispatch"])]
+    device: bool,
+    /// Compiler for device code
+    #[arg(long, value_enum, value_name = "WHICH", requires = "device")]
+    compiler: Option<Tool>,
+    /// Use the defaults of `[tune]` instead of the settings that `fill` found for this GPU
+    #[arg(long, requires = "device")]
+    untuned: bool,
+    /// Write tuned/DEVICE.toml, which sends each range of lengths to the kernel or to PyTorch, whichever is faster
+    #[arg(long)]
+    write_dispatch: bool,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let (judging, options) = (args.judge.judging(), args.how.options());
+    if args.device {
+        let tool = args.compiler.unwrap_or_default();
+        let project = tuned::read_project(&args.project.dir, Choice::of(args.untuned), session)?;
+        let earlier = judging.earlier();
+        let figures = device::verify_and_measure(&project, &judging, &options, tool, earlier, session)?;
+        let written = write_page(args, &figures)?;
+        return tell(&figures, &written, session);
+    }
+    let project = project::load(&args.project.dir, session)?;
+    bench::refuse_unknown(project.op_for("measure")?, &options.workloads)?;
+    let artifacts = build::build(&project, &args.selection.selection(), session)?;
+    let extras = judge::extras(&project);
+    let (verified, python) = judge::accepted(&project, artifacts, extras, &judging, session)?;
+    let earlier = judging.earlier();
+    let figures = measure::measure(&project, &verified, &options, earlier, &python, session)?;
+    let mut written = write_page(args, &figures)?;
+    if args.write_dispatch {
+        for artifact in &verified {
+            written.extend(measure::write_dispatch(&project, artifact.inner(), &figures.measured)?);
+        }
+    }
+    tell(&figures, &written, session)
+}
+
+/// Writes the page that was asked for.
+fn write_page(args: &Args, figures: &Figures) -> Result<Vec<PathBuf>, Failure> {
+    let Some(path) = &args.html else { return Ok(Vec::new()) };
+    files::write(path, report::page(&figures.measured, &figures.told))?;
+    Ok(vec![path.clone()])
+}
+
+fn tell(figures: &Figures, written: &[PathBuf], session: &Session) -> Result<(), Failure> {
+    let Figures { measured, told } = figures;
+    let mut human = bench::render::table(measured);
+    for path in written {
+        human += &format!("written to {}\n", path.display());
+    }
+    let data = json!({ "measurements": measured, "told": told, "written": written });
+    session.report.result("bench", &data, &human);
+    Ok(bench::refuse_unmeasured(measured)?)
+}

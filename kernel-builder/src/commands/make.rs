@@ -1,0 +1,126 @@
+//! `make`: the whole line on one project: check, build, verify, bench, package, publish, load.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args as ClapArgs;
+use serde_json::json;
+
+use crate::base::report::duration;
+use crate::base::session::Session;
+use crate::bench;
+use crate::compile::artifact::Artifact;
+use crate::exit::Failure;
+use crate::package::{Judged, Status};
+use crate::pipeline::judge;
+use crate::pipeline::make::{self, Made, Request};
+use crate::verify::{NOT_LOADED, Verified};
+
+use super::arguments::{Judging, Measuring, ProjectDir, Selection};
+
+/// Run every stage, from check to load
+///
+/// The stages are check, build, verify, bench, package, publish (to DIR/dist) and load. Stages whose inputs did not
+/// change are not repeated, so an interrupted run continues where it stopped. At the end, Hugging Face's client loads
+/// the result, and the project's example runs. On the way to a hub, loading comes first: a kernel that does not load
+/// is not published.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Examples:
+  kernelwright make examples/rms-norm
+  kernelwright make my-norm --backend cpu --no-bench
+  kernelwright make my-norm --to hf:me/fast-norm")]
+pub struct Args {
+    #[command(flatten)]
+    project: ProjectDir,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    judge: Judging,
+    #[command(flatten)]
+    bench: Measuring,
+    /// Skip the measurements
+    #[arg(long)]
+    no_bench: bool,
+    /// Where to publish, as for `publish --to`; default: `dist` in the project
+    #[arg(long, value_name = "DIR|hf[:OWNER/NAME]")]
+    to: Option<PathBuf>,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
+    let started = Instant::now();
+    let request = Request {
+        dir: args.project.dir.clone(),
+        to: args.to.clone(),
+        selection: args.selection.selection(),
+        judging: args.judge.judging(),
+        options: args.bench.options(),
+        measures: !args.no_bench,
+    };
+    let made = make::make(&request, session)?;
+    tell(&made, started.elapsed(), session);
+    Ok(())
+}
+
+fn tell(made: &Made, took: Duration, session: &Session) {
+    let evidence: Vec<_> = made.verified.iter().map(Verified::evidence).collect();
+    let skipped = skipped(&made.verified);
+    let data = json!({
+        "seconds": took.as_secs_f64(), "evidence": evidence, "measurements": made.measured,
+        "receipt": made.sent.data(), "loaded": made.loaded, "example": made.example, "skipped": skipped,
+        "left": made.left.iter().map(|artifact| &artifact.variant).collect::<Vec<_>>(),
+        "commands": made.rest.iter().map(|(command, _)| command).collect::<Vec<_>>(),
+    });
+    let mut human = String::from("\n");
+    if !made.measured.is_empty() {
+        human += &format!("{}\n", bench::render::table(&made.measured));
+    }
+    let names: Vec<&str> = made.verified.iter().map(|verified| verified.inner().variant.as_str()).collect();
+    human += &format!("built      {} in {}\n", names.join(", "), duration(made.built_in));
+    for (verified, evidence) in made.verified.iter().zip(&evidence) {
+        let Artifact { variant, backend, .. } = verified.inner();
+        let status = Status::new(variant, backend, Judged::of(evidence));
+        human += &format!("{:<9}  {variant}  {}{}\n", status.action(), judge::line(evidence), status.note());
+    }
+    human += &format!("published  {}", made.sent.lines());
+    for loaded in made.loaded.iter().filter_map(|loaded| loaded.variant.as_ref()) {
+        human += &format!("loaded     {loaded} with kernels.get_local_kernel\n");
+    }
+    if let Some(line) = made.example.as_ref().and_then(|text| text.lines().next()) {
+        human += &format!("example    {line}\n");
+    }
+    for line in &skipped {
+        human += &format!("skipped    {line}\n");
+    }
+    let module = made.project.build.general.name.module();
+    human += &format!(
+        "took       {}\n\nnext:\n  {}  # the package {module}\n",
+        duration(took),
+        made.sent.command(),
+    );
+    for (command, needs) in &made.rest {
+        let other = match made.left.len() {
+            1 => "other variant".to_owned(),
+            count => format!("{count} other variants"),
+        };
+        human += &format!("  {command}  # loads the {other}, with {needs}\n");
+    }
+    session.report.result("make", &data, &human);
+}
+
+/// What was not checked, each reason once with the variants that it holds for. That what was not loaded was not called
+/// either goes without saying.
+fn skipped(verified: &[Verified<Artifact>]) -> Vec<String> {
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for verified in verified {
+        let variant = verified.inner().variant.as_str();
+        for check in verified.evidence().skipped().filter(|check| check.code != NOT_LOADED) {
+            let reason = format!("{} ({})", check.name, check.summary);
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, variants)) => variants.push(variant),
+                None => reasons.push((reason, vec![variant])),
+            }
+        }
+    }
+    reasons.into_iter().map(|(reason, variants)| format!("{}: {reason}", variants.join(", "))).collect()
+}
