@@ -1,8 +1,8 @@
-//! The stages of Kernelwright that touch the world.
+//! The parts of Kernelwright that touch the world.
 //!
-//! Stages, in the order in which data flows: scaffold, agent, toolchain, compile, device, verify, bench,
+//! Modules, in the order in which data flows: scaffold, agent, toolchain, compile, device, verify, bench,
 //! archive, package, hub, publish.
-//! A stage uses stages above it and [`base`]; stages meet in [`commands`] alone.
+//! A module uses modules above it and [`base`]; they meet in the stages of [`pipeline`] alone, which [`commands`] call.
 
 mod agent;
 pub mod archive;

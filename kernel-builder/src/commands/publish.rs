@@ -8,14 +8,12 @@ use serde_json::json;
 use crate::base::report::{self, Report};
 use crate::base::session::Session;
 use crate::exit::Failure;
-use crate::hub::{self, HubError};
 use crate::package::{self, Bundle, PackageError};
 use crate::pipeline::project;
-use crate::pipeline::ship::against;
 use crate::pipeline::ship::destination::{self, Destination, HubOptions};
 use crate::pipeline::ship::package::checked;
-use crate::publish::hub::{Shown, Target};
-use crate::publish::{PublishError, hub as publication};
+use crate::publish::PublishError;
+use crate::publish::hub::Shown;
 
 use super::arguments::ProjectDir;
 
@@ -86,32 +84,14 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         .map_err(PackageError::into_failure)?
         .ok_or_else(|| PublishError::NoBundle { project: args.project.dir.clone() })?;
     let sent = match Destination::of(&args.to, &args.hub.options(), &project.build)? {
-        Destination::Hub(target) if args.hub.dry_run => return dry_run(&bundle, &target, session),
+        Destination::Hub(target) if args.hub.dry_run => {
+            tell_plan(&destination::plan(&bundle, &target, session)?, &bundle, &session.report);
+            return Ok(());
+        }
         destination => destination.reach(session)?.send(&bundle, session)?,
     };
     let human = format!("{}{}", sent.lines(), checked(&bundle));
     session.report.result("publish", &json!({ "receipt": sent.data(), "status": bundle.status }), &human);
-    Ok(())
-}
-
-/// What would be sent; without a network, as far as it can be said.
-fn dry_run(bundle: &Bundle, target: &Target, session: &Session) -> Result<(), Failure> {
-    match destination::connect(session) {
-        Ok(hub) => {
-            against::on_hub(bundle, target, &hub, session)?;
-            let plan = publication::plan(bundle, target, Some(&hub))?;
-            tell_plan(&plan.shown(hub.endpoint()), bundle, &session.report);
-        }
-        Err(PublishError::Hub(HubError::Offline { why })) => {
-            session.report.note(format!(
-                "{why}: no hub was asked, so everything is taken to be new, and nothing was compared with what users \
-                 of an earlier publication count on"
-            ));
-            let plan = publication::plan(bundle, target, None)?;
-            tell_plan(&plan.shown(&hub::endpoint()), bundle, &session.report);
-        }
-        Err(error) => return Err(error.into()),
-    }
     Ok(())
 }
 

@@ -49,7 +49,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         judging: args.judge.judging(),
     };
     let comparisons = reproduce::again(&request, session)?;
-    let verdict = reproduce::judge(&comparisons);
+    let verdict = reproduce::verdict(&comparisons);
     let data = json!({ "agrees": verdict.is_ok(), "records": comparisons });
     session.report.result("reproduce", &data, &table(&comparisons));
     Ok(verdict?)

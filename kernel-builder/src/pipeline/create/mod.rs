@@ -1,6 +1,7 @@
 //! What a project begins with.
 
 pub(crate) mod exchange;
+pub(crate) mod fresh;
 pub(crate) mod generate;
 pub(crate) mod published;
 pub(crate) mod pull;

@@ -143,7 +143,7 @@ pub(crate) fn again(args: &Request, session: &Session) -> Result<Vec<reproduce::
 ///
 /// # Errors
 /// [`ReproduceError::Disagrees`] or [`ReproduceError::NotCompared`].
-pub(crate) fn judge(comparisons: &[reproduce::Comparison]) -> Result<(), ReproduceError> {
+pub(crate) fn verdict(comparisons: &[reproduce::Comparison]) -> Result<(), ReproduceError> {
     let all = comparisons.len();
     let disagreeing = comparisons.iter().filter(|comparison| comparison.agrees() == Some(false)).count();
     if disagreeing > 0 {

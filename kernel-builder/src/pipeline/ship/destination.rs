@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::hub::{self, Hub, HubError};
 use crate::package::Bundle;
 use crate::pipeline::ship::against;
-use crate::publish::hub::{Stale, Target, Visibility, Way};
+use crate::publish::hub::{Shown, Stale, Target, Visibility, Way};
 use crate::publish::{PublishError, Receipt, folder, hub as publication};
 
 /// What a person asks of a publication to a hub.
@@ -108,7 +108,7 @@ impl Destination {
 }
 
 /// The hub of the environment, with a warning where others hear the token.
-pub(crate) fn connect(session: &Session) -> Result<Hub, PublishError> {
+fn connect(session: &Session) -> Result<Hub, PublishError> {
     let hub = Hub::connect(session)?;
     if hub.is_overheard() {
         session.report.warn(format!(
@@ -117,6 +117,29 @@ pub(crate) fn connect(session: &Session) -> Result<Hub, PublishError> {
         ));
     }
     Ok(hub)
+}
+
+/// What would be sent; without a network, as far as it can be said.
+///
+/// # Errors
+/// The hub refuses, or users of what is published would lose something.
+pub(crate) fn plan(bundle: &Bundle, target: &Target, session: &Session) -> Result<Shown, Failure> {
+    match connect(session) {
+        Ok(hub) => {
+            against::on_hub(bundle, target, &hub, session)?;
+            let plan = publication::plan(bundle, target, Some(&hub))?;
+            Ok(plan.shown(hub.endpoint()))
+        }
+        Err(PublishError::Hub(HubError::Offline { why })) => {
+            session.report.note(format!(
+                "{why}: no hub was asked, so everything is taken to be new, and nothing was compared with what users \
+                 of an earlier publication count on"
+            ));
+            let plan = publication::plan(bundle, target, None)?;
+            Ok(plan.shown(&hub::endpoint()))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl Reached {
