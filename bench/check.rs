@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kernel_builder::commands::project;
+use kernel_builder::pipeline::project;
 
 /// Kernel sections, each with a source and a header.
 const KERNELS: usize = 16;

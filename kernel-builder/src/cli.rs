@@ -14,6 +14,8 @@ use crate::commands;
 use crate::exit::{self, Failure};
 
 mod overview;
+#[cfg(test)]
+mod tests;
 
 /// Scaffold, build, verify, measure and publish GPU kernels for PyTorch
 ///
@@ -104,7 +106,7 @@ pub fn main() -> u8 {
     if let Some(role) = env::worker_role() {
         return commands::worker::run(&role);
     }
-    let parsed = overview::command(Cli::command())
+    let parsed = overview::in_groups(Cli::command())
         .try_get_matches()
         .and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
@@ -123,7 +125,7 @@ pub fn main() -> u8 {
     };
     if matches!(format, MessageFormat::Short | MessageFormat::Github) && !matches!(verb, Verb::Check(_)) {
         let text = "--message-format short and github are for `check` alone; use human or json here";
-        let _closed = overview::command(Cli::command()).error(ErrorKind::ArgumentConflict, text).print();
+        let _closed = overview::in_groups(Cli::command()).error(ErrorKind::ArgumentConflict, text).print();
         return exit::USAGE;
     }
     interrupt::install();

@@ -1,6 +1,7 @@
-//! The stages of Kernelwright that touch the world.
+//! The parts of Kernelwright that touch the world.
 //!
-//! ARCHITECTURE.md draws the stages; one uses those on lower lines of the drawing only. Stages meet in [`commands`] alone.
+//! ARCHITECTURE.md draws the modules; one uses those on lower lines of the drawing only. They meet in the stages of
+//! [`pipeline`] alone, which [`commands`] call.
 
 mod agent;
 pub mod archive;
@@ -13,6 +14,7 @@ pub mod device;
 pub mod exit;
 pub mod hub;
 pub mod package;
+pub mod pipeline;
 pub mod publish;
 pub mod scaffold;
 pub mod selftest;

@@ -1,7 +1,7 @@
 //! Agents: whoever proposes candidates for a task and is told what came of them.
 //!
 //! Owns: what is proposed, what is heard, how much may be spent; the table of the settings that won.
-//! Never: compiles, judges, times, reads a file or a clock. Who closes the loop is `commands/fill.rs`.
+//! Never: compiles, judges, times, reads a file or a clock. `pipeline/tune` closes the loop.
 
 pub(crate) mod ranges;
 pub(crate) mod tuned;

@@ -9,8 +9,9 @@ use crate::base::annotation;
 use crate::base::report::MessageFormat;
 use crate::base::session::Session;
 use crate::exit::{self, Failure};
+use crate::pipeline::project::{self, Reading};
 
-use super::project::{self, ProjectDir, Reading};
+use super::arguments::ProjectDir;
 
 /// Check build.toml, op.toml and the sources; report every problem
 ///

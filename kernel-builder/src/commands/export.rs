@@ -16,9 +16,8 @@ use crate::base::files;
 use crate::base::session::Session;
 use crate::bench::{Measurement, trace};
 use crate::exit::{self, Failure, StageError};
+use crate::pipeline::create::exchange::{rows, tell};
 use crate::scaffold::FileSet;
-
-use super::import::{rows, tell};
 
 /// Convert op.toml to flashinfer-bench definitions and workloads
 ///

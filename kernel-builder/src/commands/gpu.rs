@@ -1,27 +1,13 @@
 //! `gpu`: which GPUs are here, how they are now, and the highest rates that were measured on them.
-//!
-//! Owns: where measured rates are kept, and when they are measured again. Never: measures; `bench::ceilings` does.
-
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use serde_json::json;
 
-use crate::base::digest::DigestBuilder;
-use crate::base::files;
-use crate::base::nvml::{Driver, Reading};
-use crate::base::report::{Event, bytes};
+use crate::archive::Earlier;
+use crate::base::report::bytes;
 use crate::base::session::Session;
-use crate::bench::ceilings::{self, Ceiling, Ceilings};
-use crate::bench::impossible::Rates;
-use crate::compile::nvrtc::Tool;
-use crate::device::gpu::Gpu;
-use crate::device::wire::About;
 use crate::exit::Failure;
-use crate::verify::device as judge;
-
-use super::device;
+use crate::pipeline::measure::ceilings::{self, Found};
 
 /// Show the NVIDIA GPUs, their clocks and their measured speed
 ///
@@ -38,118 +24,19 @@ pub struct Args {
     fresh: bool,
 }
 
-/// One GPU as it is told.
-struct Found {
-    about: About,
-    now: Option<Reading>,
-    ceilings: Ceilings,
-    /// Whether the rates are from an earlier run.
-    kept: bool,
-}
-
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let mut first = Gpu::new();
-    let about = match judge::device(&mut first)? {
-        Ok(about) => about,
-        Err(reason) => {
-            let human = format!("no NVIDIA GPU: {reason}\n");
-            session.report.result("gpu", &json!({ "gpus": [], "reason": reason }), &human);
-            return Ok(());
+    let earlier = if args.fresh { Earlier::Forget } else { Earlier::Resume };
+    let (data, human) = match ceilings::every_gpu(earlier, session)? {
+        Ok(found) => {
+            let gpus: Vec<_> = found.iter().map(data).collect();
+            let human: Vec<String> = found.iter().map(text).collect();
+            (json!({ "gpus": gpus, "reason": null }), human.join("\n"))
         }
+        Err(reason) => (json!({ "gpus": [], "reason": reason }), format!("no NVIDIA GPU: {reason}\n")),
     };
-    let mut found = vec![one(first, about.clone(), args, session)?];
-    for uuid in about.visible.iter().skip(1) {
-        let mut gpu = Gpu::of(uuid);
-        match judge::device(&mut gpu)? {
-            Ok(about) => found.push(one(gpu, about, args, session)?),
-            Err(reason) => session.report.warn(format!("{uuid}: {reason}")),
-        }
-    }
-    let gpus: Vec<_> = found.iter().map(data).collect();
-    let human: Vec<String> = found.iter().map(text).collect();
-    session.report.result("gpu", &json!({ "gpus": gpus, "reason": null }), &human.join("\n"));
+    session.report.result("gpu", &data, &human);
     Ok(())
-}
-
-/// The rates that were measured on a GPU in an earlier run.
-fn known(about: &About, session: &Session) -> Option<Ceilings> {
-    kept(&place(about, reading(about).as_ref(), session))
-}
-
-/// The rates of matrix products that were measured on a GPU in an earlier run, in 10^12 operations a second by dtype.
-pub(super) fn matrix_peaks(about: &About, session: &Session) -> BTreeMap<String, f64> {
-    known(about, session).map(|ceilings| ceilings.matrix_peaks()).unwrap_or_default()
-}
-
-/// The rates that were measured in an earlier run on the GPU that is here, if there is one.
-pub(super) fn ceilings_here(session: &Session) -> Result<Option<Ceilings>, Failure> {
-    let about = judge::device(&mut Gpu::new())?.ok();
-    Ok(about.and_then(|about| known(&about, session)))
-}
-
-/// The rates of a GPU that no candidate can pass.
-pub(super) fn rates(about: &About, session: &Session) -> Rates {
-    Rates {
-        memory: reading(about).and_then(|now| now.memory_bandwidth()),
-        l2: Some(about.l2),
-        matrix: known(about, session).map(|ceilings| ceilings.matrix_limits()).unwrap_or_default(),
-        headroom: None,
-    }
-}
-
-fn one(mut gpu: Gpu, about: About, args: &Args, session: &Session) -> Result<Found, Failure> {
-    let now = reading(&about);
-    let path = place(&about, now.as_ref(), session);
-    if let Some(ceilings) = kept(&path).filter(|_| !args.fresh) {
-        return Ok(Found { about, now, ceilings, kept: true });
-    }
-    // Without a compiler the copy is still measured.
-    let compiler =
-        device::compiler(Tool::default(), session).map_err(|failure| match failure.reports.first() {
-            Some(report) => report.to_string(),
-            None => "there is no compiler of device code".to_owned(),
-        });
-    let told = |ceiling: &Ceiling| {
-        if ceiling.rate.is_some() {
-            session.report.emit(&Event::Done {
-                action: "measured",
-                subject: &ceiling.of,
-                detail: &rate(ceiling),
-                seconds: 0.0,
-                cached: false,
-            });
-        }
-    };
-    let ceilings = ceilings::measure(&mut gpu, &about, compiler.as_ref().map_err(String::as_str), &told)?;
-    if ceilings.is_whole() {
-        files::write(&path, serde_json::to_vec_pretty(&ceilings).unwrap_or_default())?;
-    }
-    Ok(Found { about, now, ceilings, kept: false })
-}
-
-/// How the GPU is now, where the driver's library tells.
-pub(super) fn reading(about: &About) -> Option<Reading> {
-    let readings = Driver::open()?.readings();
-    let of = |reading: &&Reading| reading.uuid.as_deref() == Some(about.uuid.as_str());
-    readings.iter().find(of).cloned()
-}
-
-/// Where the rates of a GPU are kept: another driver may clock it otherwise.
-fn place(about: &About, now: Option<&Reading>, session: &Session) -> PathBuf {
-    let driver = now.and_then(|reading| reading.driver.clone());
-    let key = DigestBuilder::new("ceilings")
-        .field("protocol", ceilings::PROTOCOL.to_string())
-        .field("name", &about.name)
-        .field("uuid", &about.uuid)
-        .field("driver", driver.unwrap_or_else(|| about.driver.to_string()))
-        .finish();
-    session.cache.join("ceilings").join(format!("{}.json", key.short(16)))
-}
-
-fn kept(path: &std::path::Path) -> Option<Ceilings> {
-    let read: Ceilings = serde_json::from_slice(&files::read(path).ok()?).ok()?;
-    (read.protocol == ceilings::PROTOCOL).then_some(read)
 }
 
 fn data(found: &Found) -> serde_json::Value {
@@ -160,7 +47,7 @@ fn data(found: &Found) -> serde_json::Value {
 
 /// Some lines about a GPU.
 fn text(found: &Found) -> String {
-    let Found { about, now, ceilings, kept } = found;
+    let Found { about, now, ceilings: measured, kept } = found;
     let mut lines = vec![about.name.clone()];
     let mut line = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));
     line(
@@ -209,36 +96,22 @@ fn text(found: &Found) -> String {
         None => line("now", "the driver's management library (libnvidia-ml.so.1) says nothing".to_owned()),
     }
     let again = if *kept { ", kept; --fresh measures again" } else { "" };
-    line("rates", format!("measured {}{again}", ceilings.date));
-    for ceiling in &ceilings.ceilings {
-        lines.push(format!("    {:<7} {}", ceiling.of, rate(ceiling)));
+    line("rates", format!("measured {}{again}", measured.date));
+    for ceiling in &measured.ceilings {
+        lines.push(format!("    {:<7} {}", ceiling.of, ceilings::rate(ceiling)));
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// A rate with what it is of, or why there is none.
-fn rate(ceiling: &Ceiling) -> String {
-    match (ceiling.rate, &ceiling.not_measured) {
-        (Some(rate), _) => {
-            let of = |clocks: &crate::bench::Clocks| {
-                let held = match clocks.throttle.as_slice() {
-                    [] => String::new(),
-                    reasons => format!(" ({})", reasons.join(", ")),
-                };
-                clocks.sm_mhz.map(|mhz| format!(", at {mhz:.0} MHz{held}"))
-            };
-            let at = ceiling.clocks.as_ref().and_then(of).unwrap_or_default();
-            format!("{rate:>7.1} {:<7}  {}{at}", ceiling.unit, ceiling.how)
-        }
-        (None, Some(reason)) => format!("not measured: {reason}"),
-        (None, None) => "not measured".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::base::nvml::Reading;
     use crate::bench::Clocks;
+    use crate::bench::ceilings::{Ceiling, Ceilings};
+    use crate::device::wire::About;
 
     #[test]
     fn a_gpu_is_told_in_lines() {

@@ -11,19 +11,15 @@ use kernel_plan::units::{GitRef, RepoId};
 use serde_json::json;
 
 use crate::base::files;
-use crate::base::nvml::Driver;
 use crate::base::session::Session;
-use crate::exit::{self, Failure, StageError};
+use crate::exit::{self, Failure};
 use crate::hub::find::Published;
 use crate::hub::rank::{self, Ranked};
 use crate::hub::subject::Subject;
 use crate::hub::{Hub, facts};
-use crate::scaffold::template;
-
-use super::project::OpFile;
-
-pub mod ahead;
-mod pull;
+use crate::pipeline::create::published;
+use crate::pipeline::create::pull::{self, Pulled};
+use crate::pipeline::project::OpFile;
 
 /// Search, show and copy published kernels
 ///
@@ -125,13 +121,8 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     match &args.what {
         What::Search(args) => search(args, session),
         What::Show(args) => show(args, session),
-        What::Pull(args) => pull::run(&args.kernel, args.dir.as_deref(), session),
+        What::Pull(args) => pull(args, session),
     }
-}
-
-/// The backend that kernels are run with here, as far as it is cheap to tell.
-fn backend_here() -> &'static str {
-    if Driver::open().is_some() { "cuda" } else { "cpu" }
 }
 
 fn search(args: &SearchArgs, session: &Session) -> Result<(), Failure> {
@@ -139,7 +130,7 @@ fn search(args: &SearchArgs, session: &Session) -> Result<(), Failure> {
     let is_file =
         path.extension().is_some_and(|ending| ending == "toml") || files::exists(&path.join("op.toml"));
     let subject = if is_file {
-        of_op(OpFile::of(path).read("look for", session)?.name.value.as_str())
+        published::of_op(OpFile::of(path).read("look for", session)?.name.value.as_str())
     } else {
         Subject::of([args.query.as_str()])
     };
@@ -148,7 +139,7 @@ fn search(args: &SearchArgs, session: &Session) -> Result<(), Failure> {
         return Err(Failure::told(exit::USAGE));
     }
     let hub = Hub::connect(session)?;
-    let backend = args.backend.clone().unwrap_or_else(|| backend_here().to_owned());
+    let backend = args.backend.clone().unwrap_or_else(|| published::backend_here().to_owned());
     let ranked = rank::rank(&subject, hub.find(&subject, usize::from(args.limit))?, &backend);
     let data = json!({
         "endpoint": hub.endpoint(), "names": subject.names, "asked": subject.questions, "backend": backend,
@@ -156,14 +147,6 @@ fn search(args: &SearchArgs, session: &Session) -> Result<(), Failure> {
     });
     session.report.result("hub search", &data, &found(&ranked, &hub, &subject));
     Ok(())
-}
-
-/// An operation with those that the template of the same operation computes.
-pub(super) fn of_op(name: &str) -> Subject {
-    let templates = template::all().unwrap_or_default();
-    let own = templates.into_iter().filter(|template| template.ops.iter().any(|op| op == name));
-    let others = own.flat_map(|template| template.ops);
-    Subject::of(std::iter::once(name.to_owned()).chain(others))
 }
 
 fn found(ranked: &[Ranked], hub: &Hub, subject: &Subject) -> String {
@@ -233,25 +216,24 @@ fn shown(kernel: &Published, page: &str) -> String {
     text
 }
 
-/// What a published kernel has no sources of.
-#[derive(Debug, thiserror::Error, miette::Diagnostic)]
-enum PullError {
-    #[error("`{kernel}` has no sources on the hub: {has}")]
-    #[diagnostic(code(hub::no_sources), help("{help}"))]
-    NoSources { kernel: String, has: String, help: String },
-    #[error("no kernel may be called as `{kernel}` is")]
-    #[diagnostic(
-        code(hub::no_name),
-        help("a name begins with a letter: copy the files of its variant by hand")
-    )]
-    NoName { kernel: String },
-    #[error("`{kernel}` is too large to be a project: {why}")]
-    #[diagnostic(code(hub::too_large), help("look at its page: {page}"))]
-    TooLarge { kernel: String, why: String, page: String },
-}
-
-impl StageError for PullError {
-    fn exit(&self) -> u8 {
-        exit::HUB
-    }
+fn pull(args: &PullArgs, session: &Session) -> Result<(), Failure> {
+    let Named { repo, .. } = &args.kernel;
+    let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(repo.name()));
+    let Pulled { kernel, origin, files } = pull::pull(repo, args.kernel.revision(), &dir, session)?;
+    let data = json!({
+        "dir": dir, "kernel": kernel.id, "revision": kernel.revision, "commit": kernel.commit,
+        "license": kernel.license, "from": origin.name(), "files": files,
+    });
+    let license = kernel.license.as_deref().unwrap_or("no license named, so ask its authors");
+    let human = format!(
+        "{} {}: {}\n  {} files in {}; license: {license}\n\nnext:\n  kernelwright check {}\n",
+        kernel.id,
+        kernel.revision,
+        origin.described(),
+        files.len(),
+        dir.display(),
+        dir.display()
+    );
+    session.report.result("hub pull", &data, &human);
+    Ok(())
 }

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use kernel_plan::diagnostic::{Problem, Severity, SourceFile};
+use kernel_plan::diagnostic::SourceFile;
 use kernel_plan::exchange;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::base::files;
 use crate::base::session::Session;
 use crate::exit::{self, Failure};
+use crate::pipeline::create::exchange::{rows, tell};
 use crate::scaffold::FileSet;
 
 /// Create op.toml from a flashinfer-bench definition
@@ -63,29 +64,4 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     });
     session.report.result("import", &result, &human);
     Ok(())
-}
-
-/// Tells what was assumed and left out, one line each; fails with the errors.
-pub(super) fn tell(problems: &[Problem], session: &Session) -> Result<(), Failure> {
-    for problem in problems {
-        let text = match &problem.help {
-            Some(help) => format!("{} ({help})", problem.message),
-            None => problem.message.clone(),
-        };
-        match problem.severity {
-            Severity::Note => session.report.note(text),
-            Severity::Warning => session.report.warn(text),
-            Severity::Error => {}
-        }
-    }
-    Failure::of_errors(problems)
-}
-
-/// Notes and warnings for programs.
-pub(super) fn rows(problems: &[Problem]) -> Vec<Value> {
-    let row = |problem: &Problem| {
-        let severity = problem.severity.as_str();
-        json!({ "code": problem.code, "severity": severity, "message": problem.message, "help": problem.help })
-    };
-    problems.iter().map(row).collect()
 }

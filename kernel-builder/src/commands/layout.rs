@@ -1,21 +1,17 @@
 //! `layout`: builds as the hub takes them, from a builder that could only judge what can be read from them.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use miette::Diagnostic;
 use serde_json::json;
-use thiserror::Error;
 
 use crate::base::env;
 use crate::base::session::Session;
-use crate::compile::artifact::{self, Artifact, Builds};
-use crate::exit::{self, Failure, StageError};
-use crate::package;
+use crate::exit::Failure;
+use crate::pipeline::ship::layout;
+use crate::pipeline::{build, project};
 
-use super::elsewhere::vacant;
-use super::project::{self, ProjectDir};
+use super::arguments::ProjectDir;
 
 /// Arrange unverified builds in the hub's layout, as for Nix
 ///
@@ -39,104 +35,13 @@ pub struct Args {
     alone: bool,
 }
 
-/// Why there is nothing to lay out, or too much.
-#[derive(Debug, Error, Diagnostic)]
-pub enum LayoutError {
-    /// A folder holds no build.
-    #[error("`{}` holds no build as `build --to` writes it", folder.display())]
-    #[diagnostic(
-        code(package::no_build),
-        help("make it: kernelwright build --to {} in the project", folder.display())
-    )]
-    NoBuild {
-        /// The folder.
-        folder: PathBuf,
-    },
-    /// A folder holds something of a variant that is not what was built.
-    #[error("`{}` holds {}, and not as it was built: a file was changed, or a copy was cut short", folder.display(), variants.join(", "))]
-    #[diagnostic(
-        code(package::damaged_build),
-        help(
-            "build it again with `kernelwright build --to`, or bring the whole folder; nothing was laid out"
-        )
-    )]
-    Damaged {
-        /// The folder.
-        folder: PathBuf,
-        /// The variants.
-        variants: Vec<String>,
-    },
-    /// One variant has two builds.
-    #[error("{} is in several of the folders of `--from`, and not the same in all", variants.join(", "))]
-    #[diagnostic(code(package::two_builds), help("name one folder for each variant"))]
-    Twice {
-        /// The variants.
-        variants: Vec<String>,
-    },
-    /// Several builds would be one.
-    #[error("`--alone` is for one build, and these are {}", variants.join(", "))]
-    #[diagnostic(code(package::not_alone), help("leave `--alone` out: each gets a folder of its own"))]
-    NotAlone {
-        /// The builds.
-        variants: Vec<String>,
-    },
-}
-
-impl StageError for LayoutError {
-    fn exit(&self) -> u8 {
-        exit::PACKAGE
-    }
-}
-
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let to = env::absolute(&args.to);
-    vacant(&to)?;
+    build::vacant(&to)?;
     let project = project::load(&args.project.dir, session)?;
-    let artifacts = artifacts(&args.from)?;
-    if args.alone && artifacts.len() > 1 {
-        let variants = artifacts.iter().map(|artifact| artifact.variant.clone()).collect();
-        return Err(LayoutError::NotAlone { variants }.into());
-    }
-    let tables = super::package::tables(&project)?;
-    let contents = package::Unverified {
-        build: &project.build,
-        artifacts: &artifacts,
-        provenance: project.provenance(),
-        dispatch: &tables,
-    };
-    package::lay_out(&contents, &to, args.alone)?;
-    let variants: Vec<&str> = artifacts.iter().map(|artifact| artifact.variant.as_str()).collect();
-    let human = variants.iter().map(|variant| format!("{variant}\n")).collect::<String>();
+    let variants = layout::lay_out(&project, &args.from, &to, args.alone)?;
+    let human: String = variants.iter().map(|variant| format!("{variant}\n")).collect();
     session.report.result("layout", &json!({ "dir": to, "variants": variants }), &human);
     Ok(())
-}
-
-/// Every build in the folders, one of each variant.
-fn artifacts(folders: &[PathBuf]) -> Result<Vec<Artifact>, Failure> {
-    let mut artifacts: Vec<Artifact> = Vec::new();
-    let mut twice = BTreeSet::new();
-    for folder in folders {
-        let Builds { sound, damaged } = artifact::in_folder(&env::absolute(folder))?;
-        if !damaged.is_empty() {
-            return Err(LayoutError::Damaged { folder: folder.clone(), variants: damaged }.into());
-        }
-        if sound.is_empty() {
-            return Err(LayoutError::NoBuild { folder: folder.clone() }.into());
-        }
-        for artifact in sound {
-            match artifacts.iter().find(|one| one.variant == artifact.variant) {
-                None => artifacts.push(artifact),
-                Some(one) if one.digest == artifact.digest => {}
-                Some(_) => {
-                    twice.insert(artifact.variant);
-                }
-            }
-        }
-    }
-    if twice.is_empty() {
-        Ok(artifacts)
-    } else {
-        Err(LayoutError::Twice { variants: twice.into_iter().collect() }.into())
-    }
 }

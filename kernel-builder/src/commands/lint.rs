@@ -1,22 +1,17 @@
 //! `lint`: whether a task can tell a kernel from a shortcut, before anything is spent on it.
 
-use std::path::PathBuf;
-
 use clap::{Args as ClapArgs, ValueEnum};
-use kernel_plan::diagnostic::{Problem, SourceFile};
-use kernel_plan::spec::{self, OpSpec};
 use serde_json::json;
 
-use crate::base::env;
-use crate::base::files;
 use crate::base::session::Session;
 use crate::exit::{self, Failure};
+use crate::pipeline::project::task::{self, Task};
 use crate::toolchain::Extras;
 use crate::toolchain::python::{self, Torch};
 use crate::verify::Options;
 use crate::verify::lint::{self, Lint};
 
-use super::project::{self, OpFile, ProjectError, Reading, TORCH, TaskDir};
+use super::arguments::TaskDir;
 
 /// Check whether a kernel that does no work would pass the task
 ///
@@ -47,44 +42,13 @@ enum Deny {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let (dir, op, torch) = task(args, session)?;
+    let Task { dir, op, torch } = task::load(&args.project.dir, session)?;
     let extras = Extras { client: false, tvm_ffi: false };
     let python = python::runtime(session, Torch::Preferably(&torch), extras)?;
     let lint = lint::lint(&op, &dir, &python, Options::standard().threads, session)?;
     session.report.result("lint", &json!(lint), &human(&lint));
     let denied = args.deny == Some(Deny::Warnings) && !lint.findings.is_empty();
     if denied { Err(Failure::told(exit::SPEC)) } else { Ok(()) }
-}
-
-/// The folder, its op.toml, and the torch to run the reference with.
-fn task(args: &Args, session: &Session) -> Result<(PathBuf, OpSpec, String), Failure> {
-    let file = OpFile::of(&args.project.dir);
-    if file.is_beside() {
-        let op = file.read("lint", session)?;
-        return Ok((env::absolute(&file.folder), op, TORCH.to_owned()));
-    }
-    let Reading { project, problems, missing } = project::read(&file.folder)?;
-    project::tell(&problems, session)?;
-    if let Some(project) = project {
-        let torch = project::torch_of(&project)?;
-        return match project.op {
-            Some(op) => Ok((project.dir, op, torch)),
-            None => Err(ProjectError::NoOp { dir: project.dir, step: "lint" }.into()),
-        };
-    }
-    // Without build.toml the task is as good.
-    if missing.is_none() {
-        return Err(Failure::told(exit::SPEC));
-    }
-    let dir = env::absolute(&file.folder);
-    let path = dir.join("op.toml");
-    if !files::exists(&path) {
-        return Err(ProjectError::NoOp { dir, step: "lint" }.into());
-    }
-    let text = project::specification(&path)?;
-    // Its problems were told with those of the project.
-    let (op, _told): (_, Vec<Problem>) = spec::parse_op(SourceFile::new("op.toml", text));
-    op.map(|op| (dir, op, TORCH.to_owned())).ok_or(Failure::told(exit::SPEC))
 }
 
 fn human(lint: &Lint) -> String {

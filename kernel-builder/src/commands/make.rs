@@ -1,28 +1,22 @@
 //! `make`: the whole line on one project: check, build, verify, bench, package, publish, load.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use serde_json::json;
 
-use crate::archive;
-use crate::base::report::{Event, duration};
+use crate::base::report::duration;
 use crate::base::session::Session;
-use crate::bench::{self, Measurement};
+use crate::bench;
 use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
-use crate::package::{Judged, PackageError, Status, of_the_project_alone};
-use crate::toolchain::{Extras, PythonRuntime};
-use crate::verify::{NOT_LOADED, OTHER_TORCH, Verified};
+use crate::package::{Judged, Status};
+use crate::pipeline::judge;
+use crate::pipeline::make::{self, Made, Request};
+use crate::verify::{NOT_LOADED, Verified};
 
-use super::build;
-use super::destination::{Destination, Reached, Sent};
-use super::judges::{self, Reach};
-use super::project::{self, Project, ProjectDir};
-use super::publish::OnHub;
-use super::selection::Selection;
-use super::{bench as bench_verb, load, package, verify};
+use super::arguments::{Judging, Measuring, ProjectDir, Selection};
 
 /// Run every stage, from check to load
 ///
@@ -41,9 +35,9 @@ pub struct Args {
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
-    judge: verify::How,
+    judge: Judging,
     #[command(flatten)]
-    bench: bench_verb::How,
+    bench: Measuring,
     /// Skip the measurements
     #[arg(long)]
     no_bench: bool,
@@ -52,123 +46,23 @@ pub struct Args {
     to: Option<PathBuf>,
 }
 
-/// What came out of each stage.
-#[derive(Debug)]
-struct Made {
-    verified: Vec<Verified<Artifact>>,
-    built_in: Duration,
-    measured: Vec<Measurement>,
-    sent: Sent,
-    loaded: Vec<load::Loaded>,
-    example: Option<String>,
-    /// The builds that no torch here is for.
-    left: Vec<Artifact>,
-    /// Commands that load them, each with what it needs.
-    rest: Vec<(String, String)>,
-}
-
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let started = Instant::now();
-    let stage = |name: &str, subject: &str| session.report.emit(&Event::Stage { name, subject });
-    stage("check", &args.project.dir.display().to_string());
-    let project = project::load(&args.project.dir, session)?;
-    let to = args.to.clone().unwrap_or_else(|| project.dir.join("dist"));
-    // A repository that nobody named, a token that is not there or a hub that is not is told before the work, not after it.
-    let destination = Destination::of(&to, &OnHub::default(), &project.build)?.reach(session)?;
-    destination.greet()?;
-    stage("build", project.build.general.name.as_str());
-    let build_started = Instant::now();
-    let artifacts = build::build(&project, &args.selection, session)?;
-    let built_in = build_started.elapsed();
-    // Before minutes of judging, and not after.
-    of_the_project_alone(&artifacts).map_err(PackageError::into_failure)?;
-    stage("verify", "against the reference in float64");
-    let extras = Extras { client: true, ..verify::extras(&project) };
-    let python = judges::first(&project, &artifacts, extras, session)?;
-    let groups = judges::groups(artifacts, &python, Reach::Kept, extras, session)?;
-    let verdicts = verify::all(&project, groups, &args.judge, session)?;
-    let verified = verify::accept(verdicts, &project)?;
-    let measured = if args.no_bench || project.op.is_none() {
-        Vec::new()
-    } else {
-        stage("bench", "against PyTorch");
-        measure(args, &project, &verified, &python, session)?
+    let request = Request {
+        dir: args.project.dir.clone(),
+        to: args.to.clone(),
+        selection: args.selection.selection(),
+        judging: args.judge.judging(),
+        options: args.bench.options(),
+        measures: !args.no_bench,
     };
-    stage("package", "build/");
-    let bundle = package::package(&project, &verified, session)?;
-    let publish = || {
-        stage("publish", &destination.shown());
-        destination.send(&bundle, session)
-    };
-    let (sent, (loaded, example)) = match &destination {
-        Reached::Folder(dir) => (publish()?, try_out(&project, dir, &python, session)?),
-        Reached::Hub(_) => {
-            let tried = try_out(&project, &project.dir, &python, session)?;
-            (publish()?, tried)
-        }
-    };
-    let other_torch =
-        |verified: &&Verified<Artifact>| verified.evidence().skipped().any(|check| check.code == OTHER_TORCH);
-    let left: Vec<Artifact> =
-        verified.iter().filter(other_torch).map(|verified| verified.inner().clone()).collect();
-    let rest = judges::commands(&args.project.dir.display().to_string(), &left, &python, session)?;
-    let made = Made { verified, built_in, measured, sent, loaded, example, left, rest };
-    tell(&made, &project, started.elapsed(), session);
+    let made = make::make(&request, session)?;
+    tell(&made, started.elapsed(), session);
     Ok(())
 }
 
-/// Loads what a folder's `build` has, and runs the project's example with it.
-fn try_out(
-    project: &Project,
-    dir: &Path,
-    python: &PythonRuntime,
-    session: &Session,
-) -> Result<(Vec<load::Loaded>, Option<String>), Failure> {
-    session.report.emit(&Event::Stage { name: "load", subject: "with the stock client" });
-    let loaded = load::load(dir, python, session)?;
-    if !project.files.iter().any(|path| path.as_str() == "example.py") {
-        session
-            .report
-            .note("the project has no example.py, so nothing was computed with the published kernel");
-        return Ok((loaded, None));
-    }
-    let example = load::run_example(&project.dir.join("example.py"), dir, python, session)?;
-    Ok((loaded, Some(example)))
-}
-
-/// Measures what was not measured before; the archive knows the rest.
-fn measure(
-    args: &Args,
-    project: &Project,
-    verified: &[Verified<Artifact>],
-    python: &PythonRuntime,
-    session: &Session,
-) -> Result<Vec<Measurement>, Failure> {
-    let (mut known, mut fresh) = (Vec::new(), Vec::new());
-    for artifact in verified {
-        let earlier = archive::latest(&project.dir, &artifact.inner().digest);
-        let again = args.judge.fresh || !args.bench.workloads.is_empty() || earlier.is_empty();
-        if again {
-            fresh.push(artifact.clone());
-        } else {
-            session.report.emit(&Event::Done {
-                action: "measured",
-                subject: &artifact.inner().variant,
-                detail: &format!("on {}; measure again with --fresh", earlier[0].date),
-                seconds: 0.0,
-                cached: true,
-            });
-            known.extend(earlier);
-        }
-    }
-    known.extend(
-        bench_verb::measure(project, &fresh, &args.bench, args.judge.earlier(), python, session)?.measured,
-    );
-    Ok(known)
-}
-
-fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
+fn tell(made: &Made, took: Duration, session: &Session) {
     let evidence: Vec<_> = made.verified.iter().map(Verified::evidence).collect();
     let skipped = skipped(&made.verified);
     let data = json!({
@@ -181,12 +75,12 @@ fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
     if !made.measured.is_empty() {
         human += &format!("{}\n", bench::render::table(&made.measured));
     }
-    let artifacts: Vec<Artifact> = made.verified.iter().map(|verified| verified.inner().clone()).collect();
-    human += &format!("built      {}\n", build::summary(&artifacts, made.built_in));
+    let names: Vec<&str> = made.verified.iter().map(|verified| verified.inner().variant.as_str()).collect();
+    human += &format!("built      {} in {}\n", names.join(", "), duration(made.built_in));
     for (verified, evidence) in made.verified.iter().zip(&evidence) {
         let Artifact { variant, backend, .. } = verified.inner();
         let status = Status::new(variant, backend, Judged::of(evidence));
-        human += &format!("{:<9}  {variant}  {}{}\n", status.action(), verify::line(evidence), status.note());
+        human += &format!("{:<9}  {variant}  {}{}\n", status.action(), judge::line(evidence), status.note());
     }
     human += &format!("published  {}", made.sent.lines());
     for loaded in made.loaded.iter().filter_map(|loaded| loaded.variant.as_ref()) {
@@ -198,7 +92,7 @@ fn tell(made: &Made, project: &Project, took: Duration, session: &Session) {
     for line in &skipped {
         human += &format!("skipped    {line}\n");
     }
-    let module = project.build.general.name.module();
+    let module = made.project.build.general.name.module();
     human += &format!(
         "took       {}\n\nnext:\n  {}  # the package {module}\n",
         duration(took),

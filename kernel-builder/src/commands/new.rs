@@ -1,26 +1,22 @@
 //! `new`: a complete kernel project from a template.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use inquire::validator::Validation;
 use inquire::{InquireError, MultiSelect, Select, Text};
-use kernel_plan::plan::CommandLine;
 use kernel_plan::units::KernelName;
 use serde_json::json;
 
-use crate::base::process::{self, Limits, ProcessError};
+use crate::base::process::ProcessError;
 use crate::base::session::Session;
 use crate::base::{date, env};
 use crate::exit::Failure;
-use crate::scaffold::host::{Framework, Identity};
+use crate::pipeline::create::tracing::{self, Given, Matched};
+use crate::pipeline::create::{fresh, published};
+use crate::scaffold::host::Framework;
 use crate::scaffold::{Answers, Ci, ScaffoldError, Template, adopt, template};
-
-use super::generate;
-use super::hub::{self, ahead};
-use super::tracing::{self, Given, Matched};
 
 /// Create a kernel project from a template or a PyTorch function
 ///
@@ -95,7 +91,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         (Some(template), None) => template,
         (None, None) => ask_template()?,
     };
-    let asked = ahead::ask(hub::of_op(template.ops.first().unwrap_or(&template.name)), session);
+    let asked = published::ask(published::of_op(template.ops.first().unwrap_or(&template.name)), session);
     let backends = if args.backends.is_empty() { ask_backends(&template)? } else { args.backends.clone() };
     // The template's order, so that the same answers in another order give the same project.
     let mut ordered: Vec<String> =
@@ -112,15 +108,10 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         set,
     };
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(answers.name.as_str()));
-    let mut set = template::render(&template, &answers)?;
-    if let Some(Matched { template, fit, function, text }) = &matched {
-        adopt::adopt(template, fit, function, text, &mut set)?;
-    }
-    let mut set = generate::complete(set, &template, &identity(&template, &answers))?;
-    args.ci.map_or(Ok(()), |ci| ci.add_to(&mut set))?;
+    let set = fresh::render(&template, matched.as_ref(), &answers, args.ci)?;
     set.write_to(&dir)?;
     if !args.no_git {
-        first_commit(&dir, session)?;
+        fresh::first_commit(&dir, session)?;
     }
     asked.tell(session);
     let written: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
@@ -135,20 +126,6 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let data = json!({ "dir": dir, "template": template.name, "framework": args.framework.section(), "files": written, "set": answers.set, "from": from });
     session.report.result("new", &data, &human);
     Ok(())
-}
-
-/// Whose project the host side is of.
-fn identity(template: &Template, answers: &Answers) -> Identity {
-    Identity {
-        owner: answers.owner.clone(),
-        name: answers.name.to_string(),
-        module: answers.name.module(),
-        license: answers.license.clone(),
-        backends: answers.backends.clone(),
-        framework: answers.framework,
-        year: answers.year,
-        template: template.name.clone(),
-    }
 }
 
 /// What is said of a match.
@@ -260,36 +237,6 @@ fn gave_up(error: &InquireError, what: &'static str, help: &str) -> Failure {
         }
         _ => missing(what, help),
     }
-}
-
-/// `git init`, `git add`, `git commit`, unless the folder is inside a repository; no git, or no identity, is no failure.
-fn first_commit(dir: &Path, session: &Session) -> Result<(), Failure> {
-    let git = |arguments: &[&str]| {
-        let line = CommandLine::new("git").args(arguments.iter().copied()).cwd(dir);
-        process::run(&line, Limits::wall(Duration::from_secs(60)))
-    };
-    let inside = match git(&["rev-parse", "--is-inside-work-tree"]) {
-        Ok(done) => done.ending.success(),
-        Err(ProcessError::Missing { .. }) => {
-            session.report.note("git is not installed, so no repository was made");
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
-    };
-    if inside {
-        return Ok(());
-    }
-    git(&["init", "--quiet", "--initial-branch", "main"])?;
-    git(&["add", "--all"])?;
-    let committed = git(&["commit", "--quiet", "--message", "Start from a kernelwright template"])?;
-    if !committed.ending.success() {
-        let reason = committed.stderr_text();
-        let reason = reason.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
-        session
-            .report
-            .note(format!("a git repository was made, but the first commit was not: {}", reason.trim()));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

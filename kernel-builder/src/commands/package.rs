@@ -3,24 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use kernel_plan::units::RelPath;
 use serde_json::json;
 
-use crate::agent::tuned::is_settings;
-use crate::archive;
-use crate::base::files;
 use crate::base::session::Session;
-use crate::bench::dispatch::Dispatch;
-use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
-use crate::package::{self, Bundle, Contents, PackageError};
-use crate::verify::Verified;
+use crate::package::{self, PackageError};
+use crate::pipeline::ship::against;
+use crate::pipeline::ship::package::{checked, package};
+use crate::pipeline::{build, judge, project};
 
-use super::judges::{self, Reach};
-use super::project::{self, Project, ProjectDir};
-use super::selection::Selection;
-use super::verify;
-use super::{against, build};
+use super::arguments::{Judging, ProjectDir, Selection};
 
 /// Arrange verified variants in the hub's layout, in build/
 ///
@@ -36,7 +28,7 @@ pub struct Args {
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
-    judge: verify::How,
+    judge: Judging,
     /// Fail if the kernel published in this folder offers something that this one does not, unless `version` is
     /// higher
     #[arg(long, value_name = "DIR")]
@@ -46,70 +38,16 @@ pub struct Args {
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let project = project::load(&args.project.dir, session)?;
-    let artifacts = build::build(&project, &args.selection, session)?;
+    let artifacts = build::build(&project, &args.selection.selection(), session)?;
     // Before minutes of judging, and not after.
     package::of_the_project_alone(&artifacts).map_err(PackageError::into_failure)?;
-    let extras = verify::extras(&project);
-    let python = judges::first(&project, &artifacts, extras, session)?;
-    let groups = judges::groups(artifacts, &python, Reach::Kept, extras, session)?;
-    let verdicts = verify::all(&project, groups, &args.judge, session)?;
-    let verified = verify::accept(verdicts, &project)?;
+    let (extras, judging) = (judge::extras(&project), args.judge.judging());
+    let (verified, _) = judge::accepted(&project, artifacts, extras, &judging, session)?;
     let bundle = package(&project, &verified, session)?;
     if let Some(dir) = &args.against {
         against::published(&bundle, dir, session)?;
     }
-    let human = format!("{}\n{}", bundle.dir.display(), status(&bundle));
+    let human = format!("{}\n{}", bundle.dir.display(), checked(&bundle));
     session.report.result("package", &json!({ "bundle": bundle }), &human);
     Ok(())
-}
-
-/// Where the results of each variant were checked, a line each.
-pub(super) fn status(bundle: &Bundle) -> String {
-    bundle.status.iter().map(|one| format!("  {}: {one}\n", one.variant)).collect()
-}
-
-/// Bundles verified artifacts, with what the archive knows of their speed.
-pub fn package(
-    project: &Project,
-    verified: &[Verified<Artifact>],
-    session: &Session,
-) -> Result<Bundle, Failure> {
-    let measured: Vec<_> = verified
-        .iter()
-        .flat_map(|artifact| archive::latest(&project.dir, &artifact.inner().digest))
-        .collect();
-    let contents = Contents {
-        project: &project.dir,
-        build: &project.build,
-        op: project.op.as_ref(),
-        verified,
-        measured: &measured,
-        provenance: project.provenance(),
-        dispatch: &tables(project)?,
-    };
-    let bundle = package::bundle(&contents).map_err(PackageError::into_failure)?;
-    if bundle.lost_signature {
-        session.report.warn(
-            "the package replaces a signed one, and has no signature: run `kernelwright sign` before you publish it",
-        );
-    }
-    Ok(bundle)
-}
-
-/// The dispatch tables of `tuned/`, each judged; one of another operation is none of this project's.
-pub(super) fn tables(project: &Project) -> Result<Vec<Dispatch>, Failure> {
-    let own = |path: &&RelPath| path.as_str().starts_with("tuned/") && path.as_str().ends_with(".toml");
-    let mut tables = Vec::new();
-    for path in project.files.iter().filter(own) {
-        let text = files::read_text(&project.dir.join(path.as_str()))?;
-        // What `fill` leaves in the same folder is for device code.
-        if is_settings(&text) {
-            continue;
-        }
-        let table = Dispatch::read(path.as_str(), &text)?;
-        if project.op.as_ref().is_some_and(|op| op.name.value.as_str() == table.op) {
-            tables.push(table);
-        }
-    }
-    Ok(tables)
 }

@@ -8,15 +8,14 @@ use serde_json::json;
 use crate::base::report::{self, Report};
 use crate::base::session::Session;
 use crate::exit::Failure;
-use crate::hub::{self, HubError};
 use crate::package::{self, Bundle, PackageError};
-use crate::publish::hub::{Shown, Target};
-use crate::publish::{PublishError, hub as publication};
+use crate::pipeline::project;
+use crate::pipeline::ship::destination::{self, Destination, HubOptions};
+use crate::pipeline::ship::package::checked;
+use crate::publish::PublishError;
+use crate::publish::hub::Shown;
 
-use super::against;
-use super::destination::{self, Destination};
-use super::package::status;
-use super::project::{self, ProjectDir};
+use super::arguments::ProjectDir;
 
 /// Publish the packaged kernel to a hub or a folder
 ///
@@ -42,34 +41,39 @@ pub struct Args {
 }
 
 /// Options of a publication to a hub.
-#[derive(Debug, Default, ClapArgs)]
+#[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "On a hub")]
-pub struct OnHub {
+struct OnHub {
     /// Repository; default: `repo-id` of `[general.hub]` in build.toml
     #[arg(long, value_name = "OWNER/NAME")]
-    pub(super) repo: Option<String>,
+    repo: Option<String>,
     /// Branch for the variants; default: `branch` of `[general.hub]`, else `v` plus the version
     #[arg(long, value_name = "NAME")]
-    pub(super) branch: Option<String>,
+    branch: Option<String>,
     /// Create the repository as private, if it does not exist
     #[arg(long)]
-    pub(super) private: bool,
+    private: bool,
     /// Open one pull request per branch, and leave the branches unchanged
     #[arg(long)]
-    pub(super) create_pr: bool,
+    create_pr: bool,
     /// Keep variants on the branch that the package does not have, such as those of another machine
     #[arg(long)]
-    pub(super) keep_stale: bool,
+    keep_stale: bool,
     /// Print what would be sent and deleted, and send nothing
     #[arg(long)]
     dry_run: bool,
 }
 
 impl OnHub {
-    /// Whether one of them is.
-    pub(super) fn is_given(&self) -> bool {
-        let Self { repo, branch, private, create_pr, keep_stale, dry_run } = self;
-        repo.is_some() || branch.is_some() || *private || *create_pr || *keep_stale || *dry_run
+    fn options(&self) -> HubOptions {
+        HubOptions {
+            repo: self.repo.clone(),
+            branch: self.branch.clone(),
+            private: self.private,
+            create_pr: self.create_pr,
+            keep_stale: self.keep_stale,
+            dry_run: self.dry_run,
+        }
     }
 }
 
@@ -79,33 +83,15 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let bundle = package::existing(&project.dir, &project.build)
         .map_err(PackageError::into_failure)?
         .ok_or_else(|| PublishError::NoBundle { project: args.project.dir.clone() })?;
-    let sent = match Destination::of(&args.to, &args.hub, &project.build)? {
-        Destination::Hub(target) if args.hub.dry_run => return dry_run(&bundle, &target, session),
+    let sent = match Destination::of(&args.to, &args.hub.options(), &project.build)? {
+        Destination::Hub(target) if args.hub.dry_run => {
+            tell_plan(&destination::plan(&bundle, &target, session)?, &bundle, &session.report);
+            return Ok(());
+        }
         destination => destination.reach(session)?.send(&bundle, session)?,
     };
-    let human = format!("{}{}", sent.lines(), status(&bundle));
+    let human = format!("{}{}", sent.lines(), checked(&bundle));
     session.report.result("publish", &json!({ "receipt": sent.data(), "status": bundle.status }), &human);
-    Ok(())
-}
-
-/// What would be sent; without a network, as far as it can be said.
-fn dry_run(bundle: &Bundle, target: &Target, session: &Session) -> Result<(), Failure> {
-    match destination::connect(session) {
-        Ok(hub) => {
-            against::on_hub(bundle, target, &hub, session)?;
-            let plan = publication::plan(bundle, target, Some(&hub))?;
-            tell_plan(&plan.shown(hub.endpoint()), bundle, &session.report);
-        }
-        Err(PublishError::Hub(HubError::Offline { why })) => {
-            session.report.note(format!(
-                "{why}: no hub was asked, so everything is taken to be new, and nothing was compared with what users \
-                 of an earlier publication count on"
-            ));
-            let plan = publication::plan(bundle, target, None)?;
-            tell_plan(&plan.shown(&hub::endpoint()), bundle, &session.report);
-        }
-        Err(error) => return Err(error.into()),
-    }
     Ok(())
 }
 
@@ -137,7 +123,7 @@ fn tell_plan(plan: &Shown, bundle: &Bundle, report: &Report) {
             human += &format!("  delete  {:<8} {:>10}  {path}\n", "", "");
         }
     }
-    human += &format!("\n{}", status(bundle));
+    human += &format!("\n{}", checked(bundle));
     human += "\nnothing was sent (--dry-run); what is kept as a large file (lfs), the hub decides\n";
     report.result("publish", &json!({ "plan": plan, "status": bundle.status }), &human);
 }

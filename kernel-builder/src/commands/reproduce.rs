@@ -4,27 +4,15 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use kernel_plan::spec::OpSpec;
-use kernel_plan::variant::Variant;
-use miette::Diagnostic;
 use serde_json::json;
-use thiserror::Error;
 
-use crate::archive::{self, Earlier};
-use crate::base::digest::Digest;
 use crate::base::session::Session;
-use crate::bench::{self, Measurement, Options, Outcome, Ratio, reproduce};
-use crate::compile::artifact::Artifact;
-use crate::compile::nvrtc::Tool;
-use crate::exit::{self, Failure, StageError};
-use crate::toolchain::PythonRuntime;
-use crate::verify::Verified;
+use crate::bench::Ratio;
+use crate::bench::reproduce::Comparison;
+use crate::exit::Failure;
+use crate::pipeline::measure::reproduce::{self, Request};
 
-use super::judges::{self, Reach};
-use super::project::{self, OpFile, Project};
-use super::selection::Selection;
-use super::tuned::Choice;
-use super::{about, build, device, gpu, verify};
+use super::arguments::{Judging, Selection};
 
 /// Repeat a record's measurements here, and compare the results
 ///
@@ -48,293 +36,27 @@ pub struct Args {
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
-    judge: verify::How,
-}
-
-/// Why a record was not reproduced.
-#[derive(Debug, Error, Diagnostic)]
-pub enum ReproduceError {
-    /// The record is of another operation.
-    #[error("the record is of the operation `{recorded}`, and op.toml is of `{here}`")]
-    #[diagnostic(code(bench::other_operation), help("name the project that the record is from"))]
-    OtherOperation {
-        /// The record's.
-        recorded: String,
-        /// The project's.
-        here: String,
-    },
-    /// The candidate is another.
-    #[error("this is another claim than the record's: {why}")]
-    #[diagnostic(
-        code(bench::other_source),
-        help("check out the commit of the record{at}; or compare all the same with --any-source")
-    )]
-    OtherSource {
-        /// Which digests.
-        why: String,
-        /// ` (COMMIT)`, where the record has one.
-        at: String,
-    },
-    /// What the record was measured on is not here.
-    #[error("the record is of {recorded}, which cannot be measured here: {reason}")]
-    #[diagnostic(
-        code(bench::no_device),
-        help("run this on a machine that has one; `kernelwright doctor` says what is here")
-    )]
-    NoDevice {
-        /// The record's device.
-        recorded: String,
-        /// Why not.
-        reason: String,
-    },
-    /// Nothing differs, and not everything could be compared.
-    #[error("{unknown} of {all} records could not be compared: no ratio of theirs is a result in both runs")]
-    #[diagnostic(
-        code(bench::not_compared),
-        help("the table says why; measure again on an idle machine, where the same baselines can be timed")
-    )]
-    NotCompared {
-        /// How many.
-        unknown: usize,
-        /// Of how many.
-        all: usize,
-    },
-    /// Figures differ.
-    #[error("{disagreeing} of {all} records do not agree with what was measured now")]
-    #[diagnostic(
-        code(bench::disagrees),
-        help("the table says which; what differs between the machines is told below it")
-    )]
-    Disagrees {
-        /// How many.
-        disagreeing: usize,
-        /// Of how many.
-        all: usize,
-    },
-}
-
-impl StageError for ReproduceError {
-    fn exit(&self) -> u8 {
-        exit::BENCH
-    }
+    judge: Judging,
 }
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let records = archive::find(&args.record, &OpFile::of(&args.dir).folder)?;
-    let (of_device, of_builds): (Vec<&Measurement>, Vec<&Measurement>) =
-        records.iter().partition(|record| record.variant == device::NAME);
-    let mut comparisons = Vec::new();
-    if !of_device.is_empty() {
-        comparisons.extend(device_again(args, &of_device, session)?);
-    }
-    if !of_builds.is_empty() {
-        let project = project::load(&args.dir, session)?;
-        same_operation(project.op_for("measure")?, &of_builds)?;
-        let mut variants: Vec<String> = of_builds.iter().map(|record| record.variant.clone()).collect();
-        variants.sort();
-        variants.dedup();
-        for variant in variants {
-            let mine: Vec<&Measurement> =
-                of_builds.iter().copied().filter(|record| record.variant == variant).collect();
-            comparisons.extend(again(args, &project, &variant, &mine, session)?);
-        }
-    }
-    let disagreeing = comparisons.iter().filter(|comparison| comparison.agrees() == Some(false)).count();
-    let unknown = comparisons.iter().filter(|comparison| comparison.agrees().is_none()).count();
-    let all = comparisons.len();
-    let data = json!({ "agrees": disagreeing + unknown == 0, "records": comparisons });
+    let request = Request {
+        record: args.record.clone(),
+        dir: args.dir.clone(),
+        any_source: args.any_source,
+        selection: args.selection.selection(),
+        judging: args.judge.judging(),
+    };
+    let comparisons = reproduce::again(&request, session)?;
+    let verdict = reproduce::verdict(&comparisons);
+    let data = json!({ "agrees": verdict.is_ok(), "records": comparisons });
     session.report.result("reproduce", &data, &table(&comparisons));
-    if disagreeing > 0 {
-        return Err(ReproduceError::Disagrees { disagreeing, all }.into());
-    }
-    if unknown > 0 {
-        return Err(ReproduceError::NotCompared { unknown, all }.into());
-    }
-    Ok(())
-}
-
-/// Builds, verifies and measures one variant, and compares with its records.
-fn again(
-    args: &Args,
-    project: &Project,
-    variant: &str,
-    records: &[&Measurement],
-    session: &Session,
-) -> Result<Vec<reproduce::Comparison>, Failure> {
-    refuse_other_source(args, project, variant, records)?;
-    // A lock file that is there stays as it is: it is part of what the records are of.
-    let locked =
-        args.selection.locked || project.files.iter().any(|path| path.as_str() == "kernelwright.lock");
-    let selection = Selection { variants: vec![variant.to_owned()], locked, ..args.selection.clone() };
-    let artifacts = build::build(project, &selection, session)?;
-    for artifact in &artifacts {
-        refuse_other_claim(args, project, artifact, records)?;
-    }
-    let extras = verify::extras(project);
-    let python = judges::first(project, &artifacts, extras, session)?;
-    let groups = judges::groups(artifacts, &python, Reach::Kept, extras, session)?;
-    let verified = verify::accept(verify::all(project, groups, &args.judge, session)?, project)?;
-    let mut found = Vec::new();
-    for artifact in &verified {
-        found.extend(measured(project, artifact, records, &python, session)?);
-    }
-    archive::record(&project.dir, &found)?;
-    compared(records, &found)
-}
-
-/// Verifies and measures device code, and compares with its records.
-fn device_again(
-    args: &Args,
-    records: &[&Measurement],
-    session: &Session,
-) -> Result<Vec<reproduce::Comparison>, Failure> {
-    let other = |here: &Digest| records.iter().find(|record| record.artifact != *here);
-    let mut choice = Choice::Tuned;
-    let project = device::read_with(&args.dir, choice, session)?;
-    same_operation(&project.op, records)?;
-    let mut here = device::candidate(&project).digest()?;
-    if other(&here).is_some() {
-        // Records of the defaults, from before anything was tuned or by `--untuned`.
-        let untuned = device::candidate(&device::read(&args.dir, session)?).digest()?;
-        if other(&untuned).is_none() {
-            (choice, here) = (Choice::Defaults, untuned);
-        }
-    }
-    if let (Some(record), false) = (other(&here), args.any_source) {
-        let why = format!(
-            "the device code with the headers that it uses and op.toml are {here}, the record's are {} (records of \
-             before 2026-11-23 leave out headers)",
-            record.artifact
-        );
-        let at = record.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
-        return Err(ReproduceError::OtherSource { why, at }.into());
-    }
-    let tool = tool_of(records);
-    let project = device::read_with(&args.dir, choice, session)?;
-    let options = options_of(records);
-    let found = device::verify_and_measure(&project, &args.judge, &options, tool, Earlier::Forget, session)?;
-    compared(records, &found.measured)
-}
-
-/// The compiler that made the machine code of records.
-fn tool_of(records: &[&Measurement]) -> Tool {
-    let by_nvcc = |record: &&Measurement| {
-        record.candidate.as_ref().and_then(|made| made.compiler.as_deref()) == Some(Tool::Nvcc.name())
-    };
-    if records.iter().any(by_nvcc) { Tool::Nvcc } else { Tool::Nvrtc }
-}
-
-fn same_operation(op: &OpSpec, records: &[&Measurement]) -> Result<(), ReproduceError> {
-    let here = op.name.value.to_string();
-    match records.iter().find(|record| record.op != here) {
-        Some(other) => Err(ReproduceError::OtherOperation { recorded: other.op.clone(), here }),
-        None => Ok(()),
-    }
-}
-
-/// The workloads, the budget and the starts of records. A record of one start does not say how starts differ, so the new
-/// measurement must.
-fn options_of(records: &[&Measurement]) -> Options {
-    let mut workloads: Vec<String> = records.iter().map(|record| record.workload.clone()).collect();
-    workloads.dedup();
-    let budget = records.iter().filter_map(|record| record.budget).reduce(f64::max).unwrap_or(2.0);
-    let starts = records.iter().map(|record| record.starts()).max().unwrap_or(1).max(bench::ENOUGH_STARTS);
-    Options { budget, workloads, starts: Some(starts), ..Options::default() }
-}
-
-/// Each record beside what was measured of its case.
-fn compared(records: &[&Measurement], found: &[Measurement]) -> Result<Vec<reproduce::Comparison>, Failure> {
-    let compared = records.iter().map(|record| {
-        let now = found.iter().find(|now| reproduce::is_same_case(record, now));
-        let missing = || ReproduceError::NoDevice {
-            recorded: format!("{} {} {} on {}", record.workload, record.dtype, record.regime, record.device),
-            reason: "nothing was measured that corresponds to it".to_owned(),
-        };
-        Ok(reproduce::compare(record, now.ok_or_else(missing)?))
-    });
-    compared.collect()
-}
-
-/// Refuses sources other than those of the records, before anything is built.
-fn refuse_other_source(
-    args: &Args,
-    project: &Project,
-    variant: &str,
-    records: &[&Measurement],
-) -> Result<(), Failure> {
-    // Of a variant for every backend, and of one that is no variant, the build says more.
-    let Some(backend) = variant.parse::<Variant>().ok().and_then(|variant| variant.backend()) else {
-        return Ok(());
-    };
-    let here = about::source(project, backend.as_str())?;
-    let source = |record: &Measurement| record.candidate.as_ref()?.source;
-    let other =
-        records.iter().find_map(|record| Some((record, source(record).filter(|source| *source != here)?)));
-    match other.filter(|_| !args.any_source) {
-        Some((record, recorded)) => {
-            let why = format!("source {} instead of {}", here.short(12), recorded.short(12));
-            let at = record.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
-            Err(ReproduceError::OtherSource { why, at }.into())
-        }
-        None => Ok(()),
-    }
-}
-
-/// A record is of its sources; others are another claim. Told before anything is timed.
-fn refuse_other_claim(
-    args: &Args,
-    project: &Project,
-    artifact: &Artifact,
-    records: &[&Measurement],
-) -> Result<(), Failure> {
-    let about = about::of(project, artifact)?;
-    for record in records {
-        let here = Measurement {
-            artifact: artifact.digest,
-            candidate: about.candidate.clone(),
-            ..(*record).clone()
-        };
-        if let (Some(why), false) = (reproduce::other_claim(record, &here), args.any_source) {
-            let at = record.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
-            return Err(ReproduceError::OtherSource { why, at }.into());
-        }
-    }
-    Ok(())
-}
-
-fn measured(
-    project: &Project,
-    artifact: &Verified<Artifact>,
-    records: &[&Measurement],
-    python: &PythonRuntime,
-    session: &Session,
-) -> Result<Vec<Measurement>, Failure> {
-    let op = project.op_for("measure")?;
-    let mut about = about::of(project, artifact.inner())?;
-    if artifact.inner().backend == "cuda" && bench::multiplies(op) {
-        gpu::ceilings_here(session)?.iter().for_each(|ceilings| about.set_ceilings(ceilings));
-    }
-    let options = Options {
-        threads: records
-            .first()
-            .filter(|record| record.regime == "host")
-            .map(|record| record.cpu.threads as usize),
-        commit: artifact.inner().commit.clone(),
-        about,
-        ..options_of(records)
-    };
-    match bench::measure(artifact, op, &project.dir, python, &options, &mut bench::Nowhere, session)? {
-        Outcome::Measured(found) => Ok(found),
-        Outcome::Skipped(reason) => {
-            let recorded = records.first().map(|record| record.device.clone()).unwrap_or_default();
-            Err(ReproduceError::NoDevice { recorded, reason }.into())
-        }
-    }
+    Ok(verdict?)
 }
 
 /// Every ratio of then and of now, and below what differs.
-fn table(comparisons: &[reproduce::Comparison]) -> String {
+fn table(comparisons: &[Comparison]) -> String {
     let shown = |ratio: &Ratio| format!("{:.3}x [{:.3}, {:.3}]", ratio.ratio, ratio.low, ratio.high);
     let mut text = String::new();
     let mut differences: Vec<&String> = Vec::new();
@@ -351,7 +73,7 @@ fn table(comparisons: &[reproduce::Comparison]) -> String {
                 (None, Some(why)) => format!("not measured: {why}"),
                 (None, None) => "not timed here".to_owned(),
             };
-            let reproduce::Comparison { op, workload, dtype, regime, .. } = comparison;
+            let Comparison { op, workload, dtype, regime, .. } = comparison;
             let case = format!("{op} {workload} {dtype} {regime}");
             let _infallible = writeln!(
                 text,

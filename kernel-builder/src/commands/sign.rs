@@ -8,9 +8,10 @@ use serde_json::json;
 use crate::base::session::Session;
 use crate::exit::Failure;
 use crate::package::{self, PackageError, signature};
+use crate::pipeline::project;
 use crate::publish::PublishError;
 
-use super::project::{self, ProjectDir};
+use super::arguments::ProjectDir;
 
 /// Sign the packaged kernel with an SSH key
 ///

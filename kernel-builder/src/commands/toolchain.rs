@@ -1,7 +1,7 @@
 //! `toolchain`: what the cache holds of compilers, headers and Pythons; fetching it ahead, checking it, removing it.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 use kernel_plan::units::Version;
@@ -10,13 +10,12 @@ use serde_json::json;
 use crate::base::session::Session;
 use crate::base::{env, files, report};
 use crate::exit::{self, Failure};
-use crate::toolchain::python::{self, Torch};
-use crate::toolchain::{self, Against, Extras, Item, Kind, Provider, Supply, Want};
+use crate::pipeline::build::fetch::{self, Pythons};
+use crate::pipeline::build::vacant;
+use crate::pipeline::project;
+use crate::toolchain::{self, Item, Kind};
 
-use super::build;
-use super::elsewhere::vacant;
-use super::project::{self, ProjectDir};
-use super::selection::Selection;
+use super::arguments::{ProjectDir, Selection};
 
 /// Manage the cache of compilers, headers and Python packages
 #[derive(Debug, ClapArgs)]
@@ -186,10 +185,13 @@ fn fetch(args: &FetchArgs, session: &Session) -> Result<(), Failure> {
     let dir = env::absolute(project::folder(&args.project.dir));
     let named = !args.torch.is_empty() || !args.cuda.is_empty();
     let everything = !named && args.selection.all && !files::exists(&dir.join("build.toml"));
-    let fetched = if named || everything {
-        without_project(args, everything, session)?
+    let pythons = if args.no_python { Pythons::LeftOut } else { Pythons::Fetched };
+    let fetched = if everything {
+        fetch::everything(pythons, session)?
+    } else if named {
+        fetch::releases(&args.torch, &args.cuda, pythons, session)?
     } else {
-        for_project(args, &dir, session)?
+        fetch::for_project(&dir, &args.selection.selection(), pythons, session)?
     };
     let human = fetched.iter().map(|name| format!("{name}\n")).collect::<String>();
     session.report.result("toolchain", &json!({ "did": "fetch", "here": fetched }), &human);
@@ -210,59 +212,6 @@ fn export(args: &ExportArgs, session: &Session) -> Result<(), Failure> {
     let human: String = folders.iter().map(|folder| format!("{}\n", folder.display())).collect();
     session.report.result("toolchain", &json!({ "did": "export", "folders": folders }), &human);
     Ok(())
-}
-
-/// Everything that a project is built, judged and loaded with; gives what is here now.
-fn for_project(args: &FetchArgs, dir: &Path, session: &Session) -> Result<Vec<String>, Failure> {
-    let project = project::load(dir, session)?;
-    let jobs = build::jobs(&project, &args.selection, session)?;
-    let mut fetched: Vec<String> = jobs.into_iter().map(|job| job.plan.id.to_string()).collect();
-    if !args.no_python {
-        let extras = Extras { client: true, tvm_ffi: project.build.tvm_ffi().is_some() };
-        let line = project::torch_of(&project)?;
-        fetched.push(python_with(Torch::AtLeast(&line), extras, session)?);
-    }
-    Ok(fetched)
-}
-
-fn python_with(torch: Torch<'_>, extras: Extras, session: &Session) -> Result<String, Failure> {
-    let python = python::runtime(session, torch, extras)?;
-    Ok(format!("Python with torch {}", python.torch))
-}
-
-/// What was named, or everything that this version knows; gives what is here now.
-fn without_project(args: &FetchArgs, everything: bool, session: &Session) -> Result<Vec<String>, Failure> {
-    let known = toolchain::offer(Provider::Wheels);
-    let mut torch = if everything { known.torch.clone() } else { args.torch.clone() };
-    let cuda = if everything { known.cuda } else { args.cuda.clone() };
-    let pythons = if args.no_python { Vec::new() } else { torch.clone() };
-    if torch.is_empty() {
-        // A toolchain has headers; the newest are what most builds want.
-        torch.extend(known.torch.into_iter().max());
-    }
-    let kits = std::iter::once(None).chain(cuda.iter().map(|version| Some(version.to_string())));
-    let want = |(torch, cuda): (&Version, Option<String>)| Want {
-        provider: Provider::Wheels,
-        framework: Against::Torch(torch.to_string()),
-        cuda,
-        device: None,
-    };
-    let wants: Vec<Want> =
-        torch.iter().flat_map(|torch| kits.clone().map(move |cuda| (torch, cuda))).map(want).collect();
-    let supply = Supply::without_project(session);
-    supply.prepare(&wants)?;
-    let mut fetched: Vec<String> =
-        torch.iter().map(|version| format!("headers of torch {version}")).collect();
-    fetched.extend(cuda.iter().map(|version| format!("CUDA {version}")));
-    if everything {
-        fetched.extend(supply.header_libraries()?);
-    }
-    for version in pythons {
-        let line = version.to_string();
-        let extras = Extras { client: true, tvm_ffi: false };
-        fetched.push(python_with(Torch::Exactly(&line), extras, session)?);
-    }
-    Ok(fetched)
 }
 
 fn gc(args: &GcArgs, session: &Session) -> Result<(), Failure> {

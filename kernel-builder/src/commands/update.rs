@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use crate::base::files;
 use crate::base::session::Session;
 use crate::exit::{self, Failure};
+use crate::pipeline::project::{self, ProjectError};
 
-use super::project::{self, ProjectDir, ProjectError};
+use super::arguments::ProjectDir;
 
 /// Update build.toml from an older edition to edition 5
 ///

@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 use kernel_plan::units::UnitError;
 use kernel_plan::variant::preference::{self, Environment, Ranking};
 use kernel_plan::variant::{
-    self, Cpu, Decision, Explained, Extent, Matrix, Os, Provision, Refusal, Row, Selector, Tool, Variant,
+    self, Decision, Explained, Extent, Matrix, Provision, Refusal, Row, Selector, Variant,
 };
 use miette::Diagnostic;
 use serde_json::{Value, json};
@@ -15,10 +15,11 @@ use thiserror::Error;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::exit::{self, Failure, StageError};
+use crate::pipeline::project::full_abi;
+use crate::pipeline::project::{self, variants};
 use crate::toolchain::{self, Provider};
 
-use super::full_abi;
-use super::project::{self, ProjectDir};
+use super::arguments::ProjectDir;
 
 /// List the variants of a project, and why each one is in or out
 ///
@@ -71,11 +72,11 @@ impl StageError for BadEnvironment {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let selector = args.selector.as_deref().map(selector).transpose()?;
+    let selector = args.selector.as_deref().map(variants::selector).transpose()?;
     let client = args.client.as_deref().map(|text| text.parse::<Environment>().map_err(BadEnvironment));
     let client = client.transpose()?;
-    let provision = provision(args.toolchain, toolchain::tools(session));
-    let matrix = project::matrix()?;
+    let provision = variants::provision(args.toolchain, toolchain::tools(session));
+    let matrix = variants::matrix()?;
     if let Some(selector) = &selector {
         warn_of_empty_atoms(selector, &matrix, session);
     }
@@ -119,19 +120,6 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     }
     session.report.result("variants", &data, &human);
     Ok(())
-}
-
-/// What can be built on this machine with the toolchains of `provider` and the installed `tools`.
-pub fn provision(provider: Provider, tools: Vec<Tool>) -> Provision {
-    // The machine that this program was built for is the one it runs on.
-    let cpu = if cfg!(target_arch = "aarch64") { Cpu::Aarch64 } else { Cpu::X86_64 };
-    let os = if cfg!(target_os = "macos") { Os::Darwin } else { Os::Linux };
-    Provision { cpu, os, offers: vec![toolchain::offer(provider)], tools }
-}
-
-/// Reads a selector of the command line.
-pub fn selector(text: &str) -> Result<Selector, Failure> {
-    Selector::parse(text).map_err(|problem| Failure::of(exit::PLAN, [problem]))
 }
 
 /// A condition that no row of the matrix meets is a slip of the pen more often than not.

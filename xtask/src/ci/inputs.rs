@@ -30,6 +30,7 @@ const JUDGE: &[&str] = &[
     "kernel-builder/src/commands/",
     "kernel-builder/src/compile/",
     "kernel-builder/src/device/",
+    "kernel-builder/src/pipeline/",
     "kernel-builder/src/scaffold/",
     "kernel-builder/src/selftest/",
     "kernel-builder/src/toolchain/",

@@ -8,49 +8,11 @@ use std::path::{Path, PathBuf};
 use super::modules::{Arrows, Crate};
 use super::repository::Repository;
 
-/// The circles that nobody has taken apart yet, each with all its files. One that is gone must leave this list.
-const KNOWN: &[&[&str]] = &[
-    &[
-        "kernel-builder/src/commands/bench.rs",
-        "kernel-builder/src/commands/build.rs",
-        "kernel-builder/src/commands/device.rs",
-        "kernel-builder/src/commands/elsewhere.rs",
-        "kernel-builder/src/commands/gates.rs",
-        "kernel-builder/src/commands/gpu.rs",
-        "kernel-builder/src/commands/prove.rs",
-        "kernel-builder/src/commands/reproducible.rs",
-        "kernel-builder/src/commands/tuned.rs",
-        "kernel-builder/src/commands/verify.rs",
-    ],
-    &["kernel-builder/src/commands/destination.rs", "kernel-builder/src/commands/publish.rs"],
-    &["kernel-builder/src/commands/fill/log.rs", "kernel-builder/src/commands/fill/search.rs"],
-    &["kernel-builder/src/commands/fill.rs", "kernel-builder/src/commands/fill/tell.rs"],
-    &[
-        "kernel-builder/src/commands/full_abi.rs",
-        "kernel-builder/src/commands/project.rs",
-        "kernel-builder/src/commands/variants.rs",
-    ],
-    &["kernel-builder/src/commands/hub.rs", "kernel-builder/src/commands/hub/pull.rs"],
-];
-
 /// No two files use each other, directly or through others.
 pub(super) fn no_files_use_each_other(repository: &Repository) -> Vec<String> {
     let paths = repository.files.iter().map(|(path, _)| path.as_path());
     let roots = paths.filter(|path| path.ends_with("src/lib.rs") || path.ends_with("src/main.rs"));
-    problems(roots.flat_map(|root| knots(&Crate::read(repository, root).arrows())).collect(), KNOWN)
-}
-
-fn problems(knots: Vec<Knot>, known: &[&[&str]]) -> Vec<String> {
-    let has_files = |knot: &Knot, known: &[&str]| {
-        knot.files.len() == known.len() && known.iter().all(|file| knot.files.contains(Path::new(file)))
-    };
-    let gone = known.iter().filter(|known| !knots.iter().any(|knot| has_files(knot, known)));
-    let gone = gone.map(|known| {
-        format!("xtask/src/tidy/circles.rs: remove the circle of {} from KNOWN: it is gone", known.join(", "))
-    });
-    let new =
-        knots.iter().filter(|knot| !known.iter().any(|known| has_files(knot, known))).map(Knot::problem);
-    gone.chain(new).collect()
+    roots.flat_map(|root| knots(&Crate::read(repository, root).arrows())).map(|knot| knot.problem()).collect()
 }
 
 /// Files each of which leads to each other.
@@ -160,7 +122,7 @@ mod tests {
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
         let files: Vec<(&str, &str)> = files.iter().chain([&ROOT]).copied().collect();
-        problems(knots(&Crate::read(&several(&files), Path::new(ROOT.0)).arrows()), &[])
+        knots(&Crate::read(&several(&files), Path::new(ROOT.0)).arrows()).iter().map(Knot::problem).collect()
     }
 
     /// `a` uses `B` of `b`, and `b` is this text.
@@ -263,23 +225,5 @@ mod tests {
             lines[4..],
             ["xtask/src/a.rs -> xtask/src/b.rs: B", "xtask/src/c.rs -> xtask/src/a.rs: A"]
         );
-    }
-
-    #[test]
-    fn a_known_circle_passes_until_it_is_gone() {
-        let files = [
-            ("xtask/src/main.rs", "mod a; mod b;\n"),
-            ("xtask/src/a.rs", "use crate::b::B;\npub struct A;\n"),
-            ("xtask/src/b.rs", "use crate::a::A;\npub struct B;\n"),
-        ];
-        let knots = || knots(&Crate::read(&several(&files), Path::new(ROOT.0)).arrows());
-        assert_eq!(problems(knots(), &[&["xtask/src/a.rs", "xtask/src/b.rs"]]), Vec::<String>::new());
-        let gone = problems(knots(), &[&["xtask/src/a.rs", "xtask/src/b.rs"], &["x.rs", "y.rs"]]);
-        assert_eq!(
-            gone,
-            ["xtask/src/tidy/circles.rs: remove the circle of x.rs, y.rs from KNOWN: it is gone"]
-        );
-        // A circle of other files is another circle.
-        assert_eq!(problems(knots(), &[&["xtask/src/a.rs", "xtask/src/c.rs"]]).len(), 2);
     }
 }

@@ -1,0 +1,80 @@
+//! A fresh project: its files, and the first commit of its repository.
+//!
+//! Owns: the order in which a project is put together. Never: asks a person; overwrites a file.
+
+use std::path::Path;
+use std::time::Duration;
+
+use kernel_plan::plan::CommandLine;
+
+use crate::base::process::{self, Limits, ProcessError};
+use crate::base::session::Session;
+use crate::exit::Failure;
+use crate::scaffold::host::Identity;
+use crate::scaffold::{Answers, Ci, FileSet, Template, adopt, template};
+
+use super::generate;
+use super::tracing::Matched;
+
+/// All files of a project of a template, which may have been found for a person's function.
+///
+/// # Errors
+/// An answer does not fit the template.
+pub(crate) fn render(
+    template: &Template,
+    matched: Option<&Matched>,
+    answers: &Answers,
+    ci: Option<Ci>,
+) -> Result<FileSet, Failure> {
+    let mut set = template::render(template, answers)?;
+    if let Some(Matched { template, fit, function, text }) = matched {
+        adopt::adopt(template, fit, function, text, &mut set)?;
+    }
+    let mut set = generate::complete(set, template, &identity(template, answers))?;
+    ci.map_or(Ok(()), |ci| ci.add_to(&mut set))?;
+    Ok(set)
+}
+
+/// Whose project the host side is of.
+fn identity(template: &Template, answers: &Answers) -> Identity {
+    Identity {
+        owner: answers.owner.clone(),
+        name: answers.name.to_string(),
+        module: answers.name.module(),
+        license: answers.license.clone(),
+        backends: answers.backends.clone(),
+        framework: answers.framework,
+        year: answers.year,
+        template: template.name.clone(),
+    }
+}
+
+/// `git init`, `git add`, `git commit`, unless the folder is inside a repository; no git, or no identity, is no failure.
+pub(crate) fn first_commit(dir: &Path, session: &Session) -> Result<(), Failure> {
+    let git = |arguments: &[&str]| {
+        let line = CommandLine::new("git").args(arguments.iter().copied()).cwd(dir);
+        process::run(&line, Limits::wall(Duration::from_secs(60)))
+    };
+    let inside = match git(&["rev-parse", "--is-inside-work-tree"]) {
+        Ok(done) => done.ending.success(),
+        Err(ProcessError::Missing { .. }) => {
+            session.report.note("git is not installed, so no repository was made");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if inside {
+        return Ok(());
+    }
+    git(&["init", "--quiet", "--initial-branch", "main"])?;
+    git(&["add", "--all"])?;
+    let committed = git(&["commit", "--quiet", "--message", "Start from a kernelwright template"])?;
+    if !committed.ending.success() {
+        let reason = committed.stderr_text();
+        let reason = reason.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
+        session
+            .report
+            .note(format!("a git repository was made, but the first commit was not: {}", reason.trim()));
+    }
+    Ok(())
+}

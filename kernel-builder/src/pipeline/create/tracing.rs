@@ -1,0 +1,199 @@
+//! Lets harness/trace.py hold a person's reference against the templates, in a child process.
+//!
+//! Owns: the run, and what is told when it fails. Never: decides what fits; `scaffold::fit` does.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::base::files::FileError;
+use crate::base::process::{self, Limits};
+use crate::base::report::ProgressKind;
+use crate::base::session::Session;
+use crate::base::{env, files};
+use crate::exit::Failure;
+use crate::scaffold::fit::{self, Fit, Unfit};
+use crate::scaffold::hole::{self, Kind};
+use crate::scaffold::report::Report;
+use crate::scaffold::serves::{self, Served};
+use crate::scaffold::{ScaffoldError, Template};
+use crate::toolchain::Extras;
+use crate::toolchain::python::{self, Torch};
+
+const HARNESS: [(&str, &str); 8] = [
+    ("trace.py", include_str!("../../../harness/trace.py")),
+    ("attempts.py", include_str!("../../../harness/attempts.py")),
+    ("calls.py", include_str!("../../../harness/calls.py")),
+    ("effects.py", include_str!("../../../harness/effects.py")),
+    ("graphs.py", include_str!("../../../harness/graphs.py")),
+    ("loading.py", include_str!("../../../harness/loading.py")),
+    ("subject.py", include_str!("../../../harness/subject.py")),
+    ("variations.py", include_str!("../../../harness/variations.py")),
+];
+/// How long the person's function may take for all calls.
+const WALL: Duration = Duration::from_secs(900);
+
+/// A reference as it was given: `FILE.py`, or `FILE.py:NAME`.
+#[derive(Debug, Clone)]
+pub(crate) struct Given {
+    pub(crate) file: PathBuf,
+    pub(crate) name: Option<String>,
+}
+
+impl Given {
+    /// Reads the words of `--from`.
+    pub(crate) fn parse(words: &str) -> Self {
+        match words.rsplit_once(':') {
+            Some((file, name)) if !name.is_empty() && !name.contains(['/', '\\']) => {
+                Self { file: file.into(), name: Some(name.to_owned()) }
+            }
+            _ => Self { file: words.into(), name: None },
+        }
+    }
+}
+
+/// A reference that a template serves.
+#[derive(Debug)]
+pub(crate) struct Matched {
+    /// The template.
+    pub(crate) template: Template,
+    /// How it serves it.
+    pub(crate) fit: Fit,
+    /// The function or class.
+    pub(crate) function: String,
+    /// The text of the person's file.
+    pub(crate) text: String,
+}
+
+/// Finds the template that serves a reference, among these.
+pub(crate) fn find(given: &Given, templates: Vec<Template>, session: &Session) -> Result<Matched, Failure> {
+    let path = env::absolute(&given.file);
+    let text = files::read_text(&path)?;
+    let served = templates
+        .into_iter()
+        .filter(|template| template.traced)
+        .map(serves::served)
+        .collect::<Result<Vec<_>, _>>()?;
+    let report = trace(given, &path, &served, session)?;
+    let shown = given.file.display().to_string();
+    if let Some(unusable) = report.unusable {
+        let reason = unusable.reason.clone();
+        let error = unusable.error(&shown, &path.display().to_string()).map(ScaffoldError::from);
+        return Err(error.unwrap_or(ScaffoldError::Untraceable { file: shown, reason }).into());
+    }
+    match fit::judge(&report, &served) {
+        Ok(fit) => {
+            let template = served.into_iter().find(|served| served.template.name == fit.template);
+            let template = template.map(|served| served.template).ok_or_else(|| {
+                let name = fit.template.clone();
+                ScaffoldError::UnknownTemplate { name, hint: "it was not asked for".to_owned() }
+            })?;
+            Ok(Matched { template, fit, function: report.name, text })
+        }
+        Err(unfit) if unfit.ops.is_empty() && report.error.is_some() => {
+            let reason = format!("its inputs cannot be guessed, and {}", unfit.why);
+            Err(ScaffoldError::Untraceable { file: shown, reason }.into())
+        }
+        Err(unfit) => Err(refusal(&report.name, unfit, &served).into()),
+    }
+}
+
+/// Runs the harness.
+fn trace(given: &Given, path: &Path, served: &[Served], session: &Session) -> Result<Report, Failure> {
+    let folder = files::scratch()?;
+    let job = job(folder.path(), path, &[given.name.as_deref()], served)?;
+    let extras = Extras { client: false, tvm_ffi: false };
+    let python = python::runtime(session, Torch::Preferably(crate::pipeline::project::TORCH), extras)?;
+    let line = python.command().path(&folder.path().join("trace.py")).cwd(folder.path());
+    let what = format!("comparing {} with the templates", given.file.display());
+    let progress = session.report.progress(&what, ProgressKind::Count, None);
+    let mut answer = None;
+    let ended = process::converse(&line, Limits::wall(WALL), job.to_string().as_bytes(), &mut |line| {
+        answer = Some(serde_json::from_str::<Report>(line).map_err(|error| error.to_string()));
+    })?;
+    drop(progress);
+    let reason = match answer {
+        Some(Ok(report)) if ended.ending.success() => return Ok(report),
+        Some(Err(error)) => format!("the answer of the process that traces it cannot be read: {error}"),
+        _ => {
+            let said = ended.stderr_text();
+            let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            format!("the process that traces it {}: {last}", ended.ending)
+        }
+    };
+    Err(ScaffoldError::Untraceable { file: given.file.display().to_string(), reason }.into())
+}
+
+/// Unpacks the harness and the references of the templates, and writes the job for these names of a file.
+pub(crate) fn job(
+    folder: &Path,
+    path: &Path,
+    names: &[Option<&str>],
+    served: &[Served],
+) -> Result<Value, FileError> {
+    for (name, text) in HARNESS {
+        files::write(&folder.join(name), text)?;
+    }
+    let mut templates: Vec<Value> = Vec::new();
+    for served in served {
+        let reference = folder.join(&served.template.name).join("reference.py");
+        files::write(
+            &reference,
+            served.files.get(served.op.reference.file.value.as_str()).unwrap_or_default(),
+        )?;
+        templates.push(served.job(&reference.display().to_string()));
+    }
+    let file = path.display().to_string();
+    Ok(json!({ "file": file, "names": names, "threads": 1, "templates": templates }))
+}
+
+/// That nothing fits, with what to do.
+fn refusal(name: &str, unfit: Unfit, served: &[Served]) -> ScaffoldError {
+    let Unfit { ops, nearest, why, step } = unfit;
+    let nearest = nearest.and_then(|name| served.iter().find(|served| served.template.name == name));
+    let help = match (nearest, step) {
+        (Some(nearest), Some(step)) => format!("the nearest is {}: {why}. {step}", nearest.template.name),
+        (None, _) => format!("{why}. `kernelwright templates` lists what there is"),
+        (Some(nearest), None) => {
+            let template = &nearest.template.name;
+            let code: Vec<String> = nearest
+                .template
+                .holes
+                .iter()
+                .filter_map(|hole| match &hole.kind {
+                    Kind::Code { file, .. } => Some(format!("`{}` in {}", hole.name, hole::last_part(file))),
+                    Kind::Value | Kind::Choice { .. } => None,
+                })
+                .collect();
+            let holes = if code.is_empty() {
+                "change its op.toml, reference and device code".to_owned()
+            } else {
+                format!("change its op.toml and reference, and fill its code: {}", code.join(", "))
+            };
+            format!(
+                "the nearest is {template}: {why}. Start from it with `kernelwright new OWNER/NAME --template {template}`, \
+                 {holes}; `kernelwright templates {template}` has the contracts"
+            )
+        }
+    };
+    ScaffoldError::NothingFits { name: name.to_owned(), ops, help }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_named_after_the_file() {
+        for (words, file, name) in [
+            ("a/reference.py", "a/reference.py", None),
+            ("reference.py:softmax", "reference.py", Some("softmax")),
+            ("C:/x/reference.py", "C:/x/reference.py", None),
+            ("reference.py:", "reference.py:", None),
+        ] {
+            let given = Given::parse(words);
+            assert_eq!((given.file.to_str(), given.name.as_deref()), (Some(file), name), "{words}");
+        }
+    }
+}

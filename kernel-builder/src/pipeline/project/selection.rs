@@ -1,0 +1,184 @@
+//! Which variants of a project a verb works on.
+//!
+//! Owns: what the options mean together, the errors of a choice that leaves nothing.
+//! Never: says what is right for a project (kernel-plan does), builds anything.
+
+use std::collections::BTreeSet;
+
+use kernel_plan::variant::{self, Chosen, Decision, Explained, Extent, Variant};
+use miette::Diagnostic;
+use thiserror::Error;
+
+use crate::base::session::Session;
+use crate::compile::Conduct;
+use crate::exit::{self, Failure, StageError};
+use crate::pipeline::project::Project;
+use crate::pipeline::project::variants;
+use crate::toolchain::libraries::Folders;
+use crate::toolchain::{self, Provider};
+
+/// Which variants of a project are built, and with which tools.
+#[derive(Debug, Clone)]
+pub(crate) struct Selection {
+    /// Every variant that the sources support, even if another build covers it.
+    pub(crate) all: bool,
+    /// Only these variants; all if empty.
+    pub(crate) variants: Vec<String>,
+    /// Only variants for this backend.
+    pub(crate) backend: Option<String>,
+    /// Only variants that match this expression.
+    pub(crate) selector: Option<String>,
+    /// Where compilers and headers come from.
+    pub(crate) toolchain: Provider,
+    /// What is done when a variant fails.
+    pub(crate) conduct: Conduct,
+    /// Only wheels of kernelwright.lock.
+    pub(crate) locked: bool,
+    /// Where header libraries are that a person named.
+    pub(crate) libraries: Folders,
+    /// Builds nothing: the builds that lie in the project are taken.
+    pub(crate) prebuilt: bool,
+}
+
+impl Selection {
+    /// Whether an option leaves variants out.
+    fn narrows(&self) -> bool {
+        !self.variants.is_empty() || self.backend.is_some() || self.selector.is_some()
+    }
+
+    /// What is chosen from: a variant that is named may be any that the sources can serve.
+    fn extent(&self) -> Extent {
+        if self.all || !self.variants.is_empty() { Extent::Everything } else { Extent::Needed }
+    }
+}
+
+/// Why there is nothing to build.
+#[derive(Debug, Error, Diagnostic)]
+pub(crate) enum SelectError {
+    /// A variant was named that does not fit.
+    #[error("the variant `{id}` is not for this project: {why}")]
+    #[diagnostic(code(plan::unknown_variant), help("here it can be built for: {}", offered.join(", ")))]
+    Unknown {
+        /// What was asked for.
+        id: String,
+        /// Why not.
+        why: String,
+        /// What fits.
+        offered: Vec<String>,
+    },
+    /// A variant was named that is right for the project, and something is missing here.
+    #[error("the variant `{id}` cannot be built here: {missing}")]
+    #[diagnostic(code(plan::not_buildable), help("here it can be built for: {}", offered.join(", ")))]
+    Elsewhere {
+        /// What was asked for.
+        id: String,
+        /// What is missing.
+        missing: String,
+        /// What can be built.
+        offered: Vec<String>,
+    },
+    /// No variant is left.
+    #[error("no variant is left: {by} leaves out what can be built here")]
+    #[diagnostic(code(plan::nothing_selected), help("without it: {}{}", offered.join(", "), more(*extent)))]
+    Nothing {
+        /// The option.
+        by: String,
+        /// What can be built.
+        offered: Vec<String>,
+        /// What it was chosen from.
+        extent: Extent,
+    },
+    /// `--prebuilt`, and nothing was built.
+    #[error("no build of {} lies in .kernelwright/artifacts", wanted.join(", "))]
+    #[diagnostic(
+        code(plan::not_built),
+        help("build without --prebuilt, or bring the folder from the machine that built it")
+    )]
+    NotBuilt {
+        /// The variants that were wanted and are not there.
+        wanted: Vec<String>,
+    },
+    /// `--prebuilt`, and something else lies there than what was built.
+    #[error("what lies in .kernelwright/artifacts of {} is not what was built", damaged.join(", "))]
+    #[diagnostic(
+        code(plan::damaged_build),
+        help(
+            "a file was changed, or a copy was cut short: build it again, or bring VARIANT/ with VARIANT.json from the machine that built it"
+        )
+    )]
+    Damaged {
+        /// The variants.
+        damaged: Vec<String>,
+    },
+}
+
+/// What else there would be to choose from.
+fn more(extent: Extent) -> &'static str {
+    match extent {
+        Extent::Needed => {
+            "; with --all there are more to choose from, `kernelwright variants --all` lists them"
+        }
+        Extent::Everything => "",
+    }
+}
+
+impl StageError for SelectError {
+    fn exit(&self) -> u8 {
+        exit::PLAN
+    }
+}
+
+/// The variants of a project that the options choose, and how many more they would if this machine had the tools.
+///
+/// # Errors
+/// Nothing is right for the project, a variant is named that is not, or an option leaves nothing.
+pub(crate) fn select(project: &Project, selection: &Selection, session: &Session) -> Result<Chosen, Failure> {
+    let matrix = variants::matrix()?;
+    let selector = selection.selector.as_deref().map(variants::selector).transpose()?;
+    let provision = variants::provision(selection.toolchain, toolchain::tools(session));
+    let extent = selection.extent();
+    let told = |problem| Failure::of(exit::PLAN, [problem]);
+    let mut chosen = variant::select(&project.build, &matrix, &provision, extent).map_err(told)?;
+    let offered: Vec<String> = chosen.variants.iter().map(ToString::to_string).collect();
+    let named: BTreeSet<&str> = selection.variants.iter().map(String::as_str).collect();
+    if let Some(id) = named.iter().find(|id| !offered.iter().any(|offered| offered == *id)) {
+        let explained = variant::explain(&project.build, &matrix, &provision, extent);
+        return Err(not_offered(id, &explained, offered).into());
+    }
+    let mut keep = |by: String, wanted: &dyn Fn(&Variant) -> bool| {
+        chosen.variants.retain(wanted);
+        let left = !chosen.variants.is_empty();
+        left.then_some(()).ok_or_else(|| SelectError::Nothing { by, offered: offered.clone(), extent })
+    };
+    if !named.is_empty() {
+        keep("`--variant`".to_owned(), &|variant| named.contains(variant.id().as_str()))?;
+    }
+    if let Some(backend) = &selection.backend {
+        let of = |variant: &Variant| variant.backend().is_some_and(|found| found.as_str() == backend);
+        keep(format!("`--backend {backend}`"), &of)?;
+    }
+    if let Some(selector) = &selector {
+        let by = format!("`--selector '{selector}'`");
+        keep(by, &|variant| matrix.row(variant).is_some_and(|row| selector.matches(row)))?;
+    }
+    if selection.narrows() {
+        // Who asked for some of them knows that there are others.
+        chosen.elsewhere = 0;
+    }
+    Ok(chosen)
+}
+
+/// Why a variant that was named is not among those that can be built here.
+fn not_offered(id: &str, explained: &[Explained<'_>], offered: Vec<String>) -> SelectError {
+    let decision = explained.iter().find(|row| row.row.variant.value.to_string() == id);
+    let id = id.to_owned();
+    match decision.map(|row| &row.decision) {
+        Some(Decision::Elsewhere(missing)) => {
+            SelectError::Elsewhere { id, missing: missing.to_string(), offered }
+        }
+        Some(Decision::Out(refusal)) => SelectError::Unknown { id, why: refusal.to_string(), offered },
+        Some(Decision::Built(_)) | None => {
+            SelectError::Unknown { id, why: "there is no variant of that name".to_owned(), offered }
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The loop with a judge whose verdicts are scripted.
+//!
+//! Owns: that judge and its clock. Never: compiles.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use kernel_plan::diagnostic::SourceFile;
+use kernel_plan::spec::OpSpec;
+use kernel_plan::spec::expr::Value;
+use kernel_plan::spec::op::{Case, Device as Kind, Purpose};
+use kernel_plan::spec::tune::Tuning;
+
+use crate::agent::tuner::Tuner;
+use crate::agent::tuner::prune::{self, Device};
+use crate::agent::tuner::space::Space;
+use crate::agent::{Agent as _, Budget, Candidate};
+use crate::archive::Earlier;
+use crate::base::digest::Digest;
+use crate::base::files;
+use crate::base::interrupt::Interrupted;
+use crate::base::random::SplitMix;
+use crate::exit::Failure;
+
+use super::confirm::{Confirmed, confirm};
+use super::search::{Figures, Judge, Log, Refusal, Standing, Verdict, search};
+
+/// Seconds that a verdict takes.
+const TAKES: f64 = 0.04;
+
+/// Judges by a formula, in any order, so that nothing leans on one.
+struct Scripted<'a> {
+    cost: &'a dyn Fn(&Tuning) -> Result<f64, &'static str>,
+    taken: Vec<Candidate>,
+    now: &'a Cell<f64>,
+    noise: f64,
+    random: SplitMix,
+    is_ready: bool,
+    /// Verdicts until ctrl-C.
+    left: usize,
+    judged: usize,
+}
+
+impl<'a> Scripted<'a> {
+    fn new(cost: &'a dyn Fn(&Tuning) -> Result<f64, &'static str>, now: &'a Cell<f64>, noise: f64) -> Self {
+        let (taken, random) = (vec![], SplitMix(23));
+        Self { cost, taken, now, noise, random, is_ready: false, left: usize::MAX, judged: 0 }
+    }
+}
+
+impl Judge for Scripted<'_> {
+    fn take(&mut self, candidates: Vec<Candidate>) {
+        self.taken.extend(candidates);
+        assert!(self.taken.len() <= self.window(), "more than the window");
+    }
+
+    fn ready(&mut self) -> Result<(), Failure> {
+        if !self.is_ready {
+            // The reference takes its time; it is no part of the budget.
+            self.now.set(self.now.get() + 20.0);
+            self.is_ready = true;
+        }
+        Ok(())
+    }
+
+    fn verdict(&mut self) -> Result<Option<Verdict>, Failure> {
+        assert!(self.is_ready || self.taken.is_empty());
+        if self.left == 0 {
+            return Err(Interrupted.into());
+        }
+        if self.taken.is_empty() {
+            return Ok(None);
+        }
+        let candidate = self.taken.swap_remove(self.random.below(self.taken.len()));
+        (self.left, self.judged) = (self.left - 1, self.judged + 1);
+        self.now.set(self.now.get() + TAKES);
+        let unit = (self.random.next() >> 11) as f64 / (1u64 << 53) as f64 - 0.5;
+        let noise = 1.0 + self.noise * unit / (candidate.samples as f64).sqrt();
+        let outcome = (self.cost)(&candidate.tuning)
+            .map(|cost| Figures { seconds: cost * noise * 1e-5, copy_fraction: Some(0.9 / (cost * noise)) })
+            .map_err(|code| Refusal { code: code.to_owned(), text: "scripted".to_owned() });
+        Ok(Some(Verdict { candidate, outcome }))
+    }
+
+    fn clear(&mut self) -> Result<(), Failure> {
+        self.taken.clear();
+        Ok(())
+    }
+
+    fn window(&self) -> usize {
+        6
+    }
+}
+
+fn example() -> (OpSpec, Case) {
+    let text = include_str!("../../../../examples/rms-norm-device/op.toml");
+    let op = kernel_plan::spec::parse_op(SourceFile::new("op.toml", text)).0.unwrap();
+    let cases = op.cases(Purpose::Bench, Kind::Cuda);
+    let case = cases.into_iter().find(|case| case.id.starts_with("llm-4096x4096")).unwrap();
+    (op, case)
+}
+
+fn value(tuning: &Tuning, name: &str) -> f64 {
+    match tuning[&name.parse().unwrap()] {
+        Value::Integer(number) => number as f64,
+        Value::Boolean(truth) => f64::from(u8::from(truth)),
+    }
+}
+
+/// Best with 512 threads, 16 bytes, one vector, read once; with 4 bytes and all unrolled it does not compile.
+fn cost(tuning: &Tuning) -> Result<f64, &'static str> {
+    if value(tuning, "bytes") < 8.0 && value(tuning, "unroll") > 4.0 {
+        return Err("compile::device_code");
+    }
+    let block = (value(tuning, "block") / 512.0).log2().abs();
+    let bytes = (16.0 / value(tuning, "bytes")).log2();
+    Ok(1.0 + 0.05 * block + 0.1 * bytes + 0.01 * value(tuning, "unroll") + 0.2 * value(tuning, "reread"))
+}
+
+struct Runs {
+    project: tempfile::TempDir,
+    now: Cell<f64>,
+}
+
+impl Runs {
+    fn new() -> Self {
+        Self { project: files::scratch().unwrap(), now: Cell::new(5.0) }
+    }
+
+    fn log(&self, earlier: Earlier) -> Log {
+        Log::open(self.project.path(), &Digest::of(b"task"), earlier).unwrap()
+    }
+
+    /// A search of the example, with all candidates that were judged.
+    fn search(
+        &self,
+        judge: &mut Scripted<'_>,
+        budget: Budget,
+    ) -> (Result<Standing, Failure>, Vec<Tuning>, Vec<Candidate>) {
+        let (op, case) = example();
+        let device = Device { capability: (9, 0), multiprocessors: 132, threads: 1024, shared: 232_448 };
+        let admit = Box::new(|tuning: &Tuning| prune::admit(&op, &case, &device, tuning));
+        let space = Space::new(&op.tune.tunables, admit);
+        let mut tuner = Tuner::new(space, &[op.tune.default_tuning()], budget.candidates.unwrap_or(100), 1);
+        let mut log = self.log(Earlier::Resume);
+        let mut judged = Vec::new();
+        let mut tell = |_: &Standing, verdict: &Verdict| judged.push(verdict.candidate.clone());
+        let found = search(&mut tuner, judge, &mut log, &budget, &|| self.now.get(), &mut tell);
+        (found, tuner.best(4), judged)
+    }
+
+    fn confirm(&self, judge: &mut Scripted<'_>, best: Vec<Tuning>) -> Option<Confirmed> {
+        let (op, _) = example();
+        let clock = || self.now.get();
+        confirm(best, &op.tune.default_tuning(), judge, 10.0, &clock, &mut SplitMix(3)).unwrap()
+    }
+}
+
+#[test]
+fn a_search_ends_with_its_candidates() {
+    let runs = Runs::new();
+    let mut judge = Scripted::new(&cost, &runs.now, 0.02);
+    let (found, best, judged) = runs.search(&mut judge, Budget { seconds: 1e6, candidates: Some(200) });
+    let found = found.unwrap();
+    assert_eq!((found.judged, judge.judged, judged.len()), (200, 200, 200));
+    let (op, _) = example();
+    assert!(
+        judged.iter().take(50).any(|one| one.tuning == op.tune.default_tuning()),
+        "the defaults are among the first"
+    );
+    assert!(cost(&best[0]).unwrap() <= 1.03, "{best:?}");
+    assert_eq!(found.right + found.refused.values().map(|(count, _)| count).sum::<usize>(), 200);
+    assert!(found.refused.keys().eq(["compile::device_code"]), "{:?}", found.refused);
+}
+
+#[test]
+fn a_search_ends_with_its_time_which_begins_when_the_judge_is_ready() {
+    let runs = Runs::new();
+    let mut judge = Scripted::new(&cost, &runs.now, 0.02);
+    let (found, ..) = runs.search(&mut judge, Budget { seconds: 4.0, candidates: None });
+    let found = found.unwrap();
+    assert!((100..=101).contains(&found.judged), "{}", found.judged);
+    assert!(judge.taken.is_empty(), "what is on its way is forgotten");
+}
+
+#[test]
+fn an_interrupted_search_goes_on() {
+    let runs = Runs::new();
+    let mut judge = Scripted { left: 50, ..Scripted::new(&cost, &runs.now, 0.02) };
+    let budget = Budget { seconds: 1e6, candidates: Some(100) };
+    let (found, _, first) = runs.search(&mut judge, budget);
+    assert_eq!((found.unwrap_err().exit, first.len()), (crate::exit::INTERRUPTED, 50));
+    let mut judge = Scripted::new(&cost, &runs.now, 0.02);
+    let (found, best, second) = runs.search(&mut judge, budget);
+    let found = found.unwrap();
+    assert_eq!((found.recalled, found.judged), (50, 100));
+    let known: BTreeSet<_> = first.iter().map(|one| (one.tuning.clone(), one.samples)).collect();
+    let twice = second.iter().find(|one| known.contains(&(one.tuning.clone(), one.samples)));
+    assert_eq!(twice, None);
+    assert!(cost(&best[0]).unwrap() <= 1.05, "{best:?}");
+    assert_eq!(runs.log(Earlier::Resume).earlier().len(), 150);
+    assert_eq!(runs.log(Earlier::Forget).earlier().len(), 0);
+}
+
+#[test]
+fn a_gain_is_confirmed_by_rounds_that_did_not_choose() {
+    let runs = Runs::new();
+    let mut judge = Scripted::new(&cost, &runs.now, 0.02);
+    let (_, best, _) = runs.search(&mut judge, Budget { seconds: 1e6, candidates: Some(150) });
+    let found = runs.confirm(&mut judge, best).unwrap();
+    let (op, _) = example();
+    let (winner, default) = (cost(&found.tuning).unwrap(), cost(&op.tune.default_tuning()).unwrap());
+    let gain = found.gain.unwrap();
+    assert!(
+        gain.low <= default / winner && default / winner <= gain.high,
+        "{gain:?} is not {}",
+        default / winner
+    );
+    assert!((found.seconds / (winner * 1e-5) - 1.0).abs() < 0.01);
+    assert!((found.default_seconds.unwrap() / (default * 1e-5) - 1.0).abs() < 0.01);
+    assert_eq!((found.missed, found.fallen.len()), (None, 0));
+}
+
+#[test]
+fn what_chance_alone_makes_faster_is_seldom_a_gain() {
+    let alike = |_: &Tuning| Ok(1.0);
+    let (op, case) = example();
+    let device = Device { capability: (9, 0), multiprocessors: 132, threads: 1024, shared: 232_448 };
+    let admit = Box::new(|tuning: &Tuning| prune::admit(&op, &case, &device, tuning));
+    let mut tuner = Tuner::new(Space::new(&op.tune.tunables, admit), &[], 100, 1);
+    let best: Vec<Tuning> = tuner.propose(4).into_iter().map(|one| one.tuning).collect();
+    let runs = Runs::new();
+    let gains = (0..60).filter(|seed| {
+        let mut judge = Scripted::new(&alike, &runs.now, 0.1);
+        judge.random = SplitMix(*seed);
+        let found = runs.confirm(&mut judge, best.clone()).unwrap();
+        assert_eq!(found.tuning == op.tune.default_tuning(), found.gain.is_none());
+        found.gain.is_some()
+    });
+    // An interval of 95% lies above one by chance in one of forty runs, and in some more since rounds end early.
+    let gains = gains.count();
+    assert!(gains <= 5, "{gains} of 60");
+}
+
+#[test]
+fn what_is_refused_when_it_is_called_more_often_is_out() {
+    let runs = Runs::new();
+    let (op, _) = example();
+    let mut best = op.tune.default_tuning();
+    best.insert("unroll".parse().unwrap(), Value::Integer(1));
+    let calls = Cell::new(0);
+    let fast = best.clone();
+    let falls = move |tuning: &Tuning| {
+        if *tuning != fast {
+            return cost(tuning);
+        }
+        calls.set(calls.get() + 1);
+        if calls.get() > 15 { Err("verify::guard") } else { Ok(0.5) }
+    };
+    let mut judge = Scripted::new(&falls, &runs.now, 0.01);
+    let found = runs.confirm(&mut judge, vec![best.clone()]).unwrap();
+    assert_eq!((found.tuning, found.gain), (op.tune.default_tuning(), None));
+    assert_eq!(found.fallen.len(), 1);
+    assert_eq!((&found.fallen[0].0, found.fallen[0].1.code.as_str()), (&best, "verify::guard"));
+}
+
+#[test]
+fn defaults_that_are_wrong_are_replaced_and_a_task_without_a_right_setting_has_none() {
+    let runs = Runs::new();
+    let (op, _) = example();
+    let default = op.tune.default_tuning();
+    let wrong = |tuning: &Tuning| if *tuning == default { Err("verify::guard") } else { cost(tuning) };
+    let mut other = default.clone();
+    other.insert("unroll".parse().unwrap(), Value::Integer(1));
+    let mut judge = Scripted::new(&wrong, &runs.now, 0.01);
+    let found = runs.confirm(&mut judge, vec![other.clone()]).unwrap();
+    assert_eq!((found.tuning, found.default_seconds, found.gain), (other.clone(), None, None));
+    let nothing = |_: &Tuning| Err("verify::guard");
+    let mut judge = Scripted::new(&nothing, &runs.now, 0.01);
+    assert_eq!(runs.confirm(&mut judge, vec![other]), None);
+    let (found, best, _) = runs.search(&mut judge, Budget { seconds: 1e6, candidates: Some(30) });
+    assert_eq!((found.unwrap().right, best.len()), (0, 0));
+}
+
+#[test]
+fn a_time_that_noise_hides_is_not_measured() {
+    let runs = Runs::new();
+    let steady = |_: &Tuning| Ok(1.0);
+    let confirmed = |noise: f64| runs.confirm(&mut Scripted::new(&steady, &runs.now, noise), vec![]).unwrap();
+    assert_eq!(confirmed(0.02).unknown, None);
+    let why = confirmed(5.0).unknown.unwrap();
+    assert!(why.starts_with("9 samples say it only to a factor of "), "{why}");
+}
+
+#[test]
+fn a_gain_that_noise_hides_replaces_no_earlier_setting() {
+    let runs = Runs::new();
+    let (op, _) = example();
+    let (default, mut best) = (op.tune.default_tuning(), op.tune.default_tuning());
+    best.insert("unroll".parse().unwrap(), Value::Integer(1));
+    // The other setting is steady in the rounds that choose. After them every other call of it takes 50 times as long.
+    let calls = Cell::new(0);
+    let cost = |tuning: &Tuning| {
+        if *tuning == default {
+            return Ok(1.0);
+        }
+        calls.set(calls.get() + 1);
+        Ok(if calls.get() > 12 && calls.get() % 2 == 0 { 45.0 } else { 0.9 })
+    };
+    let found = runs.confirm(&mut Scripted::new(&cost, &runs.now, 0.01), vec![best]).unwrap();
+    assert_eq!((&found.tuning, &found.gain), (&default, &None));
+    let why = found.unknown.unwrap();
+    assert!(why.starts_with("the gain over the defaults is known only to a factor of "), "{why}");
+}
