@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::diagnostic::{Problem, SourceFile, has_errors};
 use crate::units::{Dtype, PythonName, RelPath};
 
-use super::expr::{self, BoolExpr, Kind, Scope, ScopeTensor, Type};
+use super::expr::{self, BoolExpr, Definition, Kind, Scope, ScopeTensor, Type};
 use super::flashinfer;
 use super::op::{
     Axis, AxisKind, Call, Cpu, Input, OpSpec, Output, Purpose, Reference, Scalar, ScalarValue, Tolerance,
@@ -18,8 +18,8 @@ use super::op::{
 use super::read::{self, Table};
 use super::tune::{Tunable, Tune};
 use super::{
-    Spanned, across_op, codes, parse_gradient, parse_launch, parse_signature, parse_tune, parse_workload,
-    values,
+    Spanned, across_op, codes, parse_gradient, parse_launch, parse_let, parse_signature, parse_tune,
+    parse_workload, values,
 };
 
 /// The format that this version reads.
@@ -40,6 +40,9 @@ pub(crate) struct Defined<'a> {
     pub(crate) scalar_names: Vec<String>,
     pub(crate) tunables: &'a [Tunable],
     pub(crate) tunable_names: Vec<String>,
+    pub(crate) let_names: Vec<String>,
+    /// The names of `[let]`, in the sections that may use them.
+    pub(crate) definitions: Option<&'a [Arc<Definition>]>,
 }
 
 impl Defined<'_> {
@@ -51,6 +54,8 @@ impl Defined<'_> {
             names: axes.collect(),
             dtypes: self.dtype_names.clone(),
             tensors: Vec::new(),
+            definitions: Vec::new(),
+            barred: self.let_names.clone(),
         }
     }
 
@@ -85,6 +90,14 @@ impl Defined<'_> {
             ScopeTensor { name: name.clone(), rank, optional: false }
         });
         scope.tensors.extend(inputs.chain(outputs));
+        if let Some(definitions) = self.definitions {
+            let found = |name: String| {
+                let mut read = definitions.iter();
+                let read = read.find(|definition| definition.name.as_str() == name).cloned();
+                (name, read)
+            };
+            scope.definitions = std::mem::take(&mut scope.barred).into_iter().map(found).collect();
+        }
         scope
     }
 }
@@ -128,7 +141,11 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         scalar_names: Vec::new(),
         tunables: &[],
         tunable_names: Vec::new(),
+        let_names: Vec::new(),
+        definitions: None,
     };
+    let let_table = root.table("let");
+    defined.let_names = names(let_table.as_ref());
     let inputs_table =
         root.require_table("inputs", "[inputs] with input = { shape = [\"rows\"], dtype = \"f32\" }");
     defined.input_names = names(inputs_table.as_ref());
@@ -154,9 +171,15 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         .and_then(|table| tolerance(table, &defined));
     let tune_table = root.table("tune");
     defined.tunable_names = parse_tune::names(tune_table.as_ref());
-    let tunables = tune_table.as_ref().map(|table| parse_tune::tunables(table, &defined)).unwrap_or_default();
+    let (tunables, conditions) =
+        tune_table.as_ref().map(|table| parse_tune::tunables(table, &defined)).unwrap_or_default();
     defined.tunables = &tunables;
-    let of_tune = tune_table.map(|table| parse_tune::constraints(table, &defined)).unwrap_or_default();
+    defined.definitions = Some(&[]);
+    let definitions = let_table.map(|table| parse_let::definitions(&table, &defined)).unwrap_or_default();
+    defined.definitions = Some(&definitions);
+    let scope = defined.scope();
+    let of_tune = tune_table.map(|table| parse_tune::constraints(table, &scope)).unwrap_or_default();
+    let tune = Tune::new(parse_tune::with_conditions(&tunables, &conditions, &scope), of_tune);
     let launch = root.table("launch").and_then(|table| parse_launch::launch(table, &defined));
     let cpu = root.table("cpu").and_then(|table| cpu(table, &defined));
     let workload_table = root.table("workload");
@@ -177,7 +200,6 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
     parse_signature::distinct_arguments(&root, &defined, call.as_ref());
     root.finish();
     let (inputs, outputs, call) = (inputs?, outputs?, call?);
-    let tune = Tune { tunables, constraints: of_tune };
     Some(OpSpec {
         file: Arc::clone(file),
         name: name?,
@@ -192,6 +214,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         gradient,
         call,
         tolerance: tolerance?,
+        definitions,
         tune,
         launch,
         cpu,

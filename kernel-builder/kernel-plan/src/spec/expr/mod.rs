@@ -6,8 +6,11 @@
 //! Integers have 64 bits. Division rounds down and the remainder has the sign of the divisor, as in Python.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::units::PythonName;
+
+use super::Spanned;
 
 mod evaluate;
 mod parse;
@@ -15,9 +18,9 @@ mod print;
 mod read;
 mod scope;
 
-pub use evaluate::{Bindings, Cause, ExprError, TensorBinding, Value};
+pub use evaluate::{Bindings, Cause, ExprError, TensorBinding, Through, Value};
 pub use parse::{MAX_DEPTH, SyntaxError, parse_expression};
-pub(crate) use read::{boolean, integer, integers, value};
+pub(crate) use read::{boolean, checked, integer, integers, tree, value};
 pub(crate) use scope::{Kind, Scope, ScopeTensor};
 
 /// A tree; equal where the meaning is, wherever it was read.
@@ -38,6 +41,8 @@ pub enum ExprKind {
     Boolean(bool),
     /// An axis, a tunable, a scalar; inside of `sizeof`, `stride` and `given`, a dtype or a tensor.
     Name(PythonName),
+    /// A name of `[let]`.
+    Named(Arc<Definition>),
     /// One operand.
     Unary(UnaryOp, Box<Expr>),
     /// Two operands.
@@ -53,6 +58,44 @@ impl PartialEq for Expr {
 }
 
 impl Eq for Expr {}
+
+/// A name of `[let]`, and the expression that it stands for.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// The name.
+    pub name: Spanned<PythonName>,
+    /// Its expression.
+    pub value: ValueExpr,
+    /// Size of the tree with every name written out.
+    size: Size,
+}
+
+impl Definition {
+    /// Gives an expression a name.
+    pub(crate) fn new(name: Spanned<PythonName>, value: ValueExpr) -> Self {
+        let size = value.tree().size();
+        Self { name, value, size }
+    }
+}
+
+/// Equal where name and meaning are, wherever they were read.
+impl PartialEq for Definition {
+    fn eq(&self, other: &Self) -> bool {
+        self.name.value == other.name.value && self.value == other.value
+    }
+}
+
+impl Eq for Definition {}
+
+/// Size of a tree in which every name of `[let]` is written out.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    depth: usize,
+    parts: usize,
+}
+
+/// The most parts of an expression in which every name of `[let]` is written out.
+pub const MAX_PARTS: usize = 2048;
 
 crate::units::named_values!(
     /// Operators with one operand.
@@ -98,7 +141,7 @@ crate::units::named_values!(
 
 impl BinaryOp {
     /// How tightly it binds; more is tighter.
-    const fn power(self) -> u8 {
+    pub(crate) const fn power(self) -> u8 {
         match self {
             Self::Or => 1,
             Self::And => 2,
@@ -121,7 +164,7 @@ impl BinaryOp {
 
 impl UnaryOp {
     /// How tightly it binds, on the scale of [`BinaryOp::power`].
-    const fn power(self) -> u8 {
+    pub(crate) const fn power(self) -> u8 {
         match self {
             Self::Not => 3,
             Self::Negate => 7,
@@ -225,6 +268,26 @@ impl BoolExpr {
     pub fn evaluate(&self, bindings: &Bindings) -> Result<bool, ExprError> {
         self.0.boolean(bindings)
     }
+
+    /// The condition that it holds, or that a tunable has this value; all of it stands at the place of this one.
+    pub(crate) fn or_equals(&self, name: &PythonName, value: Value) -> Self {
+        let part = |kind| Box::new(Expr { kind, span: self.0.span.clone() });
+        let name = part(ExprKind::Name(name.clone()));
+        let equals = match value {
+            Value::Boolean(true) => name,
+            Value::Boolean(false) => part(ExprKind::Unary(UnaryOp::Not, name)),
+            Value::Integer(number) => {
+                let literal = match number.checked_neg() {
+                    Some(positive) if positive > 0 => {
+                        part(ExprKind::Unary(UnaryOp::Negate, part(ExprKind::Integer(positive))))
+                    }
+                    _ => part(ExprKind::Integer(number)),
+                };
+                part(ExprKind::Binary(BinaryOp::Equal, name, literal))
+            }
+        };
+        Self(*part(ExprKind::Binary(BinaryOp::Or, Box::new(self.0.clone()), equals)))
+    }
 }
 
 impl ValueExpr {
@@ -233,6 +296,14 @@ impl ValueExpr {
         match self {
             Self::Integer(expr) => expr.tree(),
             Self::Boolean(expr) => expr.tree(),
+        }
+    }
+
+    /// What it yields.
+    pub(crate) const fn kind(&self) -> Type {
+        match self {
+            Self::Integer(_) => Type::Integer,
+            Self::Boolean(_) => Type::Boolean,
         }
     }
 
@@ -249,13 +320,14 @@ impl ValueExpr {
 }
 
 impl Expr {
-    /// The tree and every tree in it, in the order of the text.
+    /// The tree and every tree in it, in the order of the text; a name of `[let]` is followed by its expression.
     pub fn parts(&self) -> Vec<&Self> {
         let (mut found, mut rest) = (Vec::new(), vec![self]);
         while let Some(next) = rest.pop() {
             found.push(next);
             match &next.kind {
                 ExprKind::Integer(_) | ExprKind::Boolean(_) | ExprKind::Name(_) => {}
+                ExprKind::Named(definition) => rest.push(definition.value.tree()),
                 ExprKind::Unary(_, operand) => rest.push(operand),
                 ExprKind::Binary(_, left, right) => rest.extend([right.as_ref(), left.as_ref()]),
                 ExprKind::Call(_, arguments) => rest.extend(arguments.iter().rev()),
@@ -264,7 +336,8 @@ impl Expr {
         found
     }
 
-    /// Every name in it, with its place; those inside of `sizeof`, `stride` and `given` as well.
+    /// Every name in it that is defined outside of `[let]`, with its place; those inside of `sizeof`, `stride` and `given`
+    /// as well, and those of the expressions that names of `[let]` stand for.
     pub fn names(&self) -> Vec<(&PythonName, Range<usize>)> {
         let parts = self.parts().into_iter();
         parts
@@ -273,6 +346,32 @@ impl Expr {
                 _ => None,
             })
             .collect()
+    }
+
+    /// Every name of `[let]` in it, and in the expressions that these stand for.
+    pub fn definitions(&self) -> Vec<&Definition> {
+        let parts = self.parts().into_iter();
+        parts
+            .filter_map(|part| match &part.kind {
+                ExprKind::Named(definition) => Some(definition.as_ref()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Its size with every name of `[let]` written out. Looks at no definition, so it takes as long as the text is.
+    fn size(&self) -> Size {
+        let operands: Vec<&Self> = match &self.kind {
+            ExprKind::Named(definition) => return definition.size,
+            ExprKind::Integer(_) | ExprKind::Boolean(_) | ExprKind::Name(_) => vec![],
+            ExprKind::Unary(_, operand) => vec![operand],
+            ExprKind::Binary(_, left, right) => vec![left, right],
+            ExprKind::Call(_, arguments) => arguments.iter().collect(),
+        };
+        operands.into_iter().map(Self::size).fold(Size { depth: 1, parts: 1 }, |whole, part| Size {
+            depth: whole.depth.max(part.depth + 1),
+            parts: whole.parts.saturating_add(part.parts),
+        })
     }
 
     /// Whether it asks for a property of a tensor.
