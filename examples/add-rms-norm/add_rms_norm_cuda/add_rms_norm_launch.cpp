@@ -112,9 +112,23 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
         return start::fail(failure, error);
     }
     const Settings& s = *found;
-    if ((((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units)))) {
+
+    // What [let] of op.toml names.
+    const int64_t row_bytes = call.hidden * size_of(call.T);
+    const int64_t vectors = floor_div(row_bytes, s.bytes);
+    const bool fits = row_bytes <= 65536 && floor_mod(row_bytes, s.bytes) == 0;
+    const bool held = fits && !s.reread;
+    const bool by_warp = held && vectors <= s.narrow * s.units;
+    const bool exact = held && vectors <= 1024 * s.units && floor_mod(vectors, 64 * s.units) == 0;
+    const int64_t exact_threads = floor_div(vectors, s.units);
+    const bool by_block = held && !by_warp && !exact;
+    const int64_t needed = ceil_div(vectors, s.widest);
+    const int64_t per_thread = std::max<int64_t>({s.units, needed + std::min<int64_t>({needed - 1, floor_mod(needed, 2)})});
+    const int64_t warps = ceil_div(vectors, 32 * per_thread);
+
+    if (by_warp) {
         failure.kernel = "addrms::held";
-        const int64_t key[] = {int64_t(call.T), s.narrow, floor_div(128, s.narrow), floor_div(s.bytes, size_of(call.T)), ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.narrow)};
+        const int64_t key[] = {int64_t(call.T), s.narrow, floor_div(128, s.narrow), floor_div(s.bytes, size_of(call.T)), ceil_div(vectors, s.narrow)};
         const void* a0 = call.out;
         const void* a1 = call.sum;
         const void* a2 = call.input;
@@ -141,9 +155,9 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
             return error;
         }
     }
-    if (((!s.reread && ((call.hidden * size_of(call.T)) <= std::min<int64_t>({65536, ((s.bytes * s.units) * 1024)}))) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0))) {
+    if (exact) {
         failure.kernel = "addrms::exact";
-        const int64_t key[] = {int64_t(call.T), floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), floor_div(s.bytes, size_of(call.T)), s.units, s.fetch, std::max<int64_t>({1, floor_div(s.crowd, floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)))})};
+        const int64_t key[] = {int64_t(call.T), exact_threads, floor_div(s.bytes, size_of(call.T)), s.units, s.fetch, std::max<int64_t>({1, floor_div(s.crowd, exact_threads)})};
         const void* a0 = call.out;
         const void* a1 = call.sum;
         const void* a2 = call.input;
@@ -156,7 +170,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
         }
         const start::Geometry geometry = {
             {call.rows, 1, 1},
-            {floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), 1, 1},
+            {exact_threads, 1, 1},
             {0, 0, 0},
             0,
             false,
@@ -165,9 +179,9 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
             return error;
         }
     }
-    if (((((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units))) && !(((call.hidden * size_of(call.T)) <= std::min<int64_t>({65536, ((s.bytes * s.units) * 1024)})) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0)))) {
+    if (by_block) {
         failure.kernel = "addrms::held";
-        const int64_t key[] = {int64_t(call.T), (ceil_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))), 8) * 256), 1, floor_div(s.bytes, size_of(call.T)), std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))})};
+        const int64_t key[] = {int64_t(call.T), ceil_div(warps, 8) * 256, 1, floor_div(s.bytes, size_of(call.T)), per_thread};
         const void* a0 = call.out;
         const void* a1 = call.sum;
         const void* a2 = call.input;
@@ -185,7 +199,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
         }
         const start::Geometry geometry = {
             {call.rows, 1, 1},
-            {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))) * 32), 1, 1},
+            {warps * 32, 1, 1},
             {0, 0, 0},
             0,
             false,
@@ -194,7 +208,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
             return error;
         }
     }
-    if (!((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0))) {
+    if (!held) {
         failure.kernel = "addrms::read_twice";
         const int64_t key[] = {int64_t(call.T), s.block};
         const void* a0 = call.out;

@@ -42,6 +42,11 @@ const void* instance(int space, int kernel, const int64_t* key) {
 
 cudaError_t cross_entropy_backward_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
     const Settings& s = kSettings[0];
+
+    // What [let] of op.toml names.
+    const int64_t step = s.block * s.unroll * floor_div(s.bytes, size_of(call.T));
+    const int64_t parts = std::max<int64_t>({std::max<int64_t>({1, ceil_div(call.vocabulary, step * s.turns)}), std::min<int64_t>({ceil_div(call.vocabulary, step), floor_div(s.spread, std::max<int64_t>({call.rows, 1}))})});
+
     {
         failure.kernel = "cross_entropy_gradient::gradient";
         const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T))};
@@ -54,13 +59,13 @@ cudaError_t cross_entropy_backward_launch(const Call& call, [[maybe_unused]] voi
         int64_t a6 = call.vocabulary;
         int64_t a7 = call.ignore_index;
         int32_t a8 = 0;
-        if (const cudaError_t error = start::narrow(failure, "argument 8 of the kernel, which has 32 bits,", std::max<int64_t>({std::max<int64_t>({1, ceil_div(call.vocabulary, (((s.block * s.unroll) * floor_div(s.bytes, size_of(call.T))) * s.turns))}), std::min<int64_t>({ceil_div(call.vocabulary, ((s.block * s.unroll) * floor_div(s.bytes, size_of(call.T)))), floor_div(s.spread, std::max<int64_t>({call.rows, 1}))})}), a8)) {
+        if (const cudaError_t error = start::narrow(failure, "`parts`, which the kernel takes as 32 bits,", parts, a8)) {
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8};
         const void* const function = instance(s.space, 0, key);
         const start::Geometry geometry = {
-            {(call.rows * std::max<int64_t>({std::max<int64_t>({1, ceil_div(call.vocabulary, (((s.block * s.unroll) * floor_div(s.bytes, size_of(call.T))) * s.turns))}), std::min<int64_t>({ceil_div(call.vocabulary, ((s.block * s.unroll) * floor_div(s.bytes, size_of(call.T)))), floor_div(s.spread, std::max<int64_t>({call.rows, 1}))})})), 1, 1},
+            {call.rows * parts, 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,

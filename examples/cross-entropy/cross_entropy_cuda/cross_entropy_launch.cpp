@@ -111,7 +111,8 @@ void cross_entropy_workspaces([[maybe_unused]] const Call& call, int64_t (&bytes
     const Settings* found = nullptr;
     settings_for(call, found);
     [[maybe_unused]] const Settings& s = *found;
-    bytes[0] = call.rows * std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}) * 2 * 4;
+    const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})});
+    bytes[0] = call.rows * parts * 2 * 4;
 }
 
 cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
@@ -120,7 +121,11 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
         return start::fail(failure, error);
     }
     const Settings& s = *found;
-    if ((std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}) == 1)) {
+
+    // What [let] of op.toml names.
+    const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})});
+
+    if (parts == 1) {
         failure.kernel = "loss::read_rows";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.loss;
@@ -142,20 +147,20 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
             return error;
         }
     }
-    if ((std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}) > 1)) {
+    if (parts > 1) {
         failure.kernel = "loss::read_parts";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = workspaces[0];
         const void* a1 = call.input;
         int64_t a2 = call.vocabulary;
         int32_t a3 = 0;
-        if (const cudaError_t error = start::narrow(failure, "argument 3 of the kernel, which has 32 bits,", std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}), a3)) {
+        if (const cudaError_t error = start::narrow(failure, "`parts`, which the kernel takes as 32 bits,", parts, a3)) {
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3};
         const void* const function = instance(s.space, 1, key);
         const start::Geometry geometry = {
-            {(call.rows * std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})})), 1, 1},
+            {call.rows * parts, 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
@@ -165,7 +170,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
             return error;
         }
     }
-    if ((std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}) > 1)) {
+    if (parts > 1) {
         failure.kernel = "loss::join_parts";
         const int64_t key[] = {int64_t(call.T)};
         const void* a0 = call.loss;
@@ -176,7 +181,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
         int64_t a5 = call.vocabulary;
         int64_t a6 = call.ignore_index;
         int32_t a7 = 0;
-        if (const cudaError_t error = start::narrow(failure, "argument 7 of the kernel, which has 32 bits,", std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})}), a7)) {
+        if (const cudaError_t error = start::narrow(failure, "`parts`, which the kernel takes as 32 bits,", parts, a7)) {
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7};

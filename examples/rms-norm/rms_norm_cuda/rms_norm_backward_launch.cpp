@@ -45,13 +45,32 @@ const void* instance(int space, int kernel, const int64_t* key) {
 
 void rms_norm_backward_workspaces([[maybe_unused]] const Call& call, int64_t (&bytes)[2]) {
     [[maybe_unused]] const Settings& s = kSettings[0];
-    bytes[0] = std::max<int64_t>({1, std::min<int64_t>({call.rows, (s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32)}))}))})}) * 1 * call.hidden * 4;
+    const int64_t row_bytes = call.hidden * size_of(call.T);
+    const int64_t vectors = floor_div(row_bytes, s.bytes);
+    const int64_t per_thread = std::max<int64_t>({s.units, ceil_div(vectors, 512)});
+    const int64_t threads = ceil_div(vectors, 32 * per_thread) * 32;
+    const int64_t walkers = std::min<int64_t>({call.rows, s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, threads}))})});
+    bytes[0] = std::max<int64_t>({1, walkers}) * 1 * call.hidden * 4;
     bytes[1] = std::max<int64_t>({1, call.rows}) * 2 * 4;
 }
 
 cudaError_t rms_norm_backward_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
     const Settings& s = kSettings[0];
-    if (((!s.reread && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units)))) {
+
+    // What [let] of op.toml names.
+    const int64_t row_bytes = call.hidden * size_of(call.T);
+    const int64_t vectors = floor_div(row_bytes, s.bytes);
+    const bool fits = floor_mod(row_bytes, s.bytes) == 0 && (vectors <= 1024 || (s.bytes == 16 && row_bytes <= 65536 && call.hidden <= 24576));
+    const bool held = fits && !s.reread;
+    const bool by_warp = held && vectors <= s.narrow * s.units;
+    const bool in_registers = held && vectors <= 1024;
+    const bool in_shared = held && vectors > 1024;
+    const int64_t per_thread = std::max<int64_t>({s.units, ceil_div(vectors, 512)});
+    const int64_t threads = ceil_div(vectors, 32 * per_thread) * 32;
+    const int64_t shared_vectors = 4 * ceil_div(vectors, 2048);
+    const int64_t walkers = std::min<int64_t>({call.rows, s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, threads}))})});
+
+    if (by_warp) {
         failure.kernel = "rms_norm_gradient::walk";
         const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), s.units, s.narrow, false};
         const void* a0 = call.grad_input;
@@ -68,7 +87,7 @@ cudaError_t rms_norm_backward_launch(const Call& call, [[maybe_unused]] void* co
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7};
         const void* const function = instance(s.space, 0, key);
         const start::Geometry geometry = {
-            {std::min<int64_t>({call.rows, (s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32)}))}))}), 1, 1},
+            {walkers, 1, 1},
             {128, 1, 1},
             {0, 0, 0},
             0,
@@ -78,9 +97,9 @@ cudaError_t rms_norm_backward_launch(const Call& call, [[maybe_unused]] void* co
             return error;
         }
     }
-    if ((((!s.reread && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units))) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= 1024))) {
+    if (in_registers && !by_warp) {
         failure.kernel = "rms_norm_gradient::walk";
-        const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}), 0, false};
+        const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), per_thread, 0, false};
         const void* a0 = call.grad_input;
         const void* a1 = workspaces[0];
         const void* a2 = call.grad_out;
@@ -95,8 +114,8 @@ cudaError_t rms_norm_backward_launch(const Call& call, [[maybe_unused]] void* co
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7};
         const void* const function = instance(s.space, 1, key);
         const start::Geometry geometry = {
-            {std::min<int64_t>({call.rows, (s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32)}))}))}), 1, 1},
-            {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32), 1, 1},
+            {walkers, 1, 1},
+            {threads, 1, 1},
             {0, 0, 0},
             0,
             false,
@@ -105,9 +124,9 @@ cudaError_t rms_norm_backward_launch(const Call& call, [[maybe_unused]] void* co
             return error;
         }
     }
-    if ((((((!s.reread && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= 1024)) && (s.bytes == 16)) && ((call.hidden * size_of(call.T)) <= 65536)) && (call.hidden <= 24576))) {
+    if (in_shared) {
         failure.kernel = "rms_norm_gradient::walk";
-        const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), (4 * ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 2048)), 0, true};
+        const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), shared_vectors, 0, true};
         const void* a0 = call.grad_input;
         const void* a1 = workspaces[0];
         const void* a2 = call.grad_out;
@@ -122,17 +141,17 @@ cudaError_t rms_norm_backward_launch(const Call& call, [[maybe_unused]] void* co
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7};
         const void* const function = instance(s.space, 2, key);
         const start::Geometry geometry = {
-            {std::min<int64_t>({call.rows, (s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32)}))}))}), 1, 1},
-            {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), ((32 * 4) * ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 2048))) * 32), 1, 1},
+            {walkers, 1, 1},
+            {ceil_div(vectors, 32 * shared_vectors) * 32, 1, 1},
             {0, 0, 0},
-            (4 * call.hidden),
+            4 * call.hidden,
             false,
         };
         if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
-    if (!((!s.reread && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && ((floor_div((call.hidden * size_of(call.T)), s.bytes) <= 1024) || (((s.bytes == 16) && ((call.hidden * size_of(call.T)) <= 65536)) && (call.hidden <= 24576))))) {
+    if (!held) {
         failure.kernel = "rms_norm_gradient::each";
         const int64_t key[] = {int64_t(call.T)};
         const void* a0 = call.grad_input;
@@ -155,7 +174,7 @@ cudaError_t rms_norm_backward_launch(const Call& call, [[maybe_unused]] void* co
             return error;
         }
     }
-    if (!((!s.reread && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && ((floor_div((call.hidden * size_of(call.T)), s.bytes) <= 1024) || (((s.bytes == 16) && ((call.hidden * size_of(call.T)) <= 65536)) && (call.hidden <= 24576))))) {
+    if (!held) {
         failure.kernel = "rms_norm_gradient::columns";
         const int64_t key[] = {int64_t(call.T)};
         const void* a0 = workspaces[0];
@@ -167,7 +186,7 @@ cudaError_t rms_norm_backward_launch(const Call& call, [[maybe_unused]] void* co
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5};
         const void* const function = instance(s.space, 4, key);
         const start::Geometry geometry = {
-            {ceil_div(call.hidden, 32), std::min<int64_t>({call.rows, (s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32)}))}))}), 1},
+            {ceil_div(call.hidden, 32), walkers, 1},
             {32, 16, 1},
             {0, 0, 0},
             0,
@@ -183,7 +202,7 @@ cudaError_t rms_norm_backward_launch(const Call& call, [[maybe_unused]] void* co
         const void* a0 = call.grad_weight;
         const void* a1 = workspaces[0];
         int32_t a2 = 0;
-        if (const cudaError_t error = start::narrow(failure, "argument 2 of the kernel, which has 32 bits,", std::min<int64_t>({call.rows, (s.blocks * std::max<int64_t>({1, floor_div(512, std::max<int64_t>({32, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), 512)}))) * 32)}))}))}), a2)) {
+        if (const cudaError_t error = start::narrow(failure, "`walkers`, which the kernel takes as 32 bits,", walkers, a2)) {
             return error;
         }
         int64_t a3 = call.hidden;

@@ -204,9 +204,24 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
         return start::fail(failure, error);
     }
     const Settings& s = *found;
-    if ((((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units)))) {
+
+    // What [let] of op.toml names.
+    const int64_t row_bytes = call.hidden * size_of(call.T);
+    const int64_t vectors = floor_div(row_bytes, s.bytes);
+    const bool fits = row_bytes <= 65536 && floor_mod(row_bytes, s.bytes) == 0;
+    const bool held = fits && !s.reread;
+    const bool by_warp = held && vectors <= s.narrow * s.units;
+    const bool exact = held && s.blocks == 0 && vectors <= 1024 * s.units && floor_mod(vectors, 64 * s.units) == 0;
+    const int64_t exact_threads = floor_div(vectors, s.units);
+    const bool by_block = held && !by_warp && !exact;
+    const bool in_turns = by_block && s.blocks > 0 && call.rows > s.blocks && vectors <= 4 * s.widest;
+    const int64_t needed = ceil_div(vectors, s.widest);
+    const int64_t per_thread = std::max<int64_t>({s.units, needed + std::min<int64_t>({needed - 1, floor_mod(needed, 2)})});
+    const int64_t warps = ceil_div(vectors, 32 * per_thread);
+
+    if (by_warp) {
         failure.kernel = "rms::held";
-        const int64_t key[] = {int64_t(call.T), s.narrow, floor_div(128, s.narrow), floor_div(s.bytes, size_of(call.T)), ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.narrow)};
+        const int64_t key[] = {int64_t(call.T), s.narrow, floor_div(128, s.narrow), floor_div(s.bytes, size_of(call.T)), ceil_div(vectors, s.narrow)};
         const void* a0 = call.out;
         const void* a1 = call.input;
         const void* a2 = call.weight;
@@ -232,9 +247,9 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
             return error;
         }
     }
-    if ((((!s.reread && (s.blocks == 0)) && ((call.hidden * size_of(call.T)) <= std::min<int64_t>({65536, ((s.bytes * s.units) * 1024)}))) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0))) {
+    if (exact) {
         failure.kernel = "rms::exact";
-        const int64_t key[] = {int64_t(call.T), floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), floor_div(s.bytes, size_of(call.T)), s.units, std::max<int64_t>({1, floor_div(s.crowd, floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)))})};
+        const int64_t key[] = {int64_t(call.T), exact_threads, floor_div(s.bytes, size_of(call.T)), s.units, std::max<int64_t>({1, floor_div(s.crowd, exact_threads)})};
         const void* a0 = call.out;
         const void* a1 = call.input;
         const void* a2 = call.weight;
@@ -246,7 +261,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
         }
         const start::Geometry geometry = {
             {call.rows, 1, 1},
-            {floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), 1, 1},
+            {exact_threads, 1, 1},
             {0, 0, 0},
             0,
             false,
@@ -255,9 +270,9 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
             return error;
         }
     }
-    if ((((((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units))) && !(((s.blocks > 0) && (call.rows > s.blocks)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (4 * s.widest)))) && !(((s.blocks == 0) && ((call.hidden * size_of(call.T)) <= std::min<int64_t>({65536, ((s.bytes * s.units) * 1024)}))) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0)))) {
+    if (by_block && !in_turns) {
         failure.kernel = "rms::held";
-        const int64_t key[] = {int64_t(call.T), (ceil_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))), 8) * 256), 1, floor_div(s.bytes, size_of(call.T)), std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))})};
+        const int64_t key[] = {int64_t(call.T), ceil_div(warps, 8) * 256, 1, floor_div(s.bytes, size_of(call.T)), per_thread};
         const void* a0 = call.out;
         const void* a1 = call.input;
         const void* a2 = call.weight;
@@ -274,7 +289,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
         }
         const start::Geometry geometry = {
             {call.rows, 1, 1},
-            {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))) * 32), 1, 1},
+            {warps * 32, 1, 1},
             {0, 0, 0},
             0,
             false,
@@ -283,9 +298,9 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
             return error;
         }
     }
-    if (((((((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units))) && (s.blocks > 0)) && (call.rows > s.blocks)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (4 * s.widest)))) {
+    if (in_turns) {
         failure.kernel = "rms::held_in_turns";
-        const int64_t key[] = {int64_t(call.T), (ceil_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))), 8) * 256), floor_div(s.bytes, size_of(call.T)), std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))})};
+        const int64_t key[] = {int64_t(call.T), ceil_div(warps, 8) * 256, floor_div(s.bytes, size_of(call.T)), per_thread};
         const void* a0 = call.out;
         const void* a1 = call.input;
         const void* a2 = call.weight;
@@ -302,7 +317,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
         }
         const start::Geometry geometry = {
             {s.blocks, 1, 1},
-            {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))) * 32), 1, 1},
+            {warps * 32, 1, 1},
             {0, 0, 0},
             0,
             false,
@@ -311,7 +326,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
             return error;
         }
     }
-    if (!((!s.reread && ((call.hidden * size_of(call.T)) <= 65536)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0))) {
+    if (!held) {
         failure.kernel = "rms::read_twice";
         const int64_t key[] = {int64_t(call.T), s.block};
         const void* a0 = call.out;

@@ -6,4 +6,4 @@
 
 int64_t rope_pieces([[maybe_unused]] const RopeCall& call) { return call.tokens; }
 
-int64_t rope_grain([[maybe_unused]] const RopeCall& call) { return std::max<int64_t>(1, std::max<int64_t>({1, floor_div(32768, ((call.heads + call.kv_heads) * call.dim))})); }
+int64_t rope_grain([[maybe_unused]] const RopeCall& call) { return std::max<int64_t>(1, std::max<int64_t>({1, floor_div(32768, (call.heads + call.kv_heads) * call.dim)})); }

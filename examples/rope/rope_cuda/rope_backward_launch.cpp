@@ -40,7 +40,15 @@ const void* instance(int space, int kernel, const int64_t* key) {
 
 cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
     const Settings& s = kSettings[0];
-    if (((floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0) && (((call.tokens * (call.heads + call.kv_heads)) * call.dim) < 2000000000))) {
+
+    // What [let] of op.toml names.
+    const int64_t half_bytes = floor_div(call.dim, 2) * size_of(call.T);
+    const bool aligned = floor_mod(half_bytes, s.bytes) == 0;
+    const int64_t half_vectors = floor_div(half_bytes, s.bytes);
+    const int64_t batches = ceil_div(call.heads + call.kv_heads, s.batch);
+    const bool few = call.tokens * (call.heads + call.kv_heads) * call.dim < 2000000000;
+
+    if (aligned && few) {
         failure.kernel = "rope_gradient::turn_back";
         const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), s.batch, call.interleaved};
         const void* a0 = call.grad_q;
@@ -50,7 +58,7 @@ cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const*
         const void* a4 = call.cos_sin;
         const void* a5 = call.positions;
         int32_t a6 = 0;
-        if (const cudaError_t error = start::narrow(failure, "argument 6 of the kernel, which has 32 bits,", ((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes)), a6)) {
+        if (const cudaError_t error = start::narrow(failure, "argument 6 of the kernel, which has 32 bits,", call.tokens * batches * half_vectors, a6)) {
             return error;
         }
         int32_t a7 = 0;
@@ -72,7 +80,7 @@ cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const*
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8, &a9, &a10};
         const void* const function = instance(s.space, 0, key);
         const start::Geometry geometry = {
-            {ceil_div(((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes)), s.block), 1, 1},
+            {ceil_div(call.tokens * batches * half_vectors, s.block), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
@@ -82,7 +90,7 @@ cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const*
             return error;
         }
     }
-    if (((floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0) && !(((call.tokens * (call.heads + call.kv_heads)) * call.dim) < 2000000000))) {
+    if (aligned && !few) {
         failure.kernel = "rope_gradient::turn_back";
         const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), s.batch, call.interleaved};
         const void* a0 = call.grad_q;
@@ -91,7 +99,7 @@ cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const*
         const void* a3 = call.grad_k_out;
         const void* a4 = call.cos_sin;
         const void* a5 = call.positions;
-        int64_t a6 = ((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes));
+        int64_t a6 = call.tokens * batches * half_vectors;
         int32_t a7 = 0;
         if (const cudaError_t error = start::narrow(failure, "`heads`, which the kernel takes as 32 bits,", call.heads, a7)) {
             return error;
@@ -111,7 +119,7 @@ cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const*
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8, &a9, &a10};
         const void* const function = instance(s.space, 1, key);
         const start::Geometry geometry = {
-            {ceil_div(((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes)), s.block), 1, 1},
+            {ceil_div(call.tokens * batches * half_vectors, s.block), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
@@ -121,7 +129,7 @@ cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const*
             return error;
         }
     }
-    if (!(floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0)) {
+    if (!aligned) {
         failure.kernel = "rope_gradient::turn_back";
         const int64_t key[] = {int64_t(call.T), 1, s.batch, call.interleaved};
         const void* a0 = call.grad_q;
@@ -130,7 +138,7 @@ cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const*
         const void* a3 = call.grad_k_out;
         const void* a4 = call.cos_sin;
         const void* a5 = call.positions;
-        int64_t a6 = ((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div(call.dim, 2));
+        int64_t a6 = call.tokens * batches * floor_div(call.dim, 2);
         int32_t a7 = 0;
         if (const cudaError_t error = start::narrow(failure, "`heads`, which the kernel takes as 32 bits,", call.heads, a7)) {
             return error;
@@ -150,7 +158,7 @@ cudaError_t rope_backward_launch(const Call& call, [[maybe_unused]] void* const*
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8, &a9, &a10};
         const void* const function = instance(s.space, 2, key);
         const start::Geometry geometry = {
-            {ceil_div(((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div(call.dim, 2)), s.block), 1, 1},
+            {ceil_div(call.tokens * batches * floor_div(call.dim, 2), s.block), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,

@@ -119,7 +119,19 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
         return start::fail(failure, error);
     }
     const Settings& s = *found;
-    if ((((floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0) && s.whole) && ((floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) * ceil_div((call.heads + call.kv_heads), s.batch)) <= s.block))) {
+
+    // What [let] of op.toml names.
+    const int64_t half_bytes = floor_div(call.dim, 2) * size_of(call.T);
+    const bool aligned = floor_mod(half_bytes, s.bytes) == 0;
+    const int64_t half_vectors = floor_div(half_bytes, s.bytes);
+    const int64_t batches = ceil_div(call.heads + call.kv_heads, s.batch);
+    const bool few = call.tokens * (call.heads + call.kv_heads) * call.dim < 2000000000;
+    const int64_t token_threads = half_vectors * batches;
+    const bool fits = aligned && token_threads <= s.block;
+    const bool by_token = fits && s.whole;
+    const int64_t tokens_of_block = floor_div(s.block, token_threads);
+
+    if (by_token) {
         failure.kernel = "rope::rotate_tokens";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T)), s.batch, call.interleaved};
         const void* a0 = call.q_out;
@@ -138,7 +150,7 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
             return error;
         }
         int32_t a9 = 0;
-        if (const cudaError_t error = start::narrow(failure, "argument 9 of the kernel, which has 32 bits,", floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes), a9)) {
+        if (const cudaError_t error = start::narrow(failure, "`half_vectors`, which the kernel takes as 32 bits,", half_vectors, a9)) {
             return error;
         }
         int32_t a10 = 0;
@@ -146,18 +158,18 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
             return error;
         }
         int32_t a11 = 0;
-        if (const cudaError_t error = start::narrow(failure, "argument 11 of the kernel, which has 32 bits,", ceil_div((call.heads + call.kv_heads), s.batch), a11)) {
+        if (const cudaError_t error = start::narrow(failure, "`batches`, which the kernel takes as 32 bits,", batches, a11)) {
             return error;
         }
         int32_t a12 = 0;
-        if (const cudaError_t error = start::narrow(failure, "argument 12 of the kernel, which has 32 bits,", ceil_div(1048576, floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes)), a12)) {
+        if (const cudaError_t error = start::narrow(failure, "argument 12 of the kernel, which has 32 bits,", ceil_div(1048576, half_vectors), a12)) {
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8, &a9, &a10, &a11, &a12};
         const void* const function = instance(s.space, 0, key);
         const start::Geometry geometry = {
-            {ceil_div(call.tokens, floor_div(s.block, (floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) * ceil_div((call.heads + call.kv_heads), s.batch)))), 1, 1},
-            {(floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) * ceil_div((call.heads + call.kv_heads), s.batch)), floor_div(s.block, (floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) * ceil_div((call.heads + call.kv_heads), s.batch))), 1},
+            {ceil_div(call.tokens, tokens_of_block), 1, 1},
+            {token_threads, tokens_of_block, 1},
             {0, 0, 0},
             0,
             false,
@@ -166,7 +178,7 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
             return error;
         }
     }
-    if ((((floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0) && !(s.whole && ((floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) * ceil_div((call.heads + call.kv_heads), s.batch)) <= s.block))) && (((call.tokens * (call.heads + call.kv_heads)) * call.dim) < 2000000000))) {
+    if (aligned && !by_token && few) {
         failure.kernel = "rope::rotate";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T)), s.batch, call.interleaved};
         const void* a0 = call.q_out;
@@ -176,7 +188,7 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
         const void* a4 = call.cos_sin;
         const void* a5 = call.positions;
         int32_t a6 = 0;
-        if (const cudaError_t error = start::narrow(failure, "argument 6 of the kernel, which has 32 bits,", ((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes)), a6)) {
+        if (const cudaError_t error = start::narrow(failure, "argument 6 of the kernel, which has 32 bits,", call.tokens * batches * half_vectors, a6)) {
             return error;
         }
         int32_t a7 = 0;
@@ -198,7 +210,7 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8, &a9, &a10};
         const void* const function = instance(s.space, 1, key);
         const start::Geometry geometry = {
-            {ceil_div(((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes)), s.block), 1, 1},
+            {ceil_div(call.tokens * batches * half_vectors, s.block), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
@@ -208,7 +220,7 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
             return error;
         }
     }
-    if ((((floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0) && !(s.whole && ((floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) * ceil_div((call.heads + call.kv_heads), s.batch)) <= s.block))) && !(((call.tokens * (call.heads + call.kv_heads)) * call.dim) < 2000000000))) {
+    if (aligned && !by_token && !few) {
         failure.kernel = "rope::rotate";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T)), s.batch, call.interleaved};
         const void* a0 = call.q_out;
@@ -217,7 +229,7 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
         const void* a3 = call.k;
         const void* a4 = call.cos_sin;
         const void* a5 = call.positions;
-        int64_t a6 = ((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes));
+        int64_t a6 = call.tokens * batches * half_vectors;
         int32_t a7 = 0;
         if (const cudaError_t error = start::narrow(failure, "`heads`, which the kernel takes as 32 bits,", call.heads, a7)) {
             return error;
@@ -237,7 +249,7 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8, &a9, &a10};
         const void* const function = instance(s.space, 2, key);
         const start::Geometry geometry = {
-            {ceil_div(((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div((floor_div(call.dim, 2) * size_of(call.T)), s.bytes)), s.block), 1, 1},
+            {ceil_div(call.tokens * batches * half_vectors, s.block), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
@@ -247,7 +259,7 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
             return error;
         }
     }
-    if (!(floor_mod((floor_div(call.dim, 2) * size_of(call.T)), s.bytes) == 0)) {
+    if (!aligned) {
         failure.kernel = "rope::rotate";
         const int64_t key[] = {int64_t(call.T), s.block, 1, s.batch, call.interleaved};
         const void* a0 = call.q_out;
@@ -256,7 +268,7 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
         const void* a3 = call.k;
         const void* a4 = call.cos_sin;
         const void* a5 = call.positions;
-        int64_t a6 = ((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div(call.dim, 2));
+        int64_t a6 = call.tokens * batches * floor_div(call.dim, 2);
         int32_t a7 = 0;
         if (const cudaError_t error = start::narrow(failure, "`heads`, which the kernel takes as 32 bits,", call.heads, a7)) {
             return error;
@@ -276,7 +288,7 @@ cudaError_t rope_launch(const Call& call, [[maybe_unused]] void* const* workspac
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4, &a5, &a6, &a7, &a8, &a9, &a10};
         const void* const function = instance(s.space, 3, key);
         const start::Geometry geometry = {
-            {ceil_div(((call.tokens * ceil_div((call.heads + call.kv_heads), s.batch)) * floor_div(call.dim, 2)), s.block), 1, 1},
+            {ceil_div(call.tokens * batches * floor_div(call.dim, 2), s.block), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,

@@ -44,7 +44,17 @@ const void* instance(int space, int kernel, const int64_t* key) {
 
 cudaError_t softmax_backward_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
     const Settings& s = kSettings[0];
-    if ((((!s.reread && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (8 * s.widest))) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units)))) {
+
+    // What [let] of op.toml names.
+    const int64_t row_bytes = call.hidden * size_of(call.T);
+    const int64_t vectors = floor_div(row_bytes, s.bytes);
+    const bool fits = floor_mod(row_bytes, s.bytes) == 0 && vectors <= 8 * s.widest;
+    const bool held = fits && !s.reread;
+    const bool by_warp = held && vectors <= s.narrow * s.units;
+    const int64_t needed = ceil_div(vectors, s.widest);
+    const int64_t per_thread = std::max<int64_t>({s.units, 1 + std::min<int64_t>({1, floor_div(needed, 2)}) + 2 * std::min<int64_t>({1, floor_div(needed, 3)}) + 4 * std::min<int64_t>({1, floor_div(needed, 5)})});
+
+    if (by_warp) {
         failure.kernel = "softmax_gradient::held";
         const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), s.units, s.narrow};
         const void* a0 = call.grad_input;
@@ -68,9 +78,9 @@ cudaError_t softmax_backward_launch(const Call& call, [[maybe_unused]] void* con
             return error;
         }
     }
-    if ((((!s.reread && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (8 * s.widest))) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units)))) {
+    if (held && !by_warp) {
         failure.kernel = "softmax_gradient::held";
-        const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), std::max<int64_t>({s.units, (((1 + std::min<int64_t>({1, floor_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)})) + (2 * std::min<int64_t>({1, floor_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 3)}))) + (4 * std::min<int64_t>({1, floor_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 5)})))}), 0};
+        const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T)), per_thread, 0};
         const void* a0 = call.grad_input;
         const void* a1 = call.grad_out;
         const void* a2 = call.input;
@@ -83,7 +93,7 @@ cudaError_t softmax_backward_launch(const Call& call, [[maybe_unused]] void* con
         const void* const function = instance(s.space, 1, key);
         const start::Geometry geometry = {
             {call.rows, 1, 1},
-            {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (((1 + std::min<int64_t>({1, floor_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)})) + (2 * std::min<int64_t>({1, floor_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 3)}))) + (4 * std::min<int64_t>({1, floor_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 5)})))}))) * 32), 1, 1},
+            {ceil_div(vectors, 32 * per_thread) * 32, 1, 1},
             {0, 0, 0},
             0,
             false,
@@ -92,7 +102,7 @@ cudaError_t softmax_backward_launch(const Call& call, [[maybe_unused]] void* con
             return error;
         }
     }
-    if (!((!s.reread && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (8 * s.widest)))) {
+    if (!held) {
         failure.kernel = "softmax_gradient::read_twice";
         const int64_t key[] = {int64_t(call.T), floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.grad_input;

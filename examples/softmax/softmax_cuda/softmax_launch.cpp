@@ -129,7 +129,8 @@ void softmax_workspaces([[maybe_unused]] const Call& call, int64_t (&bytes)[1]) 
     const Settings* found = nullptr;
     settings_for(call, found);
     [[maybe_unused]] const Settings& s = *found;
-    bytes[0] = call.rows * std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) * 2 * 4;
+    const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})});
+    bytes[0] = call.rows * parts * 2 * 4;
 }
 
 cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* workspaces, cudaStream_t stream, start::Failure& failure) {
@@ -138,9 +139,26 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
         return start::fail(failure, error);
     }
     const Settings& s = *found;
-    if (((((!s.reread && ((call.hidden * size_of(call.T)) <= 131072)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1)) && (floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units)))) {
+
+    // What [let] of op.toml names.
+    const int64_t row_bytes = call.hidden * size_of(call.T);
+    const int64_t vectors = floor_div(row_bytes, s.bytes);
+    const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})});
+    const bool fits = row_bytes <= 131072 && floor_mod(row_bytes, s.bytes) == 0;
+    const bool held = parts == 1 && fits && !s.reread;
+    const bool by_warp = held && vectors <= s.narrow * s.units;
+    const bool exact = held && vectors <= 1024 * s.units && floor_mod(vectors, 64 * s.units) == 0;
+    const int64_t exact_threads = floor_div(vectors, s.units);
+    const bool by_block = held && !by_warp && !exact;
+    const int64_t needed = ceil_div(vectors, s.widest);
+    const int64_t per_thread = std::max<int64_t>({s.units, needed + std::min<int64_t>({needed - 1, floor_mod(needed, 2)})});
+    const int64_t warps = ceil_div(vectors, 32 * per_thread);
+    const bool in_shared = parts == 1 && !s.reread && s.bytes == 16 && row_bytes > 131072 && row_bytes <= 98304 + s.kept && floor_mod(row_bytes, s.bytes) == 0;
+    const int64_t shared_vectors = ceil_div(vectors - 6144, 2048) * 2;
+
+    if (by_warp) {
         failure.kernel = "soft::held";
-        const int64_t key[] = {int64_t(call.T), s.narrow, floor_div(128, s.narrow), floor_div(s.bytes, size_of(call.T)), ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.narrow), 0};
+        const int64_t key[] = {int64_t(call.T), s.narrow, floor_div(128, s.narrow), floor_div(s.bytes, size_of(call.T)), ceil_div(vectors, s.narrow), 0};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int64_t a2 = call.rows;
@@ -161,16 +179,16 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
             return error;
         }
     }
-    if ((((!s.reread && ((call.hidden * size_of(call.T)) <= std::min<int64_t>({131072, ((s.bytes * s.units) * 1024)}))) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1))) {
+    if (exact) {
         failure.kernel = "soft::exact";
-        const int64_t key[] = {int64_t(call.T), floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), floor_div(s.bytes, size_of(call.T)), s.units};
+        const int64_t key[] = {int64_t(call.T), exact_threads, floor_div(s.bytes, size_of(call.T)), s.units};
         const void* a0 = call.out;
         const void* a1 = call.input;
         void* arguments[] = {&a0, &a1};
         const void* const function = instance(s.space, 1, key);
         const start::Geometry geometry = {
             {call.rows, 1, 1},
-            {floor_div((call.hidden * size_of(call.T)), (s.bytes * s.units)), 1, 1},
+            {exact_threads, 1, 1},
             {0, 0, 0},
             0,
             false,
@@ -179,9 +197,9 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
             return error;
         }
     }
-    if ((((((!s.reread && ((call.hidden * size_of(call.T)) <= 131072)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1)) && !(floor_div((call.hidden * size_of(call.T)), s.bytes) <= (s.narrow * s.units))) && !(((call.hidden * size_of(call.T)) <= std::min<int64_t>({131072, ((s.bytes * s.units) * 1024)})) && (floor_mod((call.hidden * size_of(call.T)), ((s.bytes * s.units) * 64)) == 0)))) {
+    if (by_block) {
         failure.kernel = "soft::held";
-        const int64_t key[] = {int64_t(call.T), (ceil_div(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))), 8) * 256), 1, floor_div(s.bytes, size_of(call.T)), std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}), 0};
+        const int64_t key[] = {int64_t(call.T), ceil_div(warps, 8) * 256, 1, floor_div(s.bytes, size_of(call.T)), per_thread, 0};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int64_t a2 = call.rows;
@@ -193,7 +211,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
         const void* const function = instance(s.space, 2, key);
         const start::Geometry geometry = {
             {call.rows, 1, 1},
-            {(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), (32 * std::max<int64_t>({s.units, (ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) + std::min<int64_t>({(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest) - 1), floor_mod(ceil_div(floor_div((call.hidden * size_of(call.T)), s.bytes), s.widest), 2)}))}))) * 32), 1, 1},
+            {warps * 32, 1, 1},
             {0, 0, 0},
             0,
             false,
@@ -202,9 +220,9 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
             return error;
         }
     }
-    if ((((((!s.reread && (s.bytes == 16)) && ((call.hidden * size_of(call.T)) > 131072)) && ((call.hidden * size_of(call.T)) <= (98304 + s.kept))) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1))) {
+    if (in_shared) {
         failure.kernel = "soft::held";
-        const int64_t key[] = {int64_t(call.T), 1024, 1, floor_div(s.bytes, size_of(call.T)), 6, (ceil_div((floor_div((call.hidden * size_of(call.T)), s.bytes) - 6144), 2048) * 2)};
+        const int64_t key[] = {int64_t(call.T), 1024, 1, floor_div(s.bytes, size_of(call.T)), 6, shared_vectors};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int64_t a2 = call.rows;
@@ -218,14 +236,14 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
             {call.rows, 1, 1},
             {1024, 1, 1},
             {0, 0, 0},
-            (((1024 * ceil_div((floor_div((call.hidden * size_of(call.T)), s.bytes) - 6144), 2048)) * 2) * s.bytes),
+            1024 * shared_vectors * s.bytes,
             false,
         };
         if (const cudaError_t error = start::kernel(failure, function, geometry, arguments, stream)) {
             return error;
         }
     }
-    if ((((std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1) && !(((!s.reread && ((call.hidden * size_of(call.T)) <= 131072)) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1))) && !(((((!s.reread && (s.bytes == 16)) && ((call.hidden * size_of(call.T)) > 131072)) && ((call.hidden * size_of(call.T)) <= (98304 + s.kept))) && (floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) && (std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) == 1)))) {
+    if (parts == 1 && !held && !in_shared) {
         failure.kernel = "soft::read_twice";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.out;
@@ -244,20 +262,20 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
             return error;
         }
     }
-    if ((std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) > 1)) {
+    if (parts > 1) {
         failure.kernel = "soft::read_parts";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = workspaces[0];
         const void* a1 = call.input;
         int64_t a2 = call.hidden;
         int32_t a3 = 0;
-        if (const cudaError_t error = start::narrow(failure, "argument 3 of the kernel, which has 32 bits,", std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}), a3)) {
+        if (const cudaError_t error = start::narrow(failure, "`parts`, which the kernel takes as 32 bits,", parts, a3)) {
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3};
         const void* const function = instance(s.space, 5, key);
         const start::Geometry geometry = {
-            {(call.rows * std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})})), 1, 1},
+            {call.rows * parts, 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
@@ -267,7 +285,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
             return error;
         }
     }
-    if ((std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}) > 1)) {
+    if (parts > 1) {
         failure.kernel = "soft::write_parts";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.out;
@@ -275,13 +293,13 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
         const void* a2 = workspaces[0];
         int64_t a3 = call.hidden;
         int32_t a4 = 0;
-        if (const cudaError_t error = start::narrow(failure, "argument 4 of the kernel, which has 32 bits,", std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})}), a4)) {
+        if (const cudaError_t error = start::narrow(failure, "`parts`, which the kernel takes as 32 bits,", parts, a4)) {
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3, &a4};
         const void* const function = instance(s.space, 6, key);
         const start::Geometry geometry = {
-            {(call.rows * std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.hidden, 8192)}), 32})})), 1, 1},
+            {call.rows * parts, 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,

@@ -111,23 +111,31 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
         return start::fail(failure, error);
     }
     const Settings& s = *found;
-    if (((floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0) && (((2 * call.rows) * call.hidden) < 2000000000))) {
+
+    // What [let] of op.toml names.
+    const int64_t row_bytes = call.hidden * size_of(call.T);
+    const bool aligned = floor_mod(row_bytes, s.bytes) == 0;
+    const int64_t row_vectors = floor_div(row_bytes, s.bytes);
+    const int64_t vectors = floor_div(call.rows * row_bytes, s.bytes);
+    const bool few = 2 * call.rows * call.hidden < 2000000000;
+
+    if (aligned && few) {
         failure.kernel = "swi::gated";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.out;
         const void* a1 = call.input;
         int32_t a2 = 0;
-        if (const cudaError_t error = start::narrow(failure, "argument 2 of the kernel, which has 32 bits,", floor_div(((call.rows * call.hidden) * size_of(call.T)), s.bytes), a2)) {
+        if (const cudaError_t error = start::narrow(failure, "`vectors`, which the kernel takes as 32 bits,", vectors, a2)) {
             return error;
         }
         int32_t a3 = 0;
-        if (const cudaError_t error = start::narrow(failure, "argument 3 of the kernel, which has 32 bits,", floor_div((call.hidden * size_of(call.T)), s.bytes), a3)) {
+        if (const cudaError_t error = start::narrow(failure, "`row_vectors`, which the kernel takes as 32 bits,", row_vectors, a3)) {
             return error;
         }
         void* arguments[] = {&a0, &a1, &a2, &a3};
         const void* const function = instance(s.space, 0, key);
         const start::Geometry geometry = {
-            {ceil_div(floor_div(((call.rows * call.hidden) * size_of(call.T)), s.bytes), (s.block * s.unroll)), 1, 1},
+            {ceil_div(vectors, s.block * s.unroll), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
@@ -137,17 +145,17 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
             return error;
         }
     }
-    if (((floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0) && !(((2 * call.rows) * call.hidden) < 2000000000))) {
+    if (aligned && !few) {
         failure.kernel = "swi::gated";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.out;
         const void* a1 = call.input;
-        int64_t a2 = floor_div(((call.rows * call.hidden) * size_of(call.T)), s.bytes);
-        int64_t a3 = floor_div((call.hidden * size_of(call.T)), s.bytes);
+        int64_t a2 = vectors;
+        int64_t a3 = row_vectors;
         void* arguments[] = {&a0, &a1, &a2, &a3};
         const void* const function = instance(s.space, 1, key);
         const start::Geometry geometry = {
-            {ceil_div(floor_div(((call.rows * call.hidden) * size_of(call.T)), s.bytes), (s.block * s.unroll)), 1, 1},
+            {ceil_div(vectors, s.block * s.unroll), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,
@@ -157,17 +165,17 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
             return error;
         }
     }
-    if (!(floor_mod((call.hidden * size_of(call.T)), s.bytes) == 0)) {
+    if (!aligned) {
         failure.kernel = "swi::gated";
         const int64_t key[] = {int64_t(call.T), s.block, 1};
         const void* a0 = call.out;
         const void* a1 = call.input;
-        int64_t a2 = (call.rows * call.hidden);
+        int64_t a2 = call.rows * call.hidden;
         int64_t a3 = call.hidden;
         void* arguments[] = {&a0, &a1, &a2, &a3};
         const void* const function = instance(s.space, 2, key);
         const start::Geometry geometry = {
-            {ceil_div((call.rows * call.hidden), (s.block * s.unroll)), 1, 1},
+            {ceil_div(call.rows * call.hidden, s.block * s.unroll), 1, 1},
             {s.block, 1, 1},
             {0, 0, 0},
             0,

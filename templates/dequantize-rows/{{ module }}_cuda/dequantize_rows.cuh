@@ -4,19 +4,25 @@
 // UNROLL: how many vectors a thread has in flight. STREAM: whether inputs and results are marked as used once, so that
 // they leave the caches first.
 
-#include <cstdint>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 #include <cuda_fp8.h>
+
+#include "vector.cuh"
+
+namespace vector {
+
+template <>
+struct Word<1> {
+    using Type = uint8_t;
+};
+
+}  // namespace vector
 
 namespace wide {
 
+using namespace vector;
+
 // A name and no macro: not every preprocessor looks into pragmas.
 constexpr int kUnroll = UNROLL;
-
-__device__ __forceinline__ void from_float(float value, float& to) { to = value; }
-__device__ __forceinline__ void from_float(float value, __half& to) { to = __float2half_rn(value); }
-__device__ __forceinline__ void from_float(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
 
 // The byte `place` of a word as a number.
 template <typename Q>
@@ -30,48 +36,6 @@ __device__ __forceinline__ float number<__nv_fp8_e4m3>(uint32_t word, int place)
     // Every E4M3 number is one of half precision.
     const auto byte = static_cast<__nv_fp8_storage_t>(word >> (8 * place) & 0xffu);
     return __half2float(__half(__nv_cvt_fp8_to_halfraw(byte, __NV_E4M3)));
-}
-
-// As many bytes as one load moves.
-template <int kBytes>
-struct Word;
-template <>
-struct Word<1> {
-    using Type = uint8_t;
-};
-template <>
-struct Word<2> {
-    using Type = uint16_t;
-};
-template <>
-struct Word<4> {
-    using Type = uint32_t;
-};
-template <>
-struct Word<8> {
-    using Type = uint2;
-};
-template <>
-struct Word<16> {
-    using Type = uint4;
-};
-
-template <typename Bits>
-__device__ __forceinline__ Bits load(const Bits* from) {
-#if STREAM
-    return __ldcs(from);
-#else
-    return *from;
-#endif
-}
-
-template <typename Bits>
-__device__ __forceinline__ void store(Bits* to, Bits bits) {
-#if STREAM
-    __stcs(to, bits);
-#else
-    *to = bits;
-#endif
 }
 
 // As many bytes as one load moves, and the results of them, in as many stores of 16 bytes as it takes.
@@ -135,3 +99,4 @@ __global__ void __launch_bounds__(kBlock) scaled(Out* out, const Q* q, const flo
 }
 
 }  // namespace wide
+

@@ -4,164 +4,13 @@
 // UNROLL: how many vectors a thread has in flight of a channel that is not held. STREAM: whether what is not read again
 // is marked so, and leaves the caches first.
 
-#include <cstdint>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "channel.cuh"
 
 namespace instance {
 
-constexpr int kWarp = 32;
-// A name and no macro: not every preprocessor looks into pragmas.
-constexpr int kUnroll = UNROLL;
-
-__device__ __forceinline__ float to_float(float value) { return value; }
-__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
-__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
-
-__device__ __forceinline__ void from_float(float value, float& to) { to = value; }
-__device__ __forceinline__ void from_float(float value, __half& to) { to = __float2half_rn(value); }
-__device__ __forceinline__ void from_float(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
-
-// As many bytes as one load moves.
-template <int kBytes>
-struct Word;
-template <>
-struct Word<2> {
-    using Type = uint16_t;
-};
-template <>
-struct Word<4> {
-    using Type = uint32_t;
-};
-template <>
-struct Word<8> {
-    using Type = uint2;
-};
-template <>
-struct Word<16> {
-    using Type = uint4;
-};
-
-template <typename T, int kElements>
-struct Vector {
-    using Bits = typename Word<kElements * sizeof(T)>::Type;
-    union {
-        Bits bits;
-        T elements[kElements];
-    };
-    __device__ Vector() {}
-    __device__ __forceinline__ float get(int place) const { return to_float(elements[place]); }
-    __device__ __forceinline__ void set(int place, float value) { from_float(value, elements[place]); }
-};
-
-template <typename Bits>
-__device__ __forceinline__ Bits load(const Bits* from) {
-#if STREAM
-    return __ldcs(from);
-#else
-    return *from;
-#endif
-}
-
-template <typename Bits>
-__device__ __forceinline__ void store(Bits* to, Bits bits) {
-#if STREAM
-    __stcs(to, bits);
-#else
-    *to = bits;
-#endif
-}
-
-// Bits of which the compiler knows nothing any more. It would keep values as float once they were converted, in twice
-// the registers; so they are converted again.
-__device__ __forceinline__ void forget(uint32_t& bits) { asm volatile("" : "+r"(bits)); }
-__device__ __forceinline__ void forget(uint2& bits) {
-    forget(bits.x);
-    forget(bits.y);
-}
-__device__ __forceinline__ void forget(uint4& bits) {
-    forget(bits.x);
-    forget(bits.y);
-    forget(bits.z);
-    forget(bits.w);
-}
-
-// A part of a channel as vectors that begin where addresses are multiples of theirs: the first and the last may hold
-// elements of others, which are zeros when they are read and are not written. There are none if kEven.
-template <typename T, bool kEven>
-struct Slice {
-    static constexpr int kElements = 16 / sizeof(T);
-    using Unit = Vector<T, kElements>;
-    using Bits = typename Unit::Bits;
-    int64_t aligned;
-    // Of the slice, from `aligned`.
-    int begin;
-    int end;
-
-    __device__ Slice(int64_t first, int count)
-        : aligned(first / kElements * kElements),
-          begin(static_cast<int>(first % kElements)),
-          end(static_cast<int>(first % kElements) + count) {}
-    __device__ __forceinline__ int vectors() const { return (end + kElements - 1) / kElements; }
-    __device__ __forceinline__ bool is_whole(int place) const {
-        return kEven || (place * kElements >= begin && (place + 1) * kElements <= end);
-    }
-    __device__ __forceinline__ bool has(int element) const { return kEven || (element >= begin && element < end); }
-    __device__ __forceinline__ Unit read(const T* input, int place, bool again) const {
-        Unit unit;
-        const T* const from = input + aligned + static_cast<int64_t>(place) * kElements;
-        if (is_whole(place)) {
-            const Bits* const bits = reinterpret_cast<const Bits*>(from);
-            unit.bits = again ? *bits : load(bits);
-        } else {
-#pragma unroll
-            for (int j = 0; j < kElements; ++j) {
-                unit.set(j, has(place * kElements + j) ? to_float(from[j]) : 0.0f);
-            }
-        }
-        return unit;
-    }
-    __device__ __forceinline__ void write(T* out, int place, const Unit& unit) const {
-        T* const to = out + aligned + static_cast<int64_t>(place) * kElements;
-        if (is_whole(place)) {
-            store(reinterpret_cast<Bits*>(to), unit.bits);
-        } else {
-#pragma unroll
-            for (int j = 0; j < kElements; ++j) {
-                if (has(place * kElements + j)) {
-                    to[j] = unit.elements[j];
-                }
-            }
-        }
-    }
-    // How many elements of a vector are of the slice.
-    __device__ __forceinline__ int count(int place) const {
-        if (is_whole(place)) {
-            return kElements;
-        }
-        const int first = place * kElements < begin ? begin : place * kElements;
-        const int last = (place + 1) * kElements > end ? end : (place + 1) * kElements;
-        return last - first;
-    }
-    __device__ __forceinline__ float sum(const Unit& unit) const {
-        float sum = unit.get(0);
-#pragma unroll
-        for (int j = 1; j < kElements; ++j) {
-            sum += unit.get(j);
-        }
-        return sum;
-    }
-    // Of the squares of the deviations.
-    __device__ __forceinline__ float squares(const Unit& unit, int place, float mean) const {
-        float squares = 0.0f;
-#pragma unroll
-        for (int j = 0; j < kElements; ++j) {
-            const float deviation = has(place * kElements + j) ? unit.get(j) - mean : 0.0f;
-            squares += deviation * deviation;
-        }
-        return squares;
-    }
-};
+using namespace channel;
+// That of `vector` is of rows.
+using channel::Slice;
 
 // What is done to the elements of a channel once its mean is known, and the factor that makes its variance 1.
 template <typename T>
@@ -188,35 +37,6 @@ struct Affine {
         }
     }
 };
-
-// Sum over kLanes neighboring threads of a warp, known to all of them.
-template <int kLanes>
-__device__ __forceinline__ float lanes_sum(float value) {
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-        value += __shfl_xor_sync(0xffffffffu, value, offset);
-    }
-    return value;
-}
-
-// Sum over the threads of a channel, known to all of them and added in the same order in every run: a part of a warp,
-// or all warps of a block. Each use in a kernel has a number of its own, and so memory of its own: no barrier is needed
-// between them.
-template <int kLanes, int kUse>
-__device__ __forceinline__ float channel_sum(float value) {
-    if constexpr (kLanes <= kWarp) {
-        return lanes_sum<kLanes>(value);
-    } else {
-        __shared__ float sums[kWarp];
-        const int lane = threadIdx.x % kWarp;
-        value = lanes_sum<kWarp>(value);
-        if (lane == 0) {
-            sums[threadIdx.x / kWarp] = value;
-        }
-        __syncthreads();
-        return lanes_sum<kWarp>(lane < blockDim.x / kWarp ? sums[lane] : 0.0f);
-    }
-}
 
 // Channels that their threads hold: up to kUnits vectors a thread. kLanes threads have a channel, or at most that many,
 // which is all of a block, where it is more than a warp. Deviations are squared once the mean is known.
@@ -246,7 +66,7 @@ __global__ void __launch_bounds__(kLanes > kWarp ? kLanes : 128)
             forget(held[i].bits);
         }
     }
-    const float mean = channel_sum<kLanes, 0>(sum) / length;
+    const float mean = part_sum<kLanes, 0>(sum) / length;
     float squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
@@ -255,7 +75,7 @@ __global__ void __launch_bounds__(kLanes > kWarp ? kLanes : 128)
             forget(held[i].bits);
         }
     }
-    const float factor = rsqrtf(channel_sum<kLanes, 1>(squares) / length + eps);
+    const float factor = rsqrtf(part_sum<kLanes, 1>(squares) / length + eps);
     const Affine<T> affine(weight, bias, row, channels, mean, factor);
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
@@ -266,107 +86,10 @@ __global__ void __launch_bounds__(kLanes > kWarp ? kLanes : 128)
     }
 }
 
-// What is known of some elements: how many, their mean, and the sum of the squares of their deviations from it.
-struct Known {
-    float count;
-    float mean;
-    float squares;
-};
-
-// Of both: Chan, Golub and LeVeque, Updating formulae and a pairwise algorithm for computing sample variances (1979).
-__device__ __forceinline__ Known joined(const Known& one, const Known& other) {
-    if (other.count == 0.0f) {
-        return one;
-    }
-    const float count = one.count + other.count;
-    const float share = __fdividef(other.count, count);
-    const float apart = other.mean - one.mean;
-    return {count, one.count == 0.0f ? other.mean : one.mean + apart * share,
-            one.squares + other.squares + (one.count == 0.0f ? 0.0f : apart * apart * (one.count * share))};
-}
-
-// Over a warp, in its first thread.
-__device__ __forceinline__ Known over_warp(Known known) {
-#pragma unroll
-    for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-        const Known other = {__shfl_down_sync(0xffffffffu, known.count, offset),
-                             __shfl_down_sync(0xffffffffu, known.mean, offset),
-                             __shfl_down_sync(0xffffffffu, known.squares, offset)};
-        known = joined(known, other);
-    }
-    return known;
-}
-
-// Over a block, known to all of it and joined in the same order in every run.
-__device__ __forceinline__ Known over_block(Known known) {
-    __shared__ Known parts[kWarp];
-    __shared__ Known all;
-    const int lane = threadIdx.x % kWarp;
-    known = over_warp(known);
-    if (lane == 0) {
-        parts[threadIdx.x / kWarp] = known;
-    }
-    __syncthreads();
-    if (threadIdx.x < kWarp) {
-        known = over_warp(lane < blockDim.x / kWarp ? parts[lane] : Known{0.0f, 0.0f, 0.0f});
-        if (lane == 0) {
-            all = known;
-        }
-    }
-    __syncthreads();
-    return all;
-}
-
-// How the elements of a channel are divided: whole vectors to each block, what is left to the last ones.
-__device__ __forceinline__ int share_of(int length, int parts) { return ((length + parts - 1) / parts + 7) / 8 * 8; }
-__device__ __forceinline__ int begin_of(int length, int parts, int part) {
-    const int64_t begin = static_cast<int64_t>(share_of(length, parts)) * part;
-    return static_cast<int>(begin < length ? begin : length);
-}
-
-// What is known of each part. Deviations are from the mean of what a thread has in its registers, and then joined.
+// What is known of each part.
 template <typename T, int kBlock, bool kEven>
 __global__ void __launch_bounds__(kBlock) find_parts(float* found, const T* input, int length, int parts) {
-    using Unit = typename Slice<T, kEven>::Unit;
-    const int64_t row = blockIdx.x / static_cast<unsigned>(parts);
-    const int part = static_cast<int>(blockIdx.x % static_cast<unsigned>(parts));
-    const int begin = begin_of(length, parts, part);
-    const Slice<T, kEven> slice(row * length + begin, begin_of(length, parts, part + 1) - begin);
-    const int vectors = begin < length ? slice.vectors() : 0;
-    Known known = {0.0f, 0.0f, 0.0f};
-    for (int start = threadIdx.x; start < vectors; start += kBlock * kUnroll) {
-        Unit units[kUnroll];
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-            if (start + i * kBlock < vectors) {
-                units[i] = slice.read(input, start + i * kBlock, true);
-            }
-        }
-        int count = 0;
-        float sum = 0.0f;
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-            if (start + i * kBlock < vectors) {
-                count += slice.count(start + i * kBlock);
-                sum += slice.sum(units[i]);
-                forget(units[i].bits);
-            }
-        }
-        const float mean = sum / count;
-        float squares = 0.0f;
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-            if (start + i * kBlock < vectors) {
-                squares += slice.squares(units[i], start + i * kBlock, mean);
-            }
-        }
-        known = joined(known, Known{static_cast<float>(count), mean, squares});
-    }
-    known = over_block(known);
-    if (threadIdx.x == 0) {
-        found[2 * static_cast<int64_t>(blockIdx.x)] = known.mean;
-        found[2 * static_cast<int64_t>(blockIdx.x) + 1] = known.squares;
-    }
+    channel::find_parts<T, kBlock, kEven>(found, input, length, parts);
 }
 
 // The results of each part. Blocks go the other way, since what was read last is in the caches.
@@ -411,3 +134,5 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 }  // namespace instance
+
+

@@ -3,99 +3,16 @@
 // UNROLL: how many vectors a thread has in flight in a row that is read twice. STREAM: whether what is not read again
 // is marked so, and leaves the caches first.
 
-#include <cstdint>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "row_parts.cuh"
 
 namespace logsoft {
 
-constexpr int kWarp = 32;
+using namespace row_parts;
+
 // A name and no macro: not every preprocessor looks into pragmas.
 constexpr int kUnroll = UNROLL;
 
-__device__ __forceinline__ float to_float(float value) { return value; }
-__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
-__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
-
-__device__ __forceinline__ void from_float(float value, float& to) { to = value; }
-__device__ __forceinline__ void from_float(float value, __half& to) { to = __float2half_rn(value); }
-__device__ __forceinline__ void from_float(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
-
-// As many bytes as one load moves.
-template <int kBytes>
-struct Word;
-template <>
-struct Word<2> {
-    using Type = uint16_t;
-};
-template <>
-struct Word<4> {
-    using Type = uint32_t;
-};
-template <>
-struct Word<8> {
-    using Type = uint2;
-};
-template <>
-struct Word<16> {
-    using Type = uint4;
-};
-
-template <typename T, int kElements>
-struct Vector {
-    using Bits = typename Word<kElements * sizeof(T)>::Type;
-    union {
-        Bits bits;
-        T elements[kElements];
-    };
-    __device__ Vector() {}
-    __device__ __forceinline__ float get(int place) const { return to_float(elements[place]); }
-    __device__ __forceinline__ void set(int place, float value) { from_float(value, elements[place]); }
-};
-
-template <typename Bits>
-__device__ __forceinline__ Bits load(const Bits* from) {
-#if STREAM
-    return __ldcs(from);
-#else
-    return *from;
-#endif
-}
-
-template <typename Bits>
-__device__ __forceinline__ void store(Bits* to, Bits bits) {
-#if STREAM
-    __stcs(to, bits);
-#else
-    *to = bits;
-#endif
-}
-
-// Bits of which the compiler knows nothing any more. It would keep values as float once they were converted, in twice
-// the registers; so they are converted again.
-__device__ __forceinline__ void forget(uint32_t& bits) { asm volatile("" : "+r"(bits)); }
-__device__ __forceinline__ void forget(uint2& bits) {
-    forget(bits.x);
-    forget(bits.y);
-}
-__device__ __forceinline__ void forget(uint4& bits) {
-    forget(bits.x);
-    forget(bits.y);
-    forget(bits.z);
-    forget(bits.w);
-}
-
 __device__ __forceinline__ float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
-
-// The exponential in as few instructions as the result's dtype allows.
-template <typename T>
-__device__ __forceinline__ float exponential(float value) {
-    if constexpr (sizeof(T) == 4) {
-        return expf(value);
-    } else {
-        return __expf(value);
-    }
-}
 
 // What is known of a row, or of a part of it: the largest value, and the sum of exp(value - largest). Where there is no
 // value above minus infinity, the sum is that of exp(value), so zero: the difference would be NaN.
@@ -160,39 +77,6 @@ __device__ __forceinline__ Known over_row(Known known) {
         __syncthreads();
         return over_lanes<T, kWarp>(lane < warps ? parts[lane] : nothing());
     }
-}
-
-// A part of a row as vectors, which begin where addresses are multiples of theirs, and single elements around them.
-template <int kElements>
-struct Slice {
-    int64_t first;
-    int head;
-    int64_t vectors;
-    int tail;
-
-    __device__ Slice(int64_t first, int64_t count) : first(first) {
-        head = static_cast<int>((kElements - first % kElements) % kElements);
-        head = head < count ? head : static_cast<int>(count);
-        vectors = (count - head) / kElements;
-        tail = static_cast<int>((count - head) % kElements);
-    }
-    __device__ int64_t aligned() const { return first + head; }
-    // The single element that is this thread's, or -1.
-    __device__ int64_t single(int thread) const {
-        if (thread < head) {
-            return first + thread;
-        }
-        return thread < head + tail ? aligned() + vectors * kElements + (thread - head) : -1;
-    }
-};
-
-// The slice of a row that block `part` of `parts` has.
-template <int kElements>
-__device__ __forceinline__ Slice<kElements> slice_of(int64_t row, int64_t hidden, int part, int parts) {
-    const int64_t share = (hidden + parts - 1) / parts;
-    const int64_t begin = share * part < hidden ? share * part : hidden;
-    const int64_t end = begin + share < hidden ? begin + share : hidden;
-    return Slice<kElements>(row * hidden + begin, end - begin);
 }
 
 // What a block finds in a slice.
@@ -396,3 +280,5 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 }  // namespace logsoft
+
+

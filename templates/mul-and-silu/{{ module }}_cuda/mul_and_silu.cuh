@@ -4,91 +4,14 @@
 // UNROLL: how many vectors of results a thread makes. STREAM: whether inputs and results are marked as used once, so
 // that they leave the caches first.
 
-#include <cstdint>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "vector.cuh"
 
 namespace mul_silu {
 
+using namespace vector;
+
 // A name and no macro: not every preprocessor looks into pragmas.
 constexpr int kUnroll = UNROLL;
-
-__device__ __forceinline__ float to_float(float value) { return value; }
-__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
-__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
-
-__device__ __forceinline__ void from_float(float value, float& to) { to = value; }
-__device__ __forceinline__ void from_float(float value, __half& to) { to = __float2half_rn(value); }
-__device__ __forceinline__ void from_float(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
-
-// As many bytes as one load moves.
-template <int kBytes>
-struct Word;
-template <>
-struct Word<2> {
-    using Type = uint16_t;
-};
-template <>
-struct Word<4> {
-    using Type = uint32_t;
-};
-template <>
-struct Word<8> {
-    using Type = uint2;
-};
-template <>
-struct Word<16> {
-    using Type = uint4;
-};
-
-template <typename T, int kElements>
-struct Vector {
-    using Bits = typename Word<kElements * sizeof(T)>::Type;
-    union {
-        Bits bits;
-        T elements[kElements];
-    };
-    __device__ Vector() {}
-    __device__ __forceinline__ float get(int place) const { return to_float(elements[place]); }
-    __device__ __forceinline__ void set(int place, float value) { from_float(value, elements[place]); }
-};
-
-template <typename Bits>
-__device__ __forceinline__ Bits load(const Bits* from) {
-#if STREAM
-    return __ldcs(from);
-#else
-    return *from;
-#endif
-}
-
-template <typename Bits>
-__device__ __forceinline__ void store(Bits* to, Bits bits) {
-#if STREAM
-    __stcs(to, bits);
-#else
-    *to = bits;
-#endif
-}
-
-// In as few instructions as the result's dtype allows.
-template <typename T>
-__device__ __forceinline__ float exponential(float value) {
-    if constexpr (sizeof(T) == 4) {
-        return expf(value);
-    } else {
-        return __expf(value);
-    }
-}
-
-template <typename T>
-__device__ __forceinline__ float quotient(float value, float by) {
-    if constexpr (sizeof(T) == 4) {
-        return value / by;
-    } else {
-        return __fdividef(value, by);
-    }
-}
 
 // hole: gate
 // value * sigmoid(value).
@@ -133,3 +56,4 @@ __global__ void __launch_bounds__(kBlock) gated(T* out, const T* input, Index co
 }
 
 }  // namespace mul_silu
+

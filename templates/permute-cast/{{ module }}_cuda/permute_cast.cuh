@@ -4,72 +4,14 @@
 // UNROLL: tokens of which a thread moves the same place. STREAM: whether inputs and results are marked as used once, so
 // that they leave the caches first.
 
-#include <cstdint>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "vector.cuh"
 
 namespace axes {
 
+using namespace vector;
+
 // A name and no macro: not every preprocessor looks into pragmas.
 constexpr int kUnroll = UNROLL;
-
-__device__ __forceinline__ float to_float(float value) { return value; }
-__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
-__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
-
-__device__ __forceinline__ void from_float(float value, float& to) { to = value; }
-__device__ __forceinline__ void from_float(float value, __half& to) { to = __float2half_rn(value); }
-__device__ __forceinline__ void from_float(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
-
-// As many bytes as one load moves.
-template <int kBytes>
-struct Word;
-template <>
-struct Word<2> {
-    using Type = uint16_t;
-};
-template <>
-struct Word<4> {
-    using Type = uint32_t;
-};
-template <>
-struct Word<8> {
-    using Type = uint2;
-};
-template <>
-struct Word<16> {
-    using Type = uint4;
-};
-
-template <typename T, int kElements>
-struct Vector {
-    using Bits = typename Word<kElements * sizeof(T)>::Type;
-    union {
-        Bits bits;
-        T elements[kElements];
-    };
-    __device__ Vector() {}
-    __device__ __forceinline__ float get(int place) const { return to_float(elements[place]); }
-    __device__ __forceinline__ void set(int place, float value) { from_float(value, elements[place]); }
-};
-
-template <typename Bits>
-__device__ __forceinline__ Bits load(const Bits* from) {
-#if STREAM
-    return __ldcs(from);
-#else
-    return *from;
-#endif
-}
-
-template <typename Bits>
-__device__ __forceinline__ void store(Bits* to, Bits bits) {
-#if STREAM
-    __stcs(to, bits);
-#else
-    *to = bits;
-#endif
-}
 
 // As many elements as one store moves, by as many loads of 16 bytes as it takes.
 template <typename T, int kElements>
@@ -130,3 +72,4 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 }  // namespace axes
+

@@ -3,51 +3,11 @@
 //
 // STREAM: whether inputs and results are marked as used once, so that they leave the caches first.
 
-#include <cstdint>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "vector.cuh"
 
 namespace turn {
 
-constexpr int kWarp = 32;
-
-// As many bytes as one load moves.
-template <int kBytes>
-struct Word;
-template <>
-struct Word<2> {
-    using Type = uint16_t;
-};
-template <>
-struct Word<4> {
-    using Type = uint32_t;
-};
-template <>
-struct Word<8> {
-    using Type = uint2;
-};
-template <>
-struct Word<16> {
-    using Type = uint4;
-};
-
-template <typename Bits>
-__device__ __forceinline__ Bits load(const Bits* from) {
-#if STREAM
-    return __ldcs(from);
-#else
-    return *from;
-#endif
-}
-
-template <typename Bits>
-__device__ __forceinline__ void store(Bits* to, Bits bits) {
-#if STREAM
-    __stcs(to, bits);
-#else
-    *to = bits;
-#endif
-}
+using namespace vector;
 
 // One access as words of 32 bits.
 template <int kBytes>
@@ -167,3 +127,4 @@ __global__ void __launch_bounds__(256) tiles(T* out, const T* input, int rows, i
 }
 
 }  // namespace turn
+

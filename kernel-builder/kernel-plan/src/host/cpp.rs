@@ -3,12 +3,14 @@
 //! Owns: the spelling, for 64-bit integers and the helpers of the generated launcher, and for each framework's tensors.
 //! Never: evaluates.
 
-use crate::spec::expr::{BinaryOp, Expr, ExprKind, Function, UnaryOp};
+use std::collections::BTreeSet;
+
+use crate::spec::expr::{BinaryOp, Expr, ExprKind, Function, UnaryOp, ValueExpr};
 use crate::spec::op::{AxisKind, OpSpec, TensorDtype};
 use crate::spec::tune::Tunable;
 use crate::units::{Dtype, PythonName};
 
-use super::types::{CppPlan, ScalarPlan, TensorPlan};
+use super::types::{ConstantPlan, CppPlan, ScalarPlan, TensorPlan};
 
 /// Whose names an expression uses.
 pub(super) struct Names<'a> {
@@ -20,27 +22,66 @@ pub(super) struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// A tree as text, in parentheses where it has operators.
+    /// A tree as a factor of a product: in parentheses where it has operators.
     pub(super) fn text(&self, expr: &Expr) -> String {
+        self.operand(expr, PRIMARY)
+    }
+
+    /// An operand of an operator that binds with `least`.
+    fn operand(&self, expr: &Expr, least: u8) -> String {
+        let text = self.bare(expr);
+        if power(expr) < least { format!("({text})") } else { text }
+    }
+
+    /// A tree as a whole value, with no parentheses that it does not need.
+    pub(super) fn bare(&self, expr: &Expr) -> String {
         match &expr.kind {
             ExprKind::Integer(number) if i32::try_from(*number).is_ok() => number.to_string(),
             ExprKind::Integer(number) => format!("INT64_C({number})"),
             ExprKind::Boolean(truth) => truth.to_string(),
             ExprKind::Name(name) => self.name(name),
+            ExprKind::Named(definition) => constant(&definition.name),
             ExprKind::Unary(UnaryOp::Not, operand) => format!("!{}", self.text(operand)),
-            ExprKind::Unary(UnaryOp::Negate, operand) => format!("(-{})", self.text(operand)),
+            ExprKind::Unary(UnaryOp::Negate, operand) => format!("-{}", self.text(operand)),
+            ExprKind::Binary(BinaryOp::Divide, left, right) => {
+                format!("floor_div({}, {})", self.bare(left), self.bare(right))
+            }
+            ExprKind::Binary(BinaryOp::Remainder, left, right) => {
+                format!("floor_mod({}, {})", self.bare(left), self.bare(right))
+            }
             ExprKind::Binary(op, left, right) => {
-                let (left, right) = (self.text(left), self.text(right));
-                match op {
-                    BinaryOp::Divide => format!("floor_div({left}, {right})"),
-                    BinaryOp::Remainder => format!("floor_mod({left}, {right})"),
-                    BinaryOp::And => format!("({left} && {right})"),
-                    BinaryOp::Or => format!("({left} || {right})"),
-                    op => format!("({left} {op} {right})"),
-                }
+                // Compilers warn of `a && b || c` without parentheses.
+                let least = if *op == BinaryOp::Or { BinaryOp::Equal.power() } else { op.power() };
+                let same = matches!(&left.kind, ExprKind::Binary(inner, ..) if inner == op);
+                let left = if same { self.bare(left) } else { self.operand(left, least) };
+                let right = self.operand(right, least.max(op.power() + 1));
+                let op = match op {
+                    BinaryOp::And => "&&",
+                    BinaryOp::Or => "||",
+                    op => op.as_str(),
+                };
+                format!("{left} {op} {right}")
             }
             ExprKind::Call(function, arguments) => self.call(*function, arguments),
         }
+    }
+
+    /// The constants of the names of `[let]` that these expressions use, each after those that it needs.
+    pub(super) fn constants<'e>(&self, expressions: impl IntoIterator<Item = &'e Expr>) -> Vec<ConstantPlan> {
+        let used = expressions.into_iter().flat_map(Expr::definitions);
+        let used: BTreeSet<&PythonName> = used.map(|definition| &definition.name.value).collect();
+        let definitions = self.op.definitions.iter();
+        definitions
+            .filter(|definition| used.contains(&definition.name.value))
+            .map(|definition| ConstantPlan {
+                kind: match definition.value {
+                    ValueExpr::Integer(_) => "int64_t".to_owned(),
+                    ValueExpr::Boolean(_) => "bool".to_owned(),
+                },
+                name: constant(&definition.name),
+                value: self.bare(definition.value.tree()),
+            })
+            .collect()
     }
 
     fn name(&self, name: &PythonName) -> String {
@@ -54,7 +95,7 @@ impl Names<'_> {
     }
 
     fn call(&self, function: Function, arguments: &[Expr]) -> String {
-        let all = || arguments.iter().map(|argument| self.text(argument)).collect::<Vec<_>>();
+        let all = || arguments.iter().map(|argument| self.bare(argument)).collect::<Vec<_>>();
         let named = match arguments.first().map(|argument| &argument.kind) {
             Some(ExprKind::Name(name)) => Some(name),
             _ => None,
@@ -95,6 +136,112 @@ impl Names<'_> {
             TensorDtype::Variable(name) => format!("size_of({}.{name})", self.call),
         }
     }
+}
+
+/// Binds tighter than any operator.
+const PRIMARY: u8 = 8;
+
+/// How tightly a tree binds in C++, on the scale of the language's operators.
+fn power(expr: &Expr) -> u8 {
+    match &expr.kind {
+        ExprKind::Binary(op, ..) if !matches!(op, BinaryOp::Divide | BinaryOp::Remainder) => op.power(),
+        ExprKind::Unary(UnaryOp::Negate, _) => UnaryOp::Negate.power(),
+        _ => PRIMARY,
+    }
+}
+
+/// What the functions of a launcher call something else, and words of C++ that Python has as names.
+const TAKEN: &[&str] = &[
+    "alignas",
+    "alignof",
+    "arguments",
+    "auto",
+    "bool",
+    "bytes",
+    "call",
+    "case",
+    "catch",
+    "ceil_div",
+    "char",
+    "concept",
+    "const",
+    "constexpr",
+    "const_cast",
+    "decltype",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "dynamic_cast",
+    "enum",
+    "error",
+    "explicit",
+    "export",
+    "extern",
+    "failure",
+    "float",
+    "floor_div",
+    "floor_mod",
+    "found",
+    "friend",
+    "function",
+    "geometry",
+    "goto",
+    "inline",
+    "instance",
+    "int",
+    "int32_t",
+    "int64_t",
+    "key",
+    "long",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "nullptr",
+    "operator",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "reinterpret_cast",
+    "requires",
+    "s",
+    "settings_for",
+    "short",
+    "signed",
+    "size_of",
+    "size_t",
+    "sizeof",
+    "start",
+    "static",
+    "static_assert",
+    "static_cast",
+    "std",
+    "stream",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "thread_local",
+    "throw",
+    "typedef",
+    "typeid",
+    "typename",
+    "union",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "workspaces",
+];
+
+/// A name of `[let]` as that of a local constant: `short` is `short_`.
+fn constant(name: &PythonName) -> String {
+    let is_argument = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let taken = TAKEN.contains(&name.as_str()) || name.as_str().strip_prefix('a').is_some_and(is_argument);
+    if taken { format!("{name}_") } else { name.to_string() }
 }
 
 /// The enumerator of `Element` for a dtype: `kBF16`.

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use crate::spec::OpSpec;
-use crate::spec::expr::{Bindings, ExprKind, IntExpr, Value};
-use crate::spec::launch::{Define, Kernel, KernelArgument, Launch, TemplateArgument};
+use crate::spec::expr::{Bindings, Expr, ExprKind, IntExpr, Value};
+use crate::spec::launch::{Define, Kernel, KernelArgument, Launch, TemplateArgument, Workspace};
 use crate::spec::tune::Tuning;
 use crate::units::PythonName;
 
@@ -109,6 +109,8 @@ pub(super) fn plan(
         }
     });
     let kernels = launch.kernels.iter().map(|kernel| kernel_plan(op, kernel, names));
+    let zeroed = launch.workspaces.iter().filter(|workspace| workspace.zero);
+    let started = launch.kernels.iter().flat_map(Kernel::expressions).chain(zeroed.flat_map(lengths));
     Ok(LaunchPlan {
         source: super::file_name(launch.source.value.as_str()),
         tunables: tunables.iter().map(ToString::to_string).collect(),
@@ -116,8 +118,14 @@ pub(super) fn plan(
         spaces: spaces.into_iter().enumerate().map(|(place, defines)| space_plan(place, defines)).collect(),
         devices: devices.iter().map(device_plan).collect(),
         workspaces: workspaces.collect(),
+        workspace_constants: names.constants(launch.workspaces.iter().flat_map(lengths)),
+        constants: names.constants(started),
         kernels: kernels.collect::<Result<_, _>>()?,
     })
+}
+
+fn lengths(workspace: &Workspace) -> impl Iterator<Item = &Expr> {
+    workspace.shape.iter().map(IntExpr::tree)
 }
 
 /// The macros under one setting.
@@ -150,19 +158,19 @@ fn instance_plan(op: &OpSpec, kernel: &Kernel, instance: &Instance, space: usize
 fn kernel_plan(op: &OpSpec, kernel: &Kernel, names: &Names<'_>) -> Result<KernelPlan, HostError> {
     let elements = op.dtypes.iter().map(|variable| format!("int64_t(call.{})", variable.name.value));
     let values = kernel.template.iter().filter_map(|argument| match argument {
-        TemplateArgument::Value(value) => Some(names.text(value.tree())),
+        TemplateArgument::Value(value) => Some(names.bare(value.tree())),
         TemplateArgument::Type(_) => None,
     });
     // Three numbers, the last ones filled up.
     let texts = |list: &[IntExpr], rest: &str| {
-        let given = list.iter().map(|it| names.text(it.tree()));
+        let given = list.iter().map(|it| names.bare(it.tree()));
         given.chain(std::iter::repeat(rest.to_owned())).take(3).collect::<Vec<_>>().join(", ")
     };
     let arguments =
         kernel.arguments.iter().enumerate().map(|(place, given)| argument(op, names, place, given));
     Ok(KernelPlan {
         entry: kernel.entry.value.clone(),
-        when: kernel.when.as_ref().map(|when| names.text(when.tree())),
+        when: kernel.when.as_ref().map(|when| names.bare(when.tree())),
         key: elements.chain(values).collect(),
         grid: texts(&kernel.grid.value, "1"),
         block: texts(&kernel.block.value, "1"),
@@ -170,8 +178,8 @@ fn kernel_plan(op: &OpSpec, kernel: &Kernel, names: &Names<'_>) -> Result<Kernel
             Some(cluster) => texts(&cluster.value, "1"),
             None => texts(&[], "0"),
         },
-        shared: kernel.shared.as_ref().map_or_else(|| "0".to_owned(), |shared| names.text(shared.tree())),
-        carveout: kernel.carveout.as_ref().map(|carveout| names.text(carveout.tree())),
+        shared: kernel.shared.as_ref().map_or_else(|| "0".to_owned(), |shared| names.bare(shared.tree())),
+        carveout: kernel.carveout.as_ref().map(|carveout| names.bare(carveout.tree())),
         cooperative: kernel.cooperative,
         arguments: arguments.collect::<Result<_, HostError>>()?,
     })
@@ -191,14 +199,17 @@ fn argument(
         }
         KernelArgument::I32(expr) => {
             let named = match &expr.tree().kind {
+                ExprKind::Named(definition) => {
+                    format!("`{}`, which the kernel takes as 32 bits,", definition.name.value)
+                }
                 ExprKind::Name(name) => format!("`{name}`, which the kernel takes as 32 bits,"),
                 _ => format!("argument {place} of the kernel, which has 32 bits,"),
             };
-            let value = names.text(expr.tree());
+            let value = names.bare(expr.tree());
             ArgumentPlan { narrowed: Some(named), ..plain("int32_t", value) }
         }
-        KernelArgument::I64(expr) => plain("int64_t", names.text(expr.tree())),
-        KernelArgument::Bool(expr) => plain("bool", names.text(expr.tree())),
+        KernelArgument::I64(expr) => plain("int64_t", names.bare(expr.tree())),
+        KernelArgument::Bool(expr) => plain("bool", names.bare(expr.tree())),
         KernelArgument::F32(name) => plain("float", format!("static_cast<float>(call.{})", name.value)),
         KernelArgument::F64(name) => plain("double", format!("call.{}", name.value)),
     })

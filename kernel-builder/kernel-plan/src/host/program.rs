@@ -32,6 +32,7 @@ pub(super) fn program(expr: &Expr, known: &Known<'_>) -> Option<Program> {
             Some(Value::Boolean(truth)) => Program::Constant(i64::from(*truth)),
             None => Program::Slot(*known.slots.get(name)?),
         },
+        ExprKind::Named(definition) => return program(definition.value.tree(), known),
         ExprKind::Unary(op, operand) => {
             let operand = Box::new(program(operand, known)?);
             if *op == UnaryOp::Not { Program::Not(operand) } else { Program::Negate(operand) }

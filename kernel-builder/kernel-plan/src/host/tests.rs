@@ -188,3 +188,92 @@ fn a_backward_operator_hangs_on_names() {
     back.inputs[1].name = "other".to_owned();
     assert!(backward(&forward, &back).unwrap_err().to_string().contains("neither the gradient"));
 }
+
+/// The plan of the launcher for an op.toml with this `[let]`, used in its first kernel.
+fn named(lets: &str, when: &str, argument: &str) -> LaunchPlan {
+    let text = include_str!("../../../../examples/rms-norm-device/op.toml");
+    let first = text.find("[[launch.kernel]]").unwrap();
+    let second = text[first + 1..].find("[[launch.kernel]]").unwrap() + first + 1;
+    let kernel = format!(
+        "[[launch.kernel]]\nentry = \"rms::held\"\ngrid = [\"rows\"]\nblock = [256]\n\
+         args = [\"out\", {{ i32 = \"{argument}\" }}]\nwhen = \"{when}\"\n\n"
+    );
+    let launch = text.find("\n[launch]\n").unwrap() + 1;
+    let (before, section, rest) = (&text[..launch], &text[launch..first], &text[second..]);
+    let text = format!("{before}[let]\n{lets}\n{section}{kernel}{rest}");
+    let (op, problems) = parse_op(SourceFile::new("op.toml", text));
+    plan(&op.unwrap_or_else(|| panic!("{problems:?}")), &[]).unwrap().launch.unwrap()
+}
+
+#[test]
+fn a_name_of_let_is_a_constant_of_the_launcher() {
+    let lets = "held = \"row_bytes <= 65536 and not reread\"\nrow_bytes = \"hidden * sizeof(T)\"\n\
+                short = \"row_bytes / bytes\"\nstream_ = \"rows + 1\"\n";
+    let launch = named(lets, "held and short < 9", "short");
+    let constants: Vec<String> = launch
+        .constants
+        .iter()
+        .map(|constant| format!("{} {} = {}", constant.kind, constant.name, constant.value))
+        .collect();
+    assert_eq!(
+        constants,
+        [
+            "int64_t row_bytes = call.hidden * size_of(call.T)",
+            "bool held = row_bytes <= 65536 && !s.reread",
+            // A word of C++.
+            "int64_t short_ = floor_div(row_bytes, s.bytes)",
+        ]
+    );
+    let kernel = &launch.kernels[0];
+    assert_eq!(kernel.when.as_deref(), Some("held && short_ < 9"));
+    let argument = &kernel.arguments[1];
+    assert_eq!(argument.value, "short_");
+    assert_eq!(argument.narrowed.as_deref(), Some("`short`, which the kernel takes as 32 bits,"));
+}
+
+#[test]
+fn names_that_scratch_memory_needs_are_constants_where_it_is_sized() {
+    let text = include_str!("../../../../examples/rms-norm-device/op.toml");
+    let workspace = "[let]\nparts = \"ceil_div(rows, 8)\"\n\n[launch.workspace.found]\ndtype = \"f32\"\nshape = [\"parts\"]\n";
+    let first = text.find("[[launch.kernel]]").unwrap();
+    let with = |zero: &str| {
+        let text = format!("{}{workspace}{zero}\n{}", &text[..first], &text[first..]);
+        let op = parse_op(SourceFile::new("op.toml", text)).0.unwrap();
+        let launch = plan(&op, &[]).unwrap().launch.unwrap();
+        let names =
+            |constants: &[ConstantPlan]| constants.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        (names(&launch.workspace_constants), names(&launch.constants), launch.workspaces[0].bytes.clone())
+    };
+    let (sized, started, bytes) = with("");
+    assert_eq!((sized, started, bytes.as_str()), (vec!["parts".to_owned()], vec![], "parts * 4"));
+    // The launch fills it with zeros, and needs its size.
+    assert_eq!(with("zero = true").1, ["parts"]);
+}
+
+#[test]
+fn expressions_have_the_parentheses_that_they_need_in_cpp() {
+    let op = rms_norm();
+    let names = Names { op: &op, call: "call", settings: "s" };
+    for (text, cpp) in [
+        ("rows + 2 * hidden - 1", "call.rows + 2 * call.hidden - 1"),
+        ("rows - (hidden - 1)", "call.rows - (call.hidden - 1)"),
+        ("(rows + 1) * hidden / 4 % 3", "floor_mod(floor_div((call.rows + 1) * call.hidden, 4), 3)"),
+        ("rows / 2 * 4", "floor_div(call.rows, 2) * 4"),
+        ("-(rows + 1) * -2", "-(call.rows + 1) * -2"),
+        ("rows > 1 and hidden > 2 and reread", "call.rows > 1 && call.hidden > 2 && s.reread"),
+        ("rows > 1 and reread or not stream", "(call.rows > 1 && s.reread) || !s.stream"),
+        ("not (rows > 1 or reread) and stream", "!(call.rows > 1 || s.reread) && s.stream"),
+        ("reread or (stream or rows > 1)", "s.reread || (s.stream || call.rows > 1)"),
+        ("reread or stream or rows > 1", "s.reread || s.stream || call.rows > 1"),
+        ("not rows > 1", "!(call.rows > 1)"),
+        (
+            "max(rows + 1, 2) < ceil_div(hidden, 8 * bytes)",
+            "std::max<int64_t>({call.rows + 1, 2}) < ceil_div(call.hidden, 8 * s.bytes)",
+        ),
+    ] {
+        let tree = crate::spec::expr::parse_expression(text).unwrap();
+        assert_eq!(names.bare(&tree), cpp, "{text}");
+    }
+    let sum = crate::spec::expr::parse_expression("rows + 1").unwrap();
+    assert_eq!(names.text(&sum), "(call.rows + 1)", "as a factor");
+}

@@ -188,8 +188,23 @@ pub struct LaunchPlan {
     pub devices: Vec<DevicePlan>,
     /// Scratch memory.
     pub workspaces: Vec<WorkspacePlan>,
+    /// Names of `[let]` that the sizes of scratch memory use.
+    pub workspace_constants: Vec<ConstantPlan>,
+    /// Names of `[let]` that the start of kernels uses.
+    pub constants: Vec<ConstantPlan>,
     /// What is started, in order.
     pub kernels: Vec<KernelPlan>,
+}
+
+/// A name of `[let]` as a constant.
+#[derive(Debug, Clone, Serialize)]
+pub struct ConstantPlan {
+    /// Its type.
+    pub kind: String,
+    /// Its name in C++.
+    pub name: String,
+    /// What it is.
+    pub value: String,
 }
 
 /// One setting.

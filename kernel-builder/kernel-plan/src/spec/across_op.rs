@@ -12,7 +12,7 @@ use crate::units::PythonName;
 
 use super::codes;
 use super::evaluate_launch::LaunchError;
-use super::expr::{Bindings, Expr, Value};
+use super::expr::{Bindings, Expr, Through, Value};
 use super::launch::TemplateArgument;
 use super::op::{AxisKind, Case, Device, OpSpec, Purpose, TensorDtype, Workload};
 use super::tune::Count;
@@ -91,10 +91,21 @@ impl Failures<'_> {
             ),
             LaunchError::Limit { help, .. } => (codes::LAUNCH_LIMIT, help.clone()),
         };
-        self.push(Problem::error(code, error.to_string()).help(help), &error.span(), case);
+        let used = match error {
+            LaunchError::Expression(error) => error.through.last(),
+            LaunchError::Limit { .. } => None,
+        };
+        self.push(Problem::error(code, error.to_string()).help(help), &error.span(), used, case);
     }
 
-    fn push(&mut self, problem: Problem, span: &Range<usize>, case: Option<(&Workload, &Case)>) {
+    /// Adds a problem at a place, with the use of a name of `[let]` that led there.
+    fn push(
+        &mut self,
+        problem: Problem,
+        span: &Range<usize>,
+        used: Option<&Through>,
+        case: Option<(&Workload, &Case)>,
+    ) {
         let is_known = |known: &Problem| {
             known.code == problem.code && known.labels.first().is_some_and(|(place, _)| place == span)
         };
@@ -105,7 +116,11 @@ impl Failures<'_> {
             Some((workload, case)) => format!("for workload `{}`{}", workload.name.value, values(case)),
             None => "for every workload".to_owned(),
         };
-        self.problems.push(problem.at(&self.op.file, span, label));
+        let problem = problem.at(&self.op.file, span, label);
+        self.problems.push(match used {
+            Some(used) => problem.at(&self.op.file, &used.span, format!("`{}` is used here", used.name)),
+            None => problem,
+        });
     }
 }
 
@@ -145,7 +160,7 @@ fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<
         }
     }
     let mut admitted = true;
-    for constraint in &op.tune.constraints {
+    for constraint in op.tune.conditions() {
         match constraint.evaluate(&bindings) {
             Ok(true) => {}
             Ok(false) => {
@@ -153,7 +168,7 @@ fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<
                 let message = "the defaults of [tune] do not satisfy this constraint for a workload";
                 let problem = Problem::warning(codes::TUNE_DEFAULT, message)
                     .help("before anything is tuned, the kernel cannot start there; choose other defaults");
-                failures.push(problem, &constraint.tree().span, Some((workload, case)));
+                failures.push(problem, &constraint.tree().span, None, Some((workload, case)));
             }
             Err(error) => {
                 admitted = false;
@@ -223,7 +238,7 @@ fn tune_space(op: &OpSpec) -> Option<Problem> {
 /// Constraints that no workload changes must hold for the defaults.
 fn constant_default(op: &OpSpec) -> Vec<Problem> {
     let mut bindings = constants(op);
-    let decided = op.tune.constraints.iter().filter(|constraint| op.tune.is_decided(constraint, &bindings));
+    let decided = op.tune.conditions().iter().filter(|constraint| op.tune.is_decided(constraint, &bindings));
     let decided: Vec<_> = decided.collect();
     bindings.names.extend(op.tune.default_tuning());
     let broken = decided.into_iter().filter(|constraint| constraint.evaluate(&bindings) == Ok(false));
@@ -244,11 +259,14 @@ fn constant_default(op: &OpSpec) -> Vec<Problem> {
         .collect()
 }
 
-/// Axes, type variables and tunables that nothing uses.
+/// Axes, type variables, tunables and names of `[let]` that nothing uses.
 fn unused(op: &OpSpec) -> Vec<Problem> {
     let expressions = expressions(op);
-    let named =
-        |name: &PythonName| expressions.iter().any(|expr| expr.names().iter().any(|(used, _)| *used == name));
+    let used: BTreeSet<&PythonName> =
+        expressions.iter().flat_map(|expr| expr.names()).map(|(name, _)| name).collect();
+    let named = |name: &PythonName| used.contains(name);
+    let defined: BTreeSet<&PythonName> =
+        expressions.iter().flat_map(|expr| expr.definitions()).map(|found| &found.name.value).collect();
     let tensors = || {
         let inputs = op.inputs.iter().map(|input| &input.tensor);
         inputs.chain(op.outputs.iter().map(|output| &output.tensor))
@@ -273,9 +291,13 @@ fn unused(op: &OpSpec) -> Vec<Problem> {
             && !named(name)
     });
     let tunables = op.tune.tunables.iter().map(|tunable| &tunable.name).filter(|name| !named(name));
+    let definitions = op.definitions.iter().map(|found| &found.name);
+    let definitions = definitions.filter(|name| !defined.contains(&name.value));
     let found = axes.map(|name| (name, "axis", "no shape and no expression has it"));
     let found = found.chain(dtypes.map(|name| (name, "type variable", "no tensor has it")));
     let found = found.chain(tunables.map(|name| (name, "tunable", "no expression has it")));
+    let found = found
+        .chain(definitions.map(|name| (name, "name of [let]", "no expression of [tune] or [launch] has it")));
     found
         .map(|(name, what, label)| {
             Problem::warning(codes::UNUSED_NAME, format!("nothing uses the {what} `{}`", name.value))
@@ -290,6 +312,7 @@ fn expressions(op: &OpSpec) -> Vec<&Expr> {
     let mut found = vec![op.tolerance.length.tree()];
     found.extend(op.constraints.iter().map(|constraint| constraint.tree()));
     found.extend(op.tune.constraints.iter().map(|constraint| constraint.tree()));
+    found.extend(op.tune.tunables.iter().filter_map(|tunable| tunable.when.as_ref()).map(|when| when.tree()));
     let Some(launch) = &op.launch else { return found };
     found.extend(launch.defines.iter().map(|define| define.value.tree()));
     found.extend(launch.workspaces.iter().flat_map(|workspace| &workspace.shape).map(|expr| expr.tree()));

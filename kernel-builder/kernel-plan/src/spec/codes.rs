@@ -78,6 +78,8 @@ crate::diagnostic::codes! {
     EXPRESSION_TYPE = "spec::expression_type",
     /// An expression that has no value for a workload.
     EXPRESSION_VALUE = "spec::expression_value",
+    /// Names of `[let]` that use each other in a circle.
+    LET_CYCLE = "spec::let_cycle",
     /// More cases than can be run.
     CASE_COUNT = "spec::case_count",
     /// A default of a tunable that is not allowed.
@@ -88,7 +90,7 @@ crate::diagnostic::codes! {
     KERNEL_ARGUMENT = "spec::kernel_argument",
     /// A launch beyond what CUDA can start.
     LAUNCH_LIMIT = "spec::launch_limit",
-    /// An axis, a type variable or a tunable that nothing uses.
+    /// An axis, a type variable, a tunable or a name of `[let]` that nothing uses.
     UNUSED_NAME = "spec::unused_name",
     /// More or fewer output keywords than outputs.
     OUT_COUNT = "spec::out_count",

@@ -2,7 +2,9 @@
 //!
 //! Owns: what expressions of a section may name. Never: reads a section.
 
-use super::expr::{Kind, Scope, ScopeTensor, Type};
+use std::sync::Arc;
+
+use super::expr::{Definition, Kind, Scope, ScopeTensor, Type};
 use super::op::{Axis, Input, Output, Scalar, ScalarValue, TypeVariable};
 use super::read::Table;
 use super::tune::Tunable;
@@ -22,6 +24,9 @@ pub(crate) struct Defined<'a> {
     pub(crate) scalar_names: Vec<String>,
     pub(crate) tunables: &'a [Tunable],
     pub(crate) tunable_names: Vec<String>,
+    pub(crate) let_names: Vec<String>,
+    /// The names of `[let]`, in the sections that may use them.
+    pub(crate) definitions: Option<&'a [Arc<Definition>]>,
 }
 
 impl Defined<'_> {
@@ -33,6 +38,8 @@ impl Defined<'_> {
             names: axes.collect(),
             dtypes: self.dtype_names.clone(),
             tensors: Vec::new(),
+            definitions: Vec::new(),
+            barred: self.let_names.clone(),
         }
     }
 
@@ -67,6 +74,14 @@ impl Defined<'_> {
             ScopeTensor { name: name.clone(), rank, optional: false }
         });
         scope.tensors.extend(inputs.chain(outputs));
+        if let Some(definitions) = self.definitions {
+            let found = |name: String| {
+                let mut read = definitions.iter();
+                let read = read.find(|definition| definition.name.as_str() == name).cloned();
+                (name, read)
+            };
+            scope.definitions = std::mem::take(&mut scope.barred).into_iter().map(found).collect();
+        }
         scope
     }
 }

@@ -27,6 +27,7 @@ pub mod op;
 mod parse_build;
 mod parse_gradient;
 mod parse_launch;
+mod parse_let;
 mod parse_op;
 mod parse_signature;
 mod parse_tune;

@@ -14,7 +14,7 @@ use crate::diagnostic::SourceFile;
 use crate::units::{BackendId, Dtype, PythonName, RelPath, WorkloadName};
 
 use super::Spanned;
-use super::expr::{BoolExpr, IntExpr, Value};
+use super::expr::{BoolExpr, Definition, IntExpr, Value};
 use super::flashinfer::Flashinfer;
 use super::launch::Launch;
 pub use super::tensor_dtype::TensorDtype;
@@ -50,6 +50,9 @@ pub struct OpSpec {
     pub call: Call,
     /// `[tolerance]`.
     pub tolerance: Tolerance,
+    /// `[let]`, each name after those that it uses. Where an expression is serialized, it stands in the place of its name.
+    #[serde(skip)]
+    pub definitions: Vec<Arc<Definition>>,
     /// `[tune]`; without tunables where the file has none.
     pub tune: Tune,
     /// `[launch]`: how device code is started without host code of its own.

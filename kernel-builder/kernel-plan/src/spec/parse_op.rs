@@ -16,8 +16,8 @@ use super::op::{Axis, AxisKind, Call, Cpu, OpSpec, Purpose, Reference, Tolerance
 use super::read::{self, Table};
 use super::tune::Tune;
 use super::{
-    Spanned, across_op, codes, parse_gradient, parse_launch, parse_signature, parse_tune, parse_workload,
-    values,
+    Spanned, across_op, codes, parse_gradient, parse_launch, parse_let, parse_signature, parse_tune,
+    parse_workload, values,
 };
 
 /// The format that this version reads.
@@ -62,7 +62,11 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         scalar_names: Vec::new(),
         tunables: &[],
         tunable_names: Vec::new(),
+        let_names: Vec::new(),
+        definitions: None,
     };
+    let let_table = root.table("let");
+    defined.let_names = names(let_table.as_ref());
     let inputs_table =
         root.require_table("inputs", "[inputs] with input = { shape = [\"rows\"], dtype = \"f32\" }");
     defined.input_names = names(inputs_table.as_ref());
@@ -88,9 +92,15 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         .and_then(|table| tolerance(table, &defined));
     let tune_table = root.table("tune");
     defined.tunable_names = parse_tune::names(tune_table.as_ref());
-    let tunables = tune_table.as_ref().map(|table| parse_tune::tunables(table, &defined)).unwrap_or_default();
+    let (tunables, conditions) =
+        tune_table.as_ref().map(|table| parse_tune::tunables(table, &defined)).unwrap_or_default();
     defined.tunables = &tunables;
-    let of_tune = tune_table.map(|table| parse_tune::constraints(table, &defined)).unwrap_or_default();
+    defined.definitions = Some(&[]);
+    let definitions = let_table.map(|table| parse_let::definitions(&table, &defined)).unwrap_or_default();
+    defined.definitions = Some(&definitions);
+    let scope = defined.scope();
+    let of_tune = tune_table.map(|table| parse_tune::constraints(table, &scope)).unwrap_or_default();
+    let tune = Tune::new(parse_tune::with_conditions(&tunables, &conditions, &scope), of_tune);
     let launch = root.table("launch").and_then(|table| parse_launch::launch(table, &defined));
     let cpu = root.table("cpu").and_then(|table| cpu(table, &defined));
     let workload_table = root.table("workload");
@@ -111,7 +121,6 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
     parse_signature::distinct_arguments(&root, &defined, call.as_ref());
     root.finish();
     let (inputs, outputs, call) = (inputs?, outputs?, call?);
-    let tune = Tune { tunables, constraints: of_tune };
     Some(OpSpec {
         file: Arc::clone(file),
         name: name?,
@@ -126,6 +135,7 @@ fn op(mut root: Table<'_>, file: &Arc<SourceFile>) -> Option<OpSpec> {
         gradient,
         call,
         tolerance: tolerance?,
+        definitions,
         tune,
         launch,
         cpu,

@@ -9,7 +9,7 @@ use crate::diagnostic::{Problem, did_you_mean};
 use crate::units::PythonName;
 
 use super::defined::Defined;
-use super::expr::{self, BoolExpr, Type, Value};
+use super::expr::{self, BoolExpr, Scope, Type, Value};
 use super::read::{Node, Table};
 use super::tune::Tunable;
 use super::{Spanned, codes, values};
@@ -33,8 +33,12 @@ pub(crate) fn names(table: Option<&Table<'_>>) -> Vec<String> {
     entries.into_iter().map(|(name, _)| name.value).filter(|name| name != CONSTRAINTS).collect()
 }
 
-/// Every `[tune.NAME]`, in file order; those with a problem are reported and left out.
-pub(crate) fn tunables(table: &Table<'_>, defined: &Defined<'_>) -> Vec<Tunable> {
+/// Every `[tune.NAME]`, in file order, with what it has for `when`, which may use other tunables; those with a problem are
+/// reported and left out.
+pub(crate) fn tunables<'a>(
+    table: &Table<'a>,
+    defined: &Defined<'_>,
+) -> (Vec<Tunable>, Vec<Option<Node<'a>>>) {
     let entries = table.entries();
     entries
         .into_iter()
@@ -62,13 +66,30 @@ pub(crate) fn tunables(table: &Table<'_>, defined: &Defined<'_>) -> Vec<Tunable>
             }
             tunable(name, node.table()?)
         })
-        .collect()
+        .unzip()
 }
 
-fn tunable(name: Option<Spanned<PythonName>>, mut table: Table<'_>) -> Option<Tunable> {
+/// The tunables with `when`, now that all names are defined.
+pub(crate) fn with_conditions(
+    tunables: &[Tunable],
+    nodes: &[Option<Node<'_>>],
+    scope: &Scope,
+) -> Vec<Tunable> {
+    let read = |(tunable, node): (&Tunable, &Option<Node<'_>>)| {
+        let when = node.as_ref().and_then(|node| expr::boolean(node, scope));
+        Tunable { when, ..tunable.clone() }
+    };
+    tunables.iter().zip(nodes).map(read).collect()
+}
+
+fn tunable<'a>(
+    name: Option<Spanned<PythonName>>,
+    mut table: Table<'a>,
+) -> Option<(Tunable, Option<Node<'a>>)> {
     let example = "values = [128, 256, 512]";
     let list = table.require_node("values", example);
     let default = table.require_node("default", "default = 256");
+    let when = table.node("when");
     table.finish();
     let (list, default) = (list?, default?);
     if !list.value().is_array() {
@@ -101,7 +122,7 @@ fn tunable(name: Option<Spanned<PythonName>>, mut table: Table<'_>) -> Option<Tu
                 .help(format!("choose one of {}, or add it to `values`", texts.join(", ")));
         list.report(problem, &default.span, "not among the values");
     }
-    Some(Tunable { name: name?, values: choice, default })
+    Some((Tunable { name: name?, values: choice, default, when: None }, when))
 }
 
 /// A number or a truth, of the kind of `like` where there is one.
@@ -118,9 +139,8 @@ fn value(node: &Node<'_>, like: Option<Value>) -> Option<Value> {
 }
 
 /// `constraints`, in file order; those with a problem are reported and left out.
-pub(crate) fn constraints(mut table: Table<'_>, defined: &Defined<'_>) -> Vec<BoolExpr> {
+pub(crate) fn constraints(mut table: Table<'_>, scope: &Scope) -> Vec<BoolExpr> {
     let Some(node) = table.node(CONSTRAINTS) else { return Vec::new() };
-    let scope = defined.scope();
     let items = node.items().unwrap_or_default();
-    items.iter().filter_map(|item| expr::boolean(item, &scope)).collect()
+    items.iter().filter_map(|item| expr::boolean(item, scope)).collect()
 }

@@ -22,6 +22,9 @@ pub struct Tune {
     pub tunables: Vec<Tunable>,
     /// What must hold between tunables, axes and integer scalars.
     pub constraints: Vec<BoolExpr>,
+    /// What `when` of the tunables says, then `constraints`.
+    #[serde(skip)]
+    conditions: Vec<BoolExpr>,
 }
 
 /// One `[tune.NAME]`.
@@ -33,6 +36,9 @@ pub struct Tunable {
     pub values: Vec<Value>,
     /// What is used before anything has been tuned; one of the values.
     pub default: Spanned<Value>,
+    /// Where it matters at all; elsewhere it has its default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<BoolExpr>,
 }
 
 /// How many settings satisfy the constraints.
@@ -45,33 +51,49 @@ pub enum Count {
 }
 
 impl Tune {
+    /// The section with these tunables and constraints.
+    pub(crate) fn new(tunables: Vec<Tunable>, constraints: Vec<BoolExpr>) -> Self {
+        let bound = tunables.iter().filter_map(|tunable| {
+            let when = tunable.when.as_ref()?;
+            Some(when.or_equals(&tunable.name.value, tunable.default.value))
+        });
+        let conditions = bound.chain(constraints.iter().cloned()).collect();
+        Self { tunables, constraints, conditions }
+    }
+
+    /// Every condition of a setting: a tunable with `when` has its default where that does not hold, and `constraints`
+    /// hold.
+    pub fn conditions(&self) -> &[BoolExpr] {
+        &self.conditions
+    }
+
     /// The default of every tunable.
     pub fn default_tuning(&self) -> Tuning {
         let defaults = self.tunables.iter();
         defaults.map(|tunable| (tunable.name.value.clone(), tunable.default.value)).collect()
     }
 
-    /// Whether every constraint holds; `bindings` are those of a case with the tuning in question.
+    /// Whether every condition holds; `bindings` are those of a case with the tuning in question.
     ///
     /// # Errors
-    /// The first constraint that has no value.
+    /// The first condition that has no value.
     pub fn admits(&self, bindings: &Bindings) -> Result<bool, ExprError> {
-        for constraint in &self.constraints {
-            if !constraint.evaluate(bindings)? {
+        for condition in &self.conditions {
+            if !condition.evaluate(bindings)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// How many settings satisfy the constraints that `known` decides: that name nothing but tunables and what `known`
-    /// has. A constraint without a value is not satisfied.
+    /// How many settings satisfy the conditions that `known` decides: that name nothing but tunables and what `known`
+    /// has. A condition without a value is not satisfied.
     ///
     /// Counting visits at most `visits` partial settings of the tunables that constraints tie together, and gives up
     /// beyond `limit` settings.
     pub fn count(&self, known: &Bindings, mut visits: u64, limit: u64) -> Count {
         let decided: Vec<&BoolExpr> =
-            self.constraints.iter().filter(|constraint| self.is_decided(constraint, known)).collect();
+            self.conditions.iter().filter(|constraint| self.is_decided(constraint, known)).collect();
         let mut free: Vec<&Tunable> = self.tunables.iter().collect();
         let mut total = 1u64;
         while !free.is_empty() {

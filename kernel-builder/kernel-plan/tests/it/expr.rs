@@ -263,6 +263,7 @@ fn model(expr: &Expr) -> Result<i128, Cause> {
             Some(Value::Integer(number)) => i128::from(*number),
             _ => return Err(Cause::Undefined),
         },
+        ExprKind::Named(definition) => model(definition.value.tree())?,
         ExprKind::Unary(UnaryOp::Negate, operand) => -model(operand)?,
         ExprKind::Unary(UnaryOp::Not, operand) => 1 - model(operand)?,
         ExprKind::Binary(BinaryOp::And, left, right) => {

@@ -9,6 +9,7 @@ mod exchange_errors;
 mod exchange_properties;
 mod expr;
 mod frameworks;
+mod lets;
 mod op;
 mod preference;
 mod project;

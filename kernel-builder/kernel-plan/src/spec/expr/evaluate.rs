@@ -62,7 +62,7 @@ pub struct TensorBinding {
 
 /// An expression without a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{expression}` {cause}")]
+#[error("`{expression}` {cause}{}", within(.through))]
 pub struct ExprError {
     /// The part that has none, as text.
     pub expression: String,
@@ -70,6 +70,24 @@ pub struct ExprError {
     pub span: Range<usize>,
     /// Why not.
     pub cause: Cause,
+    /// The names of `[let]` that led to that part, the innermost first.
+    pub through: Vec<Through>,
+}
+
+/// A use of a name of `[let]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Through {
+    /// The name.
+    pub name: PythonName,
+    /// The place of the use in the file.
+    pub span: Range<usize>,
+}
+
+/// The end of a message about a part that names of `[let]` led to.
+fn within(through: &[Through]) -> String {
+    let Some((inner, outer)) = through.split_first() else { return String::new() };
+    let outer = outer.iter().map(|used| format!(", which `{}` uses", used.name));
+    format!(", in `{}` of [let]{}", inner.name, outer.collect::<String>())
 }
 
 /// Why an expression has no value. The texts go on after the expression.
@@ -101,6 +119,10 @@ impl Expr {
             ExprKind::Name(name) => {
                 bindings.names.get(name).copied().ok_or_else(|| self.error(Cause::Undefined))
             }
+            ExprKind::Named(definition) => definition.value.tree().evaluate(bindings).map_err(|mut error| {
+                error.through.push(Through { name: definition.name.value.clone(), span: self.span.clone() });
+                error
+            }),
             ExprKind::Unary(UnaryOp::Not, operand) => {
                 operand.boolean(bindings).map(|truth| Value::Boolean(!truth))
             }
@@ -222,7 +244,7 @@ impl Expr {
     }
 
     fn error(&self, cause: Cause) -> ExprError {
-        ExprError { expression: self.to_string(), span: self.span.clone(), cause }
+        ExprError { expression: self.to_string(), span: self.span.clone(), cause, through: vec![] }
     }
 }
 

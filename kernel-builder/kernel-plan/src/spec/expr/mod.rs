@@ -6,8 +6,11 @@
 //! Integers have 64 bits. Division rounds down and the remainder has the sign of the divisor, as in Python.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::units::PythonName;
+
+use super::Spanned;
 
 mod evaluate;
 mod parse;
@@ -16,11 +19,10 @@ mod read;
 mod scope;
 mod typed;
 
-pub use evaluate::{Bindings, Cause, ExprError, TensorBinding, Value};
+pub use evaluate::{Bindings, Cause, ExprError, TensorBinding, Through, Value};
 pub use parse::{MAX_DEPTH, SyntaxError, parse_expression};
-pub(crate) use read::{boolean, integer, integers, value};
+pub(crate) use read::{boolean, checked, integer, integers, tree, value};
 pub(crate) use scope::{Kind, Scope, ScopeTensor};
-pub use typed::{BoolExpr, IntExpr, ValueExpr};
 
 /// A tree; equal where the meaning is, wherever it was read.
 #[derive(Debug, Clone)]
@@ -40,6 +42,8 @@ pub enum ExprKind {
     Boolean(bool),
     /// An axis, a tunable, a scalar; inside of `sizeof`, `stride` and `given`, a dtype or a tensor.
     Name(PythonName),
+    /// A name of `[let]`.
+    Named(Arc<Definition>),
     /// One operand.
     Unary(UnaryOp, Box<Expr>),
     /// Two operands.
@@ -55,6 +59,44 @@ impl PartialEq for Expr {
 }
 
 impl Eq for Expr {}
+
+/// A name of `[let]`, and the expression that it stands for.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// The name.
+    pub name: Spanned<PythonName>,
+    /// Its expression.
+    pub value: ValueExpr,
+    /// Size of the tree with every name written out.
+    size: Size,
+}
+
+impl Definition {
+    /// Gives an expression a name.
+    pub(crate) fn new(name: Spanned<PythonName>, value: ValueExpr) -> Self {
+        let size = value.tree().size();
+        Self { name, value, size }
+    }
+}
+
+/// Equal where name and meaning are, wherever they were read.
+impl PartialEq for Definition {
+    fn eq(&self, other: &Self) -> bool {
+        self.name.value == other.name.value && self.value == other.value
+    }
+}
+
+impl Eq for Definition {}
+
+/// Size of a tree in which every name of `[let]` is written out.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    depth: usize,
+    parts: usize,
+}
+
+/// The most parts of an expression in which every name of `[let]` is written out.
+pub const MAX_PARTS: usize = 2048;
 
 crate::units::named_values!(
     /// Operators with one operand.
@@ -100,7 +142,7 @@ crate::units::named_values!(
 
 impl BinaryOp {
     /// How tightly it binds; more is tighter.
-    const fn power(self) -> u8 {
+    pub(crate) const fn power(self) -> u8 {
         match self {
             Self::Or => 1,
             Self::And => 2,
@@ -123,7 +165,7 @@ impl BinaryOp {
 
 impl UnaryOp {
     /// How tightly it binds, on the scale of [`BinaryOp::power`].
-    const fn power(self) -> u8 {
+    pub(crate) const fn power(self) -> u8 {
         match self {
             Self::Not => 3,
             Self::Negate => 7,
@@ -182,14 +224,64 @@ impl Type {
     }
 }
 
+/// An expression whose names are defined and that yields a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntExpr(Expr);
+
+/// An expression whose names are defined and that yields a truth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoolExpr(Expr);
+
+/// An expression of either type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ValueExpr {
+    /// A number.
+    Integer(IntExpr),
+    /// A truth.
+    Boolean(BoolExpr),
+}
+
+impl IntExpr {
+    /// The tree.
+    pub fn tree(&self) -> &Expr {
+        &self.0
+    }
+}
+
+impl BoolExpr {
+    /// The tree.
+    pub fn tree(&self) -> &Expr {
+        &self.0
+    }
+}
+
+impl ValueExpr {
+    /// The tree.
+    pub fn tree(&self) -> &Expr {
+        match self {
+            Self::Integer(expr) => expr.tree(),
+            Self::Boolean(expr) => expr.tree(),
+        }
+    }
+
+    /// What it yields.
+    pub(crate) const fn kind(&self) -> Type {
+        match self {
+            Self::Integer(_) => Type::Integer,
+            Self::Boolean(_) => Type::Boolean,
+        }
+    }
+}
+
 impl Expr {
-    /// The tree and every tree in it, in the order of the text.
+    /// The tree and every tree in it, in the order of the text; a name of `[let]` is followed by its expression.
     pub fn parts(&self) -> Vec<&Self> {
         let (mut found, mut rest) = (Vec::new(), vec![self]);
         while let Some(next) = rest.pop() {
             found.push(next);
             match &next.kind {
                 ExprKind::Integer(_) | ExprKind::Boolean(_) | ExprKind::Name(_) => {}
+                ExprKind::Named(definition) => rest.push(definition.value.tree()),
                 ExprKind::Unary(_, operand) => rest.push(operand),
                 ExprKind::Binary(_, left, right) => rest.extend([right.as_ref(), left.as_ref()]),
                 ExprKind::Call(_, arguments) => rest.extend(arguments.iter().rev()),
@@ -198,7 +290,8 @@ impl Expr {
         found
     }
 
-    /// Every name in it, with its place; those inside of `sizeof`, `stride` and `given` as well.
+    /// Every name in it that is defined outside of `[let]`, with its place; those inside of `sizeof`, `stride` and `given`
+    /// as well, and those of the expressions that names of `[let]` stand for.
     pub fn names(&self) -> Vec<(&PythonName, Range<usize>)> {
         let parts = self.parts().into_iter();
         parts
@@ -207,6 +300,32 @@ impl Expr {
                 _ => None,
             })
             .collect()
+    }
+
+    /// Every name of `[let]` in it, and in the expressions that these stand for.
+    pub fn definitions(&self) -> Vec<&Definition> {
+        let parts = self.parts().into_iter();
+        parts
+            .filter_map(|part| match &part.kind {
+                ExprKind::Named(definition) => Some(definition.as_ref()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Its size with every name of `[let]` written out. Looks at no definition, so it takes as long as the text is.
+    fn size(&self) -> Size {
+        let operands: Vec<&Self> = match &self.kind {
+            ExprKind::Named(definition) => return definition.size,
+            ExprKind::Integer(_) | ExprKind::Boolean(_) | ExprKind::Name(_) => vec![],
+            ExprKind::Unary(_, operand) => vec![operand],
+            ExprKind::Binary(_, left, right) => vec![left, right],
+            ExprKind::Call(_, arguments) => arguments.iter().collect(),
+        };
+        operands.into_iter().map(Self::size).fold(Size { depth: 1, parts: 1 }, |whole, part| Size {
+            depth: whole.depth.max(part.depth + 1),
+            parts: whole.parts.saturating_add(part.parts),
+        })
     }
 
     /// Whether it asks for a property of a tensor.

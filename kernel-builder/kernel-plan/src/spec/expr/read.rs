@@ -12,11 +12,29 @@ use crate::spec::codes;
 use crate::spec::read::Node;
 
 use super::scope::mismatch;
-use super::{BoolExpr, Expr, ExprKind, IntExpr, Scope, Type, UnaryOp, ValueExpr, parse_expression};
+use super::{
+    BoolExpr, Expr, ExprKind, IntExpr, MAX_DEPTH, MAX_PARTS, Scope, Type, UnaryOp, ValueExpr,
+    parse_expression,
+};
 
 /// An expression of either type.
 pub(crate) fn value(node: &Node<'_>, scope: &Scope) -> Option<ValueExpr> {
-    let expr = tree(node)?;
+    checked(node, tree(node)?, scope)
+}
+
+/// A tree that was read at this node, with names that are defined and types that fit.
+pub(crate) fn checked(node: &Node<'_>, mut expr: Expr, scope: &Scope) -> Option<ValueExpr> {
+    scope.resolve(&mut expr);
+    let size = expr.size();
+    if size.parts > MAX_PARTS || size.depth > MAX_DEPTH {
+        let message = format!("`{expr}` is too large with its names written out");
+        let help = format!(
+            "at most {MAX_PARTS} parts, {MAX_DEPTH} levels deep, are possible; use fewer names of [let] in each other"
+        );
+        let problem = Problem::error(codes::EXPRESSION, message).help(help);
+        node.report(problem, &expr.span, format!("{} parts, {} levels", size.parts, size.depth));
+        return None;
+    }
     let mut complaints = Vec::new();
     let found = scope.check(&expr, &mut complaints);
     for (problem, span, label) in complaints {
@@ -56,7 +74,8 @@ fn wrong_type<T>(node: &Node<'_>, found: &Expr, want: Type, is: Type) -> Option<
     None
 }
 
-fn tree(node: &Node<'_>) -> Option<Expr> {
+/// An expression whose names and types were not looked at.
+pub(crate) fn tree(node: &Node<'_>) -> Option<Expr> {
     let span = node.span();
     match node.value() {
         DeValue::String(text) => {
@@ -116,7 +135,8 @@ impl Expr {
     fn move_to(&mut self, place: &dyn Fn(&Range<usize>) -> Range<usize>) {
         self.span = place(&self.span);
         match &mut self.kind {
-            ExprKind::Integer(_) | ExprKind::Boolean(_) | ExprKind::Name(_) => {}
+            // A name of [let] has its place, and its expression another one.
+            ExprKind::Integer(_) | ExprKind::Boolean(_) | ExprKind::Name(_) | ExprKind::Named(_) => {}
             ExprKind::Unary(_, operand) => operand.move_to(place),
             ExprKind::Binary(_, left, right) => {
                 left.move_to(place);

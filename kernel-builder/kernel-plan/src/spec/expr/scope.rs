@@ -4,12 +4,13 @@
 //! Never: evaluates.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::diagnostic::{Problem, did_you_mean};
 use crate::spec::codes;
 use crate::units::{Dtype, PythonName};
 
-use super::{BinaryOp, Expr, ExprKind, Function, Type, UnaryOp};
+use super::{BinaryOp, Definition, Expr, ExprKind, Function, Type, UnaryOp};
 
 /// What a name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,10 @@ pub(crate) struct Scope {
     /// Whether nothing but axes has a name here.
     pub(crate) only_axes: bool,
     pub(crate) names: Vec<(String, Kind)>,
+    /// Names of `[let]`; nothing for one whose definition has a problem, which has been reported.
+    pub(crate) definitions: Vec<(String, Option<Arc<Definition>>)>,
+    /// Names of `[let]` that cannot be used here.
+    pub(crate) barred: Vec<String>,
     /// Type variables.
     pub(crate) dtypes: Vec<String>,
     pub(crate) tensors: Vec<ScopeTensor>,
@@ -46,12 +51,47 @@ pub(crate) struct Scope {
 pub(super) type Complaint = (Problem, Range<usize>, String);
 
 impl Scope {
+    /// What a name is.
+    pub(crate) fn kind(&self, name: &str) -> Option<Kind> {
+        let own = self.names.iter().find(|(known, _)| known == name).map(|(_, kind)| *kind);
+        own.or_else(|| {
+            let (_, definition) = self.definitions.iter().find(|(known, _)| known == name)?;
+            let kind = definition.as_ref().map(|definition| definition.value.kind());
+            Some(kind.map_or(Kind::Broken, Kind::Value))
+        })
+    }
+
+    /// Ties the names of `[let]` in a tree to their expressions.
+    pub(super) fn resolve(&self, expr: &mut Expr) {
+        match &mut expr.kind {
+            ExprKind::Name(name) => {
+                let mut definitions = self.definitions.iter();
+                let found = definitions.find(|(known, _)| known == name.as_str());
+                if let Some((_, Some(definition))) = found
+                    && !self.names.iter().any(|(known, _)| known == name.as_str())
+                {
+                    expr.kind = ExprKind::Named(Arc::clone(definition));
+                }
+            }
+            ExprKind::Integer(_) | ExprKind::Boolean(_) | ExprKind::Named(_) => {}
+            ExprKind::Unary(_, operand) => self.resolve(operand),
+            ExprKind::Binary(_, left, right) => {
+                self.resolve(left);
+                self.resolve(right);
+            }
+            // These name dtypes and tensors.
+            ExprKind::Call(Function::Sizeof | Function::Stride | Function::Given, _) => {}
+            ExprKind::Call(_, arguments) => arguments.iter_mut().for_each(|argument| self.resolve(argument)),
+        }
+    }
+
     /// The type of a tree whose names and operands are right; else `None`, and a complaint for each that is not.
     pub(super) fn check(&self, expr: &Expr, complaints: &mut Vec<Complaint>) -> Option<Type> {
         match &expr.kind {
             ExprKind::Integer(_) => Some(Type::Integer),
             ExprKind::Boolean(_) => Some(Type::Boolean),
             ExprKind::Name(name) => self.name(name, &expr.span, complaints),
+            ExprKind::Named(definition) => Some(definition.value.kind()),
             ExprKind::Unary(op, operand) => {
                 let want = if *op == UnaryOp::Not { Type::Boolean } else { Type::Integer };
                 self.want(operand, want, op.as_str(), complaints).then_some(want)
@@ -85,10 +125,10 @@ impl Scope {
     }
 
     fn name(&self, name: &PythonName, span: &Range<usize>, complaints: &mut Vec<Complaint>) -> Option<Type> {
-        match self.names.iter().find(|(known, _)| known == name.as_str()) {
-            Some((_, Kind::Value(found))) => Some(*found),
-            Some((_, Kind::Broken)) => None,
-            Some((_, Kind::Float)) => {
+        match self.kind(name.as_str()) {
+            Some(Kind::Value(found)) => Some(found),
+            Some(Kind::Broken) => None,
+            Some(Kind::Float) => {
                 let message =
                     format!("`{name}` is a float, and expressions have whole numbers and conditions");
                 let help = "an argument of a kernel takes it as { f32 = \"...\" }";
@@ -108,9 +148,14 @@ impl Scope {
             (codes::UNKNOWN_AXIS, format!("`[axes]` does not define `{name}`"), "the axes")
         } else {
             let message = format!("the expression uses `{name}`, which is not defined");
-            (codes::EXPRESSION_NAME, message, "the axes, tunables and scalars")
+            let what = match self.definitions.as_slice() {
+                [] => "the axes, tunables and scalars",
+                _ => "the axes, tunables, scalars and names of [let]",
+            };
+            (codes::EXPRESSION_NAME, message, what)
         };
-        let known: Vec<_> = self.names.iter().map(|(name, _)| name.as_str()).collect();
+        let names = self.names.iter().map(|(name, _)| name.as_str());
+        let known: Vec<_> = names.chain(self.definitions.iter().map(|(name, _)| name.as_str())).collect();
         let (label, help) = if self.dtypes.iter().any(|dtype| dtype == name.as_str())
             || name.as_str().parse::<Dtype>().is_ok()
         {
@@ -118,6 +163,9 @@ impl Scope {
         } else if self.tensors.iter().any(|tensor| tensor.name == name.as_str()) {
             let help = "an expression has axes, not tensors; stride(x, 0) and given(x) tell of a tensor x";
             ("this is a tensor".to_owned(), help.to_owned())
+        } else if self.barred.iter().any(|barred| barred == name.as_str()) {
+            let help = "names of [let] are for [tune] and [launch]; write the expression out here";
+            ("this is a name of [let]".to_owned(), help.to_owned())
         } else {
             let label = did_you_mean(name.as_str(), known.iter().copied(), "not defined");
             (label, listed(what, &known))

@@ -1,33 +1,12 @@
-//! Expressions whose names are defined, each with the type of its value.
+//! Values of expressions whose names are defined.
 //!
-//! Owns: that nothing but `read` makes one. Never: evaluates a tree itself.
+//! Owns: conditions that are made of others. Never: evaluates a tree itself.
 
-use super::Expr;
 use super::evaluate::{Bindings, ExprError, Value};
-
-/// An expression whose names are defined and that yields a number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IntExpr(pub(super) Expr);
-
-/// An expression whose names are defined and that yields a truth.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BoolExpr(pub(super) Expr);
-
-/// An expression of either type.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ValueExpr {
-    /// A number.
-    Integer(IntExpr),
-    /// A truth.
-    Boolean(BoolExpr),
-}
+use super::{BinaryOp, BoolExpr, Expr, ExprKind, IntExpr, UnaryOp, ValueExpr};
+use crate::units::PythonName;
 
 impl IntExpr {
-    /// The tree.
-    pub fn tree(&self) -> &Expr {
-        &self.0
-    }
-
     /// The number under these values.
     ///
     /// # Errors
@@ -38,11 +17,6 @@ impl IntExpr {
 }
 
 impl BoolExpr {
-    /// The tree.
-    pub fn tree(&self) -> &Expr {
-        &self.0
-    }
-
     /// The truth under these values.
     ///
     /// # Errors
@@ -50,17 +24,29 @@ impl BoolExpr {
     pub fn evaluate(&self, bindings: &Bindings) -> Result<bool, ExprError> {
         self.0.boolean(bindings)
     }
+
+    /// The condition that it holds, or that a tunable has this value; all of it stands at the place of this one.
+    pub(crate) fn or_equals(&self, name: &PythonName, value: Value) -> Self {
+        let part = |kind| Box::new(Expr { kind, span: self.0.span.clone() });
+        let name = part(ExprKind::Name(name.clone()));
+        let equals = match value {
+            Value::Boolean(true) => name,
+            Value::Boolean(false) => part(ExprKind::Unary(UnaryOp::Not, name)),
+            Value::Integer(number) => {
+                let literal = match number.checked_neg() {
+                    Some(positive) if positive > 0 => {
+                        part(ExprKind::Unary(UnaryOp::Negate, part(ExprKind::Integer(positive))))
+                    }
+                    _ => part(ExprKind::Integer(number)),
+                };
+                part(ExprKind::Binary(BinaryOp::Equal, name, literal))
+            }
+        };
+        Self(*part(ExprKind::Binary(BinaryOp::Or, Box::new(self.0.clone()), equals)))
+    }
 }
 
 impl ValueExpr {
-    /// The tree.
-    pub fn tree(&self) -> &Expr {
-        match self {
-            Self::Integer(expr) => expr.tree(),
-            Self::Boolean(expr) => expr.tree(),
-        }
-    }
-
     /// The value under these values of names.
     ///
     /// # Errors

@@ -123,8 +123,7 @@ impl<'a> Memory<'a> {
     /// Says what a text that names nothing in memory should be.
     fn refuse(&self, node: &Node<'_>, text: &Spanned<String>) {
         let name = &text.value;
-        let kind = self.scope.names.iter().find(|(known, _)| known == name).map(|(_, kind)| *kind);
-        let example = match kind {
+        let example = match self.scope.kind(name) {
             Some(Kind::Broken) => return,
             Some(Kind::Float) => format!("{{ f32 = \"{name}\" }} or {{ f64 = \"{name}\" }}"),
             Some(Kind::Value(expr::Type::Boolean)) => format!("{{ bool = \"{name}\" }}"),

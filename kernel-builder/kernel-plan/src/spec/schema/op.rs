@@ -54,6 +54,9 @@ pub(super) struct Op {
     call: Call,
     /// What error the arithmetic explains.
     tolerance: Tolerance,
+    /// Names for numbers and conditions, for the expressions of `[tune]` and `[launch]`.
+    #[schemars(extend("examples" = [{ "row_bytes": "hidden * sizeof(T)", "held": "row_bytes <= 65536" }]))]
+    r#let: Option<BTreeMap<PythonName, Either>>,
     /// What may be varied without changing what is computed.
     tune: Option<Tune>,
     /// How device code is started without host code of its own.
@@ -244,6 +247,8 @@ struct Tunable {
     values: Choice,
     /// What is used before anything has been tuned: one of the values.
     default: Setting,
+    /// Where it matters at all; elsewhere it has its default.
+    when: Option<Truth>,
 }
 
 #[derive(JsonSchema)]
