@@ -258,4 +258,3 @@ __global__ void __launch_bounds__(kWarp * kWarps)
 }
 
 }  // namespace running
-

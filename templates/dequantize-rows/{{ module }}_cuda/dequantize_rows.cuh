@@ -99,4 +99,3 @@ __global__ void __launch_bounds__(kBlock) scaled(Out* out, const Q* q, const flo
 }
 
 }  // namespace wide
-

@@ -65,4 +65,3 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 }  // namespace chain
-

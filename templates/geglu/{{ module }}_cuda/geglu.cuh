@@ -62,4 +62,3 @@ __global__ void __launch_bounds__(kBlock) gated(T* out, const T* input, Index co
 }
 
 }  // namespace gel
-

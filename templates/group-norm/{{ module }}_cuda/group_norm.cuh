@@ -167,5 +167,3 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 }  // namespace groups
-
-

@@ -134,5 +134,3 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 }  // namespace instance
-
-

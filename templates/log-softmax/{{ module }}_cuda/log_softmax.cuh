@@ -280,5 +280,3 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 }  // namespace logsoft
-
-

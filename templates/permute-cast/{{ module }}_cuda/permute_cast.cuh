@@ -72,4 +72,3 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 }  // namespace axes
-

@@ -48,4 +48,3 @@ __global__ void __launch_bounds__(kBlock) read_twice(__nv_fp8_e4m3* q, float* sc
 }
 
 }  // namespace rowsfp8
-

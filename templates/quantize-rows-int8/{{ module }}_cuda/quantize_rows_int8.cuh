@@ -81,4 +81,3 @@ __global__ void __launch_bounds__(kBlock) read_twice(signed char* q, float* scal
 }
 
 }  // namespace rowsint8
-

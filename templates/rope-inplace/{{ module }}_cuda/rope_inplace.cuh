@@ -82,4 +82,3 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 }  // namespace rope
-

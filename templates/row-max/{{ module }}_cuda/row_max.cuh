@@ -165,5 +165,3 @@ __global__ void __launch_bounds__(kWarp)
 }
 
 }  // namespace rows
-
-

@@ -148,5 +148,3 @@ __global__ void __launch_bounds__(kWarp) join_parts(T* out, const float* sums, l
 }
 
 }  // namespace rows
-
-

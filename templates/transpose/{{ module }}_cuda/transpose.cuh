@@ -127,4 +127,3 @@ __global__ void __launch_bounds__(256) tiles(T* out, const T* input, int rows, i
 }
 
 }  // namespace turn
-
