@@ -4,6 +4,7 @@ Reads a JSON list of package folders from standard input, a line; writes one JSO
 `names`, each with `kind` (`function`, `class`, `value`, `module`) and `calls` (parameters by name of the callable),
 and `listed`: whether `__all__` says them, or they are what the module defines without an underscore.
 """
+# pyright: basic
 
 import ast
 import json

@@ -2,6 +2,7 @@
 
 Owns: their form. Never: runs a function on values.
 """
+# pyright: basic
 
 import math
 
@@ -56,7 +57,8 @@ def graph_of(torch, called, tensors: list) -> dict:
             {
                 "name": f"%{node.name}",
                 "op": name,
-                "arguments": [word(one) for one in node.args] + [f"{key}={word(one)}" for key, one in node.kwargs.items()],
+                "arguments": [word(one) for one in node.args]
+                + [f"{key}={word(one)}" for key, one in node.kwargs.items()],
                 "shape": [int(one) for one in first.shape] if is_tensor else None,
                 "dtype": str(first.dtype).removeprefix("torch.") if is_tensor else None,
             }

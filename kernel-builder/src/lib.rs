@@ -2,7 +2,7 @@
 //!
 //! Stages, in the order in which data flows: scaffold, agent, toolchain, compile, device, verify, bench,
 //! archive, package, hub, publish.
-//! A stage uses stages above it and [`base`]; stages meet in [`commands`] alone.
+//! A stage uses stages above it, [`base`], and for the messages of Python `protocol`; stages meet in [`commands`] alone.
 
 mod agent;
 pub mod archive;
@@ -15,6 +15,7 @@ pub mod device;
 pub mod exit;
 pub mod hub;
 pub mod package;
+mod protocol;
 pub mod publish;
 pub mod scaffold;
 pub mod selftest;

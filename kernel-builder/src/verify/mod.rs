@@ -32,6 +32,7 @@ mod evidence;
 mod fatbin;
 mod findings;
 mod gate;
+mod jobs;
 pub(crate) mod lab;
 pub mod lint;
 mod listed;

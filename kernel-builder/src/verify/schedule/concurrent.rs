@@ -3,9 +3,10 @@
 //! Owns: which cases get which groups. Pure. Never: schedules for device code, whose host is ours.
 
 use kernel_plan::spec::op::Device;
-use serde::Serialize;
 
-use super::{Form, GUARD, InputSet, POISON_FINITE, POISON_NAN, Purpose, ScheduledCase, TensorSpec, Trial};
+use super::{
+    Form, GUARD, InputSet, Manner, POISON_FINITE, POISON_NAN, Purpose, ScheduledCase, TensorSpec, Trial,
+};
 
 /// How many results are held at once: twice the longest ring of outputs that was seen.
 const HELD: usize = 128;
@@ -19,26 +20,6 @@ const UNSEEN: usize = 3;
 const SMALL: usize = 64;
 /// The largest case, in bytes, that groups are made of: each of its calls leaves a dump.
 const LARGE: usize = 64 << 20;
-
-/// How a trial is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Manner {
-    /// Alone.
-    Single,
-    /// In a group whose results are all held.
-    Held,
-    /// In a group on two streams.
-    Streams,
-    /// In a group whose inputs are overwritten right after each call.
-    Overwritten,
-    /// With an input that cannot be written.
-    ReadOnly,
-    /// With an input that another stream reads meanwhile.
-    ReadAlong,
-    /// In a group between whose calls kept memory is scrambled.
-    Scrambled,
-}
 
 /// Adds groups to a small case and to a large one, and numbers all trials anew.
 pub(crate) fn with_groups(mut schedule: Vec<ScheduledCase>, device: Device) -> Vec<ScheduledCase> {
