@@ -104,7 +104,7 @@ def definitions(folder, name, known):
     tree = parsed(path) if path else None
     # A module that is imported by what it imports is seen as far as it was read.
     found = known[name] = {}
-    if tree is None:
+    if path is None or tree is None:
         return found
     inside = name if path.endswith("__init__.py") else name.rpartition(".")[0]
     for node in top(tree):

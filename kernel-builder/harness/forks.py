@@ -105,7 +105,7 @@ class Server:
                 elif key.fileobj is self.ended:
                     self.ended.recv(4096)
                     self.reap()
-                else:
+                elif isinstance(key.fileobj, socket.socket):
                     self.abandon(key.fileobj)
 
     def take(self):

@@ -5,6 +5,7 @@ Owns: their form. Never: runs a function on values.
 # pyright: basic
 
 import math
+from typing import Any
 
 
 def narrow(torch, tensor):
@@ -51,7 +52,7 @@ def graph_of(torch, called, tensors: list) -> dict:
             if type(value) is int:
                 constants.append(value)
         meta = node.meta.get("val")
-        first = meta[0] if isinstance(meta, (tuple, list)) and meta else meta
+        first: Any = meta[0] if isinstance(meta, (tuple, list)) and meta else meta
         is_tensor = isinstance(first, torch.Tensor)
         nodes.append(
             {
