@@ -11,19 +11,8 @@ import torch
 
 from casting import cast
 from channel import Channel, python_version
-from oracle import (
-    Function,
-    change_inputs,
-    compute_inputs,
-    draw_inputs,
-    expect,
-    generator,
-    load_reference,
-    makers_of,
-    moved,
-    on_host,
-    terms_of_short_rows,
-)
+from inputs import Function, change_inputs, compute_inputs, draw_inputs, generator, load_reference, makers_of
+from oracle import expect, moved, on_host, terms_of_short_rows
 from protocol_verify import Computed, Done, LinterCase, LinterJob, NoReference, Reverse, Started
 from tensors import write_tensors
 

@@ -10,12 +10,11 @@ torch = pytest.importorskip("torch", reason="no torch: the oracle's own tests ru
 
 from conftest import input_set, oracle_case, tensor  # noqa: E402
 
+from inputs import make_cotangents, make_inputs  # noqa: E402
 from oracle import (  # noqa: E402
     Computed,
     compute,
     expect,
-    make_cotangents,
-    make_inputs,
     on_host,
     samples_of,
     terms_of_short_rows,

@@ -21,6 +21,7 @@ const HARNESS: &[(&str, &str)] = &[
     ("casting.py", include_str!("../../harness/casting.py")),
     ("channel.py", include_str!("../../harness/channel.py")),
     ("groups.py", include_str!("../../harness/groups.py")),
+    ("inputs.py", include_str!("../../harness/inputs.py")),
     ("kept.py", include_str!("../../harness/kept.py")),
     ("lanes.py", include_str!("../../harness/lanes.py")),
     ("linter.py", include_str!("../../harness/linter.py")),
