@@ -4,6 +4,7 @@ Reads a JSON list of package folders from standard input, a line; writes one JSO
 `names`, each with `kind` (`function`, `class`, `value`, `module`) and `calls` (parameters by name of the callable),
 and `listed`: whether `__all__` says them, or they are what the module defines without an underscore.
 """
+# pyright: basic
 
 import ast
 import json
@@ -103,7 +104,7 @@ def definitions(folder, name, known):
     tree = parsed(path) if path else None
     # A module that is imported by what it imports is seen as far as it was read.
     found = known[name] = {}
-    if tree is None:
+    if path is None or tree is None:
         return found
     inside = name if path.endswith("__init__.py") else name.rpartition(".")[0]
     for node in top(tree):

@@ -2,9 +2,14 @@
 
 Owns: the order of the tries, the proof of one that is near. Never: decides what fits.
 """
+# pyright: basic
+
+from __future__ import annotations
 
 import itertools
 import json
+
+from protocol_trace import Form, Operation, ScalarArgument
 
 from calls import (
     DRAWN,
@@ -16,7 +21,6 @@ from calls import (
     PASSES,
     PLAUSIBLE,
     alike,
-    cast_to,
     deviation,
     flat,
     halved,
@@ -26,8 +30,26 @@ from calls import (
     usual,
     widened,
 )
+from casting import cast_to
 from effects import Effects
 from graphs import graph_of, narrow, ops
+
+
+def takes_each_once(way: dict) -> bool:
+    """Whether no parameter of the person's gives two scalars their values."""
+    taken = [value for what, value in way.values() if what == "from"]
+    return len(set(taken)) == len(taken)
+
+
+def split_first(reference, lengths: dict, split: bool, tensors: list) -> list:
+    """Tensors with one more leading axis than the operation has, if `split`."""
+    first = lengths[reference.op.axes[0].name]
+    return [halved(one, first) for one in tensors] if split else tensors
+
+
+def without_casts(graph: dict) -> set:
+    """The operators of a graph but for those that convert to another dtype."""
+    return set(ops(graph)) - {"_to_copy.default"}
 
 
 class Attempts:
@@ -37,11 +59,11 @@ class Attempts:
         self.torch, self.subject = torch, subject
         self.constants: dict = {}
 
-    def numbers_of(self, op: dict, fixed: dict, constants: list) -> list:
+    def numbers_of(self, op: Operation, fixed: dict, constants: list) -> list:
         """The ways in which the operation's scalars get a value: a parameter of the person's, or a constant."""
         ways = []
-        for scalar in op["scalars"]:
-            name, kind = scalar["name"], scalar["kind"]
+        for scalar in op.scalars:
+            name, kind = scalar.name, scalar.kind
             if name in fixed:
                 ways.append([("is", fixed[name])])
                 continue
@@ -49,37 +71,34 @@ class Attempts:
             own.sort(key=lambda one: one.name != name)
             options = [("from", one.name) for one in own]
             if kind == "bool":
-                options += [("is", scalar["default"]), ("is", not scalar["default"])]
+                options += [("is", scalar.default), ("is", not scalar.default)]
             else:
-                held = [scalar["default"], *(one.value for one in own if one.value is not None)]
+                held = [scalar.default, *(one.value for one in own if one.value is not None)]
                 seen = [one for one in constants if type(one) in ((float, int) if kind == "float" else (int,))]
-                if kind == "float":
-                    seen = [float(one) for one in seen if 0 <= abs(one) < 1]
-                else:
-                    seen = [*self.subject.hints, *seen]
+                small = [float(one) for one in seen if 0 <= abs(one) < 1]
+                seen = small if kind == "float" else [*self.subject.hints, *seen]
                 options += [("is", value) for value in dict.fromkeys([*held, *seen])]
             ways.append(options)
-        names = [scalar["name"] for scalar in op["scalars"]]
+        names = [scalar.name for scalar in op.scalars]
         chosen = [dict(zip(names, way)) for way in itertools.product(*ways)]
-        taken = lambda way: [value for what, value in way.values() if what == "from"]
-        return [way for way in chosen if len(set(taken(way))) == len(taken(way))]
+        return [way for way in chosen if takes_each_once(way)]
 
     @staticmethod
-    def values_of(scalar: dict, way: tuple, turn: int):
+    def values_of(scalar: ScalarArgument, way: tuple, turn: int):
         """The value of a scalar: where it is a parameter of the person's, another one at another turn."""
         what, value = way
         if what == "is":
             return value
-        default = scalar["default"]
-        if scalar["kind"] == "bool":
+        default = scalar.default
+        if scalar.kind == "bool":
             return bool(turn % 2) != default
-        if scalar["kind"] == "int":
+        if scalar.kind == "int":
             return default if turn % 2 == 0 else 2
         return default if turn % 2 == 0 else 0.037
 
-    def given(self, op: dict, way: dict, turn: int) -> tuple[dict, dict]:
+    def given(self, op: Operation, way: dict, turn: int) -> tuple[dict, dict]:
         """The operation's scalars, and the person's numbers, of one call."""
-        scalars = {one["name"]: self.values_of(one, way[one["name"]], turn) for one in op["scalars"]}
+        scalars = {one.name: self.values_of(one, way[one.name], turn) for one in op.scalars}
         own = {value: scalars[name] for name, (what, value) in way.items() if what == "from"}
         return scalars, own
 
@@ -96,12 +115,8 @@ class Attempts:
         torch = self.torch
         scalars, own, lengths = self.prepared(reference, form, attempt, number, turn)
         inputs = reference.inputs(form, lengths, kind, scalars, 1000 * number + turn + len(kind))
-        first = next(axis["name"] for axis in reference.op["axes"])
-        tensors = reference.arguments(form, inputs, lengths, scalars)
-        wanted = reference.results(form, inputs, lengths, scalars)
-        if split:
-            tensors = [halved(one, lengths[first]) for one in tensors]
-            wanted = [halved(one, lengths[first]) for one in wanted]
+        tensors = split_first(reference, lengths, split, reference.arguments(form, inputs, lengths, scalars))
+        wanted = split_first(reference, lengths, split, reference.results(form, inputs, lengths, scalars))
         names = attempt["order"]
         known = {**self.subject.example_shapes, **{key: list(one.shape) for key, one in self.subject.state.items()}}
         for name, tensor in zip(names, tensors):
@@ -116,10 +131,10 @@ class Attempts:
         written = [name for name, copy, one in zip(names, copies, tensors) if not alike(torch, copy, one)]
         return got, wanted, written, copies, called
 
-    def orders(self, form: dict) -> list:
+    def orders(self, form: Form) -> list:
         """The slots of the person's function in the order of the form's arguments; those without default all occur."""
         slots = self.subject.slots()
-        count = len(form["arguments"])
+        count = len(form.arguments)
         needed = {one.name for one in slots if not one.optional}
         if count > len(slots) or count < len(needed):
             return []
@@ -127,9 +142,9 @@ class Attempts:
         fitting = (order for order in found if needed <= set(order))
         return list(itertools.islice(fitting, MOST_ORDERS))
 
-    def changes(self, op: dict, orders: int) -> list:
+    def changes(self, op: Operation, orders: int) -> list:
         """Other lengths of an axis: those of the module or the example, and what numbers of the code divide or are."""
-        free = [axis["name"] for axis in op["axes"][1:] if axis["const"] is None]
+        free = [axis.name for axis in op.axes[1:] if axis.fixed is None]
         lengths = [one for one in dict.fromkeys(self.subject.lengths) if one > 1][:6]
         # Many orders take long, so numbers of the code are not tried as lengths then.
         hints = self.subject.hints if orders <= MOST_HINTED else []
@@ -138,21 +153,21 @@ class Attempts:
             others = lengths + others + ([] if lengths else hints)
         return [{}] + [{name: one} for name in free for one in others]
 
-    def sizes(self, op: dict) -> list:
+    def sizes(self, op: Operation) -> list:
         """The axes that a module may be made for."""
         if self.subject.length_parameter is None:
             return [None]
-        return [axis["name"] for axis in op["axes"][::-1] if axis["const"] is None]
+        return [axis.name for axis in op.axes[::-1] if axis.fixed is None]
 
-    def of(self, reference, form: dict) -> list:
+    def of(self, reference, form: Form) -> list:
         """The attempts of a form that run, with their first deviation; the last error where none runs."""
         torch, op = self.torch, reference.op
         found, error = [], None
         orders = self.orders(form)
         turns = itertools.product(orders, self.changes(op, len(orders)), self.sizes(op), (False, True))
         for order, changed, sized, split in turns:
-            fixed = form["scalars"]
-            default = {one["name"]: ("is", fixed.get(one["name"], one["default"])) for one in op["scalars"]}
+            fixed = form.scalars
+            default = {one.name: ("is", fixed.get(one.name, one.default)) for one in op.scalars}
             attempt = {"order": list(order), "changed": changed, "sized": sized, "numbers": default}
             try:
                 with widened(torch):
@@ -166,8 +181,8 @@ class Attempts:
                 continue
             # A constant of the person's own is looked for only where the default is not far off: it is an eps, mostly.
             apart = self.worst(got, wanted, placed(torch, got, wanted))
-            kinds = {one["kind"] for one in op["scalars"] if one["name"] not in fixed}
-            has_number = "int" in kinds or "float" in kinds and apart < PLAUSIBLE
+            kinds = {one.kind for one in op.scalars if one.name not in fixed}
+            has_number = "int" in kinds or ("float" in kinds and apart < PLAUSIBLE)
             constants = self.constants_of(called, copies) if has_number else []
             for numbers in self.numbers_of(op, fixed, constants):
                 trial = {**attempt, "numbers": numbers, "split": split}
@@ -186,15 +201,15 @@ class Attempts:
         return found or [{"error": error or self.unequal(form)}]
 
     @staticmethod
-    def writes_another(op: dict, form: dict, trial: dict) -> bool:
+    def writes_another(op: Operation, form: Form, trial: dict) -> bool:
         """Whether the person's function writes into another argument than the kernel; false where one of them writes none."""
-        slots = dict(zip(form["arguments"], trial["order"]))
-        kernel = {slots[name] for name in op["overwrites"].values() if name in slots}
+        slots = dict(zip(form.arguments, trial["order"]))
+        kernel = {slots[name] for name in op.overwrites.values() if name in slots}
         return bool(kernel and trial["written"]) and kernel != set(trial["written"])
 
-    def unequal(self, form: dict) -> str:
+    def unequal(self, form: Form) -> str:
         slots = self.subject.slots()
-        return f"it takes {len(slots)} tensors ({', '.join(one.name for one in slots)}), the call {len(form['arguments'])}"
+        return f"it takes {len(slots)} tensors ({', '.join(one.name for one in slots)}), the call {len(form.arguments)}"
 
     def constants_of(self, called, tensors: list) -> list:
         """The numbers in the graph; those of the same shapes are looked up."""
@@ -304,8 +319,7 @@ class Attempts:
         words = [word for word, _ in failing]
         scalars, own, lengths = self.prepared(reference, form, trial, 0, 1)
         tensors = reference.arguments(form, reference.inputs(form, lengths, "normal", scalars, 0), lengths, scalars)
-        if trial["split"]:
-            tensors = [halved(one, lengths[reference.op["axes"][0]["name"]]) for one in tensors]
+        tensors = split_first(reference, lengths, trial["split"], tensors)
         for dtype in (one for one in dtypes if str(one).removeprefix("torch.") not in words):
             called = self.subject.callable(trial["order"], own, self.subject.buffers_in(dtype, trial["order"]))
             try:
@@ -314,10 +328,9 @@ class Attempts:
             except Exception:
                 return {"constants_alike": False, "operators_alike": False}
         first, *others = graphs.values()
-        kinds = lambda graph: set(ops(graph)) - {"_to_copy.default"}
         return {
             "constants_alike": all(one["constants"] == first["constants"] for one in others),
-            "operators_alike": all(kinds(one) == kinds(first) for one in others),
+            "operators_alike": all(without_casts(one) == without_casts(first) for one in others),
         }
 
     def template_ops(self, reference, form, trial) -> list:
@@ -329,7 +342,7 @@ class Attempts:
 
         class Called(torch.nn.Module):
             def forward(self, *tensors):
-                held = {**{name: None for name in inputs}, **dict(zip(names, tensors))}
+                held = {**dict.fromkeys(inputs), **dict(zip(names, tensors))}
                 return tuple(reference.results(form, held, lengths, scalars))
 
         tensors = [narrow(torch, inputs[name]) for name in names]

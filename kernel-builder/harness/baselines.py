@@ -7,11 +7,17 @@ All but the ceilings are called alike and allocate what they return. `copy` move
 least, into memory that exists; `peak` is a large matrix product, its time that of as many operations as the operation has.
 """
 
+from __future__ import annotations
+
 import os
 import sysconfig
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
 
 import cublaslt
-from operands import Rotation, tensors
+from operands import Case, Rotation, tensors
+from protocol_bench import BaselineJob, LeftOut
 from referee import exact_results, times, worst_excess
 
 NAMES = ("eager", "fused", "compile", "compile-max", "cublaslt", "cublaslt-tuned", "cublaslt-turned", "copy", "peak")
@@ -22,24 +28,33 @@ LEFT_OUT = "left out by --without"
 PEAK_SIZE = {"cpu": 1024, "cuda": 8192}
 
 
-def said(error):
+def said(error: BaseException) -> str:
+    """The first line of an exception."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0][:300] if text else ''}"
 
 
-def has_python_headers():
+def has_python_headers() -> bool:
+    """Whether extensions can be compiled for this Python."""
     return os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h"))
 
 
-def facts(torch, device):
+def facts(torch: ModuleType, device: str) -> list[str]:
     """What decides how PyTorch computes."""
     found = [f"threads {torch.get_num_threads()}, between operators {torch.get_num_interop_threads()}"]
     if device == "cpu":
-        found.append(f"capability {torch.backends.cpu.get_cpu_capability()}, mkldnn {torch.backends.mkldnn.is_available()}")
+        found.append(
+            f"capability {torch.backends.cpu.get_cpu_capability()}, mkldnn {torch.backends.mkldnn.is_available()}"
+        )
         return found
     matmul = torch.backends.cuda.matmul
-    names = ("allow_tf32", "fp32_precision", "allow_fp16_reduced_precision_reduction",
-             "allow_bf16_reduced_precision_reduction", "allow_fp16_accumulation")
+    names = (
+        "allow_tf32",
+        "fp32_precision",
+        "allow_fp16_reduced_precision_reduction",
+        "allow_bf16_reduced_precision_reduction",
+        "allow_fp16_accumulation",
+    )
     for name in names:
         try:
             found.append(f"cuda.matmul.{name} = {getattr(matmul, name)}")
@@ -54,21 +69,23 @@ def facts(torch, device):
     return found
 
 
-def copier(torch, case, count):
+def copier(torch: ModuleType, case: Case, count: int) -> tuple[Rotation, Callable[[Any], Any]]:
     """A copy that reads and writes as many bytes as the operation does at least, rotating like the input sets."""
     size = max(1, case.bytes // 2)
     if size >= 1 << 16:
         # A ragged end makes a copy slower than its bytes explain (up to 1.4 times, seen on an H200).
         size -= size % 4096
     pairs = [
-        (torch.randint(0, 255, (size,), dtype=torch.uint8, device=case.device),
-         torch.empty(size, dtype=torch.uint8, device=case.device))
+        (
+            torch.randint(0, 255, (size,), dtype=torch.uint8, device=case.device),
+            torch.empty(size, dtype=torch.uint8, device=case.device),
+        )
         for _ in range(count)
     ]
     return Rotation(pairs), lambda pair: pair[1].copy_(pair[0])
 
 
-def peak(torch, case, dtype):
+def peak(torch: ModuleType, case: Case, dtype: Any) -> tuple[Rotation, Callable[[Any], Any], int]:
     """A large product of random matrices, and its operations."""
     size = PEAK_SIZE[case.device]
     a, b = (torch.randn(size, size, device=case.device, dtype=torch.float32).to(dtype) for _ in range(2))
@@ -79,23 +96,32 @@ def peak(torch, case, dtype):
 class Enlisting:
     """One case's baselines as they are tried, one after the other."""
 
-    def __init__(self, torch, job, reference, case, station):
+    def __init__(self, torch: ModuleType, job: BaselineJob, reference: ModuleType, case: Case, station: Any) -> None:
         self.torch, self.job, self.case, self.station = torch, job, case, station
-        self.eager = getattr(reference, job["reference"]["function"])
-        fused = job["reference"].get("fused")
+        self.eager = getattr(reference, job.reference.function)
+        fused = job.reference.fused
         self.fused = getattr(reference, fused) if fused else None
-        self.skipped, self.notes = [], facts(torch, case.device)
-        (self.row,) = case.rotation(station.sets).fresh(0, 1)
-        self.row = [tensor.clone() if tensor is not None else None for tensor in self.row]
+        self.skipped: list[LeftOut] = []
+        self.notes = facts(torch, case.device)
+        (row,) = case.rotation(station.sets).fresh(0, 1)
+        self.row: list[Any] = [tensor.clone() if tensor is not None else None for tensor in row]
         self.exact = exact_results(torch, job, reference, case, self.row)
 
-    def skip(self, name, reason):
-        self.skipped.append({"name": name, "regime": None, "reason": reason})
+    def skip(self, name: str, reason: str) -> None:
+        """Leaves a baseline out."""
+        self.skipped.append(LeftOut(name=name, regime=None, reason=reason))
 
-    def try_one(self, name, call, needed=False, arguments=None, row=None):
+    def try_one(
+        self,
+        name: str,
+        call: Callable[[Any], Any],
+        needed: bool = False,
+        arguments: Rotation | None = None,
+        row: Sequence[Any] | None = None,
+    ) -> None:
         """Warms a baseline, and takes it unless it fails or is wrong. Where it has arguments of its own, `row` are those
         of the exact results."""
-        if name in self.job.get("without", ()):
+        if name in self.job.without:
             return self.skip(name, LEFT_OUT)
         try:
             self.station.enlist(name, call, arguments)
@@ -107,7 +133,7 @@ class Enlisting:
             return self.skip(name, said(error))
         excess = 0.0
         for exact, got in zip(self.exact, tensors(call(row or self.row))):
-            excess = max(excess, worst_excess(self.torch, self.case, self.job["tolerance"], exact, got))
+            excess = max(excess, worst_excess(self.torch, self.case, self.job.tolerance, exact, got))
         if excess > WRONG:
             for held in (self.station.calls, self.station.arguments):
                 held.pop(name, None)
@@ -116,13 +142,14 @@ class Enlisting:
             self.notes.append(f"{name} is {times(excess)} for the tolerance of op.toml")
         return None
 
-    def of(self, function):
+    def of(self, function: Callable[..., Any]) -> Callable[[Any], Any]:
+        """A function of the inputs alone."""
         scalars = self.case.scalars
         return lambda inputs: function(*inputs, **scalars)
 
-    def compiled(self, name, mode):
+    def compiled(self, name: str, mode: str | None) -> None:
         """torch.compile of the reference, and whether all of it was compiled."""
-        if name in self.job.get("without", ()):
+        if name in self.job.without:
             return self.skip(name, LEFT_OUT)
         dynamo = self.torch._dynamo
         dynamo.utils.counters.clear()
@@ -133,11 +160,11 @@ class Enlisting:
             self.notes.append(f"{name}: mode {mode or 'default'}, {graphs} graphs, {breaks} breaks")
         return None
 
-    def library(self, product):
+    def library(self, product: cublaslt.Product) -> None:
         """cuBLASLt for a matrix product: the first algorithm of its heuristic, the best of all that it returns, and the best
         with the right operand stored the other way round."""
         for name, asked in (("cublaslt", 1), ("cublaslt-tuned", 100)):
-            if name in self.job.get("without", ()):
+            if name in self.job.without:
                 self.skip(name, LEFT_OUT)
                 continue
             try:
@@ -149,7 +176,7 @@ class Enlisting:
             self.notes.append(f"{name}: {note}")
             self.try_one(name, matmul)
         name = "cublaslt-turned"
-        if name in self.job.get("without", ()):
+        if name in self.job.without:
             return self.skip(name, LEFT_OUT)
         try:
             other, rows = product.turned([*self.station.sets, self.row])
@@ -162,19 +189,21 @@ class Enlisting:
         return self.try_one(name, matmul, arguments=Rotation(rows), row=row)
 
 
-def possible(job, case):
+def possible(job: BaselineJob, case: Case) -> list[str]:
     """The baselines that a case may have, as far as its description tells: what they need is kept free."""
-    absent = set(job.get("without", ()))
-    if not job["reference"].get("fused"):
+    absent = set(job.without)
+    if not job.reference.fused:
         absent.add("fused")
     if not cublaslt.may_be_product(case):
         absent.update(name for name in NAMES if name.startswith("cublaslt") or name == "peak")
     return [name for name in NAMES if name not in absent]
 
 
-def enlist(torch, job, reference, case, station):
+def enlist(
+    torch: ModuleType, job: BaselineJob, reference: ModuleType, case: Case, station: Any
+) -> tuple[list[LeftOut], list[str]]:
     """Adds every baseline that can be timed; those left out with the reason, and the auditor's notes."""
-    if not {"compile", "compile-max"} <= set(job.get("without", ())):
+    if not {"compile", "compile-max"} <= set(job.without):
         # A second to import.
         import torch._dynamo
 

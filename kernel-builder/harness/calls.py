@@ -3,11 +3,16 @@
 Owns: lengths and distributions, the forms of a call, the mode in which float64 stays float64. Never: calls a person's
 function.
 """
+# pyright: basic
+
+from __future__ import annotations
 
 import contextlib
 import importlib.util
 import math
 import re
+
+from protocol_trace import Form, Input, Operation, TemplateJob
 
 # Lengths of the first axis and of the others, all different, so that an axis taken for another one is seen.
 PASSES = ((6, (10, 14, 22, 26, 34)), (4, (36, 18, 12, 28, 20)), (9, (130, 24, 16, 40, 32)), (8, (11, 13, 17, 19, 23)))
@@ -23,14 +28,14 @@ FAR = 1e300
 FLOATS: dict = {}
 
 
-def draw(torch, tensor: dict, lengths: dict, kind: str, numbers: dict, random):
+def draw(torch, tensor: Input, lengths: dict, kind: str, numbers: dict, random):
     """One input of an operation."""
-    shape = [lengths[axis] for axis in tensor["shape"]]
-    if tensor["kind"] == "bool":
+    shape = [lengths[axis] for axis in tensor.shape]
+    if tensor.kind == "bool":
         return torch.randint(0, 2, shape, generator=random).bool()
-    if tensor["kind"] == "int":
-        values = torch.randint(0, lengths.get(tensor.get("counts"), 2), shape, generator=random)
-        ignored = numbers.get(tensor.get("ignored"))
+    if tensor.kind == "int":
+        values = torch.randint(0, lengths.get(tensor.counts, 2), shape, generator=random)
+        ignored = numbers.get(tensor.ignored)
         if kind == "ignored" and ignored is not None and values.numel():
             values.view(-1)[::3] = ignored
         return values
@@ -46,27 +51,27 @@ def draw(torch, tensor: dict, lengths: dict, kind: str, numbers: dict, random):
     return values
 
 
-def lengths_of(op: dict, number: int, changed: dict, scalars: dict, form: dict) -> dict:
+def lengths_of(op: Operation, number: int, changed: dict, scalars: dict, form: Form) -> dict:
     """The lengths of all axes in one pass. `changed` has another length of an axis, or `("times", number)` for a multiple."""
     first, others = PASSES[number]
     found, turn = {}, 0
-    for place, axis in enumerate(op["axes"]):
-        name = axis["name"]
-        if axis["const"] is not None:
-            found[name] = axis["const"]
+    for place, axis in enumerate(op.axes):
+        name = axis.name
+        if axis.fixed is not None:
+            found[name] = axis.fixed
             continue
         length = first if place == 0 else others[turn % len(others)]
         turn += place != 0
-        factor = form["multiples"].get(name, 1)
-        for text in op["constraints"]:
+        factor = form.multiples.get(name, 1)
+        for text in op.constraints:
             divides = re.fullmatch(r"(\w+) % (\w+) == 0", text)
             if divides and divides[1] == name and type(scalars.get(divides[2])) is int:
                 factor = math.lcm(factor, scalars[divides[2]])
         wanted = changed.get(name)
         if isinstance(wanted, tuple):
             factor = math.lcm(factor, wanted[1])
-        multiple = axis["multiple_of"]
-        length = max(-(-length * factor // multiple) * multiple, axis["min"] or 0)
+        multiple = axis.multiple_of
+        length = max(-(-length * factor // multiple) * multiple, axis.min or 0)
         found[name] = wanted if isinstance(wanted, int) else length
     return found
 
@@ -100,11 +105,6 @@ def usual(torch):
         torch.set_default_dtype(before)
 
 
-def cast_to(tensor, dtype):
-    """A floating-point tensor in another dtype; anything else as it is."""
-    return tensor if tensor is None or not tensor.is_floating_point() else tensor.to(dtype)
-
-
 def flat(value) -> list:
     """The tensors that a call returned, in order."""
     if isinstance(value, dict):
@@ -117,46 +117,47 @@ def flat(value) -> list:
 class Reference:
     """One operation of a template: its reference, and the forms of its calls."""
 
-    def __init__(self, torch, job: dict) -> None:
-        self.torch, self.name, self.op = torch, job["name"], job["op"]
-        path = job["reference"]
-        spec = importlib.util.spec_from_file_location(f"template_{job['name'].replace('-', '_')}", path)
+    def __init__(self, torch, job: TemplateJob) -> None:
+        self.torch, self.name, self.op = torch, job.name, job.op
+        spec = importlib.util.spec_from_file_location(f"template_{job.name.replace('-', '_')}", job.reference)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{job.reference} is not a Python file")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        self.function = getattr(module, job["function"])
-        self.forms = job["forms"]
+        self.function = getattr(module, job.function)
+        self.forms = job.forms
 
-    def inputs(self, form: dict, lengths: dict, kind: str, numbers: dict, seed: int) -> dict:
+    def inputs(self, form: Form, lengths: dict, kind: str, numbers: dict, seed: int) -> dict:
         """Drawn inputs by name; those that the form leaves out are None, and those that it gives are what it says."""
         random = self.torch.Generator().manual_seed(seed)
-        left_out = form["without"]
+        left_out = form.without
         drawn = {}
-        for tensor in self.op["inputs"]:
+        for tensor in self.op.inputs:
             value = draw(self.torch, tensor, lengths, kind, numbers, random)
-            drawn[tensor["name"]] = None if tensor["name"] in left_out else value
-        for name, text in form["given"].items():
+            drawn[tensor.name] = None if tensor.name in left_out else value
+        for name, text in form.given.items():
             drawn[name] = eval(text, {"torch": self.torch, **lengths})
         return drawn
 
     def words(self, inputs: dict, lengths: dict, numbers: dict) -> dict:
         return {"torch": self.torch, **lengths, **numbers, **inputs}
 
-    def arguments(self, form: dict, inputs: dict, lengths: dict, numbers: dict) -> list:
+    def arguments(self, form: Form, inputs: dict, lengths: dict, numbers: dict) -> list:
         """What a call of this form is given, made of the operation's own inputs."""
         words = self.words(inputs, lengths, numbers)
-        return [eval(text, dict(words)) for text in form["arguments"]]
+        return [eval(text, dict(words)) for text in form.arguments]
 
     def outputs(self, inputs: dict, numbers: dict) -> dict:
         """The operation's outputs by name."""
-        return dict(zip(self.op["outputs"], flat(self.function(*inputs.values(), **numbers))))
+        return dict(zip(self.op.outputs, flat(self.function(*inputs.values(), **numbers))))
 
-    def results(self, form: dict, inputs: dict, lengths: dict, numbers: dict) -> list:
+    def results(self, form: Form, inputs: dict, lengths: dict, numbers: dict) -> list:
         """What a call of this form returns."""
         outputs = self.outputs(inputs, numbers)
-        if form["results"] is None:
+        if form.results is None:
             return list(outputs.values())
         words = self.words(inputs, lengths, numbers) | outputs
-        return [eval(text, dict(words)) for text in form["results"]]
+        return [eval(text, dict(words)) for text in form.results]
 
 
 def deviation(torch, got, wanted) -> float:

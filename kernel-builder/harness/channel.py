@@ -4,12 +4,14 @@ Owns: JSON lines with a nonce, on a descriptor of its own. Never: standard outpu
 the start it leads to standard error.
 """
 
-import json
 import os
 import platform
 import time
 
 import torch
+
+import wire
+from protocol_verify import Event
 
 
 class Channel:
@@ -26,10 +28,9 @@ class Channel:
         os.dup2(2, 1)
         return cls(nonce, descriptor)
 
-    def send(self, event: str, **fields: object) -> None:
+    def send(self, event: Event) -> None:
         """Send one event."""
-        line = json.dumps({"nonce": self._nonce, "event": event, **fields}) + "\n"
-        rest = line.encode()
+        rest = wire.line(self._nonce, event)
         while rest:
             rest = rest[os.write(self._descriptor, rest) :]
 
@@ -46,20 +47,13 @@ def wait_for(path: str) -> str:
             pause = min(pause * 1.5, 0.02)
 
 
-def environment(device: str) -> dict:
-    """What this process runs on, for the record."""
-    facts = {
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "threads": torch.get_num_threads(),
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "cuda_available": torch.cuda.is_available(),
-        "device": device,
-    }
-    if device == "cuda" and facts["cuda_available"]:
-        properties = torch.cuda.get_device_properties(0)
-        facts["device"] = properties.name
-        facts["capability"] = f"{properties.major}.{properties.minor}"
-        facts["l2_bytes"] = properties.L2_cache_size
-        facts["cuda"] = torch.version.cuda
-    return facts
+def device_name(device: str) -> str:
+    """The device that this process runs on, for the record."""
+    if device == "cuda" and torch.cuda.is_available():
+        return torch.cuda.get_device_name(0)
+    return device
+
+
+def python_version() -> str:
+    """The version of this Python, for the record."""
+    return platform.python_version()

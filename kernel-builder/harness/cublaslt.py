@@ -7,10 +7,16 @@ Numbers and layouts are those of cublasLt.h and library_types.h of CUDA 12 and 1
 for the transpose of the output, from the operands in reverse order.
 """
 
+from __future__ import annotations
+
 import ctypes
-import ctypes.util
 import glob
 import os
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from operands import Case
 
 CUDA_TYPES = {"float16": 2, "bfloat16": 14, "float32": 0}
 COMPUTE_32F, COMPUTE_32F_TF32, REAL_32F = 68, 77, 0
@@ -26,14 +32,27 @@ class Algorithm(ctypes.Structure):
 
 
 class Heuristic(ctypes.Structure):
-    _fields_ = [("algorithm", Algorithm), ("workspace", ctypes.c_size_t), ("state", ctypes.c_int),
-                ("waves", ctypes.c_float), ("reserved", ctypes.c_int * 4)]
+    _fields_ = [
+        ("algorithm", Algorithm),
+        ("workspace", ctypes.c_size_t),
+        ("state", ctypes.c_int),
+        ("waves", ctypes.c_float),
+        ("reserved", ctypes.c_int * 4),
+    ]
 
 
 class Product:
     """`left @ right`, each transposed or not, by their places among the inputs."""
 
-    def __init__(self, left, right, flipped, shape, lengths, dtype):
+    def __init__(
+        self,
+        left: int,
+        right: int,
+        flipped: tuple[bool, bool],
+        shape: list[int],
+        lengths: tuple[int, int, int],
+        dtype: Any,
+    ) -> None:
         self.left, self.right = left, right
         self.left_flipped, self.right_flipped = flipped
         self.shape = shape
@@ -42,7 +61,7 @@ class Product:
         self.operations = 2 * self.rows * self.columns * self.inner
         self.stored = "operands as the operation has them"
 
-    def turned(self, rows):
+    def turned(self, rows: list[list[Any]]) -> tuple[Product, list[list[Any]]]:
         """The same with the right operand stored the other way round, as weights may be: it is added to each row."""
         flipped = (self.left_flipped, not self.right_flipped)
         lengths = (self.rows, self.columns, self.inner)
@@ -51,24 +70,26 @@ class Product:
         return other, [[*row, row[self.right].T.contiguous()] for row in rows]
 
 
-def may_be_product(case):
+def may_be_product(case: Case) -> bool:
     """Whether the shapes and dtypes of a case are those of a matrix product."""
     if len(case.outputs) != 1 or case.overwritten:
         return False
-    dtype = case.outputs[0]["dtype"]
-    alike = [tensor["shape"] for tensor in case.inputs if not tensor.get("omitted") and tensor["dtype"] == dtype]
+    dtype = case.outputs[0].dtype
+    alike = [tensor.shape for tensor in case.inputs if not tensor.omitted and tensor.dtype == dtype]
     operands = [shape for shape in alike if len(shape) >= 2]
     return len(operands) >= 2 and any(len(shape) == 2 for shape in operands)
 
 
-def product_of(torch, case, row, exact):
+def product_of(torch: ModuleType, case: Case, row: Sequence[Any], exact: list[Any]) -> Product | None:
     """The product that the operation is, by its result in float64; None when it is none."""
     if len(case.outputs) != 1 or case.overwritten or exact[0].dim() < 2 or not exact[0].dtype.is_floating_point:
         return None
-    output = case.dtypes[case.outputs[0]["dtype"]]
+    output = case.dtypes[case.outputs[0].dtype]
     if str(output).removeprefix("torch.") not in CUDA_TYPES or exact[0].numel() == 0:
         return None
-    operands = [place for place, tensor in enumerate(row) if tensor is not None and tensor.dtype == output and tensor.dim() >= 2]
+    operands = [
+        place for place, tensor in enumerate(row) if tensor is not None and tensor.dtype == output and tensor.dim() >= 2
+    ]
     target = exact[0].reshape(-1, exact[0].shape[-1])
     for left in operands:
         for right in operands:
@@ -89,13 +110,13 @@ def product_of(torch, case, row, exact):
     return None
 
 
-def library(torch):
+def library(torch: ModuleType) -> ctypes.CDLL:
     """The library that PyTorch has loaded, else the one of the system."""
     major = (torch.version.cuda or "").split(".")[0]
     name = f"libcublasLt.so.{major}"
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         loaded = [line.split()[-1] for line in maps if line.rstrip().endswith(name)]
-    beside = glob.glob(os.path.join(os.path.dirname(torch.__file__), "..", "nvidia", "*", "lib", name))
+    beside = glob.glob(os.path.join(os.path.dirname(torch.__file__ or ""), "..", "nvidia", "*", "lib", name))
     for path in (*loaded[:1], *beside, name):
         try:
             return ctypes.CDLL(path)
@@ -107,7 +128,7 @@ def library(torch):
 class Matmul:
     """One product with a chosen algorithm; called with one input set, returns the output."""
 
-    def __init__(self, torch, product, row):
+    def __init__(self, torch: ModuleType, product: Product, row: Sequence[Any]) -> None:
         self.torch, self.product = torch, product
         self.lt = library(torch)
         self.lt.cublasLtMatmul.argtypes = [ctypes.c_void_p] * 14 + [ctypes.c_size_t, ctypes.c_void_p]
@@ -122,51 +143,73 @@ class Matmul:
         # The right operand comes first. Stored by rows, a matrix is its transpose to the library, so what is flipped for
         # PyTorch is flipped here, too.
         for attribute, flipped in ((DESC_TRANSA, product.right_flipped), (DESC_TRANSB, product.left_flipped)):
-            self.set("cublasLtMatmulDescSetAttribute", self.descriptor, attribute, ctypes.c_int32(OP_T if flipped else OP_N))
+            self.set(
+                "cublasLtMatmulDescSetAttribute", self.descriptor, attribute, ctypes.c_int32(OP_T if flipped else OP_N)
+            )
         left = row[product.left].reshape(-1, row[product.left].shape[-1])
         self.first = self.layout(kind, row[product.right].shape)
         self.second = self.layout(kind, left.shape)
         self.out = self.layout(kind, (product.rows, product.columns))
-        self.algorithm = None
+        self.algorithm: Algorithm | None = None
 
-    def check(self, status, name):
+    def check(self, status: int, name: str) -> None:
+        """Raise what the library complains of."""
         if status != 0:
             raise RuntimeError(f"{name} gave status {status}")
 
-    def make(self, name, *arguments):
+    def make(self, name: str, *arguments: Any) -> ctypes.c_void_p:
+        """A new object of the library."""
         made = ctypes.c_void_p()
         self.check(getattr(self.lt, name)(ctypes.byref(made), *arguments), name)
         return made
 
-    def set(self, name, of, attribute, value):
-        self.check(getattr(self.lt, name)(of, ctypes.c_int(attribute), ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value))), name)
+    def set(self, name: str, of: ctypes.c_void_p, attribute: int, value: Any) -> None:
+        """Set an attribute of an object."""
+        size = ctypes.c_size_t(ctypes.sizeof(value))
+        self.check(getattr(self.lt, name)(of, ctypes.c_int(attribute), ctypes.byref(value), size), name)
 
-    def layout(self, kind, shape):
+    def layout(self, kind: int, shape: Sequence[int]) -> ctypes.c_void_p:
         """A matrix that is stored by rows, as the library sees it."""
         rows, columns = ctypes.c_uint64(shape[1]), ctypes.c_uint64(shape[0])
         return self.make("cublasLtMatrixLayoutCreate", ctypes.c_int(kind), rows, columns, ctypes.c_int64(shape[1]))
 
-    def choose(self, asked, sets):
+    def choose(self, asked: int, sets: Sequence[Any]) -> str:
         """Takes the best of so many algorithms; says how many there were."""
         preference = self.make("cublasLtMatmulPreferenceCreate")
         self.set("cublasLtMatmulPreferenceSetAttribute", preference, PREFERENCE_WORKSPACE, ctypes.c_uint64(self.size))
         found, count = (Heuristic * asked)(), ctypes.c_int(0)
         status = self.lt.cublasLtMatmulAlgoGetHeuristic(
-            self.handle, self.descriptor, self.first, self.second, self.out, self.out, preference,
-            ctypes.c_int(asked), found, ctypes.byref(count))
+            self.handle,
+            self.descriptor,
+            self.first,
+            self.second,
+            self.out,
+            self.out,
+            preference,
+            ctypes.c_int(asked),
+            found,
+            ctypes.byref(count),
+        )
         self.check(status, "cublasLtMatmulAlgoGetHeuristic")
         usable = [one for one in found[: count.value] if one.state == 0]
         if not usable:
             raise RuntimeError("cuBLASLt offers no algorithm")
-        timed = [(self.time(one.algorithm, sets), place) for place, one in enumerate(usable)] if len(usable) > 1 else [(0.0, 0)]
+        timed = (
+            [(self.time(one.algorithm, sets), place) for place, one in enumerate(usable)]
+            if len(usable) > 1
+            else [(0.0, 0)]
+        )
         best = min(timed)[1]
         self.algorithm = usable[best].algorithm
-        return (f"algorithm {best + 1} of {len(usable)}, workspace {usable[best].workspace} of {self.size} bytes, "
-                f"{self.product.stored}")
+        return (
+            f"algorithm {best + 1} of {len(usable)}, workspace {usable[best].workspace} of {self.size} bytes, "
+            f"{self.product.stored}"
+        )
 
-    def time(self, algorithm, sets):
+    def time(self, algorithm: Algorithm, sets: Sequence[Any]) -> float:
         """The median time of some calls on rotating sets."""
-        torch, times = self.torch, []
+        torch = self.torch
+        times: list[float] = []
         self.algorithm = algorithm
         for step in range(ROUNDS + 2):
             before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -181,13 +224,29 @@ class Matmul:
             times.append(before.elapsed_time(after))
         return sorted(times[2:])[ROUNDS // 2]
 
-    def __call__(self, inputs):
+    def __call__(self, inputs: Sequence[Any]) -> Any:
         torch, product = self.torch, self.product
         output = torch.empty(product.shape, dtype=product.dtype, device="cuda")
-        pointer = output.data_ptr()
+        pointer, algorithm = output.data_ptr(), self.algorithm
+        if algorithm is None:
+            raise RuntimeError("no algorithm is chosen")
         status = self.lt.cublasLtMatmul(
-            self.handle, self.descriptor, ctypes.addressof(self.one), inputs[product.right].data_ptr(), self.first,
-            inputs[product.left].data_ptr(), self.second, ctypes.addressof(self.zero), pointer, self.out, pointer, self.out,
-            ctypes.addressof(self.algorithm), self.workspace.data_ptr(), self.size, torch.cuda.current_stream().cuda_stream)
+            self.handle,
+            self.descriptor,
+            ctypes.addressof(self.one),
+            inputs[product.right].data_ptr(),
+            self.first,
+            inputs[product.left].data_ptr(),
+            self.second,
+            ctypes.addressof(self.zero),
+            pointer,
+            self.out,
+            pointer,
+            self.out,
+            ctypes.addressof(algorithm),
+            self.workspace.data_ptr(),
+            self.size,
+            torch.cuda.current_stream().cuda_stream,
+        )
         self.check(status, "cublasLtMatmul")
         return output

@@ -4,15 +4,22 @@ Owns: the tracer's life, through PyTorch's profiler, which brings CUPTI along. N
 a baseline, since a process that was traced once may launch more slowly; so it is asked of a process of its own.
 """
 
+from __future__ import annotations
+
 import math
 import sys
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any, cast
 
 from gpu import Station, said
+from operands import Case
+from protocol_bench import Traced, TracedKernel
 
 CALLS = 20
 
 
-def busy(intervals):
+def busy(intervals: Iterable[tuple[float, float]]) -> float:
     """The length of the union of intervals."""
     total, until = 0.0, -math.inf
     for start, end in sorted(intervals):
@@ -21,14 +28,15 @@ def busy(intervals):
     return total
 
 
-def observed(torch, work):
+def observed(torch: ModuleType, work: Callable[[], None]) -> list[tuple[str, int, float, float]]:
     """Name, stream, start and end in seconds of everything that the device did meanwhile."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as found:
         work()
         torch.cuda.synchronize()
-    on_device = [event for event in found.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    events = cast("list[Any]", found.events() or [])
+    on_device = [event for event in events if event.device_type == torch.autograd.DeviceType.CUDA]
     return [
         (event.name, event.device_resource_id, event.time_range.start * 1e-6, event.time_range.end * 1e-6)
         for event in on_device
@@ -36,7 +44,7 @@ def observed(torch, work):
     ]
 
 
-def trace(torch, case, kernel, seed):
+def trace(torch: ModuleType, case: Case, kernel: Callable[..., Any], seed: int) -> Traced:
     """Calls on sets that do not fit into the cache, and what the device did for them."""
     case.make_pools(seed)
     sets = case.make_sets(min(CALLS, Station.count_of(Station.cache_bytes(torch), case)))
@@ -44,7 +52,7 @@ def trace(torch, case, kernel, seed):
         case.fill(chosen, seed, number)
     rotation = case.rotation(sets)
 
-    def call(rows):
+    def call(rows: list[Any]) -> None:
         for row in rows:
             kernel(*row, **case.scalars)
 
@@ -55,17 +63,17 @@ def trace(torch, case, kernel, seed):
         events = observed(torch, lambda: call(rows))
     except Exception as error:
         print(f"the tracer fails: {said(error)}", file=sys.stderr)
-        return {"calls": 0, "busy": 0.0, "streams": 0, "kernels": [], "reason": said(error)}
-    kernels = {}
+        return Traced(calls=0, busy=0.0, streams=0, kernels=[], reason=said(error))
+    kernels: dict[str, tuple[int, float]] = {}
     for name, _stream, start, end in events:
         launches, seconds = kernels.get(name, (0, 0.0))
         kernels[name] = (launches + 1, seconds + end - start)
-    return {
-        "calls": len(rows),
-        "busy": busy((start, end) for _name, _stream, start, end in events),
-        "streams": len({stream for _name, stream, _start, _end in events}),
-        "kernels": [
-            {"name": name, "launches": launches, "seconds": seconds} for name, (launches, seconds) in kernels.items()
+    return Traced(
+        calls=len(rows),
+        busy=busy((start, end) for _name, _stream, start, end in events),
+        streams=len({stream for _name, stream, _start, _end in events}),
+        kernels=[
+            TracedKernel(name=name, launches=launches, seconds=seconds) for name, (launches, seconds) in kernels.items()
         ],
-        "reason": None if events else "CUPTI reports nothing here",
-    }
+        reason=None if events else "CUPTI reports nothing here",
+    )

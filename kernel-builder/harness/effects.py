@@ -3,11 +3,17 @@
 Owns: parameters that no template takes, writes, aliases, gradients, training, the form of what is returned. Never: decides what
 fits, looks for calls.
 """
+# pyright: basic
+
+from __future__ import annotations
 
 import itertools
 import random
 
-from calls import DRAWN, FLOATS, cast_to, deviation, flat, halved, usual, widened
+from protocol_trace import Form
+
+from calls import DRAWN, FLOATS, deviation, flat, halved, usual, widened
+from casting import cast_to
 from variations import is_known, others, reads
 
 # How far a gradient may be from the template's, in parts of the largest of its row.
@@ -38,10 +44,15 @@ def overlaps(torch, one, other) -> bool:
     return bool(elements(torch, one) & elements(torch, other))
 
 
+def dtype_name(dtype) -> str:
+    """`bfloat16` for `torch.bfloat16`."""
+    return str(dtype).removeprefix("torch.")
+
+
 class Effects:
     """An attempt that is near, and what else its call does."""
 
-    def __init__(self, attempts, reference, form: dict, trial: dict) -> None:
+    def __init__(self, attempts, reference, form: Form, trial: dict) -> None:
         self.torch, self.subject = attempts.torch, attempts.subject
         self.reference, self.form, self.trial = reference, form, trial
         self.op = reference.op
@@ -77,12 +88,12 @@ class Effects:
         return [self.split(one) for one in found]
 
     def split(self, tensor):
-        first = self.lengths[self.op["axes"][0]["name"]]
+        first = self.lengths[self.op.axes[0].name]
         return halved(tensor, first) if self.trial["split"] else tensor
 
     def slot_of(self, name: str) -> str | None:
         """The person's parameter that is an input of the operation as it is."""
-        arguments = self.form["arguments"]
+        arguments = self.form.arguments
         return self.trial["order"][arguments.index(name)] if name in arguments else None
 
     def call(self, tensors: list, changed: dict | None = None):
@@ -161,7 +172,7 @@ class Effects:
             found.append(row)
             if changes:
                 row |= {"effect": "changes", "other": self.word(changes[0])}
-            elif len(works) < len(outcomes) and not is_known(self.torch, value) or not outcomes:
+            elif (len(works) < len(outcomes) and not is_known(self.torch, value)) or not outcomes:
                 # A value that would work may be one that nobody thought of.
                 row["effect"] = "unknown"
             else:
@@ -198,7 +209,7 @@ class Effects:
     def overwrites(self) -> list:
         """The person's arguments that the kernel overwrites, and whether the person's function leaves the same there."""
         torch, found = self.torch, []
-        for output, name in self.op["overwrites"].items():
+        for output, name in self.op.overwrites.items():
             slot = self.slot_of(name)
             if slot is None:
                 continue
@@ -218,7 +229,7 @@ class Effects:
         """Results that share memory with an argument, where the kernel's does not or the other way round; and results that
         share memory with each other."""
         torch = self.torch
-        texts = self.form["results"] or self.op["outputs"]
+        texts = self.form.results or self.op.outputs
         found, parts = [], []
         for dtype in (torch.float32, torch.bfloat16):
             copies = [cast_to(one, dtype).clone() for one in self.tensors(self.inputs("normal"))]
@@ -228,7 +239,7 @@ class Effects:
             except Exception:
                 continue
             for number, (one, place) in enumerate(zip(got, self.trial["places"] or [])):
-                written = self.op["overwrites"].get(texts[place])
+                written = self.op.overwrites.get(texts[place])
                 for slot, copy in zip(self.trial["order"], copies):
                     own, kernel = overlaps(torch, one, copy), written is not None and self.slot_of(written) == slot
                     row = {"result": number, "slot": slot, "own": own}
@@ -252,9 +263,9 @@ class Effects:
         """The dtypes of the results, the person's and the template's, where they differ for a dtype of the operation; and
         the dtypes for which the person's function fails alone, with the error."""
         torch, other, failing = self.torch, [], []
-        word = lambda dtype: str(dtype).removeprefix("torch.")
         for dtype in FLOATS:
-            inputs = {key: cast_to(one, dtype) for key, one in self.inputs("normal").items()}
+            drawn = self.inputs("normal").items()
+            inputs = {key: None if one is None else cast_to(one, dtype) for key, one in drawn}
             with usual(torch), torch.no_grad():
                 try:
                     wanted = self.reference.results(self.form, inputs, self.lengths, self.scalars)
@@ -264,11 +275,11 @@ class Effects:
                     buffers = self.subject.buffers_in(dtype, self.trial["order"])
                     got = flat(self.call(self.tensors(inputs), buffers))
                 except Exception as problem:
-                    failing.append([word(dtype), f"{type(problem).__name__}: {problem}"[:300]])
+                    failing.append([dtype_name(dtype), f"{type(problem).__name__}: {problem}"[:300]])
                     continue
             for number, (one, place) in enumerate(zip(got, self.trial["places"] or [])):
                 if one.dtype != wanted[place].dtype:
-                    other.append([number, *map(word, (dtype, one.dtype, wanted[place].dtype))])
+                    other.append([number, *map(dtype_name, (dtype, one.dtype, wanted[place].dtype))])
         return other, failing
 
     # Gradients.
@@ -288,7 +299,7 @@ class Effects:
         leaves = {
             name: one.requires_grad_()
             for name, one in inputs.items()
-            if one is not None and one.is_floating_point() and name not in self.form["given"]
+            if one is not None and one.is_floating_point() and name not in self.form.given
         }
         given = self.tensors(inputs)
         # Copies, since nothing may be written into a leaf.
@@ -305,7 +316,7 @@ class Effects:
             found["error"] = f"{type(problem).__name__}: {problem}"[:300]
             return
         of_slots = dict(zip(self.trial["order"], own[: len(given)]))
-        promised = [name for name in leaves if name in self.op["gradients"]]
+        promised = [name for name in leaves if name in self.op.gradients]
         if kind == "normal":
             found["own"] = [slot for slot, one in of_slots.items() if one is not None]
             found["kernel"] = [slot for slot in of_slots if any(name in self.inputs_of(slot) for name in promised)]
@@ -340,7 +351,7 @@ class Effects:
 
     def inputs_of(self, slot: str) -> set:
         """The inputs of the operation that an argument is made of."""
-        text = self.form["arguments"][self.trial["order"].index(slot)]
+        text = self.form.arguments[self.trial["order"].index(slot)]
         return {node for node in compile(text, "argument", "eval").co_names if node != "torch"}
 
     # The rest.

@@ -9,6 +9,7 @@ object (`script`, `env`, `cwd`) with four descriptors, the three standard ones o
 group is killed. When the other end of the pair is closed everywhere, this process ends.
 docs/decisions/0016 says what a child shares with this process, and why that is of no use to a kernel.
 """
+# pyright: basic
 
 import ctypes
 import gc
@@ -23,7 +24,17 @@ import tempfile
 import types
 
 # The judge's own modules import these, too: a child finds them loaded.
-PRELOADED = ("concurrent.futures", "contextlib", "hashlib", "importlib.util", "math", "platform", "random", "torch", "traceback")
+PRELOADED = (
+    "concurrent.futures",
+    "contextlib",
+    "hashlib",
+    "importlib.util",
+    "math",
+    "platform",
+    "random",
+    "torch",
+    "traceback",
+)
 # A request is a path and an environment.
 LONGEST_REQUEST = 1 << 17
 PR_SET_DUMPABLE = 4
@@ -94,7 +105,7 @@ class Server:
                 elif key.fileobj is self.ended:
                     self.ended.recv(4096)
                     self.reap()
-                else:
+                elif isinstance(key.fileobj, socket.socket):
                     self.abandon(key.fileobj)
 
     def take(self):

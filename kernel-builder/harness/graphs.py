@@ -2,8 +2,10 @@
 
 Owns: their form. Never: runs a function on values.
 """
+# pyright: basic
 
 import math
+from typing import Any
 
 
 def narrow(torch, tensor):
@@ -50,13 +52,14 @@ def graph_of(torch, called, tensors: list) -> dict:
             if type(value) is int:
                 constants.append(value)
         meta = node.meta.get("val")
-        first = meta[0] if isinstance(meta, (tuple, list)) and meta else meta
+        first: Any = meta[0] if isinstance(meta, (tuple, list)) and meta else meta
         is_tensor = isinstance(first, torch.Tensor)
         nodes.append(
             {
                 "name": f"%{node.name}",
                 "op": name,
-                "arguments": [word(one) for one in node.args] + [f"{key}={word(one)}" for key, one in node.kwargs.items()],
+                "arguments": [word(one) for one in node.args]
+                + [f"{key}={word(one)}" for key, one in node.kwargs.items()],
                 "shape": [int(one) for one in first.shape] if is_tensor else None,
                 "dtype": str(first.dtype).removeprefix("torch.") if is_tensor else None,
             }

@@ -5,15 +5,25 @@ Owns: the order of calls within a group, and what happens to memory between them
 Every trial of a group is one call. All results are held until the last call has been made, then each is dumped.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import mmap
 import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
 import kept
+from protocol import TensorSpec
+from protocol_verify import Begin, CandidateCase, End, Failure, Kept, Manner, Trial
 from tensors import Guarded, dumped_inputs, returned_outputs, share_memory
+
+if TYPE_CHECKING:
+    from candidate import Runner
 
 # Bound before any kernel is imported.
 mprotect = ctypes.CDLL(None).mprotect
@@ -23,6 +33,8 @@ CYCLES = 40_000_000
 CROWD, CROWD_TURNS = 1 << 27, 8
 # Copies that another stream makes of each input while a call runs.
 COPIES = 24
+# What is wrong with a group: its kind, and the text.
+Complaint: TypeAlias = tuple[Failure, str]
 
 
 class Protected(Guarded):
@@ -42,66 +54,90 @@ class Protected(Guarded):
 class Call:
     """One call of a group with its buffers."""
 
-    def __init__(self, case: dict, trial: dict, inputs: list, payloads: list, outputs: list) -> None:
+    def __init__(
+        self,
+        case: CandidateCase,
+        trial: Trial,
+        inputs: list[Guarded | None],
+        payloads: list[torch.Tensor],
+        outputs: list[Guarded],
+    ) -> None:
         self.trial, self.inputs, self.payloads, self.outputs = trial, inputs, payloads, outputs
-        self.scalars = case["sets"][trial["set"]]["scalars"]
+        self.scalars = case.sets[trial.set].scalars
         self.results: list[torch.Tensor] = []
         self.copies: list[torch.Tensor] = []
 
     def written(self) -> list[torch.Tensor]:
         """Return the results of the call, or the tensors that it was given to write into."""
-        return self.results if self.trial["form"] != "out" else [buffer.view for buffer in self.outputs]
+        return self.results if self.trial.form != "out" else [buffer.view for buffer in self.outputs]
 
-    def reset_inputs(self, but: set | frozenset = frozenset()) -> None:
+    def reset_inputs(self, but: set[int] | frozenset[int] = frozenset()) -> None:
         """Put the inputs in place, except those of some places."""
         for place, (buffer, payload) in enumerate(zip(self.inputs, self.payloads)):
             if buffer is not None and place not in but:
-                buffer.reset(self.trial["poison"], payload)
+                buffer.reset(self.trial.poison, payload)
 
     def reset(self) -> None:
         """Put inputs and poison in place."""
         self.reset_inputs()
         for buffer in self.outputs:
-            buffer.reset(self.trial["poison"], None)
+            buffer.reset(self.trial.poison, None)
 
-    def dumped(self, case: dict) -> list[torch.Tensor]:
+    def dumped(self, case: CandidateCase) -> list[torch.Tensor]:
         """The buffers of the dump."""
-        results = self.results if self.trial["form"] != "out" else [buffer.buffer for buffer in self.outputs]
-        return [*dumped_inputs(case, self.inputs, self.payloads, self.trial["poison"]), *results]
+        results = self.results if self.trial.form != "out" else [buffer.buffer for buffer in self.outputs]
+        return [*dumped_inputs(case, self.inputs, self.payloads, self.trial.poison), *results]
 
 
-def overwritten_places(case: dict) -> set:
+def overwritten_places(case: CandidateCase) -> set[int]:
     """The inputs that outputs overwrite."""
-    return {output["inplace"] for output in case["outputs"] if output["inplace"] is not None}
+    return {output.inplace for output in case.outputs if output.inplace is not None}
+
+
+def watched_place(call: Call) -> int:
+    """The place of the input that a trial watches."""
+    place = call.trial.input
+    if place is None:
+        raise ValueError(f"a trial that is {call.trial.manner} watches no input")
+    return place
+
+
+def watched(call: Call) -> Guarded:
+    """The input that a trial watches."""
+    buffer = call.inputs[watched_place(call)]
+    if buffer is None:
+        raise ValueError("an input that is watched is not passed")
+    return buffer
 
 
 class Group:
     """The calls of one group."""
 
-    def __init__(self, runner, case: dict, trials: list[dict]) -> None:
+    def __init__(self, runner: Runner, case: CandidateCase, trials: list[Trial]) -> None:
         self.runner, self.case = runner, case
-        self.busy: tuple | None = None
+        self.busy: tuple[torch.Tensor, torch.cuda.Stream] | None = None
         self.overwrites = bool(overwritten_places(case))
         # Calls with one set share its inputs, but where a call overwrites them.
-        shared: dict = {}
-        self.calls = []
+        shared: dict[int, tuple[list[Guarded | None], list[torch.Tensor]]] = {}
+        self.calls: list[Call] = []
         for place, trial in enumerate(trials):
-            own = self.overwrites or trial["manner"] == "overwritten" or trial["input"] is not None
-            name = place if own else trial["set"]
+            own = self.overwrites or trial.manner == "overwritten" or trial.input is not None
+            name = place if own else trial.set
             if name not in shared:
-                payloads = [payload.to(runner.device) for payload in runner.inputs_of(case, trial["set"])]
-                shared[name] = ([self.buffer(tensor, trial, at) for at, tensor in enumerate(case["inputs"])], payloads)
-            outputs = returned_outputs(case) if trial["form"] == "out" else []
-            self.calls.append(Call(case, trial, *shared[name], [self.buffer(output, trial) for output in outputs]))
+                payloads = [payload.to(runner.device) for payload in runner.inputs_of(case, trial.set)]
+                shared[name] = ([self.buffer(tensor, trial, at) for at, tensor in enumerate(case.inputs)], payloads)
+            given = returned_outputs(case) if trial.form == "out" else []
+            outputs = [Guarded(output, runner.device, trial.guard, trial.shift) for output in given]
+            self.calls.append(Call(case, trial, *shared[name], outputs))
 
-    def buffer(self, tensor: dict, trial: dict, place: int | None = None) -> Guarded | None:
+    def buffer(self, tensor: TensorSpec, trial: Trial, place: int | None = None) -> Guarded | None:
         """A buffer for one tensor; none where it is not passed."""
-        kind = Protected if place is not None and place == trial["input"] and trial["manner"] == "read-only" else Guarded
-        return None if tensor["omitted"] else kind(tensor, self.runner.device, trial["guard"], trial["shift"])
+        kind = Protected if place is not None and place == trial.input and trial.manner == "read-only" else Guarded
+        return None if tensor.omitted else kind(tensor, self.runner.device, trial.guard, trial.shift)
 
-    def make(self, call: Call) -> tuple[str, str] | None:
+    def make(self, call: Call) -> Complaint | None:
         """Make one call and hold its results; the event and the text of what is wrong with their form."""
-        self.runner.channel.send("begin", trial=call.trial["id"])
+        self.runner.channel.send(Begin(trial=call.trial.id))
         call.results, wrong = self.runner.call(self.case, call.trial, call.inputs, call.outputs, call.scalars)
         return None if wrong is None else ("malformed", wrong)
 
@@ -110,9 +146,13 @@ class Group:
         if self.runner.device == "cuda":
             torch.cuda._sleep(CYCLES)
 
-    def urgent(self):
+    def urgent(self) -> AbstractContextManager[Any]:
         """On a GPU: a stream whose work is started before that of ordinary streams."""
-        return torch.cuda.stream(torch.cuda.Stream(priority=-1)) if self.runner.device == "cuda" else contextlib.nullcontext()
+        return (
+            torch.cuda.stream(torch.cuda.Stream(priority=-1))
+            if self.runner.device == "cuda"
+            else contextlib.nullcontext()
+        )
 
     def crowd(self) -> None:
         """On a GPU: from the end of the delay on, an ordinary stream occupies the device for a few milliseconds.
@@ -130,7 +170,7 @@ class Group:
                 torch.lgamma(work, out=work)
 
 
-def held(group: Group) -> tuple[str, str] | None:
+def held(group: Group) -> Complaint | None:
     """All results stay with the caller while more calls are made."""
     for call in group.calls:
         call.reset()
@@ -146,7 +186,7 @@ def held(group: Group) -> tuple[str, str] | None:
     return None
 
 
-def streams(group: Group) -> tuple[str, str] | None:
+def streams(group: Group) -> Complaint | None:
     """Calls alternate between two streams, and nothing orders one stream after the other."""
     both = [torch.cuda.Stream(), torch.cuda.Stream()]
     group.runner.synchronise()
@@ -164,7 +204,7 @@ def streams(group: Group) -> tuple[str, str] | None:
     return None
 
 
-def overwritten(group: Group) -> tuple[str, str] | None:
+def overwritten(group: Group) -> Complaint | None:
     """Right after each call the caller copies the results and overwrites the inputs, in its own order of work."""
     kept_places = overwritten_places(group.case)
     with group.urgent():
@@ -179,7 +219,7 @@ def overwritten(group: Group) -> tuple[str, str] | None:
             call.copies = [one.detach().clone() for one in call.written()]
             for place, buffer in enumerate(call.inputs):
                 if buffer is not None and place not in kept_places:
-                    buffer.reset(call.trial["poison"], None)
+                    buffer.reset(call.trial.poison, None)
     group.runner.synchronise()
     for call in group.calls:
         if any(not group.runner.same(one, late) for one, late in zip(call.copies, call.written())):
@@ -190,11 +230,13 @@ def overwritten(group: Group) -> tuple[str, str] | None:
     return None
 
 
-def read_only(group: Group) -> tuple[str, str] | None:
+def read_only(group: Group) -> Complaint | None:
     """One input lies in pages that cannot be written while the call runs: the system ends a process that tries."""
     for call in group.calls:
         call.reset()
-        pages = call.inputs[call.trial["input"]]
+        pages = watched(call)
+        if not isinstance(pages, Protected):
+            raise TypeError("an input that is read-only has no pages of its own")
         pages.allow(mmap.PROT_READ)
         try:
             wrong = group.make(call)
@@ -205,11 +247,11 @@ def read_only(group: Group) -> tuple[str, str] | None:
     return None
 
 
-def read_along(group: Group) -> tuple[str, str] | None:
+def read_along(group: Group) -> Complaint | None:
     """Another stream copies an input again and again while the call runs: the copies must not differ."""
     reader = torch.cuda.Stream()
     for call in group.calls:
-        buffer = call.inputs[call.trial["input"]]
+        buffer = watched(call)
         copies = [torch.empty_like(buffer.buffer) for _ in range(COPIES)]
         group.runner.synchronise()
         group.delay()
@@ -223,16 +265,16 @@ def read_along(group: Group) -> tuple[str, str] | None:
             return wrong
         group.runner.synchronise()
         if any(not torch.equal(copy, buffer.buffer) for copy in copies):
-            name = group.case["inputs"][call.trial["input"]]["name"]
+            name = group.case.inputs[watched_place(call)].name
             return "disturbed", f"the input `{name}` had other contents while the call ran"
     return None
 
 
-def scrambled(group: Group) -> tuple[str, str] | None:
+def scrambled(group: Group) -> Complaint | None:
     """Memory that is kept between calls and depends on inputs is filled with random bytes before each call."""
     runner, calls = group.runner, group.calls
 
-    def look() -> dict:
+    def look() -> dict[int, torch.Tensor]:
         runner.synchronise()
         return kept.contents_of(kept.regions(runner.device, ours()))
 
@@ -242,9 +284,9 @@ def scrambled(group: Group) -> tuple[str, str] | None:
         copies = [one for call in calls for one in call.copies]
         return [*(one.buffer for one in buffers), *payloads, *copies, *runner.tensors()]
 
-    first_of_set = list({call.trial["set"]: call for call in reversed(calls)}.values())[::-1]
+    first_of_set = list({call.trial.set: call for call in reversed(calls)}.values())[::-1]
     before = look()
-    looks = []
+    looks: list[dict[int, torch.Tensor]] = []
     for call in (first_of_set[0], *first_of_set):
         call.reset()
         wrong = group.make(call)
@@ -252,14 +294,14 @@ def scrambled(group: Group) -> tuple[str, str] | None:
         if wrong is not None:
             return wrong
         looks.append(look())
-    masks: dict = {}
+    masks: dict[int, torch.Tensor] = {}
     for other in looks[2:]:
         masks |= kept.varying(looks[0], looks[1], other)
     if len(first_of_set) > 1:
         # The first call with new inputs may have kept something, too. A single call is one that the judge repeats in a new
         # process, where all that is kept is new.
         masks |= kept.varying(before, before, {at: one for at, one in looks[0].items() if at not in before})
-    runner.channel.send("kept", bytes=sum(one.numel() for one in kept.regions(runner.device, ours()).values()))
+    runner.channel.send(Kept(bytes=sum(one.numel() for one in kept.regions(runner.device, ours()).values())))
     for turn, call in enumerate(calls):
         kept.scramble(kept.regions(runner.device, ours()), masks, everything=turn % 2 == 0)
         call.reset()
@@ -276,7 +318,7 @@ def scrambled(group: Group) -> tuple[str, str] | None:
     return None
 
 
-MANNERS = {
+MANNERS: dict[Manner, Callable[[Group], Complaint | None]] = {
     "held": held,
     "streams": streams,
     "overwritten": overwritten,
@@ -286,21 +328,23 @@ MANNERS = {
 }
 
 
-def play(runner, case: dict, manner: str, trials: list[dict]) -> None:
+def play(runner: Runner, case: CandidateCase, manner: Manner, trials: list[Trial]) -> None:
     """Make the calls of a group, then dump each; a complaint is one about every trial of the group."""
-    numbers = [trial["id"] for trial in trials]
+    numbers = [trial.id for trial in trials]
     runner.held = []
+    group = None
     try:
         group = Group(runner, case, trials)
         wrong = MANNERS[manner](group)
     except Exception as error:  # whatever the candidate raises is its answer
         wrong = ("raised", "".join(traceback.format_exception_only(error)).strip())
-    if any([runner.suspicious(number) for number in numbers]):
+    # A list, so that every trial of the group is reported.
+    if any([runner.suspicious(number) for number in numbers]):  # noqa: C419
         return
     if wrong is not None:
         for number in numbers:
-            runner.channel.send(wrong[0], trial=number, error=wrong[1])
+            runner.failed(number, *wrong)
         return
-    for call in group.calls:
-        runner.dump(call.trial["id"], call.dumped(case))
-        runner.channel.send("end", trial=call.trial["id"])
+    for call in group.calls if group is not None else []:
+        runner.dump(call.trial.id, call.dumped(case))
+        runner.channel.send(End(trial=call.trial.id))

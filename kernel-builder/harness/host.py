@@ -7,9 +7,17 @@ A block calls its sets in rounds. Between two rounds the clock stands still, and
 names, so no timed call finds contents that an earlier one had. Untimed calls have a set of their own.
 """
 
+from __future__ import annotations
+
 import math
 import random
 import time
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from operands import Case, Rotation
+from protocol_bench import BlockRequest, LeftOut, Sizes
 
 # Bound before any kernel is imported: who replaces `time.perf_counter_ns` later does not replace this.
 clock = time.perf_counter_ns
@@ -26,38 +34,62 @@ KEPT_BYTES = 4 << 20
 FEWEST_KEPT = 4
 
 
-def rounds(sets, number, edits):
+def rounds(
+    sets: int, number: int, edits: Sequence[tuple[int, int]]
+) -> tuple[list[int], dict[int, list[tuple[int, int]]]]:
     """Where the clock is stopped among `number` calls, and the edits that are done there: before a call comes back to a set.
     Without edits nothing stops."""
     if not edits:
         return [0, number], {}
     bounds = [*range(0, number, sets), number]
-    return bounds, {segment: [(at, edit) for at, edit in edits if begin <= at < end]
-                    for segment, (begin, end) in enumerate(zip(bounds, bounds[1:]))}
+    return bounds, {
+        segment: [(at, edit) for at, edit in edits if begin <= at < end]
+        for segment, (begin, end) in enumerate(zip(bounds, bounds[1:]))
+    }
+
+
+class Plan(NamedTuple):
+    """A block that is ready to go."""
+
+    call: Callable[[Any], Any]
+    # The arguments of the untimed calls.
+    before: Any
+    # Those of the timed ones, in order.
+    rows: list[Any]
+    # The edits of each segment.
+    edits: dict[int, list[tuple[int, int]]]
+    # Where segments begin and end.
+    bounds: list[int]
+    # Which outputs are kept; all where it is absent.
+    keep: bytearray | None
 
 
 class Station:
     """Contenders of one case and the sets that they are called with."""
 
-    def __init__(self, torch, case, seed):
+    def __init__(self, _torch: ModuleType, case: Case, seed: int) -> None:
         self.case = case
         self.sets = case.make_sets(self.count_of(case))
         self.untimed = case.make_sets(1)
-        self.seed = None
+        self.seed: int | None = None
         self.refill(seed)
         self.rotation = case.rotation(self.sets)
         self.warming = case.rotation(self.untimed)
-        self.calls, self.arguments, self.parts, self.name = {}, {}, {}, None
-        self.plan = self.results = None
+        self.calls: dict[str, Callable[[Any], Any]] = {}
+        self.arguments: dict[str, Rotation] = {}
+        self.parts: dict[str, float] = {}
+        self.name: str | None = None
+        self.plan: Plan | None = None
+        self.results: dict[int, Any] | None = None
 
     @staticmethod
-    def count_of(case):
+    def count_of(case: Case) -> int:
         """How many sets a case has."""
         size = max(1, case.bytes)
         return max(2, min(SETS, SET_BYTES // size), min(MOST_SETS, SMALL_BYTES // size))
 
     @classmethod
-    def memory(cls, _torch, case, _contenders):
+    def memory(cls, _torch: ModuleType, case: Case, _contenders: int) -> tuple[int, int | None]:
         """The memory of a case, and what is free: two processes hold it beside each other, with copies for the clocks."""
         sets = cls.count_of(case)
         try:
@@ -68,50 +100,58 @@ class Station:
         # The sets, their pools, and float64 and temporaries of the reference.
         return case.bytes * (sets + 3) + 16 * case.bytes, free
 
-    def enlist(self, name, call, arguments=None):
+    def enlist(self, name: str, call: Callable[[Any], Any], arguments: Rotation | None = None) -> None:
         """Adds a contender and warms it; `arguments` rotate beside the sets where they are not the sets."""
         arguments = arguments or self.rotation
         for _ in range(3):
             call(*arguments.fresh(0, 1))
         self.calls[name], self.arguments[name] = call, arguments
 
-    def refill(self, seed):
+    def refill(self, seed: int) -> None:
+        """Gives every set the contents of a seed."""
         if seed != self.seed:
             # The number of the untimed set is one that no timed set has.
             for number, chosen in enumerate([*self.sets, *self.untimed]):
                 self.case.fill(chosen, seed, number)
             self.seed = seed
 
-    def calibrate(self):
+    def calibrate(self) -> tuple[list[Sizes], list[LeftOut]]:
         """Calls in a sample of each contender: as many as last SAMPLE_NS."""
-        calls = {}
+        calls: dict[str, int] = {}
         for name in self.calls:
             number, most = 1, self.most(name)
             while (took := min(self.trial(name, number) for _ in range(3))) < SAMPLE_NS and number < most:
-                number = min(most, max(number + 1, math.ceil(number * min(10, 1.1 * SAMPLE_NS / max(took, 1)))))
+                number = int(min(most, max(number + 1, math.ceil(number * min(10, 1.1 * SAMPLE_NS / max(took, 1))))))
             calls[name] = number
-        return [{"regime": "host", "calls": calls,
-                 "most": {name: min(self.most(name), 1 << 20) for name in self.calls}}], []
+        most = {name: int(min(self.most(name), 1 << 20)) for name in self.calls}
+        return [Sizes(regime="host", calls=calls, most=most, queued={})], []
 
-    def most(self, name):
+    def most(self, name: str) -> float:
+        """The most calls of a block, but for the untimed one."""
         return self.arguments[name].most - 1
 
-    def trial(self, name, number):
-        self.ready({"contender": name, "calls": number, "first": 0, "seed": self.seed, "edits": [], "aim": "sample"})
+    def trial(self, name: str, number: int) -> float:
+        """Nanoseconds of a block of calls."""
+        seed = self.seed or 0
+        self.ready(
+            BlockRequest(contender=name, regime="host", calls=number, first=0, seed=seed, edits=[], aim="sample")
+        )
         return self.go()[1] * 1e9
 
-    def ready(self, request):
+    def ready(self, request: BlockRequest) -> None:
         """Everything of a block that is not timed. A block without calls shows what the rest costs."""
-        name, number, first = request["contender"], request["calls"], request["first"]
+        name, number, first = request.contender, request.calls, request.first
+        if name is None:
+            raise ValueError("a block on the processor has a contender")
         self.results, self.name = None, name
-        self.refill(request["seed"])
+        self.refill(request.seed)
         rotation = self.arguments[name]
         rotation.reserve(number)
         plan = rotation.fresh(first, number)
         (before,) = (self.warming if rotation is self.rotation else rotation).fresh(0, 1)
-        bounds, edits = rounds(len(rotation), number, request["edits"] if rotation is self.rotation else [])
+        bounds, edits = rounds(len(rotation), number, request.edits if rotation is self.rotation else [])
         wanted = min(number, max(FEWEST_KEPT, KEPT_BYTES // max(1, self.case.output_bytes)))
-        if request["aim"] != "sample":
+        if request.aim != "sample":
             wanted = min(number, 1)
         if wanted == number:
             keep = None
@@ -119,22 +159,23 @@ class Station:
             keep = bytearray(number)
             for at in random.sample(range(number), wanted):
                 keep[at] = 1
-        self.plan = (self.calls[name], before, plan, edits, bounds, keep)
+        self.plan = Plan(self.calls[name], before, plan, edits, bounds, keep)
         # Contenders bring thread pools of their own (torch's, that of compiled code), whose threads spin for a while
         # after their work and would take processors from the next contender.
         time.sleep(PAUSE)
         self.calls[name](before)
 
-    def go(self):
+    def go(self) -> tuple[float, float, list[int] | None]:
         """The timed calls; seconds by this process's clock, twice: a processor has no other."""
-        call, before, plan, edits, bounds, keep = self.plan
+        call, before, plan, edits, bounds, keep = self.planned()
         # Not timed: this contender's own threads are awake, and what the others left in the caches is gone.
         call(before)
-        took, results = 0, {}
+        took = 0
+        results: dict[int, Any] = {}
         for segment, (begin, end) in enumerate(zip(bounds, bounds[1:])):
             if segment:
                 for at, edit in edits[segment]:
-                    self.case.edit(plan[at], self.seed, edit)
+                    self.case.edit(plan[at], self.seed or 0, edit)
                 # An edit is work of another kind, after which the next call is slower.
                 call(before)
             part = plan[begin:end]
@@ -158,7 +199,13 @@ class Station:
             self.seed = None
         return took * 1e-9, took * 1e-9, None if keep is None else sorted(results)
 
-    def kept(self, place):
+    def planned(self) -> Plan:
+        """The block that was made ready last."""
+        if self.plan is None:
+            raise ValueError("no block is ready")
+        return self.plan
+
+    def kept(self, place: int) -> tuple[list[Any], list[Any]]:
         """Arguments and outputs of one call of the last block."""
-        inputs = self.plan[2][place]
-        return inputs, self.case.results(self.results[place], inputs)
+        inputs = self.planned().rows[place]
+        return inputs, self.case.results((self.results or {})[place], inputs)

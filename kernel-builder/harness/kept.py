@@ -9,6 +9,7 @@ processor, and device memory that a package asks the driver for, are not seen.
 import gc
 import os
 import random
+from typing import Any
 
 import torch
 
@@ -38,7 +39,7 @@ def ranges_of(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
 
 def held_by_python() -> list[torch.Tensor]:
     """One tensor for each storage in the processor's memory that Python holds, as bytes."""
-    found = {}
+    found: dict[int, torch.Tensor] = {}
     for one in gc.get_objects():
         if type(one) is not torch.Tensor or one.device.type != "cpu" or one.layout != torch.strided:
             continue
@@ -48,9 +49,9 @@ def held_by_python() -> list[torch.Tensor]:
     return list(found.values())
 
 
-def live_blocks(segments: list[dict]) -> list[tuple[int, int]]:
+def live_blocks(segments: list[dict[str, Any]]) -> list[tuple[int, int]]:
     """Address and bytes of the blocks that are in use, from a snapshot of the allocator."""
-    found = []
+    found: list[tuple[int, int]] = []
     for segment in segments:
         address = segment["address"]
         for block in segment["blocks"]:
@@ -82,14 +83,16 @@ def contents_of(kept: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
     return {address: one.cpu().clone() for address, one in kept.items()}
 
 
-def varying(first: dict, same: dict, other: dict) -> dict[int, torch.Tensor]:
+def varying(
+    first: dict[int, torch.Tensor], same: dict[int, torch.Tensor], other: dict[int, torch.Tensor]
+) -> dict[int, torch.Tensor]:
     """The bytes that depend on inputs, as a mask for each region that has some.
 
     `first` and `same` were copied after calls with the same inputs, `other` after a call with others. A byte depends on
     inputs if it is alike in the first two, and not in the third: a counter of calls does not. A region that `first` does
     not have came with new inputs, so all of it does.
     """
-    masks = {}
+    masks: dict[int, torch.Tensor] = {}
     for address, after in other.items():
         before, again = first.get(address), same.get(address)
         if before is None or before.shape != after.shape:

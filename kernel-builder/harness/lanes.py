@@ -4,13 +4,17 @@ Owns: threads and memory of what the oracle does side by side. Never: knows what
 """
 
 import os
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
+from typing import TypeVar
 
 import torch
 
+from protocol_verify import OracleCase, OracleJob
 from tensors import DTYPES, payload_bytes
+
+T = TypeVar("T")
 
 # Sets of cases up to this many bytes are made side by side, each by one thread: most of such work (random numbers, digests,
 # files) is serial. Of larger ones so many as have this many threads each, and fit into memory with all their float64.
@@ -28,25 +32,25 @@ def room() -> int:
     return min(MOST_MEMORY, free // 4)
 
 
-def lanes(case: dict, threads: int) -> int:
+def lanes(case: OracleCase, threads: int) -> int:
     """How many sets of a case are made side by side."""
-    tensors = [*case["inputs"], *case["outputs"]]
+    tensors = [*case.inputs, *case.outputs]
     if sum(map(payload_bytes, tensors)) <= SMALL_CASE:
         return threads
-    elements = sum(payload_bytes(tensor) // DTYPES[tensor["dtype"]].itemsize for tensor in tensors)
+    elements = sum(payload_bytes(tensor) // DTYPES[tensor.dtype].itemsize for tensor in tensors)
     return max(1, min(threads // THREADS_OF_LARGE, room() // (BYTES_MEANWHILE * elements)))
 
 
-def side_by_side(job: dict, work) -> Iterator[tuple[dict, int, object]]:
+def side_by_side(job: OracleJob, work: Callable[[OracleCase, int], T]) -> Iterator[tuple[OracleCase, int, T]]:
     """Do `work(case, number)` for every set of every case, and give each with its result, in the order of the schedule."""
-    threads = job["threads"]
-    sets = [(case, number, lanes(case, threads)) for case in job["cases"] for number in range(len(case["sets"]))]
+    threads = job.threads
+    sets = [(case, number, lanes(case, threads)) for case in job.cases for number in range(len(case.sets))]
 
-    def with_threads(count: int, case: dict, number: int) -> object:
+    def with_threads(count: int, case: OracleCase, number: int) -> T:
         torch.set_num_threads(count)
         return work(case, number)
 
-    futures = {}
+    futures: dict[int, Future[T]] = {}
     for width in sorted({width for _, _, width in sets if width > 1}, reverse=True):
         with ThreadPoolExecutor(width) as pool:
             for place, (case, number, own) in enumerate(sets):

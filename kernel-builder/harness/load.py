@@ -3,6 +3,7 @@
 Owns: the conversation with the client. Never: judges what the kernel computes.
 Argument: the folder. Runs as `python -I [-S] -c <this text> FOLDER`.
 """
+# pyright: basic
 
 import json
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 def backend_of(variant: str) -> str | None:
     """The backend token of a variant's name, as `get_local_kernel(backend=...)` takes it."""
     for part in variant.split("-"):
-        if part.startswith("cu") and part[2:].isdigit() or part == "cuda":
+        if (part.startswith("cu") and part[2:].isdigit()) or part == "cuda":
             return "cuda"
         if part in ("cpu", "metal", "xpu", "rocm", "npu", "tpu", "neuron"):
             return part
@@ -27,7 +28,8 @@ def nothing_fits(folder: Path, backend: str) -> str | None:
         from kernels.variants import get_variants_local, resolve_variants
 
         taken, decisions = resolve_variants(get_variants_local(folder / "build"), backend)
-        reasons = [decision.reason for decision in decisions if backend_of(decision.variant.variant_str) == backend]
+        refused = [decision for decision in decisions if backend_of(decision.variant.variant_str) == backend]
+        reasons = [str(getattr(decision, "reason", "")) for decision in refused]
         return None if taken else "; ".join(sorted(set(reasons))) or "no variant"
     except Exception:
         return None
@@ -51,13 +53,15 @@ def main(folder: Path) -> None:
         else:
             try:
                 kernel = get_local_kernel(folder, backend=backend)
-                place = Path(kernel.__file__).resolve()
+                place = Path(kernel.__file__ or "").resolve()
                 result["variant"] = next(part.name for part in place.parents if part.name in variants)
                 result["names"] = sorted(getattr(kernel, "__all__", None) or [n for n in dir(kernel) if n[0] != "_"])
             except Exception as error:
                 unfit = nothing_fits(folder, backend)
                 words = f"this torch ({torch.__version__}) takes none of them: {unfit}"
-                result |= {"skipped": True, "reason": words} if unfit else {"reason": f"{type(error).__name__}: {error}"}
+                result |= (
+                    {"skipped": True, "reason": words} if unfit else {"reason": f"{type(error).__name__}: {error}"}
+                )
         print(json.dumps(result), flush=True)
 
 

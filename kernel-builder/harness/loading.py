@@ -2,6 +2,7 @@
 
 Owns: the import, why it fails and where. Never: calls what it finds.
 """
+# pyright: basic
 
 import importlib.util
 import inspect
@@ -13,7 +14,7 @@ import traceback
 HELPERS = ("example_inputs", "example_module")
 
 
-class Unusable(Exception):
+class Unusable(Exception):  # noqa: N818, it says what a file is
     """Why the file cannot be traced; the words are for people.
 
     `kind` is `other`, `syntax`, `module`, `fails`, `ambiguous` or `unknown`, and `facts` are what an error of this kind shows.
@@ -32,7 +33,7 @@ def load(path: str):
     """The person's module; its folder is importable, as it is for a script."""
     sys.path.insert(0, os.path.dirname(path))
     spec = importlib.util.spec_from_file_location("from_reference", path)
-    if spec is None:
+    if spec is None or spec.loader is None:
         raise Unusable("it is not a Python file: its name does not end with `.py`")
     module = importlib.util.module_from_spec(spec)
     sys.modules["from_reference"] = module
@@ -64,7 +65,12 @@ def failure(problem: BaseException, kind: str, path: str, **facts) -> Unusable:
     last = (own or of_file or frames)[-1]
     reason = f"{type(problem).__name__}: {problem}"[:600]
     return Unusable(
-        reason, kind, place=[last.filename, last.lineno, None], text=(last.line or "").strip(), python=sys.executable, **facts
+        reason,
+        kind,
+        place=[last.filename, last.lineno, None],
+        text=(last.line or "").strip(),
+        python=sys.executable,
+        **facts,
     )
 
 
@@ -75,7 +81,7 @@ def own_names(module) -> list[tuple[str, int]]:
     found = []
     for key, value in vars(module).items():
         is_ours = getattr(value, "__module__", None) == module.__name__
-        is_kind = inspect.isfunction(value) or inspect.isclass(value) and issubclass(value, torch.nn.Module)
+        is_kind = inspect.isfunction(value) or (inspect.isclass(value) and issubclass(value, torch.nn.Module))
         if is_ours and is_kind and key not in HELPERS:
             found.append((key, line_of(value)))
     return found
@@ -99,8 +105,12 @@ def chosen(module, name: str | None):
         import torch
 
         is_module = inspect.isclass(found) and issubclass(found, torch.nn.Module)
-        if not callable(found) or inspect.isclass(found) and not is_module:
-            what = "a class that is no torch.nn.Module" if inspect.isclass(found) else f"a value of type {type(found).__name__}"
+        if not callable(found) or (inspect.isclass(found) and not is_module):
+            what = (
+                "a class that is no torch.nn.Module"
+                if inspect.isclass(found)
+                else f"a value of type {type(found).__name__}"
+            )
             raise Unusable(f"`{name}` is {what}, not a function", "unknown", names=own, name=name)
         return name, found
     public = [(key, line) for key, line in own if not key.startswith("_")]

@@ -6,41 +6,43 @@ The job comes in on standard input, not in the arguments or the environment, whe
 """
 
 import importlib
-import json
 import os
 import site
 import sys
 
-ROLES = ("oracle", "candidate", "linter")
 
-
-def take_job() -> dict:
+def take_job() -> bytes:
     """Read the whole job, then leave nothing of it on standard input."""
-    job = json.loads(sys.stdin.buffer.read())
+    text = sys.stdin.buffer.read()
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    return job
+    return text
 
 
 def main() -> None:
     """Play the role of the job; the exit status only says whether the harness itself failed."""
-    job = take_job()
+    text = take_job()
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     sys.dont_write_bytecode = True
     managed = os.environ.pop("KERNELWRIGHT_SITE", None)
     if managed:
         site.addsitedir(managed)
     sys.path[:0] = filter(None, os.environ.pop("KERNELWRIGHT_BESIDE", "").split(":"))
-    importlib.import_module("memory").keep_freed_memory()
-    channel = importlib.import_module("channel").Channel.take_over(job.pop("nonce"))
-    if job.pop("behind", False):
+    from memory import keep_freed_memory
+    from protocol_verify import Job, OracleJob
+    from wire import opening
+
+    keep_freed_memory()
+    nonce, job = opening(text, Job)
+    from channel import Channel
+
+    channel = Channel.take_over(nonce)
+    del text, nonce
+    if isinstance(job, OracleJob) and job.behind:
         # Somebody else is at work meanwhile, and comes first.
         os.nice(19)
-    role = job.pop("role")
-    if role not in ROLES:
-        raise ValueError(f"unknown role {role!r}")
-    importlib.import_module(role).play(job, channel)
+    importlib.import_module(job.TAG[1]).play(job, channel)
 
 
 if __name__ == "__main__":

@@ -5,155 +5,61 @@ the judge has opened its gate: when the candidate's process has ended, and at on
 host.
 """
 
-import hashlib
-import importlib.util
+from __future__ import annotations
+
 import math
 import os
-import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
+from typing import cast as typed
 
 import torch
 
-from channel import Channel, wait_for
+from casting import cast
+from channel import Channel, python_version, wait_for
+from inputs import (
+    Function,
+    Scalars,
+    Tensors,
+    as_list,
+    generator,
+    load_reference,
+    make_cotangents,
+    make_inputs,
+    makers_of,
+    present,
+    results,
+)
 from lanes import side_by_side
+from protocol import TensorSpec
+from protocol_verify import (
+    Done,
+    Expected,
+    InputsReady,
+    NoBaseline,
+    NoReference,
+    OracleCase,
+    OracleJob,
+    Started,
+)
 from tensors import DTYPES, digest_of, write_tensors
-from values import distribution, edit_one, mixed_inputs, shuffled, spoil
 
 
-def load_reference(path: str, name: str):
-    """The function `name` of the project's reference file."""
-    spec = importlib.util.spec_from_file_location("reference", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, name)
-
-
-def generator(seed: int, *place: object, device: torch.device | str = "cpu") -> torch.Generator:
-    """Random numbers for one place of the schedule; the seed is known to this process and the judge alone."""
-    text = "/".join(str(part) for part in (seed, *place))
-    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "little")
-    return torch.Generator(device).manual_seed(number)
-
-
-def draw_inputs(seed: int, case: dict, number: int) -> list[torch.Tensor | None]:
-    """The inputs of one set of a case before anything is changed, `None` for one that is not passed."""
-    source = case["sets"][number].get("edit_of", number)
-    kind = case["sets"][source]["kind"]
-    hard = mixed_inputs(case) if kind == "mixed" else []
-    inputs = []
-    for place, tensor in enumerate(case["inputs"]):
-        random = generator(seed, case["id"], source, place)
-        own, share = kind, (0, 1)
-        if kind == "mixed":
-            own, share = ("mixed", (hard.index(place), len(hard))) if place in hard else ("normal", share)
-        dtype = DTYPES[tensor["dtype"]]
-        inputs.append(None if tensor["omitted"] else distribution(own, tensor["shape"], dtype, random, share))
-    if kind == "non-finite":
-        spoil(inputs, generator(seed, case["id"], source, "spoil"))
-    return inputs
-
-
-def change_inputs(inputs: list[torch.Tensor | None], seed: int, case: dict, number: int) -> None:
-    """Change whole inputs as the set says; see `Change` of the schedule. They may be in another dtype by now."""
-    change = case["sets"][number].get("change")
-    if change is None:
-        return
-    random = generator(seed, case["id"], number, "change")
-    if change["what"] == "reverse":
-        for place, dimension in change["places"]:
-            inputs[place] = inputs[place].flip(dimension)
-        return
-    place = change["input"]
-    old, tensor = inputs[place], case["inputs"][place]
-    if change["what"] == "redraw":
-        inputs[place] = distribution("normal", tensor["shape"], DTYPES[tensor["dtype"]], random).to(old.dtype)
-    elif change["what"] == "shuffle":
-        inputs[place] = shuffled(old, change["dimension"], random)
-    elif change["what"] == "scale":
-        inputs[place] = old * change["by"]
-    elif change["what"] == "shift":
-        inputs[place] = old + change["by"]
-    else:
-        raise ValueError(f"unknown change {change['what']!r}")
-
-
-def makers(job: dict) -> dict:
-    """The functions of the reference file that compute inputs, by name."""
-    names = {tensor["computed"] for case in job["cases"] for tensor in case["inputs"] if tensor.get("computed")}
-    return {name: load_reference(job["reference"], name) for name in names}
-
-
-def compute_inputs(inputs: list[torch.Tensor | None], job: dict, case: dict, scalars: dict) -> None:
-    """Put in what the project's functions compute of the other inputs, such as a result that was saved: in float64, then
-    rounded to the dtype that the input has."""
-    wide = None
-    for place, (old, tensor) in enumerate(zip(inputs, case["inputs"])):
-        if old is None or tensor.get("computed") is None:
-            continue
-        if wide is None:
-            others = [None if other.get("computed") else one for one, other in zip(inputs, case["inputs"])]
-            wide = cast(others, torch.float64)
-        made = results(job["makers"][tensor["computed"]], wide, scalars)
-        if len(made) != 1 or list(made[0].shape) != tensor["shape"]:
-            shapes = ", ".join(str(list(one.shape)) for one in made)
-            raise ValueError(f"`{tensor['computed']}` returns {shapes} for `{tensor['name']}`, which is {tensor['shape']}")
-        inputs[place] = made[0].to(old.dtype)
-
-
-def make_inputs(job: dict, case: dict, number: int) -> list[torch.Tensor | None]:
-    """The inputs of one set of a case, `None` for one that is not passed; the same call gives the same bytes."""
-    seed, chosen = job["seed"], case["sets"][number]
-    inputs = draw_inputs(seed, case, number)
-    change_inputs(inputs, seed, case, number)
-    edited = chosen.get("edit_input")
-    random = generator(seed, case["id"], number, "edit")
-    if edited is not None and not case["inputs"][edited].get("computed"):
-        edit_one(inputs[edited], random)
-    compute_inputs(inputs, job, case, chosen["scalars"])
-    if edited is not None and case["inputs"][edited].get("computed"):
-        edit_one(inputs[edited], random)
-    return inputs
-
-
-def make_cotangents(seed: int, case: dict, number: int) -> list[torch.Tensor | None]:
-    """What the gradient of each output is weighed with; `None` where an output has no gradient."""
-    cotangents = []
-    for place, output in enumerate(case["outputs"]):
-        random, dtype = generator(seed, case["id"], number, "cotangent", place), DTYPES[output["dtype"]]
-        cotangents.append(distribution("normal", output["shape"], dtype, random) if dtype.is_floating_point else None)
-    return cotangents
-
-
-def as_list(returned) -> list[torch.Tensor]:
-    """What a function returned, as a list."""
-    return list(returned) if isinstance(returned, (tuple, list)) else [returned]
-
-
-def results(function, inputs: list[torch.Tensor | None], scalars: dict) -> list[torch.Tensor]:
-    """What a reference function returns, as a list."""
-    with torch.no_grad():
-        return as_list(function(*inputs, **scalars))
-
-
-def cast(tensors: list, dtype: torch.dtype) -> list:
-    """Floating-point tensors in `dtype`; anything else as it is."""
-    return [one.to(dtype) if one is not None and one.is_floating_point() else one for one in tensors]
-
-
-def expect(function, case: dict, inputs: list[torch.Tensor | None], scalars: dict) -> list[torch.Tensor]:
+def expect(function: Function, case: OracleCase, inputs: Tensors, scalars: Scalars) -> list[torch.Tensor]:
     """The expected results in float64, checked against the shapes that op.toml declares."""
     wide = cast(inputs, torch.float64)
     versions = [tensor is not None and tensor._version for tensor in wide]
     expected = results(function, wide, scalars)
-    for tensor, version, declared in zip(wide, versions, case["inputs"]):
+    for tensor, version, declared in zip(wide, versions, case.inputs):
         if tensor is not None and tensor._version != version:
-            raise ValueError(f"the reference writes to its input `{declared['name']}`; it must return new tensors only")
-    if len(expected) != len(case["outputs"]):
-        raise ValueError(f"the reference returns {len(expected)} tensors, op.toml has {len(case['outputs'])} outputs")
-    for tensor, output in zip(expected, case["outputs"]):
-        if list(tensor.shape) != output["shape"]:
-            raise ValueError(f"the reference returns the shape {list(tensor.shape)}, op.toml says {output['shape']}")
-        if DTYPES[output["dtype"]].is_floating_point and tensor.dtype != torch.float64:
+            raise ValueError(f"the reference writes to its input `{declared.name}`; it must return new tensors only")
+    if len(expected) != len(case.outputs):
+        raise ValueError(f"the reference returns {len(expected)} tensors, op.toml has {len(case.outputs)} outputs")
+    for tensor, output in zip(expected, case.outputs):
+        if list(tensor.shape) != output.shape:
+            raise ValueError(f"the reference returns the shape {list(tensor.shape)}, op.toml says {output.shape}")
+        if DTYPES[output.dtype].is_floating_point and tensor.dtype != torch.float64:
             raise ValueError(f"the reference returns {tensor.dtype} for float64 inputs; it must keep their precision")
     return [tensor.to(torch.float64) for tensor in expected]
 
@@ -171,14 +77,19 @@ COMPUTED = 2**20
 FEW = 32
 
 
-def samples_of(samples: int, tensors: list) -> int:
+def samples_of(samples: int, tensors: Sequence[torch.Tensor | None]) -> int:
     """How often to sample, `samples` at least, and more often where the largest of `tensors` is small."""
     elements = max(one.numel() for one in tensors if one is not None)
     return max(samples, min(SAMPLES_OF_FEW, COMPUTED // max(elements, 1)))
 
 
 def terms_of(
-    at, exact: list, inputs: list, places: list[int], random: torch.Generator, samples: int
+    at: Callable[[Tensors, torch.dtype], list[torch.Tensor]],
+    exact: list[torch.Tensor],
+    inputs: Sequence[torch.Tensor | None],
+    places: list[int],
+    random: torch.Generator,
+    samples: int,
 ) -> list[torch.Tensor]:
     """For each value, the size of the terms that it is made of, or 0 where that is not finite.
 
@@ -192,8 +103,9 @@ def terms_of(
     for _ in range(samples):
         near = cast(inputs, torch.float32)
         for place in places:
-            noise = torch.randn(near[place].shape, generator=random, dtype=torch.float32, device=near[place].device)
-            near[place] = noise.mul_(APART).add_(1).mul_(near[place])
+            one = present(near, place)
+            noise = torch.randn(one.shape, generator=random, dtype=torch.float32, device=one.device)
+            near[place] = noise.mul_(APART).add_(1).mul_(one)
         for size, here, right, rounded in zip(terms, exact, at(near, torch.float64), at(near, torch.float32)):
             # In place: fresh memory costs more here than arithmetic.
             lost = rounded.to(torch.float64).sub_(right).abs_().mul_(2.0**24)
@@ -204,87 +116,106 @@ def terms_of(
 
 
 def terms_of_short_rows(
-    function, case: dict, exact: list, inputs: list, scalars: dict, random: torch.Generator, hard: bool = False
+    function: Function,
+    case: OracleCase,
+    exact: list[torch.Tensor],
+    inputs: Tensors,
+    scalars: Scalars,
+    random: torch.Generator,
+    hard: bool = False,
 ) -> list[torch.Tensor]:
     """For each output the size of its terms, zero where rows are long enough to show it; nothing when all are.
 
     With `hard` values, or where an operation's terms cancel, no row shows it, however long.
     """
 
-    def is_short(output: dict) -> bool:
-        return DTYPES[output["dtype"]].is_floating_point and (hard or (output["shape"] or [1])[-1] < FEW)
+    def is_short(output: TensorSpec) -> bool:
+        return DTYPES[output.dtype].is_floating_point and (hard or (output.shape or [1])[-1] < FEW)
 
-    if not any(is_short(output) for output in case["outputs"]):
+    if not any(is_short(output) for output in case.outputs):
         return []
 
-    def at(values: list, dtype: torch.dtype) -> list[torch.Tensor]:
+    def at(values: Tensors, dtype: torch.dtype) -> list[torch.Tensor]:
         return results(function, cast(values, dtype), scalars)
 
     places = [place for place, one in enumerate(inputs) if one is not None and one.is_floating_point()]
     samples = samples_of(SAMPLES_OF_HARD if hard else SAMPLES, [*inputs, *exact])
     terms = terms_of(at, exact, inputs, places, random, samples)
-    return [one if is_short(output) else torch.zeros_like(one) for one, output in zip(terms, case["outputs"])]
+    return [one if is_short(output) else torch.zeros_like(one) for one, output in zip(terms, case.outputs)]
 
 
-def gradients_of(function, own, places: list[int], inputs: list, weights: list, scalars: dict) -> list[torch.Tensor]:
+def gradients_of(
+    function: Function, own: Function | None, places: list[int], inputs: Tensors, weights: Tensors, scalars: Scalars
+) -> list[torch.Tensor]:
     """Gradients in the dtype of `inputs`: by the project's function `own`, else by autograd of the reference."""
     if own is not None:
-        return [tensor for tensor in results(own, [*weights, *inputs], scalars) if tensor is not None]
+        # It returns `None` for an input that is not passed.
+        returned = typed("list[torch.Tensor | None]", results(own, [*weights, *inputs], scalars))
+        return [tensor for tensor in returned if tensor is not None]
     inputs = list(inputs)
     for place in places:
-        inputs[place] = inputs[place].detach().requires_grad_()
+        inputs[place] = present(inputs, place).detach().requires_grad_()
     with torch.enable_grad():
         outputs = as_list(function(*inputs, **scalars))
         projected = [(y, v) for y, v in zip(outputs, weights) if v is not None and y.requires_grad]
         if not projected:
             raise ValueError("no output of the reference depends on an input that has a gradient")
-        leaves = [inputs[place] for place in places]
-        found = torch.autograd.grad([y for y, _ in projected], leaves, [v for _, v in projected], allow_unused=True)
-    return [torch.zeros_like(leaf) if one is None else one for one, leaf in zip(found, leaves)]
+        leaves = [present(inputs, place) for place in places]
+        outputs, by = [y for y, _ in projected], [v for _, v in projected]
+        found = torch.autograd.grad(outputs, leaves, by, allow_unused=True)
+    # `None` for an input on which no output depends.
+    gradients = typed("tuple[torch.Tensor | None, ...]", found)
+    return [torch.zeros_like(leaf) if one is None else one for one, leaf in zip(gradients, leaves)]
 
 
 def expect_gradients(
-    function, own, case: dict, inputs: list, cotangents: list, scalars: dict, random: torch.Generator
+    function: Function,
+    own: Function | None,
+    case: OracleCase,
+    inputs: Tensors,
+    cotangents: Tensors,
+    scalars: Scalars,
+    random: torch.Generator,
 ) -> list[torch.Tensor]:
     """The expected gradients in float64, then for each the size of the terms that it is made of."""
-    places = [gradient["of"] for gradient in case["gradients"]]
+    places = [gradient.of for gradient in case.gradients]
     weights = cast(cotangents, torch.float64)
 
-    def at(values: list, dtype: torch.dtype) -> list[torch.Tensor]:
+    def at(values: Tensors, dtype: torch.dtype) -> list[torch.Tensor]:
         return gradients_of(function, own, places, cast(values, dtype), cast(weights, dtype), scalars)
 
     exact = [one.to(torch.float64) for one in at(inputs, torch.float64)]
-    if [list(one.shape) for one in exact] != [gradient["tensor"]["shape"] for gradient in case["gradients"]]:
+    if [list(one.shape) for one in exact] != [gradient.tensor.shape for gradient in case.gradients]:
         shapes = ", ".join(str(list(one.shape)) for one in exact)
         raise ValueError(f"the gradient of the reference has the shapes {shapes}, which are not those of its inputs")
     samples = samples_of(SAMPLES, [*inputs, *exact])
     return [*exact, *terms_of(at, exact, inputs, places, random, samples)]
 
 
-def write_inputs(job: dict, channel: Channel) -> bool:
+def write_inputs(job: OracleJob, makers: dict[str, Function], channel: Channel) -> bool:
     """Write the inputs of every set, and the weights of its outputs where gradients are judged; whether that could be
     done, which a function of the project that computes an input decides."""
 
-    def write(case: dict, number: int) -> str | None:
-        path = os.path.join(job["inputs_dir"], f"{case['place']}-{number}")
+    def write(case: OracleCase, number: int) -> str | None:
+        path = os.path.join(job.inputs_dir, f"{case.place}-{number}")
         try:
-            inputs = make_inputs(job, case, number)
+            inputs = make_inputs(job.seed, makers, case, number)
         except Exception as error:  # any failure of the project's own code is told, not raised
             return f"{type(error).__name__}: {error}"
         write_tensors(f"{path}.bin", [one for one in inputs if one is not None])
-        if case["sets"][number]["gradient"]:
-            cotangents = make_cotangents(job["seed"], case, number)
+        if case.sets[number].gradient:
+            cotangents = make_cotangents(job.seed, case, number)
             write_tensors(f"{path}.cotangents.bin", [one for one in cotangents if one is not None])
         return None
 
     for case, _, error in side_by_side(job, write):
         if error is not None:
-            channel.send("no-reference", case=case["place"], error=error)
+            channel.send(NoReference(case=case.place, error=error))
             return False
     return True
 
 
-def eager_results(function, case: dict, inputs: list[torch.Tensor | None], scalars: dict) -> list[torch.Tensor] | str:
+def eager_results(function: Function, case: OracleCase, inputs: Tensors, scalars: Scalars) -> list[torch.Tensor] | str:
     """What PyTorch itself gets in the real dtype; the reason where it gets nothing comparable."""
     try:
         eager = results(function, inputs, scalars)
@@ -292,14 +223,16 @@ def eager_results(function, case: dict, inputs: list[torch.Tensor | None], scala
         # In few words; PyTorch lacks most operators for 8-bit floating point.
         lines = str(error).strip().splitlines()
         return f"{type(error).__name__}: {lines[0][:120] if lines else ''}"
-    wanted = [DTYPES[output["dtype"]] for output in case["outputs"]]
+    wanted = [DTYPES[output.dtype] for output in case.outputs]
     found = [tensor.dtype for tensor in eager]
     if found != wanted:
         return f"the reference returns {found[0]} for the real dtypes, op.toml says {wanted[0]}"
     return eager
 
 
-def is_defined(function, case: dict, inputs: list, scalars: dict, expected: list) -> bool:
+def is_defined(
+    function: Function, case: OracleCase, inputs: Tensors, scalars: Scalars, expected: list[torch.Tensor]
+) -> bool:
     """Whether PyTorch in the real dtype has what is not finite where float64 has it.
 
     Where it does not, the reference does not say what an infinity or NaN leads to, and no kernel is held to it.
@@ -308,8 +241,8 @@ def is_defined(function, case: dict, inputs: list, scalars: dict, expected: list
         eager = results(function, inputs, scalars)
     except Exception:  # an operator that the real dtype lacks; the missing baseline says so
         return False
-    for got, exact, output in zip(eager, expected, case["outputs"]):
-        wanted = exact.to(DTYPES[output["dtype"]]).to(torch.float64)
+    for got, exact, output in zip(eager, expected, case.outputs):
+        wanted = exact.to(DTYPES[output.dtype]).to(torch.float64)
         got = got.to(torch.float64)
         # What is too large for the dtype is left to the bound.
         same = (got == wanted) | (got.isnan() & wanted.isnan()) | (got.isfinite() & wanted.isfinite())
@@ -333,53 +266,87 @@ def gpu() -> torch.device | None:
         return None
 
 
-def devices_for(job: dict, case: dict) -> list[torch.device]:
+def devices_for(job: OracleJob, case: OracleCase) -> list[torch.device]:
     """The devices to compute the expected results of a case on, in order of preference. The host is always the last one:
     a reference may create tensors there, and the GPU may be full."""
     host = torch.device("cpu")
-    elements = max(math.prod(one["shape"]) for one in [*case["inputs"], *case["outputs"]])
-    if not job.get("on_gpu") or elements < FEWEST_ON_GPU or gpu() is None:
-        return [host]
-    return [gpu(), host]
+    elements = max(math.prod(one.shape) for one in [*case.inputs, *case.outputs])
+    device = gpu() if job.on_gpu and elements >= FEWEST_ON_GPU else None
+    return [host] if device is None else [device, host]
 
 
-def moved(tensors: list, device: torch.device) -> list:
+def moved(tensors: Sequence[torch.Tensor | None], device: torch.device | str) -> Tensors:
     """Tensors on a device, `None` where there is none."""
     return [None if one is None else one.to(device) for one in tensors]
 
 
-def compute(job: dict, function, own, case: dict, number: int, inputs: list, device: torch.device) -> dict:
-    """Everything that is expected of one set, computed on `device` and returned on the host.
+@dataclass(frozen=True)
+class Computed:
+    """Everything that is expected of one set, on the host."""
 
-    `values` are the exact results and the sizes of their terms, `gradients` the same for the backward pass if it is
-    judged, `eager` the results of PyTorch in the real dtype or the reason why there are none.
-    """
-    chosen = case["sets"][number]
-    scalars = chosen["scalars"]
-    host = torch.device("cpu")
+    # The exact results and the sizes of their terms.
+    values: list[torch.Tensor]
+    # The same for the backward pass if it is judged.
+    gradients: list[torch.Tensor] | None
+    # The results of PyTorch in the real dtype, or the reason why there are none.
+    eager: list[torch.Tensor] | str
+    # Whether the reference leaves open what is not finite.
+    undefined: bool
+
+
+def on_host(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The tensors in the host's memory."""
+    return [one.to("cpu") for one in tensors]
+
+
+def compute(
+    job: OracleJob,
+    function: Function,
+    own: Function | None,
+    case: OracleCase,
+    number: int,
+    inputs: Tensors,
+    device: torch.device,
+) -> Computed:
+    """Everything that is expected of one set, computed on `device`."""
+    chosen = case.sets[number]
+    scalars = chosen.scalars
     inputs = moved(inputs, device)
     expected = expect(function, case, inputs, scalars)
-    random = generator(job["seed"], case["id"], number, "terms", device=device)
-    terms = terms_of_short_rows(function, case, expected, inputs, scalars, random, chosen["hard"])
-    found = {"values": moved([*expected, *terms], host), "gradients": None, "eager": "not asked for", "undefined": False}
-    if chosen["gradient"]:
-        cotangents = moved(make_cotangents(job["seed"], case, number), device)
-        gradients = expect_gradients(function, own, case, inputs, cotangents, scalars, random)
-        found["gradients"] = moved(gradients, host)
-    if chosen["baseline"]:
-        eager = eager_results(function, case, inputs, scalars)
-        found["eager"] = eager if isinstance(eager, str) else moved(eager, host)
-    if chosen["kind"] in UNDEFINED_KINDS:
-        found["undefined"] = not is_defined(function, case, inputs, scalars, expected)
-    return found
+    random = generator(job.seed, case.id, number, "terms", device=device)
+    terms = terms_of_short_rows(function, case, expected, inputs, scalars, random, chosen.hard)
+    gradients: list[torch.Tensor] | None = None
+    eager: list[torch.Tensor] | str = "not asked for"
+    if chosen.gradient:
+        cotangents = moved(make_cotangents(job.seed, case, number), device)
+        gradients = on_host(expect_gradients(function, own, case, inputs, cotangents, scalars, random))
+    if chosen.baseline:
+        found = eager_results(function, case, inputs, scalars)
+        eager = found if isinstance(found, str) else on_host(found)
+    undefined = chosen.kind in UNDEFINED_KINDS and not is_defined(function, case, inputs, scalars, expected)
+    return Computed(on_host([*expected, *terms]), gradients, eager, undefined)
 
 
-def write_expected(job: dict, function, own, channel: Channel) -> None:
+@dataclass(frozen=True)
+class Written:
+    """What became of one set's files."""
+
+    # Why the reference fails; then there are no files.
+    error: str | None
+    # Why there is no result of PyTorch in the real dtype, if there is none.
+    missing: str | None = None
+    undefined: bool = False
+    digests: tuple[str, ...] = ()
+
+
+def write_expected(
+    job: OracleJob, function: Function, own: Function | None, makers: dict[str, Function], channel: Channel
+) -> None:
     """Write the expected results of every set, and what PyTorch itself gets in the real dtype; each message has digests
     of what was written, so that nothing that comes after is taken for it."""
 
-    def computed(case: dict, number: int) -> dict:
-        inputs = make_inputs(job, case, number)
+    def computed(case: OracleCase, number: int) -> Computed:
+        inputs = make_inputs(job.seed, makers, case, number)
         *others, host = devices_for(job, case)
         for device in others:
             try:
@@ -388,52 +355,56 @@ def write_expected(job: dict, function, own, channel: Channel) -> None:
                 continue
         return compute(job, function, own, case, number, inputs, host)
 
-    def write(case: dict, number: int) -> dict:
-        path = os.path.join(job["expected_dir"], f"{case['place']}-{number}")
+    def write(case: OracleCase, number: int) -> Written:
+        path = os.path.join(job.expected_dir, f"{case.place}-{number}")
         try:
             found = computed(case, number)
-            write_tensors(f"{path}.bin", found["values"])
-            digests = [digest_of(found["values"])]
-            if found["gradients"] is not None:
-                write_tensors(f"{path}.gradient.bin", found["gradients"])
-                digests.append(digest_of(found["gradients"]))
+            write_tensors(f"{path}.bin", found.values)
+            digests = [digest_of(found.values)]
+            if found.gradients is not None:
+                write_tensors(f"{path}.gradient.bin", found.gradients)
+                digests.append(digest_of(found.gradients))
         except Exception as error:  # any failure of the project's own code is told, not raised
-            return {"error": f"{type(error).__name__}: {error}"}
-        missing = found["eager"] if isinstance(found["eager"], str) else None
-        if missing is None:
-            write_tensors(f"{path}.eager.bin", found["eager"])
-        return {"missing": missing, "undefined": found["undefined"], "digests": digests}
+            return Written(error=f"{type(error).__name__}: {error}")
+        missing = found.eager if isinstance(found.eager, str) else None
+        if not isinstance(found.eager, str):
+            write_tensors(f"{path}.eager.bin", found.eager)
+        return Written(None, missing, found.undefined, tuple(digests))
 
-    for case, number, told in side_by_side(job, write):
-        if "error" in told:
-            channel.send("no-reference", case=case["place"], set=number, error=told["error"])
+    for case, number, written in side_by_side(job, write):
+        if written.error is not None:
+            channel.send(NoReference(case=case.place, error=written.error))
             continue
-        missing = told["missing"]
-        if case["sets"][number]["baseline"] and missing is not None:
-            channel.send("no-baseline", reason=missing)
-        undefined, digests = told["undefined"], told["digests"]
+        if case.sets[number].baseline and written.missing is not None:
+            channel.send(NoBaseline(reason=written.missing))
         channel.send(
-            "expected", case=case["place"], set=number, baseline=missing is None, undefined=undefined, digests=digests
+            Expected(
+                case=case.place,
+                set=number,
+                baseline=written.missing is None,
+                undefined=written.undefined,
+                digests=list(written.digests),
+            )
         )
 
 
-def play(job: dict, channel: Channel) -> None:
+def play(job: OracleJob, channel: Channel) -> None:
     """Load the reference, write inputs, wait for the judge, write expected results.
 
     The reference is loaded before a candidate may run: what is written into its file later is read by nobody.
     """
-    torch.set_num_threads(job["threads"])
-    channel.send("environment", torch=torch.__version__, python=platform.python_version())
+    torch.set_num_threads(job.threads)
+    channel.send(Started(torch=torch.__version__, python=python_version()))
     try:
-        function = load_reference(job["reference"], job["function"])
-        job["makers"] = makers(job)
-        own = load_reference(job["reference"], job["gradient"]) if job["gradient"] else None
+        function = load_reference(job.reference, job.function)
+        makers = makers_of(job.reference, job.cases)
+        own = load_reference(job.reference, job.gradient) if job.gradient else None
     except Exception as error:  # any failure of the project's own code is told, not raised
-        channel.send("no-reference", error=f"{type(error).__name__}: {error}")
-        channel.send("done")
+        channel.send(NoReference(case=None, error=f"{type(error).__name__}: {error}"))
+        channel.send(Done(opened=[]))
         return
-    if write_inputs(job, channel):
-        channel.send("inputs-ready")
-        if wait_for(job["gate"]) == "go":
-            write_expected(job, function, own, channel)
-    channel.send("done")
+    if write_inputs(job, makers, channel):
+        channel.send(InputsReady())
+        if wait_for(job.gate) == "go":
+            write_expected(job, function, own, makers, channel)
+    channel.send(Done(opened=[]))

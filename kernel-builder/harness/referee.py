@@ -3,12 +3,18 @@
 Owns: the bound, and that inputs are what they were. Never: shares a process with a candidate.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
 
-from operands import tensors
+from operands import Case, tensors
+from protocol_bench import BaselineJob, TimedCall, Tolerance
 
 
-def worst_excess(torch, case, tolerance, oracle, output):
+def worst_excess(torch: ModuleType, case: Case, tolerance: Tolerance, oracle: Any, output: Any) -> float:
     """The largest error of `output` as a multiple of what its arithmetic explains; infinite for a wrong shape.
 
     Explained: the allowed roundings to the output dtype, plus sums of `accumulated` terms whose errors behave like a
@@ -22,11 +28,11 @@ def worst_excess(torch, case, tolerance, oracle, output):
     if not output.dtype.is_floating_point:
         return 0.0 if torch.equal(output, oracle.to(output.dtype)) else math.inf
     unit = torch.finfo(output.dtype).eps
-    accumulate = case.dtypes[tolerance["accumulate"]]
+    accumulate = case.dtypes[tolerance.accumulate]
     summed = torch.finfo(accumulate).eps if accumulate.is_floating_point else 0.0
     exact, got = oracle.to(torch.float64), output.to(torch.float64)
     scale = exact.abs().max()
-    bound = max(1, tolerance["roundings"]) * unit * exact.abs()
+    bound = max(1, tolerance.roundings) * unit * exact.abs()
     bound = bound + 8 * summed * math.sqrt(case.accumulated) * scale + torch.finfo(output.dtype).tiny
     same = (exact == got) | (exact.isnan() & got.isnan())
     if output.element_size() == 1:
@@ -39,26 +45,30 @@ def worst_excess(torch, case, tolerance, oracle, output):
     return float(excess.nan_to_num(nan=math.inf, posinf=math.inf).max())
 
 
-def exact_results(torch, job, reference, case, inputs):
+def exact_results(
+    torch: ModuleType, job: BaselineJob, reference: ModuleType, case: Case, inputs: Sequence[Any]
+) -> list[Any]:
     """What the reference gives in float64."""
-    oracle_of = getattr(reference, job["reference"]["function"])
+    oracle_of = getattr(reference, job.reference.function)
     wide = [t.to(torch.float64) if t is not None and t.dtype.is_floating_point else t for t in inputs]
     return tensors(oracle_of(*wide, **case.scalars))
 
 
-def times(excess):
+def times(excess: float) -> str:
+    """An error in words."""
     return "not finite or of another shape" if excess == math.inf else f"{excess:.3g} times too far off"
 
 
 class Bytes:
     """Tensors that lie one after the other in a file."""
 
-    def __init__(self, torch, path, device):
+    def __init__(self, torch: ModuleType, path: str, device: str) -> None:
         self.torch, self.device, self.at = torch, device, 0
         with open(path, "rb") as file:
             self.data = bytearray(file.read())
 
-    def next(self, shape, dtype):
+    def next(self, shape: list[int], dtype: Any) -> Any:
+        """The tensor that comes next."""
         count = math.prod(shape) * dtype.itemsize
         part = memoryview(self.data)[self.at : self.at + count]
         if len(part) != count:
@@ -70,27 +80,28 @@ class Bytes:
         return flat.clone().view(dtype).reshape(shape).to(self.device)
 
 
-def same_bits(torch, one, other):
+def same_bits(torch: ModuleType, one: Any, other: Any) -> bool:
+    """Whether two tensors hold the same bits."""
     return torch.equal(one.contiguous().view(-1).view(torch.uint8), other.contiguous().view(-1).view(torch.uint8))
 
 
-def judge(torch, job, reference, case, calls):
-    """The first thing that is wrong with outputs or inputs of these calls: `wrong`, and which `input` changed."""
-    worst = 0.0
+def judge(
+    torch: ModuleType, job: BaselineJob, reference: ModuleType, case: Case, calls: Sequence[TimedCall]
+) -> str | None:
+    """The first thing that is wrong with outputs or inputs of these calls, if anything."""
     for call in calls:
-        data = Bytes(torch, call["file"], case.device)
-        expected = case.contents(call["seed"], call["number"], call["edits"]["done"])
-        left = case.contents(call["seed"], call["number"], call["edits"]["all"])
+        data = Bytes(torch, call.file, case.device)
+        expected = case.contents(call.seed, call.number, call.edits.done)
+        left = case.contents(call.seed, call.number, call.edits.all)
         for place, (declared, tensor) in enumerate(zip(case.inputs, left)):
             if tensor is None or place in case.overwritten:
                 continue
-            if not same_bits(torch, data.next(declared["shape"], tensor.dtype), tensor):
-                return {"wrong": f"input `{declared['name']}` was changed", "worst": worst}
+            if not same_bits(torch, data.next(declared.shape, tensor.dtype), tensor):
+                return f"input `{declared.name}` was changed"
         exact = exact_results(torch, job, reference, case, expected)
         for declared, one in zip(case.outputs, exact):
-            got = data.next(declared["shape"], case.dtypes[declared["dtype"]])
-            excess = worst_excess(torch, case, job["tolerance"], one, got)
-            worst = max(worst, min(excess, 1e300))
+            got = data.next(declared.shape, case.dtypes[declared.dtype])
+            excess = worst_excess(torch, case, job.tolerance, one, got)
             if excess > 1.0:
-                return {"wrong": f"output `{declared['name']}` is {times(excess)}", "worst": worst}
-    return {"wrong": None, "worst": worst}
+                return f"output `{declared.name}` is {times(excess)}"
+    return None

@@ -3,8 +3,10 @@
 Owns: what its parameters are (tensors, numbers, left alone), the example inputs of the file, the numbers in its code.
 Never: knows a template.
 """
+# pyright: basic
 
 import inspect
+from typing import Any
 
 import torch
 
@@ -87,7 +89,7 @@ class Subject:
         self.state: dict[str, torch.Tensor] = {}
         self.buffers: set[str] = set()
         self.found = found
-        self.instance = None
+        self.instance: Any = None
         example = self.example()
         if self.is_module:
             self.constructor(found)
@@ -126,7 +128,9 @@ class Subject:
     def codes(self) -> list:
         """The code of the function, or of the forward passes of a module and its parts, with what is defined inside."""
         if self.is_module:
-            functions = [type(one).forward for one in self.instance.modules() if isinstance(type(one).forward, FUNCTION)]
+            functions = [
+                type(one).forward for one in self.instance.modules() if isinstance(type(one).forward, FUNCTION)
+            ]
         else:
             functions = [inspect.unwrap(self.found)]
         found = [function.__code__ for function in functions if hasattr(function, "__code__")]
@@ -136,13 +140,16 @@ class Subject:
 
     def words(self) -> list[str]:
         """The short strings of the code and of the file's functions that it names, and the keys of dicts that it names."""
-        codes, wrapper = self.codes(), self.found
+        codes = self.codes()
+        wrapper: Any = self.found
         while hasattr(wrapper, "__wrapped__"):
             codes += [wrapper.__code__] if isinstance(wrapper, FUNCTION) else []
             wrapper = wrapper.__wrapped__
         parts = list(self.instance.modules()) if self.is_module else []
         places = [vars(self.module), *map(vars, parts), *(vars(one)["_modules"] for one in parts)]
-        places += [vars(kind) for part in parts for kind in type(part).__mro__ if kind.__module__ == self.module.__name__]
+        places += [
+            vars(kind) for part in parts for kind in type(part).__mro__ if kind.__module__ == self.module.__name__
+        ]
         texts = []
         for code in codes:
             texts += code.co_consts
@@ -156,7 +163,9 @@ class Subject:
                     texts.append(one)
             codes += [one for one in code.co_consts if inspect.iscode(one) and one not in codes]
         texts += [one for text in texts if isinstance(text, (tuple, frozenset)) for one in text]
-        return list(dict.fromkeys(one for one in texts if isinstance(one, str) and "\n" not in one and 0 < len(one) <= 20))
+        return list(
+            dict.fromkeys(one for one in texts if isinstance(one, str) and "\n" not in one and 0 < len(one) <= 20)
+        )
 
     def bind(self, parameters, example):
         """Gives positional examples the names of the parameters."""
@@ -192,7 +201,7 @@ class Subject:
                 if one.default is inspect.Parameter.empty
                 and one.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
             ]
-            if len(needed) > 1 or needed and needed[0].annotation not in (int, "int", inspect.Parameter.empty):
+            if len(needed) > 1 or (needed and needed[0].annotation not in (int, "int", inspect.Parameter.empty)):
                 names = ", ".join(f"`{one.name}`" for one in needed)
                 raise Unusable(
                     f"{self.name} is made with {names}, which cannot be guessed: define `example_module()` in the file, "
@@ -217,7 +226,7 @@ class Subject:
                 return found(**{self.length_parameter: length})
             except (ValueError, RuntimeError, AssertionError) as problem:
                 refusal = refusal or problem
-        raise refusal
+        raise refusal or ValueError(f"{self.name} accepts no length")
 
     def settle(self) -> None:
         self.instance = self.instance.eval()

@@ -3,59 +3,54 @@
 Owns: where a tensor lies in memory and what surrounds it. Never: looks at values.
 """
 
+from __future__ import annotations
+
 import ctypes
 import hashlib
 import math
 import os
+from collections.abc import Sequence
+from typing import Any
 
 import torch
+
+from protocol import TORCH_NAMES, Dtype, TensorSpec
+from protocol_verify import CandidateCase
 
 # Bound before any kernel is imported.
 memset = ctypes.memset
 
-DTYPES = {
-    "bf16": torch.bfloat16,
-    "f16": torch.float16,
-    "f32": torch.float32,
-    "f64": torch.float64,
-    "f8e4m3": torch.float8_e4m3fn,
-    "f8e5m2": torch.float8_e5m2,
-    "i8": torch.int8,
-    "i16": torch.int16,
-    "i32": torch.int32,
-    "i64": torch.int64,
-    "bool": torch.bool,
-}
+DTYPES: dict[Dtype, torch.dtype] = {name: getattr(torch, attribute) for name, attribute in TORCH_NAMES.items()}
 
 # Integers of the same size, to move values without looking at them.
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-def payload_bytes(tensor: dict) -> int:
+def payload_bytes(tensor: TensorSpec) -> int:
     """Bytes of a dense tensor as the job describes it; none where `None` is passed for it."""
-    return 0 if tensor["omitted"] else math.prod(tensor["shape"]) * DTYPES[tensor["dtype"]].itemsize
+    return 0 if tensor.omitted else math.prod(tensor.shape) * DTYPES[tensor.dtype].itemsize
 
 
-def returned_outputs(case: dict) -> list[dict]:
+def returned_outputs(case: CandidateCase) -> list[TensorSpec]:
     """The outputs that are returned: those that overwrite no input."""
-    return [output for output in case["outputs"] if output["inplace"] is None]
+    return [output for output in case.outputs if output.inplace is None]
 
 
-def region_bytes(tensor: dict, strides: list[int] | None) -> int:
+def region_bytes(tensor: TensorSpec, strides: list[int] | None) -> int:
     """Bytes from the first element to the end of the last, with whatever lies between them."""
-    if strides is None or 0 in tensor["shape"]:
+    if strides is None or 0 in tensor.shape:
         return payload_bytes(tensor)
-    last = sum((length - 1) * stride for length, stride in zip(tensor["shape"], strides))
-    return (last + 1) * DTYPES[tensor["dtype"]].itemsize
+    last = sum((length - 1) * stride for length, stride in zip(tensor.shape, strides))
+    return (last + 1) * DTYPES[tensor.dtype].itemsize
 
 
-def bytes_of(tensor: torch.Tensor):
+def bytes_of(tensor: torch.Tensor) -> Any:
     """The bytes of a tensor, dense; nothing for one without elements."""
     dense = tensor.detach().cpu().contiguous()
     count = dense.numel() * dense.element_size()
     if not count:
         return b""
-    view = (ctypes.c_char * count).from_address(dense.data_ptr())
+    view: Any = (ctypes.c_char * count).from_address(dense.data_ptr())
     # The bytes live as long as the tensor.
     view.tensor = dense
     return view
@@ -83,12 +78,14 @@ def share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
     if one.device != other.device or not one.numel() or not other.numel():
         return False
     first, second = one.untyped_storage(), other.untyped_storage()
-    return first.data_ptr() < second.data_ptr() + second.nbytes() and second.data_ptr() < first.data_ptr() + first.nbytes()
+    return (
+        first.data_ptr() < second.data_ptr() + second.nbytes() and second.data_ptr() < first.data_ptr() + first.nbytes()
+    )
 
 
-def read_payloads(path: str, tensors: list[dict]) -> list[torch.Tensor]:
+def read_payloads(path: str, tensors: list[TensorSpec]) -> list[torch.Tensor]:
     """Read the payloads of tensors that lie one after the other, as flat uint8 tensors on the host."""
-    payloads = []
+    payloads: list[torch.Tensor] = []
     with open(path, "rb") as file:
         for tensor in tensors:
             count = payload_bytes(tensor)
@@ -99,9 +96,9 @@ def read_payloads(path: str, tensors: list[dict]) -> list[torch.Tensor]:
     return payloads
 
 
-def as_tensor(payload: torch.Tensor, tensor: dict) -> torch.Tensor:
+def as_tensor(payload: torch.Tensor, tensor: TensorSpec) -> torch.Tensor:
     """A flat uint8 payload seen as the tensor it holds."""
-    return payload.view(DTYPES[tensor["dtype"]]).reshape(tensor["shape"])
+    return payload.view(DTYPES[tensor.dtype]).reshape(tensor.shape)
 
 
 def fill_bytes(buffer: torch.Tensor, pattern: int) -> None:
@@ -112,9 +109,11 @@ def fill_bytes(buffer: torch.Tensor, pattern: int) -> None:
         buffer.fill_(pattern)
 
 
-def dumped_inputs(case: dict, inputs: list, payloads: list[torch.Tensor], pattern: int) -> list[torch.Tensor]:
+def dumped_inputs(
+    case: CandidateCase, inputs: Sequence[Guarded | None], payloads: list[torch.Tensor], pattern: int
+) -> list[torch.Tensor]:
     """The buffers of the inputs that a dump must have: none if every input is as it was passed and no output lies there."""
-    if all(output["inplace"] is None for output in case["outputs"]):
+    if all(output.inplace is None for output in case.outputs):
         passed = [(buffer, payload) for buffer, payload in zip(inputs, payloads) if buffer is not None]
         if all(buffer.is_intact(pattern, payload) for buffer, payload in passed):
             return []
@@ -128,16 +127,18 @@ class Guarded:
     not dense, and what lies between its elements is guarded, too.
     """
 
-    def __init__(self, tensor: dict, device: str, guard: int, shift: int, strides: list[int] | None = None) -> None:
-        dtype = DTYPES[tensor["dtype"]]
+    def __init__(
+        self, tensor: TensorSpec, device: str, guard: int, shift: int, strides: list[int] | None = None
+    ) -> None:
+        dtype = DTYPES[tensor.dtype]
         self.front = guard + shift * dtype.itemsize
         count = region_bytes(tensor, strides)
         self.buffer = self.allocate(self.front + count + guard, device)
         region = self.buffer[self.front : self.front + count]
-        if strides is None or 0 in tensor["shape"]:
+        if strides is None or 0 in tensor.shape:
             self.view = as_tensor(region, tensor)
         else:
-            self.view = region.view(dtype).as_strided(tensor["shape"], strides)
+            self.view = region.view(dtype).as_strided(tensor.shape, strides)
         self.tensor = tensor
         self.is_dense = strides is None
 

@@ -2,16 +2,23 @@
 
 Owns: the job and the report. Never: decides what fits; it says what it saw.
 
-One job as JSON on standard input; for each of its names a report on standard output, a line of JSON. An attempt is a form of a template (how a call
-of its operation is written), an order of the person's parameters, and values for the numbers. One that is far off at
-the first inputs is not tried on more.
+One job as JSON on standard input; for each of its names a report on standard output, a line of JSON. An attempt is a
+form of a template (how a call of its operation is written), an order of the person's parameters, and values for the
+numbers. One that is far off at the first inputs is not tried on more.
 """
+# pyright: basic
+
+from __future__ import annotations
 
 import json
 import math
 import os
 import site
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from protocol_trace import TraceJob
 
 
 def guessed(torch, subject) -> tuple:
@@ -30,8 +37,11 @@ def guessed(torch, subject) -> tuple:
             known = examples.get(one.name, subject.state.get(one.name))
             value = torch.randn(shape[rank[0] if place == 0 else rank[1]])
             tensors.append(known if isinstance(known, torch.Tensor) else value)
-        numbers = {one.name: {"float": 1e-6, "int": 1, "bool": False}[one.kind]
-                   for one in subject.parameters if one.kind in ("float", "int", "bool") and one.value is None}
+        numbers = {
+            one.name: {"float": 1e-6, "int": 1, "bool": False}[one.kind]
+            for one in subject.parameters
+            if one.kind in ("float", "int", "bool") and one.value is None
+        }
         try:
             return graph_of(torch, subject.callable([one.name for one in needed], numbers), tensors), None
         except Exception as problem:
@@ -44,7 +54,7 @@ def finite(value):
     return value if isinstance(value, (bool, int, float)) and math.isfinite(value) else None
 
 
-def report(torch, job: dict, name: str | None) -> dict:
+def report(torch, job: TraceJob, name: str | None) -> dict:
     """Everything that was seen of one function or class."""
     from attempts import Attempts
     from calls import FAR, FLOATS, NEAR, Reference
@@ -53,7 +63,7 @@ def report(torch, job: dict, name: str | None) -> dict:
 
     FLOATS.update({torch.float32: None, torch.bfloat16: None, torch.float16: None})
     try:
-        subject = Subject(job["file"], name)
+        subject = Subject(job.file, name)
     except Unusable as problem:
         return problem.report()
     except Exception as problem:
@@ -61,7 +71,7 @@ def report(torch, job: dict, name: str | None) -> dict:
     torch.manual_seed(0)
     torch.set_default_dtype(torch.float64)
     attempts, tried = Attempts(torch, subject), []
-    for template in job["templates"]:
+    for template in job.templates:
         reference = Reference(torch, template)
         for number, form in enumerate(reference.forms):
             for trial in attempts.of(reference, form):
@@ -74,16 +84,19 @@ def report(torch, job: dict, name: str | None) -> dict:
     torch.set_default_dtype(torch.float32)
     graph, error = (None, None) if near else guessed(torch, subject)
     if not near:
-        for template in job["templates"]:
+        for template in job.templates:
             reference = Reference(torch, template)
-            numbers = {one["name"]: ("is", one["default"]) for one in reference.op["scalars"]}
+            numbers = {one.name: ("is", one.default) for one in reference.op.scalars}
             trial = {"numbers": numbers, "changed": {}}
             known[reference.name] = attempts.template_ops(reference, reference.forms[0], trial)
     return {
         "torch": torch.__version__,
         "name": subject.name,
         "module": subject.is_module,
-        "parameters": [{"name": one.name, "kind": one.kind, "optional": one.optional, "value": finite(one.value)} for one in subject.parameters],
+        "parameters": [
+            {"name": one.name, "kind": one.kind, "optional": one.optional, "value": finite(one.value)}
+            for one in subject.parameters
+        ],
         "state": list(subject.state),
         "example": bool(subject.example_values),
         "attempts": tried,
@@ -97,7 +110,7 @@ def main() -> None:
     """Take the job, keep what the person's file prints away from the answer."""
     answer = os.dup(1)
     os.dup2(2, 1)
-    job = json.loads(sys.stdin.buffer.read())
+    text = sys.stdin.buffer.read()
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     sys.dont_write_bytecode = True
     managed = os.environ.pop("KERNELWRIGHT_SITE", None)
@@ -105,10 +118,14 @@ def main() -> None:
         site.addsitedir(managed)
     sys.path[:0] = filter(None, os.environ.pop("KERNELWRIGHT_BESIDE", "").split(":"))
     import torch
+    from protocol_trace import TraceJob
 
-    torch.set_num_threads(job["threads"])
+    from wire import opening
+
+    _, job = opening(text, TraceJob)
+    torch.set_num_threads(job.threads)
     with os.fdopen(answer, "w") as out:
-        for name in job["names"]:
+        for name in job.names:
             out.write(json.dumps(report(torch, job, name)) + "\n")
             out.flush()
 

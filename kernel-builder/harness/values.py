@@ -3,8 +3,12 @@
 Owns: the kinds of values that the schedule names. Never: knows a seed; random numbers come from the caller.
 """
 
+from typing import cast
+
 import torch
 
+from protocol import TensorSpec
+from protocol_verify import Distribution, OracleCase
 from tensors import DTYPES
 
 # The deviations of `small` and `large` where they are not 1/1024 and 1024: squares stay finite in 16 bits, few values
@@ -25,7 +29,7 @@ def rounded(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def distribution(
-    kind: str, shape: list[int], dtype: torch.dtype, random: torch.Generator, share: tuple[int, int] = (0, 1)
+    kind: Distribution, shape: list[int], dtype: torch.dtype, random: torch.Generator, share: tuple[int, int] = (0, 1)
 ) -> torch.Tensor:
     """One input; `kind` says how its values are distributed.
 
@@ -84,9 +88,7 @@ ROWS = ("uniform", "equal", "one-hot", "sorted", "tiny", "zeros", "normal")
 PIECE = 1024
 
 
-def mixed(
-    values: torch.Tensor, dtype: torch.dtype, random: torch.Generator, share: tuple[int, int]
-) -> torch.Tensor:
+def mixed(values: torch.Tensor, dtype: torch.dtype, random: torch.Generator, share: tuple[int, int]) -> torch.Tensor:
     """Rows of all hard kinds, of the shape of some normal ones; with few rows, `outlier` is the kind that is never missing.
 
     `share` is a remainder and a divisor: the other rows are hard in another input, and normal here. Two huge values that
@@ -96,7 +98,7 @@ def mixed(
     rows = made.view(-1, made.shape[-1])
     if len(rows) == 1 and made.numel() >= 2 * PIECE:
         rows = made.view(-1)[: made.numel() // PIECE * PIECE].view(-1, PIECE)
-    order = torch.randperm(len(ROWS), generator=random).tolist()
+    order = cast("list[int]", torch.randperm(len(ROWS), generator=random).tolist())
     kinds = ["outlier", *(ROWS[place] for place in order)]
     own = torch.arange(len(rows))[share[0] :: share[1]]
     of_row = torch.full((len(rows),), len(kinds))
@@ -113,23 +115,23 @@ def mixed(
     return made
 
 
-def rows_of(tensor: dict) -> int:
+def rows_of(tensor: TensorSpec) -> int:
     """Lines of the last axis of a tensor that is passed; none of one that is no floating-point tensor."""
-    if tensor["omitted"] or not DTYPES[tensor["dtype"]].is_floating_point:
+    if tensor.omitted or not DTYPES[tensor.dtype].is_floating_point:
         return 0
     rows = 1
-    for length in tensor["shape"][:-1]:
+    for length in tensor.shape[:-1]:
         rows *= length
     return rows
 
 
-def mixed_inputs(case: dict) -> list[int]:
+def mixed_inputs(case: OracleCase) -> list[int]:
     """The places of the inputs that have rows of different kinds where `mixed` is asked for: those with the most rows, and
     of several single rows the longest. The others stay normal, so that no single row of zeros hides all of the others."""
-    counts = [rows_of(tensor) for tensor in case["inputs"]]
+    counts = [rows_of(tensor) for tensor in case.inputs]
     if max(counts) > 1:
         return [place for place, count in enumerate(counts) if count == max(counts)]
-    lengths = [count and (tensor["shape"] or [1])[-1] for count, tensor in zip(counts, case["inputs"])]
+    lengths = [count and (tensor.shape or [1])[-1] for count, tensor in zip(counts, case.inputs)]
     return [lengths.index(max(lengths))]
 
 
@@ -143,7 +145,8 @@ def spoil(inputs: list[torch.Tensor | None], random: torch.Generator) -> None:
     length = chosen.shape[-1] if chosen.dim() else 1
     rows = chosen.numel() // length
     start = int(torch.randint(0, 3, (1,), generator=random))
-    for turn, row in enumerate(torch.randperm(rows, generator=random)[: max(1, min(3, rows - 1))].tolist()):
+    spoiled = torch.randperm(rows, generator=random)[: max(1, min(3, rows - 1))]
+    for turn, row in enumerate(cast("list[int]", spoiled.tolist())):
         column = int(torch.randint(0, length, (1,), generator=random))
         value = (float("inf"), float("nan"), float("-inf"))[(start + turn) % 3]
         chosen.view(-1)[row * length + column] = float("nan") if chosen.dtype == torch.float8_e4m3fn else value

@@ -2,6 +2,7 @@
 
 Owns: the values for each type, what code reads. Never: calls a function.
 """
+# pyright: basic
 
 import dis
 
@@ -73,7 +74,9 @@ def others(torch, words: list, value, tensors: list) -> list:
 def for_none(torch, words: list, tensors: list) -> list:
     """Values to try for a parameter that is None: tensors of the known shapes, numbers, strings."""
     first = tensors[0]
-    shapes = list(dict.fromkeys([tuple(one.shape) for one in tensors] + [tuple(first.shape[-1:]), tuple(first.shape[:1]), (1,)]))
+    shapes = list(
+        dict.fromkeys([tuple(one.shape) for one in tensors] + [tuple(first.shape[-1:]), tuple(first.shape[:1]), (1,)])
+    )
     random = torch.Generator().manual_seed(5)
     found = [torch.randn(shape, generator=random, dtype=torch.float64) for shape in shapes]
     found += [torch.rand(shape, generator=random) < 0.5 for shape in shapes]

@@ -16,6 +16,8 @@ import socket
 import sys
 import sysconfig
 import time
+from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -26,7 +28,17 @@ WATCHED = {
     builtins: ("__import__", "open", "print"),
     json: ("dumps", "loads"),
     torch: (
-        "allclose", "empty", "equal", "full", "isclose", "isfinite", "isnan", "manual_seed", "no_grad", "rand", "randint",
+        "allclose",
+        "empty",
+        "equal",
+        "full",
+        "isclose",
+        "isfinite",
+        "isnan",
+        "manual_seed",
+        "no_grad",
+        "rand",
+        "randint",
         "randn",
     ),
     torch.Tensor: ("allclose", "clone", "copy_", "cpu", "equal", "fill_", "isnan", "__eq__", "__sub__", "to", "view"),
@@ -37,12 +49,12 @@ WATCHED = {
     torch.testing: ("assert_close",),
 }
 # The harness's own modules: every function and method of them.
-HARNESS = ("candidate", "channel", "groups", "kept", "tensors", "watch")
+HARNESS = ("candidate", "channel", "groups", "kept", "tensors", "watch", "wire")
 
 
-def own_functions(module) -> list:
+def own_functions(module: ModuleType) -> list[tuple[Any, str]]:
     """`(owner, name)` of every function of a module and of its classes."""
-    found = []
+    found: list[tuple[Any, str]] = []
     for name, value in vars(module).items():
         if getattr(value, "__module__", None) != module.__name__:
             continue
@@ -52,15 +64,15 @@ def own_functions(module) -> list:
     return found
 
 
-def said(owner, name: str) -> str:
+def said(owner: Any, name: str) -> str:
     """`torch.cuda.Event.record`."""
     inside = getattr(owner, "__module__", None) if isinstance(owner, type) else None
     return ".".join(part for part in (inside, getattr(owner, "__qualname__", owner.__name__), name) if part)
 
 
-def settings() -> dict:
+def settings() -> dict[str, Any]:
     """What holds for a whole process, by the name under which PyTorch sets it."""
-    found = {
+    return {
         "the default dtype": torch.get_default_dtype(),
         "the number of threads": torch.get_num_threads(),
         "whether gradients are recorded": torch.is_grad_enabled(),
@@ -80,7 +92,6 @@ def settings() -> dict:
         "how tiny numbers are rounded": bool(torch.tensor(2.0**-140) * 1.0 == 0.0),
         "a function that traces all Python": sys.gettrace() or sys.getprofile(),
     }
-    return found
 
 
 class Watch:
@@ -94,17 +105,23 @@ class Watch:
         self._settings = settings()
         self._passed_over = tuple(
             os.path.realpath(folder) + os.sep
-            for folder in (package, sys.prefix, sys.base_prefix, *sysconfig.get_paths().values(), *filter(None, sys.path))
+            for folder in (
+                package,
+                sys.prefix,
+                sys.base_prefix,
+                *sysconfig.get_paths().values(),
+                *filter(None, sys.path),
+            )
         )
-        self._opened: dict = {}
-        self._connections: list = []
+        self._opened: dict[str, None] = {}
+        self._connections: list[str] = []
         sys.addaudithook(self._hear)
 
-    def _hear(self, event: str, arguments: tuple) -> None:
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Keep what matters of the events that Python tells of itself."""
         if event == "open" and isinstance(arguments[0], str) and arguments[0].endswith((".py", ".pyc")):
             self._opened[arguments[0]] = None
-        elif event == "socket.connect" and arguments[0].family != socket.AF_UNIX:
+        elif event == "socket.connect" and getattr(arguments[0], "family", None) != socket.AF_UNIX:
             self._connections.append(str(arguments[1]))
         elif event == "socket.getaddrinfo":
             self._connections.append(f"{arguments[0]}:{arguments[1]}")
@@ -131,7 +148,7 @@ class Watch:
 
     def opened(self) -> list[str]:
         """Python files that were opened, but for those of the package, of Python and of the harness."""
-        found = []
+        found: list[str] = []
         for path in self._opened:
             source = path
             if path.endswith(".pyc"):
@@ -145,15 +162,16 @@ class Watch:
         return sorted(set(found))
 
 
-def bound_alike(one, other) -> bool:
+def bound_alike(one: Any, other: Any) -> bool:
     """Whether two methods are the same function of the same object; each look makes new ones."""
     function = getattr(one, "__func__", None)
     return function is not None and function is getattr(other, "__func__", None) and one.__self__ is other.__self__
 
 
-def marked(now, before) -> bool:
+def marked(now: Any, before: Any) -> bool:
     """Whether PyTorch's compiler has put a function in an envelope, as it does with `torch.manual_seed` when something
     imports it; it keeps what is inside."""
     return before is not None and before in (
-        getattr(now, "_torchdynamo_orig_callable", None), getattr(now, "__wrapped__", None)
+        getattr(now, "_torchdynamo_orig_callable", None),
+        getattr(now, "__wrapped__", None),
     )

@@ -15,6 +15,7 @@ pub mod exit;
 pub mod hub;
 pub mod package;
 pub mod pipeline;
+mod protocol;
 pub mod publish;
 pub mod scaffold;
 pub mod selftest;

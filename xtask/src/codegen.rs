@@ -1,6 +1,7 @@
-//! `cargo xtask codegen`: documentation that is printed by the program itself.
+//! `cargo xtask codegen`: files that follow from the program: documentation that it prints, and its messages in Python.
 //!
-//! Owns: docs/reference/cli.md and docs/schema/. Never: edits a file that a person writes.
+//! Owns: docs/reference/cli.md, docs/schema/, and when kernel-builder/harness/protocol*.py are written.
+//! Never: edits a file that a person writes.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -19,9 +20,14 @@ pub(crate) enum Mode {
 /// The heading of the options that every command has.
 const SHARED: &str = "Options of every command:";
 
+/// The test of kernel-builder that compares harness/protocol*.py with the types of its messages.
+const PROTOCOL: &str = "protocol::generated::the_python_side_is_generated";
+/// The variable that lets this test write the files.
+const WRITE_PROTOCOL: &str = "KERNELWRIGHT_WRITE_PROTOCOL";
+
 /// The task.
 pub(crate) fn run(mode: Mode) -> ExitCode {
-    match generate(mode) {
+    match protocol(mode).and_then(|()| generate(mode)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             eprintln!("error: {reason}");
@@ -30,7 +36,22 @@ pub(crate) fn run(mode: Mode) -> ExitCode {
     }
 }
 
-/// Brings every file up to date, or checks that it is.
+/// Writes harness/protocol*.py, or compares them, by a test of kernel-builder: the schemas of messages are no part of the
+/// program. `cargo xtask test` runs that test with all others.
+fn protocol(mode: Mode) -> Result<(), String> {
+    let mut command = repo::cargo();
+    command.args(["test", "--quiet", "--package", "kernel-builder", "--lib", "--", "--exact", PROTOCOL]);
+    if mode == Mode::Write {
+        command.env(WRITE_PROTOCOL, "1");
+    }
+    match command.current_dir(repo::root()).stdin(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("the test {PROTOCOL}: {status}")),
+        Err(error) => Err(format!("failed to run cargo: {error}")),
+    }
+}
+
+/// Brings every file of the documentation up to date, or checks that it is.
 pub(crate) fn generate(mode: Mode) -> Result<(), String> {
     let program = repo::program(&repo::root())?;
     let mut files = vec![("docs/reference/cli.md".to_owned(), reference(&program)?)];

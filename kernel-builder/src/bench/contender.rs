@@ -3,56 +3,17 @@
 //! Owns: the words between the rounds and whoever times: cases, regimes, blocks, what can go wrong.
 //! Never: says how a block is made; Python and the CUDA driver are behind [`Timer`].
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use kernel_plan::spec::op::Case;
-use serde::{Deserialize, Serialize};
 
 use super::cupti::Cupti;
 use crate::base::files::FileError;
 use crate::base::process::ProcessError;
-
-/// How calls follow each other, and what lies in the caches before them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Regime {
-    /// Calls on the processor, one after the other.
-    Host,
-    /// Single calls on the GPU after its L2 cache was flushed.
-    Cold,
-    /// Replays of a CUDA graph of calls that rotates over sets larger than the L2 cache together.
-    Graph,
-    /// Replays of a CUDA graph of calls on the same inputs.
-    Hot,
-}
-
-impl Regime {
-    /// Its name in records.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Cold => "cold",
-            Self::Graph => "graph",
-            Self::Hot => "hot",
-        }
-    }
-}
-
-/// What a block is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Aim {
-    /// A sample, whose outputs can be asked for.
-    Sample,
-    /// Clocks are compared: many calls in a row as a caller makes them, without outputs.
-    Audit,
-    /// The same, of calls that all wait in the queue of a busy device, so that the host's time hides no work of theirs.
-    Queue,
-}
+pub(super) use crate::protocol::bench::{Aim, Edits, LeftOut, Need, Prepared, Regime, Sizes};
 
 /// What one block is to be.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ask<'a> {
     /// Whom to call. A block of nobody, or without calls, shows what the clocks cost, and what is done beside them.
     pub(super) contender: Option<&'a str>,
@@ -62,7 +23,6 @@ pub(super) struct Ask<'a> {
     /// The input set of the first of them; the others follow, wrapping round.
     pub(super) first: u64,
     /// Decides the contents of the sets. A timer learns it when the block begins.
-    #[serde(rename = "seed")]
     pub(super) contents: u64,
     /// Before the call at the first number, the edit of the second number is done to its set; not timed.
     pub(super) edits: &'a [(u64, u64)],
@@ -83,17 +43,6 @@ pub(super) struct Block {
     pub(super) kept: Option<Vec<u64>>,
 }
 
-/// What a case needs before it can be prepared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub(super) struct Need {
-    /// Bytes of the device's memory that this process will hold, about.
-    pub(super) needs: u64,
-    /// What is free; absent where nobody says.
-    pub(super) free: Option<u64>,
-    /// Bytes that the operation reads and writes at least.
-    pub(super) bytes: u64,
-}
-
 impl Need {
     /// Why there is no room, if there is none.
     pub(super) fn unmet(&self) -> Option<String> {
@@ -109,44 +58,11 @@ impl Need {
     }
 }
 
-/// The contenders that can be timed on a case.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Prepared {
-    /// Input sets over which calls rotate.
-    pub(super) sets: u64,
-    pub(super) regimes: Vec<Sizes>,
-    pub(super) skipped: Vec<LeftOut>,
-    /// What an auditor of the baselines wants to know.
-    pub(super) notes: Vec<String>,
-}
-
 impl Prepared {
     /// The sizes of a regime's blocks.
     pub(super) fn sizes(&self, regime: Regime) -> Option<&Sizes> {
         self.regimes.iter().find(|sizes| sizes.regime == regime)
     }
-}
-
-/// How many calls a block has.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Sizes {
-    pub(super) regime: Regime,
-    /// By contender.
-    pub(super) calls: BTreeMap<String, u64>,
-    /// The most calls of an audit, by contender.
-    #[serde(default)]
-    pub(super) most: BTreeMap<String, u64>,
-    /// Calls that fit into the queue of a device, by contender; none where there is no such queue.
-    #[serde(default)]
-    pub(super) queued: BTreeMap<String, u64>,
-}
-
-/// A contender that is not timed, in one regime or in all.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct LeftOut {
-    pub(super) name: String,
-    pub(super) regime: Option<Regime>,
-    pub(super) reason: String,
 }
 
 /// Why there is no answer.
@@ -200,23 +116,13 @@ pub(super) trait Traced {
 }
 
 /// A timed call whose outputs lie in a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TimedCall {
     pub(super) file: PathBuf,
-    #[serde(rename = "seed")]
     pub(super) contents: u64,
     /// The number of its contents: that of its set, but where every call has contents of its own.
     pub(super) number: u64,
     pub(super) edits: Edits,
-}
-
-/// Edits of a call's set, in order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Edits {
-    /// Those that were done before the call.
-    pub(super) done: Vec<u64>,
-    /// Those of the whole block.
-    pub(super) all: Vec<u64>,
 }
 
 /// The process of the baselines, which has the reference and never sees a candidate.

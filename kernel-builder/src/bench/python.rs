@@ -8,28 +8,31 @@ use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::op::Case;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::base::files::{self, FileError};
 use crate::base::process::{Dialogue, Ending, Heard, ProcessError, Start};
 use crate::base::random;
+pub(super) use crate::protocol::bench::Machine;
+use crate::protocol::bench::{self, Answer, BlockRequest, Job, Request, TimedCase};
+use crate::protocol::{self, Opening};
 use crate::toolchain::PythonRuntime;
 
 use super::contender::{Ask, Block, Fault, Need, Prepared, Referee, TimedCall, Timer, Traced};
-use super::cupti::Cupti;
+use super::cupti::{Cupti, Launched};
 use super::machine;
 
 /// What both roles are made of; the first is the entry.
-const HARNESS: [(&str, &str); 6] = [
+const HARNESS: [(&str, &str); 9] = [
     ("timer.py", include_str!("../../harness/timer.py")),
     ("operands.py", include_str!("../../harness/operands.py")),
     ("host.py", include_str!("../../harness/host.py")),
     ("gpu.py", include_str!("../../harness/gpu.py")),
     ("cupti.py", include_str!("../../harness/cupti.py")),
     ("memory.py", include_str!("../../harness/memory.py")),
+    ("protocol.py", include_str!("../../harness/protocol.py")),
+    ("protocol_bench.py", include_str!("../../harness/protocol_bench.py")),
+    ("wire.py", include_str!("../../harness/wire.py")),
 ];
 /// What only the process without a candidate gets.
 const OF_BASELINES: [(&str, &str); 3] = [
@@ -49,12 +52,10 @@ const LAST_WORDS: usize = 12;
 /// What a process is asked to play.
 #[derive(Debug, Clone)]
 pub(super) struct Part {
-    /// `baseline` or `candidate`.
-    pub(super) role: &'static str,
     /// Interpreter and environment.
     pub(super) line: CommandLine,
-    /// What it is told first, but for nonce and role.
-    pub(super) job: Value,
+    /// Its role, and what it is given.
+    pub(super) job: Job,
     /// How long a block may take.
     pub(super) patience: Duration,
     /// How the process comes into being.
@@ -63,29 +64,14 @@ pub(super) struct Part {
 
 impl Part {
     /// A part with the usual patience, in a program of its own.
-    pub(super) fn new(role: &'static str, line: CommandLine, job: Value) -> Self {
-        Self { role, line, job, patience: ANSWER, start: Start::Exec }
+    pub(super) fn new(line: CommandLine, job: Job) -> Self {
+        Self { line, job, patience: ANSWER, start: Start::Exec }
     }
 
     /// The same for a Python that is known to have torch.
-    pub(super) fn of(python: &PythonRuntime, role: &'static str, line: CommandLine, job: Value) -> Self {
-        Self { start: python.start(), ..Self::new(role, line, job) }
+    pub(super) fn of(python: &PythonRuntime, line: CommandLine, job: Job) -> Self {
+        Self { start: python.start(), ..Self::new(line, job) }
     }
-}
-
-/// What the figures belong to.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(super) struct Machine {
-    pub(super) torch: String,
-    pub(super) python: String,
-    pub(super) threads: u64,
-    /// `cpu` or the GPU's name; absent when the device asked for is not here.
-    pub(super) device: Option<String>,
-    /// Why it is absent.
-    pub(super) reason: Option<String>,
-    /// Bytes of the GPU's L2 cache.
-    #[serde(default)]
-    pub(super) l2: Option<u64>,
 }
 
 /// The process, started when it is first needed, and again after it was stopped.
@@ -104,7 +90,7 @@ struct Running {
 impl PythonTimer {
     /// A process that is not started.
     pub(super) fn new(part: Part) -> Result<Self, FileError> {
-        let folder = harness(part.role)?;
+        let folder = harness(&part.job)?;
         Ok(Self { part, folder, running: None })
     }
 
@@ -115,13 +101,13 @@ impl PythonTimer {
         let line = self.part.line.clone().path(&entry);
         let mut running =
             Running { dialogue: Dialogue::start_from(self.part.start, &line)?, nonce: nonce.clone() };
-        let mut job = self.part.job.clone();
-        job["nonce"] = json!(nonce);
-        job["role"] = json!(self.part.role);
-        running.dialogue.say(&job.to_string());
-        let machine: Machine = running.answer("machine", START)?;
+        running.dialogue.say(&Opening::line(&nonce, &self.part.job));
+        let machine = running.answer(START, |answer| match answer {
+            Answer::Machine(machine) => Some(machine),
+            _ => None,
+        })?;
         if machine.device.is_some() {
-            running.answer::<Empty>("open", START)?;
+            running.answer(START, |answer| (answer == Answer::Open {}).then_some(()))?;
         }
         self.running = Some(running);
         Ok(machine)
@@ -134,15 +120,15 @@ impl PythonTimer {
         self.running.as_mut().ok_or_else(|| Fault::Raised("the process does not run".to_owned()))
     }
 
-    fn ask<T: DeserializeOwned>(
+    fn ask<T>(
         &mut self,
-        request: &Value,
-        event: &str,
+        request: &Request,
         within: Duration,
+        wanted: impl FnOnce(Answer) -> Option<T>,
     ) -> Result<T, Fault> {
         let running = self.running()?;
-        running.dialogue.say(&request.to_string());
-        let answer = running.answer(event, within);
+        running.dialogue.say(&protocol::line(request));
+        let answer = running.answer(within, wanted);
         if matches!(answer, Err(Fault::Gone { .. })) {
             self.running = None;
         }
@@ -151,28 +137,25 @@ impl PythonTimer {
 }
 
 /// The files of the harness that a role needs.
-fn harness(role: &str) -> Result<TempDir, FileError> {
+fn harness(job: &Job) -> Result<TempDir, FileError> {
     let folder = files::scratch()?;
-    let more: &[_] = if role == "baseline" { &OF_BASELINES } else { &[] };
+    let more: &[_] = if matches!(job, Job::Baseline(_)) { &OF_BASELINES } else { &[] };
     for (name, text) in HARNESS.iter().chain(more) {
         files::write(&folder.path().join(name), text)?;
     }
     Ok(folder)
 }
 
-/// An answer of which nothing but its coming matters.
-#[derive(Debug, Deserialize)]
-struct Empty {}
-
 impl Running {
     /// The next line of the process itself; its exceptions are faults.
-    fn answer<T: DeserializeOwned>(&mut self, event: &str, within: Duration) -> Result<T, Fault> {
+    fn answer<T>(&mut self, within: Duration, wanted: impl FnOnce(Answer) -> Option<T>) -> Result<T, Fault> {
         let until = Instant::now() + within;
         loop {
             match self.dialogue.hear(until.saturating_duration_since(Instant::now()))? {
                 Heard::Line(text) => {
-                    if let Some(heard) = parse(&text, &self.nonce) {
-                        return heard.read(event).unwrap_or_else(|| Err(self.gone("said what is no answer")));
+                    if let Some(heard) = protocol::fields(&text, &self.nonce) {
+                        return read(heard, wanted)
+                            .unwrap_or_else(|reason| Err(self.gone(&format!("gave no answer: {reason}"))));
                     }
                 }
                 Heard::Silence => {
@@ -195,84 +178,84 @@ impl Running {
     }
 }
 
-/// A line with the right nonce.
-#[derive(Debug, PartialEq)]
-struct Event {
-    name: String,
-    fields: Value,
-}
-
-impl Event {
-    /// What the event says, when it is the one that is waited for; `None` when it is no answer.
-    fn read<T: DeserializeOwned>(self, wanted: &str) -> Option<Result<T, Fault>> {
-        if self.name == "raised" {
-            return Some(Err(Fault::Raised(self.fields.get("reason")?.as_str()?.to_owned())));
+/// The answer in the fields of a line, if it is the one that is waited for; the outer error says why it is none.
+fn read<T>(
+    fields: serde_json::Value,
+    wanted: impl FnOnce(Answer) -> Option<T>,
+) -> Result<Result<T, Fault>, String> {
+    match serde_json::from_value(fields).map_err(|error| error.to_string())? {
+        Answer::Raised { reason } => Ok(Err(Fault::Raised(reason))),
+        answer => {
+            let name = format!("{answer:?}");
+            wanted(answer).map(Ok).ok_or_else(|| format!("`{name}` is one to another request"))
         }
-        if self.name != wanted {
-            return None;
-        }
-        serde_json::from_value(self.fields).ok().map(Ok)
     }
 }
 
-/// The line's event; `None` for a line of somebody else, or without the nonce.
-fn parse(text: &str, nonce: &str) -> Option<Event> {
-    let Value::Object(mut fields) = serde_json::from_str(text).ok()? else { return None };
-    if fields.remove("nonce")?.as_str()? != nonce {
-        return None;
+impl From<bench::Traced> for Cupti {
+    fn from(traced: bench::Traced) -> Self {
+        let bench::Traced { calls, busy, streams, kernels, reason } = traced;
+        let launched = |bench::TracedKernel { name, launches, seconds }| Launched { name, launches, seconds };
+        Self { calls, busy, streams, kernels: kernels.into_iter().map(launched).collect(), reason }
     }
-    let name = fields.remove("event")?.as_str()?.to_owned();
-    Some(Event { name, fields: Value::Object(fields) })
-}
-
-#[derive(Debug, Deserialize)]
-struct Done {
-    device: f64,
-    inside: f64,
-    kept: Option<Vec<u64>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Suspected {
-    places: Vec<u64>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Wrong {
-    wrong: Option<String>,
 }
 
 impl Timer for PythonTimer {
     fn begin(&mut self, case: &Case) -> Result<Need, Fault> {
-        self.ask(&json!({ "do": "begin", "case": case }), "begun", ANSWER)
+        let request = Request::Begin { case: TimedCase::from(case) };
+        self.ask(&request, ANSWER, |answer| match answer {
+            Answer::Begun(need) => Some(need),
+            _ => None,
+        })
     }
 
     fn prepare(&mut self, seed: u64) -> Result<Prepared, Fault> {
-        self.ask(&json!({ "do": "prepare", "seed": seed }), "prepared", PREPARE)
+        self.ask(&Request::Prepare { seed }, PREPARE, |answer| match answer {
+            Answer::Prepared(prepared) => Some(prepared),
+            _ => None,
+        })
     }
 
     fn block(&mut self, ask: &Ask<'_>) -> Result<Block, Fault> {
-        let mut request = json!(ask);
-        request["do"] = json!("block");
-        self.ask::<Empty>(&request, "ready", self.part.patience)?;
+        let request = Request::Block(BlockRequest {
+            contender: ask.contender.map(str::to_owned),
+            regime: ask.regime,
+            calls: ask.calls,
+            first: ask.first,
+            seed: ask.contents,
+            edits: ask.edits.to_vec(),
+            aim: ask.aim,
+        });
+        let patience = self.part.patience;
+        self.ask(&request, patience, |answer| (answer == Answer::Ready {}).then_some(()))?;
         let since = Instant::now();
-        let done: Done = self.ask(&json!({ "do": "go" }), "done", self.part.patience)?;
+        let done = self.ask(&Request::Go {}, patience, |answer| match answer {
+            Answer::Done(done) => Some(done),
+            _ => None,
+        })?;
         let outside = since.elapsed().as_secs_f64();
         Ok(Block { device: done.device, inside: done.inside, outside, kept: done.kept })
     }
 
     fn suspects(&mut self) -> Result<Vec<u64>, Fault> {
-        Ok(self.ask::<Suspected>(&json!({ "do": "suspect" }), "suspected", ANSWER)?.places)
+        self.ask(&Request::Suspect {}, ANSWER, |answer| match answer {
+            Answer::Suspected { places } => Some(places),
+            _ => None,
+        })
     }
 
     fn give(&mut self, places: &[u64], files: &[PathBuf]) -> Result<Option<String>, Fault> {
-        let request = json!({ "do": "give", "places": places, "files": files });
-        Ok(self.ask::<Wrong>(&request, "given", ANSWER)?.wrong)
+        let files = files.iter().map(|file| file.display().to_string()).collect();
+        let request = Request::Give { places: places.to_vec(), files };
+        self.ask(&request, ANSWER, |answer| match answer {
+            Answer::Given { wrong } => Some(wrong),
+            _ => None,
+        })
     }
 
     fn leave(&mut self) -> Result<(), Fault> {
         if self.running.is_some() {
-            self.ask::<Empty>(&json!({ "do": "leave" }), "left", ANSWER)?;
+            self.ask(&Request::Leave {}, ANSWER, |answer| (answer == Answer::Left {}).then_some(()))?;
         }
         Ok(())
     }
@@ -283,7 +266,7 @@ impl Timer for PythonTimer {
 
     fn renew(&mut self) -> Result<(), FileError> {
         self.stop();
-        self.folder = harness(self.part.role)?;
+        self.folder = harness(&self.part.job)?;
         Ok(())
     }
 
@@ -294,13 +277,26 @@ impl Timer for PythonTimer {
 
 impl Traced for PythonTimer {
     fn trace(&mut self, case: &Case, seed: u64) -> Result<Cupti, Fault> {
-        self.ask(&json!({ "do": "trace", "case": case, "seed": seed }), "traced", PREPARE)
+        let request = Request::Trace { case: TimedCase::from(case), seed };
+        self.ask(&request, PREPARE, |answer| match answer {
+            Answer::Traced(traced) => Some(traced.into()),
+            _ => None,
+        })
     }
 }
 
 impl Referee for PythonTimer {
     fn judge(&mut self, calls: &[TimedCall]) -> Result<Option<String>, Fault> {
-        Ok(self.ask::<Wrong>(&json!({ "do": "judge", "calls": calls }), "judged", PREPARE)?.wrong)
+        let calls = calls.iter().map(|call| bench::TimedCall {
+            file: call.file.display().to_string(),
+            seed: call.contents,
+            number: call.number,
+            edits: call.edits.clone(),
+        });
+        self.ask(&Request::Judge { calls: calls.collect() }, PREPARE, |answer| match answer {
+            Answer::Judged { wrong } => Some(wrong),
+            _ => None,
+        })
     }
 }
 
@@ -318,30 +314,37 @@ pub(super) fn command(line: CommandLine, cache: &Path, temporary: &Path) -> Comm
 mod tests {
     use super::*;
 
+    fn done(answer: Answer) -> Option<bench::Done> {
+        match answer {
+            Answer::Done(done) => Some(done),
+            _ => None,
+        }
+    }
+
     #[test]
     fn a_line_needs_the_nonce() {
         let text = r#"{"nonce":"right","event":"done","device":1e-3,"inside":2e-3,"kept":null}"#;
-        let done: Done = parse(text, "right").unwrap().read("done").unwrap().unwrap();
-        assert_eq!((done.device, done.inside, done.kept), (1e-3, 2e-3, None));
+        let found = read(protocol::fields(text, "right").unwrap(), done).unwrap().unwrap();
+        assert_eq!((found.device, found.inside, found.kept), (1e-3, 2e-3, None));
         for (text, nonce) in [
             (text, "other"),
             ("hello from a library", "right"),
             (r#"{"nonce":["right"],"event":"done"}"#, "right"),
-            (r#"{"nonce":"right"}"#, "right"),
+            (r#"{"event":"done"}"#, "right"),
         ] {
-            assert_eq!(parse(text, nonce), None);
+            assert_eq!(protocol::fields(text, nonce), None);
         }
     }
 
     #[test]
     fn another_answer_is_none() {
-        let parsed = || parse(r#"{"nonce":"n","event":"ready"}"#, "n").unwrap();
-        assert!(parsed().read::<Done>("done").is_none());
-        assert!(parsed().read::<Done>("ready").is_none());
-        let raised = parse(r#"{"nonce":"n","event":"raised","reason":"ValueError: no"}"#, "n").unwrap();
-        assert!(
-            matches!(raised.read::<Done>("done"), Some(Err(Fault::Raised(reason))) if reason == "ValueError: no")
-        );
+        let heard = |text: &str| read(protocol::fields(text, "n").unwrap(), done);
+        let other = heard(r#"{"nonce":"n","event":"ready"}"#).unwrap_err();
+        assert!(other.contains("to another request"), "{other}");
+        let missing = heard(r#"{"nonce":"n","event":"done","device":1.0,"inside":1.0,"kept":[],"more":1}"#);
+        assert!(missing.unwrap_err().contains("unknown field `more`"));
+        let raised = heard(r#"{"nonce":"n","event":"raised","reason":"ValueError: no"}"#).unwrap();
+        assert!(matches!(raised, Err(Fault::Raised(reason)) if reason == "ValueError: no"));
     }
 
     #[test]
@@ -367,13 +370,20 @@ mod tests {
     /// A harness in shell, for what a real one never does.
     fn scripted(script: &str) -> PythonTimer {
         let line = CommandLine::new("sh").args(["-c", script]);
-        let part = Part { patience: Duration::from_millis(300), ..Part::new("candidate", line, json!({})) };
+        let job = Job::Candidate(bench::KernelJob {
+            device: "cpu".to_owned(),
+            threads: 1,
+            package: String::new(),
+            id: String::new(),
+            call: String::new(),
+        });
+        let part = Part { patience: Duration::from_millis(300), ..Part::new(line, job) };
         PythonTimer::new(part).unwrap()
     }
 
     const GREET: &str = r#"read -r job; nonce=${job#*'"nonce":"'}; nonce=${nonce%%'"'*}
         say() { echo "{\"nonce\":\"$nonce\",\"event\":$1}"; }
-        say '"machine","torch":"2","python":"3","threads":1,"device":"cpu","reason":null'; say '"open"';"#;
+        say '"machine","torch":"2","python":"3","threads":1,"device":"cpu","reason":null,"l2":null'; say '"open"';"#;
 
     fn host(timer: &mut PythonTimer) -> Result<Block, Fault> {
         timer.block(&Ask {

@@ -11,7 +11,6 @@ use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::op::{Device, Purpose};
 use kernel_plan::spec::parse_op;
 use kernel_plan::units::Dtype;
-use serde_json::{Value, json};
 
 use super::{Part, PythonTimer};
 use crate::base::digest::Digest;
@@ -24,6 +23,7 @@ use crate::bench::run::{self, Subject};
 use crate::bench::stats::SplitMix;
 use crate::bench::{Nowhere, OPTIONAL_RIVALS, Options};
 use crate::compile::artifact::Artifact;
+use crate::protocol::bench::{BaselineJob, Job, KernelJob, Reference, Tolerance};
 use crate::toolchain::PythonRuntime;
 
 /// Names a managed folder of packages, as the harness takes it.
@@ -69,31 +69,29 @@ fn python() -> Option<CommandLine> {
     found.then(|| with(CommandLine::new(&program).env("TORCHDYNAMO_DISABLE", "1")))
 }
 
-fn job(more: Value) -> Value {
-    let dtypes: serde_json::Map<String, Value> =
-        Dtype::ALL.iter().map(|dtype| (dtype.as_str().to_owned(), json!(dtype.torch_name()))).collect();
-    let mut job = json!({ "device": "cpu", "threads": 1, "dtypes": dtypes });
-    for (key, value) in more.as_object().into_iter().flatten() {
-        job[key] = value.clone();
-    }
-    job
-}
-
 fn measure(folder: &Path, line: &CommandLine, package: &str) -> Result<Outcome, Stop> {
     files::write(&folder.join("reference.py"), "def scale(x):\n    return x * 2\n").unwrap();
     files::write(&folder.join("package/__init__.py"), package).unwrap();
     let text = |path: &str| folder.join(path).display().to_string();
-    let baseline = job(json!({
-        "reference": { "file": text("reference.py"), "function": "scale", "fused": null },
-        "tolerance": { "accumulate": "f32", "roundings": 1 },
-        "without": ["compile"],
-    }));
-    let candidate = job(json!({ "package": text("package"), "id": "scale_package", "call": "scale" }));
+    let baseline = Job::Baseline(BaselineJob {
+        device: "cpu".to_owned(),
+        threads: 1,
+        reference: Reference { file: text("reference.py"), function: "scale".to_owned(), fused: None },
+        without: vec!["compile".to_owned()],
+        tolerance: Tolerance { accumulate: Dtype::F32, roundings: 1 },
+    });
+    let candidate = Job::Candidate(KernelJob {
+        device: "cpu".to_owned(),
+        threads: 1,
+        package: text("package"),
+        id: "scale_package".to_owned(),
+        call: "scale".to_owned(),
+    });
     let (op, problems) = parse_op(SourceFile::new("op.toml", OP));
     assert!(problems.is_empty(), "{problems:?}");
     let case = op.unwrap().cases(Purpose::Bench, Device::Cpu).remove(0);
-    let mut baselines = PythonTimer::new(Part::new("baseline", line.clone(), baseline)).unwrap();
-    let mut kernel = PythonTimer::new(Part::new("candidate", line.clone(), candidate)).unwrap();
+    let mut baselines = PythonTimer::new(Part::new(line.clone(), baseline)).unwrap();
+    let mut kernel = PythonTimer::new(Part::new(line.clone(), candidate)).unwrap();
     let mut rounds = Rounds {
         tracer: None,
         traced: None,

@@ -4,20 +4,18 @@
 //! [`Measurement`].
 //! Never: orders blocks, compares values.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
 use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device};
-use kernel_plan::units::Dtype;
-use serde_json::{Value, json};
 
 use crate::base::report::{Event, Progress};
 use crate::base::session::Session;
 use crate::base::{date, env};
 use crate::compile::artifact::Artifact;
+use crate::protocol::bench::{BaselineJob, Job, KernelJob, Reference, Tolerance};
 use crate::toolchain::PythonRuntime;
 
 use super::candidate::Candidate;
@@ -60,42 +58,38 @@ pub(super) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// What both processes are told.
-    fn job(&self) -> Value {
-        let dtypes: BTreeMap<_, _> =
-            Dtype::ALL.iter().map(|dtype| (dtype.as_str(), dtype.torch_name())).collect();
-        json!({
-            "device": self.device,
-            "threads": self.options.threads.unwrap_or_else(env::processors),
-            "dtypes": dtypes,
+    fn threads(&self) -> usize {
+        self.options.threads.unwrap_or_else(env::processors)
+    }
+
+    /// The job of the process of the baselines.
+    fn baseline_job(&self) -> Job {
+        let (reference, tolerance) = (&self.op.reference, &self.op.tolerance);
+        Job::Baseline(BaselineJob {
+            device: self.device.as_str().to_owned(),
+            threads: self.threads(),
+            reference: Reference {
+                file: env::absolute(&self.project.join(reference.file.value.as_str())).display().to_string(),
+                function: reference.function.value.to_string(),
+                fused: reference.fused.as_ref().map(|fused| fused.value.to_string()),
+            },
+            without: self.options.without.clone(),
+            tolerance: Tolerance {
+                accumulate: tolerance.accumulate.value,
+                roundings: tolerance.roundings.value.into(),
+            },
         })
     }
 
-    /// What only the process of the baselines is told.
-    fn baseline_job(&self) -> Value {
-        let mut job = self.job();
-        let reference = &self.op.reference;
-        job["reference"] = json!({
-            "file": env::absolute(&self.project.join(reference.file.value.as_str())).display().to_string(),
-            "function": reference.function.value.to_string(),
-            "fused": reference.fused.as_ref().map(|fused| fused.value.to_string()),
-        });
-        let tolerance = &self.op.tolerance;
-        job["without"] = json!(self.options.without);
-        job["tolerance"] = json!({
-            "accumulate": tolerance.accumulate.value,
-            "roundings": tolerance.roundings.value,
-        });
-        job
-    }
-
-    /// What only the candidate's process is told.
-    fn candidate_job(&self) -> Value {
-        let mut job = self.job();
-        job["package"] = json!(env::absolute(&self.artifact.dir).display().to_string());
-        job["id"] = json!(self.artifact.id);
-        job["call"] = json!(self.op.call.function.value.to_string());
-        job
+    /// The job of the candidate's process.
+    fn candidate_job(&self) -> Job {
+        Job::Candidate(KernelJob {
+            device: self.device.as_str().to_owned(),
+            threads: self.threads(),
+            package: env::absolute(&self.artifact.dir).display().to_string(),
+            id: self.artifact.id.clone(),
+            call: self.op.call.function.value.to_string(),
+        })
     }
 }
 
@@ -112,8 +106,8 @@ enum CaseEnd {
 impl Subject<'_> {
     /// A process that is timed. Forked processes have the addresses of the one that they are forked from, so of several
     /// starts each is a program of its own.
-    fn timed(&self, python: &PythonRuntime, role: &'static str, line: CommandLine, job: Value) -> Part {
-        if self.starts() > 1 { Part::new(role, line, job) } else { Part::of(python, role, line, job) }
+    fn timed(&self, python: &PythonRuntime, line: CommandLine, job: Job) -> Part {
+        if self.starts() > 1 { Part::new(line, job) } else { Part::of(python, line, job) }
     }
 
     /// Inputs and outputs of the two calls that are compared at a time, for the largest case.

@@ -290,7 +290,7 @@ op-type = "gemm"
 axes = { m = 100, n = 100, k = 100 }
 "#;
     let beyond = |limit: f64| {
-        let matrix_limit = BTreeMap::from([("bf16".to_owned(), limit)]);
+        let matrix_limit = std::collections::BTreeMap::from([("bf16".to_owned(), limit)]);
         let about = About { matrix_limit, ..About::default() };
         let mut kept = Kept::default();
         let mut kernel = Fake::kernel().in_graphs();

@@ -8,6 +8,7 @@ use kernel_plan::spec::OpSpec;
 use kernel_plan::units::KernelName;
 
 use super::hole::{Hole, Kind, region};
+use super::serves::scalar_value;
 use super::template::{self, Answers, Template};
 use super::{FileSet, ScaffoldError, settings};
 
@@ -137,6 +138,9 @@ fn of_forms(template: &Template, op: &OpSpec) -> Result<(), String> {
                 "the form \"{}\" sets `{name}`, which is no scalar of op.toml",
                 form.as_words
             ));
+        }
+        if let Some((name, _)) = form.scalars.iter().find(|(_, value)| scalar_value(value).is_none()) {
+            return Err(format!("the form \"{}\" sets `{name}` to what is no scalar", form.as_words));
         }
         let mut without = form.without.iter().flatten();
         if let Some(name) = without.find(|name| !input(name).is_some_and(|input| input.optional)) {

@@ -7,25 +7,24 @@ use std::collections::BTreeMap;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{AxisKind, ScalarValue, Tensor, TensorDtype};
 use kernel_plan::units::Dtype;
-use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::hole::{Hole, Kind};
 use super::template::{self, Serves, Template};
 use super::{FileSet, ScaffoldError, claims, settings};
+use crate::protocol::Scalars;
+use crate::protocol::trace::{self, Input, Operation, ScalarArgument, TemplateJob};
 
 /// A form as the matcher and the harness see it. The first ones are the operation's own calls.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Form {
     /// In words; nothing for the operation's own call.
-    #[serde(skip)]
     pub as_words: Option<String>,
     /// See [`Serves`].
     pub arguments: Vec<String>,
     /// See [`Serves`].
     pub results: Option<Vec<String>>,
     /// See [`Serves`].
-    pub scalars: BTreeMap<String, Value>,
+    pub scalars: BTreeMap<String, ScalarValue>,
     /// See [`Serves`].
     pub without: Vec<String>,
     /// See [`Serves`].
@@ -33,7 +32,6 @@ pub struct Form {
     /// See [`Serves`].
     pub multiples: BTreeMap<String, u64>,
     /// See [`Serves`].
-    #[serde(skip)]
     pub remains: Option<String>,
 }
 
@@ -84,7 +82,7 @@ pub fn served(template: Template) -> Result<Served, ScaffoldError> {
         as_words: Some(form.as_words.clone()),
         arguments: form.arguments.clone(),
         results: form.results.clone(),
-        scalars: form.scalars.iter().map(|(name, value)| (name.clone(), json!(value))).collect(),
+        scalars: form.fixed_scalars(),
         without: match &form.without {
             Some(without) => without.clone(),
             None => optional.iter().filter(|name| !form.mentions(name)).cloned().collect(),
@@ -96,7 +94,36 @@ pub fn served(template: Template) -> Result<Served, ScaffoldError> {
     Ok(Served { template, op, forms, files })
 }
 
+/// A scalar in a template's settings.
+pub(super) fn scalar_value(value: &toml::Value) -> Option<ScalarValue> {
+    match value {
+        toml::Value::Float(value) => Some(ScalarValue::Float(*value)),
+        toml::Value::Integer(value) => Some(ScalarValue::Int(*value)),
+        toml::Value::Boolean(value) => Some(ScalarValue::Bool(*value)),
+        _ => None,
+    }
+}
+
+impl Form {
+    fn message(&self) -> trace::Form {
+        trace::Form {
+            arguments: self.arguments.clone(),
+            results: self.results.clone(),
+            scalars: self.scalars.clone(),
+            without: self.without.clone(),
+            given: self.given.clone(),
+            multiples: self.multiples.clone(),
+        }
+    }
+}
+
 impl Serves {
+    /// The scalars that have one value in this form; `claims` has seen that each is a number.
+    fn fixed_scalars(&self) -> Scalars {
+        let scalars = self.scalars.iter();
+        scalars.filter_map(|(name, value)| Some((name.clone(), scalar_value(value)?))).collect()
+    }
+
     /// Whether an argument names an input.
     fn mentions(&self, input: &str) -> bool {
         let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
@@ -122,64 +149,63 @@ impl Served {
     }
 
     /// What the harness is told; `reference` is the path of the template's reference.
-    pub fn job(&self, reference: &str) -> Value {
-        let axes = self.op.axes.iter().map(|axis| match axis.kind {
-            AxisKind::Const(length) => {
-                json!({ "name": axis.name.value, "const": length, "multiple_of": 1, "min": null })
-            }
-            AxisKind::Var { multiple_of, min, .. } => {
-                json!({ "name": axis.name.value, "const": null, "multiple_of": multiple_of, "min": min })
-            }
+    pub(crate) fn job(&self, reference: &str) -> TemplateJob {
+        TemplateJob {
+            name: self.template.name.clone(),
+            reference: reference.to_owned(),
+            function: self.op.reference.function.value.to_string(),
+            op: self.operation(),
+            forms: self.forms.iter().map(Form::message).collect(),
+        }
+    }
+
+    fn operation(&self) -> Operation {
+        let axes = self.op.axes.iter().map(|axis| {
+            let (fixed, multiple_of, min) = match axis.kind {
+                AxisKind::Const(length) => (Some(length), 1, None),
+                AxisKind::Var { multiple_of, min, .. } => (None, multiple_of, min),
+            };
+            trace::Axis { name: axis.name.value.to_string(), fixed, multiple_of, min }
         });
         let inputs = self.op.inputs.iter().map(|input| {
             let name = input.tensor.name.value.as_str();
             let indexes = self.template.indexes.get(name);
-            json!({
-                "name": name,
-                "shape": input.tensor.shape.iter().map(|axis| &axis.value).collect::<Vec<_>>(),
-                "kind": kind(&self.op, &input.tensor),
-                "counts": indexes.map(|indexes| &indexes.axis),
-                "ignored": indexes.and_then(|indexes| indexes.ignored.as_ref()),
-            })
+            Input {
+                name: name.to_owned(),
+                shape: input.tensor.shape.iter().map(|axis| axis.value.to_string()).collect(),
+                kind: kind(&self.op, &input.tensor),
+                counts: indexes.map(|indexes| indexes.axis.clone()),
+                ignored: indexes.and_then(|indexes| indexes.ignored.clone()),
+            }
         });
         let scalars = self.op.scalars.iter().map(|scalar| {
-            let kind = match scalar.default.value {
-                ScalarValue::Float(_) => "float",
-                ScalarValue::Int(_) => "int",
-                ScalarValue::Bool(_) => "bool",
+            let default = scalar.default.value;
+            let kind = match default {
+                ScalarValue::Float(_) => trace::Kind::Float,
+                ScalarValue::Int(_) => trace::Kind::Int,
+                ScalarValue::Bool(_) => trace::Kind::Bool,
             };
-            json!({ "name": scalar.name.value, "kind": kind, "default": scalar.default.value })
+            ScalarArgument { name: scalar.name.value.to_string(), kind, default }
         });
-        let outputs: Vec<_> = self.op.outputs.iter().map(|output| &output.tensor.name.value).collect();
-        let overwrites: BTreeMap<_, _> = self
-            .op
-            .outputs
-            .iter()
-            .filter_map(|output| {
-                let input = output.inplace.as_ref()?;
-                Some((output.tensor.name.value.to_string(), &input.value))
-            })
-            .collect();
-        json!({
-            "name": self.template.name,
-            "reference": reference,
-            "function": self.op.reference.function.value,
-            "op": {
-                "axes": axes.collect::<Vec<_>>(),
-                "inputs": inputs.collect::<Vec<_>>(),
-                "scalars": scalars.collect::<Vec<_>>(),
-                "outputs": outputs,
-                "overwrites": overwrites,
-                "gradients": self.gradients(),
-                "constraints": self.op.constraints,
-            },
-            "forms": self.forms,
-        })
+        let outputs = self.op.outputs.iter();
+        let overwrites = outputs.clone().filter_map(|output| {
+            let input = output.inplace.as_ref()?;
+            Some((output.tensor.name.value.to_string(), input.value.to_string()))
+        });
+        Operation {
+            axes: axes.collect(),
+            inputs: inputs.collect(),
+            scalars: scalars.collect(),
+            outputs: outputs.clone().map(|output| output.tensor.name.value.to_string()).collect(),
+            overwrites: overwrites.collect(),
+            gradients: self.gradients().into_iter().map(str::to_owned).collect(),
+            constraints: self.op.constraints.iter().map(ToString::to_string).collect(),
+        }
     }
 }
 
-/// What the values of a tensor are: `float`, `int` or `bool`.
-fn kind(op: &OpSpec, tensor: &Tensor) -> &'static str {
+/// What the values of a tensor are.
+fn kind(op: &OpSpec, tensor: &Tensor) -> trace::Kind {
     let dtype = match &tensor.dtype.value {
         TensorDtype::Fixed(dtype) => Some(*dtype),
         TensorDtype::Variable(name) => {
@@ -188,8 +214,8 @@ fn kind(op: &OpSpec, tensor: &Tensor) -> &'static str {
         }
     };
     match dtype {
-        Some(Dtype::Bool) => "bool",
-        Some(Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64) => "int",
-        _ => "float",
+        Some(Dtype::Bool) => trace::Kind::Bool,
+        Some(Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64) => trace::Kind::Int,
+        _ => trace::Kind::Float,
     }
 }

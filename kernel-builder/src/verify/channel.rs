@@ -1,32 +1,38 @@
 //! The harness in a child process, and the private channel back from it.
 //!
-//! Owns: the embedded Python, nonces, the parsing of messages. Never: believes a line without this run's nonce.
+//! Owns: the embedded Python, nonces, which lines are events. Never: believes a line without this run's nonce.
 
 use std::path::{Path, PathBuf};
 
 use kernel_plan::plan::CommandLine;
-use serde_json::{Map, Value, json};
 
 use super::VerifyError;
 use crate::base::files::{self, FileError};
 use crate::base::process::{self, Finished, Limits};
 use crate::base::random;
+use crate::protocol::verify::{Event, Job};
+use crate::protocol::{self, Opening};
 use crate::toolchain::PythonRuntime;
 
 /// The Python that judges, written to a new folder for every judgement, so that no candidate changes it for the next.
 const HARNESS: &[(&str, &str)] = &[
     ("candidate.py", include_str!("../../harness/candidate.py")),
+    ("casting.py", include_str!("../../harness/casting.py")),
     ("channel.py", include_str!("../../harness/channel.py")),
     ("groups.py", include_str!("../../harness/groups.py")),
+    ("inputs.py", include_str!("../../harness/inputs.py")),
     ("kept.py", include_str!("../../harness/kept.py")),
     ("lanes.py", include_str!("../../harness/lanes.py")),
     ("linter.py", include_str!("../../harness/linter.py")),
     ("main.py", include_str!("../../harness/main.py")),
     ("memory.py", include_str!("../../harness/memory.py")),
     ("oracle.py", include_str!("../../harness/oracle.py")),
+    ("protocol.py", include_str!("../../harness/protocol.py")),
+    ("protocol_verify.py", include_str!("../../harness/protocol_verify.py")),
     ("tensors.py", include_str!("../../harness/tensors.py")),
     ("values.py", include_str!("../../harness/values.py")),
     ("watch.py", include_str!("../../harness/watch.py")),
+    ("wire.py", include_str!("../../harness/wire.py")),
 ];
 
 /// Whether the harness in `folder` is what [`unpack`] wrote.
@@ -44,44 +50,22 @@ pub(crate) fn unpack(folder: &Path) -> Result<PathBuf, FileError> {
     Ok(folder.join("main.py"))
 }
 
-/// One event from the harness.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Message {
-    /// Its name.
-    pub event: String,
-    fields: Map<String, Value>,
+/// A line of the channel.
+#[derive(Debug, PartialEq)]
+enum Line {
+    Event(Event),
+    /// It carries the nonce and is no event of this version; the reason.
+    Unreadable(String),
+    /// It does not carry the nonce.
+    Forged,
 }
 
-impl Message {
-    /// A field as text; empty when it is missing.
-    pub(crate) fn text(&self, field: &str) -> String {
-        self.fields.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+fn read(line: &str, nonce: &str) -> Line {
+    match protocol::fields(line, nonce).map(serde_json::from_value) {
+        Some(Ok(event)) => Line::Event(event),
+        Some(Err(error)) => Line::Unreadable(error.to_string()),
+        None => Line::Forged,
     }
-
-    /// A field as a count.
-    pub(crate) fn count(&self, field: &str) -> Option<usize> {
-        Some(self.fields.get(field)?.as_u64()? as usize)
-    }
-
-    /// A field as a flag; false when it is missing.
-    pub(crate) fn flag(&self, field: &str) -> bool {
-        self.fields.get(field).and_then(Value::as_bool).unwrap_or_default()
-    }
-
-    /// Any field.
-    pub(crate) fn field(&self, field: &str) -> &Value {
-        self.fields.get(field).unwrap_or(&Value::Null)
-    }
-}
-
-/// A line of the channel, when it carries the nonce.
-pub(crate) fn parse(line: &str, nonce: &str) -> Option<Message> {
-    let Value::Object(mut fields) = serde_json::from_str(line).ok()? else { return None };
-    if fields.remove("nonce")? != nonce {
-        return None;
-    }
-    let Value::String(event) = fields.remove("event")? else { return None };
-    Some(Message { event, fields })
 }
 
 /// A role that has ended.
@@ -91,74 +75,80 @@ pub(crate) struct Ended {
     pub process: Finished,
     /// Whether it said at the end that all was done.
     pub done: bool,
-    /// Lines on the channel that did not carry the nonce.
+    /// Lines on the channel that did not carry the nonce, or are no events.
     pub forged: usize,
+    /// Why the first line that carried the nonce could not be read, if one could not.
+    pub unreadable: Option<String>,
     /// Python files of others that the process opened, as it says itself.
     pub opened: Vec<String>,
 }
 
 impl Ended {
+    /// Whether it did all of its work.
+    pub(crate) fn complete(&self) -> bool {
+        self.done && self.process.ending.success() && self.unreadable.is_none()
+    }
+
     /// The last lines of its error output, for people.
     pub(crate) fn said(&self) -> String {
+        if let Some(reason) = &self.unreadable {
+            return format!("an event cannot be read: {reason}");
+        }
         let text = self.process.stderr_text();
         let lines: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         lines[lines.len().saturating_sub(3)..].join(" | ")
     }
 }
 
-/// Plays one role in a child process and hands over its messages as they come.
+/// Plays the role of a job in a child process and hands over its events as they come.
 pub(crate) fn play(
     python: &PythonRuntime,
     harness: &Path,
-    role: &str,
-    job: &Value,
+    job: Job,
     limits: Limits,
-    on_message: &mut dyn FnMut(&Message),
+    on_event: &mut dyn FnMut(Event),
 ) -> Result<Ended, VerifyError> {
-    play_in(python, harness, role, job, limits, None, on_message)
+    play_in(python, harness, job, limits, None, on_event)
 }
 
 /// The same in a process that `wrap` makes of the usual one, if it is given.
 pub(crate) fn play_in(
     python: &PythonRuntime,
     harness: &Path,
-    role: &str,
-    job: &Value,
+    job: Job,
     limits: Limits,
     wrap: Option<&dyn Fn(CommandLine) -> CommandLine>,
-    on_message: &mut dyn FnMut(&Message),
+    on_event: &mut dyn FnMut(Event),
 ) -> Result<Ended, VerifyError> {
     let nonce = random::secret();
-    let mut job = job.clone();
-    job["nonce"] = json!(nonce);
-    job["role"] = json!(role);
     let line: CommandLine = python.command().path(harness);
     let line = match harness.parent() {
         Some(folder) => line.cwd(folder),
         None => line,
     };
-    let (mut done, mut forged, mut opened) = (false, 0, Vec::new());
-    let mut hear = |text: &str| match parse(text, &nonce) {
-        Some(message) if message.event == "done" => {
+    let (mut done, mut forged, mut opened, mut unreadable) = (false, 0, Vec::new(), None);
+    let mut hear = |text: &str| match read(text, &nonce) {
+        Line::Event(Event::Done { opened: files }) => {
             done = true;
-            let paths = message.field("opened").as_array().into_iter().flatten();
-            opened.extend(paths.filter_map(Value::as_str).map(str::to_owned));
+            opened.extend(files);
         }
-        Some(message) => on_message(&message),
-        None => forged += 1,
+        Line::Event(event) => on_event(event),
+        Line::Unreadable(reason) => {
+            forged += 1;
+            unreadable.get_or_insert(reason);
+        }
+        Line::Forged => forged += 1,
     };
-    let input = job.to_string();
+    let input = Opening::line(&nonce, job);
     let process = match wrap {
         Some(wrap) => process::converse(&wrap(line), limits, input.as_bytes(), &mut hear),
         None => process::converse_from(python.start(), &line, limits, input.as_bytes(), &mut hear),
     };
-    Ok(Ended { process: process?, done, forged, opened })
+    Ok(Ended { process: process?, done, forged, unreadable, opened })
 }
 
 #[cfg(test)]
 mod tests {
-    use kernel_plan::units::Dtype;
-
     use super::*;
 
     #[test]
@@ -177,26 +167,29 @@ mod tests {
     #[test]
     fn only_lines_with_the_nonce_count() {
         let line = r#"{"nonce": "right", "event": "end", "trial": 3}"#;
-        let message = parse(line, "right").unwrap();
-        assert_eq!((message.event.as_str(), message.count("trial")), ("end", Some(3)));
+        assert_eq!(read(line, "right"), Line::Event(Event::End { trial: 3 }));
         for forged in [
-            r#"{"nonce": "wrong", "event": "done"}"#,
-            r#"{"event": "done"}"#,
-            r#"{"nonce": "right"}"#,
-            r#"{"nonce": ["right"], "event": "done"}"#,
+            r#"{"nonce": "wrong", "event": "done", "opened": []}"#,
+            r#"{"event": "done", "opened": []}"#,
+            r#"{"nonce": ["right"], "event": "done", "opened": []}"#,
             "PASS",
             "",
         ] {
-            assert_eq!(parse(forged, "right"), None, "{forged}");
+            assert_eq!(read(forged, "right"), Line::Forged, "{forged}");
         }
     }
 
     #[test]
-    fn the_harness_has_every_dtype_under_the_name_that_torch_has() {
-        let (_, text) = HARNESS.iter().find(|(name, _)| *name == "tensors.py").unwrap();
-        for dtype in Dtype::ALL {
-            let entry = format!("\"{dtype}\": torch.{},", dtype.torch_name());
-            assert!(text.contains(&entry), "{entry}");
+    fn an_event_has_its_fields_and_no_others() {
+        for (line, reason) in [
+            (r#"{"nonce": "n"}"#, "missing field `event`"),
+            (r#"{"nonce": "n", "event": "ended"}"#, "unknown variant `ended`"),
+            (r#"{"nonce": "n", "event": "end"}"#, "missing field `trial`"),
+            (r#"{"nonce": "n", "event": "end", "trial": 3, "verdict": "passed"}"#, "unknown field `verdict`"),
+            (r#"{"nonce": "n", "event": "loaded", "operators": [], "more": 1}"#, "unknown field `more`"),
+        ] {
+            let Line::Unreadable(found) = read(line, "n") else { panic!("read: {line}") };
+            assert!(found.contains(reason), "{found}");
         }
     }
 }

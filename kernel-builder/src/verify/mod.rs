@@ -29,6 +29,7 @@ mod fatbin;
 mod fault;
 mod findings;
 mod gate;
+mod jobs;
 pub(crate) mod lab;
 pub mod lint;
 mod listed;

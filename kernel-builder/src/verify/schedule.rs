@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, CaseTensor};
-use kernel_plan::units::Dtype;
 use serde::Serialize;
 
 use super::bound::unit_roundoff;
+use crate::protocol::verify::Distribution;
 
 mod concurrent;
 mod drawn;
@@ -18,7 +18,10 @@ mod sets;
 
 pub(crate) use concurrent::with_groups;
 pub(crate) use drawn::drawn;
-pub(crate) use sets::{Change, InputSet, another, scalars_of};
+pub(crate) use sets::{InputSet, another, scalars_of};
+
+pub(crate) use crate::protocol::TensorSpec;
+pub(crate) use crate::protocol::verify::{Change, Form, GradientSpec, Manner};
 
 /// Bytes on each side of a tensor that nobody may write.
 pub(crate) const GUARD: usize = 16 << 10;
@@ -35,26 +38,26 @@ const HARD: u64 = 256 << 10;
 /// The largest case up to this many bytes, and all up to [`THOROUGH`], get all kinds in one set, by rows: what a kernel
 /// does at large shapes alone shows there. The reference is computed several times for such a set, so it has a limit.
 const MIXED: u64 = 64 << 20;
-/// Values that a kernel may get wrong that is right on random data: the oracle's name of each, and what it is for.
-const HARD_VALUES: &[(&str, Purpose)] = &[
-    ("uniform", Purpose::Uniform),
-    ("equal", Purpose::Equal),
-    ("one-hot", Purpose::OneHot),
-    ("sorted", Purpose::Sorted),
-    ("outlier", Purpose::Outlier),
-    ("tiny", Purpose::Tiny),
+/// Values that a kernel may get wrong that is right on random data: each with the purpose of its trial.
+const HARD_VALUES: &[(Distribution, Purpose)] = &[
+    (Distribution::Uniform, Purpose::Uniform),
+    (Distribution::Equal, Purpose::Equal),
+    (Distribution::OneHot, Purpose::OneHot),
+    (Distribution::Sorted, Purpose::Sorted),
+    (Distribution::Outlier, Purpose::Outlier),
+    (Distribution::Tiny, Purpose::Tiny),
     (NON_FINITE, Purpose::NonFinite),
 ];
 /// The same for larger cases: all kinds whose values are finite, and those that are not.
-const HARD_VALUES_IN_ROWS: &[(&str, Purpose)] =
-    &[("mixed", Purpose::Mixed), (NON_FINITE, Purpose::NonFinite)];
+const HARD_VALUES_IN_ROWS: &[(Distribution, Purpose)] =
+    &[(Distribution::Mixed, Purpose::Mixed), (NON_FINITE, Purpose::NonFinite)];
 /// The one of them whose results the reference may leave open.
-pub(crate) const NON_FINITE: &str = "non-finite";
+pub(crate) const NON_FINITE: Distribution = Distribution::NonFinite;
 /// Calls in a row on one small case, so that a kernel that stops working after a while is seen.
 const REPEATS: u32 = 48;
 
 /// One case with all that happens to it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct ScheduledCase {
     /// The case's name, for people and for the seed.
     pub id: String,
@@ -65,10 +68,8 @@ pub(crate) struct ScheduledCase {
     /// The gradients that are judged, in the order of inputs; empty where none are.
     pub gradients: Vec<GradientSpec>,
     /// Whether agents do not see the workload; nobody but the summary asks.
-    #[serde(skip)]
     pub held_out: bool,
     /// Whether its lengths were drawn for this run.
-    #[serde(skip)]
     pub drawn: bool,
     /// What is passed; trials name one by its place.
     pub sets: Vec<InputSet>,
@@ -87,44 +88,7 @@ impl ScheduledCase {
     }
 }
 
-/// A tensor as the harness reads it.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct TensorSpec {
-    pub name: String,
-    pub shape: Vec<u64>,
-    #[serde(serialize_with = "as_text")]
-    pub dtype: Dtype,
-    /// For an input: `None` is passed for it.
-    pub omitted: bool,
-    /// For an output: the place of the input that it overwrites.
-    pub inplace: Option<usize>,
-    /// For an input: the function of the reference file that computes it from the others.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub computed: Option<String>,
-}
-
-/// The gradient with respect to one input.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct GradientSpec {
-    /// Named as PyTorch names it, `weight.grad`; shape and dtype are those of the input.
-    pub tensor: TensorSpec,
-    /// The input's place.
-    pub of: usize,
-}
-
 impl TensorSpec {
-    pub(crate) fn of(tensor: &CaseTensor, inputs: &[CaseTensor]) -> Self {
-        let overwritten = tensor.inplace.as_ref();
-        Self {
-            name: tensor.name.to_string(),
-            shape: tensor.shape.clone(),
-            dtype: tensor.dtype,
-            omitted: tensor.omitted,
-            inplace: overwritten.and_then(|name| inputs.iter().position(|input| input.name == *name)),
-            computed: tensor.computed.as_ref().map(ToString::to_string),
-        }
-    }
-
     pub(crate) fn elements(&self) -> usize {
         if self.omitted { 0 } else { self.shape.iter().product::<u64>() as usize }
     }
@@ -172,32 +136,8 @@ impl TensorSpec {
     }
 }
 
-fn as_text<S: serde::Serializer>(dtype: &Dtype, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(dtype.as_str())
-}
-
-/// How a trial is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Manner {
-    /// Alone.
-    Single,
-    /// In a group whose results are all held.
-    Held,
-    /// In a group on two streams.
-    Streams,
-    /// In a group whose inputs are overwritten right after each call.
-    Overwritten,
-    /// With an input that cannot be written.
-    ReadOnly,
-    /// With an input that another stream reads meanwhile.
-    ReadAlong,
-    /// In a group between whose calls kept memory is scrambled.
-    Scrambled,
-}
-
 /// One call (or several) of the candidate, and the dump that follows it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct Trial {
     /// Unique in the schedule, counted from 0.
     pub id: usize,
@@ -221,18 +161,6 @@ pub(crate) struct Trial {
     pub manner: Manner,
     /// The input that is watched, where the manner is about one.
     pub input: Option<usize>,
-}
-
-/// How results are handed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Form {
-    /// Into given tensors.
-    Out,
-    /// Returned.
-    Functional,
-    /// Returned, and differentiated.
-    Gradient,
 }
 
 /// What a trial is for, in the words of its refusal.
@@ -381,8 +309,8 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, largest: bool, next: &mut u
 
     let judged = !gradients.is_empty() && (!case.drawn || place.is_multiple_of(2));
     let mut sets = vec![
-        InputSet { baseline: !case.drawn, gradient: judged, ..set("normal") },
-        InputSet { gradient: judged && thorough, ..set("normal") },
+        InputSet { baseline: !case.drawn, gradient: judged, ..set(Distribution::Normal) },
+        InputSet { gradient: judged && thorough, ..set(Distribution::Normal) },
     ];
     let takes_out = !op.call.out.is_empty();
     let given = if takes_out { Form::Out } else { Form::Functional };
@@ -442,13 +370,15 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, largest: bool, next: &mut u
     };
     if thorough {
         for (place, _) in inputs.iter().enumerate().filter(|(_, input)| input.elements() > 0) {
-            sets.push(InputSet { edit_of: Some(1), edit_input: Some(place), ..set("normal") });
+            sets.push(InputSet { edit_of: Some(1), edit_input: Some(place), ..set(Distribution::Normal) });
             plan(Purpose::Replay, 1, given, POISON_FINITE, "main", 1);
             plan(Purpose::Edit, sets.len() - 1, given, POISON_NAN, "main", 1);
         }
-        for (purpose, kind) in
-            [(Purpose::Magnitude, "small"), (Purpose::Magnitude, "large"), (Purpose::Zeros, "sparse")]
-        {
+        for (purpose, kind) in [
+            (Purpose::Magnitude, Distribution::Small),
+            (Purpose::Magnitude, Distribution::Large),
+            (Purpose::Zeros, Distribution::Sparse),
+        ] {
             sets.push(set(kind));
             plan(purpose, sets.len() - 1, given, POISON_NAN, "main", 1);
         }
@@ -458,21 +388,26 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case, largest: bool, next: &mut u
             let mut scalars = scalars.clone();
             scalars.insert(name.clone(), value);
             // The values of set 1, so that the scalar alone differs.
-            sets.push(InputSet { edit_of: Some(1), scalars, changed_scalar: Some(name), ..set("normal") });
+            sets.push(InputSet {
+                edit_of: Some(1),
+                scalars,
+                changed_scalar: Some(name),
+                ..set(Distribution::Normal)
+            });
             plan(Purpose::Scalar, sets.len() - 1, given, POISON_NAN, "main", 1);
         }
     }
     for (kind, purpose) in values.iter().filter(|_| is_float) {
         // Normal rows beside a few spoiled ones show their size; rows of each kind do not.
         let hard = hard || *kind != NON_FINITE || bytes <= HARD;
-        sets.push(InputSet { hard, ..set(kind) });
+        sets.push(InputSet { hard, ..set(*kind) });
         // Where NaN is expected, a poison of NaN would look like a result.
         plan(*purpose, sets.len() - 1, given, POISON_FINITE, "main", 1);
     }
     if thorough {
         let reversed = reversed_rows(op, &inputs).filter(|_| is_float && bytes <= HARD);
         if let Some(change) = reversed {
-            sets.push(InputSet { edit_of: Some(1), change: Some(change), ..set("normal") });
+            sets.push(InputSet { edit_of: Some(1), change: Some(change), ..set(Distribution::Normal) });
             plan(Purpose::Reversed, sets.len() - 1, given, POISON_NAN, "main", 1);
         }
         plan(Purpose::Offset, 0, given, POISON_NAN, "offset", 1);
@@ -510,4 +445,4 @@ fn reversed_rows(op: &OpSpec, inputs: &[TensorSpec]) -> Option<Change> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -11,13 +11,12 @@ use kernel_plan::numbers;
 use kernel_plan::plan::CommandLine;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device};
-use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use super::VerifyError;
 use super::bound::Bound;
-use super::channel::{self, Ended, Message};
+use super::channel::{self, Ended};
 use super::evidence::Environment;
 use super::schedule::{Form, GradientSpec, ScheduledCase, TensorSpec};
 use crate::base::ahead::{Ahead, Done};
@@ -27,6 +26,7 @@ use crate::base::process::{Limits, ProcessError};
 use crate::base::random;
 use crate::base::report;
 use crate::base::{env, files};
+use crate::protocol::verify::{CandidateJob, Event, Job, OracleJob, Schedule};
 use crate::toolchain::PythonRuntime;
 
 /// How long the oracle may take beside the candidate.
@@ -177,44 +177,48 @@ impl<'a> Stage<'a> {
         same && self.harness.parent().is_some_and(channel::is_whole)
     }
 
-    /// What the candidate's process is told: never the seed, never an expected value.
-    pub(crate) fn candidate_job(&self, package: &Path, namespace: &str) -> Value {
-        let out: Vec<_> = self.op.call.out.iter().map(|name| name.to_string()).collect();
-        json!({
-            "package": env::absolute(package).display().to_string(),
-            "namespace": namespace,
-            "function": self.op.call.function.as_str(),
-            "out": out,
-            "device": self.device.as_str(),
-            "threads": self.threads,
-            "gate": self.text("candidate.gate"),
-            "inputs_dir": self.text("inputs"),
-            "dumps_dir": self.text("dumps"),
-            "cases": [],
-        })
+    /// The candidate's job: never the seed, never an expected value.
+    pub(crate) fn candidate_job(
+        &self,
+        package: &Path,
+        namespace: &str,
+        cases: &[ScheduledCase],
+    ) -> CandidateJob {
+        CandidateJob {
+            package: env::absolute(package).display().to_string(),
+            namespace: namespace.to_owned(),
+            function: Some(self.op.call.function.to_string()),
+            device: self.device.as_str().to_owned(),
+            threads: self.threads,
+            schedule: Some(Schedule {
+                out: self.op.call.out.iter().map(|name| name.to_string()).collect(),
+                gate: self.text("candidate.gate"),
+                inputs_dir: self.text("inputs"),
+                dumps_dir: self.text("dumps"),
+                cases: cases.iter().map(ScheduledCase::for_candidate).collect(),
+            }),
+        }
     }
 
-    /// Plays a role on this stage.
+    /// Plays the role of a job on this stage.
     pub(crate) fn play(
         &self,
-        role: &str,
-        job: &Value,
+        job: Job,
         limits: Limits,
-        on_message: &mut dyn FnMut(&Message),
+        on_event: &mut dyn FnMut(Event),
     ) -> Result<Ended, VerifyError> {
-        self.play_in(role, job, limits, None, on_message)
+        self.play_in(job, limits, None, on_event)
     }
 
-    /// Plays a role in a process that `wrap` makes of the usual one.
+    /// The same in a process that `wrap` makes of the usual one.
     pub(crate) fn play_in(
         &self,
-        role: &str,
-        job: &Value,
+        job: Job,
         limits: Limits,
         wrap: Option<&dyn Fn(CommandLine) -> CommandLine>,
-        on_message: &mut dyn FnMut(&Message),
+        on_event: &mut dyn FnMut(Event),
     ) -> Result<Ended, VerifyError> {
-        channel::play_in(self.python, &self.harness, role, job, limits, wrap, on_message)
+        channel::play_in(self.python, &self.harness, job, limits, wrap, on_event)
     }
 
     /// Runs `candidate` beside the oracle: both processes start at once, the candidate's gate opens when the inputs are
@@ -268,25 +272,29 @@ impl<'a> Stage<'a> {
         oracle
     }
 
-    fn oracle_job(&self, cases: &[ScheduledCase]) -> Value {
-        json!({
-            "seed": self.seed,
-            "threads": self.threads,
-            "behind": self.behind,
+    fn oracle_job(&self, cases: &[ScheduledCase]) -> OracleJob {
+        OracleJob {
+            seed: self.seed,
+            threads: self.threads,
+            behind: self.behind,
             // Beside calls that are timed the GPU is theirs.
-            "on_gpu": self.device == Device::Cuda && !self.behind,
-            "reference": self.reference.display().to_string(),
-            "function": self.op.reference.function.as_str(),
-            "gradient": self.op.gradient.as_ref().and_then(|gradient| Some(gradient.function.as_ref()?.as_str())),
-            "gate": self.text("oracle.gate"),
-            "inputs_dir": self.text("inputs"),
-            "expected_dir": self.text("expected"),
-            "cases": cases,
-        })
+            on_gpu: self.device == Device::Cuda && !self.behind,
+            reference: self.reference.display().to_string(),
+            function: self.op.reference.function.to_string(),
+            gradient: self
+                .op
+                .gradient
+                .as_ref()
+                .and_then(|gradient| Some(gradient.function.as_ref()?.to_string())),
+            gate: self.text("oracle.gate"),
+            inputs_dir: self.text("inputs"),
+            expected_dir: self.text("expected"),
+            cases: cases.iter().map(ScheduledCase::for_oracle).collect(),
+        }
     }
 
     fn play_oracle(&self, cases: &[ScheduledCase]) -> Result<Oracle, VerifyError> {
-        let job = self.oracle_job(cases);
+        let job = Job::Oracle(self.oracle_job(cases));
         let mut oracle = Oracle {
             inputs: vec![],
             baselines: vec![],
@@ -296,45 +304,42 @@ impl<'a> Stage<'a> {
             environment: Environment::default(),
         };
         let mut failed = None;
-        let ended =
-            self.play("oracle", &job, Limits::wall(ORACLE), &mut |message| match message.event.as_str() {
-                "environment" => {
-                    oracle.environment.torch = Some(message.text("torch"));
-                    oracle.environment.python = Some(message.text("python"));
+        let ended = self.play(job, Limits::wall(ORACLE), &mut |event| match event {
+            Event::Started { torch, python } => {
+                oracle.environment.torch = Some(torch);
+                oracle.environment.python = Some(python);
+            }
+            Event::InputsReady {} => match self.input_digests(cases) {
+                Ok(inputs) => {
+                    oracle.inputs = inputs;
+                    failed = self.open_gate("candidate.gate", GO).err().or(failed.take());
                 }
-                "inputs-ready" => match self.input_digests(cases) {
-                    Ok(inputs) => {
-                        oracle.inputs = inputs;
-                        failed = self.open_gate("candidate.gate", GO).err().or(failed.take());
-                    }
-                    Err(error) => failed = Some(error),
-                },
-                "no-reference" => {
-                    let case = message.count("case").and_then(|place| cases.get(place));
-                    let when = case.map_or_else(
-                        || "when it is loaded".to_owned(),
-                        |case| match case.drawn {
-                            true => format!("on lengths drawn within op.toml's bounds, `{}`", case.id),
-                            false => format!("on the workload `{}`", case.id),
-                        },
-                    );
-                    failed.get_or_insert(VerifyError::Reference { when, reason: message.text("error") });
-                }
-                "no-baseline" => {
-                    oracle.no_baseline.get_or_insert(message.text("reason"));
-                }
-                "expected" => {
-                    let set = message.count("case").zip(message.count("set"));
-                    oracle.baselines.extend(set.filter(|_| message.flag("baseline")));
-                    oracle.undefined.extend(set.filter(|_| message.flag("undefined")));
-                    let digests = message.field("digests").as_array().into_iter().flatten();
-                    oracle.expected.extend(digests.filter_map(Value::as_str).map(str::to_owned));
-                }
-                _ => {}
-            })?;
+                Err(error) => failed = Some(error),
+            },
+            Event::NoReference { case, error } => {
+                let case = case.and_then(|place| cases.get(place));
+                let when = case.map_or_else(
+                    || "when it is loaded".to_owned(),
+                    |case| match case.drawn {
+                        true => format!("on lengths drawn within op.toml's bounds, `{}`", case.id),
+                        false => format!("on the workload `{}`", case.id),
+                    },
+                );
+                failed.get_or_insert(VerifyError::Reference { when, reason: error });
+            }
+            Event::NoBaseline { reason } => {
+                oracle.no_baseline.get_or_insert(reason);
+            }
+            Event::Expected { case, set, baseline, undefined, digests } => {
+                oracle.baselines.extend(baseline.then_some((case, set)));
+                oracle.undefined.extend(undefined.then_some((case, set)));
+                oracle.expected.extend(digests);
+            }
+            _ => {}
+        })?;
         match failed {
             Some(error) => Err(error),
-            None if ended.done && ended.process.ending.success() => Ok(oracle),
+            None if ended.complete() => Ok(oracle),
             None => Err(VerifyError::Harness {
                 role: "oracle",
                 ending: ended.process.ending.to_string(),

@@ -10,6 +10,8 @@ import sys, types
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 from operands import Case
+from protocol import TORCH_NAMES, TensorSpec
+from protocol_bench import TimedCase
 
 class Tensor:
     def __init__(self, value):
@@ -19,15 +21,16 @@ class Tensor:
     def copy_(self, other):
         self.value = other.value
 
-torch = types.SimpleNamespace(float32=types.SimpleNamespace(itemsize=4, is_floating_point=True))
-request = {"dtypes": {"f32": "float32"}, "device": "cpu"}
+float32 = types.SimpleNamespace(itemsize=4, is_floating_point=True)
+torch = types.SimpleNamespace(**{attribute: float32 for attribute in TORCH_NAMES.values()})
 def tensor(name, **more):
-    return {"name": name, "shape": [2], "dtype": "f32", **more}
-case = Case(torch, request, {
-    "id": "case", "accumulated": 1, "scalars": [],
-    "inputs": [tensor("x"), tensor("residual"), tensor("bias", omitted=True)],
-    "outputs": [tensor("total", inplace="residual"), tensor("scaled")],
-})
+    usual = {"shape": [2], "dtype": "f32", "omitted": False, "inplace": None, "computed": None}
+    return TensorSpec(name=name, **{**usual, **more})
+case = Case(torch, "cpu", TimedCase(
+    id="case", accumulated=1, scalars={},
+    inputs=[tensor("x"), tensor("residual"), tensor("bias", omitted=True)],
+    outputs=[tensor("total", inplace=1), tensor("scaled")],
+))
 sets = [[Tensor(10 * number), Tensor(10 * number + 1), None] for number in range(2)]
 "#;
 
@@ -91,11 +94,12 @@ fn memory_is_kept_for_the_baselines_that_a_case_can_have() {
     run(r#"
 import baselines
 def made(shapes, outputs=("y",), **more):
-    inputs = [{"name": "x", "dtype": "bf16", "shape": shape} for shape in shapes]
-    return types.SimpleNamespace(
-        inputs=inputs, outputs=[{"dtype": "bf16"} for _ in outputs], overwritten=more.get("overwritten", []))
+    inputs = [tensor("x", dtype="bf16", shape=shape) for shape in shapes]
+    outputs = [tensor(name, dtype="bf16") for name in outputs]
+    return types.SimpleNamespace(inputs=inputs, outputs=outputs, overwritten=more.get("overwritten", []))
 def names(case, fused=None, without=()):
-    return baselines.possible({"reference": {"fused": fused}, "without": without}, case)
+    reference = types.SimpleNamespace(fused=fused)
+    return baselines.possible(types.SimpleNamespace(reference=reference, without=without), case)
 rows = made([[8, 4], [4]])
 assert names(rows) == ["eager", "compile", "compile-max", "copy"]
 assert names(rows, fused="f", without=["compile-max"]) == ["eager", "fused", "compile", "copy"]

@@ -1,4 +1,4 @@
-//! The steps `test`, `fuzz`, `with-torch` and `tracing`: the repository's own tests.
+//! The steps `test`, `fuzz`, `with-torch`, `harness` and `tracing`: the repository's own tests.
 //!
 //! Owns: what they run with. Never: repeats the list of `cargo xtask test`; that is in test.rs.
 
@@ -62,6 +62,34 @@ pub(crate) fn with_torch(run: &Run<'_>) -> Result<Vec<String>, String> {
         let (text, outcome) = talk.heard(&mut command);
         run.remember(&text);
         outcome
+    })
+}
+
+/// The folder of the Python that judges, with the settings of these tools.
+const HARNESS: &str = "kernel-builder/harness";
+
+/// The tools for Python, each with torch where it can be imported.
+const HARNESS_CHECKS: &[&[&str]] = &[
+    &["ruff", "format", "--check", "."],
+    &["ruff", "check", "."],
+    &["basedpyright"],
+    &["pytest", "--quiet"],
+];
+
+/// The Python of the harness: its layout, its types, its own tests.
+pub(crate) fn harness(run: &Run<'_>) -> Result<Vec<String>, String> {
+    let tools = run.site.ready.python_tools()?;
+    run.site.ready.torch()?;
+    let site = run.site.ready.site("2.11")?;
+    let path = std::env::join_paths([&tools, &site]).map_err(|error| error.to_string())?;
+    run.whole(|talk| {
+        let outcomes = HARNESS_CHECKS.iter().map(|check| {
+            let mut command = Command::new("python3");
+            command.arg("-m").args(*check).env("PYTHONPATH", &path).env("PYTHONDONTWRITEBYTECODE", "1");
+            talk.run(command.current_dir(run.site.root.join(HARNESS)))
+        });
+        // Each of them runs, whatever the others say.
+        outcomes.collect::<Vec<_>>().into_iter().collect()
     })
 }
 

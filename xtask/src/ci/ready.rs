@@ -19,6 +19,8 @@ const PLACE: &str = "target/ci";
 /// needs 25 MB without torch, and flashinfer-bench's models, which need none of its other packages.
 const OFFICIAL: &[&[&str]] =
     &[&["kernels==0.17.2"], &["pydantic==2.14.3"], &["--no-deps", "flashinfer-bench==0.1.2"]];
+/// What checks the harness. basedpyright brings its own Node.js, as a wheel; pyright itself would fetch one.
+const PYTHON_TOOLS: &[&[&str]] = &[&["ruff==0.17.6", "basedpyright==1.40.2", "pytest==9.2.0"]];
 /// Versions of torch that the projects are loaded with.
 const TORCHES: &[&str] = &["2.10", "2.11", "2.15"];
 
@@ -29,6 +31,7 @@ pub(crate) struct Ready {
     root: PathBuf,
     programs: Made<PathBuf>,
     official: Made<PathBuf>,
+    python_tools: Made<PathBuf>,
     templates: Made<PathBuf>,
     example: Made<()>,
     torch: Made<()>,
@@ -41,6 +44,7 @@ impl Ready {
             root: root.to_owned(),
             programs: OnceLock::new(),
             official: OnceLock::new(),
+            python_tools: OnceLock::new(),
             templates: OnceLock::new(),
             example: OnceLock::new(),
             torch: OnceLock::new(),
@@ -69,19 +73,27 @@ impl Ready {
     /// # Errors
     /// pip fails.
     pub(crate) fn official(&self) -> Result<PathBuf, String> {
-        self.official.get_or_init(|| self.install_official()).clone()
+        self.official.get_or_init(|| self.install("official", OFFICIAL)).clone()
     }
 
-    fn install_official(&self) -> Result<PathBuf, String> {
-        let folder = self.root.join(PLACE).join("official");
+    /// A folder with ruff, basedpyright and pytest, as Python packages.
+    ///
+    /// # Errors
+    /// pip fails.
+    pub(crate) fn python_tools(&self) -> Result<PathBuf, String> {
+        self.python_tools.get_or_init(|| self.install("python-tools", PYTHON_TOOLS)).clone()
+    }
+
+    fn install(&self, name: &str, lists: &[&[&str]]) -> Result<PathBuf, String> {
+        let folder = self.root.join(PLACE).join(name);
         let marker = folder.join("installed-by-ci");
-        let wanted = format!("{OFFICIAL:?}\n");
+        let wanted = format!("{lists:?}\n");
         if fs::read_to_string(&marker).is_ok_and(|there| there == wanted) {
             return Ok(folder);
         }
         let part = folder.with_extension("part");
         fresh(&part)?;
-        for packages in OFFICIAL {
+        for packages in lists {
             let mut pip = Command::new("python3");
             pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]);
             Talk::Live.run(pip.arg(&part).args(*packages).env("PIP_ROOT_USER_ACTION", "ignore"))?;

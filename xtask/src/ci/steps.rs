@@ -69,6 +69,13 @@ pub(crate) const STEPS: &[Step] = &[
         run: checks::with_torch,
     },
     Step {
+        name: "harness",
+        about: "ruff, basedpyright in strict mode and pytest on the Python that judges, with torch",
+        items: None,
+        turn: None,
+        run: checks::harness,
+    },
+    Step {
         name: "tracing",
         about: "`new --from` on functions as people write them, with torch",
         items: None,

@@ -30,8 +30,8 @@ pub(in crate::bench) fn run_package(
     // Where the folder cannot be made, torch falls back to its own.
     let _own = files::create_dirs(&session.cache);
     let line = || python::command(python.command(), &session.cache, &env::temp_dir());
-    let mut baselines = PythonTimer::new(subject.timed(python, "baseline", line(), subject.baseline_job()))?;
-    let mut kernel = PythonTimer::new(subject.timed(python, "candidate", line(), subject.candidate_job()))?;
+    let mut baselines = PythonTimer::new(subject.timed(python, line(), subject.baseline_job()))?;
+    let mut kernel = PythonTimer::new(subject.timed(python, line(), subject.candidate_job()))?;
     let machine = match baselines.machine() {
         Ok(machine) => machine,
         Err(fault) => {
@@ -45,7 +45,7 @@ pub(in crate::bench) fn run_package(
     if let Some(reason) = machine.reason {
         return Ok(Outcome::Skipped(reason));
     }
-    let mut tracer = PythonTimer::new(Part::of(python, "candidate", line(), subject.candidate_job()))?;
+    let mut tracer = PythonTimer::new(Part::of(python, line(), subject.candidate_job()))?;
     let tracer: Option<&mut dyn Traced> =
         if subject.device == Device::Cuda { Some(&mut tracer) } else { None };
     subject.measure(&mut kernel, &mut baselines, tracer, machine, kept, session)

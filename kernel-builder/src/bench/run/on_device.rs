@@ -69,7 +69,7 @@ impl<'scope> Begun<'scope> {
         // Where the folder cannot be made, torch falls back to its own.
         let _own = files::create_dirs(&session.cache);
         let line = python::command(python.command(), &session.cache, &env::temp_dir());
-        let mut timer = PythonTimer::new(subject.timed(python, "baseline", line, subject.baseline_job()))?;
+        let mut timer = PythonTimer::new(subject.timed(python, line, subject.baseline_job()))?;
         let baselines = Ahead::begin(scope, move || {
             let machine = timer.machine();
             (timer, machine)

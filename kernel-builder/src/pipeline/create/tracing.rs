@@ -5,14 +5,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use crate::base::files::FileError;
 use crate::base::process::{self, Limits};
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
 use crate::base::{env, files};
 use crate::exit::Failure;
+use crate::protocol::Opening;
+use crate::protocol::trace::TraceJob;
 use crate::scaffold::fit::{self, Fit, Unfit};
 use crate::scaffold::hole::{self, Kind};
 use crate::scaffold::report::Report;
@@ -21,7 +21,7 @@ use crate::scaffold::{ScaffoldError, Template};
 use crate::toolchain::Extras;
 use crate::toolchain::python::{self, Torch};
 
-const HARNESS: [(&str, &str); 8] = [
+const HARNESS: [(&str, &str); 12] = [
     ("trace.py", include_str!("../../../harness/trace.py")),
     ("attempts.py", include_str!("../../../harness/attempts.py")),
     ("calls.py", include_str!("../../../harness/calls.py")),
@@ -30,6 +30,10 @@ const HARNESS: [(&str, &str); 8] = [
     ("loading.py", include_str!("../../../harness/loading.py")),
     ("subject.py", include_str!("../../../harness/subject.py")),
     ("variations.py", include_str!("../../../harness/variations.py")),
+    ("casting.py", include_str!("../../../harness/casting.py")),
+    ("protocol.py", include_str!("../../../harness/protocol.py")),
+    ("protocol_trace.py", include_str!("../../../harness/protocol_trace.py")),
+    ("wire.py", include_str!("../../../harness/wire.py")),
 ];
 /// How long the person's function may take for all calls.
 const WALL: Duration = Duration::from_secs(900);
@@ -109,7 +113,9 @@ fn trace(given: &Given, path: &Path, served: &[Served], session: &Session) -> Re
     let what = format!("comparing {} with the templates", given.file.display());
     let progress = session.report.progress(&what, ProgressKind::Count, None);
     let mut answer = None;
-    let ended = process::converse(&line, Limits::wall(WALL), job.to_string().as_bytes(), &mut |line| {
+    // Standard output of the person's file leads elsewhere, so no nonce tells answers from what it prints.
+    let input = Opening::line("", job);
+    let ended = process::converse(&line, Limits::wall(WALL), input.as_bytes(), &mut |line| {
         answer = Some(serde_json::from_str::<Report>(line).map_err(|error| error.to_string()));
     })?;
     drop(progress);
@@ -131,11 +137,11 @@ pub(crate) fn job(
     path: &Path,
     names: &[Option<&str>],
     served: &[Served],
-) -> Result<Value, FileError> {
+) -> Result<TraceJob, FileError> {
     for (name, text) in HARNESS {
         files::write(&folder.join(name), text)?;
     }
-    let mut templates: Vec<Value> = Vec::new();
+    let mut templates = Vec::new();
     for served in served {
         let reference = folder.join(&served.template.name).join("reference.py");
         files::write(
@@ -144,8 +150,8 @@ pub(crate) fn job(
         )?;
         templates.push(served.job(&reference.display().to_string()));
     }
-    let file = path.display().to_string();
-    Ok(json!({ "file": file, "names": names, "threads": 1, "templates": templates }))
+    let names = names.iter().map(|name| name.map(str::to_owned)).collect();
+    Ok(TraceJob { file: path.display().to_string(), names, threads: 1, templates })
 }
 
 /// That nothing fits, with what to do.

@@ -11,6 +11,7 @@ use kernel_plan::plan::CommandLine;
 use crate::base::process::{self, Limits};
 use crate::base::{env, files};
 use crate::pipeline::create::tracing::job;
+use crate::protocol::Opening;
 use crate::scaffold::fit::{self, Fit};
 use crate::scaffold::report::Report;
 use crate::scaffold::serves::{self, Served};
@@ -51,7 +52,7 @@ fn reports(path: &Path, names: &[&str], served: &[Served]) -> Option<Vec<Report>
     let job = job(folder.path(), path, &names, served).unwrap();
     let line = line.path(&folder.path().join("trace.py"));
     let mut reports = Vec::new();
-    let input = job.to_string();
+    let input = Opening::line("", job);
     let ended =
         process::converse(&line, Limits::wall(Duration::from_secs(600)), input.as_bytes(), &mut |line| {
             reports.push(serde_json::from_str::<Report>(line).unwrap());

@@ -3,15 +3,16 @@
 //! Owns: the verdict on the import and on the operators that it registers, or loses. Never: calls a kernel.
 
 use kernel_plan::units::PythonDependency;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::super::channel::{self, Ended, Message};
+use super::super::channel::{self, Ended};
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::first_few;
 use super::super::torches::{self, OTHER_TORCH, suits};
 use super::super::{Loaded, Subject, VerifyError, gpu_present, registration};
 use crate::base::process::{Ending, Limits};
 use crate::base::{env, files};
+use crate::protocol::verify::{self, CandidateJob, Event, Job};
 use crate::toolchain::python;
 
 const CODE: &str = "verify::load";
@@ -42,28 +43,24 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     }
     let folder = files::scratch()?;
     let harness = channel::unpack(folder.path())?;
-    let job = json!({
-        "package": env::absolute(&subject.artifact.dir).display().to_string(),
-        "namespace": subject.artifact.id,
-        "function": subject.op.map(|op| op.call.function.to_string()),
-        "device": subject.artifact.backend,
-        "threads": subject.options.threads,
-        "cases": [],
+    let job = Job::Candidate(CandidateJob {
+        package: env::absolute(&subject.artifact.dir).display().to_string(),
+        namespace: subject.artifact.id.clone(),
+        function: subject.op.map(|op| op.call.function.to_string()),
+        device: subject.artifact.backend.clone(),
+        threads: subject.options.threads,
+        schedule: None,
     });
     let limits = Limits { resident: Some(subject.options.memory), ..Limits::wall(subject.options.deadline) };
     let (mut loaded, mut failed) = (None, None);
-    let ended = channel::play(python, &harness, "candidate", &job, limits, &mut |message| match message
-        .event
-        .as_str()
-    {
-        "loaded" => loaded = Some(message.clone()),
-        "load-failed" => failed = Some(message.text("error")),
+    let ended = channel::play(python, &harness, job, limits, &mut |event| match event {
+        Event::Loaded(package) => loaded = Some(package),
+        Event::LoadFailed { error } => failed = Some(error),
         _ => {}
     })?;
     let facts = json!({ "said": ended.said(), "ending": ended.process.ending.to_string() });
-    let doubled = loaded.as_ref().and_then(|message| message.field("doubled").as_array());
-    let doubled: Vec<_> = doubled.into_iter().flatten().filter_map(Value::as_str).collect();
-    let lost = registration::lost(&ended.process.stderr_text(), &doubled);
+    let doubled = loaded.iter().flat_map(|package| &package.doubled).map(String::as_str);
+    let lost = registration::lost(&ended.process.stderr_text(), &doubled.collect::<Vec<_>>());
     if !lost.is_empty() {
         let mut summary = format!("torch does not take all that the import registers: {}", lost.join("; "));
         if !ended.done {
@@ -89,13 +86,13 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     if let Some(error) = failed {
         return Ok(result(Outcome::Refused, format!("the package does not import: {error}"), facts));
     }
-    let Some(message) = loaded else {
+    let Some(package) = loaded else {
         return Ok(result(Outcome::Refused, silence(&ended), facts));
     };
     if !ended.done || !ended.process.ending.success() {
         return Ok(result(Outcome::Refused, silence(&ended), facts));
     }
-    Ok(judge(subject, &message, stands_in))
+    Ok(judge(subject, &package, stands_in))
 }
 
 /// The package of others that an import asks for and this Python lacks: one that `python-depends` may list, or Triton,
@@ -114,15 +111,15 @@ fn silence(ended: &Ended) -> String {
     }
 }
 
-fn judge(subject: &mut Subject<'_>, message: &Message, stands_in: bool) -> Vec<CheckResult> {
-    subject.environment.torch = Some(message.text("torch"));
-    subject.environment.python = Some(message.text("python"));
-    subject.environment.device = Some(message.text("device"));
-    let operators = message.field("operators").as_array().map_or(0, Vec::len);
-    let has_function = message.flag("has_function");
-    subject.loaded = Some(Loaded { cuda_available: message.flag("cuda_available"), has_function });
-    let (id, torch) = (&subject.artifact.id, message.text("torch"));
-    let facts = json!({ "operators": message.field("operators"), "torch": torch, "stand-ins": stands_in });
+fn judge(subject: &mut Subject<'_>, package: &verify::Loaded, stands_in: bool) -> Vec<CheckResult> {
+    subject.environment.torch = Some(package.torch.clone());
+    subject.environment.python = Some(package.python.clone());
+    subject.environment.device = Some(package.device.clone());
+    let operators = package.operators.len();
+    let has_function = package.has_function;
+    subject.loaded = Some(Loaded { cuda_available: package.cuda_available, has_function });
+    let (id, torch) = (&subject.artifact.id, &package.torch);
+    let facts = json!({ "operators": package.operators, "torch": torch, "stand-ins": stands_in });
     let tvm_ffi = subject.artifact.is_tvm_ffi();
     let (outcome, summary) = match subject.op {
         _ if operators == 0 && subject.artifact.library.is_some() && !tvm_ffi => {
@@ -143,8 +140,8 @@ fn judge(subject: &mut Subject<'_>, message: &Message, stands_in: bool) -> Vec<C
         }
     };
     let mut results = vec![CheckResult::new("load", CODE, outcome, summary, facts)];
-    results.extend(elsewhere(message.field("elsewhere"), id));
-    if message.flag("imports_compiler") {
+    results.extend(elsewhere(&package.elsewhere, id));
+    if package.imports_compiler {
         let summary = "importing the package imports torch._dynamo, which takes each of its users a second; import it where \
                        it is needed, and use torch.library in place of decorators of torch.compiler"
             .to_owned();
@@ -155,10 +152,10 @@ fn judge(subject: &mut Subject<'_>, message: &Message, stands_in: bool) -> Vec<C
 
 /// Operators that the package's library defines in a namespace that is not its own: another version of the package, or
 /// any that takes the same name, and one of the two is not there.
-fn elsewhere(operators: &Value, id: &str) -> Option<CheckResult> {
-    let names = operators.as_array()?.iter().filter_map(Value::as_str);
+fn elsewhere(operators: &[String], id: &str) -> Option<CheckResult> {
     // A namespace that begins with the package's is as much its own: `TORCH_EXTENSION_NAME` with something behind it.
-    let names: Vec<_> = names.filter(|name| !name.starts_with(id)).map(|name| format!("`{name}`")).collect();
+    let others = operators.iter().filter(|name| !name.starts_with(id));
+    let names: Vec<_> = others.map(|name| format!("`{name}`")).collect();
     if names.is_empty() {
         return None;
     }
@@ -177,9 +174,9 @@ mod tests {
 
     #[test]
     fn operators_outside_of_the_namespace_are_a_warning() {
-        let own = json!(["_k_cpu_0::one", "_k_cpu_0_exact::one"]);
-        assert!(elsewhere(&own, "_k_cpu_0").is_none() && elsewhere(&Value::Null, "_k_cpu_0").is_none());
-        let other = json!(["_k_cpu_0::one", "k::one", "k::two", "k::three", "k::four"]);
+        let own = ["_k_cpu_0::one", "_k_cpu_0_exact::one"].map(str::to_owned);
+        assert!(elsewhere(&own, "_k_cpu_0").is_none() && elsewhere(&[], "_k_cpu_0").is_none());
+        let other = ["_k_cpu_0::one", "k::one", "k::two", "k::three", "k::four"].map(str::to_owned);
         let warned = elsewhere(&other, "_k_cpu_0").unwrap();
         assert_eq!(warned.outcome, Outcome::Warned);
         assert!(warned.summary.contains("`k::one`, `k::two`, `k::three` and 1 more"), "{}", warned.summary);

@@ -9,7 +9,7 @@ use std::time::Instant;
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, Device, Purpose};
 use rayon::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::bound::Bound;
 use super::super::compare::{self, Agreement, Fault};
@@ -23,6 +23,7 @@ use super::super::{NO_GPU, NO_PYTHON, NOT_LOADED, Subject, VerifyError, listed};
 use crate::base::digest::Digest;
 use crate::base::files;
 use crate::base::process::Limits;
+use crate::protocol::verify::{Event, Failure, Job};
 use crate::toolchain::PythonRuntime;
 
 /// Every call is right, for every workload, dtype and distribution of the schedule.
@@ -54,16 +55,18 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     run(subject, op, python, device, &cases)
 }
 
-/// What the candidate's process may say against a trial, and the code of each.
-const COMPLAINTS: &[(&str, &str)] = &[
-    ("raised", "verify::raised"),
-    ("malformed", "verify::malformed"),
-    ("tampered", "verify::tampered"),
-    ("settings", "verify::settings"),
-    ("stream", "verify::stream"),
-    ("network", "verify::network"),
-    ("disturbed", "verify::input_changed"),
-];
+/// The code of each failure that the candidate's process reports.
+fn code_of(failure: Failure) -> &'static str {
+    match failure {
+        Failure::Raised => "verify::raised",
+        Failure::Malformed => "verify::malformed",
+        Failure::Tampered => "verify::tampered",
+        Failure::Settings => "verify::settings",
+        Failure::Stream => "verify::stream",
+        Failure::Network => "verify::network",
+        Failure::Disturbed => "verify::input_changed",
+    }
+}
 
 fn run(
     subject: &mut Subject<'_>,
@@ -189,45 +192,23 @@ fn candidate(
     cases: &[ScheduledCase],
     each: &dyn Fn(),
 ) -> Result<Run, VerifyError> {
-    let mut job = stage.candidate_job(&subject.artifact.dir, &subject.artifact.id);
-    job["cases"] = json!(cases);
-    hide(&mut job);
+    let job = stage.candidate_job(&subject.artifact.dir, &subject.artifact.id, cases);
     let limits = Limits { resident: Some(subject.options.memory), ..Limits::wall(subject.options.deadline) };
     let (mut begun, mut finished, mut complaints, mut kept) = (None, 0, BTreeMap::new(), 0);
-    let ended = stage.play("candidate", &job, limits, &mut |message| {
-        let trial = message.count("trial");
-        match (message.event.as_str(), trial) {
-            ("begin", Some(_)) => begun = trial,
-            ("kept", None) => kept = kept.max(message.count("bytes").unwrap_or(0)),
-            ("end", Some(_)) => {
-                finished += 1;
-                each();
-            }
-            (event, Some(trial)) => {
-                if let Some((_, code)) = COMPLAINTS.iter().find(|(known, _)| *known == event) {
-                    complaints.insert(trial, (*code, message.text("error")));
-                }
-            }
-            _ => {}
+    let ended = stage.play(Job::Candidate(job), limits, &mut |event| match event {
+        Event::Begin { trial } => begun = Some(trial),
+        Event::Kept { bytes } => kept = kept.max(bytes),
+        Event::End { .. } => {
+            finished += 1;
+            each();
         }
+        Event::Failed { trial, kind, error } => {
+            complaints.insert(trial, (code_of(kind), error));
+        }
+        _ => {}
     })?;
     let dumps = stage.sealed(cases);
     Ok(Run { ended, begun, finished, complaints, stopped: false, dumps, kept })
-}
-
-/// Takes out of the candidate's job what only the judge and the oracle need.
-pub(super) fn hide(job: &mut Value) {
-    for case in job["cases"].as_array_mut().into_iter().flatten() {
-        for set in case["sets"].as_array_mut().into_iter().flatten() {
-            let scalars = set["scalars"].take();
-            *set = json!({ "scalars": scalars });
-        }
-        for trial in case["trials"].as_array_mut().into_iter().flatten() {
-            if let Some(trial) = trial.as_object_mut() {
-                trial.shift_remove("purpose");
-            }
-        }
-    }
 }
 
 /// Values of a case: the place of the set, and whether they are gradients.

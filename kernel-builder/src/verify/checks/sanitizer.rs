@@ -13,9 +13,9 @@ use super::super::sanitize::{self, FOUND, TOOLS};
 use super::super::schedule::{self, ScheduledCase, TensorSpec};
 use super::super::stage::Stage;
 use super::super::{NO_GPU, NOT_LOADED, Subject, VerifyError};
-use super::results::hide;
 use crate::base::files;
 use crate::base::process::{Ending, Limits};
+use crate::protocol::verify::Job;
 
 /// Of a finding.
 const CODE: &str = "verify::sanitizer";
@@ -60,9 +60,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     }
     let options = subject.options;
     let stage = Stage::new(python, op, subject.project, Device::Cuda, options.threads, options.seed)?;
-    let mut job = stage.candidate_job(&subject.artifact.dir, &subject.artifact.id);
-    job["cases"] = json!(cases);
-    hide(&mut job);
+    let job = Job::Candidate(stage.candidate_job(&subject.artifact.dir, &subject.artifact.id, &cases));
     let (results, _) = stage.beside_oracle(&cases, || {
         TOOLS.iter().map(|tool| under(&stage, &job, &program, tool)).collect::<Result<Vec<_>, _>>()
     })?;
@@ -93,15 +91,10 @@ pub(in crate::verify) fn small(schedule: &[ScheduledCase]) -> Vec<ScheduledCase>
     cases
 }
 
-fn under(
-    stage: &Stage<'_>,
-    job: &serde_json::Value,
-    program: &Path,
-    tool: &str,
-) -> Result<CheckResult, VerifyError> {
+fn under(stage: &Stage<'_>, job: &Job, program: &Path, tool: &str) -> Result<CheckResult, VerifyError> {
     let log = stage.path(&format!("{tool}.log"));
     let wrap = |line| sanitize::wrapped(line, program, tool, &log);
-    let ended = stage.play_in("candidate", job, Limits::wall(WALL), Some(&wrap), &mut |_| {})?;
+    let ended = stage.play_in(job.clone(), Limits::wall(WALL), Some(&wrap), &mut |_| {})?;
     let text = files::read_text(&log).unwrap_or_default();
     Ok(verdict(tool, &text, ended.process.ending, ended.done))
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::launch::ConcreteLaunch;
-use kernel_plan::spec::op::{Case, ScalarValue};
+use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 use serde_json::Value;
 
@@ -48,13 +48,7 @@ pub(super) fn case_of(case: &Case, scheduled: &ScheduledCase, trial: &Trial) -> 
     let mut case = case.clone();
     let scalars = &scheduled.sets[trial.set].scalars;
     for scalar in &mut case.scalars {
-        let given = scalars.get(scalar.name.as_str());
-        scalar.value = match (scalar.value, given) {
-            (ScalarValue::Float(old), Some(value)) => ScalarValue::Float(value.as_f64().unwrap_or(old)),
-            (ScalarValue::Int(old), Some(value)) => ScalarValue::Int(value.as_i64().unwrap_or(old)),
-            (ScalarValue::Bool(old), Some(value)) => ScalarValue::Bool(value.as_bool().unwrap_or(old)),
-            (old, None) => old,
-        };
+        scalar.value = scalars.get(scalar.name.as_str()).copied().unwrap_or(scalar.value);
     }
     for (place, strides) in &trial.strides {
         case.inputs[*place].strides = Some(strides.clone());
@@ -276,7 +270,7 @@ fn workspaces(arena: &Arena, trial: &Trial, guards: &Path) -> Result<Result<(), 
 fn ended(wall: Duration, done: bool) -> Ended {
     let process =
         Finished { ending: Ending::Exit(0), stdout: vec![], stderr: vec![], wall, peak_resident: 0 };
-    Ended { process, done, forged: 0, opened: vec![] }
+    Ended { process, done, forged: 0, unreadable: None, opened: vec![] }
 }
 
 /// A setting, for people.

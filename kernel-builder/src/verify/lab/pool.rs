@@ -13,6 +13,7 @@ use super::super::stage::Stage;
 use crate::base::process::ProcessError;
 use crate::base::{files, interrupt};
 use crate::device::wire::{Op, Place};
+use crate::protocol::verify::Distribution;
 
 /// The first number of the pool's buffers in the judging worker.
 const FIRST: u32 = 100;
@@ -51,15 +52,19 @@ pub(super) fn sets(scheduled: &ScheduledCase, cancels: bool) -> (Vec<InputSet>, 
     let set = |kind| InputSet { kind, scalars: first.scalars.clone(), hard, ..InputSet::default() };
     let changeable: Vec<usize> =
         (0..scheduled.inputs.len()).filter(|place| scheduled.inputs[*place].elements() > 0).collect();
-    let mut sets: Vec<InputSet> = (0..pairs).map(|_| set("normal")).collect();
+    let mut sets: Vec<InputSet> = (0..pairs).map(|_| set(Distribution::Normal)).collect();
     for pair in 0..pairs {
         if let Some(place) = changeable.get(pair % changeable.len().max(1)) {
-            sets.push(InputSet { edit_of: Some(pair), edit_input: Some(*place), ..set("normal") });
+            sets.push(InputSet {
+                edit_of: Some(pair),
+                edit_input: Some(*place),
+                ..set(Distribution::Normal)
+            });
         }
     }
     let timed = sets.len();
     if bytes <= LARGE {
-        sets.extend(["small", "large", "sparse"].map(set));
+        sets.extend([Distribution::Small, Distribution::Large, Distribution::Sparse].map(set));
     }
     (sets, timed)
 }

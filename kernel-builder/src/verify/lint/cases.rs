@@ -173,7 +173,7 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case) -> (ScheduledCase, Vec<Role
     let (seeds, changed) = if smallest < FEW { (SEEDS_OF_FEW, CHANGED_OF_FEW) } else { (SEEDS, CHANGED) };
     let scalars = schedule::scalars_of(case);
     let hard = op.tolerance.cancels;
-    let plain = InputSet { kind: "normal", scalars: scalars.clone(), hard, ..InputSet::default() };
+    let plain = InputSet { scalars: scalars.clone(), hard, ..InputSet::default() };
     let mut sets = vec![plain.clone(); seeds];
     let mut roles = vec![Role::Plain; seeds];
     let passed = |(_, input): &(usize, &TensorSpec)| input.elements() > 0;
@@ -189,7 +189,7 @@ fn scheduled(op: &OpSpec, place: usize, case: &Case) -> (ScheduledCase, Vec<Role
         let name = scalar.name.to_string();
         for of in 0..changed {
             let mut scalars = scalars.clone();
-            scalars.insert(name.clone(), value.clone());
+            scalars.insert(name.clone(), value);
             sets.push(InputSet { edit_of: Some(of), scalars, ..plain.clone() });
             roles.push(Role::Scalar { of, scalar: name.clone() });
         }

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use kernel_plan::spec::OpSpec;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::channel;
 use super::evidence::Evidence;
@@ -24,6 +24,7 @@ use crate::base::process::Limits;
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
 use crate::base::{env, files};
+use crate::protocol::verify::{Event, Job, LinterCase, LinterJob};
 use crate::toolchain::PythonRuntime;
 
 mod cases;
@@ -146,20 +147,19 @@ fn compute(
     let values = folder.path().join("values");
     files::create_dirs(&values)?;
     let reference = env::absolute(&project.join(op.reference.file.as_str()));
-    let mut job = json!({
-        "seed": SEED,
-        "threads": threads,
-        "device": "cpu",
-        "reference": reference.display().to_string(),
-        "function": op.reference.function.as_str(),
-        "values_dir": values.display().to_string(),
-        "cases": linted.iter().map(|linted| &linted.scheduled).collect::<Vec<_>>(),
+    let cases = linted.iter().map(|linted| LinterCase {
+        case: linted.scheduled.for_oracle(),
+        plain: linted.roles.iter().map(|role| *role == Role::Plain).collect(),
     });
-    for (case, linted) in linted.iter().enumerate() {
-        for (set, role) in linted.roles.iter().enumerate() {
-            job["cases"][case]["sets"][set]["plain"] = json!(*role == Role::Plain);
-        }
-    }
+    let job = Job::Linter(LinterJob {
+        seed: SEED,
+        threads,
+        device: "cpu".to_owned(),
+        reference: reference.display().to_string(),
+        function: op.reference.function.to_string(),
+        values_dir: values.display().to_string(),
+        cases: cases.collect(),
+    });
     let (mut torch, mut failed) = (String::new(), None);
     // Values are judged beside the process that computes, which is never kept waiting.
     let (done, computed) = mpsc::channel::<usize>();
@@ -171,20 +171,17 @@ fn compute(
             }
             Ok::<(), FileError>(())
         });
-        let ended = channel::play(python, &harness, "linter", &job, Limits::wall(WALL), &mut |message| {
-            match (message.event.as_str(), message.count("case")) {
-                ("environment", _) => torch = message.text("torch"),
-                ("no-reference", place) => {
-                    let case = place.and_then(|place| linted.get(place));
-                    let when = case.map_or_else(String::new, |linted| {
-                        format!("on the workload `{}`", linted.scheduled.id)
-                    });
-                    failed.get_or_insert(VerifyError::Reference { when, reason: message.text("error") });
-                }
-                // The judge has gone only when a file could not be read, which it says.
-                ("case", Some(place)) => drop(done.send(place)),
-                _ => {}
+        let ended = channel::play(python, &harness, job, Limits::wall(WALL), &mut |event| match event {
+            Event::Started { torch: version, .. } => torch = version,
+            Event::NoReference { case, error } => {
+                let case = case.and_then(|place| linted.get(place));
+                let when = case
+                    .map_or_else(String::new, |linted| format!("on the workload `{}`", linted.scheduled.id));
+                failed.get_or_insert(VerifyError::Reference { when, reason: error });
             }
+            // The judge has gone only when a file could not be read, which it says.
+            Event::Computed { case } => drop(done.send(case)),
+            _ => {}
         });
         drop(done);
         (ended, judge.join())
@@ -196,7 +193,7 @@ fn compute(
     let ended = ended?;
     match failed {
         Some(error) => Err(error),
-        None if ended.done && ended.process.ending.success() => Ok(torch),
+        None if ended.complete() => Ok(torch),
         None => Err(VerifyError::Harness {
             role: "linter",
             ending: ended.process.ending.to_string(),

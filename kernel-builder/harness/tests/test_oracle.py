@@ -1,0 +1,218 @@
+"""The inputs that the oracle makes, and what it expects of them."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="no torch: the oracle's own tests run with it in `cargo xtask ci harness`")
+
+from conftest import input_set, oracle_case, tensor  # noqa: E402
+
+from inputs import make_cotangents, make_inputs  # noqa: E402
+from oracle import (  # noqa: E402
+    Computed,
+    compute,
+    expect,
+    on_host,
+    samples_of,
+    terms_of_short_rows,
+)
+from protocol_verify import (  # noqa: E402
+    Distribution,
+    GradientSpec,
+    OracleJob,
+    Redraw,
+    Reverse,
+    Scale,
+    Shift,
+    Shuffle,
+)
+from tensors import DTYPES  # noqa: E402
+from values import distribution  # noqa: E402
+
+X = tensor("x", [64, 48])
+Y = tensor("y", [64, 48])
+KINDS = get_args(Distribution)
+
+
+def inputs(*sets: Any, number: int = 0, seed: int = 7, specs: Any = None, makers: Any = None) -> list[Any]:
+    """The inputs of one set."""
+    return make_inputs(seed, makers or {}, oracle_case(specs or [X, tensor("w", [48])], [Y], list(sets)), number)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two tensors hold the same bytes."""
+    return torch.equal(one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_seed_gives_the_same_bytes_and_another_seed_others(kind: str):
+    first, again, other = (inputs(input_set(kind=kind), seed=seed) for seed in (7, 7, 8))
+    assert all(same(one, two) for one, two in zip(first, again))
+    assert not same(first[0], other[0])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_every_dtype_and_only_one_kind_is_not_finite(kind: str, dtype: str):
+    (found,) = inputs(input_set(kind=kind), specs=[tensor("x", [64, 48], dtype)])
+    assert (list(found.shape), found.dtype) == ([64, 48], DTYPES[dtype])
+    if found.is_floating_point():
+        assert bool(found.float().isfinite().all()) == (kind != "non-finite")
+
+
+def test_kinds_are_what_their_names_say():
+    def of(kind: str) -> Any:
+        return distribution(kind, [200, 100], torch.float32, torch.Generator().manual_seed(1))  # type: ignore[arg-type]
+
+    assert abs(float(of("normal").std()) - 1) < 0.05
+    assert float(of("small").abs().max()) < 0.01 < 100 < float(of("large").abs().max())
+    assert 0.85 < float((of("sparse") == 0).float().mean()) < 0.95
+    assert float(of("uniform").min()) >= 0 and float(of("uniform").max()) <= 1
+    assert bool((of("equal") == of("equal")[:, :1]).all())
+    assert bool((of("one-hot").sum(1) == 1).all()) and bool(((of("one-hot") == 0).sum(1) == 99).all())
+    assert bool((of("sorted").diff(dim=1) >= 0).all())
+    assert bool(((of("outlier").abs() == 2.0**17).sum(1) == 1).all())
+    assert float(of("tiny").abs().max()) < 1e-10
+
+
+def test_an_edited_set_differs_in_one_element_of_one_input():
+    sets = (input_set(), input_set(edit_of=0, edit_input=1))
+    plain, edited = inputs(*sets), inputs(*sets, number=1)
+    assert same(plain[0], edited[0])
+    assert int((plain[1] != edited[1]).sum()) == 1
+    assert float((plain[1] - edited[1]).abs().max()) >= 3
+
+
+def test_an_input_that_is_not_passed_is_none():
+    first, absent = inputs(input_set(), specs=[X, tensor("bias", [48], omitted=True)])
+    assert first is not None and absent is None
+
+
+@pytest.mark.parametrize(
+    ("change", "holds"),
+    [
+        (Redraw(input=0), lambda old, new: not same(old, new)),
+        (Shuffle(input=0, dimension=1), lambda old, new: same(old.sort(1).values, new.sort(1).values)),
+        (Reverse(places=[(0, 0)]), lambda old, new: same(old.flip(0), new)),
+        (Scale(input=0, by=4.0), lambda old, new: same(old * 4, new)),
+        (Shift(input=0, by=4.0), lambda old, new: same(old + 4, new)),
+    ],
+    ids=["redraw", "shuffle", "reverse", "scale", "shift"],
+)
+def test_a_change_is_made_to_one_input_and_no_other(change: Any, holds: Any):
+    sets = (input_set(), input_set(edit_of=0, change=change))
+    plain, changed = inputs(*sets), inputs(*sets, number=1)
+    assert holds(plain[0], changed[0]) and not same(plain[0], changed[0])
+    assert same(plain[1], changed[1])
+
+
+def test_a_computed_input_follows_the_others_and_is_rounded_to_its_dtype():
+    def saved(x: Any, _mean: Any, *, scale: float) -> Any:
+        assert x.dtype == torch.float64
+        return x.mean(-1) * scale
+
+    specs = [tensor("x", [8, 16], "bf16"), tensor("mean", [8], "bf16", computed="saved")]
+    sets = (input_set(scalars={"scale": 2.0}), input_set(edit_of=0, edit_input=0, scalars={"scale": 2.0}))
+    x, mean = inputs(*sets, specs=specs, makers={"saved": saved})
+    assert same(mean, (x.double().mean(-1) * 2).bfloat16())
+    edited_x, edited = inputs(*sets, number=1, specs=specs, makers={"saved": saved})
+    assert same(edited, (edited_x.double().mean(-1) * 2).bfloat16())
+    with pytest.raises(ValueError, match=r"`saved` returns \[8, 1\] for `mean`, which is \[8\]"):
+        inputs(*sets, specs=specs, makers={"saved": lambda x, _, scale: x[:, :1]})
+
+
+def test_cotangents_are_drawn_for_outputs_that_have_gradients():
+    case = oracle_case([X], [Y, tensor("index", [64], "i64")], [input_set(gradient=True)])
+    floating, none = make_cotangents(7, case, 0)
+    assert (list(floating.shape), none) == ([64, 48], None)
+    assert same(floating, make_cotangents(7, case, 0)[0])
+
+
+@pytest.mark.parametrize(
+    ("reference", "error"),
+    [
+        (lambda x: x.mul_(2), "the reference writes to its input `x`; it must return new tensors only"),
+        (lambda x: (x, x), "the reference returns 2 tensors, op.toml has 1 outputs"),
+        (lambda x: x[:1], r"the reference returns the shape \[1, 48\], op.toml says \[64, 48\]"),
+        (lambda x: x.float(), "returns torch.float32 for float64 inputs; it must keep their precision"),
+    ],
+    ids=["writes", "two", "shape", "precision"],
+)
+def test_a_reference_is_refused_that_is_not_what_op_toml_says(reference: Any, error: str):
+    case = oracle_case([X], [Y], [input_set()])
+    with pytest.raises(ValueError, match=error):
+        expect(reference, case, make_inputs(7, {}, case, 0), {})
+
+
+def job(**more: Any) -> OracleJob:
+    """A job of which nothing but the seed counts here."""
+    usual = dict.fromkeys(("reference", "function", "gate", "inputs_dir", "expected_dir"), "")
+    return OracleJob(
+        **(usual | {"seed": 7, "threads": 1, "behind": False, "on_gpu": False, "gradient": None, "cases": []} | more)
+    )
+
+
+def test_gradients_are_those_of_autograd_or_of_the_projects_own_function():
+    spec = tensor("x.grad", [64, 48])
+    case = oracle_case([X], [Y], [input_set(gradient=True)], [GradientSpec(tensor=spec, of=0)])
+    (x,) = make_inputs(7, {}, case, 0)
+    (weights,) = make_cotangents(7, case, 0)
+
+    def found(own: Any) -> Computed:
+        return compute(job(), lambda x: x**3, own, case, 0, [x], torch.device("cpu"))
+
+    by_autograd, by_hand = found(None), found(lambda weights, x: 3 * x**2 * weights)
+    exact = 3 * x.double() ** 2 * weights.double()
+    for gradients in (by_autograd.gradients, by_hand.gradients):
+        assert gradients is not None and len(gradients) == 2
+        assert torch.allclose(gradients[0], exact, rtol=1e-12)
+
+
+def test_terms_are_sampled_for_short_rows_and_hard_values_alone():
+    long, short = oracle_case([X], [Y], [input_set()]), oracle_case([X], [tensor("y", [64, 8])], [input_set()])
+    x = make_inputs(7, {}, long, 0)
+
+    def terms(case: Any, hard: bool = False) -> list[Any]:
+        def reference(x: Any) -> Any:
+            return x if case is long else x[:, :8] - x[:, 8:16]
+
+        random = torch.Generator().manual_seed(1)
+        return terms_of_short_rows(reference, case, expect(reference, case, x, {}), x, {}, random, hard)
+
+    assert terms(long) == []
+    assert len(terms(long, hard=True)) == 1
+    (size,) = terms(short)
+    # Terms that cancel are larger than what is left of them.
+    assert float(size.mean()) > 0
+    assert samples_of(4, [torch.zeros(1)]) == 32 and samples_of(4, [torch.zeros(1024, 1024)]) == 4
+
+
+def test_infinities_that_depend_on_the_dtype_are_left_open():
+    case = oracle_case([tensor("x", [4, 4], "f16")], [tensor("y", [4, 4], "f16")], [input_set(kind="non-finite")])
+    inputs = make_inputs(7, {}, case, 0)
+
+    def undefined(reference: Any) -> bool:
+        return compute(job(), reference, None, case, 0, inputs, torch.device("cpu")).undefined
+
+    assert not undefined(lambda x: x * 2)
+    # Float64 keeps what leaves the range of float16 on the way.
+    assert undefined(lambda x: torch.where(x.abs() < 100, x * 30000 * 30000 - x * 30000 * 30000, x))
+
+
+def test_a_baseline_is_what_pytorch_gets_in_the_real_dtype_or_the_reason_why_it_has_none():
+    case = oracle_case([tensor("x", [4, 4], "bf16")], [tensor("y", [4, 4], "bf16")], [input_set(baseline=True)])
+    x = make_inputs(7, {}, case, 0)
+
+    def eager(reference: Any) -> Any:
+        return compute(job(), reference, None, case, 0, x, torch.device("cpu")).eager
+
+    (got,) = eager(lambda x: x * 2)
+    assert same(got, x[0] * 2)
+    assert (
+        eager(lambda x: x.double())
+        == "the reference returns torch.float64 for the real dtypes, op.toml says torch.bfloat16"
+    )
+    assert on_host([got])[0].device.type == "cpu"
