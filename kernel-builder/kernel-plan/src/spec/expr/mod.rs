@@ -14,13 +14,11 @@ mod parse;
 mod print;
 mod read;
 mod scope;
-mod typed;
 
 pub use evaluate::{Bindings, Cause, ExprError, TensorBinding, Value};
 pub use parse::{MAX_DEPTH, SyntaxError, parse_expression};
 pub(crate) use read::{boolean, integer, integers, value};
 pub(crate) use scope::{Kind, Scope, ScopeTensor};
-pub use typed::{BoolExpr, IntExpr, ValueExpr};
 
 /// A tree; equal where the meaning is, wherever it was read.
 #[derive(Debug, Clone)]
@@ -178,6 +176,47 @@ impl Type {
         match self {
             Self::Integer => "a number",
             Self::Boolean => "a condition",
+        }
+    }
+}
+
+/// An expression whose names are defined and that yields a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IntExpr(Expr);
+
+/// An expression whose names are defined and that yields a truth.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoolExpr(Expr);
+
+/// An expression of either type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ValueExpr {
+    /// A number.
+    Integer(IntExpr),
+    /// A truth.
+    Boolean(BoolExpr),
+}
+
+impl IntExpr {
+    /// The tree.
+    pub fn tree(&self) -> &Expr {
+        &self.0
+    }
+}
+
+impl BoolExpr {
+    /// The tree.
+    pub fn tree(&self) -> &Expr {
+        &self.0
+    }
+}
+
+impl ValueExpr {
+    /// The tree.
+    pub fn tree(&self) -> &Expr {
+        match self {
+            Self::Integer(expr) => expr.tree(),
+            Self::Boolean(expr) => expr.tree(),
         }
     }
 }
