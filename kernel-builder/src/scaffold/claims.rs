@@ -8,7 +8,7 @@ use kernel_plan::spec::OpSpec;
 use kernel_plan::units::KernelName;
 
 use super::hole::{Hole, Kind, region};
-use super::serves::scalar_value;
+use super::template::manifest::scalar_value;
 use super::template::{self, Answers, Template};
 use super::{FileSet, ScaffoldError, settings};
 

@@ -9,6 +9,7 @@ use kernel_plan::spec::op::{AxisKind, ScalarValue, Tensor, TensorDtype};
 use kernel_plan::units::Dtype;
 
 use super::hole::{Hole, Kind};
+use super::template::manifest::scalar_value;
 use super::template::{self, Serves, Template};
 use super::{FileSet, ScaffoldError, claims, settings};
 use crate::protocol::Scalars;
@@ -92,16 +93,6 @@ pub fn served(template: Template) -> Result<Served, ScaffoldError> {
         remains: form.remains.clone(),
     }));
     Ok(Served { template, op, forms, files })
-}
-
-/// A scalar in a template's settings.
-pub(super) fn scalar_value(value: &toml::Value) -> Option<ScalarValue> {
-    match value {
-        toml::Value::Float(value) => Some(ScalarValue::Float(*value)),
-        toml::Value::Integer(value) => Some(ScalarValue::Int(*value)),
-        toml::Value::Boolean(value) => Some(ScalarValue::Bool(*value)),
-        _ => None,
-    }
 }
 
 impl Form {

@@ -10,7 +10,7 @@ use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::parse_op;
 
 use super::hole::{Hole, Kind, last_part};
-use super::template::Template;
+use super::template::manifest::Template;
 use super::{FileSet, ScaffoldError};
 
 /// The contract of an operation, in a project.

@@ -16,7 +16,7 @@ use super::hole::{Hole, Kind};
 use super::host::framework::Framework;
 use super::{FileSet, ScaffoldError, settings};
 
-mod manifest;
+pub(super) mod manifest;
 
 pub(crate) use super::claims::find;
 use manifest::Shared;

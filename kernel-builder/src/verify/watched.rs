@@ -5,7 +5,7 @@
 //! Tables, string literals and variables with an initializer lie in memory that code can write. Nothing in a cubin says
 //! whether it does, so the contents decide.
 
-use super::lab::Complaint;
+use super::lab::complaint::Complaint;
 use super::state::{State, Variable};
 use crate::base::files;
 use crate::compile::nvrtc::Code;

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kernel_plan::spec::op::ScalarValue;
 use kernel_plan::units::KernelName;
 use serde::{Deserialize, Serialize};
 
@@ -137,4 +138,14 @@ impl Template {
 
 fn looked_at() -> bool {
     true
+}
+
+/// A scalar in a template's settings.
+pub(in crate::scaffold) fn scalar_value(value: &toml::Value) -> Option<ScalarValue> {
+    match value {
+        toml::Value::Float(value) => Some(ScalarValue::Float(*value)),
+        toml::Value::Integer(value) => Some(ScalarValue::Int(*value)),
+        toml::Value::Boolean(value) => Some(ScalarValue::Bool(*value)),
+        _ => None,
+    }
 }

@@ -23,7 +23,7 @@ use crate::device::gpu::Gpu;
 use crate::device::wire::{About, Answer, Call, Function, Op, Place, Start};
 
 mod begin;
-mod complaint;
+pub(super) mod complaint;
 mod examine;
 mod groundwork;
 #[cfg(test)]

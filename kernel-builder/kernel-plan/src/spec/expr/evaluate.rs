@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 use crate::units::{Dtype, PythonName};
 
-use super::{BinaryOp, Expr, ExprKind, Function, UnaryOp};
+use super::{BinaryOp, BoolExpr, Expr, ExprKind, Function, IntExpr, UnaryOp, ValueExpr};
 
 /// What an expression, a tunable or a template argument is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,6 +105,39 @@ pub enum Cause {
     /// A number where a truth is needed, or the reverse. Reading an op.toml excludes it.
     #[error("is of the wrong type")]
     WrongType,
+}
+
+impl IntExpr {
+    /// The number under these values.
+    ///
+    /// # Errors
+    /// A division by zero, or a number that 64 bits do not hold.
+    pub fn evaluate(&self, bindings: &Bindings) -> Result<i64, ExprError> {
+        self.0.integer(bindings)
+    }
+}
+
+impl BoolExpr {
+    /// The truth under these values.
+    ///
+    /// # Errors
+    /// A division by zero, or a number that 64 bits do not hold.
+    pub fn evaluate(&self, bindings: &Bindings) -> Result<bool, ExprError> {
+        self.0.boolean(bindings)
+    }
+}
+
+impl ValueExpr {
+    /// The value under these values of names.
+    ///
+    /// # Errors
+    /// A division by zero, or a number that 64 bits do not hold.
+    pub fn evaluate(&self, bindings: &Bindings) -> Result<Value, ExprError> {
+        match self {
+            Self::Integer(expr) => expr.evaluate(bindings).map(Value::Integer),
+            Self::Boolean(expr) => expr.evaluate(bindings).map(Value::Boolean),
+        }
+    }
 }
 
 impl Expr {

@@ -1,30 +1,12 @@
-//! Values of expressions whose names are defined.
+//! Conditions that are made of others.
 //!
-//! Owns: conditions that are made of others. Never: evaluates a tree itself.
+//! Owns: their trees, and where an error in one points. Never: reads a text, or evaluates.
 
-use super::evaluate::{Bindings, ExprError, Value};
-use super::{BinaryOp, BoolExpr, Expr, ExprKind, IntExpr, UnaryOp, ValueExpr};
+use super::evaluate::Value;
+use super::{BinaryOp, BoolExpr, Expr, ExprKind, UnaryOp};
 use crate::units::PythonName;
 
-impl IntExpr {
-    /// The number under these values.
-    ///
-    /// # Errors
-    /// A division by zero, or a number that 64 bits do not hold.
-    pub fn evaluate(&self, bindings: &Bindings) -> Result<i64, ExprError> {
-        self.0.integer(bindings)
-    }
-}
-
 impl BoolExpr {
-    /// The truth under these values.
-    ///
-    /// # Errors
-    /// A division by zero, or a number that 64 bits do not hold.
-    pub fn evaluate(&self, bindings: &Bindings) -> Result<bool, ExprError> {
-        self.0.boolean(bindings)
-    }
-
     /// The condition that it holds, or that a tunable has this value; all of it stands at the place of this one.
     pub(crate) fn or_equals(&self, name: &PythonName, value: Value) -> Self {
         let part = |kind| Box::new(Expr { kind, span: self.0.span.clone() });
@@ -43,18 +25,5 @@ impl BoolExpr {
             }
         };
         Self(*part(ExprKind::Binary(BinaryOp::Or, Box::new(self.0.clone()), equals)))
-    }
-}
-
-impl ValueExpr {
-    /// The value under these values of names.
-    ///
-    /// # Errors
-    /// A division by zero, or a number that 64 bits do not hold.
-    pub fn evaluate(&self, bindings: &Bindings) -> Result<Value, ExprError> {
-        match self {
-            Self::Integer(expr) => expr.evaluate(bindings).map(Value::Integer),
-            Self::Boolean(expr) => expr.evaluate(bindings).map(Value::Boolean),
-        }
     }
 }
