@@ -93,8 +93,8 @@ def terms_of(
 ) -> list[torch.Tensor]:
     """For each value, the size of the terms that it is made of, or 0 where that is not finite.
 
-    Where terms cancel, the results do not show their size. It is taken from `at(inputs, dtype)` at some values near `inputs`, as
-    the largest of two numbers. One is the error of float32, in units of its roundoff. The other is the change of the exact
+    Where terms cancel, the results do not show their size. It is taken from `at(inputs, dtype)` at some values near by, as the
+    largest of two numbers. One is the error of float32, in units of its roundoff. The other is the change of the exact
     result, divided by `APART`: the same sum in another order is the exact sum of inputs that differ by some roundoffs (Higham,
     Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2), and float32 may lose nothing where it adds two large
     inputs first.

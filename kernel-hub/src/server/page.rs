@@ -1,16 +1,13 @@
 //! Pages for people: which kernels there are, and what is in one.
 //!
-//! Owns: HTML without a script, by the templates in `pages/`; everything that came from a kernel is escaped.
+//! Owns: HTML without a script; everything that came from a kernel is escaped.
 //! Never: shows what somebody may not read.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, HeaderName};
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior};
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::auth::Who;
@@ -25,102 +22,76 @@ use super::reply::{Refusal, Reply};
 
 /// What is read of a card or of metadata at most.
 const MOST: u64 = 256 * 1024;
-/// Every file of `pages/`, by its name in the templates.
-const TEMPLATES: &[(&str, &str)] = &[
-    ("home.html", include_str!("pages/home.html")),
-    ("kernel.html", include_str!("pages/kernel.html")),
-    ("page.html", include_str!("pages/page.html")),
-    ("style.css", include_str!("pages/style.css")),
-];
-
-/// The data of `home.html`.
-#[derive(Debug, Serialize)]
-struct Home {
-    title: &'static str,
-    kernels: Vec<Row>,
-}
-
-/// A kernel in the list of all.
-#[derive(Debug, Serialize)]
-struct Row {
-    name: String,
-    versions: String,
-    license: String,
-    changed: String,
-}
-
-/// The data of `kernel.html`.
-#[derive(Debug, Serialize)]
-struct Kernel {
-    title: String,
-    license: Option<String>,
-    branches: Vec<Branch>,
-    results: Vec<Block>,
-}
-
-#[derive(Debug, Serialize)]
-struct Branch {
-    name: String,
-    commit: String,
-    date: String,
-    files: usize,
-    /// The title of the commit.
-    message: String,
-    variants: Vec<String>,
-    version: Option<String>,
-}
-
-/// A paragraph, or a table if there is no text.
-#[derive(Debug, Default, PartialEq, Eq, Serialize)]
-struct Block {
-    text: Option<String>,
-    head: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
+    table{border-collapse:collapse}td,th{border:1px solid #999;padding:.2rem .6rem;text-align:left}\
+    pre{white-space:pre-wrap}@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8bf}}";
 
 /// All kernels that somebody may read.
 pub(super) async fn home(hub: Arc<Hub>, who: Who) -> Result<Reply, Refusal> {
-    let kernels = blocking(hub, move |hub| {
-        let mut kernels = Vec::new();
+    let body = blocking(hub, move |hub| {
+        let mut rows = String::new();
         for repo in hub.store.list()? {
             if !who.may(Access::Read, Some(repo.org()), hub.settings.anonymous) {
                 continue;
             }
             // One that was removed in between is not there.
             let Ok(about) = About::of(hub, &repo) else { continue };
-            kernels.push(Row {
-                name: repo.to_string(),
-                versions: about.versions().map(RefName::as_str).collect::<Vec<_>>().join(", "),
-                license: about.license(hub)?.unwrap_or_default(),
-                changed: about.changed(),
-            });
+            let versions: Vec<String> = about.versions().map(|name| escaped(name.as_str())).collect();
+            let _infallible = write!(
+                rows,
+                "<tr><td><a href=\"/{repo}\">{repo}</a></td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                versions.join(", "),
+                escaped(about.license(hub)?.as_deref().unwrap_or("")),
+                about.changed(),
+            );
         }
-        Ok(kernels)
+        Ok(if rows.is_empty() {
+            "<p>There are no kernels yet.</p>".to_owned()
+        } else {
+            format!(
+                "<table><tr><th>kernel</th><th>versions</th><th>license</th><th>changed</th></tr>{rows}</table>"
+            )
+        })
     });
-    html("home.html", &Home { title: "Kernels", kernels: kernels.await? })
+    Ok(html("Kernels", &body.await?))
 }
 
 /// One kernel: versions, variants, license and results.
 pub(super) async fn kernel(hub: Arc<Hub>, repo: RepoId) -> Result<Reply, Refusal> {
-    let page = blocking(hub, move |hub| {
+    let title = repo.to_string();
+    let body = blocking(hub, move |hub| {
         let about = About::of(hub, &repo)?;
-        let branch = |(name, snapshot): &(RefName, Snapshot)| Branch {
-            name: name.as_str().to_owned(),
-            commit: snapshot.id.to_string(),
-            date: rfc3339(snapshot.commit.date),
-            files: snapshot.tree.files.len(),
-            message: snapshot.commit.title.clone(),
-            variants: variants(&snapshot.tree),
-            version: name.version().map(|version| version.to_string()),
-        };
-        Ok(Kernel {
-            title: repo.to_string(),
-            license: about.license(hub)?,
-            branches: about.snapshots.iter().map(branch).collect(),
-            results: results(about.card(hub)?.as_deref().unwrap_or("")),
-        })
+        let mut body = String::from("<p><a href=\"/\">All kernels</a></p>");
+        if let Some(license) = about.license(hub)? {
+            let _infallible = write!(body, "<p>License: {}</p>", escaped(&license));
+        }
+        body.push_str("<h2>Versions</h2>");
+        for (name, snapshot) in &about.snapshots {
+            let variants: String = variants(&snapshot.tree)
+                .iter()
+                .map(|variant| format!("<li><code>{}</code></li>", escaped(variant)))
+                .collect();
+            let _infallible = write!(
+                body,
+                "<h3>{}</h3><p><code>{}</code>, {}, {} files: {}</p><ul>{variants}</ul>",
+                escaped(name.as_str()),
+                snapshot.id,
+                rfc3339(snapshot.commit.date),
+                snapshot.tree.files.len(),
+                escaped(&snapshot.commit.title),
+            );
+            if let Some(version) = name.version() {
+                let _infallible = write!(
+                    body,
+                    "<pre>from kernels import get_kernel\nkernel = get_kernel(\"{repo}\", version={version})</pre>"
+                );
+            }
+        }
+        body.push_str("<h2>Results</h2>");
+        body.push_str(&results(about.card(hub)?.as_deref().unwrap_or("")));
+        Ok(body)
     });
-    html("kernel.html", &page.await?)
+    Ok(html(&title, &body.await?))
 }
 
 /// What pages say of a kernel.
@@ -199,71 +170,67 @@ fn license_of_card(card: &str) -> Option<String> {
 }
 
 /// The section `Results` of a card: tables of Markdown as tables, the rest as it is written.
-fn results(card: &str) -> Vec<Block> {
+fn results(card: &str) -> String {
     let lines = card.lines().skip_while(|line| line.trim() != "## Results").skip(1);
-    let lines = lines.take_while(|line| !line.starts_with("# ") && !line.starts_with("## "));
-    let mut blocks = Vec::new();
+    let lines: Vec<&str> =
+        lines.take_while(|line| !line.starts_with("# ") && !line.starts_with("## ")).collect();
+    if lines.iter().all(|line| line.trim().is_empty()) {
+        return "<p>The card has no results.</p>".to_owned();
+    }
+    let mut text = String::new();
     let mut table: Vec<&str> = Vec::new();
-    for line in lines.chain([""]) {
+    for line in lines.into_iter().chain([""]) {
         let row = line.trim();
         if row.len() > 1 && row.starts_with('|') && row.ends_with('|') {
             table.push(row);
             continue;
         }
-        blocks.extend(block_of(&std::mem::take(&mut table)));
+        text.push_str(&drawn(&std::mem::take(&mut table)));
         if !row.is_empty() {
-            blocks.push(Block { text: Some(row.to_owned()), ..Block::default() });
+            let _infallible = write!(text, "<p>{}</p>", escaped(row));
         }
     }
-    blocks
+    text
 }
 
-/// The lines of a Markdown table; its second line is left out if it is a rule.
-fn block_of(lines: &[&str]) -> Option<Block> {
-    let cells = |line: &&str| -> Vec<String> {
-        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
-    };
-    let is_rule = |cells: &[String]| {
-        cells.iter().all(|cell| !cell.is_empty() && cell.bytes().all(|byte| b"-:".contains(&byte)))
-    };
-    let mut rows = lines.iter().map(cells);
-    let head = rows.next()?;
-    let mut rows: Vec<_> = rows.collect();
-    if rows.first().is_some_and(|first| is_rule(first)) {
-        rows.remove(0);
+fn drawn(rows: &[&str]) -> String {
+    if rows.is_empty() {
+        return String::new();
     }
-    Some(Block { text: None, head, rows })
+    let mut text = String::from("<table>");
+    for (index, row) in rows.iter().enumerate() {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let is_rule =
+            cells.iter().all(|cell| !cell.is_empty() && cell.bytes().all(|byte| b"-:".contains(&byte)));
+        if index == 1 && is_rule {
+            continue;
+        }
+        let tag = if index == 0 { "th" } else { "td" };
+        text.push_str("<tr>");
+        for cell in cells {
+            let _infallible = write!(text, "<{tag}>{}</{tag}>", escaped(cell));
+        }
+        text.push_str("</tr>");
+    }
+    text.push_str("</table>");
+    text
 }
 
-fn html(template: &str, page: &impl Serialize) -> Result<Reply, Refusal> {
-    let text = rendered(template, page).map_err(|error| {
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the page is wrong: {error}"))
-    })?;
-    Ok(Reply::text(StatusCode::OK, "text/html; charset=utf-8", text)
+fn html(title: &str, body: &str) -> Reply {
+    let title = escaped(title);
+    let text = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+         <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head>\
+         <body><h1>{title}</h1>{body}</body></html>\n"
+    );
+    Reply::text(StatusCode::OK, "text/html; charset=utf-8", text)
         .with(
             CONTENT_SECURITY_POLICY,
             "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
         )
-        .with(HeaderName::from_static("x-content-type-options"), "nosniff"))
+        .with(HeaderName::from_static("x-content-type-options"), "nosniff")
 }
 
-/// Only an error in the templates makes this fail.
-fn rendered(template: &str, page: &impl Serialize) -> Result<String, minijinja::Error> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.set_formatter(|out, _, value| {
-        let text = value.to_string();
-        Ok(out.write_str(&if value.is_safe() { text } else { escaped(&text) })?)
-    });
-    for (name, text) in TEMPLATES {
-        environment.add_template(name, text)?;
-    }
-    Ok(environment.get_template(template)?.render(Serde(page))? + "\n")
-}
-
-/// Text as HTML shows it, in an element or in a quoted attribute.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -283,74 +250,19 @@ pub(super) fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn page(results: Vec<Block>) -> String {
-        let branch = |name: &str, version: Option<u64>| Branch {
-            name: name.to_owned(),
-            commit: "0".repeat(40),
-            date: rfc3339(0),
-            files: 2,
-            message: "it's <new>".to_owned(),
-            variants: vec!["torch-cpu".to_owned()],
-            version: version.map(|version| version.to_string()),
-        };
-        let branches = vec![branch("v1", Some(1)), branch("main", None)];
-        let page =
-            Kernel { title: "me/k".to_owned(), license: Some("apache-2.0".to_owned()), branches, results };
-        rendered("kernel.html", &page).unwrap()
-    }
-
-    /// The results of a card, as the page has them.
-    fn shown(card: &str) -> String {
-        let page = page(results(card));
-        let (_, rest) = page.split_once("<h2>Results</h2>\n").unwrap();
-        rest.split_once("</body>").unwrap().0.to_owned()
-    }
-
-    #[test]
-    fn a_page_is_what_it_was_before_it_was_a_template() {
-        let one_line = |text: &str| text.replace(['\n'], "");
-        assert_eq!(
-            one_line(&page(vec![])),
-            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>me/k</title>\
-             <meta name=\"viewport\" content=\"width=device-width\"><style>\
-             body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
-             table{border-collapse:collapse}td,th{border:1px solid #999;padding:.2rem .6rem;text-align:left}\
-             pre{white-space:pre-wrap}@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8bf}}\
-             </style></head><body><h1>me/k</h1><p><a href=\"/\">All kernels</a></p><p>License: apache-2.0</p>\
-             <h2>Versions</h2><h3>v1</h3><p><code>0000000000000000000000000000000000000000</code>, \
-             1970-01-01T00:00:00.000Z, 2 files: it&#39;s &lt;new&gt;</p><ul><li><code>torch-cpu</code></li></ul>\
-             <pre>from kernels import get_kernelkernel = get_kernel(\"me/k\", version=1)</pre>\
-             <h3>main</h3><p><code>0000000000000000000000000000000000000000</code>, \
-             1970-01-01T00:00:00.000Z, 2 files: it&#39;s &lt;new&gt;</p><ul><li><code>torch-cpu</code></li></ul>\
-             <h2>Results</h2><p>The card has no results.</p></body></html>"
-        );
-        let none = rendered("home.html", &Home { title: "Kernels", kernels: vec![] }).unwrap();
-        assert!(one_line(&none).ends_with("<h1>Kernels</h1><p>There are no kernels yet.</p></body></html>"));
-        let row = Row {
-            name: "me/k".to_owned(),
-            versions: "v2, v1".to_owned(),
-            license: String::new(),
-            changed: rfc3339(0),
-        };
-        let one = rendered("home.html", &Home { title: "Kernels", kernels: vec![row] }).unwrap();
-        assert!(one_line(&one).contains(
-            "<table><tr><th>kernel</th><th>versions</th><th>license</th><th>changed</th></tr>\
-             <tr><td><a href=\"/me/k\">me/k</a></td><td>v2, v1</td><td></td><td>1970-01-01T00:00:00.000Z</td></tr></table>"
-        ));
-    }
-
     #[test]
     fn a_card_shows_its_results_and_nothing_runs() {
         let card = "---\nlibrary_name: kernels\nlicense: \"apache-2.0\"\n---\n# k\n\n## Results\n\nOn an H200.\n\n\
             | workload | speed-up |\n|---|---|\n| <script>x</script> | 2.00x |\n\n## Other\n| a | b |\n";
         assert_eq!(license_of_card(card).as_deref(), Some("apache-2.0"));
+        let shown = results(card);
         assert_eq!(
-            shown(card),
-            "<p>On an H200.</p>\n<table><tr><th>workload</th><th>speed-up</th></tr>\n\
-             <tr><td>&lt;script&gt;x&lt;/script&gt;</td><td>2.00x</td></tr>\n</table>\n"
+            shown,
+            "<p>On an H200.</p><table><tr><th>workload</th><th>speed-up</th></tr>\
+             <tr><td>&lt;script&gt;x&lt;/script&gt;</td><td>2.00x</td></tr></table>"
         );
-        assert_eq!(shown("# k\n"), "<p>The card has no results.</p>\n");
-        assert_eq!(shown("## Results\n|\n||\n"), "<p>|</p>\n<table><tr><th></th></tr>\n</table>\n");
+        assert_eq!(results("# k\n"), "<p>The card has no results.</p>");
+        assert_eq!(results("## Results\n|\n||\n"), "<p>|</p><table><tr><th></th></tr></table>");
         assert_eq!(license_of_card("# k\nlicense: x"), None);
     }
 }
