@@ -9,8 +9,6 @@ from __future__ import annotations
 import itertools
 import json
 
-from protocol_trace import Form, Operation, ScalarArgument
-
 from calls import (
     DRAWN,
     FAR,
@@ -33,6 +31,7 @@ from calls import (
 from casting import cast_to
 from effects import Effects
 from graphs import graph_of, narrow, ops
+from protocol_trace import Form, Operation, ScalarArgument
 
 
 def takes_each_once(way: dict) -> bool:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import itertools
 import random
 
-from protocol_trace import Form
-
 from calls import DRAWN, FLOATS, deviation, flat, halved, usual, widened
 from casting import cast_to
+from protocol_trace import Form
 from variations import is_known, others, reads
 
 # How far a gradient may be from the template's, in parts of the largest of its row.

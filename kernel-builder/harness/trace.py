@@ -118,8 +118,8 @@ def main() -> None:
         site.addsitedir(managed)
     sys.path[:0] = filter(None, os.environ.pop("KERNELWRIGHT_BESIDE", "").split(":"))
     import torch
-    from protocol_trace import TraceJob
 
+    from protocol_trace import TraceJob
     from wire import opening
 
     _, job = opening(text, TraceJob)
