@@ -458,6 +458,7 @@ def record(options: argparse.Namespace) -> None:
     commits = sorted({row["commit"] for row in rows})
     if len(commits) > 1:
         tell(f"judged at several commits: {', '.join(commits)}")
+    tell(f"list it: python3 bench/records.py add {options.to.name} --what '...'")
 
 
 def now() -> str:

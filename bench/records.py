@@ -3,6 +3,7 @@
 
     python3 bench/records.py                      # writes the tables of records in bench/README.md
     python3 bench/records.py --check              # writes nothing; fails if the tables are out of date
+    python3 bench/records.py add NAME --what TEXT # lists a record that is in bench/results, or one that has changed
     python3 bench/records.py list                 # every record: where it is, its protocol, what it records
     python3 bench/records.py show NAME            # prints a record
     python3 bench/records.py extract FOLDER [NAME ...]      # writes archived records to a folder; all without names
@@ -109,6 +110,27 @@ def archive(version, names):
     print(f"{path.name}: {len(chosen)} records, {path.stat().st_size} bytes")
 
 
+def add(name, what):
+    """Lists a record of the folder, with its digest and protocols; without `what` the text stays."""
+    archives, records = load()
+    path = RESULTS / name
+    if path.parent != RESULTS or not path.is_file():
+        sys.exit(f"bench/results has no file {name}")
+    known = next((record for record in records if record["name"] == name), None)
+    if known and "archive" in known:
+        sys.exit(f"{name} is in {known['archive']}, which never changes")
+    what = what or (known or {}).get("what")
+    if not what:
+        sys.exit(f"{name} is new: say what it records, with --what")
+    data = path.read_bytes()
+    record = {"name": name, "sha256": digest(data)}
+    if found := protocols(name, data):
+        record["protocol"] = found
+    records = [one for one in records if one is not known] + [{**record, "what": what}]
+    INDEX.write_text(written(archives, sorted(records, key=lambda one: one["name"])))
+    README.write_text(tables(README.read_text()))
+
+
 def tables(text):
     """bench/README.md with the tables of the index."""
     archives, records = load()
@@ -126,6 +148,9 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--check", action="store_true")
     commands = arguments.add_subparsers(dest="command")
+    one = commands.add_parser("add")
+    one.add_argument("name")
+    one.add_argument("--what")
     commands.add_parser("list")
     commands.add_parser("show").add_argument("name")
     one = commands.add_parser("extract")
@@ -136,7 +161,9 @@ def main():
     one.add_argument("names", nargs="+")
     given = arguments.parse_args()
     _, records = load()
-    if given.command == "list":
+    if given.command == "add":
+        add(given.name, given.what)
+    elif given.command == "list":
         for record in records:
             protocol = ",".join(map(str, record.get("protocol", []))) or "-"
             print(f"{record['name']}  {record.get('archive', 'results')}  protocol {protocol}  {record['what']}")
