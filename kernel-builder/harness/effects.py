@@ -367,7 +367,7 @@ class Effects:
             self.subject.instance.eval()
         if got is None or wanted is None or len(got) != len(wanted):
             return False
-        # What happens to one random number may not happen to another.
+        # With random numbers, equal results of two calls prove nothing about the next one.
         return not self.drew and all(same(self.torch, *pair) for pair in zip(got, wanted))
 
     def written_state(self) -> list:
@@ -382,7 +382,7 @@ class Effects:
                 # With the module's own buffers: a write into others would not be seen.
                 with self.mode(dtype), torch.no_grad():
                     self.call([cast_to(one, dtype).clone() for one in self.shown])
-            except Exception:  # a call that fails is told elsewhere
+            except Exception:  # attempts.py reports calls that fail
                 pass
             finally:
                 self.subject.instance.eval()

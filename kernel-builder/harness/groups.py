@@ -33,7 +33,7 @@ CYCLES = 40_000_000
 CROWD, CROWD_TURNS = 1 << 27, 8
 # Copies that another stream makes of each input while a call runs.
 COPIES = 24
-# What is wrong with a group: its kind, and the text.
+# A defect of a group: its kind, and a description.
 Complaint: TypeAlias = tuple[Failure, str]
 
 

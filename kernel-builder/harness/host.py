@@ -54,7 +54,7 @@ class Plan(NamedTuple):
     call: Callable[[Any], Any]
     # The arguments of the untimed calls.
     before: Any
-    # Those of the timed ones, in order.
+    # The arguments of the timed calls, in order.
     rows: list[Any]
     # The edits of each segment.
     edits: dict[int, list[tuple[int, int]]]

@@ -131,7 +131,7 @@ def make_inputs(seed: int, makers: dict[str, Function], case: OracleCase, number
 
 
 def make_cotangents(seed: int, case: OracleCase, number: int) -> Tensors:
-    """What the gradient of each output is weighed with; `None` where an output has no gradient."""
+    """A random weight for the gradient of each output; `None` where an output has no gradient."""
     cotangents: Tensors = []
     for place, output in enumerate(case.outputs):
         random, dtype = generator(seed, case.id, number, "cotangent", place), DTYPES[output.dtype]
@@ -140,11 +140,11 @@ def make_cotangents(seed: int, case: OracleCase, number: int) -> Tensors:
 
 
 def as_list(returned: Any) -> list[torch.Tensor]:
-    """What a function returned, as a list."""
+    """The results of a function as a list, also if there is only one."""
     return [*returned] if isinstance(returned, (tuple, list)) else [returned]
 
 
 def results(function: Function, inputs: Sequence[torch.Tensor | None], scalars: Scalars) -> list[torch.Tensor]:
-    """What a reference function returns, as a list."""
+    """Call a reference function without gradients; its results as a list."""
     with torch.no_grad():
         return as_list(function(*inputs, **scalars))

@@ -329,7 +329,7 @@ def compute(
 
 @dataclass(frozen=True)
 class Written:
-    """What became of one set's files."""
+    """The files of one input set, or why there are none."""
 
     # Why the reference fails; then there are no files.
     error: str | None
