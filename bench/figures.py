@@ -19,7 +19,7 @@ RECORDS = ROOT / "bench" / "results"
 
 #: The newest record of each operation, in the order of the table.
 SOURCES = {
-    "rms_norm": "2026-11-23-h200-rows-2.jsonl",
+    "rms_norm": "2026-11-24-h200-rows.jsonl",
     "softmax": "2026-11-23-h200-rows.jsonl",
     "layer_norm": "2026-11-23-h200-rows-2.jsonl",
     "adaln": "2026-11-23-h200-rows-2.jsonl",
@@ -120,7 +120,7 @@ def small_table(found):
     return markdown(head, rows)
 
 
-LOW, HIGH = 0.9, 4.0
+LOW, HIGH = 0.8, 4.0
 LEFT, PANEL, GAP, TOP, STEP = 250, 310, 26, 92, 15
 STYLE = """
     .card { fill: #ffffff; stroke: #d0d7de } .text { fill: #1f2328 } .soft { fill: #59636e } .grid { stroke: #d0d7de }

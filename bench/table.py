@@ -3,9 +3,11 @@
 
     python3 bench/table.py --program target/release/kernelwright --out FOLDER
     python3 bench/table.py --out FOLDER --only rms-norm softmax --deadline 500 --without compile-max
+    python3 bench/table.py --out FOLDER --tuned nvidia-h200
     python3 bench/table.py --out FOLDER --print
 
-For each template: `new`, `fill` and `bench --device` of the workloads below, which judges first. Each step is a line of
+For each template: `new`, `fill` and `bench --device` of the workloads below, which judges first. With --tuned, templates with an
+example that has settings for that GPU are measured as that example, with those settings and without a search. Each step is a line of
 FOLDER/steps.jsonl with its seconds and its share of GPU time (as nvidia-smi samples it); the second start goes on where the
 first one was, so the whole may be done in pieces: with --deadline no step begins after so many seconds. Records are
 FOLDER/TEMPLATE.jsonl; the table goes to standard output, with the digest of each record's file. Needs an NVIDIA GPU, PyTorch
@@ -22,6 +24,8 @@ import subprocess
 import sys
 import threading
 import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 #: What is measured of each template; of one with a gradient that is measured, too, as TEMPLATE/backward.toml.
 WORKLOADS = {
@@ -105,7 +109,11 @@ class Run:
         """All steps of one template, or of its gradient; a step that fails ends them."""
         name = subject.split("/")[0]
         project = self.out / "projects" / name
-        if not project.exists():
+        example = ROOT / "examples" / name
+        tuned = "/" not in subject and (example / "tuned" / f"{options.tuned}.toml").exists()
+        if not project.exists() and tuned:
+            shutil.copytree(example, project, ignore=shutil.ignore_patterns(".*", "build", "dist"))
+        elif not project.exists():
             project.parent.mkdir(parents=True, exist_ok=True)
             made = self.step(f"new {name}", ["new", f"bench/{name}", str(project), "--template", name, "--no-git"])
             if not made:
@@ -116,7 +124,7 @@ class Run:
         budget = ["--budget", str(options.budget)]
         # `bench` judges before it measures, once for all workloads, and goes on by itself where it was interrupted.
         starts = ["--starts", str(options.starts)]
-        if self.step(f"fill {subject}", ["fill", target, *chosen, *budget]):
+        if tuned or self.step(f"fill {subject}", ["fill", target, *chosen, *budget]):
             self.step(f"bench {subject}", ["bench", "--device", target, *chosen, *left_out, *starts])
         records = project / ".kernelwright" / "records.jsonl"
         if records.exists():
@@ -161,6 +169,7 @@ def main():
     parser.add_argument("--only", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="TEMPLATE")
     parser.add_argument("--workload", nargs="+", help="only these of the workloads")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of search for each workload")
+    parser.add_argument("--tuned", metavar="GPU", help="settings of the examples to use, as nvidia-h200")
     parser.add_argument("--starts", type=int, default=3, help="starts of the processes in `bench`; 1 for a quick look")
     parser.add_argument("--deadline", type=float, default=float("inf"), help="seconds after which no step begins")
     parser.add_argument("--without", nargs="+", default=[], help="rivals that `bench` leaves out")

@@ -40,6 +40,7 @@ const RULES: &[Rule] = &[
     docs::links_resolve,
     docs::anchors_exist,
     docs::readme_is_short,
+    docs::architecture_is_short,
     docs::decisions_are_listed,
 ];
 

@@ -1,6 +1,7 @@
 //! What the documents say exists.
 //!
-//! Owns: commands in code blocks, links between files and their anchors, the length of README.md, the index of decisions.
+//! Owns: commands in code blocks, links between files and their anchors, the length of README.md and of ARCHITECTURE.md,
+//! the index of decisions.
 //! Never: judges prose.
 
 use std::path::{Component, Path, PathBuf};
@@ -122,6 +123,20 @@ pub(super) fn readme_is_short(repository: &Repository) -> Vec<String> {
     vec![format!("README.md: {words} words, {README_WORDS} are the most; move details to docs/")]
 }
 
+/// The most lines of ARCHITECTURE.md: one sitting.
+const ARCHITECTURE_LINES: usize = 300;
+
+/// ARCHITECTURE.md can be read in one sitting. Folders are described in docs/code-map.md.
+pub(super) fn architecture_is_short(repository: &Repository) -> Vec<String> {
+    let lines = repository.text("ARCHITECTURE.md").unwrap_or_default().lines().count();
+    if lines <= ARCHITECTURE_LINES {
+        return Vec::new();
+    }
+    vec![format!(
+        "ARCHITECTURE.md: {lines} lines, {ARCHITECTURE_LINES} are the most; describe folders in docs/code-map.md"
+    )]
+}
+
 /// Words of a text: whatever stands between blanks and has a letter or a digit.
 fn words(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).count()
@@ -142,15 +157,15 @@ fn normal(path: &Path) -> PathBuf {
     place
 }
 
-/// ARCHITECTURE.md has the index of decisions.
+/// docs/decisions/README.md has the index of decisions.
 pub(super) fn decisions_are_listed(repository: &Repository) -> Vec<String> {
-    let index = repository.text("ARCHITECTURE.md").unwrap_or_default();
+    let index = repository.text("docs/decisions/README.md").unwrap_or_default();
     repository
         .with_ending(&["md"])
         .filter(|(path, _)| path.starts_with("docs/decisions"))
         .filter_map(|(path, _)| path.file_stem()?.to_str())
-        .filter(|name| !index.contains(name))
-        .map(|name| format!("ARCHITECTURE.md: list the decision {name}"))
+        .filter(|name| *name != "README" && !index.contains(name))
+        .map(|name| format!("docs/decisions/README.md: list the decision {name}"))
         .collect()
 }
 
@@ -198,5 +213,13 @@ mod tests {
         assert!(readme_is_short(&one("README.md", &"word ".repeat(README_WORDS))).is_empty());
         let found = readme_is_short(&one("README.md", &"word ".repeat(README_WORDS + 1)));
         assert_eq!(found, ["README.md: 901 words, 900 are the most; move details to docs/"]);
+    }
+
+    #[test]
+    fn architecture_has_at_most_three_hundred_lines() {
+        let long = |lines: usize| architecture_is_short(&one("ARCHITECTURE.md", &"line\n".repeat(lines)));
+        assert!(long(ARCHITECTURE_LINES).is_empty());
+        let message = "ARCHITECTURE.md: 301 lines, 300 are the most; describe folders in docs/code-map.md";
+        assert_eq!(long(ARCHITECTURE_LINES + 1), [message]);
     }
 }

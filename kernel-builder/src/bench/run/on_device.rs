@@ -148,7 +148,10 @@ impl Processes for OnDevice<'_, '_, '_> {
             Ok(Err(reason)) => Ok(CaseEnd::Skipped(reason)),
             Err(NoFigures::Refused(complaint)) => {
                 let reason = format!("{} ({})", complaint.text, complaint.code);
-                Ok(CaseEnd::Refused(Stop::Refused(Finding::Wrong, reason)))
+                // Its numbers were not looked at.
+                let compiles = !complaint.code.starts_with("compile::");
+                let finding = if compiles { Finding::Wrong } else { Finding::Raised };
+                Ok(CaseEnd::Refused(Stop::Refused(finding, reason)))
             }
             Err(NoFigures::Judge(error)) => Err(error.into()),
             Err(NoFigures::Baselines(fault)) => {

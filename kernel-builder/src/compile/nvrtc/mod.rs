@@ -271,9 +271,7 @@ impl Compiler {
         };
         let headers = self.scratch.path().join(format!("headers-{number}"));
         files::create_dirs(&headers)?;
-        let line = CommandLine::new(env::own_program()).args(["--worker", ROLE]);
-        let line = line.cwd(self.scratch.path().join(EMPTY));
-        let mut dialogue = Dialogue::start(&line)?;
+        let mut dialogue = Dialogue::start(&self.line(&headers))?;
         let (library, builtins) = (kit.library.clone(), kit.builtins.clone());
         let confined = self.confines.then(|| readable.clone());
         let opening = Opening { library, builtins, readable: confined };
@@ -294,6 +292,13 @@ impl Compiler {
             }
             Err(reason) => Err(NvrtcError::Library { library: kit.library.clone(), reason }),
         }
+    }
+
+    /// The command of a process that keeps its precompiled headers in `headers`.
+    fn line(&self, headers: &Path) -> CommandLine {
+        let line = CommandLine::new(env::own_program()).args(["--worker", ROLE]);
+        // The library reads its temporary files again, so they must be where it may read.
+        line.cwd(self.scratch.path().join(EMPTY)).env("TMPDIR", headers.display().to_string())
     }
 
     fn give_back(&self, process: Process) {
@@ -407,6 +412,18 @@ mod tests {
         let kit =
             NvrtcKit { library: "nowhere.so".into(), builtins: None, include: vec![], id: "1".to_owned() };
         Compiler::new(Kit::Nvrtc(kit), cache).unwrap()
+    }
+
+    #[test]
+    fn temporary_files_lie_where_the_confined_library_may_read() {
+        let folder = files::scratch().unwrap();
+        let compiler = compiler(folder.path());
+        let headers = compiler.scratch.path().join("headers-1");
+        let line = compiler.line(&headers);
+        let temporary = Path::new(&line.env["TMPDIR"]);
+        assert_eq!(temporary, headers);
+        let readable = compiler.readable(&unit());
+        assert!(readable.iter().any(|place| temporary.starts_with(place)), "{readable:?}");
     }
 
     #[test]
