@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::auth::PREFIX;
@@ -31,15 +32,17 @@ pub enum TraceError {
     Filter {
         /// The filter.
         text: String,
-        /// The parser's message.
-        cause: String,
+        /// The parser's error.
+        #[source]
+        cause: ParseError,
     },
     /// The file cannot be opened.
     #[error("failed to open the log file {}: {cause}", .path.display())]
     File {
         /// Which file.
         path: PathBuf,
-        /// The system's message.
+        /// The system's error.
+        #[source]
         cause: io::Error,
     },
 }
@@ -79,7 +82,7 @@ fn filter(verbose: u8, variable: Option<String>, has_file: bool) -> Result<Optio
         _ => "debug".to_owned(),
     };
     let filter = EnvFilter::builder().parse(&text);
-    filter.map(Some).map_err(|cause| TraceError::Filter { text, cause: cause.to_string() })
+    filter.map(Some).map_err(|cause| TraceError::Filter { text, cause })
 }
 
 /// Destination of log lines. Each line is written whole.

@@ -8,10 +8,12 @@ use crate::repo;
 use repository::Repository;
 
 mod builds;
+mod causes;
 mod circles;
 mod codes;
 mod copies;
 mod docs;
+mod jobs;
 mod layers;
 mod modules;
 mod repository;
@@ -31,11 +33,13 @@ const RULES: &[Rule] = &[
     text::unreviewed_snapshots,
     text::no_code_runs_from_a_comment,
     builds::features_are_the_same_without_tests,
+    causes::errors_keep_their_cause,
     codes::every_code_is_documented,
     codes::cheats_are_refused_by_name,
     circles::no_files_use_each_other,
     copies::no_device_function_is_copied,
     layers::stages_use_those_below,
+    jobs::jobs_have_types,
     docs::commands_exist,
     docs::links_resolve,
     docs::anchors_exist,

@@ -6,6 +6,7 @@ use kernel_plan::diagnostic::SourceFile;
 use kernel_plan::spec::op::{Device, Purpose};
 
 use super::*;
+use crate::base::causes::chain;
 
 fn op() -> OpSpec {
     let text = include_str!("../../../examples/rms-norm-device/op.toml");
@@ -116,7 +117,8 @@ fn what_a_person_changed_is_refused() {
     ] {
         assert!(text.contains(from), "{from}\n{text}");
         let error = Tuned::read("tuned/x.toml", &text.replacen(from, to, 1)).unwrap_err();
-        assert!(error.to_string().contains(why), "{error}");
+        let text = chain(&error);
+        assert!(text.contains(why), "{text}");
     }
     for (from, to, why) in [
         ("block = 128", "blocks = 128", "`blocks`, which is no tunable"),
@@ -127,7 +129,8 @@ fn what_a_person_changed_is_refused() {
         assert!(text.contains(from), "{from}\n{text}");
         let read = Tuned::read("tuned/x.toml", &text.replacen(from, to, 1)).unwrap();
         let error = Settings::of_table("tuned/x.toml", read, &op).unwrap_err();
-        assert!(error.to_string().contains(why), "{error}");
+        let text = chain(&error);
+        assert!(text.contains(why), "{text}");
         assert!(error.to_string().contains("tuned/x.toml"), "{error}");
     }
 }

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use miette::Diagnostic;
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::files::{self, FileError};
@@ -24,7 +25,7 @@ use super::{env, secrets, shell};
 #[derive(Debug, Error, Diagnostic)]
 pub enum LogError {
     /// The variable is not a filter.
-    #[error("{} is not a valid log filter: `{text}`: {cause}", env::LOG)]
+    #[error("{} is not a valid log filter: `{text}`", env::LOG)]
     #[diagnostic(
         code(base::log),
         help(
@@ -34,8 +35,9 @@ pub enum LogError {
     Filter {
         /// The filter.
         text: String,
-        /// The parser's message.
-        cause: String,
+        /// The parser's error.
+        #[source]
+        cause: ParseError,
     },
     /// The file cannot be written.
     #[error(transparent)]
@@ -71,7 +73,7 @@ fn filter(verbose: u8, variable: Option<String>, has_file: bool) -> Result<Optio
         _ => "debug".to_owned(),
     };
     let filter = EnvFilter::builder().parse(&text);
-    filter.map(Some).map_err(|cause| LogError::Filter { text, cause: cause.to_string() })
+    filter.map(Some).map_err(|cause| LogError::Filter { text, cause })
 }
 
 /// Destination of log lines. Each line is written whole, without secrets.
@@ -115,6 +117,7 @@ pub fn arguments() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::causes::chain;
 
     #[test]
     fn options_count_before_variables() {
@@ -129,9 +132,7 @@ mod tests {
         assert_eq!(shown(0, Some("http=debug"), true).as_deref(), Some("http=debug"));
         assert_eq!(shown(0, None, true).as_deref(), Some("debug"), "a file without a level gets everything");
         let error = filter(0, Some("http=loud".to_owned()), false).unwrap_err();
-        assert!(
-            error.to_string().starts_with("KERNELWRIGHT_LOG is not a valid log filter: `http=loud`"),
-            "{error}"
-        );
+        let text = chain(&error);
+        assert!(text.starts_with("KERNELWRIGHT_LOG is not a valid log filter: `http=loud`: "), "{text}");
     }
 }

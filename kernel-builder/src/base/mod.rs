@@ -7,6 +7,7 @@ pub(crate) mod ahead;
 pub mod annotation;
 pub mod api;
 pub mod become_program;
+pub mod causes;
 pub mod channel;
 pub mod confine;
 pub(crate) mod date;

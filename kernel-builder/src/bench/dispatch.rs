@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::agent::ranges::{REACH, lengths_of};
+use crate::base::causes::{Cause, TomlError};
 use crate::base::digest::Digest;
 use crate::exit::{self, StageError};
 
@@ -84,7 +85,7 @@ pub struct Point {
 
 /// A table that cannot be used.
 #[derive(Debug, Error, Diagnostic)]
-#[error("`{name}` is no dispatch table: {why}")]
+#[error("`{name}` is no dispatch table")]
 #[diagnostic(
     code(bench::dispatch),
     help(
@@ -93,7 +94,8 @@ pub struct Point {
 )]
 pub struct DispatchError {
     name: String,
-    why: String,
+    #[source]
+    cause: Cause,
 }
 
 impl StageError for DispatchError {
@@ -137,21 +139,22 @@ impl Dispatch {
 
     /// Reads a table back. Its ranges must follow from its points.
     pub fn read(name: &str, text: &str) -> Result<Self, DispatchError> {
-        let refused = |why: String| DispatchError { name: name.to_owned(), why };
-        let table: Self = toml::from_str(text).map_err(|error| refused(error.message().to_owned()))?;
+        let refused = |cause: Cause| DispatchError { name: name.to_owned(), cause };
+        let table: Self = toml::from_str(text).map_err(|error| refused(TomlError::from(error).into()))?;
         if table.format != FORMAT {
-            return Err(refused(format!("it has format {}, and this program reads {FORMAT}", table.format)));
+            let other = format!("it has format {}, and this program reads {FORMAT}", table.format);
+            return Err(refused(other.into()));
         }
         let axes: BTreeSet<Vec<&String>> =
             table.points.iter().map(|point| point.axes.keys().collect()).collect();
         if axes.len() != 1 {
-            return Err(refused("its points have no axes, or not all the same".to_owned()));
+            return Err(refused("its points have no axes, or not all the same".into()));
         }
         if table.points.iter().any(|point| point.kernel != (point.low > 1.0)) {
-            return Err(refused("a point says another thing than its interval".to_owned()));
+            return Err(refused("a point says another thing than its interval".into()));
         }
         if table.ranges != ranges(&table.points) {
-            return Err(refused("its ranges do not follow from its points".to_owned()));
+            return Err(refused("its ranges do not follow from its points".into()));
         }
         Ok(table)
     }

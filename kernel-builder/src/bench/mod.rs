@@ -165,7 +165,7 @@ pub fn refuse_unmeasured(measured: &[Measurement]) -> Result<(), BenchError> {
     let sampled = measured.iter().find(|one| one.contender(samples::KERNEL).is_some());
     match sampled {
         Some(first) if !measured.iter().any(|one| one.is_result() && one.has_results()) => {
-            Err(BenchError::NotMeasured { why: render::unmeasured(first).join("; ") })
+            Err(BenchError::NotMeasured { missing: render::unmeasured(first).join("; ") })
         }
         _ => Ok(()),
     }

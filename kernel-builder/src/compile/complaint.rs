@@ -21,8 +21,8 @@ pub struct Complaint {
     help: String,
     place: Option<(NamedSource<String>, usize, String)>,
     starved: bool,
-    /// What the compiler said first; the same for every variant in which the same thing is wrong.
-    said: String,
+    /// Its first error; the same for every variant in which the same thing is wrong.
+    first_error: String,
 }
 
 impl Complaint {
@@ -32,8 +32,8 @@ impl Complaint {
     }
 
     /// What tells this complaint from others on the same unit.
-    pub fn said(&self) -> &str {
-        &self.said
+    pub fn first_error(&self) -> &str {
+        &self.first_error
     }
 }
 
@@ -107,7 +107,7 @@ pub fn read(unit: &str, variant: &str, text: &str, ending: Ending, log: &Path, p
     Complaint {
         unit: unit.to_owned(),
         variant: variant.to_owned(),
-        said: pointed
+        first_error: pointed
             .map_or_else(|| message.clone(), |at| format!("{}:{}: {}", at.file, at.line, at.message)),
         message,
         help: format!("{advice}{more}the whole log with the command: {}", log.display()),

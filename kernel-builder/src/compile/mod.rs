@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc;
 
+use crate::base::causes::chain;
 use crate::base::files::{self, FileLock};
 use crate::base::interrupt;
 use crate::base::report::{Report, Standing};
@@ -83,14 +84,14 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
         Matrix::new(&shop, jobs, board, conduct).run()
     });
     if let Err(error) = slots.remember() {
-        report.warn(format!("what the build took could not be kept for the next one: {error}"));
+        report.warn(format!("what the build took could not be kept for the next one: {}", chain(&error)));
     }
     cache.close(report);
     // Without the lock, another build of the project may still use them.
     if alone.is_some()
         && let Err(error) = leftovers::clear(project, jobs, &outcomes)
     {
-        report.warn(format!("what earlier builds left behind could not be removed: {error}"));
+        report.warn(format!("what earlier builds left behind could not be removed: {}", chain(&error)));
     }
     tell_shared(&slots, report);
     tell_outside(&outcomes, report);
@@ -114,7 +115,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
         if let Err(error) = written
             && !(end == End::Failed && error.is_about_room_or_rights())
         {
-            report.warn(format!("the report of the build could not be kept: {error}"));
+            report.warn(format!("the report of the build could not be kept: {}", chain(&error)));
         }
     }
     outcomes
@@ -130,7 +131,7 @@ fn alone_in(project: &Path, report: &Report) -> Option<FileLock> {
         // The first object that cannot be written says so.
         Err(error) if error.is_about_room_or_rights() => None,
         Err(error) => {
-            report.warn(format!("no other build of this project may run beside this one: {error}"));
+            report.warn(format!("no other build of this project may run beside this one: {}", chain(&error)));
             None
         }
     }

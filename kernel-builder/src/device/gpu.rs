@@ -55,6 +55,8 @@ impl std::fmt::Display for Failure {
     }
 }
 
+impl std::error::Error for Failure {}
+
 /// This program as a worker.
 fn own_line() -> CommandLine {
     CommandLine::new(env::own_program()).args(["--worker", ROLE])

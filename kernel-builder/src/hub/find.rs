@@ -156,10 +156,10 @@ impl Hub {
 
     /// Reads what the files of a kernel say.
     fn look(&self, repo: &RepoId, revision: Option<&str>, kernel: &mut Published) -> Result<(), HubError> {
-        let missing = |said: String| HubError::NotFound {
+        let missing = |message: String| HubError::NotFound {
             doing: format!("look at `{repo}`"),
             endpoint: self.endpoint().to_owned(),
-            said,
+            message,
         };
         let refs = self
             .refs(repo)?

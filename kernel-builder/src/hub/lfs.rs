@@ -141,9 +141,8 @@ impl Hub {
             for one in told.objects {
                 let Some(object) = batch.iter().find(|object| object.sha256 == one.oid) else { continue };
                 if let Some(error) = one.error {
-                    let why = error["message"].as_str().unwrap_or("no reason given");
-                    let why = self.scrubbed(why);
-                    return Err(HubError::Upload { path: object.path.clone(), why });
+                    let problem = self.scrubbed(error["message"].as_str().unwrap_or("no reason given"));
+                    return Err(HubError::Upload { path: object.path.clone(), problem });
                 }
                 let Some(Actions { upload: Some(upload), verify }) = one.actions else { continue };
                 if !errands.iter().any(|errand| errand.object.sha256 == object.sha256) {
@@ -157,7 +156,10 @@ impl Hub {
     /// Brings a file into the storage. `progress` counts its bytes.
     pub fn upload(&self, errand: &Errand, progress: &Progress) -> Result<(), HubError> {
         let Errand { object, upload, verify } = errand;
-        let failed = |why: String| HubError::Upload { path: object.path.clone(), why: self.scrubbed(&why) };
+        let failed = |problem: String| HubError::Upload {
+            path: object.path.clone(),
+            problem: self.scrubbed(&problem),
+        };
         match upload.part_length() {
             None => {
                 let body = piece(&object.file, 0, object.size);
@@ -206,9 +208,9 @@ impl Hub {
         if answer.fine() {
             return Ok(answer);
         }
-        let said = String::from_utf8_lossy(&answer.body).into_owned();
-        let why = self.scrubbed(&format!("the storage answered {} {said}", answer.status));
-        Err(HubError::Upload { path: object.path.clone(), why })
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        let problem = self.scrubbed(&format!("the storage answered {} {text}", answer.status));
+        Err(HubError::Upload { path: object.path.clone(), problem })
     }
 }
 

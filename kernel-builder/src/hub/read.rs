@@ -188,8 +188,8 @@ impl Hub {
         Err(self.malformed(doing, "its next page is on another server".to_owned()))
     }
 
-    fn malformed(&self, doing: &str, why: String) -> HubError {
-        HubError::Malformed { endpoint: self.endpoint().to_owned(), doing: doing.to_owned(), why }
+    fn malformed(&self, doing: &str, problem: String) -> HubError {
+        HubError::Malformed { endpoint: self.endpoint().to_owned(), doing: doing.to_owned(), problem }
     }
 
     /// The content of a file; nothing where there is none.

@@ -174,7 +174,7 @@ impl Hub {
                         return Err(HubError::Malformed {
                             endpoint: self.endpoint().to_owned(),
                             doing,
-                            why: format!("nothing of `{}`", question.path),
+                            problem: format!("nothing of `{}`", question.path),
                         });
                     }
                 };

@@ -71,15 +71,15 @@ struct Said {
 pub fn of(folders: &[PathBuf], python: &Path) -> Result<Vec<Api>, PublishError> {
     let line = CommandLine::new(python).args(["-I", "-c", READER]);
     let paths: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-    let input = format!("{}\n", serde_json::Value::from(paths));
+    let input = serde_json::to_string(&paths).unwrap_or_default() + "\n";
     let mut said: Vec<Said> = Vec::new();
     let done = process::converse(&line, Limits::wall(LIMIT), input.as_bytes(), &mut |text| {
         said.extend(serde_json::from_str::<Said>(text));
     })
     .map_err(ApiError::Process)?;
     if said.len() != folders.len() {
-        let why = done.stderr_text().lines().last().unwrap_or("it said nothing").to_owned();
-        return Err(ApiError::Reader { program: python.to_owned(), why }.into());
+        let output = done.stderr_text().lines().last().unwrap_or("it said nothing").to_owned();
+        return Err(ApiError::Reader { program: python.to_owned(), output }.into());
     }
     let mut apis = Vec::new();
     for (folder, said) in folders.iter().zip(said) {

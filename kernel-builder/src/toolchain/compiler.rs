@@ -89,7 +89,7 @@ fn said(program: &Path, args: &[&str]) -> Result<String, ToolchainError> {
     if done.ending.success() {
         return Ok(done.stdout_text());
     }
-    Err(ToolchainError::BrokenCompiler { program: program.to_owned(), said: state::last_words(&done) })
+    Err(ToolchainError::BrokenCompiler { program: program.to_owned(), output: state::last_words(&done) })
 }
 
 /// The folder of empty libraries to link an extension with. An extension must name its framework's libraries as needed,
@@ -124,7 +124,7 @@ pub(super) fn library(program: &Path, soname: &str, source: &str, to: &Path) -> 
     if done.ending.success() {
         return Ok(());
     }
-    Err(ToolchainError::BrokenCompiler { program: program.to_owned(), said: state::last_words(&done) })
+    Err(ToolchainError::BrokenCompiler { program: program.to_owned(), output: state::last_words(&done) })
 }
 
 /// The folder with our `registration.h`, named after its content.

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::interpreter::{self, Question};
 use super::{compiler, python, system};
+use crate::base::causes::chain;
 use crate::base::files;
 use crate::base::process::{self, Ending, Limits, ProcessError};
 use crate::base::report;
@@ -164,7 +165,7 @@ fn cxx(_: &Session) -> Finding {
         Err(error) => Finding::without(
             subject,
             Health::Missing,
-            &error.to_string(),
+            &chain(&error),
             "nothing can be built",
             "apt install g++",
         ),
@@ -177,7 +178,7 @@ fn active_python(session: &Session) -> Finding {
         Err(error) => Finding::without(
             "Python",
             Health::Missing,
-            &error.to_string(),
+            &chain(&error),
             "nothing can be fetched, verified or measured",
             "apt install python3 python3-pip",
         ),

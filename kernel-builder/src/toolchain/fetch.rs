@@ -284,7 +284,8 @@ impl Job<'_> {
             })
             .ok_or_else(|| ToolchainError::Damaged {
                 wheel: self.wheel().to_owned(),
-                why: "it has no RECORD".to_owned(),
+                problem: "it has no RECORD".to_owned(),
+                cause: None,
             })?;
         let span = Span::new(record.place.start, record.place.end);
         let bytes = self.client.bytes(url, span).map_err(|cause| self.failed(cause))?;
@@ -327,8 +328,11 @@ impl Job<'_> {
     }
 
     fn take_whole(&self, entry: &Entry, file: &Path) -> Result<(Stored, String), ToolchainError> {
-        let damaged =
-            |why: &str| ToolchainError::Damaged { wheel: self.wheel().to_owned(), why: why.to_owned() };
+        let damaged = |problem: &str| ToolchainError::Damaged {
+            wheel: self.wheel().to_owned(),
+            problem: problem.to_owned(),
+            cause: None,
+        };
         let (length, _) = files::stamp(file)?;
         if digest_of(file).as_deref() != Some(&self.located.release.sha256) {
             return Err(damaged("it does not have the sha256 that the index gives"));
@@ -347,7 +351,8 @@ impl Job<'_> {
         match part.take.iter().find(|take| !wanted.iter().any(|member| member.name.starts_with(*take))) {
             Some(take) => Err(ToolchainError::Damaged {
                 wheel: self.wheel().to_owned(),
-                why: format!("it holds nothing that begins with {take}"),
+                problem: format!("it holds nothing that begins with {take}"),
+                cause: None,
             }),
             None => Ok(wanted),
         }

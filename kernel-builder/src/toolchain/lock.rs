@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ToolchainError;
 use super::pins::Part;
+use crate::base::causes::{Cause, chain};
 use crate::base::files;
 use crate::base::session::Session;
 
@@ -237,7 +238,7 @@ impl Lock {
         let mut all = read(path)?;
         all.wheel.extend(added.iter().cloned());
         if let Err(error) = files::write_if_changed(path, render(all)) {
-            session.report.warn(format!("what was fetched is not locked: {error}"));
+            session.report.warn(format!("what was fetched is not locked: {}", chain(&error)));
         }
         Ok(())
     }
@@ -300,12 +301,11 @@ fn read(path: &Path) -> Result<Text, ToolchainError> {
     if !files::exists(path) {
         return Ok(Text { format: 1, ..Text::default() });
     }
-    let broken = |why: String| ToolchainError::BadLock { path: path.to_owned(), why };
-    let text: Text = toml::from_str(&files::read_text(path)?)
-        .map_err(|error| broken(error.to_string().trim_end().replace('\n', "; ")))?;
+    let broken = |cause: Cause| ToolchainError::BadLock { path: path.to_owned(), cause };
+    let text: Text = toml::from_str(&files::read_text(path)?).map_err(|error| broken(error.into()))?;
     match text.format {
         1 => Ok(text),
-        other => Err(broken(format!("it is of format {other}, and this version knows format 1"))),
+        other => Err(broken(format!("it is of format {other}, and this version knows format 1").into())),
     }
 }
 

@@ -460,7 +460,7 @@ fn try_out(python: &Interpreter, site: &Path) -> Result<String, ToolchainError> 
     let done = process::run(&runtime.command().args(["-c", TRIAL]), Limits::wall(Duration::from_secs(300)))?;
     match (done.ending.success(), done.stdout_text().lines().last()) {
         (true, Some(version)) => Ok(version.to_owned()),
-        _ => Err(ToolchainError::BrokenRuntime { said: state::last_words(&done) }),
+        _ => Err(ToolchainError::BrokenRuntime { cause: state::last_words(&done).into() }),
     }
 }
 

@@ -13,6 +13,7 @@ use super::state::{self, Stamp};
 use super::taking::Taking;
 use super::want::{Provider, Want};
 use super::{compiler, device, interpreter, parts, pins, portable, system, used, wheels};
+use crate::base::causes::chain;
 use crate::base::digest::DigestBuilder;
 use crate::base::env;
 use crate::base::interrupt;
@@ -55,7 +56,8 @@ pub(super) fn resolve(session: &Taking<'_>, want: &Want) -> Result<(Toolchain, V
         Ok(kit) => toolchain.portable = Some(kit),
         Err(_) if interrupt::requested() => return Err(ProcessError::Interrupted.into()),
         Err(error) => session.report.warn(format!(
-            "what is built here will need a system as new as this one: {error}; verify says what it needs"
+            "what is built here will need a system as new as this one: {}; verify says what it needs",
+            chain(&error)
         )),
     }
     if let Some(cuda) = &toolchain.cuda {

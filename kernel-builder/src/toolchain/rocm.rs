@@ -40,7 +40,7 @@ pub(super) fn place() -> Option<(PathBuf, PathBuf)> {
 /// hipcc with the version of its ROCm.
 pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
     let (program, root) = place().ok_or_else(|| ToolchainError::NoDevice {
-        why: "no hipcc: neither ROCM_PATH, HIP_PATH, /opt/rocm nor PATH has one".to_owned(),
+        problem: "no hipcc: neither ROCM_PATH, HIP_PATH, /opt/rocm nor PATH has one".to_owned(),
         help: "install ROCm, or name its folder in ROCM_PATH",
     })?;
     let written = files::read_text(&root.join(".info/version")).ok();
@@ -48,8 +48,8 @@ pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
         Some(version) => version,
         // HIP has the version of the ROCm that it came with.
         None => version_in(&said(session, NAME, &program, &["--version"])?).ok_or_else(|| {
-            let why = "it does not say its version".to_owned();
-            ToolchainError::BrokenDevice { name: NAME, program: program.clone(), why }
+            let problem = "it does not say its version".to_owned();
+            ToolchainError::BrokenDevice { name: NAME, program: program.clone(), problem }
         })?,
     };
     Ok(Found { program, root, version })
@@ -65,8 +65,8 @@ pub(super) fn kit(
     let Found { program: hipcc, root, version } = found;
     let header = root.join("include/hip/hip_runtime.h");
     if !files::exists(&header) {
-        let why = "it has no include/hip/hip_runtime.h".to_owned();
-        return Err(ToolchainError::BrokenDevice { name: NAME, program: root, why });
+        let problem = "it has no include/hip/hip_runtime.h".to_owned();
+        return Err(ToolchainError::BrokenDevice { name: NAME, program: root, problem });
     }
     // The compilers search /usr/include by themselves; named, it would come before the C++ library's own headers.
     let include = [root.join("include")].into_iter().filter(|folder| folder != Path::new("/usr/include"));

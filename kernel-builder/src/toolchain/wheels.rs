@@ -17,6 +17,7 @@ use super::store::Stored;
 use super::system;
 use super::taking::Taking;
 use super::{Against, Want, parts, state};
+use crate::base::causes::Cause;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::disk;
 use crate::base::env;
@@ -166,11 +167,11 @@ fn reload(root: &Path, loader: &str) -> Result<(), ToolchainError> {
             files::write(&program, bytes)?;
             files::make_executable(&program)?;
             let line = CommandLine::new("patchelf").args(["--set-interpreter", loader]).path(&program);
-            let failed = |said| ToolchainError::Loader { program: program.clone(), said };
+            let failed = |cause: Cause| ToolchainError::Loader { program: program.clone(), cause };
             let done = process::run(&line, Limits::wall(Duration::from_secs(60)));
-            let done = done.map_err(|error| failed(error.to_string()))?;
+            let done = done.map_err(|error| failed(error.into()))?;
             if !done.ending.success() {
-                return Err(failed(state::last_words(&done)));
+                return Err(failed(state::last_words(&done).into()));
             }
         }
     }

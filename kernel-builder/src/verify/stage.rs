@@ -325,7 +325,7 @@ impl<'a> Stage<'a> {
                         false => format!("on the workload `{}`", case.id),
                     },
                 );
-                failed.get_or_insert(VerifyError::Reference { when, reason: error });
+                failed.get_or_insert(VerifyError::Reference { when, exception: error });
             }
             Event::NoBaseline { reason } => {
                 oracle.no_baseline.get_or_insert(reason);
@@ -343,7 +343,7 @@ impl<'a> Stage<'a> {
             None => Err(VerifyError::Harness {
                 role: "oracle",
                 ending: ended.process.ending.to_string(),
-                said: ended.said(),
+                output: ended.said(),
             }),
         }
     }

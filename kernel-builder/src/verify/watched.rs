@@ -7,6 +7,7 @@
 
 use super::lab::complaint::Complaint;
 use super::state::{State, Variable};
+use crate::base::causes::chain;
 use crate::base::files;
 use crate::compile::nvrtc::Code;
 use crate::device::wire::{Answer, Op, Place};
@@ -38,7 +39,7 @@ impl Watched {
     pub(super) fn of(code: &Code, module: u32) -> Result<Self, String> {
         let mut found = Self::default();
         for (number, cubin) in (module..).zip(&code.cubins) {
-            let bytes = files::read(&cubin.path).map_err(|error| error.to_string())?;
+            let bytes = files::read(&cubin.path).map_err(|error| chain(&error))?;
             for variable in State::of_cubin(&bytes)?.data {
                 let buffer = FIRST + found.data.len() as u32;
                 found.data.push(Watch { buffer, module: number, variable });

@@ -59,6 +59,7 @@ pub enum ServeError {
         /// Which.
         address: SocketAddr,
         /// Why.
+        #[source]
         error: std::io::Error,
     },
     /// Everybody may write, and everybody can.

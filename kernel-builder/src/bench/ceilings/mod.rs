@@ -16,6 +16,7 @@ use super::device::sampled;
 use super::machine::Watch;
 use super::record::{self, Clocks};
 use super::stats;
+use crate::base::causes::chain;
 use crate::base::date;
 use crate::base::process::ProcessError;
 use crate::base::report;
@@ -230,7 +231,7 @@ fn products(
     let code = match Code::plain(&source, vec![expression], &arch_of(about), compiler) {
         Ok(code) => code,
         Err(NvrtcError::Process(error)) => return Err(error),
-        Err(error) => return Ok(Err(error.to_string())),
+        Err(error) => return Ok(Err(chain(&error))),
     };
     let cubin = &code.cubins[0];
     let blocks = instruction.blocks(about.multiprocessors);

@@ -31,6 +31,7 @@ pub use texts::{Asks, foreign as foreign_text, own as own_text, watches};
 use self::remote::Remote;
 use self::seen::Seen;
 use self::step::{Step, object_below, step_below};
+use crate::base::causes::chain;
 use crate::base::digest::Digest;
 use crate::base::files::{self, FileError};
 use crate::base::report::Report;
@@ -250,7 +251,7 @@ impl Cache {
     /// shared folder is told.
     pub fn close(&self, report: &Report) {
         if let Err(error) = sweep::after(&self.root, self.written.load(Ordering::Relaxed), report) {
-            report.warn(format!("the compile cache could not be cleaned: {error}"));
+            report.warn(format!("the compile cache could not be cleaned: {}", chain(&error)));
         }
         if let Some(trouble) = self.remote.as_ref().and_then(Remote::trouble) {
             report.warn(trouble);

@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::entry;
 use super::step::{Step, object_below, step_below};
+use crate::base::causes::chain;
 use crate::base::digest::Digest;
 use crate::base::env;
 use crate::base::files::{self, FileError};
@@ -78,8 +79,9 @@ impl Remote {
             let mut state = self.state();
             state.writes = false;
             state.trouble = Some(format!(
-                "nothing more was left in the shared compile cache `{}`: {error}",
-                self.root.display()
+                "nothing more was left in the shared compile cache `{}`: {}",
+                self.root.display(),
+                chain(&error)
             ));
         }
     }

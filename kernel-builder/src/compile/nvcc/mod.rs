@@ -51,7 +51,7 @@ pub(super) fn compile(
         Err(unclear) if lent => Err(CompileError::NotBySteps {
             unit: unit.name.clone(),
             variant: variant.to_owned(),
-            why: unclear.to_string(),
+            problem: unclear.to_string(),
             version: kit.cuda.as_ref().map(|cuda| cuda.version.clone()).unwrap_or_default(),
         }),
         Err(unclear) => {

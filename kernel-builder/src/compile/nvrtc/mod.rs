@@ -284,15 +284,15 @@ impl Compiler {
             Heard::Ended(ending) => Err(format!("it {ending} {}", dialogue.said())),
         };
         if let Ok(Done { unconfined: Some(reason), .. }) = opened {
-            let reason = format!("failed to confine it (Landlock): {reason}");
-            return Err(NvrtcError::NotStarted { compiler: kit.library.clone(), reason });
+            let problem = format!("failed to confine it (Landlock): {reason}");
+            return Err(NvrtcError::NotStarted { compiler: kit.library.clone(), problem });
         }
         match opened.and_then(|done| done.failed.map_or(Ok(done.version), Err)) {
             Ok(version) => {
                 let precompiles = version.is_some_and(|version| version >= PRECOMPILES);
                 Ok(Process { dialogue, readable, headers, precompiles, asked: BTreeMap::new() })
             }
-            Err(reason) => Err(NvrtcError::Library { library: kit.library.clone(), reason }),
+            Err(problem) => Err(NvrtcError::Library { library: kit.library.clone(), problem }),
         }
     }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use cudarc::driver::sys;
 
 use super::driver::{Context, Outcome, done, senseless};
+use crate::base::causes::chain;
 use crate::base::digest::hex;
 use crate::base::files::{self, FileError};
 use crate::device::wire::{Origin, Place, Trouble, unhex};
@@ -205,7 +206,7 @@ impl Memory {
 
 impl From<FileError> for Trouble {
     fn from(error: FileError) -> Self {
-        Self { from: Origin::Files, text: error.to_string(), ..senseless("") }
+        Self { from: Origin::Files, text: chain(&error), ..senseless("") }
     }
 }
 

@@ -6,6 +6,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+use crate::base::causes::chain;
 use crate::base::env;
 use crate::base::nvml::Driver;
 use crate::base::session::Session;
@@ -51,7 +52,7 @@ pub(crate) fn ask(mut subject: Subject, session: &Session) -> Asked {
     // The line may be silent for longer than anybody waits, so that the wait is what ends.
     let hub = match Hub::glance(session, LIMIT * 2) {
         Ok(hub) => hub,
-        Err(error) => return Asked { began, answer: Err(format!("({error})")) },
+        Err(error) => return Asked { began, answer: Err(format!("({})", chain(&error))) },
     };
     let (send, answers) = sync_channel(1);
     subject.questions.truncate(QUESTIONS);
@@ -81,6 +82,7 @@ impl Asked {
                 ));
             }
             Ok(Ok(Err(error))) => {
+                let error = chain(&error);
                 return report.note(format!("whether there is such a kernel already is not known: {error}"));
             }
             Ok(Ok(Ok(ranked))) => ranked,

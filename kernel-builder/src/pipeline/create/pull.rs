@@ -41,9 +41,9 @@ enum PullError {
         help("a name begins with a letter: copy the files of its variant by hand")
     )]
     NoName { kernel: String },
-    #[error("`{kernel}` is too large to be a project: {why}")]
+    #[error("`{kernel}` is too large to be a project: {problem}")]
     #[diagnostic(code(hub::too_large), help("look at its page: {page}"))]
-    TooLarge { kernel: String, why: String, page: String },
+    TooLarge { kernel: String, problem: String, page: String },
 }
 
 impl StageError for PullError {
@@ -191,8 +191,8 @@ fn fetch(
 ) -> Result<(), Failure> {
     let total: u64 = files.iter().map(|entry| entry.size).sum();
     if files.len() > FILES || total > BYTES {
-        let why = format!("{} files, {}", files.len(), bytes(total));
-        return Err(PullError::TooLarge { kernel: repo.to_string(), why, page: hub.page(repo) }.into());
+        let problem = format!("{} files, {}", files.len(), bytes(total));
+        return Err(PullError::TooLarge { kernel: repo.to_string(), problem, page: hub.page(repo) }.into());
     }
     let progress = session.report.progress("fetch", ProgressKind::Bytes, Some(total));
     for entry in files {

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use crate::base::causes::chain;
 use crate::base::files;
 use crate::base::report::Event;
 use crate::base::session::Session;
@@ -38,6 +39,7 @@ pub(crate) fn oracle(session: &Session) -> Option<PythonRuntime> {
     match python::runtime(session, Torch::Preferably(TORCH), Extras::default()) {
         Ok(python) => Some(python),
         Err(error) => {
+            let error = chain(&error);
             session.report.warn(format!("no Python with torch, so results are not compared: {error}"));
             None
         }

@@ -9,6 +9,7 @@ use kernel_plan::variant::Variant;
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::base::causes::chain;
 use crate::base::interrupt;
 use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
@@ -132,7 +133,7 @@ pub(crate) fn groups(
         match python {
             Ok(python) => groups.push((python, artifacts)),
             Err(error) => {
-                session.report.note(format!("torch {line} cannot be had here: {error}"));
+                session.report.note(format!("torch {line} cannot be had here: {}", chain(&error)));
                 own.extend(artifacts);
             }
         }

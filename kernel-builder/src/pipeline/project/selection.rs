@@ -56,13 +56,13 @@ impl Selection {
 #[derive(Debug, Error, Diagnostic)]
 pub(crate) enum SelectError {
     /// A variant was named that does not fit.
-    #[error("the variant `{id}` is not for this project: {why}")]
+    #[error("the variant `{id}` is not for this project: {problem}")]
     #[diagnostic(code(plan::unknown_variant), help("here it can be built for: {}", offered.join(", ")))]
     Unknown {
         /// What was asked for.
         id: String,
         /// Why not.
-        why: String,
+        problem: String,
         /// What fits.
         offered: Vec<String>,
     },
@@ -176,9 +176,9 @@ fn not_offered(id: &str, explained: &[Explained<'_>], offered: Vec<String>) -> S
         Some(Decision::Elsewhere(missing)) => {
             SelectError::Elsewhere { id, missing: missing.to_string(), offered }
         }
-        Some(Decision::Out(refusal)) => SelectError::Unknown { id, why: refusal.to_string(), offered },
+        Some(Decision::Out(refusal)) => SelectError::Unknown { id, problem: refusal.to_string(), offered },
         Some(Decision::Built(_)) | None => {
-            SelectError::Unknown { id, why: "there is no variant of that name".to_owned(), offered }
+            SelectError::Unknown { id, problem: "there is no variant of that name".to_owned(), offered }
         }
     }
 }

@@ -9,6 +9,7 @@ use miette::Diagnostic;
 use thiserror::Error;
 
 use crate::agent::tuned::{self, Settings, Tuned};
+use crate::base::causes::chain;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
 use crate::base::session::Session;
@@ -180,7 +181,7 @@ pub(crate) fn of_device(
     match read {
         Ok(table) if table.source == source && table.device == about.name => whole.settings = table.settings,
         Ok(_) => session.report.warn(format!("{name} is of another source or device: it is written anew")),
-        Err(error) => session.report.warn(format!("{error}: it is written anew")),
+        Err(error) => session.report.warn(format!("{}: it is written anew", chain(&error))),
     }
     Ok((name, whole))
 }

@@ -81,10 +81,10 @@ impl Destination {
             return target(named, options, build).map(Self::Hub);
         }
         if options.is_given() {
-            let why =
+            let problem =
                 format!("`--to {}` is a folder, and the options of a hub mean nothing there", to.display());
             let help = "write `--to hf` or `--to hf:OWNER/NAME`, or leave them out".to_owned();
-            return Err(PublishError::BadTarget { why, help });
+            return Err(PublishError::BadTarget { problem, help });
         }
         Ok(Self::Folder(env::absolute(to)))
     }
@@ -130,9 +130,9 @@ pub(crate) fn plan(bundle: &Bundle, target: &Target, session: &Session) -> Resul
             let plan = publication::plan(bundle, target, Some(&hub))?;
             Ok(plan.shown(hub.endpoint()))
         }
-        Err(PublishError::Hub(HubError::Offline { why })) => {
+        Err(PublishError::Hub(HubError::Offline { setting })) => {
             session.report.note(format!(
-                "{why}: no hub was asked, so everything is taken to be new, and nothing was compared with what users \
+                "{setting}: no hub was asked, so everything is taken to be new, and nothing was compared with what users \
                  of an earlier publication count on"
             ));
             let plan = publication::plan(bundle, target, None)?;
@@ -232,7 +232,7 @@ fn named(to: &Path) -> Option<&str> {
 
 fn target(named: &str, args: &HubOptions, build: &BuildSpec) -> Result<Target, PublishError> {
     let own = &build.general.hub;
-    let bad = |why: String, help: &str| PublishError::BadTarget { why, help: help.to_owned() };
+    let bad = |problem: String, help: &str| PublishError::BadTarget { problem, help: help.to_owned() };
     let given = Some(named).filter(|named| !named.is_empty()).or(args.repo.as_deref());
     if let (Some(repo), false) = (&args.repo, named.is_empty())
         && repo != named

@@ -14,6 +14,7 @@ use kernel_plan::variant::preference::{self, Environment};
 use kernel_plan::variant::{Toolkit, Variant};
 use serde::Serialize;
 
+use crate::base::causes::chain;
 use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{files, interrupt};
@@ -111,7 +112,7 @@ pub(crate) fn prove(
             Ok(torch) => tried.loaded_with = Some(torch),
             Err(Untried::Elsewhere(reason)) => tried.not_loaded = Some(reason),
             Err(Untried::Failed(failed)) => {
-                tried.failed = failed.reports.first().map(ToString::to_string);
+                tried.failed = failed.reports.first().map(|report| chain(&**report));
                 failure.join(failed);
             }
         }
@@ -176,7 +177,10 @@ fn pythons(
         let text = line.to_string();
         let python = python::runtime(session, Torch::Exactly(&text), extras);
         interrupt::check()?;
-        pythons.insert(*line, python.map_err(|error| format!("torch {line} cannot be had here: {error}")));
+        pythons.insert(
+            *line,
+            python.map_err(|error| format!("torch {line} cannot be had here: {}", chain(&error))),
+        );
     }
     Ok(pythons)
 }
@@ -250,9 +254,9 @@ fn outcome(
         let reason = "the client did not speak of it".to_owned();
         return Err(match backend {
             "cpu" | "cuda" => {
-                let reason = format!("{variant}: {reason}");
+                let problem = format!("{variant}: {reason}");
                 let (dir, backend) = (dir.to_owned(), backend.to_owned());
-                Untried::Failed(LoadError::Client { dir, backend, reason }.into())
+                Untried::Failed(LoadError::Client { dir, backend, problem }.into())
             }
             _ => Untried::Elsewhere(reason),
         });
@@ -268,7 +272,7 @@ fn outcome(
     let error = LoadError::Client {
         dir: dir.to_owned(),
         backend: loaded.backend,
-        reason: format!("{variant}: {reason}"),
+        problem: format!("{variant}: {reason}"),
     };
     Err(Untried::Failed(error.into()))
 }
@@ -297,9 +301,9 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Fai
         let predicted = ranking.accepted.first().filter(|_| fits).map(ToString::to_string);
         if loaded.variant != predicted && !lacks_stand_in(&loaded, python) {
             let (torch, backend) = (python.torch.clone(), loaded.backend);
-            let reason = loaded.reason.unwrap_or_default();
+            let output = loaded.reason.unwrap_or_default();
             return Err(
-                LoadError::Preference { torch, backend, taken: loaded.variant, predicted, reason }.into()
+                LoadError::Preference { torch, backend, taken: loaded.variant, predicted, output }.into()
             );
         }
         all.push(Taken { torch: python.torch.clone(), backend: loaded.backend, variant: loaded.variant });

@@ -265,8 +265,8 @@ fn hang(
     backward: Option<&HostPlan>,
 ) -> Result<Option<host::BackwardPlan>, ScaffoldError> {
     let Some(gradient) = &op.gradient else { return Ok(None) };
-    let impossible = |why: &'static str| {
-        let cause = HostError::Gradient { why };
+    let impossible = |problem: &'static str| {
+        let cause = HostError::Gradient { problem };
         ScaffoldError::Host { file: "op.toml".to_owned(), cause }
     };
     let backward = backward.ok_or_else(|| impossible("there is no backward.toml that computes it"))?;

@@ -49,7 +49,7 @@ pub(super) struct Library {
 
 /// Reads a 64-bit shared library.
 pub(super) fn read(path: &Path, data: &[u8]) -> Result<Library, PortableError> {
-    parse(data).map_err(|error| PortableError::NotElf { path: path.to_owned(), reason: error.to_string() })
+    parse(data).map_err(|cause| PortableError::NotElf { path: path.to_owned(), cause })
 }
 
 fn parse(data: &[u8]) -> object::read::Result<Library> {
@@ -102,7 +102,7 @@ pub(super) fn wanted(path: &Path, data: &[u8]) -> Result<Vec<(String, String)>, 
         }
         Ok(found)
     };
-    read().map_err(|error| PortableError::NotElf { path: path.to_owned(), reason: error.to_string() })
+    read().map_err(|cause| PortableError::NotElf { path: path.to_owned(), cause })
 }
 
 /// What a library exports, cut at the caps.

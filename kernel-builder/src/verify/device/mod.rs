@@ -22,6 +22,7 @@ use super::stage::{self, OracleAhead, Stage};
 use super::state::{self, State};
 use super::{NO_GPU, NO_PYTHON, Options, VerifyError, cubin, listed, nvidia_driver, op_digest, tell};
 use crate::agent::tuned::Settings;
+use crate::base::causes::chain;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
 use crate::base::process::ProcessError;
@@ -95,7 +96,7 @@ impl DeviceCandidate<'_> {
         let launch = launch.evaluate(case, &self.settings.of(self.op, case).tuning);
         let launch = launch.map_err(|error| refused("verify::launch", error.to_string()))?;
         let code = Code::compile(&self.source, [&launch], &arch_of(about), compiler);
-        Ok((launch, code.map_err(|error| refused("compile::device_code", error.to_string()))?))
+        Ok((launch, code.map_err(|error| refused("compile::device_code", chain(&error)))?))
     }
 }
 
@@ -277,7 +278,8 @@ fn compiled(
             Err(error) => {
                 let log =
                     if let NvrtcError::Rejected { log, .. } = &error { log.clone() } else { String::new() };
-                return Ok(Err(refusal("compile::device_code", format!("sm_{arch}: {error}"), &log)));
+                let text = format!("sm_{arch}: {}", chain(&error));
+                return Ok(Err(refusal("compile::device_code", text, &log)));
             }
         }
     }

@@ -417,7 +417,7 @@ impl Lab {
 
     /// Asks the judging worker, which no candidate can harm.
     fn checked(&mut self, ops: &[Op]) -> Result<Vec<Answer>, VerifyError> {
-        self.checker.ask(ops, OWN)?.map_err(|failure| VerifyError::Judge { reason: failure.to_string() })
+        self.checker.ask(ops, OWN)?.map_err(|failure| VerifyError::Judge { cause: failure.into() })
     }
 }
 

@@ -177,7 +177,7 @@ fn compute(
                 let case = case.and_then(|place| linted.get(place));
                 let when = case
                     .map_or_else(String::new, |linted| format!("on the workload `{}`", linted.scheduled.id));
-                failed.get_or_insert(VerifyError::Reference { when, reason: error });
+                failed.get_or_insert(VerifyError::Reference { when, exception: error });
             }
             // The judge has gone only when a file could not be read, which it says.
             Event::Computed { case } => drop(done.send(case)),
@@ -197,7 +197,7 @@ fn compute(
         None => Err(VerifyError::Harness {
             role: "linter",
             ending: ended.process.ending.to_string(),
-            said: ended.said(),
+            output: ended.said(),
         }),
     }
 }
