@@ -113,7 +113,7 @@ pub struct Tokens {
 
 impl Tokens {
     /// Those of the hub in `root`.
-    pub fn of(root: &Path) -> Self {
+    pub fn in_folder(root: &Path) -> Self {
         Self { path: root.join("tokens"), read: RwLock::new((None, Vec::new())) }
     }
 
@@ -240,14 +240,14 @@ mod tests {
     #[test]
     fn a_token_is_known_until_it_is_revoked_and_never_on_the_disk() {
         let dir = tempfile::tempdir().unwrap();
-        let tokens = Tokens::of(dir.path());
+        let tokens = Tokens::in_folder(dir.path());
         let secret = tokens.create("ci", Access::Write, vec!["me".to_owned()]).unwrap();
         assert!(tokens.create("ci", Access::Read, Vec::new()).is_err());
         assert!(tokens.create("a b", Access::Read, Vec::new()).is_err());
         let text = String::from_utf8(disk::read(&dir.path().join("tokens")).unwrap().unwrap()).unwrap();
         assert!(!text.contains(&secret) && !text.contains(&secret[PREFIX.len()..]));
         // Another process reads what this one wrote.
-        let server = Tokens::of(dir.path());
+        let server = Tokens::in_folder(dir.path());
         let owner = server.owner(&secret).unwrap().unwrap();
         assert_eq!((owner.name.as_str(), owner.access), ("ci", Access::Write));
         assert_eq!(server.owner("kwhub_0").unwrap(), None);
@@ -265,11 +265,13 @@ mod tests {
                 // Each as a process of its own would.
                 let dir = &dir;
                 scope.spawn(move || {
-                    Tokens::of(dir.path()).create(&number.to_string(), Access::Read, Vec::new()).unwrap()
+                    Tokens::in_folder(dir.path())
+                        .create(&number.to_string(), Access::Read, Vec::new())
+                        .unwrap()
                 });
             }
         });
-        assert_eq!(Tokens::of(dir.path()).list().unwrap().len(), 16);
+        assert_eq!(Tokens::in_folder(dir.path()).list().unwrap().len(), 16);
         assert!(!dir.path().join("tokens.new").exists());
     }
 
@@ -296,7 +298,7 @@ mod tests {
     fn a_line_that_is_no_token_is_told() {
         let dir = tempfile::tempdir().unwrap();
         disk::write(dir.path(), &dir.path().join("tokens"), b"hunter2\n").unwrap();
-        let told = Tokens::of(dir.path()).list().unwrap_err().to_string();
+        let told = Tokens::in_folder(dir.path()).list().unwrap_err().to_string();
         assert!(told.contains("tokens:1") && !told.contains("hunter2"), "{told}");
     }
 }

@@ -58,9 +58,9 @@ pub fn start(verbose: u8, file: Option<&Path>) -> Result<(), TraceError> {
     let to = match file {
         Some(path) => {
             let opened = OpenOptions::new().create(true).append(true).open(&path);
-            To::File(Arc::new(Mutex::new(opened.map_err(|cause| TraceError::File { path, cause })?)))
+            LogTarget::File(Arc::new(Mutex::new(opened.map_err(|cause| TraceError::File { path, cause })?)))
         }
-        None => To::Stderr,
+        None => LogTarget::Stderr,
     };
     // Another subscriber can only come from tests that share the process; the first one stays.
     let _already_set =
@@ -87,12 +87,12 @@ fn filter(verbose: u8, variable: Option<String>, has_file: bool) -> Result<Optio
 
 /// Destination of log lines. Each line is written whole.
 #[derive(Debug, Clone)]
-enum To {
+enum LogTarget {
     Stderr,
     File(Arc<Mutex<File>>),
 }
 
-impl<'a> MakeWriter<'a> for To {
+impl<'a> MakeWriter<'a> for LogTarget {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
@@ -100,7 +100,7 @@ impl<'a> MakeWriter<'a> for To {
     }
 }
 
-impl Write for To {
+impl Write for LogTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let line = without_tokens(&String::from_utf8_lossy(bytes));
         // A log whose reader has gone, or whose disk is full, must not end the server.

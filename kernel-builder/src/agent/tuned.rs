@@ -177,7 +177,7 @@ impl Tuned {
             capability: capability_name(capability),
             multiprocessors,
             source,
-            op_toml: Digest::of(op.file.text.as_bytes()),
+            op_toml: Digest::blake3(op.file.text.as_bytes()),
             settings: vec![],
         }
     }
@@ -246,7 +246,11 @@ impl Tuned {
     }
 
     /// The setting for a call of these dtypes and lengths.
-    fn of(&self, dtypes: &BTreeMap<String, String>, axes: &BTreeMap<String, u64>) -> Option<&Setting> {
+    fn setting_for(
+        &self,
+        dtypes: &BTreeMap<String, String>,
+        axes: &BTreeMap<String, u64>,
+    ) -> Option<&Setting> {
         let inside = |setting: &&Setting| {
             setting.dtypes == *dtypes
                 && setting.range.len() == axes.len()
@@ -344,11 +348,11 @@ impl Settings {
     }
 
     /// The setting of a case. One that the constraints or `[launch]` do not take there is not used.
-    pub(crate) fn of(&self, op: &OpSpec, case: &Case) -> Chosen {
+    pub(crate) fn choose(&self, op: &OpSpec, case: &Case) -> Chosen {
         let found = self.table.as_ref().and_then(|(name, table)| {
-            let setting = table.of(&dtypes_of(case), &axes_of(op, case))?;
+            let setting = table.setting_for(&dtypes_of(case), &axes_of(op, case))?;
             let tuning = tuning_of(op, setting)?;
-            let runs = op.tune.admits(&Bindings::of(case, &tuning)).unwrap_or_default()
+            let runs = op.tune.admits(&Bindings::new(case, &tuning)).unwrap_or_default()
                 && op.launch.as_ref().is_some_and(|launch| launch.evaluate(case, &tuning).is_ok());
             runs.then(|| Chosen { tuning, from: format!("{name}, {}", setting.workload) })
         });

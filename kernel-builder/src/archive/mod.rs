@@ -122,7 +122,7 @@ fn named(project: &Path) -> Vec<(Digest, Measurement)> {
     let text = files::read_text(&records_path(project)).unwrap_or_default();
     let read = |line: &str| {
         let record: Measurement = serde_json::from_str(line).ok()?;
-        Some((Digest::of(line.as_bytes()), record.settled()))
+        Some((Digest::blake3(line.as_bytes()), record.settled()))
     };
     text.lines().filter_map(read).collect()
 }
@@ -219,7 +219,7 @@ mod tests {
         let project = folder.path();
         files::write(&records_path(project), kept()).unwrap();
         let first = kept().lines().next().unwrap();
-        let digest = Digest::of(first.as_bytes()).short(12);
+        let digest = Digest::blake3(first.as_bytes()).short(12);
         let found = find(&digest.to_uppercase(), project).unwrap();
         assert_eq!((found.len(), found[0].workload.as_str()), (1, "video-1024x2048"));
         // An artifact's digest means all of its records.

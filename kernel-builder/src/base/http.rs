@@ -244,18 +244,18 @@ impl Client {
             let took = duration(since.elapsed());
             match &outcome {
                 Ok(Try::Complete) => {
-                    tracing::info!(target: "http", "GET {url}{} gave {got} in {took}", of(span, before));
+                    tracing::info!(target: "http", "GET {url}{} gave {got} in {took}", byte_range(span, before));
                 }
                 Ok(Try::Again(cause)) => {
                     tracing::info!(
                         target: "http",
                         "GET {url}{} gave {got} in {took}, then: {}",
-                        of(span, before),
+                        byte_range(span, before),
                         chain(cause)
                     );
                 }
                 Err(error) => {
-                    let (asked, error) = (of(span, before), chain(error));
+                    let (asked, error) = (byte_range(span, before), chain(error));
                     tracing::info!(target: "http", "GET {url}{asked} failed after {took}: {error}");
                 }
             }
@@ -338,7 +338,7 @@ impl Client {
 }
 
 /// The bytes that are asked for, of which `had` are there.
-fn of(span: Span, had: u64) -> String {
+fn byte_range(span: Span, had: u64) -> String {
     let from = span.start + had;
     match span.end {
         Some(end) => format!(" bytes {from}-{}", end.saturating_sub(1)),

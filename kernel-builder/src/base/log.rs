@@ -18,7 +18,7 @@ use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::files::{self, FileError};
-use super::report::{Report, Talk};
+use super::report::{Report, StandardError};
 use super::{env, secrets, shell};
 
 /// Why there is no log.
@@ -55,8 +55,8 @@ pub fn start(verbose: u8, file: Option<&Path>, report: &Report) -> Result<(), Lo
     let Some(filter) = filter(verbose, env::text(env::LOG), file.is_some())? else { return Ok(()) };
     secrets::of_environment().iter().for_each(|secret| secrets::hide(secret));
     let to = match file {
-        Some(path) => To::File(Arc::new(Mutex::new(files::open_for_appending(&path)?))),
-        None => To::Talk(report.talk_of_others()),
+        Some(path) => LogTarget::File(Arc::new(Mutex::new(files::open_for_appending(&path)?))),
+        None => LogTarget::StandardError(report.talk_of_others()),
     };
     // Another subscriber can only come from tests that share the process; the first one stays.
     let _already_set =
@@ -78,13 +78,13 @@ fn filter(verbose: u8, variable: Option<String>, has_file: bool) -> Result<Optio
 
 /// Destination of log lines. Each line is written whole, without secrets.
 #[derive(Debug, Clone)]
-enum To {
+enum LogTarget {
     /// Standard error, above the bars.
-    Talk(Talk),
+    StandardError(StandardError),
     File(Arc<Mutex<File>>),
 }
 
-impl<'a> MakeWriter<'a> for To {
+impl<'a> MakeWriter<'a> for LogTarget {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
@@ -92,11 +92,11 @@ impl<'a> MakeWriter<'a> for To {
     }
 }
 
-impl Write for To {
+impl Write for LogTarget {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let line = secrets::without(&String::from_utf8_lossy(bytes));
         match self {
-            Self::Talk(talk) => talk.say(line.trim_end_matches('\n')),
+            Self::StandardError(talk) => talk.say(line.trim_end_matches('\n')),
             Self::File(file) => {
                 file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())?;
             }

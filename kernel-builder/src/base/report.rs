@@ -17,7 +17,7 @@ use super::{annotation, env, paint};
 pub(super) mod event;
 mod quantity;
 
-pub use event::{Event, Standing};
+pub use event::{BuildProgress, Event};
 pub use quantity::{bytes, duration};
 
 /// How standard output is written.
@@ -179,8 +179,8 @@ impl Report {
     }
 
     /// A way to standard error for lines that are not events: the log.
-    pub(super) fn talk_of_others(&self) -> Talk {
-        Talk { bars: self.bars.clone() }
+    pub(super) fn talk_of_others(&self) -> StandardError {
+        StandardError { bars: self.bars.clone() }
     }
 
     /// Text for a person who gave no command, on standard error.
@@ -213,11 +213,11 @@ fn error_line(exit: u8, error: &miette::Report) -> Value {
 
 /// Standard error, shared with the bars.
 #[derive(Debug, Clone)]
-pub(super) struct Talk {
+pub(super) struct StandardError {
     bars: MultiProgress,
 }
 
-impl Talk {
+impl StandardError {
     /// Writes one line above the bars.
     pub(super) fn say(&self, line: &str) {
         // A closed pipe is the reader's wish, not an error.

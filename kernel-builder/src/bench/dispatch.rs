@@ -107,7 +107,7 @@ impl StageError for DispatchError {
 impl Dispatch {
     /// The table of these measurements, each with its record's name; all are of one operation, device and variant.
     /// `None` without any that says its axes and has a baseline.
-    pub fn of(measured: &[(Digest, &Measurement)], backend: &str) -> Option<Self> {
+    pub fn from_measurements(measured: &[(Digest, &Measurement)], backend: &str) -> Option<Self> {
         let mut cases: BTreeMap<Case, Vec<&(Digest, &Measurement)>> = BTreeMap::new();
         for entry in measured.iter().filter(|(_, it)| !it.axes.is_empty() && it.checked) {
             cases.entry((entry.1.dtype.clone(), entry.1.axes.clone())).or_default().push(entry);
@@ -303,8 +303,8 @@ mod tests {
     fn table(points: &[(u64, u64, f64)]) -> Dispatch {
         let all: Vec<_> = points.iter().map(|(rows, hidden, low)| measured(*rows, *hidden, *low)).collect();
         let named: Vec<_> =
-            all.iter().map(|it| (Digest::of(format!("{:?}", it.axes).as_bytes()), it)).collect();
-        Dispatch::of(&named, "cuda").unwrap()
+            all.iter().map(|it| (Digest::blake3(format!("{:?}", it.axes).as_bytes()), it)).collect();
+        Dispatch::from_measurements(&named, "cuda").unwrap()
     }
 
     #[test]
@@ -336,14 +336,14 @@ mod tests {
     #[test]
     fn every_regime_and_every_callable_baseline_must_be_beaten() {
         let (cold, graph) = (measured(128, 4096, 1.3), measured(128, 4096, 0.999));
-        let digest = Digest::of(b"record");
-        let both = Dispatch::of(&[(digest, &cold), (digest, &graph)], "cuda").unwrap();
+        let digest = Digest::blake3(b"record");
+        let both = Dispatch::from_measurements(&[(digest, &cold), (digest, &graph)], "cuda").unwrap();
         assert_eq!((both.points.len(), both.points[0].kernel, both.ranges.len()), (1, false, 0));
         assert_eq!(both.points[0].against, "fused, graph");
         // torch.compile is faster by half in each of these records; it is no function that a package can call.
-        assert!(Dispatch::of(&[(digest, &cold)], "cuda").unwrap().points[0].kernel);
+        assert!(Dispatch::from_measurements(&[(digest, &cold)], "cuda").unwrap().points[0].kernel);
         let unknown = Measurement { axes: BTreeMap::new(), ..cold };
-        assert_eq!(Dispatch::of(&[(digest, &unknown)], "cuda"), None);
+        assert_eq!(Dispatch::from_measurements(&[(digest, &unknown)], "cuda"), None);
     }
 
     #[test]

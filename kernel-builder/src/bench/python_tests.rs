@@ -221,7 +221,7 @@ fn three_starts_are_three_processes_of_each_role() {
         id: "scale_package".to_owned(),
         library: None,
         capabilities: vec![],
-        digest: Digest::of(b"artifact"),
+        digest: Digest::blake3(b"artifact"),
         commit: None,
         tools: Default::default(),
         outside: vec![],

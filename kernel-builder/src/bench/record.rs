@@ -356,7 +356,7 @@ pub(super) mod tests {
         ];
         Measurement {
             protocol: PROTOCOL,
-            artifact: Digest::of(b"artifact"),
+            artifact: Digest::blake3(b"artifact"),
             variant: "torch-stable-abi211-cu130-x86_64-linux".to_owned(),
             op: "rms_norm".to_owned(),
             workload: "llm-2048x4096".to_owned(),

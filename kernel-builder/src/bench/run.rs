@@ -107,7 +107,7 @@ impl Subject<'_> {
     /// A process that is timed. Forked processes have the addresses of the one that they are forked from, so of several
     /// starts each is a program of its own.
     fn timed(&self, python: &PythonRuntime, line: CommandLine, job: Job) -> Part {
-        if self.starts() > 1 { Part::new(line, job) } else { Part::of(python, line, job) }
+        if self.starts() > 1 { Part::new(line, job) } else { Part::in_python(python, line, job) }
     }
 
     /// Inputs and outputs of the two calls that are compared at a time, for the largest case.

@@ -83,7 +83,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let bundle = package::existing(&project.dir, &project.build)
         .map_err(PackageError::into_failure)?
         .ok_or_else(|| PublishError::NoBundle { project: args.project.dir.clone() })?;
-    let sent = match Destination::of(&args.to, &args.hub.options(), &project.build)? {
+    let sent = match Destination::parse(&args.to, &args.hub.options(), &project.build)? {
         Destination::Hub(target) if args.hub.dry_run => {
             tell_plan(&destination::plan(&bundle, &target, session)?, &bundle, &session.report);
             return Ok(());

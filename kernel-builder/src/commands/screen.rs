@@ -75,7 +75,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         samples: usize::from(args.samples),
         patience: Duration::from_secs_f64(args.patience.clamp(0.05, 600.0)),
         compiler: args.compiler.unwrap_or_default(),
-        choice: Choice::of(args.untuned),
+        choice: Choice::new(args.untuned),
     };
     screen::screen(&request, session, &mut |judged| tell(judged, session))
 }

@@ -61,9 +61,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if args.device {
         let compiler = args.compiler.unwrap_or_default();
         let (project, evidence) =
-            device::verify(&args.project.dir, &how, compiler, Choice::of(args.untuned), session)?;
+            device::verify(&args.project.dir, &how, compiler, Choice::new(args.untuned), session)?;
         let title = project.title();
-        let status = Status::new(&title, "cuda", package::Judged::of(&evidence));
+        let status = Status::new(&title, "cuda", package::Judged::from_evidence(&evidence));
         let row = row(&status, &evidence);
         session.report.result("verify", &json!({ "variants": [row] }), &table(&status, &evidence));
         return device::accept(&project, &evidence);

@@ -1,11 +1,11 @@
 //! Why a variant could not be built.
 //!
-//! Owns: the errors of this stage. Never: reads a log; `complaint` does.
+//! Owns: the errors of this stage. Never: reads a log; `compiler_message` does.
 
 use miette::Diagnostic;
 use thiserror::Error;
 
-use super::complaint::Complaint;
+use super::compiler_message::CompilerMessage;
 use crate::base::files::FileError;
 use crate::base::process::ProcessError;
 use crate::exit::{self, StageError};
@@ -17,7 +17,7 @@ pub enum CompileError {
     /// The compiler or linker said no.
     #[error(transparent)]
     #[diagnostic(transparent)]
-    Refused(#[from] Box<Complaint>),
+    Refused(#[from] Box<CompilerMessage>),
     /// The library would not load on systems that kernels must load on.
     #[error("{variant} uses what systems of the manylinux_2_28 age do not have: {}", needs.join(", "))]
     #[diagnostic(

@@ -10,14 +10,14 @@ use std::sync::mpsc;
 use crate::base::causes::chain;
 use crate::base::files::{self, FileLock};
 use crate::base::interrupt;
-use crate::base::report::{Report, Standing};
+use crate::base::report::{BuildProgress, Report};
 use crate::base::session::Session;
 
 mod admission;
 pub mod artifact;
 mod build_report;
 pub mod cache;
-pub mod complaint;
+pub mod compiler_message;
 mod content;
 pub mod difference;
 mod error;
@@ -80,7 +80,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
         let (board, slots) = (&board, &slots);
         scope.spawn(move || progress::watch(board, slots, &news, report));
         // Who watches goes when nobody can tell anything any more.
-        let _hush = Hush(slots);
+        let _hush = ListenerGuard(slots);
         Matrix::new(&shop, jobs, board, conduct).run()
     });
     if let Err(error) = slots.remember() {
@@ -105,7 +105,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
         (_, false) => End::Failed,
     };
     if end == End::Interrupted {
-        let Standing { done, total, .. } = board.standing(slots.lanes(), 0.0);
+        let BuildProgress { done, total, .. } = board.standing(slots.lanes(), 0.0);
         report
             .note(format!("{done} of {total} units are done and kept; the same command goes on from there"));
     }
@@ -138,9 +138,9 @@ fn alone_in(project: &Path, report: &Report) -> Option<FileLock> {
 }
 
 /// Ends the watching.
-struct Hush<'a>(&'a Slots);
+struct ListenerGuard<'a>(&'a Slots);
 
-impl Drop for Hush<'_> {
+impl Drop for ListenerGuard<'_> {
     fn drop(&mut self) {
         self.0.listen(None);
     }

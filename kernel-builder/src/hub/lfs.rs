@@ -87,14 +87,14 @@ struct Batch {
     /// The way that the hub chose of those that it was offered; `basic` if it does not say.
     #[serde(default)]
     transfer: Option<String>,
-    objects: Vec<Told>,
+    objects: Vec<BatchObject>,
 }
 
 /// The ways that this program knows. Huggingface_hub offers the same two where it has no xet.
 const TRANSFERS: [&str; 2] = ["basic", "multipart"];
 
 #[derive(Deserialize)]
-struct Told {
+struct BatchObject {
     oid: String,
     #[serde(default)]
     actions: Option<Actions>,

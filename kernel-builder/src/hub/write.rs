@@ -208,11 +208,11 @@ impl Hub {
 
 #[derive(Deserialize)]
 struct Preuploaded {
-    files: Vec<Told>,
+    files: Vec<PreuploadedFile>,
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct PreuploadedFile {
     path: String,
     #[serde(rename = "uploadMode")]
     mode: String,

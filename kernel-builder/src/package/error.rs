@@ -103,7 +103,7 @@ impl PackageError {
     pub fn into_failure(self) -> Failure {
         match self {
             Self::Several(all) => {
-                let mut failure = Failure::told(exit::PACKAGE);
+                let mut failure = Failure::already_reported(exit::PACKAGE);
                 all.into_iter().for_each(|one| failure.join(one.into_failure()));
                 failure
             }

@@ -211,7 +211,7 @@ pub fn verify(build: &Path, signers: &Path) -> Result<Signed, SignatureError> {
         return Err(unknown(&found));
     }
     let line = keygen().args(["-Y", "verify", "-n", NAMESPACE, "-I", name, "-f"]);
-    let done = told(&line.path(signers).arg("-s").path(&signature), &text)?;
+    let done = run_with_input(&line.path(signers).arg("-s").path(&signature), &text)?;
     if !done.ending.success() {
         return Err(unknown(&done));
     }
@@ -245,7 +245,7 @@ fn list_of(build: &Path) -> Result<String, SignatureError> {
 /// The key of a signature that fits the list, whoever's it is.
 fn genuine(build: &Path, text: &str) -> Result<String, SignatureError> {
     let line = keygen().args(["-Y", "check-novalidate", "-n", NAMESPACE, "-s"]).path(&build.join(SIGNATURE));
-    let done = told(&line, text)?;
+    let done = run_with_input(&line, text)?;
     if !done.ending.success() {
         return Err(SignatureError::Bad { output: first_line(&done) });
     }
@@ -317,7 +317,7 @@ fn run(line: &CommandLine) -> Result<Finished, ProcessError> {
 }
 
 /// Runs a command with a text on its standard input.
-fn told(line: &CommandLine, text: &str) -> Result<Finished, ProcessError> {
+fn run_with_input(line: &CommandLine, text: &str) -> Result<Finished, ProcessError> {
     let mut stdout = Vec::new();
     let mut done = process::converse(line, LIMITS, text.as_bytes(), &mut |line| {
         stdout.extend_from_slice(line.as_bytes());

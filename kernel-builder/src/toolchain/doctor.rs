@@ -127,7 +127,7 @@ enum Answer {
 
 impl Answer {
     /// Asks a program.
-    fn of(program: impl AsRef<Path>, args: &[&str]) -> Self {
+    fn from_program(program: impl AsRef<Path>, args: &[&str]) -> Self {
         Self::within(SLOWEST, program, args)
     }
 
@@ -151,7 +151,7 @@ impl Answer {
 fn cxx(_: &Session) -> Finding {
     let subject = "C++ compiler";
     match compiler::find() {
-        Ok(program) => match Answer::of(&program, &["--version"]) {
+        Ok(program) => match Answer::from_program(&program, &["--version"]) {
             Answer::Line(version) => Finding::ok(subject, format!("{version}, {}", program.display())),
             Answer::Silent(limit) => Finding::silent(subject, &program.display().to_string(), limit),
             Answer::Missing | Answer::Broken => Finding::without(
@@ -221,7 +221,7 @@ fn python_headers(session: &Session) -> Finding {
 fn installer(session: &Session) -> Finding {
     let uv = process::find("uv");
     let python = interpreter::active(session, Question::Identity).ok();
-    let pip = python.map(|python| Answer::of(python.program, &["-m", "pip", "--version"]));
+    let pip = python.map(|python| Answer::from_program(python.program, &["-m", "pip", "--version"]));
     installer_of(pip.unwrap_or(Answer::Missing), uv)
 }
 
@@ -244,7 +244,7 @@ fn installer_of(pip: Answer, uv: Option<PathBuf>) -> Finding {
 }
 
 fn git(_: &Session) -> Finding {
-    match Answer::of("git", &["--version"]) {
+    match Answer::from_program("git", &["--version"]) {
         Answer::Line(version) => Finding::ok("git", version),
         Answer::Silent(limit) => Finding::silent("git", "git", limit),
         answer @ (Answer::Missing | Answer::Broken) => Finding::without(
@@ -286,7 +286,7 @@ fn cuda(_: &Session) -> Finding {
 fn gpu(_: &Session) -> Finding {
     let subject = "NVIDIA GPU";
     let query = ["--query-gpu=name,driver_version,compute_cap", "--format=csv,noheader"];
-    match (Answer::of("nvidia-smi", &query), python::has_nvidia_driver()) {
+    match (Answer::from_program("nvidia-smi", &query), python::has_nvidia_driver()) {
         (Answer::Line(line), _) => Finding::ok(subject, format!("{line} (name, driver, capability)")),
         (Answer::Silent(limit), _) => Finding::silent(subject, "nvidia-smi", limit),
         (_, true) => Finding::ok(subject, "a driver is loaded; nvidia-smi does not answer"),
@@ -315,7 +315,7 @@ fn agents(_: &Session) -> Finding {
 }
 
 fn nix(_: &Session) -> Finding {
-    match Answer::of("nix", &["--version"]) {
+    match Answer::from_program("nix", &["--version"]) {
         Answer::Line(version) => Finding::ok("Nix", version),
         Answer::Silent(limit) => Finding::silent("Nix", "nix", limit),
         answer => Finding::without("Nix", Health::Optional, absence(&answer), "nothing: wheels are used", ""),

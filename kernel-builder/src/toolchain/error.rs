@@ -248,7 +248,7 @@ pub enum ToolchainError {
         cause: ZipError,
     },
     /// Downloads are refused.
-    #[error("this has to be fetched, but downloads are off: {}", missing::told(missing))]
+    #[error("this has to be fetched, but downloads are off: {}", missing::listed(missing))]
     #[diagnostic(
         code(toolchain::offline),
         help(

@@ -34,7 +34,7 @@ struct Remembered {
 }
 
 /// What a compiler says of itself, asked once as long as it does not change.
-pub(super) fn said(
+pub(super) fn output_of(
     session: &Session,
     name: &'static str,
     program: &Path,

@@ -34,7 +34,7 @@ const MARKER: &str = "kernelwright.json";
 
 /// What the marker says.
 #[derive(Serialize, Deserialize)]
-struct Made {
+struct SiteMarker {
     torch: String,
 }
 
@@ -186,7 +186,7 @@ fn with_torch(
     );
     in_use(session);
     used::folder(session, &folder);
-    if let Some(known) = state::load::<Made>(&folder.join(MARKER)) {
+    if let Some(known) = state::load::<SiteMarker>(&folder.join(MARKER)) {
         return Ok(made(Some(folder), known.torch));
     }
     if session.offline {
@@ -198,7 +198,7 @@ fn with_torch(
         session.report.note("waiting for another run that is making the managed Python packages");
     })
     .map_err(interrupted_or)?;
-    if state::load::<Made>(&folder.join(MARKER)).is_none() {
+    if state::load::<SiteMarker>(&folder.join(MARKER)).is_none() {
         session.report.note(format!(
             "`{}` does not serve ({}), so packages are fetched into the cache; that Python is not changed",
             python.program.display(),
@@ -208,7 +208,7 @@ fn with_torch(
         make(session, python, &pins, torch, &folder)
             .map_err(|error| error.storing(&format!("torch {}", torch.version), megabytes))?;
     }
-    let known: Option<Made> = state::load(&folder.join(MARKER));
+    let known: Option<SiteMarker> = state::load(&folder.join(MARKER));
     let torch = known.map(|known| known.torch).unwrap_or_default();
     Ok(made(Some(folder), torch))
 }
@@ -285,7 +285,7 @@ fn beside(
         );
         packages(session, python, requirements, &why, staging.path())
             .map_err(|error| error.storing(&requirements.join(", "), megabytes))?;
-        state::save(&staging.path().join(MARKER), &Made { torch: String::new() })?;
+        state::save(&staging.path().join(MARKER), &SiteMarker { torch: String::new() })?;
         files::replace_dir(staging, &folder)?;
     }
     Ok(folder)
@@ -362,7 +362,7 @@ fn make(
         reduced(session, python, pins, torch, staging.path())?;
     }
     let torch = try_out(python, staging.path())?;
-    state::save(&staging.path().join(MARKER), &Made { torch })?;
+    state::save(&staging.path().join(MARKER), &SiteMarker { torch })?;
     Ok(files::replace_dir(staging, folder)?)
 }
 

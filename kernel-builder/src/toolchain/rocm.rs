@@ -8,7 +8,7 @@ use kernel_plan::kit::{FrameworkKit, HipifyKit, RocmKit};
 
 use super::error::ToolchainError;
 use super::fetch::{self, Request};
-use super::found::{Found, said, version_in};
+use super::found::{Found, output_of, version_in};
 use super::index::Target;
 use super::interpreter::{self, Question};
 use super::taking::Taking;
@@ -47,7 +47,7 @@ pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
     let version = match written.as_deref().and_then(version_in) {
         Some(version) => version,
         // HIP has the version of the ROCm that it came with.
-        None => version_in(&said(session, NAME, &program, &["--version"])?).ok_or_else(|| {
+        None => version_in(&output_of(session, NAME, &program, &["--version"])?).ok_or_else(|| {
             let problem = "it does not say its version".to_owned();
             ToolchainError::BrokenDevice { name: NAME, program: program.clone(), problem }
         })?,
@@ -71,11 +71,11 @@ pub(super) fn kit(
     // The compilers search /usr/include by themselves; named, it would come before the C++ library's own headers.
     let include = [root.join("include")].into_iter().filter(|folder| folder != Path::new("/usr/include"));
     let asked = ["--print-libgcc-file-name", "--rtlib=compiler-rt"];
-    let builtins = said(session, NAME, &hipcc, &asked).ok().map(|said| PathBuf::from(said.trim()));
+    let builtins = output_of(session, NAME, &hipcc, &asked).ok().map(|said| PathBuf::from(said.trim()));
     let builtins = builtins.filter(|library| library.is_absolute() && files::exists(library));
     let hipify = hipify(session, want, framework)?;
     // hipcc is a driver: what it says names the compiler behind it, and that comes with its library.
-    let compiler = said(session, NAME, &hipcc, &["--version"])?;
+    let compiler = output_of(session, NAME, &hipcc, &["--version"])?;
     let id = DigestBuilder::new("rocm-kit")
         .field("compiler", compiler)
         .field("builtins", format!("{:?}", builtins.as_deref().map(state::stamp_of)))
@@ -93,7 +93,7 @@ pub(super) fn kit(
 /// The translator of the torch that is built for; for code that plugs into something else, the newest one.
 fn hipify(session: &Taking<'_>, want: &Want, framework: &FrameworkKit) -> Result<HipifyKit, ToolchainError> {
     let script =
-        session.cache.join("include").join(Digest::of(SCRIPT.as_bytes()).short(16)).join("hipify.py");
+        session.cache.join("include").join(Digest::blake3(SCRIPT.as_bytes()).short(16)).join("hipify.py");
     files::write_if_changed(&script, SCRIPT)?;
     if want.provider == Provider::System
         && let FrameworkKit::Torch(torch) = framework

@@ -39,7 +39,7 @@ impl Supplied {
     }
 
     #[cfg(test)]
-    pub(super) fn of(folders: Vec<PathBuf>) -> Self {
+    pub(super) fn new(folders: Vec<PathBuf>) -> Self {
         Self { folders }
     }
 

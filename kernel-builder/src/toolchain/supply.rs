@@ -35,8 +35,8 @@ impl<'a> Supply<'a> {
     ///
     /// # Errors
     /// The lock cannot be read.
-    pub fn of(project: &Path, locked: bool, session: &'a Session) -> Result<Self, ToolchainError> {
-        Ok(Self { lock: Lock::of(project, locked)?, ..Self::without_project(session) })
+    pub fn open(project: &Path, locked: bool, session: &'a Session) -> Result<Self, ToolchainError> {
+        Ok(Self { lock: Lock::open(project, locked)?, ..Self::without_project(session) })
     }
 
     /// For nobody's project.
@@ -106,7 +106,7 @@ impl<'a> Supply<'a> {
 
     /// For one thing that is made of wheels.
     pub(super) fn taking(&self) -> Taking<'_> {
-        Taking::of(self.session, &self.lock)
+        Taking::new(self.session, &self.lock)
     }
 
     /// Compares what was taken with the lock, and records that it is used.

@@ -113,7 +113,7 @@ fn toolkit_of(nvcc: PathBuf, wanted: &str) -> Result<CudaKit, ToolchainError> {
 
 /// A digest of a file; one that cannot be read is like no other, and found out when it is used.
 fn content(path: &Path) -> String {
-    files::read(path).map_or_else(|_| path.display().to_string(), |bytes| Digest::of(&bytes).to_string())
+    files::read(path).map_or_else(|_| path.display().to_string(), |bytes| Digest::blake3(&bytes).to_string())
 }
 
 pub(super) fn real(path: &Path) -> PathBuf {

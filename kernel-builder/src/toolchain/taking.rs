@@ -18,7 +18,7 @@ pub(super) struct Taking<'a> {
 
 impl<'a> Taking<'a> {
     /// For what a lock has.
-    pub(super) fn of(session: &'a Session, lock: &'a Lock) -> Self {
+    pub(super) fn new(session: &'a Session, lock: &'a Lock) -> Self {
         Self { session, lock: Some(lock), taken: Mutex::default() }
     }
 

@@ -102,8 +102,9 @@ pub(super) fn toolkit(
     let id = stored.iter().fold(id, |id, stored| id.field("part", &stored.id)).finish();
     let loader = env::text(env::LOADER);
     // What the programs are is the same, wherever their loader lies.
-    let place =
-        loader.iter().fold(String::new(), |_, loader| format!("-{}", Digest::of(loader.as_bytes()).short(8)));
+    let place = loader
+        .iter()
+        .fold(String::new(), |_, loader| format!("-{}", Digest::blake3(loader.as_bytes()).short(8)));
     let root =
         disk::real(&session.cache.join("cuda")).join(format!("{}-{}{place}", pins.version, id.short(16)));
     let cudart = root.join(&pins.cudart);

@@ -157,7 +157,7 @@ fn address_read(instruction: &[u8], opcode: u16) -> Option<u64> {
 ///
 /// # Errors
 /// A file cannot be read, or is not machine code; the reason.
-pub(crate) fn of(code: &Code) -> Result<State, String> {
+pub(crate) fn examine(code: &Code) -> Result<State, String> {
     code.cubins.iter().try_fold(State::default(), |all, cubin| {
         let bytes = files::read(&cubin.path).map_err(|error| chain(&error))?;
         let state = State::of_cubin(&bytes);

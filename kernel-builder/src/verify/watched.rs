@@ -5,7 +5,7 @@
 //! Tables, string literals and variables with an initializer lie in memory that code can write. Nothing in a cubin says
 //! whether it does, so the contents decide.
 
-use super::lab::complaint::Complaint;
+use super::lab::refusal::CandidateRefusal;
 use super::state::{State, Variable};
 use crate::base::causes::chain;
 use crate::base::files;
@@ -36,7 +36,7 @@ impl Watched {
     ///
     /// # Errors
     /// The machine code cannot be read; the reason.
-    pub(super) fn of(code: &Code, module: u32) -> Result<Self, String> {
+    pub(super) fn new(code: &Code, module: u32) -> Result<Self, String> {
         let mut found = Self::default();
         for (number, cubin) in (module..).zip(&code.cubins) {
             let bytes = files::read(&cubin.path).map_err(|error| chain(&error))?;
@@ -72,7 +72,7 @@ impl Watched {
 
     /// Takes the answers of a request that had nothing but [`Self::begin`] and [`Self::look`] to read: the first contents
     /// where they are new, and what changed since.
-    pub(super) fn hear(&mut self, answers: &[Answer]) -> Option<Complaint> {
+    pub(super) fn hear(&mut self, answers: &[Answer]) -> Option<CandidateRefusal> {
         let mut read = answers.iter().filter_map(|answer| match answer {
             Answer::Bytes { bytes } => Some(bytes),
             _ => None,
@@ -83,7 +83,7 @@ impl Watched {
         let mut now = read.zip(self.data.iter().zip(&self.first).cycle());
         let (_, (watch, _)) = now.find(|(now, (_, first))| now != first)?;
         let text = format!("writes memory that outlives a launch: `{}` changed", watch.variable.name);
-        Some(Complaint { code: "verify::state", text })
+        Some(CandidateRefusal { code: "verify::state", text })
     }
 }
 

@@ -40,7 +40,7 @@ impl Hub {
         request: Request<Incoming>,
     ) -> Response<Outgoing> {
         let started = Instant::now();
-        let (request, end) = Received::of(request);
+        let (request, end) = Received::split(request);
         self.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
         let target = request.uri().path_and_query().map_or("", |target| target.as_str()).to_owned();
         let agent = header(&request, USER_AGENT).unwrap_or_default().chars().take(200).collect();

@@ -96,7 +96,7 @@ pub fn serve(
     for problem in store.check(crate::store::Depth::Heads)? {
         log::say(&format!("damaged: {problem}"));
     }
-    let tokens = Tokens::of(root);
+    let tokens = Tokens::in_folder(root);
     if tokens.list()?.is_empty() && settings.anonymous != Anonymous::Write {
         log::say("there are no tokens, so nobody can write: kernelwright-hub token new");
     }

@@ -35,7 +35,7 @@ pub(super) async fn home(hub: Arc<Hub>, who: Who) -> Result<Reply, Refusal> {
                 continue;
             }
             // One that was removed in between is not there.
-            let Ok(about) = About::of(hub, &repo) else { continue };
+            let Ok(about) = About::read(hub, &repo) else { continue };
             let versions: Vec<String> = about.versions().map(|name| escaped(name.as_str())).collect();
             let _infallible = write!(
                 rows,
@@ -60,7 +60,7 @@ pub(super) async fn home(hub: Arc<Hub>, who: Who) -> Result<Reply, Refusal> {
 pub(super) async fn kernel(hub: Arc<Hub>, repo: RepoId) -> Result<Reply, Refusal> {
     let title = repo.to_string();
     let body = blocking(hub, move |hub| {
-        let about = About::of(hub, &repo)?;
+        let about = About::read(hub, &repo)?;
         let mut body = String::from("<p><a href=\"/\">All kernels</a></p>");
         if let Some(license) = about.license(hub)? {
             let _infallible = write!(body, "<p>License: {}</p>", escaped(&license));
@@ -101,7 +101,7 @@ struct About {
 }
 
 impl About {
-    fn of(hub: &Hub, repo: &RepoId) -> Result<Self, StoreError> {
+    fn read(hub: &Hub, repo: &RepoId) -> Result<Self, StoreError> {
         let Refs { branches, .. } = hub.store.refs(repo)?;
         let mut snapshots = Vec::new();
         for (name, id) in branches {

@@ -138,7 +138,7 @@ fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<
         failures.add(&error, Some((workload, case)));
     }
     let tuning = op.tune.default_tuning();
-    let bindings = Bindings::of(case, &tuning);
+    let bindings = Bindings::new(case, &tuning);
     for constraint in &op.constraints {
         match constraint.evaluate(&bindings) {
             Ok(true) => {}

@@ -314,7 +314,7 @@ crate::units::named_values!(
 
 impl Device {
     /// The device that code of `backend` runs on, where this version can judge it.
-    pub const fn of(backend: BackendId) -> Option<Self> {
+    pub const fn from_backend(backend: BackendId) -> Option<Self> {
         match backend {
             BackendId::Cpu => Some(Self::Cpu),
             BackendId::Cuda => Some(Self::Cuda),

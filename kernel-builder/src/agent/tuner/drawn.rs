@@ -94,7 +94,7 @@ mod tests {
         kernel_plan::spec::parse_op(SourceFile::new("op.toml", text)).0.unwrap()
     }
 
-    fn of(op: &OpSpec) -> Space<'_> {
+    fn space(op: &OpSpec) -> Space<'_> {
         Space::new(&op.tune.tunables, Box::new(|_| Ok(())))
     }
 
@@ -102,8 +102,8 @@ mod tests {
     fn a_sample_is_repeated_by_its_seed_and_has_the_defaults() {
         let op = large();
         let default = op.tune.default_tuning();
-        assert!(of(&op).raw().unwrap() > 100_000);
-        let take = |seed| drawn(&mut of(&op), &default, Amount::AtMost(50), seed).unwrap();
+        assert!(space(&op).raw().unwrap() > 100_000);
+        let take = |seed| drawn(&mut space(&op), &default, Amount::AtMost(50), seed).unwrap();
         let (one, again, other) = (take(1), take(1), take(2));
         assert_eq!(one, again);
         assert_ne!(one.settings, other.settings);
@@ -118,11 +118,11 @@ mod tests {
     fn a_small_space_is_taken_whole_and_a_larger_one_counted() {
         let op = small();
         let default = op.tune.default_tuning();
-        let whole = drawn(&mut of(&op), &default, Amount::AtMost(1000), 1).unwrap();
-        let all = drawn(&mut of(&op), &default, Amount::All, 1).unwrap();
+        let whole = drawn(&mut space(&op), &default, Amount::AtMost(1000), 1).unwrap();
+        let all = drawn(&mut space(&op), &default, Amount::All, 1).unwrap();
         assert_eq!((&whole, all.of.as_deref()), (&all, None));
-        assert_eq!(all.settings.len(), of(&op).raw().unwrap());
-        let some = drawn(&mut of(&op), &default, Amount::AtMost(10), 1).unwrap();
+        assert_eq!(all.settings.len(), space(&op).raw().unwrap());
+        let some = drawn(&mut space(&op), &default, Amount::AtMost(10), 1).unwrap();
         assert_eq!((some.settings.len(), some.of), (10, Some(all.settings.len().to_string())));
     }
 

@@ -128,7 +128,7 @@ pub(crate) fn measure(
     note("copy", how, "GB/s", rate);
     for kind in &KINDS {
         let unit = if kind.integer { "TOP/s" } else { "TFLOP/s" };
-        match Instruction::of(about.capability, kind) {
+        match Instruction::choose(about.capability, kind) {
             Ok(instruction) => {
                 let rate = match compiler {
                     Ok(compiler) => products(gpu, about, instruction, kind, compiler)?,

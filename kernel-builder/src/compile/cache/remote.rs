@@ -62,7 +62,7 @@ impl Remote {
         let step: Step = entry::read(&step_below(&self.root, key))?;
         let blob = object_below(&self.root, &step.object);
         let bytes = files::read(&blob).ok()?;
-        if Digest::of(&bytes) != step.object {
+        if Digest::blake3(&bytes) != step.object {
             // Where it cannot be removed, it stays and is found damaged again.
             let _stays = files::remove_file(&blob);
             return None;

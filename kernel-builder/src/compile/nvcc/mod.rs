@@ -99,7 +99,7 @@ fn by_steps(
         naming::note_free(shop, unit, &files::read(&object)?)?;
     }
     files::write(&shop.project.join(&unit.depfile), texts::depfile(&unit.object, &dependencies))?;
-    let text = workshop.said();
+    let text = workshop.log();
     workshop.keep_log(&format!("{}\n{text}", shell_line(&unit.command)))?;
     Ok(Ok(Log { text, took: started.elapsed() }))
 }

@@ -102,7 +102,7 @@ pub(super) fn follow(source: &Source, compiler: Folders<'_>) -> Followed {
             let places = beside.iter().chain(&source.include).chain(compiler.toolkit);
             let mut found = false;
             for place in places.map(|folder| folder.join(named)) {
-                let mark = Mark::of(&place);
+                let mark = Mark::read(&place);
                 let is_there = mark.is_some();
                 followed.looked_at.insert(place.clone(), mark);
                 if !is_there {
@@ -162,7 +162,7 @@ pub(super) struct Mark {
 
 impl Mark {
     /// The mark of a file; `None` if it does not exist.
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    pub(super) fn read(path: &Path) -> Option<Self> {
         files::exists(path).then(|| Self { real: disk::real(path), stamp: files::stamp(path).ok() })
     }
 

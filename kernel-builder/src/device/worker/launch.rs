@@ -38,7 +38,7 @@ pub(super) struct Modules {
 struct Bytes([u8; 128]);
 
 impl Bytes {
-    fn of(bytes: &[u8]) -> Self {
+    fn copied(bytes: &[u8]) -> Self {
         let mut all = [0; 128];
         all[..bytes.len()].copy_from_slice(bytes);
         Self(all)
@@ -224,13 +224,13 @@ fn attributes(kernel: &Kernel) -> Vec<sys::CUlaunchAttribute> {
 
 fn bytes_of(argument: &Argument, memory: &Memory) -> Outcome<Bytes> {
     Ok(match argument {
-        Argument::Pointer(place) => Bytes::of(&memory.range(*place, 0)?.to_le_bytes()),
-        Argument::Null => Bytes::of(&0u64.to_le_bytes()),
-        Argument::I32(value) => Bytes::of(&value.to_le_bytes()),
-        Argument::I64(value) => Bytes::of(&value.to_le_bytes()),
-        Argument::Bool(value) => Bytes::of(&[u8::from(*value)]),
-        Argument::F32(bits) => Bytes::of(&bits.to_le_bytes()),
-        Argument::F64(bits) => Bytes::of(&bits.to_le_bytes()),
+        Argument::Pointer(place) => Bytes::copied(&memory.range(*place, 0)?.to_le_bytes()),
+        Argument::Null => Bytes::copied(&0u64.to_le_bytes()),
+        Argument::I32(value) => Bytes::copied(&value.to_le_bytes()),
+        Argument::I64(value) => Bytes::copied(&value.to_le_bytes()),
+        Argument::Bool(value) => Bytes::copied(&[u8::from(*value)]),
+        Argument::F32(bits) => Bytes::copied(&bits.to_le_bytes()),
+        Argument::F64(bits) => Bytes::copied(&bits.to_le_bytes()),
         Argument::TensorMap(map) => encode(map, memory)?,
     })
 }
@@ -288,7 +288,7 @@ fn encode(map: &TensorMap, memory: &Memory) -> Outcome<Bytes> {
         ..trouble
     })?;
     let words: Vec<u8> = encoded.opaque.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    Ok(Bytes::of(&words))
+    Ok(Bytes::copied(&words))
 }
 
 fn type_of(dtype: Dtype) -> Outcome<sys::CUtensorMapDataType> {

@@ -16,7 +16,7 @@ use crate::toolchain::{self, LockedVariant, Provider, Supply, Variants};
 
 /// The lock lists other variants than it should.
 #[derive(Debug, Error, Diagnostic)]
-#[error("the kernelwright.lock of `{project}` {}", told(missing, left))]
+#[error("the kernelwright.lock of `{project}` {}", what_is_stale(missing, left))]
 #[diagnostic(code(plan::stale_lock), help("run `kernelwright lock` in the project, and commit the file"))]
 pub(crate) struct Stale {
     /// The project's name.
@@ -47,7 +47,7 @@ impl StageError for Installed {
     }
 }
 
-fn told(missing: &[String], left: &[String]) -> String {
+fn what_is_stale(missing: &[String], left: &[String]) -> String {
     let says = |what: &str, ids: &[String]| (!ids.is_empty()).then(|| format!("{what} {}", ids.join(", ")));
     let all = [says("lacks", missing), says("lists, and should not,", left)];
     all.into_iter().flatten().collect::<Vec<_>>().join("; it ")
@@ -110,7 +110,7 @@ fn rows(
     let Chosen { variants, .. } = select(project, selection, session)?;
     let (mut rows, mut cxx) = (BTreeSet::new(), None);
     for variant in &variants {
-        let supply = Supply::of(&project.dir, selection.locked, session)?;
+        let supply = Supply::open(&project.dir, selection.locked, session)?;
         if let Some(compiled) = variant.compiled() {
             let want = build::want(variant, compiled, Provider::Wheels);
             if want.device.is_some() {

@@ -75,7 +75,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     /// What a check said of a variant; `log` has the rest.
-    pub(crate) fn of(variant: &str, check: &CheckResult, log: &Path) -> Self {
+    pub(crate) fn new(variant: &str, check: &CheckResult, log: &Path) -> Self {
         let (variant, log) = (variant.to_owned(), log.to_owned());
         Self { variant, code: check.code.clone(), summary: check.summary.clone(), log }
     }
@@ -197,7 +197,7 @@ fn pass_gates(
     let variant = &artifact.variant;
     let log = gates_path(&project.dir, variant);
     let gated = verify::gate(artifact, options, &log, session)?;
-    let refusals = gated.ended(Outcome::Refused).map(|check| Refusal::of(variant, check, &log).into());
+    let refusals = gated.ended(Outcome::Refused).map(|check| Refusal::new(variant, check, &log).into());
     let reports: Vec<miette::Report> = refusals.collect();
     if reports.is_empty() { Ok(gated) } else { Err(Failure { exit: exit::VERIFY, reports }) }
 }
@@ -234,7 +234,7 @@ pub(crate) fn jobs(project: &Project, selection: &Selection, session: &Session) 
         ));
     }
     if variants.iter().filter_map(Variant::torch).any(|torch| torch.abi != Abi::Stable) {
-        let full = full_abi::of(
+        let full = full_abi::find(
             project,
             &variants::matrix()?,
             &variants::provision(selection.toolchain, toolchain::tools(session)),
@@ -243,7 +243,7 @@ pub(crate) fn jobs(project: &Project, selection: &Selection, session: &Session) 
     }
     let users = name_users(project)?;
     let commit = project.provenance().described();
-    let supply = Supply::of(&project.dir, selection.locked, session)?;
+    let supply = Supply::open(&project.dir, selection.locked, session)?;
     let wants = variants.iter().filter_map(|of| Some(want(of, of.compiled()?, selection.toolchain)));
     supply.prepare(&wants.collect::<Vec<_>>())?;
     let mut jobs = Vec::new();

@@ -134,7 +134,7 @@ impl Summary {
 
     /// Succeeds if every variant is there; else each reason once, and what is missing.
     pub(crate) fn verdict(self) -> Result<(), Failure> {
-        let mut failure = Failure::told(exit::SUCCESS);
+        let mut failure = Failure::already_reported(exit::SUCCESS);
         let mut missing = BTreeSet::new();
         for Group { variants, error } in self.failed {
             missing.extend(variants.iter().cloned());

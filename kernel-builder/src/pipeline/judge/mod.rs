@@ -98,7 +98,7 @@ impl Judged {
         Status::new(
             &self.variant,
             &self.verdict.artifact().backend,
-            package::Judged::of(self.verdict.evidence()),
+            package::Judged::from_evidence(self.verdict.evidence()),
         )
     }
 }
@@ -198,7 +198,7 @@ pub(crate) fn accept(judged: Vec<Judged>, project: &Project) -> Result<Vec<Verif
             Verdict::Refused { evidence, .. } => {
                 let refused = evidence.checks.iter().filter(|check| check.outcome == Outcome::Refused);
                 let log = evidence_path(&project.dir, &variant);
-                reports.extend(refused.map(|check| miette::Report::new(Refusal::of(&variant, check, &log))));
+                reports.extend(refused.map(|check| miette::Report::new(Refusal::new(&variant, check, &log))));
             }
         }
     }

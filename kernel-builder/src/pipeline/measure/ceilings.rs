@@ -46,7 +46,7 @@ pub(crate) fn every_gpu(earlier: Earlier, session: &Session) -> Result<Result<Ve
     };
     let mut found = vec![of_gpu(first, about.clone(), earlier, session)?];
     for uuid in about.visible.iter().skip(1) {
-        let mut gpu = Gpu::of(uuid);
+        let mut gpu = Gpu::with_uuid(uuid);
         match judge::device(&mut gpu)? {
             Ok(about) => found.push(of_gpu(gpu, about, earlier, session)?),
             Err(reason) => session.report.warn(format!("{uuid}: {reason}")),

@@ -117,7 +117,7 @@ pub(crate) struct Request {
 /// # Errors
 /// A record is of other sources, another operation or another device; or the build, the judge or the measurement fails.
 pub(crate) fn again(args: &Request, session: &Session) -> Result<Vec<reproduce::Comparison>, Failure> {
-    let records = archive::find(&args.record, &OpFile::of(&args.dir).folder)?;
+    let records = archive::find(&args.record, &OpFile::at(&args.dir).folder)?;
     let (of_device, of_builds): (Vec<&Measurement>, Vec<&Measurement>) =
         records.iter().partition(|record| record.variant == NAME);
     let mut comparisons = Vec::new();

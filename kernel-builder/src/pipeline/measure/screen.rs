@@ -200,7 +200,7 @@ fn candidates(
     let text = files::read_text_of_any(path)?;
     let mut found = Vec::new();
     // What a line does not name is as the project has it for this workload.
-    let Chosen { tuning: base, from } = project.settings.of(&project.op, case);
+    let Chosen { tuning: base, from } = project.settings.choose(&project.op, case);
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = |cause: Cause| ScreenError::Line { line: number + 1, cause };
         let read: Line = serde_json::from_str(line).map_err(|error| wrong(error.into()))?;
@@ -226,7 +226,7 @@ fn candidates(
             }
             *place = given;
         }
-        if !project.op.tune.admits(&Bindings::of(case, &tuning)).unwrap_or_default() {
+        if !project.op.tune.admits(&Bindings::new(case, &tuning)).unwrap_or_default() {
             return Err(wrong("the constraints of [tune] do not hold for this workload".into()).into());
         }
         let mut source = own.clone();
@@ -245,7 +245,7 @@ fn candidates(
 
 /// Settings that the constraints admit for a case, the last tunable changing fastest.
 fn settings(op: &OpSpec, case: &Case, amount: Amount, seed: u64) -> Result<Drawn, ScreenError> {
-    let admit = |tuning: &Tuning| match op.tune.admits(&Bindings::of(case, tuning)) {
+    let admit = |tuning: &Tuning| match op.tune.admits(&Bindings::new(case, tuning)) {
         Ok(true) => Ok(()),
         _ => Err(Pruned { reason: Reason::Constraint, text: String::new() }),
     };

@@ -26,7 +26,7 @@ use crate::exit::{self, Failure, StageError};
 use crate::toolchain::PythonRuntime;
 use crate::verify::VerifyError;
 use crate::verify::checks;
-use crate::verify::lab::{Attempt, Beside, Complaint, Groundwork, Lab, NoLab};
+use crate::verify::lab::{Attempt, Beside, CandidateRefusal, Groundwork, Lab, NoLab};
 use crate::verify::state;
 
 /// How often a wait looks for ctrl-C.
@@ -176,7 +176,7 @@ impl Task<'_> {
     fn compile(&self, job: &Job) -> Result<Compiled, NvrtcError> {
         let started = Instant::now();
         let done = |code| Compiled { place: job.place, seconds: started.elapsed().as_secs_f64(), code };
-        let refused = |code, text: String| Ok(done(Err(Complaint { code, text })));
+        let refused = |code, text: String| Ok(done(Err(CandidateRefusal { code, text })));
         let Some(launch) = &self.op.launch else {
             return refused("verify::launch", "op.toml has no [launch]".to_owned());
         };
@@ -185,7 +185,7 @@ impl Task<'_> {
             Err(error) => return refused("verify::launch", error.to_string()),
         };
         match Code::compile(&job.source, [&launch], self.arch, self.compiler) {
-            Ok(code) => match state::of(&code) {
+            Ok(code) => match state::examine(&code) {
                 Ok(found) => match checks::state::complaint(&found) {
                     Some(complaint) => Ok(done(Err(complaint))),
                     None => Ok(done(Ok((launch, code)))),
@@ -380,7 +380,7 @@ mod tests {
         // Whoever leaves early leaves nobody waiting.
         let left: Result<(), Failure> = with_line(|_, give| {
             (0..100).for_each(give);
-            Err(Failure::told(exit::BENCH))
+            Err(Failure::already_reported(exit::BENCH))
         });
         assert_eq!(left.unwrap_err().exit, exit::BENCH);
     }

@@ -147,7 +147,7 @@ pub fn load(dir: &Path, session: &Session) -> Result<Project, Failure> {
     if let Some(missing) = missing {
         return Err(missing.into());
     }
-    project.ok_or(Failure::told(exit::SPEC))
+    project.ok_or(Failure::already_reported(exit::SPEC))
 }
 
 /// What a folder holds, and everything that is wrong with it.
@@ -258,7 +258,7 @@ pub struct OpFile {
 
 impl OpFile {
     /// What was named: any `.toml` but build.toml is such a file itself; else it is the op.toml of a folder.
-    pub fn of(dir: &Path) -> Self {
+    pub fn at(dir: &Path) -> Self {
         let own = dir.file_name().and_then(|name| name.to_str()).filter(|name| {
             let is_toml = name.strip_suffix(".toml").is_some_and(|stem| !stem.is_empty());
             is_toml && *name != "build.toml" && !files::is_dir(dir)
@@ -299,7 +299,7 @@ impl OpFile {
         }
         let (op, problems) = spec::parse_op(SourceFile::new(self.shown().as_str(), specification(&path)?));
         tell(&problems, session)?;
-        op.ok_or(Failure::told(exit::SPEC))
+        op.ok_or(Failure::already_reported(exit::SPEC))
     }
 }
 
@@ -320,7 +320,7 @@ pub fn tell(problems: &[Problem], session: &Session) -> Result<(), Failure> {
         let place = problem.place().map(|place| format!("{}:{}: ", place.file, place.start.line));
         session.report.warn(format!("{}{}: {}", place.unwrap_or_default(), problem.code, problem.message));
     }
-    Failure::of_errors(problems)
+    Failure::check_errors(problems)
 }
 
 /// The torch release that judges: the newest that a needed variant for cpu is built against, since those can be run

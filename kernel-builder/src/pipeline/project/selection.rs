@@ -137,7 +137,7 @@ pub(crate) fn select(project: &Project, selection: &Selection, session: &Session
     let selector = selection.selector.as_deref().map(variants::selector).transpose()?;
     let provision = variants::provision(selection.toolchain, toolchain::tools(session));
     let extent = selection.extent();
-    let told = |problem| Failure::of(exit::PLAN, [problem]);
+    let told = |problem| Failure::from_problems(exit::PLAN, [problem]);
     let mut chosen = variant::select(&project.build, &matrix, &provision, extent).map_err(told)?;
     let offered: Vec<String> = chosen.variants.iter().map(ToString::to_string).collect();
     let named: BTreeSet<&str> = selection.variants.iter().map(String::as_str).collect();

@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::hub::{self, Hub, HubError};
 use crate::package::Bundle;
 use crate::pipeline::ship::against;
-use crate::publish::hub::{Shown, Stale, Target, Visibility, Way};
+use crate::publish::hub::{ChangeMethod, Shown, Stale, Target, Visibility};
 use crate::publish::{PublishError, Receipt, folder, hub as publication};
 
 /// What a person asks of a publication to a hub.
@@ -76,7 +76,7 @@ impl Destination {
     ///
     /// # Errors
     /// It names no repository, or options of a hub are given for a folder.
-    pub(crate) fn of(to: &Path, options: &HubOptions, build: &BuildSpec) -> Result<Self, PublishError> {
+    pub(crate) fn parse(to: &Path, options: &HubOptions, build: &BuildSpec) -> Result<Self, PublishError> {
         if let Some(named) = named(to) {
             return target(named, options, build).map(Self::Hub);
         }
@@ -159,7 +159,7 @@ impl Reached {
         if let Self::Hub(hub) = self {
             let (target, hub) = hub.as_ref();
             hub.refs(&target.repo)?;
-            if target.way == Way::PullRequest {
+            if target.way == ChangeMethod::PullRequest {
                 hub.takes_pulls(&target.repo)?;
             }
         }
@@ -258,7 +258,7 @@ fn target(named: &str, args: &HubOptions, build: &BuildSpec) -> Result<Target, P
         repo,
         branch,
         visibility: if args.private { Visibility::Private } else { Visibility::Default },
-        way: if args.create_pr { Way::PullRequest } else { Way::Commit },
+        way: if args.create_pr { ChangeMethod::PullRequest } else { ChangeMethod::Commit },
         stale: if args.keep_stale { Stale::Keep } else { Stale::Delete },
     })
 }

@@ -48,8 +48,8 @@ pub(crate) enum LoadError {
     /// The client took another variant than the one that it should.
     #[error(
         "under torch {torch} the client takes {} for {backend}, not {}{}",
-        of(taken),
-        of(predicted),
+        quoted_variant(taken),
+        quoted_variant(predicted),
         because(output)
     )]
     #[diagnostic(
@@ -83,7 +83,7 @@ pub(crate) enum LoadError {
     },
 }
 
-fn of(variant: &Option<String>) -> String {
+fn quoted_variant(variant: &Option<String>) -> String {
     variant.as_ref().map_or_else(|| "nothing".to_owned(), |variant| format!("`{variant}`"))
 }
 

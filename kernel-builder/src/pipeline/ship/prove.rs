@@ -45,14 +45,14 @@ pub(crate) enum Depth {
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Proof {
     /// Every variant, in the order in which they were built.
-    pub(crate) variants: Vec<Tried>,
+    pub(crate) variants: Vec<LoadTrial>,
     /// What the client took of all of them, by torch and backend.
-    pub(crate) together: Vec<Taken>,
+    pub(crate) together: Vec<ClientChoice>,
 }
 
 /// What came of trying one variant.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Tried {
+pub(crate) struct LoadTrial {
     /// The variant.
     pub(crate) variant: String,
     /// `torch.__version__` of the process that loaded it.
@@ -65,7 +65,7 @@ pub(crate) struct Tried {
     pub(crate) verified: Option<String>,
 }
 
-impl fmt::Display for Tried {
+impl fmt::Display for LoadTrial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.loaded_with, &self.not_loaded, &self.failed) {
             (Some(torch), ..) => write!(f, "loaded with torch {torch}")?,
@@ -78,7 +78,7 @@ impl fmt::Display for Tried {
 
 /// What the client took.
 #[derive(Debug, Serialize)]
-pub(crate) struct Taken {
+pub(crate) struct ClientChoice {
     /// `torch.__version__`.
     pub(crate) torch: String,
     /// The backend that was asked for.
@@ -105,9 +105,9 @@ pub(crate) fn prove(
     let plans = plans(artifacts, session)?;
     let pythons = pythons(project, &plans, session)?;
     let mut proof = Proof::default();
-    let mut failure = Failure::told(exit::SUCCESS);
+    let mut failure = Failure::already_reported(exit::SUCCESS);
     for (artifact, result) in artifacts.iter().zip(alone(&trial, &plans, &pythons, session)?) {
-        let mut tried = Tried { variant: artifact.variant.clone(), ..Tried::default() };
+        let mut tried = LoadTrial { variant: artifact.variant.clone(), ..LoadTrial::default() };
         match result {
             Ok(torch) => tried.loaded_with = Some(torch),
             Err(Untried::Elsewhere(reason)) => tried.not_loaded = Some(reason),
@@ -278,7 +278,7 @@ fn outcome(
 }
 
 /// Loads from a folder with all variants: the client must take the one that is predicted.
-fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Failure> {
+fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<ClientChoice>, Failure> {
     let Trial { project, artifacts, folder, .. } = trial;
     let dir = folder.join("together");
     if !files::is_dir(&dir) {
@@ -293,7 +293,7 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Fai
     let silent = ["cpu", own.toolkit.id().as_str()].into_iter().filter(offers);
     let silent: Vec<Loaded> =
         silent.filter(|backend| !spoken.contains(backend)).map(Loaded::silent).collect();
-    let mut all: Vec<Taken> = Vec::new();
+    let mut all: Vec<ClientChoice> = Vec::new();
     for loaded in said.into_iter().chain(silent) {
         let toolkit = if loaded.backend == "cpu" { Toolkit::Cpu } else { own.toolkit };
         let fits = toolkit.id().as_str() == loaded.backend;
@@ -306,7 +306,11 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Fai
                 LoadError::Preference { torch, backend, taken: loaded.variant, predicted, output }.into()
             );
         }
-        all.push(Taken { torch: python.torch.clone(), backend: loaded.backend, variant: loaded.variant });
+        all.push(ClientChoice {
+            torch: python.torch.clone(),
+            backend: loaded.backend,
+            variant: loaded.variant,
+        });
     }
     Ok(all)
 }

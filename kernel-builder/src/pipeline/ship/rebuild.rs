@@ -174,7 +174,11 @@ pub(crate) fn rebuild(args: &Request, session: &Session) -> Result<Rebuilt, Fail
     let published = published(&args.dir)?;
     let signature = signed(args, &published, session)?;
     if args.signature_only {
-        return Ok(Rebuilt { signature, rows: Vec::new(), failure: Failure::told(exit::SUCCESS) });
+        return Ok(Rebuilt {
+            signature,
+            rows: Vec::new(),
+            failure: Failure::already_reported(exit::SUCCESS),
+        });
     }
     let source = args.source.clone().unwrap_or_else(|| args.dir.join(".."));
     let project = project::load(&source, session)?;
@@ -184,7 +188,7 @@ pub(crate) fn rebuild(args: &Request, session: &Session) -> Result<Rebuilt, Fail
     let scratch = files::scratch()?;
     let tables = tables(&project)?;
     let provenance = project.provenance();
-    let mut failure = Failure::told(exit::SUCCESS);
+    let mut failure = Failure::already_reported(exit::SUCCESS);
     let mut rows = Vec::new();
     for published in &buildable {
         let variant = published.variant.clone();

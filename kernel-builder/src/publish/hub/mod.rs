@@ -38,7 +38,7 @@ pub struct Target {
     /// Who may see a repository that is made.
     pub visibility: Visibility,
     /// How it is changed.
-    pub way: Way,
+    pub way: ChangeMethod,
     /// What happens to files that the package does not have.
     pub stale: Stale,
 }
@@ -54,7 +54,7 @@ pub enum Visibility {
 
 /// How a repository is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum ChangeMethod {
     /// By commits to its branches.
     Commit,
     /// By pull requests, one a branch.
@@ -141,7 +141,7 @@ pub struct Receipt {
     /// The commit of that branch that holds what was published; nothing while it is proposed only.
     pub revision: Option<String>,
     /// The commits that were made.
-    pub commits: Vec<Made>,
+    pub commits: Vec<PublishedCommit>,
     /// The pull requests that were opened, or that hold the same already.
     pub pull_requests: Vec<String>,
     /// Files that changed, and their bytes.
@@ -158,7 +158,7 @@ pub struct Receipt {
 
 /// A commit that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Made {
+pub struct PublishedCommit {
     /// The branch, or the pull request's.
     pub branch: String,
     /// The commit.
@@ -193,7 +193,7 @@ fn in_repository(path: &std::path::Path) -> String {
 
 /// What has to be done. Asks the hub what it has; without a hub, everything is taken to be new.
 pub fn plan(bundle: &Bundle, target: &Target, hub: Option<&Hub>) -> Result<Plan, PublishError> {
-    if let (Some(hub), Way::PullRequest) = (hub, target.way) {
+    if let (Some(hub), ChangeMethod::PullRequest) = (hub, target.way) {
         hub.takes_pulls(&target.repo)?;
     }
     let (mut parts, digest) = parts(bundle, target)?;
@@ -254,7 +254,7 @@ impl Plan {
             endpoint: endpoint.to_owned(),
             repo: self.target.repo.to_string(),
             makes_repo: self.makes_repo,
-            pull_requests: self.target.way == Way::PullRequest,
+            pull_requests: self.target.way == ChangeMethod::PullRequest,
             branches: self.changes.iter().zip(&self.rows).map(branch).collect(),
         }
     }

@@ -16,7 +16,7 @@ use crate::hub::{Hub, HubError};
 
 use super::local::Local;
 use super::plan::{self, Change};
-use super::{MAIN, Made, Plan, PublishError, Receipt, Visibility, Way};
+use super::{ChangeMethod, MAIN, Plan, PublishError, PublishedCommit, Receipt, Visibility};
 
 /// Files that are uploaded at a time.
 const SIDE_BY_SIDE: usize = 4;
@@ -105,7 +105,7 @@ impl Run<'_> {
             }
             return Ok(());
         }
-        if self.plan.target.way == Way::PullRequest
+        if self.plan.target.way == ChangeMethod::PullRequest
             && let Some(page) = self.proposed(change)?
         {
             self.receipt.pull_requests.push(page);
@@ -118,7 +118,7 @@ impl Run<'_> {
         self.receipt.bytes += put.iter().map(|(local, _)| local.size).sum::<u64>();
         self.receipt.deleted.extend(change.delete.iter().cloned());
         self.receipt.changed = true;
-        if builds && self.plan.target.way == Way::Commit {
+        if builds && self.plan.target.way == ChangeMethod::Commit {
             self.receipt.revision = last;
         }
         Ok(())
@@ -144,7 +144,7 @@ impl Run<'_> {
     }
 
     fn opens(&self) -> Pull {
-        if self.plan.target.way == Way::PullRequest { Pull::Open } else { Pull::No }
+        if self.plan.target.way == ChangeMethod::PullRequest { Pull::Open } else { Pull::No }
     }
 
     /// How the hub wants each file.
@@ -221,11 +221,11 @@ impl Run<'_> {
             let summary = self.summary(at, commits.len());
             let began = Instant::now();
             let onto = self.onto(&revision, parent.as_deref(), pull);
-            let made = self.one(&onto, &summary, operations, put)?;
+            let made = self.commit_once(&onto, &summary, operations, put)?;
             let detail =
                 format!("{} change{}", operations.len(), if operations.len() == 1 { "" } else { "s" });
             self.done("committed", &format!("to {revision}"), &detail, began);
-            self.receipt.commits.push(Made {
+            self.receipt.commits.push(PublishedCommit {
                 branch: revision.clone(),
                 commit: made.commit.clone(),
                 page: made.page,
@@ -256,7 +256,7 @@ impl Run<'_> {
 
     /// One commit. When no answer comes, or the branch has moved, what lies there says whether it arrived: a server may
     /// fail after it did what was asked, and then find its own work in the way.
-    fn one(
+    fn commit_once(
         &self,
         onto: &Onto<'_>,
         summary: &str,

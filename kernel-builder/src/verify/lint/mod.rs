@@ -197,7 +197,7 @@ fn compute(
         None => Err(VerifyError::Harness {
             role: "linter",
             ending: ended.process.ending.to_string(),
-            output: ended.said(),
+            output: ended.last_words(),
         }),
     }
 }
