@@ -74,14 +74,14 @@ pub enum TokenError {
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Who {
+pub enum Requester {
     /// Somebody without a token.
     Anyone,
     /// The owner of a token.
     Known(Token),
 }
 
-impl Who {
+impl Requester {
     /// For logs and commits.
     pub fn name(&self) -> &str {
         match self {
@@ -279,7 +279,7 @@ mod tests {
     fn scopes_add_up_and_never_leak_into_other_organizations() {
         let token = |access, orgs: &[&str]| {
             let orgs = orgs.iter().map(|org| (*org).to_owned()).collect();
-            Who::Known(Token { name: "x".to_owned(), access, orgs, digest: sha256(b"") })
+            Requester::Known(Token { name: "x".to_owned(), access, orgs, digest: sha256(b"") })
         };
         let writer = token(Access::Write, &["me"]);
         assert!(writer.may(Access::Write, Some("me"), Anonymous::None));
@@ -289,9 +289,9 @@ mod tests {
         let reader = token(Access::Read, &[]);
         assert!(reader.may(Access::Read, Some("you"), Anonymous::None));
         assert!(!reader.may(Access::Write, Some("you"), Anonymous::Read));
-        assert!(!Who::Anyone.may(Access::Read, None, Anonymous::None));
-        assert!(!Who::Anyone.may(Access::Write, None, Anonymous::Read));
-        assert!(Who::Anyone.may(Access::Write, None, Anonymous::Write));
+        assert!(!Requester::Anyone.may(Access::Read, None, Anonymous::None));
+        assert!(!Requester::Anyone.may(Access::Write, None, Anonymous::Read));
+        assert!(Requester::Anyone.may(Access::Write, None, Anonymous::Write));
     }
 
     #[test]

@@ -5,12 +5,12 @@
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use super::interrupt::{self, Stop};
+use super::interrupt::{self, StopFlag};
 
 /// Work on its way. Dropped, it is stopped as by ctrl-C, and the scope waits for its end.
 pub(crate) struct BackgroundTask<'scope, T> {
     thread: Option<ScopedJoinHandle<'scope, (T, Duration)>>,
-    stop: Stop,
+    stop: StopFlag,
 }
 
 /// What was done, and how long that took.
@@ -26,7 +26,7 @@ pub(crate) struct Done<T> {
 impl<'scope, T: Send + 'scope> BackgroundTask<'scope, T> {
     /// Begins.
     pub(crate) fn begin(scope: &'scope Scope<'scope, '_>, work: impl FnOnce() -> T + Send + 'scope) -> Self {
-        let stop = Stop::default();
+        let stop = StopFlag::default();
         let own = stop.clone();
         let since = Instant::now();
         let thread = scope.spawn(move || interrupt::within(Some(own), || (work(), since.elapsed())));
@@ -95,7 +95,7 @@ mod tests {
             let line = &line;
             let ahead = BackgroundTask::begin(scope, move || {
                 // A thread of the work is stopped with it.
-                let stop = Stop::of_thread();
+                let stop = StopFlag::of_thread();
                 let inner = std::thread::scope(|inner| {
                     let run = || process::run(line, Limits::wall(Duration::from_secs(600)));
                     inner.spawn(move || interrupt::within(stop, run)).join().unwrap()

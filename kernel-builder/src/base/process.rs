@@ -24,7 +24,7 @@ mod ending;
 mod forks;
 mod logged;
 
-use born::Born;
+use born::ChildHandle;
 pub use child::{Finished, Limits, ProcessError, Start};
 pub use dialogue::{Dialogue, DialogueEvent};
 pub use ending::Ending;
@@ -106,7 +106,7 @@ enum Piece {
 
 /// Kills the group when dropped, whatever the reason for leaving: an error, a panic, ctrl-C.
 struct Group {
-    child: Born,
+    child: ChildHandle,
     id: Pid,
     _guarded: guard::Guarded,
 }
@@ -254,7 +254,7 @@ fn spawn(line: &CommandLine, start: Start, wants_input: bool, life: Lifetime) ->
         && let Some(child) = forks::fork(line, wants_input)
     {
         let id = child.id;
-        return Ok(Group { child: Born::Forked(child), id, _guarded: guard::watch(id) });
+        return Ok(Group { child: ChildHandle::Forked(child), id, _guarded: guard::watch(id) });
     }
     if interrupt::requested() {
         return Err(ProcessError::Interrupted);
@@ -283,12 +283,12 @@ fn spawn(line: &CommandLine, start: Start, wants_input: bool, life: Lifetime) ->
         std::io::ErrorKind::NotFound => ProcessError::Missing { program: program.clone() },
         _ => ProcessError::Start { program: program.clone(), cause },
     })?;
-    let child = Born::Started(child);
+    let child = ChildHandle::Started(child);
     let id = child.id();
     Ok(Group { child, id, _guarded: guard::watch(id) })
 }
 
-fn readers(child: &mut Born, input: &[u8]) -> Receiver<Piece> {
+fn readers(child: &mut ChildHandle, input: &[u8]) -> Receiver<Piece> {
     let (send, pieces) = mpsc::channel();
     if let Some(out) = child.take_stdout() {
         read_into(out, send.clone(), Piece::Out);

@@ -164,7 +164,12 @@ impl Measurement {
 }
 
 /// Evidence for a ratio: its interval and its blocks.
-fn of_ratio(ratio: &Ratio, rival: Option<&Contender>, kernel: &Contender, lengths: &[usize]) -> SampleIntervals {
+fn of_ratio(
+    ratio: &Ratio,
+    rival: Option<&Contender>,
+    kernel: &Contender,
+    lengths: &[usize],
+) -> SampleIntervals {
     let pairs = rival.map(|rival| pairs(rival, kernel, lengths)).unwrap_or_default();
     let whole = Interval { median: ratio.ratio, low: ratio.low, high: ratio.high };
     let is_interval = whole.low > 0.0 && whole.high.is_finite() && whole.low <= whole.high;

@@ -18,7 +18,7 @@ use super::cupti::Cupti;
 use super::machine::Load;
 use super::outputs;
 use super::samples::{KERNEL, MeasuredCase, Samples, left_out};
-use super::state::{self, Blame, State};
+use super::state::{self, SlowdownFinding, State};
 use super::stats::{self, SplitMix};
 use super::traced;
 
@@ -414,8 +414,8 @@ impl Rounds<'_> {
         self.kernel.stop();
         let alone = self.probe(rivals)?;
         match state::blame(PROBE, factor, before, &alone, on_host) {
-            Blame::Refused(reason) => refused(reason),
-            Blame::Told(note) => Ok(Some(note)),
+            SlowdownFinding::Refused(reason) => refused(reason),
+            SlowdownFinding::Told(note) => Ok(Some(note)),
         }
     }
 

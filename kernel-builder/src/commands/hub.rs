@@ -18,7 +18,7 @@ use crate::hub::rank::{self, Ranked};
 use crate::hub::subject::Subject;
 use crate::hub::{Hub, facts};
 use crate::pipeline::create::published;
-use crate::pipeline::create::pull::{self, Pulled};
+use crate::pipeline::create::pull::{self, PulledProject};
 use crate::pipeline::project::OpFile;
 
 /// Search, show and copy published kernels
@@ -219,7 +219,7 @@ fn shown(kernel: &Published, page: &str) -> String {
 fn pull(args: &PullArgs, session: &Session) -> Result<(), Failure> {
     let Named { repo, .. } = &args.kernel;
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(repo.name()));
-    let Pulled { kernel, origin, files } = pull::pull(repo, args.kernel.revision(), &dir, session)?;
+    let PulledProject { kernel, origin, files } = pull::pull(repo, args.kernel.revision(), &dir, session)?;
     let data = json!({
         "dir": dir, "kernel": kernel.id, "revision": kernel.revision, "commit": kernel.commit,
         "license": kernel.license, "from": origin.name(), "files": files,

@@ -13,7 +13,7 @@ use crate::pipeline::project;
 use crate::pipeline::ship::destination::{self, Destination, HubOptions};
 use crate::pipeline::ship::package::checked;
 use crate::publish::PublishError;
-use crate::publish::hub::Shown;
+use crate::publish::hub::PlanSummary;
 
 use super::arguments::ProjectDir;
 
@@ -95,7 +95,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell_plan(plan: &Shown, bundle: &Bundle, report: &Report) {
+fn tell_plan(plan: &PlanSummary, bundle: &Bundle, report: &Report) {
     let mut human = format!("{}/kernels/{}", plan.endpoint, plan.repo);
     human += if plan.makes_repo { "  (to be made)\n" } else { "\n" };
     for branch in &plan.branches {

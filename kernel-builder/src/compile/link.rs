@@ -13,7 +13,7 @@ use super::cache::CacheEntry;
 use super::label::Label;
 use super::log::run_logged;
 use super::outside::{self, UnnamedInputs};
-use super::progress::{Board, Open, done};
+use super::progress::{Open, ProgressBoard, done};
 use super::timeline::UnitOutcome;
 use super::unit_key::command_fields;
 use super::{CompileError, Job, Shop, naming};
@@ -22,7 +22,7 @@ use crate::base::files;
 use crate::toolchain::portable;
 
 /// Links a variant whose units are all there, and assembles its package.
-pub(super) fn finish(shop: &Shop<'_>, job: &Job, board: &Board) -> Result<Artifact, CompileError> {
+pub(super) fn finish(shop: &Shop<'_>, job: &Job, board: &ProgressBoard) -> Result<Artifact, CompileError> {
     let Shop { project, cache, .. } = *shop;
     let Job { plan, kit, .. } = job;
     let UnnamedInputs { extension, outside } =
@@ -85,7 +85,12 @@ fn refuse_newer(library: &Path, plan: &VariantPlan, kit: &Toolchain) -> Result<(
 
 /// Puts the extension's name into the object of a unit that carries it. Where the compiler has taken the name apart, so
 /// that it cannot be replaced, the unit is compiled once more with the real name: that counts as a unit of its own.
-fn name_object(shop: &Shop<'_>, unit: &Unit, plan: &VariantPlan, board: &Board) -> Result<(), CompileError> {
+fn name_object(
+    shop: &Shop<'_>,
+    unit: &Unit,
+    plan: &VariantPlan,
+    board: &ProgressBoard,
+) -> Result<(), CompileError> {
     let Shop { project, cache, .. } = *shop;
     let Some(named) = &unit.named else { return Ok(()) };
     let bytes = files::read(&project.join(&unit.object))?;

@@ -14,9 +14,9 @@ use kernel_plan::plan::Unit;
 use super::kind::Cost;
 use super::label::Label;
 use super::product::Origin;
-use super::progress::{Board, Open, done};
+use super::progress::{Open, ProgressBoard, done};
 use super::timeline::{BuildEvent, UnitEnd, UnitOutcome};
-use super::{CompileError, Conduct, Job, OnFailure, Outcome, Shop, link, prepare, unit, unit_key};
+use super::{BuildPolicy, CompileError, Job, OnFailure, Outcome, Shop, link, prepare, unit, unit_key};
 use crate::base::digest::Digest;
 use crate::base::process::ProcessError;
 use crate::base::{env, interrupt};
@@ -31,8 +31,8 @@ const WHOLE: &str = "";
 pub(super) struct Matrix<'a> {
     pub(super) shop: &'a Shop<'a>,
     pub(super) jobs: &'a [Job],
-    pub(super) board: &'a Board,
-    pub(super) conduct: &'a Conduct,
+    pub(super) board: &'a ProgressBoard,
+    pub(super) conduct: &'a BuildPolicy,
     states: Vec<Mutex<State>>,
 }
 
@@ -58,7 +58,12 @@ enum Task<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    pub(super) fn new(shop: &'a Shop<'a>, jobs: &'a [Job], board: &'a Board, conduct: &'a Conduct) -> Self {
+    pub(super) fn new(
+        shop: &'a Shop<'a>,
+        jobs: &'a [Job],
+        board: &'a ProgressBoard,
+        conduct: &'a BuildPolicy,
+    ) -> Self {
         let units = |job: &Job| job.kit.as_ref().map_or(0, |_| job.plan.units.len());
         let state = |job: &Job| State { left: units(job), errors: Vec::new(), outcome: None };
         Self { shop, jobs, board, conduct, states: jobs.iter().map(|job| Mutex::new(state(job))).collect() }

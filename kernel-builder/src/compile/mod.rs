@@ -52,18 +52,18 @@ use cache::Cache;
 use files_read::Read;
 use history::History;
 use matrix::Matrix;
-use progress::Board;
+use progress::ProgressBoard;
 pub(crate) use shop::Shop;
 use slots::Slots;
 
 pub use artifact::artifact_dir;
 pub use error::CompileError;
-pub use job::{Conduct, Job, OnFailure, Outcome};
+pub use job::{BuildPolicy, Job, OnFailure, Outcome};
 pub use shell_line::shell_line;
 
 /// Builds every job: units of all variants share one pool, bounded by `session.jobs` processes and by memory; a variant
 /// is linked when its last unit is done. Another build of the same project is waited for.
-pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct) -> Vec<Outcome> {
+pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &BuildPolicy) -> Vec<Outcome> {
     let report = &session.report;
     let alone = alone_in(project, report);
     let cache = Cache::open(session);
@@ -71,7 +71,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
     let name = jobs.first().and_then(|job| job.plan.package.rsplit('/').next()).unwrap_or("none");
     let history = session.cache.join("state/compile").join(format!("{name}.json"));
     let slots = Slots::with_history(session.jobs, History::load(&history)).conducted(conduct.on_failure);
-    let board = Board::default();
+    let board = ProgressBoard::default();
     let (send, news) = mpsc::channel();
     slots.listen(Some(send));
     let read = Read::default();

@@ -37,7 +37,7 @@ struct Mean {
 
 /// The counts of one run; shared by all threads.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct ProgressBoard {
     state: Mutex<State>,
 }
 
@@ -50,7 +50,7 @@ struct State {
     running: Vec<(String, String, String, Instant)>,
 }
 
-impl Board {
+impl ProgressBoard {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -153,7 +153,7 @@ fn left(open: &[(&Open, f64)], means: &BTreeMap<String, Mean>, lanes: usize) -> 
 
 /// Tells of everything until the pool says nothing more: programs of each process and once a second how far it is, people
 /// by a bar, or a line every ten seconds.
-pub(super) fn watch(board: &Board, slots: &Slots, news: &Receiver<BuildEvent>, report: &Report) {
+pub(super) fn watch(board: &ProgressBoard, slots: &Slots, news: &Receiver<BuildEvent>, report: &Report) {
     let bar = report.draws().then(|| report.progress("compiling", ProgressKind::Units, Some(0)));
     let every = if report.is_json() { TELL_PROGRAMS } else { TELL_PEOPLE };
     let mut told = Instant::now();
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_was_never_seen_takes_what_its_class_takes_in_this_run() {
-        let board = Board::default();
+        let board = ProgressBoard::default();
         for unit in ["a.cu", "b.cu", "c.cpp", "d.cpp"] {
             let class = unit.rsplit('.').next().expect("an ending");
             board.expect("v", unit, open(class, None));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use kernel_plan::kit::{DeviceKit, Toolchain};
 use kernel_plan::plan::Unit;
 
-use super::cache::{Asks, DirectHit, KeyClaim, foreign_text, own_text};
+use super::cache::{DirectHit, KeyClaim, TextQueries, foreign_text, own_text};
 use super::flags::{self, FRAMEWORK_MACROS};
 use super::label::Label;
 use super::log;
@@ -138,7 +138,7 @@ fn names_asked(shop: &Shop<'_>, kit: &Toolchain, read: &[PathBuf]) -> Option<Str
 }
 
 /// What a file asks. The system's and the toolkit's are read as foreign ones.
-fn asks_of(shop: &Shop<'_>, path: &Path, kit: &Toolchain) -> Option<Arc<Asks>> {
+fn asks_of(shop: &Shop<'_>, path: &Path, kit: &Toolchain) -> Option<Arc<TextQueries>> {
     let place = shop.project.join(path);
     let mut toolkits: Vec<PathBuf> = kit.device.iter().flat_map(DeviceKit::include).cloned().collect();
     if let Some(cuda) = &kit.cuda {

@@ -147,11 +147,11 @@ impl Slots {
     }
 
     /// Waits until there is a lane and memory.
-    fn enter(&self, wish: AdmissionRequest) -> Result<Place<'_>, ProcessError> {
+    fn enter(&self, wish: AdmissionRequest) -> Result<EnteredLane<'_>, ProcessError> {
         let mut door = lock(&self.door);
         let id = door.arrive(wish);
         // Leaves the line when the user stops, and the lane when the process is over.
-        let leave = Leave { slots: self, id };
+        let leave = LaneGuard { slots: self, id };
         loop {
             if interrupt::requested() || self.stopped() {
                 drop(door);
@@ -162,7 +162,7 @@ impl Slots {
                 self.changed.notify_all();
             }
             if let Some(admitted) = door.admitted(id) {
-                return Ok(Place { admitted, _leave: leave });
+                return Ok(EnteredLane { admitted, _leave: leave });
             }
             door = self.changed.wait_timeout(door, ASK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -238,17 +238,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A lane that has been entered; free again when dropped.
-struct Place<'a> {
+struct EnteredLane<'a> {
     admitted: Admitted,
-    _leave: Leave<'a>,
+    _leave: LaneGuard<'a>,
 }
 
-struct Leave<'a> {
+struct LaneGuard<'a> {
     slots: &'a Slots,
     id: u64,
 }
 
-impl Drop for Leave<'_> {
+impl Drop for LaneGuard<'_> {
     fn drop(&mut self) {
         lock(&self.slots.door).leave(self.id);
         self.slots.changed.notify_all();

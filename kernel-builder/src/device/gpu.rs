@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 
-use super::wire::{Answer, Op, Reply, Trouble};
+use super::wire::{Answer, Op, OperationError, Reply};
 use crate::base::env;
 use crate::base::process::{Dialogue, DialogueEvent, Ending, ProcessError};
 
@@ -33,7 +33,7 @@ pub(crate) struct Gpu {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The operation of this place was refused; `fatal` says whether the worker is gone.
-    Refused { at: usize, trouble: Trouble },
+    Refused { at: usize, trouble: OperationError },
     /// Nothing was heard for so long; the worker was killed.
     Hung(Duration),
     /// The process ended by itself, with these last words.
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_refusal_keeps_the_worker_and_a_lost_context_does_not() {
         let refused = |fatal| {
-            let trouble = Trouble {
+            let trouble = OperationError {
                 from: Origin::Driver,
                 code: 700,
                 name: "CUDA_ERROR_ILLEGAL_ADDRESS".to_owned(),

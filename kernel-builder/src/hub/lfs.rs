@@ -35,13 +35,13 @@ pub struct Object {
 
 /// What has to be done for a file to be in the storage.
 #[derive(Debug, Clone)]
-pub struct Errand {
+pub struct PendingUpload {
     object: Object,
     upload: Action,
     verify: Option<Action>,
 }
 
-impl Errand {
+impl PendingUpload {
     /// The file.
     pub fn object(&self) -> &Object {
         &self.object
@@ -117,9 +117,9 @@ impl Hub {
         repo: &RepoId,
         revision: &str,
         objects: &[Object],
-    ) -> Result<Vec<Errand>, HubError> {
+    ) -> Result<Vec<PendingUpload>, HubError> {
         let doing = format!("ask which large files `{repo}` lacks");
-        let mut errands: Vec<Errand> = Vec::new();
+        let mut errands: Vec<PendingUpload> = Vec::new();
         for batch in objects.chunks(BATCH) {
             let named: Vec<Value> =
                 batch.iter().map(|one| json!({ "oid": one.sha256, "size": one.size })).collect();
@@ -146,7 +146,7 @@ impl Hub {
                 }
                 let Some(Actions { upload: Some(upload), verify }) = one.actions else { continue };
                 if !errands.iter().any(|errand| errand.object.sha256 == object.sha256) {
-                    errands.push(Errand { object: object.clone(), upload, verify });
+                    errands.push(PendingUpload { object: object.clone(), upload, verify });
                 }
             }
         }
@@ -154,8 +154,8 @@ impl Hub {
     }
 
     /// Brings a file into the storage. `progress` counts its bytes.
-    pub fn upload(&self, errand: &Errand, progress: &Progress) -> Result<(), HubError> {
-        let Errand { object, upload, verify } = errand;
+    pub fn upload(&self, errand: &PendingUpload, progress: &Progress) -> Result<(), HubError> {
+        let PendingUpload { object, upload, verify } = errand;
         let failed = |problem: String| HubError::Upload {
             path: object.path.clone(),
             problem: self.scrubbed(&problem),

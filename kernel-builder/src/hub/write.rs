@@ -79,7 +79,7 @@ pub enum Operation {
 
 /// Where a commit goes.
 #[derive(Debug, Clone)]
-pub struct Onto<'a> {
+pub struct CommitTarget<'a> {
     /// The branch, or `refs/pr/N`.
     pub revision: &'a str,
     /// What the commit was planned on; the hub refuses when it is not there any more.
@@ -153,7 +153,7 @@ impl Hub {
     pub fn preupload(
         &self,
         repo: &RepoId,
-        onto: &Onto<'_>,
+        onto: &CommitTarget<'_>,
         questions: &[Question<'_>],
     ) -> Result<Vec<Decision>, HubError> {
         let doing = format!("ask how `{repo}` keeps files");
@@ -188,7 +188,7 @@ impl Hub {
     pub fn commit(
         &self,
         repo: &RepoId,
-        onto: &Onto<'_>,
+        onto: &CommitTarget<'_>,
         summary: &str,
         operations: &[Operation],
     ) -> Result<Committed, HubError> {

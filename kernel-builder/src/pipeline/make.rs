@@ -15,7 +15,7 @@ use crate::package::{PackageError, of_the_project_alone};
 use crate::pipeline::judge::{self, Judging, torches};
 use crate::pipeline::project::selection::Selection;
 use crate::pipeline::project::{self, Project};
-use crate::pipeline::ship::destination::{Destination, HubOptions, Reached, Sent};
+use crate::pipeline::ship::destination::{Destination, HubOptions, OpenDestination, Sent};
 use crate::pipeline::ship::load::{self, Loaded};
 use crate::pipeline::ship::package::package;
 use crate::pipeline::{build, measure};
@@ -101,9 +101,9 @@ pub(crate) fn make(args: &Request, session: &Session) -> Result<MakeResult, Fail
         destination.send(&bundle, session)
     };
     let (sent, (loaded, example)) = match &destination {
-        Reached::Folder(dir) => (publish()?, try_out(&project, dir, &python, session)?),
+        OpenDestination::Folder(dir) => (publish()?, try_out(&project, dir, &python, session)?),
         // A kernel that does not load is not sent to a hub.
-        Reached::Hub(_) => {
+        OpenDestination::Hub(_) => {
             let tried = try_out(&project, &project.dir, &python, session)?;
             (publish()?, tried)
         }

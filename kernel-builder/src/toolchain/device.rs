@@ -11,8 +11,8 @@ use kernel_plan::variant::{Tool, Toolkit};
 use super::error::ToolchainError;
 use super::found::Found;
 use super::interpreter::{self, Question};
-use super::taking::Taking;
-use super::want::Want;
+use super::taking::WheelCollector;
+use super::want::ToolchainRequest;
 use super::{metal, rocm, xpu};
 use crate::base::causes::chain;
 use crate::base::files;
@@ -28,8 +28,8 @@ const MARKERS: &[(BackendId, &str)] = &[
 
 /// The tools of a variant's toolkit.
 pub(super) fn resolve(
-    session: &Taking<'_>,
-    want: &Want,
+    session: &WheelCollector<'_>,
+    want: &ToolchainRequest,
     toolkit: Toolkit,
     framework: &FrameworkKit,
 ) -> Result<DeviceKit, ToolchainError> {

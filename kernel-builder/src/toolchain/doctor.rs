@@ -83,16 +83,16 @@ const ROOM: u64 = 3_000_000_000;
 /// How long a program may take to say its version. A first start from a cold disk on a busy machine takes seconds.
 const SLOWEST: Duration = Duration::from_secs(30);
 
-type Look = fn(&Session) -> Finding;
+type Inspection = fn(&Session) -> Finding;
 
 /// In the order in which they are shown.
-const LOOKS: &[Look] =
+const INSPECTIONS: &[Inspection] =
     &[cxx, active_python, torch, python_headers, installer, git, cuda, gpu, agents, nix, disk, cache];
 
 /// Looks at everything. On an idle machine that takes a second or two.
 pub fn examine(session: &Session) -> Vec<Finding> {
     std::thread::scope(|scope| {
-        let looks: Vec<_> = LOOKS.iter().map(|look| scope.spawn(move || look(session))).collect();
+        let looks: Vec<_> = INSPECTIONS.iter().map(|look| scope.spawn(move || look(session))).collect();
         looks.into_iter().filter_map(|look| look.join().ok()).collect()
     })
 }
@@ -394,7 +394,7 @@ mod tests {
         let report = Report::new(MessageFormat::Human, true);
         let session = Session { report, cache: scratch.path().to_owned(), offline: true, jobs: 1 };
         let findings = examine(&session);
-        assert_eq!(findings.len(), LOOKS.len());
+        assert_eq!(findings.len(), INSPECTIONS.len());
         assert!(findings.iter().all(|finding| finding.health == Health::Ok || !finding.cost.is_empty()));
         assert!(table(&findings).contains("C++ compiler"));
     }

@@ -15,7 +15,7 @@ use super::lock::{self, Lock, Locked, LockedVariant, Variants};
 use super::pins::Part;
 use super::store::Stored;
 use super::supply::Supply;
-use super::taking::Taking;
+use super::taking::WheelCollector;
 use super::{nar, parts, pins};
 use crate::base::files;
 use crate::base::session::Session;
@@ -47,7 +47,7 @@ fn stored(
         requests.push(Request { part, why: "as kernelwright.lock has it" });
     }
     let python = interpreter::active(session, Question::Identity)?;
-    let taking = Taking::new(session, lock);
+    let taking = WheelCollector::new(session, lock);
     let stored = fetch::obtain(&taking, &python, Target::Machine, &requests)?;
     lock.agree(&taking.taken())?;
     Ok(keys.iter().cloned().zip(stored).collect())

@@ -209,7 +209,7 @@ impl Bench {
     fn handed(&self, folder: &Path, lock: &Lock) -> Result<Vec<Stored>, ToolchainError> {
         let empty = Bench::new();
         let session = Session { offline: true, ..empty.session };
-        let taking = Taking::new(&session, lock);
+        let taking = WheelCollector::new(&session, lock);
         let supplied = Supplied::new(vec![folder.to_owned()]);
         let stored = obtain_beside(
             &supplied,

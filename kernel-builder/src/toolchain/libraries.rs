@@ -11,7 +11,7 @@ use kernel_plan::units::Version;
 use super::error::ToolchainError;
 use super::parts;
 use super::supply::Supply;
-use super::taking::Taking;
+use super::taking::WheelCollector;
 use crate::base::digest::DigestBuilder;
 use crate::base::files;
 
@@ -61,7 +61,7 @@ pub fn libraries(
 
 /// One library; nothing for `torch`, which comes with the framework.
 fn library(
-    session: &Taking<'_>,
+    session: &WheelCollector<'_>,
     dependency: Dependency,
     cutlass: &[Folder],
     folders: &Folders,

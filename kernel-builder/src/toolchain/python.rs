@@ -17,7 +17,7 @@ use super::missing::Missing;
 use super::pins::{self, Pins, TorchPins};
 use super::store::Stored;
 use super::supply::in_use;
-use super::taking::Taking;
+use super::taking::WheelCollector;
 use super::{Extras, PythonRuntime, index, stand_in, state, used, wheels};
 use crate::base::digest::DigestBuilder;
 use crate::base::files;
@@ -401,7 +401,7 @@ fn reduced(
     // Two downloads at once: the index is asked by two programs that do not know of each other.
     let stored: Vec<Stored> = std::thread::scope(|scope| {
         let installing = scope.spawn(|| packages(session, python, &pins.common.packages, small, site));
-        let taking = Taking::unlocked(session);
+        let taking = WheelCollector::unlocked(session);
         let headers = fetch::obtain(&taking, python, Target::Machine, &headers);
         let code = headers.and_then(|mut stored| {
             stored.extend(fetch::obtain(&taking, python, Target::Interpreter, &code)?);

@@ -11,8 +11,8 @@ use super::fetch::{self, Request};
 use super::found::{Found, output_of, version_in};
 use super::index::Target;
 use super::interpreter::{self, Question};
-use super::taking::Taking;
-use super::{Against, Provider, Want, pins, state};
+use super::taking::WheelCollector;
+use super::{FrameworkRelease, Provider, ToolchainRequest, pins, state};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::process;
 use crate::base::session::Session;
@@ -57,8 +57,8 @@ pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
 
 /// The whole toolkit.
 pub(super) fn kit(
-    session: &Taking<'_>,
-    want: &Want,
+    session: &WheelCollector<'_>,
+    want: &ToolchainRequest,
     found: Found,
     framework: &FrameworkKit,
 ) -> Result<RocmKit, ToolchainError> {
@@ -91,7 +91,11 @@ pub(super) fn kit(
 }
 
 /// The translator of the torch that is built for; for code that plugs into something else, the newest one.
-fn hipify(session: &Taking<'_>, want: &Want, framework: &FrameworkKit) -> Result<HipifyKit, ToolchainError> {
+fn hipify(
+    session: &WheelCollector<'_>,
+    want: &ToolchainRequest,
+    framework: &FrameworkKit,
+) -> Result<HipifyKit, ToolchainError> {
     let script =
         session.cache.join("include").join(Digest::blake3(SCRIPT.as_bytes()).short(16)).join("hipify.py");
     files::write_if_changed(&script, SCRIPT)?;
@@ -105,8 +109,8 @@ fn hipify(session: &Taking<'_>, want: &Want, framework: &FrameworkKit) -> Result
         }
     }
     let line = match &want.framework {
-        Against::Torch(line) => Some(line.as_str()),
-        Against::TvmFfi(_) => None,
+        FrameworkRelease::Torch(line) => Some(line.as_str()),
+        FrameworkRelease::TvmFfi(_) => None,
     };
     let python = interpreter::active(session, Question::Identity)?;
     let part = pins::load().hipify(line)?;

@@ -15,8 +15,8 @@ use super::interpreter::{self, Question};
 use super::pins::{self, CudaPins, FrontPins};
 use super::store::Stored;
 use super::system;
-use super::taking::Taking;
-use super::{Against, Want, parts, state};
+use super::taking::WheelCollector;
+use super::{FrameworkRelease, ToolchainRequest, parts, state};
 use crate::base::causes::Cause;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::disk;
@@ -27,14 +27,14 @@ use crate::base::session::Session;
 
 /// Fetches what is lacking; `stubs` is handed through into the kit.
 pub(super) fn resolve(
-    session: &Taking<'_>,
-    want: &Want,
+    session: &WheelCollector<'_>,
+    want: &ToolchainRequest,
     stubs: PathBuf,
 ) -> Result<(Option<CudaKit>, FrameworkKit), ToolchainError> {
     let pins = pins::load();
     let headers = match &want.framework {
-        Against::Torch(line) => pins.headers(pins.torch(line)?),
-        Against::TvmFfi(version) => parts::pinned(parts::TVM_FFI, version)?.wheel,
+        FrameworkRelease::Torch(line) => pins.headers(pins.torch(line)?),
+        FrameworkRelease::TvmFfi(version) => parts::pinned(parts::TVM_FFI, version)?.wheel,
     };
     let cuda = want.cuda.as_deref().map(|version| pins.cuda(version)).transpose()?;
     // A toolkit whose wheels hold no compiler is used with an installed one of its own release, where there is one.
@@ -54,12 +54,12 @@ pub(super) fn resolve(
     let mut stored = fetch::obtain(session, &python, Target::Machine, &requests)?.into_iter();
     let (files, id) = stored.next().map(|stored| (stored.files, stored.id)).unwrap_or_default();
     let framework = match &want.framework {
-        Against::Torch(_) => {
+        FrameworkRelease::Torch(_) => {
             let root = files.join("torch/include");
             let include = vec![root.clone(), root.join("torch/csrc/api/include")];
             FrameworkKit::Torch(TorchKit { version, include, stubs, id })
         }
-        Against::TvmFfi(_) => {
+        FrameworkRelease::TvmFfi(_) => {
             let include = vec![files.join("tvm_ffi/include")];
             FrameworkKit::TvmFfi(TvmFfiKit { version, include, stubs, id })
         }

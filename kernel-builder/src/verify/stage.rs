@@ -21,7 +21,7 @@ use super::evidence::Environment;
 use super::schedule::{Form, GradientSpec, ScheduledCase, TensorSpec};
 use crate::base::background::{BackgroundTask, Done};
 use crate::base::digest::{Digest, hex};
-use crate::base::interrupt::{self, Stop};
+use crate::base::interrupt::{self, StopFlag};
 use crate::base::process::{Limits, ProcessError};
 use crate::base::random;
 use crate::base::report;
@@ -229,7 +229,7 @@ impl<'a> Stage<'a> {
         candidate: impl FnOnce() -> Result<T, VerifyError>,
     ) -> Result<(T, Oracle), VerifyError> {
         self.check_space(cases)?;
-        let stop = Stop::of_thread();
+        let stop = StopFlag::of_thread();
         thread::scope(|scope| {
             let oracle = scope.spawn(move || interrupt::within(stop, || self.oracle(cases)));
             let result = candidate();

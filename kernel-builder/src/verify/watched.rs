@@ -18,14 +18,14 @@ const FIRST: u32 = 1_000_000;
 /// The data of a candidate in one worker.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    data: Vec<Watch>,
+    data: Vec<WatchedVariable>,
     /// What each variable held before the first call, in hexadecimal.
     first: Vec<String>,
 }
 
 /// One variable, as a buffer.
 #[derive(Debug)]
-struct Watch {
+struct WatchedVariable {
     buffer: u32,
     module: u32,
     variable: Variable,
@@ -42,7 +42,7 @@ impl Watched {
             let bytes = files::read(&cubin.path).map_err(|error| chain(&error))?;
             for variable in State::of_cubin(&bytes)?.data {
                 let buffer = FIRST + found.data.len() as u32;
-                found.data.push(Watch { buffer, module: number, variable });
+                found.data.push(WatchedVariable { buffer, module: number, variable });
             }
         }
         Ok(found)
@@ -61,7 +61,10 @@ impl Watched {
 
     /// Reads the data.
     pub(super) fn look(&self) -> Vec<Op> {
-        let peek = |watch: &Watch| Op::Peek { at: Place::start(watch.buffer), bytes: watch.variable.bytes };
+        let peek = |watch: &WatchedVariable| Op::Peek {
+            at: Place::start(watch.buffer),
+            bytes: watch.variable.bytes,
+        };
         self.data.iter().map(peek).collect()
     }
 
@@ -92,7 +95,7 @@ mod tests {
     use super::*;
 
     fn watched() -> Watched {
-        let watch = |buffer, name: &str| Watch {
+        let watch = |buffer, name: &str| WatchedVariable {
             buffer,
             module: 0,
             variable: Variable { name: name.to_owned(), bytes: 2 },

@@ -10,7 +10,7 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, HeaderName};
 use serde_json::Value;
 
-use crate::auth::Who;
+use crate::auth::Requester;
 use crate::name::{RefName, RepoId, Revision};
 use crate::store::objects::{Listed, Tree};
 use crate::store::{Refs, Snapshot, StoreError};
@@ -27,7 +27,7 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
     pre{white-space:pre-wrap}@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8bf}}";
 
 /// All kernels that somebody may read.
-pub(super) async fn home(hub: Arc<Hub>, who: Who) -> Result<Reply, Refusal> {
+pub(super) async fn home(hub: Arc<Hub>, who: Requester) -> Result<Reply, Refusal> {
     let body = blocking(hub, move |hub| {
         let mut rows = String::new();
         for repo in hub.store.list()? {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::device::sampled;
-use super::machine::Watch;
+use super::machine::GpuMonitor;
 use super::record::{self, Clocks};
 use super::stats;
 use crate::base::causes::chain;
@@ -111,7 +111,7 @@ pub(crate) fn measure(
     compiler: Result<&Compiler, &str>,
     told: &dyn Fn(&Ceiling),
 ) -> Result<Ceilings, ProcessError> {
-    let mut watch = Watch::start();
+    let mut watch = GpuMonitor::start();
     let mut ceilings = Vec::new();
     let mut note = |of: &str, how: String, unit: &str, rate: Rate| {
         let clocks = watch.take(&about.name).map(|gpu| gpu.clocks).filter(|_| rate.is_ok());

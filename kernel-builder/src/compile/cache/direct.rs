@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::seen::{Dependency, remembered};
-use super::{Asks, Cache, DirectHit, entry};
+use super::{Cache, DirectHit, TextQueries, entry};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
 
@@ -90,7 +90,7 @@ impl Cache {
     }
 
     /// What the text of a file asks, as `read` says; asked once a run.
-    pub fn asks(&self, place: &Path, read: impl FnOnce(&[u8]) -> Asks) -> Option<Arc<Asks>> {
+    pub fn asks(&self, place: &Path, read: impl FnOnce(&[u8]) -> TextQueries) -> Option<Arc<TextQueries>> {
         remembered(&self.seen.asks, place, || Some(Arc::new(read(&files::read(place).ok()?))))
     }
 

@@ -26,7 +26,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 pub use depfile::parse as parse_depfile;
 pub use seen::Dependency;
-pub use texts::{Asks, foreign as foreign_text, own as own_text, watches};
+pub use texts::{TextQueries, foreign as foreign_text, own as own_text, watches};
 
 use self::remote::Remote;
 use self::seen::StampCache;
@@ -232,7 +232,7 @@ impl Cache {
     }
 
     /// The right to make something that others may be able to use; waits while another thread has it. `None`: a thread
-    /// gave it back [apart](Turn::apart), so that each makes its own, at the same time.
+    /// gave it back [apart](KeyClaim::apart), so that each makes its own, at the same time.
     pub fn turn_for_all(&self, key: &Digest) -> Option<KeyClaim<'_>> {
         let name = key.to_string();
         let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::texts::Asks;
+use super::texts::TextQueries;
 use crate::base::digest::Digest;
 use crate::base::files;
 
@@ -44,7 +44,7 @@ pub(super) struct StampCache {
     stamps: Mutex<HashMap<PathBuf, Option<Stamp>>>,
     digests: Mutex<HashMap<PathBuf, Option<Digest>>>,
     pub(super) names: Mutex<HashMap<PathBuf, Option<Digest>>>,
-    pub(super) asks: Mutex<HashMap<PathBuf, Option<Arc<Asks>>>>,
+    pub(super) asks: Mutex<HashMap<PathBuf, Option<Arc<TextQueries>>>>,
     pub(super) entries: Mutex<HashMap<PathBuf, Option<Arc<BTreeSet<String>>>>>,
 }
 

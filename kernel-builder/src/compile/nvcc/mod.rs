@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::Unit;
-use kernel_plan::steps::{self, Steps, Unclear};
+use kernel_plan::steps::{self, NvccFallback, Steps};
 
 use super::label::Label;
 use super::log::{Log, run_logged};
@@ -72,12 +72,12 @@ fn by_steps(
     variant: &str,
     unit: &Unit,
     kit: &Toolchain,
-) -> Result<Result<Log, Unclear>, CompileError> {
-    let Some(cuda) = &kit.cuda else { return Ok(Err(Unclear::Lacks("a toolkit"))) };
+) -> Result<Result<Log, NvccFallback>, CompileError> {
+    let Some(cuda) = &kit.cuda else { return Ok(Err(NvccFallback::Lacks("a toolkit"))) };
     if let Some(front) = &cuda.front
         && !unit.command.args.iter().any(|arg| arg.starts_with("-gencode") || arg.starts_with("-arch"))
     {
-        return Ok(Err(Unclear::Archs(front.version.clone())));
+        return Ok(Err(NvccFallback::Archs(front.version.clone())));
     }
     let started = Instant::now();
     let folder = files::scratch()?;

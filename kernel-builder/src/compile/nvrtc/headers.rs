@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::inside::{self, Folders, Followed};
+use super::inside::{self, Folders, FollowedFiles};
 use super::unit::Source;
 use crate::base::disk;
 use crate::base::files::{self, FileError};
@@ -23,7 +23,7 @@ pub(super) enum DependencyScope {
 }
 
 impl DependencyScope {
-    pub(super) fn from_directives(followed: &Followed) -> Self {
+    pub(super) fn from_directives(followed: &FollowedFiles) -> Self {
         if followed.unclear.is_empty() { Self::Headers } else { Self::All }
     }
 }

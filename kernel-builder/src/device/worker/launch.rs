@@ -14,7 +14,7 @@ use kernel_plan::units::Dtype;
 use super::driver::{Context, Outcome, done, senseless};
 use super::memory::Memory;
 use crate::base::files;
-use crate::device::wire::{Argument, Call, Function, Kernel, Start, TensorMap, Trouble};
+use crate::device::wire::{Argument, Call, Function, Kernel, OperationError, Start, TensorMap};
 
 /// Blocks of a cluster that every device has; more must be asked for.
 const PORTABLE_CLUSTER: u32 = 8;
@@ -79,7 +79,7 @@ impl Modules {
         done(unsafe {
             sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut bytes, module.handle, text.as_ptr())
         })
-        .map_err(|trouble| Trouble { text: format!("{}: `{name}`", trouble.text), ..trouble })?;
+        .map_err(|trouble| OperationError { text: format!("{}: `{name}`", trouble.text), ..trouble })?;
         Ok(address)
     }
 
@@ -124,7 +124,7 @@ impl Modules {
             attrs: attributes.as_mut_ptr(),
             numAttrs: attributes.len() as u32,
         };
-        let told = |trouble: Trouble| Trouble {
+        let told = |trouble: OperationError| OperationError {
             text: format!("{}: {}", trouble.text, words(name, kernel)),
             ..trouble
         };
@@ -145,7 +145,7 @@ impl Module {
         let mut function = ptr::null_mut();
         // SAFETY: the driver writes one handle.
         done(unsafe { sys::cuModuleGetFunction(&raw mut function, self.handle, text.as_ptr()) })
-            .map_err(|trouble| Trouble { text: format!("{}: `{name}`", trouble.text), ..trouble })?;
+            .map_err(|trouble| OperationError { text: format!("{}: `{name}`", trouble.text), ..trouble })?;
         self.functions.push((function, name.to_owned()));
         let number = |attribute| number(function, attribute);
         use sys::CUfunction_attribute as Of;
@@ -280,7 +280,7 @@ fn encode(map: &TensorMap, memory: &Memory) -> Outcome<Bytes> {
             },
         )
     })
-    .map_err(|trouble| Trouble {
+    .map_err(|trouble| OperationError {
         text: format!(
             "{}: a tensor map of {:?} elements of {}, {:?} bytes apart, with a box of {:?}, innermost first",
             trouble.text, map.lengths, map.dtype, map.strides, map.box_lengths
@@ -306,7 +306,7 @@ fn type_of(dtype: Dtype) -> Outcome<sys::CUtensorMapDataType> {
     })
 }
 
-fn unknown(number: u32) -> Trouble {
+fn unknown(number: u32) -> OperationError {
     senseless(format!("there is no module {number}"))
 }
 

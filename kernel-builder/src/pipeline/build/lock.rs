@@ -18,7 +18,7 @@ use crate::toolchain::{self, LockedVariant, Provider, Supply, Variants};
 #[derive(Debug, Error, Diagnostic)]
 #[error("the kernelwright.lock of `{project}` {}", what_is_stale(missing, left))]
 #[diagnostic(code(plan::stale_lock), help("run `kernelwright lock` in the project, and commit the file"))]
-pub(crate) struct Stale {
+pub(crate) struct StaleLock {
     /// The project's name.
     project: String,
     /// Variants that it lacks.
@@ -53,7 +53,7 @@ fn what_is_stale(missing: &[String], left: &[String]) -> String {
     all.into_iter().flatten().collect::<Vec<_>>().join("; it ")
 }
 
-impl StageError for Stale {
+impl StageError for StaleLock {
     fn exit(&self) -> u8 {
         exit::PLAN
     }
@@ -146,7 +146,7 @@ pub(crate) enum Accepts {
 /// The variants of a lock, if they are those that are right for the project. Compares the ids alone: that needs no wheel.
 ///
 /// # Errors
-/// [`Stale`].
+/// [`StaleLock`].
 pub(crate) fn check(
     project: &Project,
     selection: &Selection,
@@ -171,7 +171,7 @@ pub(crate) fn check(
     let missing: Vec<String> = lacks.cloned().collect();
     let left: Vec<String> = there.difference(&right).cloned().collect();
     if !missing.is_empty() || !left.is_empty() {
-        return Err(Stale { project: project.build.general.name.to_string(), missing, left }.into());
+        return Err(StaleLock { project: project.build.general.name.to_string(), missing, left }.into());
     }
     Ok(before)
 }

@@ -29,7 +29,7 @@ use crate::exit::{self, Failure, StageError};
 use crate::pipeline::project::selection::{SelectError, Selection, select};
 use crate::pipeline::project::{self, Project, full_abi, variants};
 use crate::toolchain::libraries::{self, Folders};
-use crate::toolchain::{self, Against, Provider, Supply, Want};
+use crate::toolchain::{self, FrameworkRelease, Provider, Supply, ToolchainRequest};
 use crate::verify::{self, CheckResult, Gated, Options, Outcome};
 
 use summary::Summary;
@@ -38,11 +38,11 @@ use summary::Summary;
 #[derive(Debug, Error, Diagnostic)]
 #[error("`{}` is there and holds something", path.display())]
 #[diagnostic(code(base::occupied), help("name a folder that is new or empty; nothing was written"))]
-struct Occupied {
+struct FolderOccupied {
     path: PathBuf,
 }
 
-impl StageError for Occupied {
+impl StageError for FolderOccupied {
     fn exit(&self) -> u8 {
         exit::USAGE
     }
@@ -54,7 +54,7 @@ impl StageError for Occupied {
 /// Something is there.
 pub(crate) fn vacant(path: &Path) -> Result<(), Failure> {
     if files::exists(path) && !files::is_empty_dir(path) {
-        return Err(Occupied { path: path.to_owned() }.into());
+        return Err(FolderOccupied { path: path.to_owned() }.into());
     }
     Ok(())
 }
@@ -302,10 +302,10 @@ fn tell_routes(jobs: &[Job], session: &Session) {
 }
 
 /// The tools that a variant is compiled with.
-pub(crate) fn want(variant: &Variant, compiled: &Compiled, provider: Provider) -> Want {
+pub(crate) fn want(variant: &Variant, compiled: &Compiled, provider: Provider) -> ToolchainRequest {
     let framework = match compiled.framework {
-        Framework::Torch(torch) => Against::Torch(torch.version.to_string()),
-        Framework::TvmFfi(version) => Against::TvmFfi(version.to_string()),
+        Framework::Torch(torch) => FrameworkRelease::Torch(torch.version.to_string()),
+        Framework::TvmFfi(version) => FrameworkRelease::TvmFfi(version.to_string()),
     };
     let cuda = variant.cuda().map(|version| version.to_string());
     let device = Some(compiled.toolkit)
@@ -313,7 +313,7 @@ pub(crate) fn want(variant: &Variant, compiled: &Compiled, provider: Provider) -
     // The headers of the full ABI for such a device are in no wheel of the index.
     let full = matches!(compiled.framework, Framework::Torch(Torch { abi, .. }) if abi != Abi::Stable);
     let provider = if device.is_some() && full { Provider::System } else { provider };
-    Want { provider, framework, cuda, device }
+    ToolchainRequest { provider, framework, cuda, device }
 }
 
 /// The provision and the plan agree on what is compiled; a variant that only one of them knows cannot be built.

@@ -80,7 +80,7 @@ impl Origin {
 }
 
 /// A project of a published kernel.
-pub(crate) struct Pulled {
+pub(crate) struct PulledProject {
     /// The kernel.
     pub(crate) kernel: Published,
     /// What the project was made of.
@@ -98,7 +98,7 @@ pub(crate) fn pull(
     revision: Option<&str>,
     dir: &Path,
     session: &Session,
-) -> Result<Pulled, Failure> {
+) -> Result<PulledProject, Failure> {
     let hub = Hub::connect(session)?;
     let kernel = hub.show(repo, revision)?;
     let sources = sources(&hub, repo, &kernel)?;
@@ -127,7 +127,7 @@ pub(crate) fn pull(
     };
     set.write_to(dir)?;
     let files: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
-    Ok(Pulled { kernel, origin, files })
+    Ok(PulledProject { kernel, origin, files })
 }
 
 /// Where the sources are: a project on the version's branch or on `main`, else a package in Python alone.

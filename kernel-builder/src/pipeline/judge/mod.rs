@@ -20,7 +20,7 @@ use crate::pipeline::project::Project;
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::{self, Evidence, Options, Outcome, Verdict, Verified};
 
-use torches::{Group, Reach};
+use torches::{Group, TorchAccess};
 
 /// How the judge works.
 #[derive(Debug, Clone)]
@@ -137,7 +137,7 @@ pub(crate) fn accepted(
     session: &Session,
 ) -> Result<(Vec<Verified<Artifact>>, PythonRuntime), Failure> {
     let python = torches::first(project, &artifacts, extras, session)?;
-    let groups = torches::groups(artifacts, &python, Reach::Kept, extras, session)?;
+    let groups = torches::groups(artifacts, &python, TorchAccess::Kept, extras, session)?;
     let verified = accept(all(project, groups, how, session)?, project)?;
     Ok((verified, python))
 }

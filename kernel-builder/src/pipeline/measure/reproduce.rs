@@ -324,7 +324,7 @@ fn measured(
         about,
         ..options_of(records)
     };
-    match bench::measure(artifact, op, &project.dir, python, &options, &mut bench::Nowhere, session)? {
+    match bench::measure(artifact, op, &project.dir, python, &options, &mut bench::KeepNothing, session)? {
         Outcome::Measured(found) => Ok(found),
         Outcome::Skipped(problem) => {
             let recorded = records.first().map(|record| record.device.clone()).unwrap_or_default();

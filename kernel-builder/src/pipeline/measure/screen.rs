@@ -15,7 +15,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::agent::tuned::Chosen;
-use crate::agent::tuner::drawn::{Amount, Drawn, drawn};
+use crate::agent::tuner::drawn::{DrawSize, Drawn, drawn};
 use crate::agent::tuner::prune::{Pruned, Reason};
 use crate::agent::tuner::space::Space;
 use crate::base::causes::Cause;
@@ -89,7 +89,7 @@ pub(crate) struct Request {
     /// A file of candidates, or `-`; the settings of `[tune]` if `None`.
     pub(crate) candidates: Option<PathBuf>,
     /// How many settings of `[tune]`.
-    pub(crate) amount: Amount,
+    pub(crate) amount: DrawSize,
     /// The seed of their sample.
     pub(crate) seed: u64,
     /// The workload, or the first that is measured on cuda.
@@ -244,7 +244,7 @@ fn candidates(
 }
 
 /// Settings that the constraints admit for a case, the last tunable changing fastest.
-fn settings(op: &OpSpec, case: &Case, amount: Amount, seed: u64) -> Result<Drawn, ScreenError> {
+fn settings(op: &OpSpec, case: &Case, amount: DrawSize, seed: u64) -> Result<Drawn, ScreenError> {
     let admit = |tuning: &Tuning| match op.tune.admits(&Bindings::new(case, tuning)) {
         Ok(true) => Ok(()),
         _ => Err(Pruned { reason: Reason::Constraint, text: String::new() }),
@@ -372,7 +372,7 @@ mod tests {
         assert!(problems.is_empty(), "{problems:?}");
         let op = op.unwrap();
         let case = screening::cases(&op, Some("llm-4096x4096")).unwrap().remove(0);
-        let all = settings(&op, &case, Amount::AtMost(1000), 0).unwrap();
+        let all = settings(&op, &case, DrawSize::AtMost(1000), 0).unwrap();
         assert_eq!((all.settings.len(), all.of), (16 * 3 * 4 * 2 * 2, None));
         assert!(all.settings.contains(&op.tune.default_tuning()));
     }

@@ -10,7 +10,7 @@ use miette::Diagnostic;
 use thiserror::Error;
 
 use crate::base::session::Session;
-use crate::compile::Conduct;
+use crate::compile::BuildPolicy;
 use crate::exit::{self, Failure, StageError};
 use crate::pipeline::project::Project;
 use crate::pipeline::project::variants;
@@ -31,7 +31,7 @@ pub(crate) struct Selection {
     /// Where compilers and headers come from.
     pub(crate) toolchain: Provider,
     /// What is done when a variant fails.
-    pub(crate) conduct: Conduct,
+    pub(crate) conduct: BuildPolicy,
     /// Only wheels of kernelwright.lock.
     pub(crate) locked: bool,
     /// Where header libraries are that a person named.

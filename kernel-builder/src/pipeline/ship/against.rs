@@ -13,7 +13,7 @@ use crate::exit::Failure;
 use crate::hub::Hub;
 use crate::package::{Bundle, is_shipped};
 use crate::publish::hub::published::{self, Published};
-use crate::publish::hub::{Stale, Target};
+use crate::publish::hub::{StaleFiles, Target};
 use crate::publish::{ApiError, PublishError, api};
 use crate::toolchain;
 
@@ -43,10 +43,10 @@ impl<'a> Earlier<'a> {
         Ok(Self { place, variants: variants(&dir.join("build"), session)?, stays: false, copy: None })
     }
 
-    fn of_hub(published: &'a Published, stale: Stale, session: &Session) -> Result<Self, Failure> {
+    fn of_hub(published: &'a Published, stale: StaleFiles, session: &Session) -> Result<Self, Failure> {
         let (place, copy) = (published.place.clone(), published.folder.path());
         let variants = variants(&copy.join("build"), session)?;
-        Ok(Self { place, variants, stays: stale == Stale::Keep, copy: Some(copy) })
+        Ok(Self { place, variants, stays: stale == StaleFiles::Keep, copy: Some(copy) })
     }
 }
 

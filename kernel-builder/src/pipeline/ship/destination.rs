@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::hub::{self, Hub, HubError};
 use crate::package::Bundle;
 use crate::pipeline::ship::against;
-use crate::publish::hub::{ChangeMethod, Shown, Stale, Target, Visibility};
+use crate::publish::hub::{ChangeMethod, PlanSummary, StaleFiles, Target, Visibility};
 use crate::publish::{PublishError, Receipt, folder, hub as publication};
 
 /// What a person asks of a publication to a hub.
@@ -55,7 +55,7 @@ pub(crate) enum Destination {
 
 /// A destination that can be sent to.
 #[derive(Debug)]
-pub(crate) enum Reached {
+pub(crate) enum OpenDestination {
     /// A folder.
     Folder(PathBuf),
     /// A branch of a repository, and the hub.
@@ -93,9 +93,9 @@ impl Destination {
     ///
     /// # Errors
     /// The hub may not be asked, or nobody says who asks.
-    pub(crate) fn reach(self, session: &Session) -> Result<Reached, PublishError> {
+    pub(crate) fn reach(self, session: &Session) -> Result<OpenDestination, PublishError> {
         let target = match self {
-            Self::Folder(dir) => return Ok(Reached::Folder(dir)),
+            Self::Folder(dir) => return Ok(OpenDestination::Folder(dir)),
             Self::Hub(target) => target,
         };
         let hub = connect(session)?;
@@ -103,7 +103,7 @@ impl Destination {
             let (doing, endpoint) = (format!("publish to `{}`", target.repo), hub.endpoint().to_owned());
             return Err(HubError::NoToken { doing, endpoint }.into());
         }
-        Ok(Reached::Hub(Box::new((target, hub))))
+        Ok(OpenDestination::Hub(Box::new((target, hub))))
     }
 }
 
@@ -123,7 +123,7 @@ fn connect(session: &Session) -> Result<Hub, PublishError> {
 ///
 /// # Errors
 /// The hub refuses, or users of what is published would lose something.
-pub(crate) fn plan(bundle: &Bundle, target: &Target, session: &Session) -> Result<Shown, Failure> {
+pub(crate) fn plan(bundle: &Bundle, target: &Target, session: &Session) -> Result<PlanSummary, Failure> {
     match connect(session) {
         Ok(hub) => {
             against::on_hub(bundle, target, &hub, session)?;
@@ -142,7 +142,7 @@ pub(crate) fn plan(bundle: &Bundle, target: &Target, session: &Session) -> Resul
     }
 }
 
-impl Reached {
+impl OpenDestination {
     /// For people.
     pub(crate) fn shown(&self) -> String {
         match self {
@@ -259,7 +259,7 @@ fn target(named: &str, args: &HubOptions, build: &BuildSpec) -> Result<Target, P
         branch,
         visibility: if args.private { Visibility::Private } else { Visibility::Default },
         way: if args.create_pr { ChangeMethod::PullRequest } else { ChangeMethod::Commit },
-        stale: if args.keep_stale { Stale::Keep } else { Stale::Delete },
+        stale: if args.keep_stale { StaleFiles::Keep } else { StaleFiles::Delete },
     })
 }
 

@@ -34,7 +34,7 @@ const AT_ONCE: usize = 4;
 
 /// What is asked of every variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Depth {
+pub(crate) enum ProofDepth {
     /// The stock client loads it.
     Loaded,
     /// It is loaded, and those for cpu are verified.
@@ -97,7 +97,7 @@ pub(crate) struct ClientChoice {
 pub(crate) fn prove(
     project: &Project,
     artifacts: &[Artifact],
-    depth: Depth,
+    depth: ProofDepth,
     session: &Session,
 ) -> Result<(Proof, Failure), Failure> {
     let folder = files::scratch()?;
@@ -110,8 +110,8 @@ pub(crate) fn prove(
         let mut tried = LoadTrial { variant: artifact.variant.clone(), ..LoadTrial::default() };
         match result {
             Ok(torch) => tried.loaded_with = Some(torch),
-            Err(Untried::Elsewhere(reason)) => tried.not_loaded = Some(reason),
-            Err(Untried::Failed(failed)) => {
+            Err(NotLoaded::Elsewhere(reason)) => tried.not_loaded = Some(reason),
+            Err(NotLoaded::Failed(failed)) => {
                 tried.failed = failed.reports.first().map(|report| chain(&**report));
                 failure.join(failed);
             }
@@ -124,7 +124,7 @@ pub(crate) fn prove(
             Err(failed) => failure.join(failed),
         }
     }
-    if depth == Depth::Verified {
+    if depth == ProofDepth::Verified {
         for ((artifact, tried), plan) in artifacts.iter().zip(&mut proof.variants).zip(&plans) {
             let python = plan.as_ref().ok().and_then(|line| pythons.get(line)?.as_ref().ok());
             let Some(python) = python.filter(|_| tried.loaded_with.is_some() && artifact.backend == "cpu")
@@ -186,7 +186,7 @@ fn pythons(
 }
 
 /// Why a variant was not loaded.
-enum Untried {
+enum NotLoaded {
     /// It is for what is not here.
     Elsewhere(String),
     /// It should have been.
@@ -199,18 +199,18 @@ fn alone(
     plans: &[Result<Version, String>],
     pythons: &Pythons,
     session: &Session,
-) -> Result<Vec<Result<String, Untried>>, Failure> {
+) -> Result<Vec<Result<String, NotLoaded>>, Failure> {
     let Trial { artifacts, folder, .. } = trial;
     for artifact in *artifacts {
         lay_out(trial, artifact, &folder.join("alone").join(&artifact.variant))?;
     }
-    let one = |place: usize| -> Result<String, Untried> {
-        let elsewhere = |reason: &String| Untried::Elsewhere(reason.clone());
+    let one = |place: usize| -> Result<String, NotLoaded> {
+        let elsewhere = |reason: &String| NotLoaded::Elsewhere(reason.clone());
         let line = plans[place].as_ref().map_err(elsewhere)?;
         let python = pythons[line].as_ref().map_err(elsewhere)?;
         let artifact = &artifacts[place];
         let dir = folder.join("alone").join(&artifact.variant);
-        let loaded = load::ask(&dir, python).map_err(Untried::Failed)?;
+        let loaded = load::ask(&dir, python).map_err(NotLoaded::Failed)?;
         let loaded = loaded.into_iter().find(|loaded| loaded.backend == artifact.backend);
         outcome(artifact, loaded, &dir, python)
     };
@@ -248,7 +248,7 @@ fn outcome(
     loaded: Option<Loaded>,
     dir: &Path,
     python: &PythonRuntime,
-) -> Result<String, Untried> {
+) -> Result<String, NotLoaded> {
     let (variant, backend) = (artifact.variant.as_str(), artifact.backend.as_str());
     let Some(loaded) = loaded else {
         let reason = "the client did not speak of it".to_owned();
@@ -256,9 +256,9 @@ fn outcome(
             "cpu" | "cuda" => {
                 let problem = format!("{variant}: {reason}");
                 let (dir, backend) = (dir.to_owned(), backend.to_owned());
-                Untried::Failed(LoadError::Client { dir, backend, problem }.into())
+                NotLoaded::Failed(LoadError::Client { dir, backend, problem }.into())
             }
-            _ => Untried::Elsewhere(reason),
+            _ => NotLoaded::Elsewhere(reason),
         });
     };
     let stands_in = lacks_stand_in(&loaded, python);
@@ -267,14 +267,14 @@ fn outcome(
         (_, reason) => reason.unwrap_or_else(|| "the client loaded another one".to_owned()),
     };
     if loaded.skipped || stands_in {
-        return Err(Untried::Elsewhere(reason));
+        return Err(NotLoaded::Elsewhere(reason));
     }
     let error = LoadError::Client {
         dir: dir.to_owned(),
         backend: loaded.backend,
         problem: format!("{variant}: {reason}"),
     };
-    Err(Untried::Failed(error.into()))
+    Err(NotLoaded::Failed(error.into()))
 }
 
 /// Loads from a folder with all variants: the client must take the one that is predicted.

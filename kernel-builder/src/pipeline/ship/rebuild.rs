@@ -302,7 +302,7 @@ fn buildable<'a>(
 }
 
 /// What was built again.
-struct Again {
+struct Rebuild {
     artifacts: Vec<Artifact>,
     /// The copy that it was built in, as its path would stand in a library.
     place: String,
@@ -315,7 +315,7 @@ fn build_again(
     project: &Project,
     published: &[&Published],
     session: &Session,
-) -> Result<Again, Failure> {
+) -> Result<Rebuild, Failure> {
     let scratch = files::scratch()?;
     let folder = scratch.path().join(project.build.general.name.as_str());
     let locked =
@@ -331,7 +331,7 @@ fn build_again(
         subject: &format!("{} again", project.build.general.name.as_str()),
     });
     let artifacts = Trial { folder, jobs: session.jobs }.build(project, &selection, session)?;
-    Ok(Again { artifacts, place, _scratch: scratch })
+    Ok(Rebuild { artifacts, place, _scratch: scratch })
 }
 
 /// Every file of a variant that is not the same in both.

@@ -28,7 +28,7 @@ use crate::agent::{Agent as _, Budget};
 use crate::archive::Earlier;
 use crate::base::background::BackgroundTask;
 use crate::base::digest::{Digest, DigestBuilder};
-use crate::base::interrupt::{self, Stop};
+use crate::base::interrupt::{self, StopFlag};
 use crate::base::random::SplitMix;
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
@@ -53,7 +53,7 @@ use crate::verify::{VerifyError, device as judge, gpu_present};
 
 use confirm::Confirmed;
 use filled::Filled;
-use on_gpu::{CarriedOver, Next, OnGpu};
+use on_gpu::{CarriedOver, GroundworkQueue, OnGpu};
 use phases::Phases;
 use search::{Log, SearchProgress};
 
@@ -215,7 +215,7 @@ pub(crate) fn fill(args: &Request, session: &Session) -> Result<Search, Failure>
     let mut filled = Vec::new();
     std::thread::scope(|scope| {
         // The reference is at work while the rest of what is needed is looked for.
-        let grounds = Next::begin(scope, &cases, &lay);
+        let grounds = GroundworkQueue::begin(scope, &cases, &lay);
         asked.tell(session);
         let peaks = match bench::multiplies(&project.op) {
             true => ceilings::matrix_peaks(&about, session),
@@ -319,7 +319,7 @@ impl Run<'_> {
         }
         let default = self.project.op.tune.default_tuning();
         let first = std::iter::once(default).chain(self.taught().into_iter().take(COMPILED));
-        let stop = Stop::of_thread();
+        let stop = StopFlag::of_thread();
         std::thread::scope(|scope| {
             let ahead =
                 || first.take_while(|_| !interrupt::requested()).for_each(|it| task.warm(it, &self.source));

@@ -39,7 +39,7 @@ const AHEAD: usize = 2;
 type LayGroundwork<'env, C, G> = &'env (dyn Fn(&C, Beside) -> G + Sync);
 
 /// The groundwork of some cases, one after the other.
-pub(crate) struct Next<'scope, 'env, C, G> {
+pub(crate) struct GroundworkQueue<'scope, 'env, C, G> {
     scope: &'scope Scope<'scope, 'env>,
     cases: &'env [C],
     lay: LayGroundwork<'env, C, G>,
@@ -47,7 +47,7 @@ pub(crate) struct Next<'scope, 'env, C, G> {
     ahead: Option<(usize, BackgroundTask<'scope, G>)>,
 }
 
-impl<'scope, 'env, C: Sync, G: Send + 'scope> Next<'scope, 'env, C, G> {
+impl<'scope, 'env, C: Sync, G: Send + 'scope> GroundworkQueue<'scope, 'env, C, G> {
     /// Begins with the first case.
     pub(crate) fn begin(
         scope: &'scope Scope<'scope, 'env>,
@@ -81,7 +81,7 @@ impl<'scope, 'env, C: Sync, G: Send + 'scope> Next<'scope, 'env, C, G> {
 }
 
 /// The groundwork of the workloads of a run.
-pub(crate) type Grounds<'scope, 'env> = Next<'scope, 'env, Case, Result<Groundwork, VerifyError>>;
+pub(crate) type Grounds<'scope, 'env> = GroundworkQueue<'scope, 'env, Case, Result<Groundwork, VerifyError>>;
 
 /// What is handed from one workload of a run to the next.
 pub(crate) struct CarriedOver<'scope, 'env> {
@@ -251,7 +251,7 @@ mod tests {
         };
         let cases = ["a", "b", "c"];
         std::thread::scope(|scope| {
-            let mut next = Next::begin(scope, &cases, &lay);
+            let mut next = GroundworkQueue::begin(scope, &cases, &lay);
             assert_eq!(next.take(0).unwrap().result, "of a");
             assert_eq!(told.recv().unwrap(), ("a".to_owned(), Beside::Nobody));
             assert!(told.try_recv().is_err(), "two are never laid at a time");
@@ -271,7 +271,7 @@ mod tests {
     fn a_failure_is_told_when_its_own_turn_comes() {
         let lay = |case: &u8, _| if *case == 1 { Err("no reference") } else { Ok(*case) };
         std::thread::scope(|scope| {
-            let mut next = Next::begin(scope, &[0, 1, 2], &lay);
+            let mut next = GroundworkQueue::begin(scope, &[0, 1, 2], &lay);
             assert_eq!(next.take(0).unwrap().result, Ok(0));
             next.go_on(0);
             // The first case goes on whatever became of the second.
@@ -290,7 +290,7 @@ mod tests {
             stopped.lock().unwrap().push(*case);
         };
         std::thread::scope(|scope| {
-            let mut next = Next::begin(scope, &[0, 1], &lay);
+            let mut next = GroundworkQueue::begin(scope, &[0, 1], &lay);
             next.take(0);
             next.go_on(0);
             // The search of the first case fails here.

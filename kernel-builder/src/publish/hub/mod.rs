@@ -19,7 +19,7 @@ pub mod plan;
 pub mod published;
 mod send;
 
-pub use plan::Stale;
+pub use plan::StaleFiles;
 pub use send::send;
 
 use local::Local;
@@ -40,7 +40,7 @@ pub struct Target {
     /// How it is changed.
     pub way: ChangeMethod,
     /// What happens to files that the package does not have.
-    pub stale: Stale,
+    pub stale: StaleFiles,
 }
 
 /// Who may see a repository that is made.
@@ -85,7 +85,7 @@ struct Kernel {
 
 /// A plan as it is shown.
 #[derive(Debug, Clone, Serialize)]
-pub struct Shown {
+pub struct PlanSummary {
     /// The hub.
     pub endpoint: String,
     /// The repository.
@@ -237,7 +237,7 @@ impl Plan {
     }
 
     /// What a person or a program is shown before anything is sent.
-    pub fn shown(&self, endpoint: &str) -> Shown {
+    pub fn shown(&self, endpoint: &str) -> PlanSummary {
         let branch = |(change, rows): (&Change, &Vec<Row>)| {
             let put: Vec<_> = change.put.iter().cloned().zip(rows.iter().map(|row| row.mode)).collect();
             ShownBranch {
@@ -250,7 +250,7 @@ impl Plan {
                 commits: plan::commits(&put, &change.delete).len(),
             }
         };
-        Shown {
+        PlanSummary {
             endpoint: endpoint.to_owned(),
             repo: self.target.repo.to_string(),
             makes_repo: self.makes_repo,

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use crate::base::report::{self, Event, ProgressKind};
 use crate::base::session::Session;
-use crate::hub::lfs::{Errand, Object};
+use crate::hub::lfs::{Object, PendingUpload};
 use crate::hub::read::Refs;
-use crate::hub::write::{Committed, Mode, Onto, Operation, Pull, Question};
+use crate::hub::write::{CommitTarget, Committed, Mode, Operation, Pull, Question};
 use crate::hub::{Hub, HubError};
 
 use super::local::Local;
@@ -139,8 +139,8 @@ impl Run<'_> {
         Ok(begun)
     }
 
-    fn onto<'a>(&self, revision: &'a str, parent: Option<&'a str>, pull: Pull) -> Onto<'a> {
-        Onto { revision, parent, pull }
+    fn onto<'a>(&self, revision: &'a str, parent: Option<&'a str>, pull: Pull) -> CommitTarget<'a> {
+        CommitTarget { revision, parent, pull }
     }
 
     fn opens(&self) -> Pull {
@@ -187,7 +187,7 @@ impl Run<'_> {
     }
 
     /// Uploads side by side; the first failure ends it, and what was uploaded stays.
-    fn all(&self, errands: &[Errand], total: u64) -> Result<(), HubError> {
+    fn all(&self, errands: &[PendingUpload], total: u64) -> Result<(), HubError> {
         let progress = self.session.report.progress("upload", ProgressKind::Bytes, Some(total));
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
         let work = || {
@@ -258,7 +258,7 @@ impl Run<'_> {
     /// fail after it did what was asked, and then find its own work in the way.
     fn commit_once(
         &self,
-        onto: &Onto<'_>,
+        onto: &CommitTarget<'_>,
         summary: &str,
         operations: &[Operation],
         put: &[(Local, Mode)],

@@ -36,10 +36,11 @@ mod tests {
 
     use super::*;
     use crate::base::process::Ending;
-    use crate::device::wire::{Origin, Trouble};
+    use crate::device::wire::{OperationError, Origin};
 
     fn refused(code: u32, fatal: bool) -> &'static str {
-        let trouble = Trouble { from: Origin::Driver, code, name: String::new(), text: String::new(), fatal };
+        let trouble =
+            OperationError { from: Origin::Driver, code, name: String::new(), text: String::new(), fatal };
         meaning(&Failure::Refused { at: 0, trouble }).0
     }
 

@@ -35,7 +35,7 @@ mod shapes;
 
 use self::cases::{Linted, Role};
 pub(super) use self::finding::CHECK;
-pub use self::finding::{Lint, LintFinding, Near};
+pub use self::finding::{FindingCase, Lint, LintFinding};
 use self::judge::{Computed, Subject};
 
 /// Raised whenever a finding is added or judged otherwise, so that older results no longer count.
@@ -280,7 +280,7 @@ fn worded((code, about): Subject, cases: Vec<(String, f64)>, all: usize) -> Lint
             "the operation is less work than it looks, which is honest and no win: judge the product itself",
         ),
     };
-    let cases = cases.into_iter().map(|(case, figure)| Near { case, figure }).collect();
+    let cases = cases.into_iter().map(|(case, figure)| FindingCase { case, figure }).collect();
     LintFinding {
         code: code.to_owned(),
         about: Some(about),
