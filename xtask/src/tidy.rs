@@ -16,6 +16,7 @@ mod docs;
 mod jobs;
 mod layers;
 mod modules;
+mod names;
 mod repository;
 mod rust_source;
 mod text;
@@ -40,6 +41,7 @@ const RULES: &[Rule] = &[
     copies::no_device_function_is_copied,
     layers::stages_use_those_below,
     jobs::jobs_have_types,
+    names::functions_can_be_searched_for,
     docs::commands_exist,
     docs::links_resolve,
     docs::anchors_exist,

@@ -53,7 +53,7 @@ impl Hub {
             agent,
         };
         let head = request.method() == Method::HEAD;
-        let who = self.who(&request);
+        let who = self.requester(&request);
         let name = who.as_ref().map_or("refused", Requester::name).to_owned();
         let reply = match who {
             Ok(who) => self.clone().route(who, request, &target).await,
@@ -84,7 +84,7 @@ impl Hub {
     }
 
     /// Whose token is in the request.
-    fn who(&self, request: &Request<Received>) -> Result<Requester, Refusal> {
+    fn requester(&self, request: &Request<Received>) -> Result<Requester, Refusal> {
         let Some(value) = request.headers().get(AUTHORIZATION) else { return Ok(Requester::Anyone) };
         let path = request.uri().path();
         if path.starts_with("/xet/") || path == "/v1/telemetry" {
