@@ -5,7 +5,7 @@
 use kernel_hub::name::{FilePath, RefName, Revision};
 use kernel_hub::wire::commit::{self, Content, Limits, Operation};
 use kernel_hub::wire::lines::Span;
-use kernel_hub::wire::range::{self, Wanted};
+use kernel_hub::wire::range::{self, RequestedRange};
 use kernel_hub::wire::route::{self, Ask, Route};
 use kernel_hub::wire::xet;
 
@@ -83,7 +83,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     // What a body of a form is read as; no more of it is kept than was sent.
     let kept: usize = route::pairs(text).flatten().map(|(key, value)| key.len() + value.len()).sum();
     assert!(kept <= text.len());
-    if let Wanted::Part { start, length } = range::parse(Some(text), SIZE) {
+    if let RequestedRange::Part { start, length } = range::parse(Some(text), SIZE) {
         assert!(length > 0 && start + length <= SIZE);
     }
 });

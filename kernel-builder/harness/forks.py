@@ -9,7 +9,6 @@ object (`script`, `env`, `cwd`) with four descriptors, the three standard ones o
 group is killed. When the other end of the pair is closed everywhere, this process ends.
 docs/decisions/0016 says what a child shares with this process, and why that is of no use to a kernel.
 """
-# pyright: basic
 
 import ctypes
 import gc
@@ -22,6 +21,7 @@ import socket
 import sys
 import tempfile
 import types
+from typing import TypedDict
 
 # The judge's own modules import these, too: a child finds them loaded.
 PRELOADED = (
@@ -57,7 +57,19 @@ def preload() -> None:
         __import__(name)
 
 
-def become(request: dict, sent: list) -> str:
+class Request(TypedDict):
+    """What is asked for: `Request` of base/process/forks.rs."""
+
+    script: str
+    env: dict[str, str]
+    cwd: str
+
+
+def ignore(_number: int, _frame: types.FrameType | None) -> None:
+    """Handle a signal that only has to wake the process."""
+
+
+def become(request: Request, sent: list[int]) -> str:
     """Turn this new process into the child that was asked for; the path of its script."""
     for target, descriptor in enumerate(sent):
         os.dup2(descriptor, target)
@@ -85,14 +97,14 @@ class Server:
         self.ended, self.waking = socket.socketpair()
         for one in (self.ended, self.waking):
             one.setblocking(False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, ignore)
         signal.set_wakeup_fd(self.waking.fileno(), warn_on_full_buffer=False)
         self.selector = selectors.DefaultSelector()
         for one in (self.requests, self.ended):
             self.selector.register(one, selectors.EVENT_READ)
         # Children that run, by the sockets of their answers, and the other way round.
-        self.children: dict = {}
-        self.answers: dict = {}
+        self.children: dict[socket.socket, int] = {}
+        self.answers: dict[int, socket.socket | None] = {}
 
     def serve(self) -> str:
         """Serve until nobody can ask any more; in a child, return the path of its script."""
@@ -108,13 +120,13 @@ class Server:
                 elif isinstance(key.fileobj, socket.socket):
                     self.abandon(key.fileobj)
 
-    def take(self):
+    def take(self) -> str | None:
         """Fork for one request; in the child, return the path of its script."""
         text, sent, _, _ = socket.recv_fds(self.requests, LONGEST_REQUEST, 4)
         if not text and not sent:
             os._exit(0)
-        *standard, answer = sent
-        answer = socket.socket(fileno=answer)
+        *standard, last = sent
+        answer = socket.socket(fileno=last)
         child = os.fork()
         if child == 0:
             os.setpgid(0, 0)

@@ -3,13 +3,23 @@
 Owns: the conversation with the client. Never: judges what the kernel computes.
 Argument: the folder. Runs as `python -I [-S] -c <this text> FOLDER`.
 """
-# pyright: basic
 
 import json
 import os
 import site
 import sys
 from pathlib import Path
+from typing import TypedDict
+
+
+class Loaded(TypedDict, total=False):
+    """What the client did with a backend: `Loaded` of pipeline/ship/load.rs."""
+
+    backend: str
+    variant: str | None
+    names: list[str]
+    reason: str
+    skipped: bool
 
 
 def backend_of(variant: str) -> str | None:
@@ -41,13 +51,13 @@ def main(folder: Path) -> None:
         site.addsitedir(managed)
     sys.path[:0] = filter(None, os.environ.get("KERNELWRIGHT_BESIDE", "").split(":"))
     import torch
-    from kernels import get_local_kernel
+    from kernels import get_local_kernel  # pyright: ignore[reportUnknownVariableType]
 
     variants = sorted(path.parent.name for path in folder.glob("build/*/metadata.json"))
     backends = sorted({backend for backend in map(backend_of, variants) if backend})
     torch_backend = "cuda" if torch.version.cuda else "rocm" if torch.version.hip else "cpu"
     for backend in backends:
-        result: dict[str, object] = {"backend": backend, "variant": None}
+        result: Loaded = {"backend": backend, "variant": None}
         if backend not in ("cpu", torch_backend):
             result |= {"skipped": True, "reason": f"this torch ({torch.__version__}) is built for {torch_backend}"}
         else:

@@ -85,7 +85,7 @@ pub struct Failure {
 
 impl Failure {
     /// A failure whose reasons have been told already.
-    pub fn told(exit: u8) -> Self {
+    pub fn already_reported(exit: u8) -> Self {
         Self { exit, reports: Vec::new() }
     }
 
@@ -96,15 +96,15 @@ impl Failure {
     }
 
     /// A failure whose reasons are in files.
-    pub fn of(exit: u8, problems: impl IntoIterator<Item = Problem>) -> Self {
+    pub fn from_problems(exit: u8, problems: impl IntoIterator<Item = Problem>) -> Self {
         Self { exit, reports: problems.into_iter().map(miette::Report::new).collect() }
     }
 
     /// Fails with the errors among `problems`, which make a specification unusable; the rest has been told.
-    pub fn of_errors(problems: &[Problem]) -> Result<(), Self> {
+    pub fn check_errors(problems: &[Problem]) -> Result<(), Self> {
         let errors: Vec<_> =
             problems.iter().filter(|problem| problem.severity == Severity::Error).cloned().collect();
-        if errors.is_empty() { Ok(()) } else { Err(Self::of(SPEC, errors)) }
+        if errors.is_empty() { Ok(()) } else { Err(Self::from_problems(SPEC, errors)) }
     }
 }
 

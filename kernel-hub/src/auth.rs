@@ -74,14 +74,14 @@ pub enum TokenError {
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Who {
+pub enum Requester {
     /// Somebody without a token.
     Anyone,
     /// The owner of a token.
     Known(Token),
 }
 
-impl Who {
+impl Requester {
     /// For logs and commits.
     pub fn name(&self) -> &str {
         match self {
@@ -113,7 +113,7 @@ pub struct Tokens {
 
 impl Tokens {
     /// Those of the hub in `root`.
-    pub fn of(root: &Path) -> Self {
+    pub fn in_folder(root: &Path) -> Self {
         Self { path: root.join("tokens"), read: RwLock::new((None, Vec::new())) }
     }
 
@@ -240,14 +240,14 @@ mod tests {
     #[test]
     fn a_token_is_known_until_it_is_revoked_and_never_on_the_disk() {
         let dir = tempfile::tempdir().unwrap();
-        let tokens = Tokens::of(dir.path());
+        let tokens = Tokens::in_folder(dir.path());
         let secret = tokens.create("ci", Access::Write, vec!["me".to_owned()]).unwrap();
         assert!(tokens.create("ci", Access::Read, Vec::new()).is_err());
         assert!(tokens.create("a b", Access::Read, Vec::new()).is_err());
         let text = String::from_utf8(disk::read(&dir.path().join("tokens")).unwrap().unwrap()).unwrap();
         assert!(!text.contains(&secret) && !text.contains(&secret[PREFIX.len()..]));
         // Another process reads what this one wrote.
-        let server = Tokens::of(dir.path());
+        let server = Tokens::in_folder(dir.path());
         let owner = server.owner(&secret).unwrap().unwrap();
         assert_eq!((owner.name.as_str(), owner.access), ("ci", Access::Write));
         assert_eq!(server.owner("kwhub_0").unwrap(), None);
@@ -265,11 +265,13 @@ mod tests {
                 // Each as a process of its own would.
                 let dir = &dir;
                 scope.spawn(move || {
-                    Tokens::of(dir.path()).create(&number.to_string(), Access::Read, Vec::new()).unwrap()
+                    Tokens::in_folder(dir.path())
+                        .create(&number.to_string(), Access::Read, Vec::new())
+                        .unwrap()
                 });
             }
         });
-        assert_eq!(Tokens::of(dir.path()).list().unwrap().len(), 16);
+        assert_eq!(Tokens::in_folder(dir.path()).list().unwrap().len(), 16);
         assert!(!dir.path().join("tokens.new").exists());
     }
 
@@ -277,7 +279,7 @@ mod tests {
     fn scopes_add_up_and_never_leak_into_other_organizations() {
         let token = |access, orgs: &[&str]| {
             let orgs = orgs.iter().map(|org| (*org).to_owned()).collect();
-            Who::Known(Token { name: "x".to_owned(), access, orgs, digest: sha256(b"") })
+            Requester::Known(Token { name: "x".to_owned(), access, orgs, digest: sha256(b"") })
         };
         let writer = token(Access::Write, &["me"]);
         assert!(writer.may(Access::Write, Some("me"), Anonymous::None));
@@ -287,16 +289,16 @@ mod tests {
         let reader = token(Access::Read, &[]);
         assert!(reader.may(Access::Read, Some("you"), Anonymous::None));
         assert!(!reader.may(Access::Write, Some("you"), Anonymous::Read));
-        assert!(!Who::Anyone.may(Access::Read, None, Anonymous::None));
-        assert!(!Who::Anyone.may(Access::Write, None, Anonymous::Read));
-        assert!(Who::Anyone.may(Access::Write, None, Anonymous::Write));
+        assert!(!Requester::Anyone.may(Access::Read, None, Anonymous::None));
+        assert!(!Requester::Anyone.may(Access::Write, None, Anonymous::Read));
+        assert!(Requester::Anyone.may(Access::Write, None, Anonymous::Write));
     }
 
     #[test]
     fn a_line_that_is_no_token_is_told() {
         let dir = tempfile::tempdir().unwrap();
         disk::write(dir.path(), &dir.path().join("tokens"), b"hunter2\n").unwrap();
-        let told = Tokens::of(dir.path()).list().unwrap_err().to_string();
+        let told = Tokens::in_folder(dir.path()).list().unwrap_err().to_string();
         assert!(told.contains("tokens:1") && !told.contains("hunter2"), "{told}");
     }
 }

@@ -218,15 +218,15 @@ fn token(verb: TokenVerb) -> Result<ExitCode, Box<dyn std::error::Error>> {
                 Scope::Read => Access::Read,
                 Scope::Write => Access::Write,
             };
-            println!("{}", Tokens::of(&dir).create(&name, access, orgs)?);
+            println!("{}", Tokens::in_folder(&dir).create(&name, access, orgs)?);
         }
         TokenVerb::List { dir } => {
-            for token in Tokens::of(&dir).list()? {
+            for token in Tokens::in_folder(&dir).list()? {
                 let orgs = if token.orgs.is_empty() { "*".to_owned() } else { token.orgs.join(",") };
                 println!("{} {} {orgs}", token.name, word(token.access));
             }
         }
-        TokenVerb::Revoke { dir, name } => Tokens::of(&dir).revoke(&name)?,
+        TokenVerb::Revoke { dir, name } => Tokens::in_folder(&dir).revoke(&name)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::auth::PREFIX;
@@ -31,15 +32,17 @@ pub enum TraceError {
     Filter {
         /// The filter.
         text: String,
-        /// The parser's message.
-        cause: String,
+        /// The parser's error.
+        #[source]
+        cause: ParseError,
     },
     /// The file cannot be opened.
     #[error("failed to open the log file {}: {cause}", .path.display())]
     File {
         /// Which file.
         path: PathBuf,
-        /// The system's message.
+        /// The system's error.
+        #[source]
         cause: io::Error,
     },
 }
@@ -55,9 +58,9 @@ pub fn start(verbose: u8, file: Option<&Path>) -> Result<(), TraceError> {
     let to = match file {
         Some(path) => {
             let opened = OpenOptions::new().create(true).append(true).open(&path);
-            To::File(Arc::new(Mutex::new(opened.map_err(|cause| TraceError::File { path, cause })?)))
+            LogTarget::File(Arc::new(Mutex::new(opened.map_err(|cause| TraceError::File { path, cause })?)))
         }
-        None => To::Stderr,
+        None => LogTarget::Stderr,
     };
     // Another subscriber can only come from tests that share the process; the first one stays.
     let _already_set =
@@ -79,17 +82,17 @@ fn filter(verbose: u8, variable: Option<String>, has_file: bool) -> Result<Optio
         _ => "debug".to_owned(),
     };
     let filter = EnvFilter::builder().parse(&text);
-    filter.map(Some).map_err(|cause| TraceError::Filter { text, cause: cause.to_string() })
+    filter.map(Some).map_err(|cause| TraceError::Filter { text, cause })
 }
 
 /// Destination of log lines. Each line is written whole.
 #[derive(Debug, Clone)]
-enum To {
+enum LogTarget {
     Stderr,
     File(Arc<Mutex<File>>),
 }
 
-impl<'a> MakeWriter<'a> for To {
+impl<'a> MakeWriter<'a> for LogTarget {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
@@ -97,7 +100,7 @@ impl<'a> MakeWriter<'a> for To {
     }
 }
 
-impl Write for To {
+impl Write for LogTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let line = without_tokens(&String::from_utf8_lossy(bytes));
         // A log whose reader has gone, or whose disk is full, must not end the server.

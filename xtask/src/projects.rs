@@ -79,7 +79,7 @@ pub(crate) fn judge(project: &Expected, root: &Path, program: &Path, talk: &mut 
     let mut wrong = Vec::new();
     for run in &project.runs {
         let started = Instant::now();
-        let found = Found::of(&project.name, run, root, program)?;
+        let found = Found::run(&project.name, run, root, program)?;
         let differences = found.differences(run, root)?;
         let built = if found.built.is_empty() { "-".to_owned() } else { join(&found.built) };
         let seconds = started.elapsed().as_secs_f64();
@@ -114,7 +114,7 @@ struct Found {
 
 impl Found {
     /// Runs the program in a fresh copy of a project.
-    fn of(project: &str, run: &Run, root: &Path, program: &Path) -> Result<Self, String> {
+    fn run(project: &str, run: &Run, root: &Path, program: &Path) -> Result<Self, String> {
         // Runs of several projects go on at the same time, and one project may lie beside two others.
         let place = format!("{project}-{}", run.name);
         let (folder, exit, text) = start(project, &place, run, root, program)?;

@@ -8,12 +8,15 @@ use crate::repo;
 use repository::Repository;
 
 mod builds;
+mod causes;
 mod circles;
 mod codes;
 mod copies;
 mod docs;
+mod jobs;
 mod layers;
 mod modules;
+mod names;
 mod repository;
 mod rust_source;
 mod text;
@@ -31,11 +34,14 @@ const RULES: &[Rule] = &[
     text::unreviewed_snapshots,
     text::no_code_runs_from_a_comment,
     builds::features_are_the_same_without_tests,
+    causes::errors_keep_their_cause,
     codes::every_code_is_documented,
     codes::cheats_are_refused_by_name,
     circles::no_files_use_each_other,
     copies::no_device_function_is_copied,
     layers::stages_use_those_below,
+    jobs::jobs_have_types,
+    names::functions_can_be_searched_for,
     docs::commands_exist,
     docs::links_resolve,
     docs::anchors_exist,

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::ranges;
+use crate::base::causes::{Cause, TomlError};
 use crate::base::digest::Digest;
 use crate::exit::{self, StageError};
 
@@ -103,14 +104,15 @@ pub(crate) struct Gain {
 
 /// A file of settings that cannot be used.
 #[derive(Debug, Error, Diagnostic)]
-#[error("`{name}` is no file of settings: {why}")]
+#[error("`{name}` is no file of settings")]
 #[diagnostic(
     code(agent::tuned),
     help("it is written by `kernelwright fill` and not by hand; write it anew, delete it, or use --untuned")
 )]
 pub(crate) struct TunedError {
     name: String,
-    why: String,
+    #[source]
+    cause: Cause,
 }
 
 impl StageError for TunedError {
@@ -175,7 +177,7 @@ impl Tuned {
             capability: capability_name(capability),
             multiprocessors,
             source,
-            op_toml: Digest::of(op.file.text.as_bytes()),
+            op_toml: Digest::blake3(op.file.text.as_bytes()),
             settings: vec![],
         }
     }
@@ -201,23 +203,24 @@ impl Tuned {
     /// Reads a file back. Its ranges must follow from its axes; whether its settings are those of an op.toml is for
     /// [`Self::check`], since one of another source is ignored whatever it says.
     pub(crate) fn read(name: &str, text: &str) -> Result<Self, TunedError> {
-        let refused = |why: String| TunedError { name: name.to_owned(), why };
-        let table: Self = toml::from_str(text).map_err(|error| refused(error.message().to_owned()))?;
+        let refused = |cause: Cause| TunedError { name: name.to_owned(), cause };
+        let table: Self = toml::from_str(text).map_err(|error| refused(TomlError::from(error).into()))?;
         if table.kind != KIND {
-            return Err(refused(format!("its kind is `{}` and not `{KIND}`", table.kind)));
+            return Err(refused(format!("its kind is `{}` and not `{KIND}`", table.kind).into()));
         }
         if table.format != FORMAT {
-            return Err(refused(format!("it has format {}, and this program reads {FORMAT}", table.format)));
+            let other = format!("it has format {}, and this program reads {FORMAT}", table.format);
+            return Err(refused(other.into()));
         }
         if table.settings != with_ranges(&table.settings) {
-            return Err(refused("its ranges do not follow from its axes".to_owned()));
+            return Err(refused("its ranges do not follow from its axes".into()));
         }
         Ok(table)
     }
 
     /// Holds every setting against op.toml.
     pub(crate) fn check(&self, name: &str, op: &OpSpec) -> Result<(), TunedError> {
-        let refused = |why: String| Err(TunedError { name: name.to_owned(), why });
+        let refused = |problem: String| Err(TunedError { name: name.to_owned(), cause: problem.into() });
         for setting in &self.settings {
             let of = &setting.workload;
             for (tunable, value) in &setting.tuning {
@@ -243,7 +246,11 @@ impl Tuned {
     }
 
     /// The setting for a call of these dtypes and lengths.
-    fn of(&self, dtypes: &BTreeMap<String, String>, axes: &BTreeMap<String, u64>) -> Option<&Setting> {
+    fn setting_for(
+        &self,
+        dtypes: &BTreeMap<String, String>,
+        axes: &BTreeMap<String, u64>,
+    ) -> Option<&Setting> {
         let inside = |setting: &&Setting| {
             setting.dtypes == *dtypes
                 && setting.range.len() == axes.len()
@@ -341,11 +348,11 @@ impl Settings {
     }
 
     /// The setting of a case. One that the constraints or `[launch]` do not take there is not used.
-    pub(crate) fn of(&self, op: &OpSpec, case: &Case) -> Chosen {
+    pub(crate) fn choose(&self, op: &OpSpec, case: &Case) -> Chosen {
         let found = self.table.as_ref().and_then(|(name, table)| {
-            let setting = table.of(&dtypes_of(case), &axes_of(op, case))?;
+            let setting = table.setting_for(&dtypes_of(case), &axes_of(op, case))?;
             let tuning = tuning_of(op, setting)?;
-            let runs = op.tune.admits(&Bindings::of(case, &tuning)).unwrap_or_default()
+            let runs = op.tune.admits(&Bindings::new(case, &tuning)).unwrap_or_default()
                 && op.launch.as_ref().is_some_and(|launch| launch.evaluate(case, &tuning).is_ok());
             runs.then(|| Chosen { tuning, from: format!("{name}, {}", setting.workload) })
         });

@@ -6,6 +6,7 @@ use kernel_plan::diagnostic::SourceFile;
 use kernel_plan::spec::op::{Device, Purpose};
 
 use super::*;
+use crate::base::causes::chain;
 
 fn op() -> OpSpec {
     let text = include_str!("../../../examples/rms-norm-device/op.toml");
@@ -36,7 +37,7 @@ fn setting(op: &OpSpec, workload: &str, axes: [u64; 2], block: i64) -> Setting {
 }
 
 fn table(op: &OpSpec) -> Tuned {
-    let mut table = Tuned::empty(op, "NVIDIA H200", (9, 0), 132, Digest::of(b"source"));
+    let mut table = Tuned::empty(op, "NVIDIA H200", (9, 0), 132, Digest::blake3(b"source"));
     table.put(setting(op, "llm-4096x4096", [4096, 4096], 512));
     table.put(setting(op, "llm-1024x4096", [1024, 4096], 128));
     table
@@ -52,7 +53,7 @@ fn case(op: &OpSpec, name: &str, axes: [u64; 2]) -> Case {
 }
 
 fn block(settings: &Settings, op: &OpSpec, axes: [u64; 2]) -> (String, String) {
-    let chosen = settings.of(op, &case(op, "llm-4096x4096", axes));
+    let chosen = settings.choose(op, &case(op, "llm-4096x4096", axes));
     (chosen.tuning[&"block".parse().unwrap()].to_string(), chosen.from)
 }
 
@@ -89,7 +90,7 @@ fn a_call_gets_the_nearest_setting_within_reach() {
     assert_eq!(block(&Settings::defaults(&op), &op, [1024, 4096]).0, "256");
     // Another dtype was not measured.
     let other = case(&op, "llm-128x4096/T=f32", [1024, 4096]);
-    assert_eq!(settings.of(&op, &other).from, "the defaults of [tune]");
+    assert_eq!(settings.choose(&op, &other).from, "the defaults of [tune]");
 }
 
 #[test]
@@ -116,7 +117,8 @@ fn what_a_person_changed_is_refused() {
     ] {
         assert!(text.contains(from), "{from}\n{text}");
         let error = Tuned::read("tuned/x.toml", &text.replacen(from, to, 1)).unwrap_err();
-        assert!(error.to_string().contains(why), "{error}");
+        let text = chain(&error);
+        assert!(text.contains(why), "{text}");
     }
     for (from, to, why) in [
         ("block = 128", "blocks = 128", "`blocks`, which is no tunable"),
@@ -127,7 +129,8 @@ fn what_a_person_changed_is_refused() {
         assert!(text.contains(from), "{from}\n{text}");
         let read = Tuned::read("tuned/x.toml", &text.replacen(from, to, 1)).unwrap();
         let error = Settings::of_table("tuned/x.toml", read, &op).unwrap_err();
-        assert!(error.to_string().contains(why), "{error}");
+        let text = chain(&error);
+        assert!(text.contains(why), "{text}");
         assert!(error.to_string().contains("tuned/x.toml"), "{error}");
     }
 }
@@ -136,7 +139,7 @@ fn what_a_person_changed_is_refused() {
 fn another_device_of_the_same_capability_is_the_next_best() {
     let op = op();
     let of = |device: &str, capability, count| Tuned {
-        ..Tuned::empty(&op, device, capability, count, Digest::of(b"source"))
+        ..Tuned::empty(&op, device, capability, count, Digest::blake3(b"source"))
     };
     let tables =
         [of("NVIDIA A100", (8, 0), 108), of("NVIDIA H100", (9, 0), 114), of("NVIDIA H200", (9, 0), 132)];

@@ -22,7 +22,7 @@ use exhaustive::Exhaustive;
 use halving::{Halving, RUNGS};
 use local::Local;
 use model::Model;
-use search::{Known, Strategy};
+use search::{SearchHistory, Strategy};
 use space::{Point, Space};
 
 /// Spaces that are searched in full whatever the budget: they take seconds.
@@ -36,7 +36,7 @@ const BEHIND: f64 = 1.1;
 pub(crate) struct Tuner<'a> {
     space: Space<'a>,
     strategy: Box<dyn Strategy>,
-    known: Known,
+    known: SearchHistory,
     halving: Halving,
     /// What is tried before the strategy is asked.
     first: VecDeque<Point>,
@@ -53,7 +53,7 @@ impl<'a> Tuner<'a> {
             _ => Box::new(Model::default()),
         };
         let first = first.iter().filter_map(|tuning| space.point(tuning)).collect();
-        let (known, halving) = (Known::default(), Halving::default());
+        let (known, halving) = (SearchHistory::default(), Halving::default());
         Self { space, strategy, known, halving, first, random: SplitMix(seed) }
     }
 

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::base::causes::Cause;
 use crate::base::digest::Digest;
 use crate::base::files::{self, FileError};
 use crate::base::input;
@@ -25,7 +26,7 @@ pub use unfinished::{Earlier, Unfinished};
 #[derive(Debug, Error, Diagnostic)]
 pub enum ArchiveError {
     /// It could not be written.
-    #[error("the measurement could not be recorded: {cause}")]
+    #[error("the measurement could not be recorded")]
     #[diagnostic(
         code(archive::record),
         help("the figures were printed; make the project's folder writable to keep them")
@@ -51,7 +52,7 @@ pub enum ArchiveError {
         archive: PathBuf,
     },
     /// A line is no record.
-    #[error("line {line} of `{name}` is no record: {why}")]
+    #[error("line {line} of `{name}` is no record")]
     #[diagnostic(
         code(archive::bad_record),
         help(
@@ -64,7 +65,8 @@ pub enum ArchiveError {
         /// Which one, from one.
         line: usize,
         /// What is wrong.
-        why: String,
+        #[source]
+        cause: Cause,
     },
     /// Ctrl-C while standard input was read.
     #[error(transparent)]
@@ -120,7 +122,7 @@ fn named(project: &Path) -> Vec<(Digest, Measurement)> {
     let text = files::read_text(&records_path(project)).unwrap_or_default();
     let read = |line: &str| {
         let record: Measurement = serde_json::from_str(line).ok()?;
-        Some((Digest::of(line.as_bytes()), record.settled()))
+        Some((Digest::blake3(line.as_bytes()), record.settled()))
     };
     text.lines().filter_map(read).collect()
 }
@@ -128,7 +130,11 @@ fn named(project: &Path) -> Vec<(Digest, Measurement)> {
 /// The records that a person means: of a file, of standard input (`-`), or those of the project's archive whose digest,
 /// or whose artifact's, begins like this.
 pub fn find(name: &str, project: &Path) -> Result<Vec<Measurement>, ArchiveError> {
-    let unreadable = |why: String| ArchiveError::Unreadable { name: name.to_owned(), line: 1, why };
+    let unreadable = |cause: std::io::Error| ArchiveError::Unreadable {
+        name: name.to_owned(),
+        line: 1,
+        cause: cause.into(),
+    };
     let path = Path::new(name);
     if name == "-" {
         return match input::text() {
@@ -136,14 +142,11 @@ pub fn find(name: &str, project: &Path) -> Result<Vec<Measurement>, ArchiveError
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
                 Err(ProcessError::Interrupted.into())
             }
-            Err(error) => Err(unreadable(error.to_string())),
+            Err(error) => Err(unreadable(error)),
         };
     }
     if files::exists(path) && !files::is_dir(path) {
-        return read(
-            name,
-            &files::read_text_of_any(path).map_err(|error| unreadable(error.cause.to_string()))?,
-        );
+        return read(name, &files::read_text_of_any(path).map_err(|error| unreadable(error.cause))?);
     }
     let begins = |digest: &Digest| digest.to_string().starts_with(&name.to_lowercase());
     let archived =
@@ -164,7 +167,7 @@ fn read(name: &str, text: &str) -> Result<Vec<Measurement>, ArchiveError> {
             read.map_err(|error| ArchiveError::Unreadable {
                 name: name.to_owned(),
                 line: at + 1,
-                why: error.to_string(),
+                cause: error.into(),
             })
         })
         .collect::<Result<_, _>>()?;
@@ -216,7 +219,7 @@ mod tests {
         let project = folder.path();
         files::write(&records_path(project), kept()).unwrap();
         let first = kept().lines().next().unwrap();
-        let digest = Digest::of(first.as_bytes()).short(12);
+        let digest = Digest::blake3(first.as_bytes()).short(12);
         let found = find(&digest.to_uppercase(), project).unwrap();
         assert_eq!((found.len(), found[0].workload.as_str()), (1, "video-1024x2048"));
         // An artifact's digest means all of its records.

@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn begin(project: &Path, earlier: Earlier) -> Unfinished {
-        Unfinished::begin(project, &Digest::of(b"kind"), earlier).unwrap()
+        Unfinished::begin(project, &Digest::blake3(b"kind"), earlier).unwrap()
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         let path = begin(project, Earlier::Resume).path;
         let text = files::read_text(&path).unwrap();
         files::write(&path, format!("{text}[{{\"protocol\": 2, \"artif")).unwrap();
-        let other = Unfinished::begin(project, &Digest::of(b"other"), Earlier::Resume).unwrap();
+        let other = Unfinished::begin(project, &Digest::blake3(b"other"), Earlier::Resume).unwrap();
         assert_eq!(other.count(), 0);
         let mut run = begin(project, Earlier::Resume);
         assert_eq!(run.known(), &all[..2]);

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use ureq::SendBody;
 use ureq::http::{Method, Request as HttpRequest, Uri};
 
-use super::http::{HttpError, Patience, pause, settings};
+use super::causes::chain;
+use super::http::{ConnectionError, HttpError, Patience, pause, settings};
 use super::report::{Progress, bytes, duration};
 use super::{files, http, interrupt, secrets};
 
@@ -223,7 +224,7 @@ impl Api {
                     if heard || failures >= self.patience.attempts || wait > LONGEST_PAUSE {
                         return Ok(answer);
                     }
-                    (format!("the server answered {}", answer.status), wait, false)
+                    (ConnectionError::Status(answer.status), wait, false)
                 }
                 Err(HttpError::Connection { cause, .. }) => {
                     failures += 1;
@@ -259,7 +260,7 @@ impl Api {
                 None => return Ok(answer),
             }
         }
-        Err(HttpError::Connection { attempts: 1, cause: "the server redirects in a circle".to_owned() })
+        Err(HttpError::Connection { attempts: 1, cause: ConnectionError::Circle })
     }
 
     /// One exchange with one server.
@@ -277,14 +278,15 @@ impl Api {
                 duration(took),
             ),
             Err(error) => {
-                tracing::info!(target: "http", "{method} {url} failed after {}: {error}", duration(took))
+                let (took, error) = (duration(took), chain(error));
+                tracing::info!(target: "http", "{method} {url} failed after {took}: {error}");
             }
         }
         outcome
     }
 
     fn exchange(&self, request: &Request, url: &str, progress: &Progress) -> Result<Answer, HttpError> {
-        let failed = |cause: String| HttpError::Connection { attempts: 1, cause };
+        let failed = |cause| HttpError::Connection { attempts: 1, cause };
         let mut builder = HttpRequest::builder().method(request.method.clone()).uri(url);
         let elsewhere = origin(url) != origin(&request.url);
         for (name, value) in &request.headers {
@@ -328,8 +330,8 @@ impl Api {
             };
             let answer = builder
                 .body(body)
-                .map_err(|error| error.to_string())
-                .and_then(|request| agent.run(request).map_err(|error| error.to_string()))
+                .map_err(|error| ConnectionError::from(ureq::Error::from(error)))
+                .and_then(|request| Ok(agent.run(request)?))
                 .and_then(whole);
             let _nobody_listens = send.send(answer);
         });
@@ -350,7 +352,7 @@ impl Api {
                 // While the server thinks about a whole body, its own time limit counts.
                 Err(RecvTimeoutError::Timeout) if told >= length && length > 0 => {}
                 Err(RecvTimeoutError::Timeout) if heard.elapsed() < self.patience.silence => {}
-                Err(_) => break Err(failed("the line is silent".to_owned())),
+                Err(_) => break Err(failed(ConnectionError::Silent)),
             }
         };
         if shown && !outcome.as_ref().is_ok_and(Answer::fine) {
@@ -389,15 +391,14 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-fn whole(answer: ureq::http::Response<ureq::Body>) -> Result<Answer, String> {
+fn whole(answer: ureq::http::Response<ureq::Body>) -> Result<Answer, ConnectionError> {
     let status = answer.status().as_u16();
     let text = |value: &ureq::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers = answer.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
     let mut body = Vec::new();
-    let read = answer.into_body().into_reader().take(ANSWER + 1).read_to_end(&mut body);
-    read.map_err(|error| error.to_string())?;
+    answer.into_body().into_reader().take(ANSWER + 1).read_to_end(&mut body)?;
     if body.len() as u64 > ANSWER {
-        return Err("the server's answer is too long".to_owned());
+        return Err(ConnectionError::TooLong);
     }
     Ok(Answer { status, body, headers })
 }

@@ -17,7 +17,7 @@ pub struct Digest([u8; 32]);
 
 impl Digest {
     /// The digest of some bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn blake3(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        let digest = Digest::of(b"kernel");
+        let digest = Digest::blake3(b"kernel");
         assert_eq!(digest.to_string().parse::<Digest>().unwrap(), digest);
         assert!("zz".parse::<Digest>().is_err());
     }

@@ -21,7 +21,7 @@ mod walking;
 pub use error::FileError;
 pub use locks::{FileLock, lock, lock_shared, try_lock};
 pub use reading::{NoText, irregular, open, read, read_text, read_text_of_any, read_text_up_to};
-pub use walking::{Aged, aged, walk, walk_apart};
+pub use walking::{CachedFile, aged, walk, walk_apart};
 
 /// Opens (or creates) a file for reading and writing without truncating it: resumable downloads.
 pub fn open_for_resume(path: &Path) -> Result<File, FileError> {

@@ -17,6 +17,7 @@ use ureq::config::ConfigBuilder;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::typestate::AgentScope;
 
+use super::causes::chain;
 use super::files::{self, FileError};
 use super::report::{Progress, bytes, duration};
 use super::{env, interrupt};
@@ -31,12 +32,13 @@ pub enum HttpError {
     #[error("the server sends whole files only")]
     NoRanges,
     /// The connection failed, several times.
-    #[error("the connection failed (tries: {attempts}): {cause}")]
+    #[error("the connection failed (tries: {attempts})")]
     Connection {
         /// How often it was tried without a byte arriving.
         attempts: u32,
         /// What happened last.
-        cause: String,
+        #[source]
+        cause: ConnectionError,
     },
     /// The user pressed ctrl-C.
     #[error("interrupted")]
@@ -44,6 +46,35 @@ pub enum HttpError {
     /// The bytes could not be kept.
     #[error(transparent)]
     File(#[from] FileError),
+}
+
+/// What ended one try of a request.
+#[derive(Debug, Error)]
+pub enum ConnectionError {
+    /// The server is busy or broken.
+    #[error("the server answered {0}")]
+    Status(u16),
+    /// The file on the server is shorter than what is here of it.
+    #[error("the file on the server changed")]
+    Changed,
+    /// The server sent less than it announced.
+    #[error("the connection ended early")]
+    Early,
+    /// No byte came for too long.
+    #[error("the line is silent")]
+    Silent,
+    /// The answer is longer than one of an API may be.
+    #[error("the server's answer is too long")]
+    TooLong,
+    /// More redirects than are followed.
+    #[error("the server redirects in a circle")]
+    Circle,
+    /// The request could not be made, or was not answered.
+    #[error(transparent)]
+    Request(#[from] ureq::Error),
+    /// The answer could not be read.
+    #[error(transparent)]
+    Read(#[from] std::io::Error),
 }
 
 /// Makes connections. Cheap to clone; clones share connections.
@@ -149,13 +180,13 @@ enum Message {
     Head { status: u16, first: Option<u64>, total: Option<u64>, length: Option<u64> },
     Block(Vec<u8>),
     End,
-    Failed(String),
+    Failed(ConnectionError),
 }
 
 /// How one try ended when it did not fail for good.
 enum Try {
     Complete,
-    Again(String),
+    Again(ConnectionError),
 }
 
 impl Client {
@@ -213,17 +244,19 @@ impl Client {
             let took = duration(since.elapsed());
             match &outcome {
                 Ok(Try::Complete) => {
-                    tracing::info!(target: "http", "GET {url}{} gave {got} in {took}", of(span, before));
+                    tracing::info!(target: "http", "GET {url}{} gave {got} in {took}", byte_range(span, before));
                 }
                 Ok(Try::Again(cause)) => {
                     tracing::info!(
                         target: "http",
-                        "GET {url}{} gave {got} in {took}, then: {cause}",
-                        of(span, before)
+                        "GET {url}{} gave {got} in {took}, then: {}",
+                        byte_range(span, before),
+                        chain(cause)
                     );
                 }
                 Err(error) => {
-                    tracing::info!(target: "http", "GET {url}{} failed after {took}: {error}", of(span, before));
+                    let (asked, error) = (byte_range(span, before), chain(error));
+                    tracing::info!(target: "http", "GET {url}{asked} failed after {took}: {error}");
                 }
             }
             let Try::Again(cause) = outcome? else { return Ok(()) };
@@ -270,10 +303,10 @@ impl Client {
                 // What we hold is longer than the file is now.
                 Message::Head { status: 416, .. } if store.len() > 0 && span.end.is_none() => {
                     store.clear()?;
-                    return Ok(Try::Again("the file on the server changed".to_owned()));
+                    return Ok(Try::Again(ConnectionError::Changed));
                 }
                 Message::Head { status: status @ (408 | 425 | 429 | 500..=599), .. } => {
-                    return Ok(Try::Again(format!("the server answered {status}")));
+                    return Ok(Try::Again(ConnectionError::Status(status)));
                 }
                 Message::Head { status, .. } => return Err(HttpError::Status(status)),
                 Message::Block(block) => {
@@ -281,7 +314,7 @@ impl Client {
                     store.append(&block)?;
                 }
                 Message::End if missing.is_some_and(|missing| missing > 0) => {
-                    return Ok(Try::Again("the connection ended early".to_owned()));
+                    return Ok(Try::Again(ConnectionError::Early));
                 }
                 Message::End => return Ok(Try::Complete),
                 Message::Failed(cause) => return Ok(Try::Again(cause)),
@@ -305,7 +338,7 @@ impl Client {
 }
 
 /// The bytes that are asked for, of which `had` are there.
-fn of(span: Span, had: u64) -> String {
+fn byte_range(span: Span, had: u64) -> String {
     let from = span.start + had;
     match span.end {
         Some(end) => format!(" bytes {from}-{}", end.saturating_sub(1)),
@@ -315,8 +348,9 @@ fn of(span: Span, had: u64) -> String {
 }
 
 /// Logs that the same is asked again.
-pub(super) fn log_retry(url: &str, failures: u32, wait: Duration, cause: &str) {
-    tracing::warn!(target: "http", "{url} again in {}, try {}: {cause}", duration(wait), failures + 1);
+pub(super) fn log_retry(url: &str, failures: u32, wait: Duration, cause: &ConnectionError) {
+    let (wait, cause) = (duration(wait), chain(cause));
+    tracing::warn!(target: "http", "{url} again in {wait}, try {}: {cause}", failures + 1);
 }
 
 fn pour(
@@ -324,12 +358,12 @@ fn pour(
     url: &str,
     range: Option<&str>,
     send: &SyncSender<Message>,
-) -> Result<(), String> {
+) -> Result<(), ConnectionError> {
     let mut request = agent.get(url);
     if let Some(range) = range {
         request = request.header("range", range);
     }
-    let answer = request.call().map_err(|error| error.to_string())?;
+    let answer = request.call()?;
     let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
     let (first, total) = header("content-range").map_or((None, None), content_range);
     let length = header("content-length").and_then(|text| text.parse().ok());
@@ -346,7 +380,7 @@ fn pour(
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.into()),
         }
     }
 }
@@ -368,7 +402,7 @@ fn next(messages: &Receiver<Message>, silence: Duration) -> Result<Message, Http
         match messages.recv_timeout(Duration::from_millis(100)) {
             Ok(message) => return Ok(message),
             Err(RecvTimeoutError::Timeout) if Instant::now() < give_up => {}
-            Err(_) => return Ok(Message::Failed("the line is silent".to_owned())),
+            Err(_) => return Ok(Message::Failed(ConnectionError::Silent)),
         }
     }
 }
@@ -471,7 +505,7 @@ mod tests {
         assert_eq!(error.to_string(), "the server answered 404");
         let server = Server::start(vec![1; 64], [503, 503, 503].map(Fault::Status));
         let error = client().bytes(&server.url(), Span::new(0, 8)).unwrap_err();
-        assert_eq!(error.to_string(), "the connection failed (tries: 3): the server answered 503");
+        assert_eq!(chain(&error), "the connection failed (tries: 3): the server answered 503");
     }
 
     #[test]

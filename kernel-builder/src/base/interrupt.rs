@@ -20,14 +20,14 @@ const SAME: Duration = Duration::from_secs(1);
 const INTERRUPTED: i32 = 130;
 
 thread_local! {
-    static OWN: RefCell<Option<Stop>> = const { RefCell::new(None) };
+    static OWN: RefCell<Option<StopFlag>> = const { RefCell::new(None) };
 }
 
 /// Stops the work of some threads as ctrl-C stops that of all.
 #[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct StopFlag(Arc<AtomicBool>);
 
-impl Stop {
+impl StopFlag {
     /// What stops this thread, so that threads that it starts can be stopped with it.
     pub fn of_thread() -> Option<Self> {
         OWN.with_borrow(Clone::clone)
@@ -40,7 +40,7 @@ impl Stop {
 }
 
 /// Does something that `stop` ends, too.
-pub fn within<T>(stop: Option<Stop>, work: impl FnOnce() -> T) -> T {
+pub fn within<T>(stop: Option<StopFlag>, work: impl FnOnce() -> T) -> T {
     let before = OWN.replace(stop);
     let done = work();
     OWN.set(before);

@@ -14,17 +14,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use miette::Diagnostic;
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::files::{self, FileError};
-use super::report::{Report, Talk};
+use super::report::{Report, StandardError};
 use super::{env, secrets, shell};
 
 /// Why there is no log.
 #[derive(Debug, Error, Diagnostic)]
 pub enum LogError {
     /// The variable is not a filter.
-    #[error("{} is not a valid log filter: `{text}`: {cause}", env::LOG)]
+    #[error("{} is not a valid log filter: `{text}`", env::LOG)]
     #[diagnostic(
         code(base::log),
         help(
@@ -34,8 +35,9 @@ pub enum LogError {
     Filter {
         /// The filter.
         text: String,
-        /// The parser's message.
-        cause: String,
+        /// The parser's error.
+        #[source]
+        cause: ParseError,
     },
     /// The file cannot be written.
     #[error(transparent)]
@@ -53,8 +55,8 @@ pub fn start(verbose: u8, file: Option<&Path>, report: &Report) -> Result<(), Lo
     let Some(filter) = filter(verbose, env::text(env::LOG), file.is_some())? else { return Ok(()) };
     secrets::of_environment().iter().for_each(|secret| secrets::hide(secret));
     let to = match file {
-        Some(path) => To::File(Arc::new(Mutex::new(files::open_for_appending(&path)?))),
-        None => To::Talk(report.talk_of_others()),
+        Some(path) => LogTarget::File(Arc::new(Mutex::new(files::open_for_appending(&path)?))),
+        None => LogTarget::StandardError(report.talk_of_others()),
     };
     // Another subscriber can only come from tests that share the process; the first one stays.
     let _already_set =
@@ -71,18 +73,18 @@ fn filter(verbose: u8, variable: Option<String>, has_file: bool) -> Result<Optio
         _ => "debug".to_owned(),
     };
     let filter = EnvFilter::builder().parse(&text);
-    filter.map(Some).map_err(|cause| LogError::Filter { text, cause: cause.to_string() })
+    filter.map(Some).map_err(|cause| LogError::Filter { text, cause })
 }
 
 /// Destination of log lines. Each line is written whole, without secrets.
 #[derive(Debug, Clone)]
-enum To {
+enum LogTarget {
     /// Standard error, above the bars.
-    Talk(Talk),
+    StandardError(StandardError),
     File(Arc<Mutex<File>>),
 }
 
-impl<'a> MakeWriter<'a> for To {
+impl<'a> MakeWriter<'a> for LogTarget {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
@@ -90,11 +92,11 @@ impl<'a> MakeWriter<'a> for To {
     }
 }
 
-impl Write for To {
+impl Write for LogTarget {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let line = secrets::without(&String::from_utf8_lossy(bytes));
         match self {
-            Self::Talk(talk) => talk.say(line.trim_end_matches('\n')),
+            Self::StandardError(talk) => talk.say(line.trim_end_matches('\n')),
             Self::File(file) => {
                 file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes())?;
             }
@@ -115,6 +117,7 @@ pub fn arguments() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::causes::chain;
 
     #[test]
     fn options_count_before_variables() {
@@ -129,9 +132,7 @@ mod tests {
         assert_eq!(shown(0, Some("http=debug"), true).as_deref(), Some("http=debug"));
         assert_eq!(shown(0, None, true).as_deref(), Some("debug"), "a file without a level gets everything");
         let error = filter(0, Some("http=loud".to_owned()), false).unwrap_err();
-        assert!(
-            error.to_string().starts_with("KERNELWRIGHT_LOG is not a valid log filter: `http=loud`"),
-            "{error}"
-        );
+        let text = chain(&error);
+        assert!(text.starts_with("KERNELWRIGHT_LOG is not a valid log filter: `http=loud`: "), "{text}");
     }
 }

@@ -3,10 +3,11 @@
 //! Owns: every call into the operating system.
 //! Never: knows what a kernel is.
 
-pub(crate) mod ahead;
 pub mod annotation;
 pub mod api;
+pub(crate) mod background;
 pub mod become_program;
+pub mod causes;
 pub mod channel;
 pub mod confine;
 pub(crate) mod date;

@@ -24,9 +24,9 @@ mod ending;
 mod forks;
 mod logged;
 
-use born::Born;
+use born::ChildHandle;
 pub use child::{Finished, Limits, ProcessError, Start};
-pub use dialogue::{Dialogue, Heard};
+pub use dialogue::{Dialogue, DialogueEvent};
 pub use ending::Ending;
 use ending::ending_of;
 
@@ -106,7 +106,7 @@ enum Piece {
 
 /// Kills the group when dropped, whatever the reason for leaving: an error, a panic, ctrl-C.
 struct Group {
-    child: Born,
+    child: ChildHandle,
     id: Pid,
     _guarded: guard::Guarded,
 }
@@ -187,7 +187,7 @@ fn attend(
         return Err(ProcessError::Interrupted);
     }
     let started = Instant::now();
-    let mut group = spawn(line, start, !input.is_empty(), Life::OfThread)?;
+    let mut group = spawn(line, start, !input.is_empty(), Lifetime::OfThread)?;
     let pieces = readers(&mut group.child, input);
     let mut sink = Sink { stdout: vec![], stderr: vec![], partial: vec![], printed: 0, on_line };
     let (mut peak_resident, mut own, mut next_sample, mut open) = (0, 0, started, true);
@@ -242,19 +242,19 @@ fn drain(pieces: &Receiver<Piece>, take: &mut dyn FnMut(Piece)) {
 
 /// Whom a child dies with at the latest, should nobody be left to end it. The guard sees to the rest.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Life {
+enum Lifetime {
     /// The thread that started it and waits for it.
     OfThread,
     /// The program: the thread that starts it may end before.
     OfProgram,
 }
 
-fn spawn(line: &CommandLine, start: Start, wants_input: bool, life: Life) -> Result<Group, ProcessError> {
+fn spawn(line: &CommandLine, start: Start, wants_input: bool, life: Lifetime) -> Result<Group, ProcessError> {
     if start == Start::Fork
         && let Some(child) = forks::fork(line, wants_input)
     {
         let id = child.id;
-        return Ok(Group { child: Born::Forked(child), id, _guarded: guard::watch(id) });
+        return Ok(Group { child: ChildHandle::Forked(child), id, _guarded: guard::watch(id) });
     }
     if interrupt::requested() {
         return Err(ProcessError::Interrupted);
@@ -271,7 +271,7 @@ fn spawn(line: &CommandLine, start: Start, wants_input: bool, life: Life) -> Res
     }
     command.stdin(if wants_input { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    if life == Life::OfThread {
+    if life == Lifetime::OfThread {
         // SAFETY: between fork and exec only one system call is made (prctl), which is async-signal-safe.
         unsafe {
             command.pre_exec(|| {
@@ -283,12 +283,12 @@ fn spawn(line: &CommandLine, start: Start, wants_input: bool, life: Life) -> Res
         std::io::ErrorKind::NotFound => ProcessError::Missing { program: program.clone() },
         _ => ProcessError::Start { program: program.clone(), cause },
     })?;
-    let child = Born::Started(child);
+    let child = ChildHandle::Started(child);
     let id = child.id();
     Ok(Group { child, id, _guarded: guard::watch(id) })
 }
 
-fn readers(child: &mut Born, input: &[u8]) -> Receiver<Piece> {
+fn readers(child: &mut ChildHandle, input: &[u8]) -> Receiver<Piece> {
     let (send, pieces) = mpsc::channel();
     if let Some(out) = child.take_stdout() {
         read_into(out, send.clone(), Piece::Out);

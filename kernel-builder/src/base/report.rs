@@ -11,12 +11,13 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::causes::chain;
 use super::{annotation, env, paint};
 
 pub(super) mod event;
 mod quantity;
 
-pub use event::{Event, Standing};
+pub use event::{BuildProgress, Event};
 pub use quantity::{bytes, duration};
 
 /// How standard output is written.
@@ -143,19 +144,13 @@ impl Report {
     /// An error, rendered for people or as one JSON object with `"event": "error"`.
     pub fn error(&self, exit: u8, error: &miette::Report) {
         if self.is_json() {
-            let rendered = format!("{error:?}");
-            let code = error.code().map(|code| code.to_string());
-            let help = error.help().map(|help| help.to_string());
-            let line = json!({
-                "event": "error", "exit": exit, "code": code, "message": error.to_string(),
-                "help": help, "rendered": rendered,
-            });
-            return self.json_line(&line);
+            return self.json_line(&error_line(exit, error));
         }
         if self.format == MessageFormat::Github {
             let code = error.code().map(|code| code.to_string()).unwrap_or_default();
             let help = error.help().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
-            return self.raw(&annotation::line("error", &[("title", &code)], &format!("{error}{help}")));
+            let text = chain(&**error) + &help;
+            return self.raw(&annotation::line("error", &[("title", &code)], &text));
         }
         self.talk(&format!("{error:?}"));
     }
@@ -184,8 +179,8 @@ impl Report {
     }
 
     /// A way to standard error for lines that are not events: the log.
-    pub(super) fn talk_of_others(&self) -> Talk {
-        Talk { bars: self.bars.clone() }
+    pub(super) fn talk_of_others(&self) -> StandardError {
+        StandardError { bars: self.bars.clone() }
     }
 
     /// Text for a person who gave no command, on standard error.
@@ -206,13 +201,23 @@ impl Report {
     }
 }
 
+/// An error for programs; its message is that of the error and of all its causes.
+fn error_line(exit: u8, error: &miette::Report) -> Value {
+    let code = error.code().map(|code| code.to_string());
+    let help = error.help().map(|help| help.to_string());
+    json!({
+        "event": "error", "exit": exit, "code": code, "message": chain(&**error),
+        "help": help, "rendered": format!("{error:?}"),
+    })
+}
+
 /// Standard error, shared with the bars.
 #[derive(Debug, Clone)]
-pub(super) struct Talk {
+pub(super) struct StandardError {
     bars: MultiProgress,
 }
 
-impl Talk {
+impl StandardError {
     /// Writes one line above the bars.
     pub(super) fn say(&self, line: &str) {
         // A closed pipe is the reader's wish, not an error.
@@ -289,5 +294,38 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::PathBuf;
+
+    use miette::Diagnostic;
+    use thiserror::Error;
+
+    use super::*;
+    use crate::base::files::FileError;
+
+    #[derive(Debug, Error, Diagnostic)]
+    #[error("the figures could not be kept")]
+    #[diagnostic(code(test::unkept), help("make room"))]
+    struct Unkept(#[source] FileError);
+
+    #[test]
+    fn people_and_programs_are_told_every_cause() {
+        let cause = io::Error::new(io::ErrorKind::StorageFull, "no space is left");
+        let file = FileError { action: "write", path: PathBuf::from("records.jsonl"), cause };
+        let report = miette::Report::new(Unkept(file));
+        let line = error_line(20, &report);
+        let all = "the figures could not be kept: cannot write `records.jsonl`: no space is left";
+        assert_eq!(line["message"], all);
+        assert_eq!((&line["code"], &line["help"]), (&json!("test::unkept"), &json!("make room")));
+        let shown = format!("{report:?}");
+        for part in all.split(": ") {
+            assert!(shown.contains(part), "{shown}");
+        }
+        assert_eq!(line["rendered"], shown);
     }
 }

@@ -177,7 +177,7 @@ pub(super) mod tests {
     /// A candidate with one kernel, for the tests of what consumes records.
     pub(in crate::bench) fn example() -> Candidate {
         let sass = Sass {
-            digest: Digest::of(b"code"),
+            digest: Digest::blake3(b"code"),
             instructions: 210,
             opcodes: BTreeMap::from([("FFMA".to_owned(), 64), ("HMMA".to_owned(), 8)]),
             mma: BTreeMap::from([("HMMA.16816.F32.BF16".to_owned(), 8)]),
@@ -191,7 +191,7 @@ pub(super) mod tests {
         };
         Candidate {
             kind: CandidateKind::Extension,
-            source: Some(Digest::of(b"source")),
+            source: Some(Digest::blake3(b"source")),
             compiler: Some("GCC: (GNU) 13.3.0".to_owned()),
             flags: vec!["-O3".to_owned()],
             code: vec![Code {

@@ -16,7 +16,7 @@ use kernel_plan::spec::op::Case;
 use crate::compile::nvrtc::Code;
 use crate::device::wire::{Answer, Call, Clock, Op, Sampled, Timed};
 use crate::verify::VerifyError;
-use crate::verify::lab::{Complaint, Lab, Loaded};
+use crate::verify::lab::{CandidateRefusal, Lab, Loaded};
 
 use super::contender::{Aim, Ask, Fault, Prepared, Referee, Regime};
 use super::record::SkippedContender;
@@ -34,7 +34,7 @@ const SEED_BITS: u32 = 53;
 #[derive(Debug)]
 pub(super) enum NoFigures {
     /// The candidate is wrong.
-    Refused(Complaint),
+    Refused(CandidateRefusal),
     /// A process of the judge failed.
     Judge(VerifyError),
     /// The process of the baselines failed.
@@ -47,8 +47,8 @@ impl From<VerifyError> for NoFigures {
     }
 }
 
-impl From<Complaint> for NoFigures {
-    fn from(complaint: Complaint) -> Self {
+impl From<CandidateRefusal> for NoFigures {
+    fn from(complaint: CandidateRefusal) -> Self {
         Self::Refused(complaint)
     }
 }
@@ -185,10 +185,10 @@ impl DeviceRounds<'_> {
 
 /// What the device's clock did not see, where that is more than the queue explains: in every sample the device was busy
 /// for half as long again, and a millisecond, after the last of its events. One sample may be disturbed; not all are.
-pub(super) fn escaped(samples: &[Sampled]) -> Option<Complaint> {
+pub(super) fn escaped(samples: &[Sampled]) -> Option<CandidateRefusal> {
     let hidden = samples.iter().map(|sample| (sample.wall - sample.device, sample.device));
     let (least, device) = hidden.min_by(|one, other| one.0.total_cmp(&other.0))?;
-    (least > 0.5 * device + 1e-3).then(|| Complaint {
+    (least > 0.5 * device + 1e-3).then(|| CandidateRefusal {
         code: "bench::stream_escape",
         text: format!("kept the device busy for {:.1} ms that its stream does not show", 1e3 * least),
     })

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::agent::ranges::{REACH, lengths_of};
+use crate::base::causes::{Cause, TomlError};
 use crate::base::digest::Digest;
 use crate::exit::{self, StageError};
 
@@ -84,7 +85,7 @@ pub struct Point {
 
 /// A table that cannot be used.
 #[derive(Debug, Error, Diagnostic)]
-#[error("`{name}` is no dispatch table: {why}")]
+#[error("`{name}` is no dispatch table")]
 #[diagnostic(
     code(bench::dispatch),
     help(
@@ -93,7 +94,8 @@ pub struct Point {
 )]
 pub struct DispatchError {
     name: String,
-    why: String,
+    #[source]
+    cause: Cause,
 }
 
 impl StageError for DispatchError {
@@ -105,7 +107,7 @@ impl StageError for DispatchError {
 impl Dispatch {
     /// The table of these measurements, each with its record's name; all are of one operation, device and variant.
     /// `None` without any that says its axes and has a baseline.
-    pub fn of(measured: &[(Digest, &Measurement)], backend: &str) -> Option<Self> {
+    pub fn from_measurements(measured: &[(Digest, &Measurement)], backend: &str) -> Option<Self> {
         let mut cases: BTreeMap<Case, Vec<&(Digest, &Measurement)>> = BTreeMap::new();
         for entry in measured.iter().filter(|(_, it)| !it.axes.is_empty() && it.checked) {
             cases.entry((entry.1.dtype.clone(), entry.1.axes.clone())).or_default().push(entry);
@@ -137,21 +139,22 @@ impl Dispatch {
 
     /// Reads a table back. Its ranges must follow from its points.
     pub fn read(name: &str, text: &str) -> Result<Self, DispatchError> {
-        let refused = |why: String| DispatchError { name: name.to_owned(), why };
-        let table: Self = toml::from_str(text).map_err(|error| refused(error.message().to_owned()))?;
+        let refused = |cause: Cause| DispatchError { name: name.to_owned(), cause };
+        let table: Self = toml::from_str(text).map_err(|error| refused(TomlError::from(error).into()))?;
         if table.format != FORMAT {
-            return Err(refused(format!("it has format {}, and this program reads {FORMAT}", table.format)));
+            let other = format!("it has format {}, and this program reads {FORMAT}", table.format);
+            return Err(refused(other.into()));
         }
         let axes: BTreeSet<Vec<&String>> =
             table.points.iter().map(|point| point.axes.keys().collect()).collect();
         if axes.len() != 1 {
-            return Err(refused("its points have no axes, or not all the same".to_owned()));
+            return Err(refused("its points have no axes, or not all the same".into()));
         }
         if table.points.iter().any(|point| point.kernel != (point.low > 1.0)) {
-            return Err(refused("a point says another thing than its interval".to_owned()));
+            return Err(refused("a point says another thing than its interval".into()));
         }
         if table.ranges != ranges(&table.points) {
-            return Err(refused("its ranges do not follow from its points".to_owned()));
+            return Err(refused("its ranges do not follow from its points".into()));
         }
         Ok(table)
     }
@@ -300,8 +303,8 @@ mod tests {
     fn table(points: &[(u64, u64, f64)]) -> Dispatch {
         let all: Vec<_> = points.iter().map(|(rows, hidden, low)| measured(*rows, *hidden, *low)).collect();
         let named: Vec<_> =
-            all.iter().map(|it| (Digest::of(format!("{:?}", it.axes).as_bytes()), it)).collect();
-        Dispatch::of(&named, "cuda").unwrap()
+            all.iter().map(|it| (Digest::blake3(format!("{:?}", it.axes).as_bytes()), it)).collect();
+        Dispatch::from_measurements(&named, "cuda").unwrap()
     }
 
     #[test]
@@ -333,14 +336,14 @@ mod tests {
     #[test]
     fn every_regime_and_every_callable_baseline_must_be_beaten() {
         let (cold, graph) = (measured(128, 4096, 1.3), measured(128, 4096, 0.999));
-        let digest = Digest::of(b"record");
-        let both = Dispatch::of(&[(digest, &cold), (digest, &graph)], "cuda").unwrap();
+        let digest = Digest::blake3(b"record");
+        let both = Dispatch::from_measurements(&[(digest, &cold), (digest, &graph)], "cuda").unwrap();
         assert_eq!((both.points.len(), both.points[0].kernel, both.ranges.len()), (1, false, 0));
         assert_eq!(both.points[0].against, "fused, graph");
         // torch.compile is faster by half in each of these records; it is no function that a package can call.
-        assert!(Dispatch::of(&[(digest, &cold)], "cuda").unwrap().points[0].kernel);
+        assert!(Dispatch::from_measurements(&[(digest, &cold)], "cuda").unwrap().points[0].kernel);
         let unknown = Measurement { axes: BTreeMap::new(), ..cold };
-        assert_eq!(Dispatch::of(&[(digest, &unknown)], "cuda"), None);
+        assert_eq!(Dispatch::from_measurements(&[(digest, &unknown)], "cuda"), None);
     }
 
     #[test]

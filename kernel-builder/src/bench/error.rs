@@ -26,7 +26,7 @@ pub enum BenchError {
         known: String,
     },
     /// Nothing that was sampled is known well enough.
-    #[error("nothing was measured precisely enough: {why}")]
+    #[error("nothing was measured precisely enough: {missing}")]
     #[diagnostic(
         code(bench::not_measured),
         help(
@@ -35,10 +35,10 @@ pub enum BenchError {
     )]
     NotMeasured {
         /// Missing results of the first measurement.
-        why: String,
+        missing: String,
     },
     /// The kernel computed something else while it was timed.
-    #[error("`{variant}` gave wrong numbers while it was timed, at {case}: {reason}")]
+    #[error("`{variant}` gave wrong numbers while it was timed, at {case}: {problem}")]
     #[diagnostic(
         code(bench::wrong_while_timed),
         help(
@@ -52,10 +52,10 @@ pub enum BenchError {
         /// The case.
         case: String,
         /// Which output, and how far off.
-        reason: String,
+        problem: String,
     },
     /// The kernel works on a stream that the caller does not see.
-    #[error("`{variant}` does work that its stream does not show, at {case}: {reason}")]
+    #[error("`{variant}` does work that its stream does not show, at {case}: {problem}")]
     #[diagnostic(
         code(bench::stream_escape),
         help("launch everything on the current stream of PyTorch, or make that stream wait for the others")
@@ -66,10 +66,10 @@ pub enum BenchError {
         /// The case.
         case: String,
         /// Both times.
-        reason: String,
+        problem: String,
     },
     /// The kernel's process claims times that this program's clock refutes.
-    #[error("`{variant}` tells times that cannot be, at {case}: {reason}")]
+    #[error("`{variant}` tells times that cannot be, at {case}: {problem}")]
     #[diagnostic(
         code(bench::clock),
         help(
@@ -82,10 +82,10 @@ pub enum BenchError {
         /// The case.
         case: String,
         /// What it says, and what went by.
-        reason: String,
+        problem: String,
     },
     /// The kernel took less time than its bytes or operations need on this machine.
-    #[error("`{variant}` has a time that this machine does not allow, at {case}: {reason}")]
+    #[error("`{variant}` has a time that this machine does not allow, at {case}: {problem}")]
     #[diagnostic(
         code(bench::impossible),
         help(
@@ -99,10 +99,10 @@ pub enum BenchError {
         /// The case.
         case: String,
         /// The regime, the time and the least possible one.
-        reason: String,
+        problem: String,
     },
     /// The kernel slows what runs after it.
-    #[error("`{variant}` leaves the machine slower than it was, at {case}: {reason}")]
+    #[error("`{variant}` leaves the machine slower than it was, at {case}: {problem}")]
     #[diagnostic(
         code(bench::state),
         help(
@@ -116,10 +116,10 @@ pub enum BenchError {
         /// The case.
         case: String,
         /// Which baseline, and how much slower.
-        reason: String,
+        problem: String,
     },
     /// A contender that must run raised an exception.
-    #[error("`{variant}` could not be measured at {case}: {reason}")]
+    #[error("`{variant}` could not be measured at {case}: {exception}")]
     #[diagnostic(
         code(bench::raised),
         help("call it once by hand with these shapes; `eager` is the function in reference.py")
@@ -130,7 +130,7 @@ pub enum BenchError {
         /// The case.
         case: String,
         /// The exception's first line.
-        reason: String,
+        exception: String,
     },
     /// The measuring process did not end well.
     #[error("the process of the {of} that measures `{variant}` {ending} at {case}:\n{output}")]

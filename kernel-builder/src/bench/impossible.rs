@@ -14,7 +14,7 @@ use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Case, CaseTensor};
 use kernel_plan::units::Dtype;
 
-use crate::verify::lab::Complaint;
+use crate::verify::lab::CandidateRefusal;
 
 use super::contender::Regime;
 use super::record;
@@ -61,7 +61,7 @@ pub(crate) struct Rates {
 impl Rates {
     /// The bounds of one case.
     pub(crate) fn bounds(&self, op: &OpSpec, case: &Case) -> Bounds {
-        let work = Work::of(op, case);
+        let work = Work::count(op, case);
         let operations = work.rate(&self.matrix);
         let Self { memory, l2, headroom, .. } = *self;
         Bounds { work, limits: Limits { memory, l2, operations, headroom } }
@@ -101,7 +101,7 @@ struct Least {
 impl Work {
     /// The work of a case. An input of indices or of a mask may choose what is read of the others, so only outputs count
     /// then.
-    fn of(op: &OpSpec, case: &Case) -> Self {
+    fn count(op: &OpSpec, case: &Case) -> Self {
         let chooses = |input: &&CaseTensor| matches!(input.dtype.as_str(), "i32" | "i64" | "bool");
         let inputs = || case.inputs.iter().filter(|input| !input.omitted);
         let chosen = inputs().any(|input| chooses(&input));
@@ -163,11 +163,11 @@ fn bytes(tensor: &CaseTensor) -> u64 {
 }
 
 /// Why the time of a call in a graph cannot be, for device code that is screened. Every call has memory of its own.
-pub(super) fn screened(seconds: f64, calls: usize, bounds: &Bounds) -> Option<Complaint> {
+pub(super) fn screened(seconds: f64, calls: usize, bounds: &Bounds) -> Option<CandidateRefusal> {
     let (Bounds { work, limits }, calls) = (bounds, calls as u64);
     let rotation = Rotation { calls, sets: calls };
     let bounds = [work.by_memory(Regime::Graph, rotation, limits), work.by_operations(limits)];
-    below(seconds, bounds.into_iter().flatten(), None).map(|text| Complaint { code: CODE, text })
+    below(seconds, bounds.into_iter().flatten(), None).map(|text| CandidateRefusal { code: CODE, text })
 }
 
 /// Why a figure of a case cannot be, if one of them cannot. `sets`: how many input sets the calls rotate over.

@@ -19,16 +19,16 @@ const MOST_STARTS: usize = 20;
 pub(crate) const FEWEST_SAMPLES: usize = 6;
 
 /// Samples behind one figure, by start.
-struct Evidence {
+struct SampleIntervals {
     blocks: usize,
     starts: Vec<Interval>,
     /// Of all starts.
     whole: Option<Interval>,
 }
 
-impl Evidence {
+impl SampleIntervals {
     /// Of one list of values for each start: positive ones, one a block.
-    fn of(starts: &[Vec<f64>]) -> Self {
+    fn from_starts(starts: &[Vec<f64>]) -> Self {
         let blocks = starts.iter().map(Vec::len).min().unwrap_or(0);
         let starts: Vec<Interval> = starts.iter().filter_map(|values| stats::enclosed(values)).collect();
         let whole = stats::over_starts(&starts);
@@ -115,7 +115,7 @@ impl Measurement {
         let seconds = self.sampled_seconds;
         let lengths = self.lengths(&kernel);
         let mut unmeasured = std::mem::take(&mut self.unmeasured);
-        let mut found = |figure: String, evidence: &Evidence| {
+        let mut found = |figure: String, evidence: &SampleIntervals| {
             if unmeasured.iter().all(|one| one.figure != figure) {
                 unmeasured.push(evidence.unmeasured(figure, seconds));
             }
@@ -129,7 +129,7 @@ impl Measurement {
                 found(format!("vs {}", ratio.versus), &evidence);
             }
         }
-        let time = Evidence::of(&split(&kernel.samples, &lengths, |seconds| *seconds));
+        let time = SampleIntervals::from_starts(&split(&kernel.samples, &lengths, |seconds| *seconds));
         if !time.is_enough() {
             found("time".to_owned(), &time);
             if self.roofline.take().is_some() {
@@ -138,7 +138,7 @@ impl Measurement {
         }
         let ceilings = ["copy", "peak"].map(|name| {
             let pairs = self.contender(name).map(|ceiling| pairs(ceiling, &kernel, &lengths));
-            pairs.map(|pairs| Evidence::of(&pairs))
+            pairs.map(|pairs| SampleIntervals::from_starts(&pairs))
         });
         if let Some(copy) = ceilings[0].as_ref().filter(|copy| !copy.is_enough()) {
             found(ROOFLINE.to_owned(), copy);
@@ -164,11 +164,16 @@ impl Measurement {
 }
 
 /// Evidence for a ratio: its interval and its blocks.
-fn of_ratio(ratio: &Ratio, rival: Option<&Contender>, kernel: &Contender, lengths: &[usize]) -> Evidence {
+fn of_ratio(
+    ratio: &Ratio,
+    rival: Option<&Contender>,
+    kernel: &Contender,
+    lengths: &[usize],
+) -> SampleIntervals {
     let pairs = rival.map(|rival| pairs(rival, kernel, lengths)).unwrap_or_default();
     let whole = Interval { median: ratio.ratio, low: ratio.low, high: ratio.high };
     let is_interval = whole.low > 0.0 && whole.high.is_finite() && whole.low <= whole.high;
-    Evidence { whole: is_interval.then_some(whole), ..Evidence::of(&pairs) }
+    SampleIntervals { whole: is_interval.then_some(whole), ..SampleIntervals::from_starts(&pairs) }
 }
 
 /// The ratios of each start, block by block.

@@ -155,8 +155,8 @@ fn every_ratio_of_the_kept_records_is_a_result() {
 #[test]
 fn a_case_with_a_baseline_that_is_not_known_is_in_no_dispatch_table() {
     let named = |measurement: &Measurement| {
-        let digest = Digest::of(b"record");
-        dispatch::Dispatch::of(&[(digest, measurement)], "cuda")
+        let digest = Digest::blake3(b"record");
+        dispatch::Dispatch::from_measurements(&[(digest, measurement)], "cuda")
     };
     assert!(named(&example()).is_some_and(|table| table.points[0].kernel));
     let wild = with("fused", wild(15));

@@ -110,13 +110,13 @@ pub(super) struct Gpu {
 
 /// Reads the GPUs again and again while something is timed, in a thread of its own, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct GpuMonitor {
     readings: Arc<Mutex<Vec<Reading>>>,
     over: Arc<AtomicBool>,
     watches: bool,
 }
 
-impl Watch {
+impl GpuMonitor {
     /// Begins, where the driver's library can be loaded.
     pub(super) fn start() -> Self {
         let mut watch = Self { readings: Arc::default(), over: Arc::default(), watches: false };
@@ -147,7 +147,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for GpuMonitor {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
     }

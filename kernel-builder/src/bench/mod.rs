@@ -49,7 +49,7 @@ use kernel_plan::spec::op::{Case, Device, Purpose};
 
 pub use candidate::{Candidate, CandidateKind, Code, KernelFacts, Setting};
 pub use error::BenchError;
-pub use options::{ENOUGH_STARTS, Keep, Nowhere, OPTIONAL_RIVALS, Options, Outcome, starts_on};
+pub use options::{ENOUGH_STARTS, Keep, KeepNothing, OPTIONAL_RIVALS, Options, Outcome, starts_on};
 pub(crate) use record::multiplies;
 pub use record::{About, Clocks, Contender, Cpu, Measurement, PROTOCOL, Ratio, Roofline, SkippedContender};
 pub use sass::Sass;
@@ -165,7 +165,7 @@ pub fn refuse_unmeasured(measured: &[Measurement]) -> Result<(), BenchError> {
     let sampled = measured.iter().find(|one| one.contender(samples::KERNEL).is_some());
     match sampled {
         Some(first) if !measured.iter().any(|one| one.is_result() && one.has_results()) => {
-            Err(BenchError::NotMeasured { why: render::unmeasured(first).join("; ") })
+            Err(BenchError::NotMeasured { missing: render::unmeasured(first).join("; ") })
         }
         _ => Ok(()),
     }

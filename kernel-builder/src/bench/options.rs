@@ -80,9 +80,9 @@ pub trait Keep {
 
 /// For whoever wants all figures new and together, or none.
 #[derive(Debug, Clone, Copy)]
-pub struct Nowhere;
+pub struct KeepNothing;
 
-impl Keep for Nowhere {
+impl Keep for KeepNothing {
     fn known(&self) -> &[Measurement] {
         &[]
     }

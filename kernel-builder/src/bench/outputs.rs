@@ -31,7 +31,7 @@ pub(super) fn can_edit(case: &Case) -> bool {
 }
 
 /// The contents of the calls of one block.
-pub(super) struct Which {
+pub(super) struct BlockContents {
     pub(super) regime: Regime,
     pub(super) sets: u64,
     pub(super) contents: u64,
@@ -39,7 +39,7 @@ pub(super) struct Which {
     pub(super) first: u64,
 }
 
-impl Which {
+impl BlockContents {
     /// What the referee must know of the call at `place`.
     pub(super) fn call(&self, place: u64, edits: &[(u64, u64)], file: PathBuf) -> TimedCall {
         let number = match self.regime {
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn numbers_of_contents_follow_the_regime() {
-        let which = |regime, first| Which { regime, sets: 8, contents: 1, first };
+        let which = |regime, first| BlockContents { regime, sets: 8, contents: 1, first };
         let edits = [(1, 100), (9, 200), (17, 300)];
         let call = which(Regime::Host, 3).call(9, &edits, "9.bin".into());
         assert_eq!((call.number, call.edits.done, call.edits.all), (4, vec![100, 200], vec![100, 200, 300]));

@@ -11,7 +11,7 @@ use kernel_plan::spec::op::Case;
 use tempfile::TempDir;
 
 use crate::base::files::{self, FileError};
-use crate::base::process::{Dialogue, Ending, Heard, ProcessError, Start};
+use crate::base::process::{Dialogue, DialogueEvent, Ending, ProcessError, Start};
 use crate::base::random;
 pub(super) use crate::protocol::bench::Machine;
 use crate::protocol::bench::{self, Answer, BlockRequest, Job, Request, TimedCase};
@@ -69,7 +69,7 @@ impl Part {
     }
 
     /// The same for a Python that is known to have torch.
-    pub(super) fn of(python: &PythonRuntime, line: CommandLine, job: Job) -> Self {
+    pub(super) fn in_python(python: &PythonRuntime, line: CommandLine, job: Job) -> Self {
         Self { start: python.start(), ..Self::new(line, job) }
     }
 }
@@ -152,24 +152,24 @@ impl Running {
         let until = Instant::now() + within;
         loop {
             match self.dialogue.hear(until.saturating_duration_since(Instant::now()))? {
-                Heard::Line(text) => {
+                DialogueEvent::Line(text) => {
                     if let Some(heard) = protocol::fields(&text, &self.nonce) {
                         return read(heard, wanted)
                             .unwrap_or_else(|reason| Err(self.gone(&format!("gave no answer: {reason}"))));
                     }
                 }
-                Heard::Silence => {
+                DialogueEvent::Silence => {
                     return Err(self.gone(&format!("did not answer within {} s", within.as_secs())));
                 }
                 // ^C reaches the whole group of a terminal, so the child may end before this process notices.
-                Heard::Ended(Ending::Signal(2)) => return Err(ProcessError::Interrupted.into()),
-                Heard::Ended(ending) => return Err(self.gone(&ending.to_string())),
+                DialogueEvent::Ended(Ending::Signal(2)) => return Err(ProcessError::Interrupted.into()),
+                DialogueEvent::Ended(ending) => return Err(self.gone(&ending.to_string())),
             }
         }
     }
 
     fn gone(&mut self, ending: &str) -> Fault {
-        let words = self.dialogue.said();
+        let words = self.dialogue.stderr_end();
         let lines: Vec<&str> = words.lines().collect();
         Fault::Gone {
             ending: ending.to_owned(),

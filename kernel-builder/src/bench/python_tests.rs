@@ -21,7 +21,7 @@ use crate::base::{env, files};
 use crate::bench::rounds::{Finding, IDLE, Outcome, Rounds, Stop};
 use crate::bench::run::{self, Subject};
 use crate::bench::stats::SplitMix;
-use crate::bench::{Nowhere, OPTIONAL_RIVALS, Options};
+use crate::bench::{KeepNothing, OPTIONAL_RIVALS, Options};
 use crate::compile::artifact::Artifact;
 use crate::protocol::bench::{BaselineJob, Job, KernelJob, Reference, Tolerance};
 use crate::toolchain::PythonRuntime;
@@ -221,7 +221,7 @@ fn three_starts_are_three_processes_of_each_role() {
         id: "scale_package".to_owned(),
         library: None,
         capabilities: vec![],
-        digest: Digest::of(b"artifact"),
+        digest: Digest::blake3(b"artifact"),
         commit: None,
         tools: Default::default(),
         outside: vec![],
@@ -235,7 +235,7 @@ fn three_starts_are_three_processes_of_each_role() {
     let runtime = PythonRuntime { program: line.program.clone(), site, beside: vec![], torch: String::new() };
     let report = Report::new(MessageFormat::Human, true);
     let session = Session { report, cache: path("cache"), offline: true, jobs: 1 };
-    let found = match run::of_package::run_package(&subject, &runtime, &mut Nowhere, &session) {
+    let found = match run::of_package::run_package(&subject, &runtime, &mut KeepNothing, &session) {
         Ok(crate::bench::Outcome::Measured(found)) => found,
         other => panic!("{other:?}"),
     };

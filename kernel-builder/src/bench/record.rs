@@ -34,7 +34,7 @@ pub struct Measurement {
     /// The workload's name in op.toml.
     pub workload: String,
     /// The workload's share of a score over several; 1 in lines from before it was recorded.
-    #[serde(default = "one")]
+    #[serde(default = "whole_weight")]
     pub weight: f64,
     /// Whether the workload is kept from agents and tuners.
     #[serde(default)]
@@ -144,7 +144,7 @@ pub struct About {
     pub matrix_limit: BTreeMap<String, f64>,
 }
 
-fn one() -> f64 {
+fn whole_weight() -> f64 {
     1.0
 }
 
@@ -356,7 +356,7 @@ pub(super) mod tests {
         ];
         Measurement {
             protocol: PROTOCOL,
-            artifact: Digest::of(b"artifact"),
+            artifact: Digest::blake3(b"artifact"),
             variant: "torch-stable-abi211-cu130-x86_64-linux".to_owned(),
             op: "rms_norm".to_owned(),
             workload: "llm-2048x4096".to_owned(),

@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(compare(&record, &now).differences, [""; 0]);
         assert!(compare(&record, &now).agrees() == Some(true) && other_claim(&record, &now).is_none());
         now.torch = "2.12.0".to_owned();
-        now.artifact = Digest::of(b"another");
+        now.artifact = Digest::blake3(b"another");
         now.clocks = Some(Clocks { sm_mhz: Some(1755.0), ..Clocks::default() });
         now.throttled = true;
         // Built anew from the same sources it is the same claim.
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(told[0], "torch 2.12.0, recorded 2.11.0+cu130");
         assert_eq!(told[2], "clock 1755 MHz, recorded 1980 MHz");
         let mut changed = example();
-        changed.candidate.as_mut().unwrap().source = Some(Digest::of(b"changed"));
+        changed.candidate.as_mut().unwrap().source = Some(Digest::blake3(b"changed"));
         assert!(other_claim(&record, &changed).unwrap().starts_with("source "));
     }
 

@@ -18,7 +18,7 @@ use super::cupti::Cupti;
 use super::machine::Load;
 use super::outputs;
 use super::samples::{KERNEL, MeasuredCase, Samples, left_out};
-use super::state::{self, Blame, State};
+use super::state::{self, SlowdownFinding, State};
 use super::stats::{self, SplitMix};
 use super::traced;
 
@@ -99,7 +99,7 @@ pub(super) struct Rounds<'a> {
 }
 
 /// Where the calls of a regime stand: which contents the sets have, and whose turn they are.
-struct Turn {
+struct CallRotation {
     regime: Regime,
     sets: u64,
     contents: u64,
@@ -211,7 +211,7 @@ impl Rounds<'_> {
             return Ok(found);
         };
         let (contents, first, editable) = (0, BTreeMap::new(), outputs::can_edit(case));
-        let mut turn = Turn { regime, sets: own.sets.max(1), contents, first, block: 0, editable };
+        let mut turn = CallRotation { regime, sets: own.sets.max(1), contents, first, block: 0, editable };
         self.audits(&mut turn, own, size)?;
         if let Some(calls) = own.sizes(regime).and_then(|sizes| sizes.queued.get(KERNEL)) {
             self.queued(&mut turn, *calls)?;
@@ -228,7 +228,7 @@ impl Rounds<'_> {
     }
 
     /// Blocks of one sample a contender, each in a new random order, until they are enough or the budget is spent.
-    fn sample(&mut self, turn: &mut Turn, found: &mut Samples, size: u64) -> Result<(), Stop> {
+    fn sample(&mut self, turn: &mut CallRotation, found: &mut Samples, size: u64) -> Result<(), Stop> {
         let mut order: Vec<String> = found.calls.keys().cloned().collect();
         let (mut readings, mut empty) = (Vec::new(), Vec::new());
         let (mut spent, mut judging) = (Duration::ZERO, Duration::ZERO);
@@ -304,7 +304,7 @@ impl Rounds<'_> {
     }
 
     /// A block without calls: what it costs to ask, and on a processor one untimed call.
-    fn empty(&mut self, turn: &Turn, aim: Aim) -> Result<Block, Stop> {
+    fn empty(&mut self, turn: &CallRotation, aim: Aim) -> Result<Block, Stop> {
         let ask = Ask {
             contender: (turn.regime == Regime::Host).then_some(KERNEL),
             regime: turn.regime,
@@ -319,7 +319,7 @@ impl Rounds<'_> {
 
     fn block(
         &mut self,
-        turn: &Turn,
+        turn: &CallRotation,
         name: &str,
         calls: u64,
         edits: &[(u64, u64)],
@@ -343,7 +343,7 @@ impl Rounds<'_> {
     }
 
     /// The set of a contender's next timed call; the one before it is called without a clock.
-    fn first(&self, turn: &Turn, name: &str) -> u64 {
+    fn first(&self, turn: &CallRotation, name: &str) -> u64 {
         match turn.regime {
             Regime::Host => turn.first.get(name).copied().unwrap_or(1),
             // Single calls have other memory in each block.
@@ -352,13 +352,13 @@ impl Rounds<'_> {
         }
     }
 
-    fn advance(&self, turn: &mut Turn, name: &str, calls: u64) {
+    fn advance(&self, turn: &mut CallRotation, name: &str, calls: u64) {
         let next = self.first(turn, name) + calls;
         turn.first.insert(name.to_owned(), next);
     }
 
     /// New contents for all sets, and everybody begins at the first again.
-    fn renew(&mut self, turn: &mut Turn) {
+    fn renew(&mut self, turn: &mut CallRotation) {
         turn.contents = self.seed();
         turn.first.clear();
     }
@@ -375,7 +375,7 @@ impl Rounds<'_> {
 
     /// One edit for every call that would find contents for the second time. On a processor these are the calls that come
     /// back to a set; on a GPU all, as contents were called with untimed, or differ from call to call by the edit alone.
-    fn edits(&mut self, turn: &Turn, name: &str, calls: u64) -> Vec<(u64, u64)> {
+    fn edits(&mut self, turn: &CallRotation, name: &str, calls: u64) -> Vec<(u64, u64)> {
         let ceiling = matches!(name, "copy" | "peak");
         let seen = match turn.regime {
             Regime::Host => turn.sets..calls,
@@ -394,7 +394,7 @@ impl Rounds<'_> {
             return Ok(Vec::new());
         };
         let (contents, first, editable) = (0, BTreeMap::new(), false);
-        let mut turn = Turn { regime, sets: rivals.sets, contents, first, block: 0, editable };
+        let mut turn = CallRotation { regime, sets: rivals.sets, contents, first, block: 0, editable };
         self.renew(&mut turn);
         (0..PROBES)
             .map(|_| Ok(self.block(&turn, PROBE, calls, &[], Aim::Sample)?.device / calls.max(1) as f64))
@@ -414,8 +414,8 @@ impl Rounds<'_> {
         self.kernel.stop();
         let alone = self.probe(rivals)?;
         match state::blame(PROBE, factor, before, &alone, on_host) {
-            Blame::Refused(reason) => refused(reason),
-            Blame::Told(note) => Ok(Some(note)),
+            SlowdownFinding::Refused(reason) => refused(reason),
+            SlowdownFinding::Told(note) => Ok(Some(note)),
         }
     }
 

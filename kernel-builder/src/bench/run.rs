@@ -107,7 +107,7 @@ impl Subject<'_> {
     /// A process that is timed. Forked processes have the addresses of the one that they are forked from, so of several
     /// starts each is a program of its own.
     fn timed(&self, python: &PythonRuntime, line: CommandLine, job: Job) -> Part {
-        if self.starts() > 1 { Part::new(line, job) } else { Part::of(python, line, job) }
+        if self.starts() > 1 { Part::new(line, job) } else { Part::in_python(python, line, job) }
     }
 
     /// Inputs and outputs of the two calls that are compared at a time, for the largest case.
@@ -126,14 +126,16 @@ impl Subject<'_> {
     fn error(&self, case: &str, stop: Stop) -> BenchError {
         let (variant, case) = (self.artifact.variant.clone(), case.to_owned());
         match stop {
-            Stop::Refused(Finding::Wrong, reason) => BenchError::WrongWhileTimed { variant, case, reason },
-            Stop::Refused(Finding::Escape, reason) => BenchError::StreamEscape { variant, case, reason },
-            Stop::Refused(Finding::Clock, reason) => BenchError::Clock { variant, case, reason },
-            Stop::Refused(Finding::Impossible, reason) => BenchError::Impossible { variant, case, reason },
-            Stop::Refused(Finding::State, reason) => BenchError::State { variant, case, reason },
-            Stop::Refused(Finding::Raised, reason) => BenchError::Raised { variant, case, reason },
+            Stop::Refused(Finding::Wrong, problem) => BenchError::WrongWhileTimed { variant, case, problem },
+            Stop::Refused(Finding::Escape, problem) => BenchError::StreamEscape { variant, case, problem },
+            Stop::Refused(Finding::Clock, problem) => BenchError::Clock { variant, case, problem },
+            Stop::Refused(Finding::Impossible, problem) => BenchError::Impossible { variant, case, problem },
+            Stop::Refused(Finding::State, problem) => BenchError::State { variant, case, problem },
+            Stop::Refused(Finding::Raised, exception) => BenchError::Raised { variant, case, exception },
             Stop::Fault { fault: Fault::Process(error), .. } => error.into(),
-            Stop::Fault { fault: Fault::Raised(reason), .. } => BenchError::Raised { variant, case, reason },
+            Stop::Fault { fault: Fault::Raised(exception), .. } => {
+                BenchError::Raised { variant, case, exception }
+            }
             Stop::Fault { of, fault: Fault::Gone { ending, output } } => {
                 BenchError::Process { of, variant, case, ending, output }
             }

@@ -107,7 +107,7 @@ fn run_as(
         id: "_scale".to_owned(),
         library: None,
         capabilities: vec![],
-        digest: Digest::of(b"artifact"),
+        digest: Digest::blake3(b"artifact"),
         commit: None,
         tools: Default::default(),
         outside: vec![],

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::compile::nvrtc::Code;
 use crate::device::wire::{Clock, Function, Op, Timed};
 use crate::verify::VerifyError;
-use crate::verify::lab::{Attempt, Complaint, Lab, Loaded};
+use crate::verify::lab::{Attempt, CandidateRefusal, Lab, Loaded};
 use kernel_plan::spec::launch::ConcreteLaunch;
 
 use super::device::{escaped, sampled};
@@ -58,12 +58,12 @@ pub(crate) struct Screened {
 
 /// One sample of a candidate and one of a copy.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Look {
+struct ScreenSample {
     seconds: f64,
     copy: f64,
 }
 
-impl Look {
+impl ScreenSample {
     /// In copies.
     fn cost(self) -> f64 {
         self.seconds / self.copy
@@ -187,8 +187,8 @@ impl Screen {
 
     /// What the planned candidate takes on the contents of the last trial, beside a copy. The least of few samples: one that
     /// was disturbed may cost a good candidate nothing.
-    fn look(&mut self) -> Result<Attempt<Option<Look>>, VerifyError> {
-        let mut found: Option<Look> = None;
+    fn look(&mut self) -> Result<Attempt<Option<ScreenSample>>, VerifyError> {
+        let mut found: Option<ScreenSample> = None;
         for _ in 0..LOOKS {
             let answers = match self.lab.ask(&[Op::Sample { plan: CANDIDATE }, Op::Sample { plan: COPY }])? {
                 Ok(answers) => answers,
@@ -197,7 +197,7 @@ impl Screen {
             let mut of_each =
                 answers.into_iter().filter_map(|answer| sampled(vec![answer])?.seconds.first().copied());
             if let (Some(seconds), Some(copy)) = (of_each.next(), of_each.next()) {
-                let look = Look { seconds, copy };
+                let look = ScreenSample { seconds, copy };
                 found = found.filter(|least| least.cost() <= look.cost()).or(Some(look));
             }
         }
@@ -205,7 +205,7 @@ impl Screen {
     }
 
     /// Whether a time is below what the device allows; without samples there is none.
-    fn impossible(&self, seconds: f64, loaded: &Loaded) -> Option<Complaint> {
+    fn impossible(&self, seconds: f64, loaded: &Loaded) -> Option<CandidateRefusal> {
         let timed = (seconds > 0.0).then_some(seconds)?;
         impossible::screened(timed, loaded.calls.len(), &self.bounds)
     }
@@ -219,7 +219,11 @@ impl Screen {
         Ok(Ok(()))
     }
 
-    fn refused(&mut self, loaded: &Loaded, complaint: Complaint) -> Result<Attempt<Screened>, VerifyError> {
+    fn refused(
+        &mut self,
+        loaded: &Loaded,
+        complaint: CandidateRefusal,
+    ) -> Result<Attempt<Screened>, VerifyError> {
         self.lab.unload(loaded)?;
         // A plan of the candidate may be left; a new worker has none, and nothing else that it left behind.
         self.lab.give_up();
@@ -227,8 +231,8 @@ impl Screen {
     }
 
     /// Whether the device is slower than it was with earlier candidates.
-    fn drift(&mut self, copies: &[f64]) -> Option<Complaint> {
-        let complaint = drifted(&self.copies, copies).map(|times| Complaint {
+    fn drift(&mut self, copies: &[f64]) -> Option<CandidateRefusal> {
+        let complaint = drifted(&self.copies, copies).map(|times| CandidateRefusal {
             code: "bench::state",
             text: format!(
                 "left the device {times:.2} times slower: a copy of as many bytes took that much longer"
@@ -258,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_look_is_enough_for_what_is_clearly_behind() {
-        let look = |seconds, copy| Look { seconds, copy };
+        let look = |seconds, copy| ScreenSample { seconds, copy };
         // The best takes 1.05 copies: 1.155 are beyond hope.
         assert!(!look(1.1e-5, 1e-5).is_beyond(1.155));
         assert!(look(1.2e-5, 1e-5).is_beyond(1.155));

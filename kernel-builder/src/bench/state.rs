@@ -39,7 +39,7 @@ pub(super) fn compare(before: &[f64], after: &[f64], on_host: bool) -> State {
 
 /// What to say of a baseline that was slower after the candidate.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Blame {
+pub(super) enum SlowdownFinding {
     /// The candidate did it: refuse it.
     Refused(String),
     /// Tell it.
@@ -47,19 +47,25 @@ pub(super) enum Blame {
 }
 
 /// Decides with samples from after the candidate's process was ended.
-pub(super) fn blame(name: &str, factor: f64, before: &[f64], alone: &[f64], on_host: bool) -> Blame {
+pub(super) fn blame(
+    name: &str,
+    factor: f64,
+    before: &[f64],
+    alone: &[f64],
+    on_host: bool,
+) -> SlowdownFinding {
     let refused = if on_host { f64::INFINITY } else { REFUSED };
     match compare(before, alone, on_host) {
-        State::Slower(still) => Blame::Told(format!(
+        State::Slower(still) => SlowdownFinding::Told(format!(
             "`{name}` was {factor:.2} times slower after the kernel than before it, and {still:.2} times without its \
              process: the machine changed, or what the kernel left outlives its process"
         )),
-        State::Clean if factor > refused => Blame::Refused(format!(
+        State::Clean if factor > refused => SlowdownFinding::Refused(format!(
             "`{name}` was {factor:.2} times slower after the kernel, and as fast as before once its process had ended"
         )),
-        State::Clean => {
-            Blame::Told(format!("`{name}` was {factor:.2} times slower while the kernel's process lived"))
-        }
+        State::Clean => SlowdownFinding::Told(format!(
+            "`{name}` was {factor:.2} times slower while the kernel's process lived"
+        )),
     }
 }
 
@@ -99,7 +105,7 @@ mod tests {
         assert!(matches!(compare(&BEFORE, &times(1.2), false), State::Slower(_)));
         assert_eq!(compare(&BEFORE, &times(1.2), true), State::Clean);
         // Barriers of a crowded machine made a baseline 120 times slower for a while.
-        assert!(matches!(blame("eager", 120.0, &BEFORE, &BEFORE, true), Blame::Told(_)));
+        assert!(matches!(blame("eager", 120.0, &BEFORE, &BEFORE, true), SlowdownFinding::Told(_)));
     }
 
     #[test]
@@ -112,8 +118,8 @@ mod tests {
     fn who_is_to_blame() {
         // The access-policy window of a kernel that others measured: 13.4 us became 20.5.
         let factor = 20.5 / 13.4;
-        assert!(matches!(blame("eager", factor, &BEFORE, &BEFORE, false), Blame::Refused(_)));
-        assert!(matches!(blame("eager", factor, &BEFORE, &times(factor), false), Blame::Told(_)));
-        assert!(matches!(blame("eager", 1.15, &BEFORE, &BEFORE, false), Blame::Told(_)));
+        assert!(matches!(blame("eager", factor, &BEFORE, &BEFORE, false), SlowdownFinding::Refused(_)));
+        assert!(matches!(blame("eager", factor, &BEFORE, &times(factor), false), SlowdownFinding::Told(_)));
+        assert!(matches!(blame("eager", 1.15, &BEFORE, &BEFORE, false), SlowdownFinding::Told(_)));
     }
 }

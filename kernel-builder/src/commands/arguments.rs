@@ -11,7 +11,7 @@ use kernel_plan::units::UnitError;
 
 use crate::base::env;
 use crate::bench;
-use crate::compile::{Conduct, OnFailure};
+use crate::compile::{BuildPolicy, OnFailure};
 use crate::pipeline::judge;
 use crate::pipeline::project::selection;
 use crate::toolchain::Provider;
@@ -53,7 +53,7 @@ pub(crate) struct Selection {
     pub(crate) toolchain: Provider,
     /// What happens when a variant fails.
     #[command(flatten)]
-    pub(crate) failing: Failing,
+    pub(crate) failing: FailureOptions,
     /// Use only wheels in kernelwright.lock, and fail if one is missing there; without it, new ones are added
     #[arg(long)]
     pub(crate) locked: bool,
@@ -84,7 +84,7 @@ impl Selection {
 
 /// Behaviour when a variant fails.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Failing {
+pub(crate) struct FailureOptions {
     /// Continue with the other variants if one fails (the default)
     #[arg(long, overrides_with = "fail_fast")]
     keep_going: bool,
@@ -96,11 +96,11 @@ pub(crate) struct Failing {
     report: Option<PathBuf>,
 }
 
-impl Failing {
+impl FailureOptions {
     /// As the compile stage takes it.
-    fn conduct(&self) -> Conduct {
+    fn conduct(&self) -> BuildPolicy {
         let on_failure = if self.fail_fast { OnFailure::Stop } else { OnFailure::Continue };
-        Conduct { on_failure, report: self.report.as_deref().map(env::absolute) }
+        BuildPolicy { on_failure, report: self.report.as_deref().map(env::absolute) }
     }
 }
 

@@ -60,7 +60,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let (judging, options) = (args.judge.judging(), args.how.options());
     if args.device {
         let tool = args.compiler.unwrap_or_default();
-        let project = tuned::read_project(&args.project.dir, Choice::of(args.untuned), session)?;
+        let project = tuned::read_project(&args.project.dir, Choice::new(args.untuned), session)?;
         let earlier = judging.earlier();
         let figures = device::verify_and_measure(&project, &judging, &options, tool, earlier, session)?;
         let written = write_page(args, &figures)?;

@@ -14,7 +14,7 @@ use crate::compile::shell_line;
 use crate::exit::{self, Failure};
 use crate::pipeline::build::{self, Built, reproducible};
 use crate::pipeline::project::{self, Project, selection};
-use crate::pipeline::ship::prove::{self, Depth, Proof};
+use crate::pipeline::ship::prove::{self, Proof, ProofDepth};
 use crate::verify::{Gated, Options, Outcome};
 
 use super::arguments::{ProjectDir, Selection};
@@ -58,9 +58,9 @@ pub struct Args {
 
 impl Args {
     /// What is asked of the variants beyond what can be read from them.
-    fn depth(&self) -> Option<Depth> {
-        let verified = self.prove.then_some(Depth::Verified);
-        verified.or_else(|| self.load.then_some(Depth::Loaded))
+    fn depth(&self) -> Option<ProofDepth> {
+        let verified = self.prove.then_some(ProofDepth::Verified);
+        verified.or_else(|| self.load.then_some(ProofDepth::Loaded))
     }
 }
 

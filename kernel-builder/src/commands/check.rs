@@ -67,7 +67,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     }
     match missing {
         Some(missing) => Err(missing),
-        None if failed => Err(Failure::told(exit::SPEC)),
+        None if failed => Err(Failure::already_reported(exit::SPEC)),
         None => Ok(()),
     }
 }

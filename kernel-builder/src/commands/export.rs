@@ -85,7 +85,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     };
     let (op, problems) = spec::parse_op(read("op.toml")?);
     tell(&problems, session)?;
-    let Some(op) = op else { return Err(Failure::told(exit::SPEC)) };
+    let Some(op) = op else { return Err(Failure::already_reported(exit::SPEC)) };
     let reference = read(op.reference.file.as_str())?;
     let workloads = if args.held_out { Published::All } else { Published::Open };
     let choice = Choice { dtypes: args.dtype.clone(), workloads };

@@ -34,8 +34,8 @@ pub struct Args {
     #[command(flatten)]
     project: TaskDir,
     /// Agent that proposes the settings
-    #[arg(long, value_enum, value_name = "WHICH", default_value_t = Which::Tuner)]
-    agent: Which,
+    #[arg(long, value_enum, value_name = "WHICH", default_value_t = AgentName::Tuner)]
+    agent: AgentName,
     /// Search only this workload, named as in `bench`; can be repeated
     #[arg(long = "workload", value_name = "NAME")]
     workloads: Vec<String>,
@@ -61,7 +61,7 @@ pub struct Args {
 
 /// Who proposes candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Which {
+pub enum AgentName {
     /// Built in, without a language model: searches the settings of `[tune]`
     Tuner,
 }
@@ -73,7 +73,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let Which::Tuner = args.agent;
+    let AgentName::Tuner = args.agent;
     let request = Request {
         dir: args.project.dir.clone(),
         workloads: args.workloads.clone(),
@@ -133,16 +133,17 @@ fn row(filled: &Filled) -> Value {
         row["not_measured"] = json!(why);
         return row;
     }
-    row["tuning"] = of(&confirmed.tuning);
+    row["tuning"] = tuning_json(&confirmed.tuning);
     row["seconds"] = json!(confirmed.seconds);
     row["default_seconds"] = json!(confirmed.default_seconds);
     row["copy_fraction"] = json!(confirmed.copy_fraction);
     row["gain"] = json!(confirmed.gain);
     let missed = confirmed.missed.as_ref();
-    row["missed"] = json!(missed.map(|(tuning, gain)| json!({ "tuning": of(tuning), "gain": gain })));
+    row["missed"] =
+        json!(missed.map(|(tuning, gain)| json!({ "tuning": tuning_json(tuning), "gain": gain })));
     row
 }
 
-fn of(tuning: &Tuning) -> Value {
+fn tuning_json(tuning: &Tuning) -> Value {
     tuning.iter().map(|(name, value)| (name.to_string(), json!(value))).collect()
 }

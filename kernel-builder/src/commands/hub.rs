@@ -18,7 +18,7 @@ use crate::hub::rank::{self, Ranked};
 use crate::hub::subject::Subject;
 use crate::hub::{Hub, facts};
 use crate::pipeline::create::published;
-use crate::pipeline::create::pull::{self, Pulled};
+use crate::pipeline::create::pull::{self, PulledProject};
 use crate::pipeline::project::OpFile;
 
 /// Search, show and copy published kernels
@@ -32,11 +32,11 @@ use crate::pipeline::project::OpFile;
   kernelwright hub pull kernels-community/triton-layer-norm@v1")]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: HubVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum HubVerb {
     Search(SearchArgs),
     Show(ShowArgs),
     Pull(PullArgs),
@@ -119,9 +119,9 @@ impl Named {
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     match &args.what {
-        What::Search(args) => search(args, session),
-        What::Show(args) => show(args, session),
-        What::Pull(args) => pull(args, session),
+        HubVerb::Search(args) => search(args, session),
+        HubVerb::Show(args) => show(args, session),
+        HubVerb::Pull(args) => pull(args, session),
     }
 }
 
@@ -130,13 +130,13 @@ fn search(args: &SearchArgs, session: &Session) -> Result<(), Failure> {
     let is_file =
         path.extension().is_some_and(|ending| ending == "toml") || files::exists(&path.join("op.toml"));
     let subject = if is_file {
-        published::of_op(OpFile::of(path).read("look for", session)?.name.value.as_str())
+        published::of_op(OpFile::at(path).read("look for", session)?.name.value.as_str())
     } else {
-        Subject::of([args.query.as_str()])
+        Subject::from_names([args.query.as_str()])
     };
     if subject.questions.is_empty() {
         session.report.warn(format!("`{}` has no letter or digit to look for", args.query));
-        return Err(Failure::told(exit::USAGE));
+        return Err(Failure::already_reported(exit::USAGE));
     }
     let hub = Hub::connect(session)?;
     let backend = args.backend.clone().unwrap_or_else(|| published::backend_here().to_owned());
@@ -219,7 +219,7 @@ fn shown(kernel: &Published, page: &str) -> String {
 fn pull(args: &PullArgs, session: &Session) -> Result<(), Failure> {
     let Named { repo, .. } = &args.kernel;
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(repo.name()));
-    let Pulled { kernel, origin, files } = pull::pull(repo, args.kernel.revision(), &dir, session)?;
+    let PulledProject { kernel, origin, files } = pull::pull(repo, args.kernel.revision(), &dir, session)?;
     let data = json!({
         "dir": dir, "kernel": kernel.id, "revision": kernel.revision, "commit": kernel.commit,
         "license": kernel.license, "from": origin.name(), "files": files,

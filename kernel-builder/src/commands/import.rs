@@ -44,7 +44,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let workloads = args.workloads.as_ref().map(read).transpose()?;
     let (imported, problems) = exchange::import(&definition, workloads.as_ref());
     tell(&problems, session)?;
-    let Some(imported) = imported else { return Err(Failure::told(exit::SPEC)) };
+    let Some(imported) = imported else { return Err(Failure::already_reported(exit::SPEC)) };
     let dir = args.to.clone().unwrap_or_else(|| PathBuf::from(&imported.name));
     let mut set = FileSet::default();
     set.insert("op.toml", imported.op_toml)?;

@@ -48,7 +48,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let lint = lint::lint(&op, &dir, &python, Options::standard().threads, session)?;
     session.report.result("lint", &json!(lint), &human(&lint));
     let denied = args.deny == Some(Deny::Warnings) && !lint.findings.is_empty();
-    if denied { Err(Failure::told(exit::SPEC)) } else { Ok(()) }
+    if denied { Err(Failure::already_reported(exit::SPEC)) } else { Ok(()) }
 }
 
 fn human(lint: &Lint) -> String {

@@ -13,7 +13,7 @@ use crate::compile::artifact::Artifact;
 use crate::exit::Failure;
 use crate::package::{Judged, Status};
 use crate::pipeline::judge;
-use crate::pipeline::make::{self, Made, Request};
+use crate::pipeline::make::{self, MakeResult, Request};
 use crate::verify::{NOT_LOADED, Verified};
 
 use super::arguments::{Judging, Measuring, ProjectDir, Selection};
@@ -62,7 +62,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell(made: &Made, took: Duration, session: &Session) {
+fn tell(made: &MakeResult, took: Duration, session: &Session) {
     let evidence: Vec<_> = made.verified.iter().map(Verified::evidence).collect();
     let skipped = skipped(&made.verified);
     let data = json!({
@@ -79,7 +79,7 @@ fn tell(made: &Made, took: Duration, session: &Session) {
     human += &format!("built      {} in {}\n", names.join(", "), duration(made.built_in));
     for (verified, evidence) in made.verified.iter().zip(&evidence) {
         let Artifact { variant, backend, .. } = verified.inner();
-        let status = Status::new(variant, backend, Judged::of(evidence));
+        let status = Status::new(variant, backend, Judged::from_evidence(evidence));
         human += &format!("{:<9}  {variant}  {}{}\n", status.action(), judge::line(evidence), status.note());
     }
     human += &format!("published  {}", made.sent.lines());

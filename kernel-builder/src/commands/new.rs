@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use inquire::validator::Validation;
 use inquire::{InquireError, MultiSelect, Select, Text};
-use kernel_plan::units::KernelName;
+use kernel_plan::units::{KernelName, UnitError};
 use serde_json::json;
 
+use crate::base::causes::{Cause, chain};
 use crate::base::process::ProcessError;
 use crate::base::session::Session;
 use crate::base::{date, env};
@@ -166,17 +167,17 @@ fn setting(words: &str) -> Result<(String, String), String> {
 
 /// `me/fast-norm` → its two parts, each judged.
 fn split_name(text: &str) -> Result<(String, KernelName), ScaffoldError> {
-    let bad = |reason: String| ScaffoldError::BadName { name: text.to_owned(), reason };
-    let (owner, name) = text.split_once('/').ok_or_else(|| bad("there is no `/`".to_owned()))?;
+    let bad = |cause: Cause| ScaffoldError::BadName { name: text.to_owned(), cause };
+    let (owner, name) = text.split_once('/').ok_or_else(|| bad("there is no `/`".into()))?;
     let fine = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if owner.is_empty()
         || !owner.chars().all(fine)
         || owner.starts_with(['-', '.'])
         || owner.ends_with(['-', '.'])
     {
-        return Err(bad(format!("`{owner}` cannot be an owner")));
+        return Err(bad(format!("`{owner}` cannot be an owner").into()));
     }
-    let name = name.parse().map_err(|error| bad(format!("{error}")))?;
+    let name = name.parse().map_err(|error: UnitError| bad(error.into()))?;
     Ok((owner.to_owned(), name))
 }
 
@@ -192,7 +193,7 @@ fn ask_name() -> Result<String, Failure> {
     let judge = |text: &str| {
         Ok(match split_name(text) {
             Ok(_) => Validation::Valid,
-            Err(error) => Validation::Invalid(error.to_string().into()),
+            Err(error) => Validation::Invalid(chain(&error).into()),
         })
     };
     Text::new("Owner and name of the kernel:")

@@ -13,7 +13,7 @@ use crate::pipeline::project;
 use crate::pipeline::ship::destination::{self, Destination, HubOptions};
 use crate::pipeline::ship::package::checked;
 use crate::publish::PublishError;
-use crate::publish::hub::Shown;
+use crate::publish::hub::PlanSummary;
 
 use super::arguments::ProjectDir;
 
@@ -83,7 +83,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let bundle = package::existing(&project.dir, &project.build)
         .map_err(PackageError::into_failure)?
         .ok_or_else(|| PublishError::NoBundle { project: args.project.dir.clone() })?;
-    let sent = match Destination::of(&args.to, &args.hub.options(), &project.build)? {
+    let sent = match Destination::parse(&args.to, &args.hub.options(), &project.build)? {
         Destination::Hub(target) if args.hub.dry_run => {
             tell_plan(&destination::plan(&bundle, &target, session)?, &bundle, &session.report);
             return Ok(());
@@ -95,7 +95,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell_plan(plan: &Shown, bundle: &Bundle, report: &Report) {
+fn tell_plan(plan: &PlanSummary, bundle: &Bundle, report: &Report) {
     let mut human = format!("{}/kernels/{}", plan.endpoint, plan.repo);
     human += if plan.makes_repo { "  (to be made)\n" } else { "\n" };
     for branch in &plan.branches {

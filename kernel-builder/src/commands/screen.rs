@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use serde_json::json;
 
-use crate::agent::tuner::drawn::Amount;
+use crate::agent::tuner::drawn::DrawSize;
 use crate::base::session::Session;
 use crate::bench::screen::Screened;
 use crate::bench::{known, render};
@@ -69,13 +69,13 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let request = Request {
         dir: args.project.dir.clone(),
         candidates: args.candidates.clone(),
-        amount: if args.all { Amount::All } else { Amount::AtMost(args.limit as usize) },
+        amount: if args.all { DrawSize::All } else { DrawSize::AtMost(args.limit as usize) },
         seed: args.seed,
         workload: args.workload.clone(),
         samples: usize::from(args.samples),
         patience: Duration::from_secs_f64(args.patience.clamp(0.05, 600.0)),
         compiler: args.compiler.unwrap_or_default(),
-        choice: Choice::of(args.untuned),
+        choice: Choice::new(args.untuned),
     };
     screen::screen(&request, session, &mut |judged| tell(judged, session))
 }

@@ -55,7 +55,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         (false, _) => Some("needs --gpu"),
     };
     let rows = selftest::run(&fixtures, no_gpu, session)?;
-    let totals = Totals::of(&rows);
+    let totals = Totals::count(&rows);
     session.report.result("selftest", &json!({ "rows": rows, "totals": totals }), &render::table(&rows));
     let wrong: Vec<_> =
         rows.iter().filter(|row| row.right == Some(false)).map(|row| row.name.clone()).collect();

@@ -42,12 +42,16 @@ enum ServeError {
         )
     )]
     Absent,
-    #[error("{} does not start: {error}", .program.display())]
+    #[error("{} does not start", .program.display())]
     #[diagnostic(
         code(serve::start),
         help("install it again from a checkout: cargo install --path kernel-hub")
     )]
-    Start { program: PathBuf, error: std::io::Error },
+    Start {
+        program: PathBuf,
+        #[source]
+        cause: std::io::Error,
+    },
 }
 
 impl StageError for ServeError {
@@ -59,6 +63,6 @@ impl StageError for ServeError {
 /// Runs the verb: this process becomes the hub.
 pub fn run(args: &Args, _session: &Session) -> Result<(), Failure> {
     let program = installed_with(HUB).ok_or(ServeError::Absent)?;
-    let error = become_program(&program, &args.arguments);
-    Err(ServeError::Start { program, error }.into())
+    let cause = become_program(&program, &args.arguments);
+    Err(ServeError::Start { program, cause }.into())
 }

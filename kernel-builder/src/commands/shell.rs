@@ -45,7 +45,7 @@ pub fn man(args: &ManArgs, program: Command, session: &Session) -> Result<(), Fa
                 format!("there is no command `{name}`; `kernelwright --help` lists them"),
             );
             let _closed = error.print();
-            return Err(Failure::told(crate::exit::USAGE));
+            return Err(Failure::already_reported(crate::exit::USAGE));
         };
         command = found.clone();
     }

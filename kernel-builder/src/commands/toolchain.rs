@@ -25,11 +25,11 @@ use super::arguments::{ProjectDir, Selection};
   kernelwright toolchain gc --older-than 60d --yes         remove entries unused for 60 days")]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: ToolchainVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ToolchainVerb {
     List(ListArgs),
     Fetch(Box<FetchArgs>),
     Export(ExportArgs),
@@ -143,11 +143,11 @@ fn age(text: &str) -> Result<u64, String> {
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     match &args.what {
-        What::List(args) => list(args, session),
-        What::Fetch(args) => fetch(args, session),
-        What::Export(args) => export(args, session),
-        What::Gc(args) => gc(args, session),
-        What::Verify(args) => verify(args, session),
+        ToolchainVerb::List(args) => list(args, session),
+        ToolchainVerb::Fetch(args) => fetch(args, session),
+        ToolchainVerb::Export(args) => export(args, session),
+        ToolchainVerb::Gc(args) => gc(args, session),
+        ToolchainVerb::Verify(args) => verify(args, session),
     }
 }
 
@@ -246,7 +246,7 @@ fn verify(args: &VerifyArgs, session: &Session) -> Result<(), Failure> {
     };
     let data = json!({ "did": "verify", "damaged": damaged, "repaired": args.repair && !damaged.is_empty() });
     session.report.result("toolchain", &data, &human);
-    if damaged.is_empty() || args.repair { Ok(()) } else { Err(Failure::told(exit::TOOLCHAIN)) }
+    if damaged.is_empty() || args.repair { Ok(()) } else { Err(Failure::already_reported(exit::TOOLCHAIN)) }
 }
 
 #[cfg(test)]

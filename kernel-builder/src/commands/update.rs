@@ -46,7 +46,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         Ok(update) => update,
         Err(problems) => {
             project::tell(&problems, session)?;
-            return Err(Failure::told(exit::SPEC));
+            return Err(Failure::already_reported(exit::SPEC));
         }
     };
     let needed = !update.changes.is_empty();
@@ -62,14 +62,14 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         "written": written,
         "changes": changes(&update),
     });
-    session.report.result("update", &data, &told(&name, &update, args.check));
+    session.report.result("update", &data, &summary(&name, &update, args.check));
     // An old mistake is no reason to keep the old edition, and the new one says more about it. What remains is told.
     let (_, problems) = spec::parse_build(SourceFile::new(&name, update.text));
     if has_errors(&problems) {
         session.report.warn(format!("{name} has errors that `update` cannot correct"));
     }
-    Failure::of_errors(&problems)?;
-    if needed && args.check { Err(Failure::told(exit::SPEC)) } else { Ok(()) }
+    Failure::check_errors(&problems)?;
+    if needed && args.check { Err(Failure::already_reported(exit::SPEC)) } else { Ok(()) }
 }
 
 fn changes(update: &Update) -> Vec<Value> {
@@ -79,7 +79,7 @@ fn changes(update: &Update) -> Vec<Value> {
 }
 
 /// The lines that change, as a difference.
-fn told(name: &str, update: &Update, is_check: bool) -> String {
+fn summary(name: &str, update: &Update, is_check: bool) -> String {
     if update.changes.is_empty() {
         return format!("{name} is of {}\n", update.from);
     }

@@ -98,7 +98,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         explained.retain(|row| selected(row.row));
         let right = explained.iter().filter(|row| !matches!(row.decision, Decision::Out(_)));
         let right = right.map(|row| row.row.variant.value).collect();
-        let full = full_abi::of(&project, &matrix, &provision);
+        let full = full_abi::find(&project, &matrix, &provision);
         let mut data = rows_of(&explained);
         data["full_abi"] = json!(full);
         let mut human = for_project(&explained, args.all || selector.is_some());

@@ -9,7 +9,7 @@ use crate::compile::nvrtc::Tool;
 use crate::exit::Failure;
 use crate::package::{self, Status};
 use crate::pipeline::build;
-use crate::pipeline::judge::torches::{self, Reach};
+use crate::pipeline::judge::torches::{self, TorchAccess};
 use crate::pipeline::judge::{self, Judging, device};
 use crate::pipeline::project;
 use crate::pipeline::project::tuned::Choice;
@@ -61,9 +61,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if args.device {
         let compiler = args.compiler.unwrap_or_default();
         let (project, evidence) =
-            device::verify(&args.project.dir, &how, compiler, Choice::of(args.untuned), session)?;
+            device::verify(&args.project.dir, &how, compiler, Choice::new(args.untuned), session)?;
         let title = project.title();
-        let status = Status::new(&title, "cuda", package::Judged::of(&evidence));
+        let status = Status::new(&title, "cuda", package::Judged::from_evidence(&evidence));
         let row = row(&status, &evidence);
         session.report.result("verify", &json!({ "variants": [row] }), &table(&status, &evidence));
         return device::accept(&project, &evidence);
@@ -79,7 +79,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         Some(line) => vec![torches::asked(line, artifacts, extras, session)?],
         None => {
             let first = torches::first(&project, &artifacts, extras, session)?;
-            torches::groups(artifacts, &first, Reach::Fetched, extras, session)?
+            torches::groups(artifacts, &first, TorchAccess::Fetched, extras, session)?
         }
     };
     // Evidence is recalled whichever torch it is from, so what is asked for is judged.

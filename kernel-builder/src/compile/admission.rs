@@ -19,7 +19,7 @@ const PATIENCE: usize = 8;
 
 /// A process that wants to start.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct AdmissionRequest {
     /// Steps of one unit have the same name here.
     pub(super) unit: String,
     /// It goes before all others: a link, which is short and ends a variant.
@@ -35,7 +35,7 @@ struct Waiting {
     id: u64,
     /// The place of its unit in the line.
     turn: u64,
-    wish: Wish,
+    wish: AdmissionRequest,
     passed: usize,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Admitted {
 
 /// The door of the pool.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct AdmissionQueue {
     lanes: usize,
     next: u64,
     turns: BTreeMap<String, u64>,
@@ -67,7 +67,7 @@ pub(super) struct Door {
     running: Vec<Running>,
 }
 
-impl Door {
+impl AdmissionQueue {
     /// A door to so many lanes.
     pub(super) fn new(lanes: usize) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl Door {
     }
 
     /// Joins the line; the number to ask with.
-    pub(super) fn arrive(&mut self, wish: Wish) -> u64 {
+    pub(super) fn arrive(&mut self, wish: AdmissionRequest) -> u64 {
         let id = self.next;
         self.next += 1;
         let turn =
@@ -155,17 +155,17 @@ mod tests {
 
     const GB: u64 = 1 << 30;
 
-    fn wish(unit: &str, memory: u64) -> Wish {
-        Wish { unit: unit.to_owned(), urgent: false, alone: false, memory }
+    fn wish(unit: &str, memory: u64) -> AdmissionRequest {
+        AdmissionRequest { unit: unit.to_owned(), urgent: false, alone: false, memory }
     }
 
-    fn inside(door: &Door) -> Vec<u64> {
+    fn inside(door: &AdmissionQueue) -> Vec<u64> {
         door.running.iter().map(|running| running.id).collect()
     }
 
     #[test]
     fn lanes_bound_what_runs_and_are_given_again() {
-        let mut door = Door::new(2);
+        let mut door = AdmissionQueue::new(2);
         let ids: Vec<u64> = (0..3).map(|unit| door.arrive(wish(&unit.to_string(), GB))).collect();
         assert!(door.admit(100 * GB));
         assert_eq!(inside(&door), ids[..2]);
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn memory_bounds_what_runs_but_one_always_does() {
-        let mut door = Door::new(8);
+        let mut door = AdmissionQueue::new(8);
         let ids: Vec<u64> = (0..3).map(|unit| door.arrive(wish(&unit.to_string(), 3 * GB))).collect();
         door.admit(7 * GB);
         assert_eq!(inside(&door), ids[..2], "the third would need 9 GB");
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_a_process_holds_already_is_not_counted_twice() {
-        let mut door = Door::new(8);
+        let mut door = AdmissionQueue::new(8);
         let big = door.arrive(wish("big", 6 * GB));
         door.admit(8 * GB);
         // It has grown to its size: 2 GB are left, and all of them may be used.
@@ -202,13 +202,13 @@ mod tests {
 
     #[test]
     fn steps_of_a_unit_that_has_begun_go_before_a_new_unit_and_links_before_all() {
-        let mut door = Door::new(1);
+        let mut door = AdmissionQueue::new(1);
         let first = door.arrive(wish("a", 1));
         door.admit(GB);
         let other = door.arrive(wish("b", 1));
         door.leave(first);
         let second = door.arrive(wish("a", 1));
-        let link = door.arrive(Wish { urgent: true, ..wish("link", 1) });
+        let link = door.arrive(AdmissionRequest { urgent: true, ..wish("link", 1) });
         let mut order = Vec::new();
         for _ in 0..3 {
             door.admit(GB);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_big_one_is_passed_by_small_ones_but_not_for_ever() {
-        let mut door = Door::new(4);
+        let mut door = AdmissionQueue::new(4);
         let running = door.arrive(wish("running", GB));
         door.admit(4 * GB);
         let big = door.arrive(wish("big", 4 * GB));
@@ -242,10 +242,10 @@ mod tests {
 
     #[test]
     fn one_that_must_be_alone_is() {
-        let mut door = Door::new(4);
+        let mut door = AdmissionQueue::new(4);
         let running = door.arrive(wish("running", 1));
         door.admit(GB);
-        let alone = door.arrive(Wish { alone: true, ..wish("hungry", 1) });
+        let alone = door.arrive(AdmissionRequest { alone: true, ..wish("hungry", 1) });
         let other = door.arrive(wish("other", 1));
         door.admit(GB);
         assert_eq!(inside(&door), [running]);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::{CommandLine, Unit};
 
-use super::cache::{Dependency, Made, parse_depfile};
+use super::cache::{CacheEntry, Dependency, parse_depfile};
 use super::flags::{self, PathMaps};
 use super::label::Label;
 use super::log::{self, run_logged};
@@ -52,7 +52,7 @@ pub(super) fn compile(
     let (made, fresh) = cache.once_told::<CompileError>(&content, || {
         let log = run_logged(shop, label, &unit.command, &unit.object)?;
         let lasting = cache.still(project, &observed);
-        Ok(Made { bytes: files::read(&object)?, log: log.text, lasting })
+        Ok(CacheEntry { bytes: files::read(&object)?, log: log.text, lasting })
     })?;
     if !fresh {
         files::write(&object, &made.bytes)?;
@@ -62,7 +62,7 @@ pub(super) fn compile(
         naming::note_free(shop, unit, &made.bytes)?;
     }
     let lasts = made.lasting && !mentions(project, &preprocessed.files, &[TIME_OF_FILE]);
-    let Made { bytes, log, .. } = made;
+    let CacheEntry { bytes, log, .. } = made;
     let product = lasts.then_some(Product { bytes, log, files: preprocessed.files, observed });
     Ok((if fresh { Origin::Compiled } else { Origin::Known }, product))
 }
@@ -132,7 +132,7 @@ fn content_key(unit: &Unit, kit: &Toolchain, text: &[u8]) -> Digest {
     if flags::asks_the_machine(args) {
         builder = builder.field("machine", machine());
     }
-    builder.field("text", PathMaps::of(args).apply(text)).finish()
+    builder.field("text", PathMaps::from_args(args).apply(text)).finish()
 }
 
 #[cfg(test)]

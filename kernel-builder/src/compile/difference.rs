@@ -13,7 +13,7 @@ pub struct Difference {
     /// The text around the first byte that differs, in one and in the other; absent where it is no text.
     pub texts: Option<(String, String)>,
     /// What is likely to be behind it, as a sentence.
-    pub cause: String,
+    pub explanation: String,
 }
 
 /// What two files that should be equal differ in; nothing when they are. `folders` are where the builds were made.
@@ -27,7 +27,7 @@ pub fn between(one: &[u8], other: &[u8], folders: [&str; 2]) -> Option<Differenc
             return Some(Difference {
                 place: "list of sections".to_owned(),
                 texts: None,
-                cause: "one of the libraries has code or data that the other lacks: a source saw other macros, or other \
+                explanation: "one of the libraries has code or data that the other lacks: a source saw other macros, or other \
                         files"
                     .to_owned(),
             });
@@ -37,19 +37,19 @@ pub fn between(one: &[u8], other: &[u8], folders: [&str; 2]) -> Option<Differenc
             return Some(Difference {
                 place: "headers of the file".to_owned(),
                 texts: None,
-                cause: "the linker laid the library out in another way; the same one was asked for"
+                explanation: "the linker laid the library out in another way; the same one was asked for"
                     .to_owned(),
             });
         };
         let texts = texts(one, other);
-        let cause = cause(name, texts.as_ref(), folders);
-        return Some(Difference { place: format!("section {name}"), texts, cause });
+        let explanation = explanation(name, texts.as_ref(), folders);
+        return Some(Difference { place: format!("section {name}"), texts, explanation });
     }
     let at = first_difference(one, other);
     let line = one[..at.min(one.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
     let texts = texts(one, other);
-    let cause = cause("", texts.as_ref(), folders);
-    Some(Difference { place: format!("line {line}"), texts, cause })
+    let explanation = explanation("", texts.as_ref(), folders);
+    Some(Difference { place: format!("line {line}"), texts, explanation })
 }
 
 /// The sections of a library, in order; `None` when it is none.
@@ -83,7 +83,7 @@ fn texts(one: &[u8], other: &[u8]) -> Option<(String, String)> {
     Some((shown(one)?, shown(other)?))
 }
 
-fn cause(section: &str, texts: Option<&(String, String)>, folders: [&str; 2]) -> String {
+fn explanation(section: &str, texts: Option<&(String, String)>, folders: [&str; 2]) -> String {
     if let Some((one, other)) = texts {
         let path = |text: &str| folders.iter().any(|folder| text.contains(folder));
         if path(one) || path(other) {
@@ -141,13 +141,13 @@ mod tests {
         let found = found.unwrap();
         assert_eq!(found.place, "line 2");
         assert_eq!(found.texts, Some(("at 12:00:01 sharp".to_owned(), "at 12:00:07 sharp".to_owned())));
-        assert!(found.cause.starts_with("a time"), "{}", found.cause);
+        assert!(found.explanation.starts_with("a time"), "{}", found.explanation);
     }
 
     #[test]
     fn a_path_of_the_build_is_recognised() {
         let found = between(b"\0/scratch/one/a.h\0", b"\0/scratch/two/a.h\0", FOLDERS).unwrap();
-        assert!(found.cause.starts_with("a path"), "{}", found.cause);
+        assert!(found.explanation.starts_with("a path"), "{}", found.explanation);
     }
 
     #[test]

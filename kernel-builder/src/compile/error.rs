@@ -1,11 +1,11 @@
 //! Why a variant could not be built.
 //!
-//! Owns: the errors of this stage. Never: reads a log; `complaint` does.
+//! Owns: the errors of this stage. Never: reads a log; `compiler_message` does.
 
 use miette::Diagnostic;
 use thiserror::Error;
 
-use super::complaint::Complaint;
+use super::compiler_message::CompilerMessage;
 use crate::base::files::FileError;
 use crate::base::process::ProcessError;
 use crate::exit::{self, StageError};
@@ -17,7 +17,7 @@ pub enum CompileError {
     /// The compiler or linker said no.
     #[error(transparent)]
     #[diagnostic(transparent)]
-    Refused(#[from] Box<Complaint>),
+    Refused(#[from] Box<CompilerMessage>),
     /// The library would not load on systems that kernels must load on.
     #[error("{variant} uses what systems of the manylinux_2_28 age do not have: {}", needs.join(", "))]
     #[diagnostic(
@@ -44,7 +44,9 @@ pub enum CompileError {
     #[diagnostic(transparent)]
     Portable(#[from] PortableError),
     /// A CUDA source asks for something that only an nvcc of its own release does.
-    #[error("{unit} cannot be compiled for {variant}: {why}, and the wheels of CUDA {version} hold no nvcc")]
+    #[error(
+        "{unit} cannot be compiled for {variant}: {problem}, and the wheels of CUDA {version} hold no nvcc"
+    )]
     #[diagnostic(
         code(compile::no_nvcc),
         help(
@@ -57,7 +59,7 @@ pub enum CompileError {
         /// The variant.
         variant: String,
         /// What nvcc alone does.
-        why: String,
+        problem: String,
         /// The CUDA release.
         version: String,
     },
@@ -88,7 +90,7 @@ impl CompileError {
     /// What it says of `variant`, in words that are the same for every variant in which the same thing is wrong.
     pub fn reason(&self, variant: &str) -> String {
         match self {
-            Self::Refused(complaint) => format!("{}\0{}", complaint.unit(), complaint.said()),
+            Self::Refused(complaint) => format!("{}\0{}", complaint.unit(), complaint.first_error()),
             other => other.to_string().replace(variant, ""),
         }
     }

@@ -28,7 +28,7 @@ impl Read {
         self.note(variant, &unit.name, parse_depfile(&text));
     }
 
-    pub(super) fn of(&self, variant: &str) -> BTreeSet<PathBuf> {
+    pub(super) fn by_variant(&self, variant: &str) -> BTreeSet<PathBuf> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter(|((of, _), _)| of == variant).flat_map(|(_, paths)| paths.iter().cloned()).collect()
     }

@@ -193,7 +193,7 @@ pub(super) struct PathMaps<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> PathMaps<'a> {
     /// The maps of a host compiler's command.
-    pub(super) fn of(args: &'a [String]) -> Self {
+    pub(super) fn from_args(args: &'a [String]) -> Self {
         let pairs = args.iter().filter_map(|arg| {
             let value = MAPS.iter().find_map(|map| arg.strip_prefix(map))?;
             value.split_once('=')
@@ -314,7 +314,7 @@ mod tests {
     fn paths_of_line_markers_are_mapped_and_nothing_else() {
         let args = words("-ffile-prefix-map=/a/torch=/torch -fmacro-prefix-map=/a/torch/in=/in");
         let text = b"# 1 \"/a/torch/x.h\" 1 3\nauto s = \"/a/torch/x.h\";\n# 7 \"/a/torch/in/y.h\"\n#pragma \"/a/torch\"\n";
-        let mapped = PathMaps::of(&args).apply(text);
+        let mapped = PathMaps::from_args(&args).apply(text);
         let expected =
             "# 1 \"/torch/x.h\" 1 3\nauto s = \"/a/torch/x.h\";\n# 7 \"/in/y.h\"\n#pragma \"/a/torch\"\n";
         assert_eq!(String::from_utf8(mapped).unwrap(), expected);

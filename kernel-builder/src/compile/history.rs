@@ -16,7 +16,7 @@ const KEPT: usize = 4096;
 
 /// One step as it went last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Past {
+struct StepHistory {
     variant: String,
     unit: String,
     step: String,
@@ -24,7 +24,7 @@ struct Past {
     memory: u64,
 }
 
-impl Past {
+impl StepHistory {
     fn is(&self, label: Label<'_>) -> bool {
         self.unit == label.unit && self.step == label.step && self.variant == label.variant
     }
@@ -34,7 +34,7 @@ impl Past {
 #[derive(Debug, Default)]
 pub(super) struct History {
     place: Option<PathBuf>,
-    steps: Vec<Past>,
+    steps: Vec<StepHistory>,
 }
 
 impl History {
@@ -46,9 +46,9 @@ impl History {
 
     /// What this step took last time, or the same step for another variant.
     pub(super) fn seen(&self, label: Label<'_>) -> Option<Cost> {
-        let cost = |past: &Past| Cost { seconds: past.seconds, memory: past.memory };
+        let cost = |past: &StepHistory| Cost { seconds: past.seconds, memory: past.memory };
         let same = self.steps.iter().rfind(|past| past.is(label));
-        let alike = |past: &&Past| past.unit == label.unit && past.step == label.step;
+        let alike = |past: &&StepHistory| past.unit == label.unit && past.step == label.step;
         same.map(cost).or_else(|| {
             let others = self.steps.iter().filter(alike).map(cost);
             others.reduce(|one, two| Cost {
@@ -70,7 +70,7 @@ impl History {
     /// Keeps what a step took.
     pub(super) fn learn(&mut self, label: Label<'_>, cost: Cost) {
         self.steps.retain(|past| !past.is(label));
-        self.steps.push(Past {
+        self.steps.push(StepHistory {
             variant: label.variant.to_owned(),
             unit: label.unit.to_owned(),
             step: label.step.to_owned(),

@@ -39,7 +39,7 @@ pub enum OnFailure {
 
 /// How a build is conducted.
 #[derive(Debug, Clone, Default)]
-pub struct Conduct {
+pub struct BuildPolicy {
     /// What is done when a variant fails.
     pub on_failure: OnFailure,
     /// Where the report is written too, beside the project's own.

@@ -40,7 +40,7 @@ pub(super) struct Cost {
 
 impl Kind {
     /// The kind of a command, by its program and its arguments.
-    pub(super) fn of(label: Label<'_>, command: &CommandLine) -> Self {
+    pub(super) fn classify(label: Label<'_>, command: &CommandLine) -> Self {
         let has = |wanted: &str| command.args.iter().any(|arg| arg == wanted);
         match command.program.file_name().and_then(|name| name.to_str()).unwrap_or_default() {
             "cudafe++" => Self::Front,
@@ -108,13 +108,13 @@ mod tests {
     fn a_command_is_known_by_its_program() {
         let label = Label { variant: "v", unit: "a.cu", step: "compile" };
         let of = |program: &str, args: &[&str]| {
-            Kind::of(label, &CommandLine::new(program).args(args.iter().copied()))
+            Kind::classify(label, &CommandLine::new(program).args(args.iter().copied()))
         };
         assert_eq!(of("/x/nvvm/bin/cicc", &[]), Kind::Device);
         assert_eq!(of("nvcc", &["-c", "a.cu"]), Kind::Whole);
         assert_eq!(of("nvcc", &["-E", "a.cu"]), Kind::Preprocess);
         assert_eq!(of("g++", &["-c", "a.cpp"]), Kind::Compile);
         assert_eq!(of("g++", &["-shared", "a.o"]), Kind::Link);
-        assert_eq!(Kind::of(Label { unit: "link", ..label }, &CommandLine::new("nvcc")), Kind::Link);
+        assert_eq!(Kind::classify(Label { unit: "link", ..label }, &CommandLine::new("nvcc")), Kind::Link);
     }
 }

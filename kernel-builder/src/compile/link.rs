@@ -9,12 +9,12 @@ use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::{Step, Unit, VariantPlan};
 
 use super::artifact::{self, Artifact};
-use super::cache::Made;
+use super::cache::CacheEntry;
 use super::label::Label;
 use super::log::run_logged;
-use super::outside::{self, More};
-use super::progress::{Board, Open, done};
-use super::timeline::Fate;
+use super::outside::{self, UnnamedInputs};
+use super::progress::{Open, ProgressBoard, done};
+use super::timeline::UnitOutcome;
 use super::unit_key::command_fields;
 use super::{CompileError, Job, Shop, naming};
 use crate::base::digest::{Digest, DigestBuilder};
@@ -22,10 +22,11 @@ use crate::base::files;
 use crate::toolchain::portable;
 
 /// Links a variant whose units are all there, and assembles its package.
-pub(super) fn finish(shop: &Shop<'_>, job: &Job, board: &Board) -> Result<Artifact, CompileError> {
+pub(super) fn finish(shop: &Shop<'_>, job: &Job, board: &ProgressBoard) -> Result<Artifact, CompileError> {
     let Shop { project, cache, .. } = *shop;
     let Job { plan, kit, .. } = job;
-    let More { extension, outside } = kit.as_ref().map(|kit| outside::of(shop, job, kit)).unwrap_or_default();
+    let UnnamedInputs { extension, outside } =
+        kit.as_ref().map(|kit| outside::unnamed_inputs(shop, job, kit)).unwrap_or_default();
     let renamed = extension.map(|extension| outside::renamed(plan, &extension));
     let plan = renamed.as_ref().unwrap_or(plan);
     let library = if let (Some(kit), Some(link)) = (kit, &plan.link) {
@@ -39,7 +40,8 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job, board: &Board) -> Result<Artifa
         }
         for unit in &plan.units {
             name_object(shop, unit, plan, board)?;
-            key = key.field("object", Digest::of(&files::read(&project.join(unit.linked()))?).to_string());
+            key =
+                key.field("object", Digest::blake3(&files::read(&project.join(unit.linked()))?).to_string());
         }
         let mut took = None;
         let (made, fresh) = cache.once_told::<CompileError>(&key.finish(), || {
@@ -51,7 +53,7 @@ pub(super) fn finish(shop: &Shop<'_>, job: &Job, board: &Board) -> Result<Artifa
             let log = run_logged(shop, label, link, &place)?;
             refuse_newer(&project.join(&place), plan, kit)?;
             took = Some(log.took);
-            Ok(Made { bytes: files::read(&project.join(&place))?, log: log.text, lasting: true })
+            Ok(CacheEntry { bytes: files::read(&project.join(&place))?, log: log.text, lasting: true })
         })?;
         if !fresh {
             files::write_if_changed(&project.join(&place), made.bytes)?;
@@ -83,7 +85,12 @@ fn refuse_newer(library: &Path, plan: &VariantPlan, kit: &Toolchain) -> Result<(
 
 /// Puts the extension's name into the object of a unit that carries it. Where the compiler has taken the name apart, so
 /// that it cannot be replaced, the unit is compiled once more with the real name: that counts as a unit of its own.
-fn name_object(shop: &Shop<'_>, unit: &Unit, plan: &VariantPlan, board: &Board) -> Result<(), CompileError> {
+fn name_object(
+    shop: &Shop<'_>,
+    unit: &Unit,
+    plan: &VariantPlan,
+    board: &ProgressBoard,
+) -> Result<(), CompileError> {
     let Shop { project, cache, .. } = *shop;
     let Some(named) = &unit.named else { return Ok(()) };
     let bytes = files::read(&project.join(&unit.object))?;
@@ -108,10 +115,10 @@ fn name_object(shop: &Shop<'_>, unit: &Unit, plan: &VariantPlan, board: &Board) 
         ));
         let label = Label { variant: &plan.id, unit: &unit.name, step: "compile again" };
         let made = run_logged(shop, label, &command, named);
-        let (fate, took) = made.as_ref().map_or((Fate::Failed, Duration::ZERO), |log| (Fate::Compiled, log.took));
+        let (fate, took) = made.as_ref().map_or((UnitOutcome::Failed, Duration::ZERO), |log| (UnitOutcome::Compiled, log.took));
         board.unit(&plan.id, &unit.name, fate, took.as_secs_f64());
         let log = made?;
-        Ok(Made { bytes: files::read(&project.join(named))?, log: log.text, lasting: true })
+        Ok(CacheEntry { bytes: files::read(&project.join(named))?, log: log.text, lasting: true })
     })?;
     if !fresh {
         files::write_if_changed(&project.join(named), made.bytes)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kernel_plan::plan::CommandLine;
 
-use super::complaint;
+use super::compiler_message;
 use super::label::Label;
 use super::shell_line::shell_line;
 use super::{CompileError, Shop};
@@ -54,7 +54,7 @@ pub(super) fn run(shop: &Shop<'_>, label: Label<'_>, command: &CommandLine) -> R
     if finished.ending.success() {
         return Ok(Log { text, took: finished.wall });
     }
-    Err(Box::new(complaint::read(unit, variant, &text, finished.ending, &log, project)).into())
+    Err(Box::new(compiler_message::read(unit, variant, &text, finished.ending, &log, project)).into())
 }
 
 /// Keeps what a command said, now or when it was run for what is taken from the cache; where.

@@ -14,9 +14,9 @@ use kernel_plan::plan::Unit;
 use super::kind::Cost;
 use super::label::Label;
 use super::product::Origin;
-use super::progress::{Board, Open, done};
-use super::timeline::{Fate, News, UnitEnd};
-use super::{CompileError, Conduct, Job, OnFailure, Outcome, Shop, link, prepare, unit, unit_key};
+use super::progress::{Open, ProgressBoard, done};
+use super::timeline::{BuildEvent, UnitEnd, UnitOutcome};
+use super::{BuildPolicy, CompileError, Job, OnFailure, Outcome, Shop, link, prepare, unit, unit_key};
 use crate::base::digest::Digest;
 use crate::base::process::ProcessError;
 use crate::base::{env, interrupt};
@@ -31,8 +31,8 @@ const WHOLE: &str = "";
 pub(super) struct Matrix<'a> {
     pub(super) shop: &'a Shop<'a>,
     pub(super) jobs: &'a [Job],
-    pub(super) board: &'a Board,
-    pub(super) conduct: &'a Conduct,
+    pub(super) board: &'a ProgressBoard,
+    pub(super) conduct: &'a BuildPolicy,
     states: Vec<Mutex<State>>,
 }
 
@@ -58,7 +58,12 @@ enum Task<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    pub(super) fn new(shop: &'a Shop<'a>, jobs: &'a [Job], board: &'a Board, conduct: &'a Conduct) -> Self {
+    pub(super) fn new(
+        shop: &'a Shop<'a>,
+        jobs: &'a [Job],
+        board: &'a ProgressBoard,
+        conduct: &'a BuildPolicy,
+    ) -> Self {
         let units = |job: &Job| job.kit.as_ref().map_or(0, |_| job.plan.units.len());
         let state = |job: &Job| State { left: units(job), errors: Vec::new(), outcome: None };
         Self { shop, jobs, board, conduct, states: jobs.iter().map(|job| Mutex::new(state(job))).collect() }
@@ -129,8 +134,8 @@ impl<'a> Matrix<'a> {
             .and_then(|key| Ok((unit::reuse(self.shop, &self.jobs[job].plan.id, &key, unit, kit)?, key)));
         match found {
             Ok((false, key)) => return Some(Pending { job, unit, kit, key }),
-            Ok((true, _)) => self.settle(job, unit, Fate::Cached, None),
-            Err(error) => self.settle(job, unit, Fate::Failed, Some(error.into())),
+            Ok((true, _)) => self.settle(job, unit, UnitOutcome::Cached, None),
+            Err(error) => self.settle(job, unit, UnitOutcome::Failed, Some(error.into())),
         };
         None
     }
@@ -154,45 +159,45 @@ impl<'a> Matrix<'a> {
     }
 
     /// Where the object of a unit came from.
-    fn fate(&self, variant: &str, unit: &Unit, origin: Origin) -> Fate {
+    fn fate(&self, variant: &str, unit: &Unit, origin: Origin) -> UnitOutcome {
         let timeline = self.shop.slots.timeline();
         if origin == Origin::Compiled && timeline.took(variant, &unit.name).is_some() {
-            Fate::Compiled
+            UnitOutcome::Compiled
         } else if timeline.compiled(&unit.name) {
-            Fate::Shared
+            UnitOutcome::Shared
         } else {
-            Fate::Cached
+            UnitOutcome::Cached
         }
     }
 
     /// What an error means for the run: a pool that was stopped for another's failure interrupts, too.
-    fn refused(&self, variant: &str, error: CompileError) -> (Fate, Option<CompileError>) {
+    fn refused(&self, variant: &str, error: CompileError) -> (UnitOutcome, Option<CompileError>) {
         let interrupted = matches!(error, CompileError::Process(ProcessError::Interrupted));
         if !interrupted {
             if self.conduct.on_failure == OnFailure::Stop {
                 self.shop.slots.stop();
             }
-            return (Fate::Failed, Some(error));
+            return (UnitOutcome::Failed, Some(error));
         }
         if interrupt::requested() {
-            return (Fate::Skipped, Some(error));
+            return (UnitOutcome::Skipped, Some(error));
         }
-        (Fate::Skipped, Some(CompileError::Skipped { variant: variant.to_owned() }))
+        (UnitOutcome::Skipped, Some(CompileError::Skipped { variant: variant.to_owned() }))
     }
 
     /// Keeps what became of a unit, and tells of it; whether it was the variant's last.
-    fn settle(&self, job: usize, unit: &Unit, fate: Fate, error: Option<CompileError>) -> bool {
+    fn settle(&self, job: usize, unit: &Unit, fate: UnitOutcome, error: Option<CompileError>) -> bool {
         let Shop { slots, report, .. } = *self.shop;
         let variant = &self.jobs[job].plan.id;
         let (seconds, memory) = slots.timeline().took(variant, &unit.name).unwrap_or_default();
         // What lay there already says nothing about how long it takes.
-        if matches!(fate, Fate::Compiled | Fate::Shared) {
+        if matches!(fate, UnitOutcome::Compiled | UnitOutcome::Shared) {
             slots.learn(Label { variant, unit: &unit.name, step: WHOLE }, Cost { seconds, memory });
         }
         self.board.unit(variant, &unit.name, fate, seconds);
         let at = slots.timeline().now();
         let end = UnitEnd { variant: variant.clone(), unit: unit.name.clone(), fate, seconds, at };
-        slots.tell(|| News::Unit(end.clone()));
+        slots.tell(|| BuildEvent::Unit(end.clone()));
         slots.timeline().add_unit(end);
         let mut state = lock(&self.states[job]);
         state.left -= 1;
@@ -208,7 +213,7 @@ impl<'a> Matrix<'a> {
                     3.. if !report.is_json() => format!("{variant}, sum of {processes} processes"),
                     _ => variant.clone(),
                 };
-                done(report, "compiled", &detail, &unit.name, took, fate != Fate::Compiled);
+                done(report, "compiled", &detail, &unit.name, took, fate != UnitOutcome::Compiled);
             }
         }
         state.errors.sort_by_key(CompileError::is_stop);

@@ -7,16 +7,17 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc;
 
+use crate::base::causes::chain;
 use crate::base::files::{self, FileLock};
 use crate::base::interrupt;
-use crate::base::report::{Report, Standing};
+use crate::base::report::{BuildProgress, Report};
 use crate::base::session::Session;
 
 mod admission;
 pub mod artifact;
 mod build_report;
 pub mod cache;
-pub mod complaint;
+pub mod compiler_message;
 mod content;
 pub mod difference;
 mod error;
@@ -51,18 +52,18 @@ use cache::Cache;
 use files_read::Read;
 use history::History;
 use matrix::Matrix;
-use progress::Board;
+use progress::ProgressBoard;
 pub(crate) use shop::Shop;
 use slots::Slots;
 
 pub use artifact::artifact_dir;
 pub use error::CompileError;
-pub use job::{Conduct, Job, OnFailure, Outcome};
+pub use job::{BuildPolicy, Job, OnFailure, Outcome};
 pub use shell_line::shell_line;
 
 /// Builds every job: units of all variants share one pool, bounded by `session.jobs` processes and by memory; a variant
 /// is linked when its last unit is done. Another build of the same project is waited for.
-pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct) -> Vec<Outcome> {
+pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &BuildPolicy) -> Vec<Outcome> {
     let report = &session.report;
     let alone = alone_in(project, report);
     let cache = Cache::open(session);
@@ -70,7 +71,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
     let name = jobs.first().and_then(|job| job.plan.package.rsplit('/').next()).unwrap_or("none");
     let history = session.cache.join("state/compile").join(format!("{name}.json"));
     let slots = Slots::with_history(session.jobs, History::load(&history)).conducted(conduct.on_failure);
-    let board = Board::default();
+    let board = ProgressBoard::default();
     let (send, news) = mpsc::channel();
     slots.listen(Some(send));
     let read = Read::default();
@@ -79,18 +80,18 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
         let (board, slots) = (&board, &slots);
         scope.spawn(move || progress::watch(board, slots, &news, report));
         // Who watches goes when nobody can tell anything any more.
-        let _hush = Hush(slots);
+        let _hush = ListenerGuard(slots);
         Matrix::new(&shop, jobs, board, conduct).run()
     });
     if let Err(error) = slots.remember() {
-        report.warn(format!("what the build took could not be kept for the next one: {error}"));
+        report.warn(format!("what the build took could not be kept for the next one: {}", chain(&error)));
     }
     cache.close(report);
     // Without the lock, another build of the project may still use them.
     if alone.is_some()
         && let Err(error) = leftovers::clear(project, jobs, &outcomes)
     {
-        report.warn(format!("what earlier builds left behind could not be removed: {error}"));
+        report.warn(format!("what earlier builds left behind could not be removed: {}", chain(&error)));
     }
     tell_shared(&slots, report);
     tell_outside(&outcomes, report);
@@ -104,7 +105,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
         (_, false) => End::Failed,
     };
     if end == End::Interrupted {
-        let Standing { done, total, .. } = board.standing(slots.lanes(), 0.0);
+        let BuildProgress { done, total, .. } = board.standing(slots.lanes(), 0.0);
         report
             .note(format!("{done} of {total} units are done and kept; the same command goes on from there"));
     }
@@ -114,7 +115,7 @@ pub fn build(jobs: &[Job], project: &Path, session: &Session, conduct: &Conduct)
         if let Err(error) = written
             && !(end == End::Failed && error.is_about_room_or_rights())
         {
-            report.warn(format!("the report of the build could not be kept: {error}"));
+            report.warn(format!("the report of the build could not be kept: {}", chain(&error)));
         }
     }
     outcomes
@@ -130,16 +131,16 @@ fn alone_in(project: &Path, report: &Report) -> Option<FileLock> {
         // The first object that cannot be written says so.
         Err(error) if error.is_about_room_or_rights() => None,
         Err(error) => {
-            report.warn(format!("no other build of this project may run beside this one: {error}"));
+            report.warn(format!("no other build of this project may run beside this one: {}", chain(&error)));
             None
         }
     }
 }
 
 /// Ends the watching.
-struct Hush<'a>(&'a Slots);
+struct ListenerGuard<'a>(&'a Slots);
 
-impl Drop for Hush<'_> {
+impl Drop for ListenerGuard<'_> {
     fn drop(&mut self) {
         self.0.listen(None);
     }

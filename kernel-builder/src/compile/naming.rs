@@ -43,7 +43,7 @@ pub(super) fn free_key(shop: &Shop<'_>, unit: &Unit, object: &[u8]) -> Result<Di
     Ok(DigestBuilder::new("name-free-1")
         .field("unit", &unit.name)
         .field("source", source)
-        .field("object", Digest::of(object).to_string())
+        .field("object", Digest::blake3(object).to_string())
         .finish())
 }
 

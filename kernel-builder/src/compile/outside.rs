@@ -27,7 +27,7 @@ const NOBODYS: [&str; 5] =
 
 /// Inputs of a variant that its name does not cover.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct More {
+pub(super) struct UnnamedInputs {
     /// The name of the extension with all of it; absent where there is nothing more.
     pub(super) extension: Option<String>,
     /// Files outside of the project, as the compiler named them.
@@ -35,14 +35,14 @@ pub(super) struct More {
 }
 
 /// Looks at what the units of a variant have read.
-pub(super) fn of(shop: &Shop<'_>, job: &Job, kit: &Toolchain) -> More {
+pub(super) fn unnamed_inputs(shop: &Shop<'_>, job: &Job, kit: &Toolchain) -> UnnamedInputs {
     let plan = &job.plan;
     let project = disk::real(shop.project);
     let known = known_folders(kit);
     let mut digest = DigestBuilder::new("extension-more-1").field("name", &plan.extension);
-    let mut more = More::default();
+    let mut more = UnnamedInputs::default();
     let mut any = false;
-    for path in shop.read.of(&plan.id) {
+    for path in shop.read.by_variant(&plan.id) {
         let place = shop.project.join(&path);
         let real = disk::real(&place);
         let inside = real.strip_prefix(&project).ok();
@@ -64,7 +64,7 @@ pub(super) fn of(shop: &Shop<'_>, job: &Job, kit: &Toolchain) -> More {
         // The name must not depend on the path on this machine.
         let name =
             if path.is_relative() { path.as_path() } else { Path::new(path.file_name().unwrap_or_default()) };
-        let content = files::read(&real).map(|bytes| Digest::of(&bytes).to_string()).unwrap_or_default();
+        let content = files::read(&real).map(|bytes| Digest::blake3(&bytes).to_string()).unwrap_or_default();
         digest = digest.field("file", name.as_os_str().as_encoded_bytes()).field("content", content);
         any = true;
     }

@@ -8,9 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::slots::Slots;
-use super::timeline::{Ended, Fate, News, Sample};
+use super::timeline::{BuildEvent, Ended, Sample, UnitOutcome};
 use crate::base::memory;
-use crate::base::report::{Event, ProgressKind, Report, Standing, bytes};
+use crate::base::report::{BuildProgress, Event, ProgressKind, Report, bytes};
 
 /// So often memory is looked at and the bar is drawn.
 const TICK: Duration = Duration::from_millis(250);
@@ -37,20 +37,20 @@ struct Mean {
 
 /// The counts of one run; shared by all threads.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct ProgressBoard {
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    standing: Standing,
+    standing: BuildProgress,
     open: BTreeMap<(String, String), Open>,
     means: BTreeMap<String, Mean>,
     /// What runs, and since when: variant, unit, step.
     running: Vec<(String, String, String, Instant)>,
 }
 
-impl Board {
+impl ProgressBoard {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,18 +68,18 @@ impl Board {
     }
 
     /// A unit is done.
-    pub(super) fn unit(&self, variant: &str, unit: &str, fate: Fate, seconds: f64) {
+    pub(super) fn unit(&self, variant: &str, unit: &str, fate: UnitOutcome, seconds: f64) {
         let mut state = self.state();
         let Some(open) = state.open.remove(&(variant.to_owned(), unit.to_owned())) else { return };
-        state.standing.done += usize::from(fate != Fate::Skipped);
+        state.standing.done += usize::from(fate != UnitOutcome::Skipped);
         match fate {
-            Fate::Cached => state.standing.cached += 1,
-            Fate::Shared => state.standing.shared += 1,
-            Fate::Failed => state.standing.failed += 1,
-            Fate::Compiled | Fate::Skipped => {}
+            UnitOutcome::Cached => state.standing.cached += 1,
+            UnitOutcome::Shared => state.standing.shared += 1,
+            UnitOutcome::Failed => state.standing.failed += 1,
+            UnitOutcome::Compiled | UnitOutcome::Skipped => {}
         }
         // What lay there already says nothing about how long the others take.
-        if matches!(fate, Fate::Compiled | Fate::Shared) {
+        if matches!(fate, UnitOutcome::Compiled | UnitOutcome::Shared) {
             let mean = state.means.entry(open.class).or_default();
             mean.seconds += seconds;
             mean.count += 1;
@@ -91,13 +91,13 @@ impl Board {
         self.state().standing.variants_done += 1;
     }
 
-    fn note(&self, news: &News) {
+    fn note(&self, news: &BuildEvent) {
         let mut state = self.state();
         match news {
-            News::Started { variant, unit, step, .. } => {
+            BuildEvent::Started { variant, unit, step, .. } => {
                 state.running.push((variant.clone(), unit.clone(), step.clone(), Instant::now()));
             }
-            News::Ended(ended) => {
+            BuildEvent::Ended(ended) => {
                 let is = |(variant, unit, step, _): &(String, String, String, Instant)| {
                     *variant == ended.variant && *unit == ended.unit && *step == ended.step
                 };
@@ -105,12 +105,12 @@ impl Board {
                     state.running.remove(index);
                 }
             }
-            News::Starved { .. } | News::Unit(_) => {}
+            BuildEvent::Starved { .. } | BuildEvent::Unit(_) => {}
         }
     }
 
     /// How far it is now, `seconds` after the beginning.
-    pub(super) fn standing(&self, lanes: usize, seconds: f64) -> Standing {
+    pub(super) fn standing(&self, lanes: usize, seconds: f64) -> BuildProgress {
         let state = self.state();
         let name = |(_, unit, step, _): &(String, String, String, Instant)| {
             let short = unit.rsplit('/').next().unwrap_or(unit);
@@ -122,7 +122,7 @@ impl Board {
             of.map(|(.., since)| since.elapsed().as_secs_f64()).sum::<f64>()
         };
         let open: Vec<(&Open, f64)> = state.open.iter().map(|(key, open)| (open, since(key))).collect();
-        Standing {
+        BuildProgress {
             running: state.running.iter().map(name).collect(),
             seconds,
             left: left(&open, &state.means, lanes),
@@ -153,12 +153,12 @@ fn left(open: &[(&Open, f64)], means: &BTreeMap<String, Mean>, lanes: usize) -> 
 
 /// Tells of everything until the pool says nothing more: programs of each process and once a second how far it is, people
 /// by a bar, or a line every ten seconds.
-pub(super) fn watch(board: &Board, slots: &Slots, news: &Receiver<News>, report: &Report) {
+pub(super) fn watch(board: &ProgressBoard, slots: &Slots, news: &Receiver<BuildEvent>, report: &Report) {
     let bar = report.draws().then(|| report.progress("compiling", ProgressKind::Units, Some(0)));
     let every = if report.is_json() { TELL_PROGRAMS } else { TELL_PEOPLE };
     let mut told = Instant::now();
     let mut looked: Option<Instant> = None;
-    let mut last = Standing::default();
+    let mut last = BuildProgress::default();
     loop {
         match news.recv_timeout(TICK) {
             Ok(news) => {
@@ -192,9 +192,9 @@ pub(super) fn watch(board: &Board, slots: &Slots, news: &Receiver<News>, report:
     }
 }
 
-fn tell(news: &News, report: &Report) {
+fn tell(news: &BuildEvent, report: &Report) {
     match news {
-        News::Started { variant, unit, step, kind } => report.emit(&Event::Unit {
+        BuildEvent::Started { variant, unit, step, kind } => report.emit(&Event::Unit {
             state: "started",
             variants: &[variant],
             unit,
@@ -205,7 +205,7 @@ fn tell(news: &News, report: &Report) {
             peak_memory: None,
             ended: None,
         }),
-        News::Ended(step) => report.emit(&Event::Unit {
+        BuildEvent::Ended(step) => report.emit(&Event::Unit {
             state: "finished",
             variants: &[&step.variant],
             unit: &step.unit,
@@ -221,19 +221,20 @@ fn tell(news: &News, report: &Report) {
                 Ended::Interrupted => "interrupted",
             }),
         }),
-        News::Unit(unit) if matches!(unit.fate, Fate::Cached | Fate::Shared) => report.emit(&Event::Unit {
-            state: "finished",
-            variants: &[&unit.variant],
-            unit: &unit.unit,
-            step: None,
-            kind: None,
-            seconds: Some(0.0),
-            cached: Some(true),
-            peak_memory: None,
-            ended: Some("well"),
-        }),
-        News::Unit(_) => {}
-        News::Starved { unit, peak } => report.note(format!(
+        BuildEvent::Unit(unit) if matches!(unit.fate, UnitOutcome::Cached | UnitOutcome::Shared) => report
+            .emit(&Event::Unit {
+                state: "finished",
+                variants: &[&unit.variant],
+                unit: &unit.unit,
+                step: None,
+                kind: None,
+                seconds: Some(0.0),
+                cached: Some(true),
+                peak_memory: None,
+                ended: Some("well"),
+            }),
+        BuildEvent::Unit(_) => {}
+        BuildEvent::Starved { unit, peak } => report.note(format!(
             "{unit} was killed for want of memory (it held {}) and is run again with nothing beside it",
             bytes(*peak)
         )),
@@ -272,17 +273,17 @@ mod tests {
 
     #[test]
     fn what_was_never_seen_takes_what_its_class_takes_in_this_run() {
-        let board = Board::default();
+        let board = ProgressBoard::default();
         for unit in ["a.cu", "b.cu", "c.cpp", "d.cpp"] {
             let class = unit.rsplit('.').next().expect("an ending");
             board.expect("v", unit, open(class, None));
         }
         assert_eq!(board.standing(1, 0.0).left, None, "nothing is known");
-        board.unit("v", "a.cu", Fate::Compiled, 40.0);
+        board.unit("v", "a.cu", UnitOutcome::Compiled, 40.0);
         assert_eq!(board.standing(1, 0.0).left, Some(120.0));
-        board.unit("v", "c.cpp", Fate::Compiled, 10.0);
+        board.unit("v", "c.cpp", UnitOutcome::Compiled, 10.0);
         assert_eq!(board.standing(1, 0.0).left, Some(50.0));
-        board.unit("v", "d.cpp", Fate::Cached, 0.0);
+        board.unit("v", "d.cpp", UnitOutcome::Cached, 0.0);
         let standing = board.standing(1, 0.0);
         assert_eq!(
             (standing.left, standing.cached),

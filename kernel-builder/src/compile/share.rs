@@ -13,7 +13,7 @@ use std::sync::Arc;
 use kernel_plan::kit::{DeviceKit, Toolchain};
 use kernel_plan::plan::Unit;
 
-use super::cache::{Asks, Hit, Turn, foreign_text, own_text};
+use super::cache::{DirectHit, KeyClaim, TextQueries, foreign_text, own_text};
 use super::flags::{self, FRAMEWORK_MACROS};
 use super::label::Label;
 use super::log;
@@ -79,7 +79,7 @@ pub(super) fn take(
 ) -> Result<bool, FileError> {
     let holds = |names: &str| lacks(shop, kit, names.lines());
     let Some(hit) = shop.cache.look_up_where(key, shop.project, holds) else { return Ok(false) };
-    let Hit { object, log, .. } = &hit;
+    let DirectHit { object, log, .. } = &hit;
     if !shop.cache.restore(object, &shop.project.join(&unit.object))? {
         return Ok(false);
     }
@@ -95,7 +95,7 @@ pub(super) fn give(
     label: Label<'_>,
     kit: &Toolchain,
     key: &Digest,
-    turn: Turn<'_>,
+    turn: KeyClaim<'_>,
     product: Option<&Product>,
 ) -> Result<(), CompileError> {
     // nvcc as a whole, where its steps could not be told, draws names from the object's.
@@ -138,7 +138,7 @@ fn names_asked(shop: &Shop<'_>, kit: &Toolchain, read: &[PathBuf]) -> Option<Str
 }
 
 /// What a file asks. The system's and the toolkit's are read as foreign ones.
-fn asks_of(shop: &Shop<'_>, path: &Path, kit: &Toolchain) -> Option<Arc<Asks>> {
+fn asks_of(shop: &Shop<'_>, path: &Path, kit: &Toolchain) -> Option<Arc<TextQueries>> {
     let place = shop.project.join(path);
     let mut toolkits: Vec<PathBuf> = kit.device.iter().flat_map(DeviceKit::include).cloned().collect();
     if let Some(cuda) = &kit.cuda {

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 
-use super::admission::{Admitted, Door, Wish};
-use super::complaint;
+use super::admission::{AdmissionQueue, AdmissionRequest, Admitted};
+use super::compiler_message;
 use super::history::History;
 use super::job::OnFailure;
 use super::kind::{Cost, Kind};
 pub use super::label::Label;
 use super::shell_line::shell_line;
-use super::timeline::{Ended, News, Step, Timeline};
+use super::timeline::{BuildEvent, Ended, Step, Timeline};
 use crate::base::memory::{self, Memory};
 use crate::base::process::{self, Finished, Limits, ProcessError};
 use crate::base::{files, interrupt};
@@ -36,7 +36,7 @@ pub(super) const QUESTION: &str = "plan";
 #[derive(Debug)]
 pub struct Slots {
     lanes: usize,
-    door: Mutex<Door>,
+    door: Mutex<AdmissionQueue>,
     changed: Condvar,
     stopped: AtomicBool,
     on_failure: OnFailure,
@@ -44,7 +44,7 @@ pub struct Slots {
     memory: fn() -> Option<Memory>,
     history: Mutex<History>,
     timeline: Timeline,
-    news: Mutex<Option<Sender<News>>>,
+    news: Mutex<Option<Sender<BuildEvent>>>,
 }
 
 impl Slots {
@@ -57,7 +57,7 @@ impl Slots {
     pub(super) fn with_history(jobs: usize, history: History) -> Self {
         Self {
             lanes: jobs.max(1),
-            door: Mutex::new(Door::new(jobs)),
+            door: Mutex::new(AdmissionQueue::new(jobs)),
             changed: Condvar::new(),
             stopped: AtomicBool::new(false),
             on_failure: OnFailure::Continue,
@@ -80,25 +80,25 @@ impl Slots {
     /// It could not be started, or the user stopped.
     pub fn run(&self, label: Label<'_>, command: &CommandLine) -> Result<Finished, ProcessError> {
         let first = self.once(label, command, false)?;
-        if !complaint::starved(&first) {
+        if !compiler_message::starved(&first) {
             return Ok(first);
         }
-        self.tell(|| News::Starved { unit: label.unit.to_owned(), peak: first.peak_resident });
+        self.tell(|| BuildEvent::Starved { unit: label.unit.to_owned(), peak: first.peak_resident });
         self.once(label, command, true)
     }
 
     fn once(&self, label: Label<'_>, command: &CommandLine, alone: bool) -> Result<Finished, ProcessError> {
-        let kind = Kind::of(label, command);
+        let kind = Kind::classify(label, command);
         let expected = lock(&self.history).expected(label, kind);
         let queued = Instant::now();
-        let place = self.enter(Wish {
+        let place = self.enter(AdmissionRequest {
             unit: format!("{}\0{}", label.variant, label.unit),
             urgent: kind == Kind::Link,
             alone,
             memory: expected.memory,
         })?;
         let started = Instant::now();
-        self.tell(|| News::Started {
+        self.tell(|| BuildEvent::Started {
             variant: label.variant.to_owned(),
             unit: label.unit.to_owned(),
             step: label.step.to_owned(),
@@ -121,7 +121,8 @@ impl Slots {
             command: shell_line(command),
         };
         // Before the lane is free: who waits for it shall not begin. A question may be refused, and nothing has failed.
-        let failed = result.as_ref().is_ok_and(|done| !done.ending.success() && !complaint::starved(done));
+        let failed =
+            result.as_ref().is_ok_and(|done| !done.ending.success() && !compiler_message::starved(done));
         if failed && self.on_failure == OnFailure::Stop && label.step != QUESTION {
             self.stop();
         }
@@ -130,7 +131,7 @@ impl Slots {
             step.peak_memory = finished.peak_resident;
             step.ended_how = if finished.ending.success() {
                 Ended::Well
-            } else if complaint::starved(finished) {
+            } else if compiler_message::starved(finished) {
                 Ended::Starved
             } else {
                 Ended::Failed
@@ -140,17 +141,17 @@ impl Slots {
                 lock(&self.history).learn(label, cost);
             }
         }
-        self.tell(|| News::Ended(step.clone()));
+        self.tell(|| BuildEvent::Ended(step.clone()));
         self.timeline.add(step);
         result
     }
 
     /// Waits until there is a lane and memory.
-    fn enter(&self, wish: Wish) -> Result<Place<'_>, ProcessError> {
+    fn enter(&self, wish: AdmissionRequest) -> Result<EnteredLane<'_>, ProcessError> {
         let mut door = lock(&self.door);
         let id = door.arrive(wish);
         // Leaves the line when the user stops, and the lane when the process is over.
-        let leave = Leave { slots: self, id };
+        let leave = LaneGuard { slots: self, id };
         loop {
             if interrupt::requested() || self.stopped() {
                 drop(door);
@@ -161,7 +162,7 @@ impl Slots {
                 self.changed.notify_all();
             }
             if let Some(admitted) = door.admitted(id) {
-                return Ok(Place { admitted, _leave: leave });
+                return Ok(EnteredLane { admitted, _leave: leave });
             }
             door = self.changed.wait_timeout(door, ASK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -214,12 +215,12 @@ impl Slots {
     }
 
     /// Whom to tell of every process that starts and ends; nobody any more with nothing.
-    pub(super) fn listen(&self, news: Option<Sender<News>>) {
+    pub(super) fn listen(&self, news: Option<Sender<BuildEvent>>) {
         *lock(&self.news) = news;
     }
 
     /// Tells the listener, if there is one.
-    pub(super) fn tell(&self, news: impl FnOnce() -> News) {
+    pub(super) fn tell(&self, news: impl FnOnce() -> BuildEvent) {
         if let Some(listener) = &*lock(&self.news) {
             // A listener that has gone wants to know nothing.
             let _gone = listener.send(news());
@@ -237,17 +238,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A lane that has been entered; free again when dropped.
-struct Place<'a> {
+struct EnteredLane<'a> {
     admitted: Admitted,
-    _leave: Leave<'a>,
+    _leave: LaneGuard<'a>,
 }
 
-struct Leave<'a> {
+struct LaneGuard<'a> {
     slots: &'a Slots,
     id: u64,
 }
 
-impl Drop for Leave<'_> {
+impl Drop for LaneGuard<'_> {
     fn drop(&mut self) {
         lock(&self.slots.door).leave(self.id);
         self.slots.changed.notify_all();

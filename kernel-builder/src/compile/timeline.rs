@@ -65,7 +65,7 @@ impl Step {
 /// What happened to a unit of one variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fate {
+pub enum UnitOutcome {
     /// Compiled in this run.
     Compiled,
     /// Taken from what another variant's unit of the same content made in this run.
@@ -86,7 +86,7 @@ pub struct UnitEnd {
     /// The source, or `link`.
     pub unit: String,
     /// What happened.
-    pub fate: Fate,
+    pub fate: UnitOutcome,
     /// Seconds of its processes together.
     pub seconds: f64,
     /// When it was done, seconds since the build began.
@@ -106,7 +106,7 @@ pub struct Sample {
 
 /// What is told while it happens.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum News {
+pub(super) enum BuildEvent {
     /// A process began.
     Started {
         /// For which variant.
@@ -138,11 +138,11 @@ const SAMPLES: usize = 600;
 #[derive(Debug)]
 pub struct Timeline {
     begun: Instant,
-    kept: Mutex<Kept>,
+    kept: Mutex<TimelineData>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct TimelineData {
     steps: Vec<Step>,
     units: Vec<UnitEnd>,
     samples: Vec<Sample>,
@@ -154,10 +154,13 @@ struct Kept {
 impl Timeline {
     /// A record that begins now.
     pub(super) fn start() -> Self {
-        Self { begun: Instant::now(), kept: Mutex::new(Kept { stride: 1, ..Kept::default() }) }
+        Self {
+            begun: Instant::now(),
+            kept: Mutex::new(TimelineData { stride: 1, ..TimelineData::default() }),
+        }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, TimelineData> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -248,9 +251,9 @@ impl Timeline {
         for unit in &self.kept().units {
             let count = counts.entry(unit.unit.clone()).or_default();
             match unit.fate {
-                Fate::Compiled => *count = (count.0 + 1, count.1 + 1),
-                Fate::Shared => count.1 += 1,
-                Fate::Cached | Fate::Failed | Fate::Skipped => {}
+                UnitOutcome::Compiled => *count = (count.0 + 1, count.1 + 1),
+                UnitOutcome::Shared => count.1 += 1,
+                UnitOutcome::Cached | UnitOutcome::Failed | UnitOutcome::Skipped => {}
             }
         }
         counts.retain(|_, (compiled, served)| served > compiled);
@@ -278,7 +281,9 @@ mod tests {
     #[test]
     fn what_one_compile_serves_is_counted() {
         let timeline = Timeline::start();
-        for (variant, fate) in [("a", Fate::Compiled), ("b", Fate::Shared), ("c", Fate::Shared)] {
+        for (variant, fate) in
+            [("a", UnitOutcome::Compiled), ("b", UnitOutcome::Shared), ("c", UnitOutcome::Shared)]
+        {
             let (variant, unit) = (variant.to_owned(), "x.cu".to_owned());
             timeline.add_unit(UnitEnd { variant, unit, fate, seconds: 1.0, at: 1.0 });
         }

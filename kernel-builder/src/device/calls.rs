@@ -15,7 +15,7 @@ pub(crate) struct Addresses(pub BTreeMap<String, Place>);
 
 impl Addresses {
     /// Those of a case whose inputs, own outputs and workspaces are given in their order.
-    pub(crate) fn of(
+    pub(crate) fn new(
         case: &Case,
         inputs: &[Option<Place>],
         own: &[Place],
@@ -147,7 +147,7 @@ mod tests {
         let case = op.cases(Purpose::Verify, Device::Cuda).swap_remove(0);
         let launch = op.launch.unwrap().evaluate(&case, &Tuning::new()).unwrap();
         let (x, y, counts) = (Place::start(1).plus(16), Place::start(2), Place::start(3));
-        let addresses = Addresses::of(&case, &[Some(x), None], &[y], [("counts".to_owned(), counts)]);
+        let addresses = Addresses::new(&case, &[Some(x), None], &[y], [("counts".to_owned(), counts)]);
         let call = super::call(&launch, &addresses, |_| Some((7, 0))).unwrap();
         let [Start::Fill { at, bytes: 32, byte: 0 }, Start::Kernel(kernel)] = call.as_slice() else {
             panic!("{call:?}");

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 
-use super::wire::{Answer, Op, Reply, Trouble};
+use super::wire::{Answer, Op, OperationError, Reply};
 use crate::base::env;
-use crate::base::process::{Dialogue, Ending, Heard, ProcessError};
+use crate::base::process::{Dialogue, DialogueEvent, Ending, ProcessError};
 
 /// The role of the worker on the command line of this program.
 pub(crate) const ROLE: &str = "gpu";
@@ -33,7 +33,7 @@ pub(crate) struct Gpu {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The operation of this place was refused; `fatal` says whether the worker is gone.
-    Refused { at: usize, trouble: Trouble },
+    Refused { at: usize, trouble: OperationError },
     /// Nothing was heard for so long; the worker was killed.
     Hung(Duration),
     /// The process ended by itself, with these last words.
@@ -55,6 +55,8 @@ impl std::fmt::Display for Failure {
     }
 }
 
+impl std::error::Error for Failure {}
+
 /// This program as a worker.
 fn own_line() -> CommandLine {
     CommandLine::new(env::own_program()).args(["--worker", ROLE])
@@ -67,7 +69,7 @@ impl Gpu {
     }
 
     /// A worker of the device of this UUID.
-    pub(crate) fn of(uuid: &str) -> Self {
+    pub(crate) fn with_uuid(uuid: &str) -> Self {
         Self::run_by(own_line().env(env::VISIBLE_DEVICES, uuid))
     }
 
@@ -99,12 +101,12 @@ impl Gpu {
         process.close();
         while !self.grace.is_zero() {
             match process.hear(self.grace) {
-                Ok(Heard::Line(_)) => {}
-                Ok(Heard::Ended(ending)) => {
+                Ok(DialogueEvent::Line(_)) => {}
+                Ok(DialogueEvent::Ended(ending)) => {
                     self.ended = Some(ending);
                     break;
                 }
-                Ok(Heard::Silence) | Err(_) => break,
+                Ok(DialogueEvent::Silence) | Err(_) => break,
             }
         }
         drop(process);
@@ -147,7 +149,7 @@ impl Gpu {
         let heard = process.hear(within)?;
         self.asked += since.elapsed();
         let failure = match heard {
-            Heard::Line(line) => match serde_json::from_str::<Reply>(&line) {
+            DialogueEvent::Line(line) => match serde_json::from_str::<Reply>(&line) {
                 Ok(Reply { answers, trouble: None }) => return Ok(Ok(answers)),
                 Ok(Reply { answers, trouble: Some(trouble) }) => {
                     let lost = trouble.fatal;
@@ -159,8 +161,8 @@ impl Gpu {
                 }
                 Err(_) => Failure::Died { ending: Ending::Exit(0), said: line },
             },
-            Heard::Silence => Failure::Hung(within),
-            Heard::Ended(ending) => Failure::Died { ending, said: process.said() },
+            DialogueEvent::Silence => Failure::Hung(within),
+            DialogueEvent::Ended(ending) => Failure::Died { ending, said: process.stderr_end() },
         };
         self.end();
         Ok(Err(failure))
@@ -241,7 +243,7 @@ mod tests {
     #[test]
     fn a_refusal_keeps_the_worker_and_a_lost_context_does_not() {
         let refused = |fatal| {
-            let trouble = Trouble {
+            let trouble = OperationError {
                 from: Origin::Driver,
                 code: 700,
                 name: "CUDA_ERROR_ILLEGAL_ADDRESS".to_owned(),

@@ -284,12 +284,12 @@ pub(crate) struct Reply {
     /// One for each operation that was done.
     pub answers: Vec<Answer>,
     /// Why the next one was not.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<OperationError>,
 }
 
 /// Why an operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Trouble {
+pub(crate) struct OperationError {
     /// Whose word it is.
     pub from: Origin,
     /// The driver's number, e.g. 700; 0 for the worker's own words.

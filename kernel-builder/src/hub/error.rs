@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::base::api::Answer;
 use crate::base::files::FileError;
+use crate::base::http::HttpError;
 use crate::exit::{self, StageError};
 
 use super::endpoint::DEFAULT;
@@ -20,11 +21,11 @@ pub enum HubError {
     #[diagnostic(transparent)]
     File(#[from] FileError),
     /// Nothing may be asked.
-    #[error("a hub cannot be asked: {why} keeps this program off the network")]
-    #[diagnostic(code(hub::offline), help("leave out {why}; `publish --to DIR` needs no network"))]
+    #[error("a hub cannot be asked: {setting} keeps this program off the network")]
+    #[diagnostic(code(hub::offline), help("leave out {setting}; `publish --to DIR` needs no network"))]
     Offline {
         /// The option or variable.
-        why: &'static str,
+        setting: &'static str,
     },
     /// `HF_ENDPOINT` is no address.
     #[error("HF_ENDPOINT is `{text}`, which is no address of a hub")]
@@ -58,7 +59,7 @@ pub enum HubError {
         endpoint: String,
     },
     /// 401.
-    #[error("could not {doing}: {endpoint} does not accept the token ({said})")]
+    #[error("could not {doing}: {endpoint} does not accept the token ({message})")]
     #[diagnostic(
         code(hub::unauthorized),
         help(
@@ -70,24 +71,24 @@ pub enum HubError {
         doing: String,
         /// The hub.
         endpoint: String,
-        /// What it said.
-        said: String,
+        /// The message of its answer.
+        message: String,
     },
     /// 403.
-    #[error("could not {doing}: {endpoint} does not permit it ({said})")]
+    #[error("could not {doing}: {endpoint} does not permit it ({message})")]
     #[diagnostic(code(hub::forbidden), help("{help}"))]
     Forbidden {
         /// Completes "could not".
         doing: String,
         /// The hub.
         endpoint: String,
-        /// What it said.
-        said: String,
+        /// The message of its answer.
+        message: String,
         /// What to do.
         help: String,
     },
     /// 404.
-    #[error("could not {doing}: {endpoint} has no such thing ({said})")]
+    #[error("could not {doing}: {endpoint} has no such thing ({message})")]
     #[diagnostic(
         code(hub::not_found),
         help(
@@ -99,19 +100,19 @@ pub enum HubError {
         doing: String,
         /// The hub.
         endpoint: String,
-        /// What it said.
-        said: String,
+        /// The message of its answer.
+        message: String,
     },
     /// 409.
-    #[error("could not {doing}: it conflicts with what {endpoint} has ({said})")]
+    #[error("could not {doing}: it conflicts with what {endpoint} has ({message})")]
     #[diagnostic(code(hub::conflict), help("look at the page of the repository, then run this again"))]
     Conflict {
         /// Completes "could not".
         doing: String,
         /// The hub.
         endpoint: String,
-        /// What it said.
-        said: String,
+        /// The message of its answer.
+        message: String,
     },
     /// 412, or the branch is not where it was.
     #[error("somebody else changed branch `{branch}` of `{repo}` meanwhile")]
@@ -142,7 +143,7 @@ pub enum HubError {
         wait: String,
     },
     /// 402, 413, 507, or words about storage.
-    #[error("could not {doing}: {endpoint} has no room for it ({said})")]
+    #[error("could not {doing}: {endpoint} has no room for it ({message})")]
     #[diagnostic(
         code(hub::full),
         help("make room in the account or organisation, publish fewer variants, or ask for a larger quota")
@@ -152,11 +153,11 @@ pub enum HubError {
         doing: String,
         /// The hub.
         endpoint: String,
-        /// What it said.
-        said: String,
+        /// The message of its answer.
+        message: String,
     },
     /// Any other 4xx.
-    #[error("could not {doing}: {endpoint} refused the request, {status} ({said})")]
+    #[error("could not {doing}: {endpoint} refused the request, {status} ({message})")]
     #[diagnostic(
         code(hub::refused),
         help(
@@ -170,11 +171,11 @@ pub enum HubError {
         endpoint: String,
         /// The status.
         status: u16,
-        /// What it said.
-        said: String,
+        /// The message of its answer.
+        message: String,
     },
     /// 5xx, again and again.
-    #[error("could not {doing}: {endpoint} fails, {status} ({said})")]
+    #[error("could not {doing}: {endpoint} fails, {status} ({message})")]
     #[diagnostic(
         code(hub::broken),
         help("run this again later: what was uploaded stays, and is not sent again")
@@ -186,11 +187,11 @@ pub enum HubError {
         endpoint: String,
         /// The status.
         status: u16,
-        /// What it said.
-        said: String,
+        /// The message of its answer.
+        message: String,
     },
     /// No answer.
-    #[error("{endpoint} cannot be reached: {cause}")]
+    #[error("{endpoint} cannot be reached")]
     #[diagnostic(
         code(hub::unreachable),
         help(
@@ -201,10 +202,11 @@ pub enum HubError {
         /// The hub.
         endpoint: String,
         /// What happened last.
-        cause: String,
+        #[source]
+        cause: HttpError,
     },
     /// An answer of another kind than expected.
-    #[error("could not {doing}: the answer of {endpoint} is not that of a hub ({why})")]
+    #[error("could not {doing}: the answer of {endpoint} is not that of a hub ({problem})")]
     #[diagnostic(
         code(hub::malformed),
         help("is HF_ENDPOINT the address of a hub, and not of a page before it?")
@@ -214,17 +216,17 @@ pub enum HubError {
         doing: String,
         /// The hub.
         endpoint: String,
-        /// What is wrong with it.
-        why: String,
+        /// What is wrong with it, without the token: a text, since an error of the parser may quote the answer.
+        problem: String,
     },
     /// The large file storage did not take a file.
-    #[error("`{path}` could not be uploaded: {why}")]
+    #[error("`{path}` could not be uploaded: {problem}")]
     #[diagnostic(code(hub::upload), help("run this again: what was uploaded stays, and is not sent again"))]
     Upload {
         /// The path in the repository.
         path: String,
         /// Why.
-        why: String,
+        problem: String,
     },
     /// The hub wants large files in a way that this program does not know.
     #[error("{endpoint} takes large files by `{transfer}` only, and this program sends them by git-lfs")]
@@ -258,29 +260,35 @@ impl StageError for HubError {
 }
 
 impl HubError {
-    /// What an answer that is not fine means. `said` is what the hub at `endpoint` gives as the reason, `doing` completes
+    /// What an answer that is not fine means. `message` is what the hub at `endpoint` says, `doing` completes
     /// "could not ...", and `has_token` says whether the hub was told who asks.
-    pub(super) fn of(answer: &Answer, said: String, doing: &str, endpoint: &str, has_token: bool) -> Self {
+    pub(super) fn from_answer(
+        answer: &Answer,
+        message: String,
+        doing: &str,
+        endpoint: &str,
+        has_token: bool,
+    ) -> Self {
         let (doing, endpoint) = (doing.to_owned(), endpoint.to_owned());
         let room = ["quota", "storage limit", "storage space", "too large"];
-        let low = said.to_lowercase();
+        let low = message.to_lowercase();
         match answer.status {
             401 if !has_token => Self::NoToken { doing, endpoint },
-            401 => Self::Unauthorized { doing, endpoint, said },
-            402 | 413 | 507 => Self::Full { doing, endpoint, said },
-            403 if room.iter().any(|word| low.contains(word)) => Self::Full { doing, endpoint, said },
+            401 => Self::Unauthorized { doing, endpoint, message },
+            402 | 413 | 507 => Self::Full { doing, endpoint, message },
+            403 if room.iter().any(|word| low.contains(word)) => Self::Full { doing, endpoint, message },
             403 => {
                 let help = permission(&endpoint);
-                Self::Forbidden { doing, endpoint, said, help }
+                Self::Forbidden { doing, endpoint, message, help }
             }
-            404 | 410 => Self::NotFound { doing, endpoint, said },
-            409 => Self::Conflict { doing, endpoint, said },
+            404 | 410 => Self::NotFound { doing, endpoint, message },
+            409 => Self::Conflict { doing, endpoint, message },
             429 => {
                 let wait = answer.wait().map(|wait| format!(" and wants {} s of quiet", wait.as_secs()));
                 Self::Busy { doing, endpoint, wait: wait.unwrap_or_default() }
             }
-            status @ 500.. => Self::Broken { doing, endpoint, status, said },
-            status => Self::Refused { doing, endpoint, status, said },
+            status @ 500.. => Self::Broken { doing, endpoint, status, message },
+            status => Self::Refused { doing, endpoint, status, message },
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::base::api::Request;
 
-use super::read::{Listed, Refs};
+use super::read::{KernelListing, Refs};
 use super::subject::{Subject, normal};
 use super::{Hub, HubError, escaped, facts};
 
@@ -64,7 +64,7 @@ pub struct Published {
 
 impl Hub {
     /// The kernels that a hub finds by some words.
-    fn list(&self, question: &str) -> Result<Vec<Listed>, HubError> {
+    fn list(&self, question: &str) -> Result<Vec<KernelListing>, HubError> {
         let url = format!("{}/api/kernels?search={}&limit={ANSWERS}", self.endpoint(), escaped(question));
         self.read(self.ask(Request::get(url))?, "search for kernels")
     }
@@ -79,7 +79,7 @@ impl Hub {
                 Err(_) if !found.is_empty() => break,
                 other => other?,
             };
-            for Listed { id, downloads, likes, changed, private, tags } in listed {
+            for KernelListing { id, downloads, likes, changed, private, tags } in listed {
                 // What is no name of a kernel can neither be shown nor pulled.
                 if id.parse::<RepoId>().is_ok() && !found.iter().any(|known| known.id == id) {
                     let found_by = Some(question.clone());
@@ -144,7 +144,7 @@ impl Hub {
         // Counts are an extra that not every hub has.
         let url = format!("{}/api/kernels/{repo}", self.endpoint());
         if let Ok(answer) = self.ask(Request::get(url))
-            && let Ok(Listed { downloads, likes, changed, private, tags, .. }) =
+            && let Ok(KernelListing { downloads, likes, changed, private, tags, .. }) =
                 self.read(answer, "read its counts")
         {
             let changed = changed.map(|text| self.scrubbed(&text));
@@ -156,10 +156,10 @@ impl Hub {
 
     /// Reads what the files of a kernel say.
     fn look(&self, repo: &RepoId, revision: Option<&str>, kernel: &mut Published) -> Result<(), HubError> {
-        let missing = |said: String| HubError::NotFound {
+        let missing = |message: String| HubError::NotFound {
             doing: format!("look at `{repo}`"),
             endpoint: self.endpoint().to_owned(),
-            said,
+            message,
         };
         let refs = self
             .refs(repo)?

@@ -35,13 +35,13 @@ pub struct Object {
 
 /// What has to be done for a file to be in the storage.
 #[derive(Debug, Clone)]
-pub struct Errand {
+pub struct PendingUpload {
     object: Object,
     upload: Action,
     verify: Option<Action>,
 }
 
-impl Errand {
+impl PendingUpload {
     /// The file.
     pub fn object(&self) -> &Object {
         &self.object
@@ -87,14 +87,14 @@ struct Batch {
     /// The way that the hub chose of those that it was offered; `basic` if it does not say.
     #[serde(default)]
     transfer: Option<String>,
-    objects: Vec<Told>,
+    objects: Vec<BatchObject>,
 }
 
 /// The ways that this program knows. Huggingface_hub offers the same two where it has no xet.
 const TRANSFERS: [&str; 2] = ["basic", "multipart"];
 
 #[derive(Deserialize)]
-struct Told {
+struct BatchObject {
     oid: String,
     #[serde(default)]
     actions: Option<Actions>,
@@ -117,9 +117,9 @@ impl Hub {
         repo: &RepoId,
         revision: &str,
         objects: &[Object],
-    ) -> Result<Vec<Errand>, HubError> {
+    ) -> Result<Vec<PendingUpload>, HubError> {
         let doing = format!("ask which large files `{repo}` lacks");
-        let mut errands: Vec<Errand> = Vec::new();
+        let mut errands: Vec<PendingUpload> = Vec::new();
         for batch in objects.chunks(BATCH) {
             let named: Vec<Value> =
                 batch.iter().map(|one| json!({ "oid": one.sha256, "size": one.size })).collect();
@@ -141,13 +141,12 @@ impl Hub {
             for one in told.objects {
                 let Some(object) = batch.iter().find(|object| object.sha256 == one.oid) else { continue };
                 if let Some(error) = one.error {
-                    let why = error["message"].as_str().unwrap_or("no reason given");
-                    let why = self.scrubbed(why);
-                    return Err(HubError::Upload { path: object.path.clone(), why });
+                    let problem = self.scrubbed(error["message"].as_str().unwrap_or("no reason given"));
+                    return Err(HubError::Upload { path: object.path.clone(), problem });
                 }
                 let Some(Actions { upload: Some(upload), verify }) = one.actions else { continue };
                 if !errands.iter().any(|errand| errand.object.sha256 == object.sha256) {
-                    errands.push(Errand { object: object.clone(), upload, verify });
+                    errands.push(PendingUpload { object: object.clone(), upload, verify });
                 }
             }
         }
@@ -155,9 +154,12 @@ impl Hub {
     }
 
     /// Brings a file into the storage. `progress` counts its bytes.
-    pub fn upload(&self, errand: &Errand, progress: &Progress) -> Result<(), HubError> {
-        let Errand { object, upload, verify } = errand;
-        let failed = |why: String| HubError::Upload { path: object.path.clone(), why: self.scrubbed(&why) };
+    pub fn upload(&self, errand: &PendingUpload, progress: &Progress) -> Result<(), HubError> {
+        let PendingUpload { object, upload, verify } = errand;
+        let failed = |problem: String| HubError::Upload {
+            path: object.path.clone(),
+            problem: self.scrubbed(&problem),
+        };
         match upload.part_length() {
             None => {
                 let body = piece(&object.file, 0, object.size);
@@ -206,9 +208,9 @@ impl Hub {
         if answer.fine() {
             return Ok(answer);
         }
-        let said = String::from_utf8_lossy(&answer.body).into_owned();
-        let why = self.scrubbed(&format!("the storage answered {} {said}", answer.status));
-        Err(HubError::Upload { path: object.path.clone(), why })
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        let problem = self.scrubbed(&format!("the storage answered {} {text}", answer.status));
+        Err(HubError::Upload { path: object.path.clone(), problem })
     }
 }
 

@@ -48,8 +48,8 @@ impl Hub {
     }
 
     fn with(session: &Session, patience: Patience) -> Result<Self, HubError> {
-        if let Some(why) = offline(session) {
-            return Err(HubError::Offline { why });
+        if let Some(setting) = offline(session) {
+            return Err(HubError::Offline { setting });
         }
         let endpoint = endpoint();
         // A name and a password in it would be in every message, too.
@@ -103,10 +103,7 @@ impl Hub {
         self.api.ask(&request, progress).map_err(|error| match error {
             HttpError::Interrupted => HubError::Interrupted,
             HttpError::File(error) => HubError::File(error),
-            other => HubError::Unreachable {
-                endpoint: self.endpoint.clone(),
-                cause: self.scrubbed(&other.to_string()),
-            },
+            cause => HubError::Unreachable { endpoint: self.endpoint.clone(), cause },
         })
     }
 
@@ -129,8 +126,8 @@ impl Hub {
 
     /// What an answer that is not fine means. `doing` completes "could not ...".
     fn refusal(&self, answer: &Answer, doing: &str) -> HubError {
-        let said = self.scrubbed(&error::message(answer));
-        HubError::of(answer, said, doing, self.endpoint(), self.knows_us())
+        let message = self.scrubbed(&error::message(answer));
+        HubError::from_answer(answer, message, doing, self.endpoint(), self.knows_us())
     }
 
     /// The answer's content where it is fine, else what its status means. `doing` completes "could not ...".
@@ -144,7 +141,7 @@ impl Hub {
         serde_json::from_slice(&answer.body).map_err(|error| HubError::Malformed {
             endpoint: self.endpoint.clone(),
             doing: doing.to_owned(),
-            why: self.scrubbed(&error.to_string()),
+            problem: self.scrubbed(&error.to_string()),
         })
     }
 }

@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn order(kernels: Vec<Published>) -> Vec<(String, bool)> {
-        let ranked = rank(&Subject::of(["rms_norm"]), kernels, "cuda");
+        let ranked = rank(&Subject::from_names(["rms_norm"]), kernels, "cuda");
         ranked.into_iter().map(|one| (one.kernel.id, one.named)).collect()
     }
 
@@ -146,7 +146,7 @@ mod tests {
         let mut popular = kernel("z/rms-norm", &[], "", &["torch-universal"]);
         popular.downloads = Some(12_000);
         let plain = kernel("a/rms-norm", &[], "", &["torch-universal"]);
-        let ranked = rank(&Subject::of(["rms_norm"]), vec![plain, popular], "cpu");
+        let ranked = rank(&Subject::from_names(["rms_norm"]), vec![plain, popular], "cpu");
         assert_eq!(ranked[0].kernel.id, "z/rms-norm");
         let expected = [
             "its name has `rms_norm`",

@@ -95,7 +95,7 @@ pub struct Pointer {
 
 /// A kernel in a list. Hubs leave out what they do not count.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct Listed {
+pub struct KernelListing {
     /// `owner/name`.
     pub id: String,
     /// Downloads of the last 30 days.
@@ -188,8 +188,8 @@ impl Hub {
         Err(self.malformed(doing, "its next page is on another server".to_owned()))
     }
 
-    fn malformed(&self, doing: &str, why: String) -> HubError {
-        HubError::Malformed { endpoint: self.endpoint().to_owned(), doing: doing.to_owned(), why }
+    fn malformed(&self, doing: &str, problem: String) -> HubError {
+        HubError::Malformed { endpoint: self.endpoint().to_owned(), doing: doing.to_owned(), problem }
     }
 
     /// The content of a file; nothing where there is none.
@@ -262,7 +262,7 @@ mod tests {
     fn entries_are_read_with_what_hubs_leave_out() {
         let entry: Entry = serde_json::from_str(r#"{"type":"file","path":"a","oid":"1","size":3,"lfs":{"oid":"ab","size":9,"pointerSize":4},"xetHash":"x"}"#).unwrap();
         assert_eq!(entry.lfs.unwrap().oid, "ab");
-        let listed: Listed = serde_json::from_str(r#"{"id":"a/b","gated":false}"#).unwrap();
+        let listed: KernelListing = serde_json::from_str(r#"{"id":"a/b","gated":false}"#).unwrap();
         assert_eq!((listed.id.as_str(), listed.downloads), ("a/b", None));
     }
 }

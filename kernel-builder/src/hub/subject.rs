@@ -34,7 +34,7 @@ pub struct Subject {
 
 impl Subject {
     /// An operation by its names: its own, then those of operations that the same template computes.
-    pub fn of(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn from_names(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut all: Vec<String> = Vec::new();
         for name in names {
             let name: String = name.into();
@@ -88,12 +88,15 @@ mod tests {
 
     #[test]
     fn an_operation_is_asked_for_as_people_spell_it_and_by_its_family() {
-        let subject = Subject::of(["rms_norm", "RMS-Norm", "add_rms_norm"]);
+        let subject = Subject::from_names(["rms_norm", "RMS-Norm", "add_rms_norm"]);
         assert_eq!(subject.names, ["rms_norm", "add_rms_norm"]);
         assert_eq!(subject.questions, ["rms-norm", "rmsnorm", "norm", "add-rms-norm", "rms_norm"]);
-        assert_eq!(Subject::of(["swiglu"]).questions, ["swiglu"]);
-        assert_eq!(Subject::of(["silu_and_mul"]).families, ["activation"]);
-        assert_eq!(Subject::of(["scaled_mm"]).families, ["gemm"]);
-        assert!(Subject::of(["summary"]).families.is_empty() && Subject::of([" "]).questions.is_empty());
+        assert_eq!(Subject::from_names(["swiglu"]).questions, ["swiglu"]);
+        assert_eq!(Subject::from_names(["silu_and_mul"]).families, ["activation"]);
+        assert_eq!(Subject::from_names(["scaled_mm"]).families, ["gemm"]);
+        assert!(
+            Subject::from_names(["summary"]).families.is_empty()
+                && Subject::from_names([" "]).questions.is_empty()
+        );
     }
 }

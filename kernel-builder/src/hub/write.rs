@@ -79,7 +79,7 @@ pub enum Operation {
 
 /// Where a commit goes.
 #[derive(Debug, Clone)]
-pub struct Onto<'a> {
+pub struct CommitTarget<'a> {
     /// The branch, or `refs/pr/N`.
     pub revision: &'a str,
     /// What the commit was planned on; the hub refuses when it is not there any more.
@@ -153,7 +153,7 @@ impl Hub {
     pub fn preupload(
         &self,
         repo: &RepoId,
-        onto: &Onto<'_>,
+        onto: &CommitTarget<'_>,
         questions: &[Question<'_>],
     ) -> Result<Vec<Decision>, HubError> {
         let doing = format!("ask how `{repo}` keeps files");
@@ -174,7 +174,7 @@ impl Hub {
                         return Err(HubError::Malformed {
                             endpoint: self.endpoint().to_owned(),
                             doing,
-                            why: format!("nothing of `{}`", question.path),
+                            problem: format!("nothing of `{}`", question.path),
                         });
                     }
                 };
@@ -188,7 +188,7 @@ impl Hub {
     pub fn commit(
         &self,
         repo: &RepoId,
-        onto: &Onto<'_>,
+        onto: &CommitTarget<'_>,
         summary: &str,
         operations: &[Operation],
     ) -> Result<Committed, HubError> {
@@ -208,11 +208,11 @@ impl Hub {
 
 #[derive(Deserialize)]
 struct Preuploaded {
-    files: Vec<Told>,
+    files: Vec<PreuploadedFile>,
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct PreuploadedFile {
     path: String,
     #[serde(rename = "uploadMode")]
     mode: String,

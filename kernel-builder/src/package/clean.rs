@@ -73,8 +73,8 @@ const STRAY_NAMES: &[&str] =
 pub(super) fn problems(contents: &[(PathBuf, PathBuf)]) -> Result<Vec<PackageError>, FileError> {
     let mut found = Vec::new();
     for (name, here) in contents {
-        if let Some(why) = stray(name) {
-            found.push(PackageError::Stray { file: name.clone(), why });
+        if let Some(problem) = stray(name) {
+            found.push(PackageError::Stray { file: name.clone(), problem });
         }
         let bytes = files::read(here)?;
         found.extend(secrets(&bytes).into_iter().map(|(line, what)| PackageError::Secret {

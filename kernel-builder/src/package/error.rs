@@ -35,13 +35,13 @@ pub enum PackageError {
         what: String,
     },
     /// A file that is none of a package.
-    #[error("{} would be published: {why}", file.display())]
+    #[error("{} would be published: {problem}", file.display())]
     #[diagnostic(code(package::stray), help("remove it, or leave its ending out of `pyext` in build.toml"))]
     Stray {
         /// The file in the publication.
         file: PathBuf,
         /// How that is known.
-        why: String,
+        problem: String,
     },
     /// A build that cannot be repeated from the project's source.
     #[error("{variant} was built with files outside of the project: {}", files.join(", "))]
@@ -103,7 +103,7 @@ impl PackageError {
     pub fn into_failure(self) -> Failure {
         match self {
             Self::Several(all) => {
-                let mut failure = Failure::told(exit::PACKAGE);
+                let mut failure = Failure::already_reported(exit::PACKAGE);
                 all.into_iter().for_each(|one| failure.join(one.into_failure()));
                 failure
             }

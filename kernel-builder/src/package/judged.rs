@@ -28,7 +28,7 @@ pub struct Judged {
 
 impl Judged {
     /// The judgement behind some evidence; `None` if the kernel was not called.
-    pub fn of(evidence: &Evidence) -> Option<Self> {
+    pub fn from_evidence(evidence: &Evidence) -> Option<Self> {
         let environment = &evidence.environment;
         // A refused run may have ended before all calls were made.
         let counts = |outcome| outcome != Outcome::Skipped || evidence.refusal().is_some();
@@ -120,7 +120,7 @@ mod tests {
         let environment =
             json!({ "torch": "2.11.0", "python": null, "device": device, "driver": "580.1", "cpu": null });
         serde_json::from_value(json!({
-            "artifact": crate::base::digest::Digest::of(b"a"), "op": null, "protocol": 10, "checks": checks,
+            "artifact": crate::base::digest::Digest::blake3(b"a"), "op": null, "protocol": 10, "checks": checks,
             "environment": environment, "when": 951_782_400,
         }))
         .unwrap()
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn only_a_kernel_that_was_called_was_judged() {
         let told = |backend, device, calls| {
-            let status = Status::new("v", backend, Judged::of(&evidence(device, calls)));
+            let status = Status::new("v", backend, Judged::from_evidence(&evidence(device, calls)));
             (status.action(), status.to_string(), status.note())
         };
         let gpu = "results checked on NVIDIA H200 (driver 580.1, PyTorch 2.11.0, protocol 10, 2000-02-29)";

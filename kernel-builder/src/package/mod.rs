@@ -61,7 +61,7 @@ pub fn bundle(contents: &Contents<'_>) -> Result<Bundle, PackageError> {
     for verified in contents.verified {
         let artifact = verified.inner();
         let origin = (contents.build, &contents.provenance);
-        let judged = Judged::of(verified.evidence());
+        let judged = Judged::from_evidence(verified.evidence());
         let folder = staged.path().join(&artifact.variant);
         variant(origin, artifact, contents.dispatch, judged.as_ref(), &folder)?;
         status.push(Status::new(&artifact.variant, &artifact.backend, judged));

@@ -46,7 +46,7 @@ pub enum SignatureError {
     #[diagnostic(transparent)]
     Process(#[from] ProcessError),
     /// The key cannot sign.
-    #[error("failed to sign with the key `{}`: {why}", key.display())]
+    #[error("failed to sign with the key `{}`: {output}", key.display())]
     #[diagnostic(
         code(package::signing_key),
         help(
@@ -56,8 +56,8 @@ pub enum SignatureError {
     Key {
         /// The file.
         key: PathBuf,
-        /// The reason, from ssh-keygen.
-        why: String,
+        /// What ssh-keygen printed.
+        output: String,
     },
     /// There is no signature.
     #[error("`{}` is not signed: {file} is missing", dir.display())]
@@ -74,17 +74,17 @@ pub enum SignatureError {
         file: &'static str,
     },
     /// The signature does not fit the list.
-    #[error("{SIGNATURE} is not a valid signature of {SUMS}: {why}")]
+    #[error("{SIGNATURE} is not a valid signature of {SUMS}: {output}")]
     #[diagnostic(
         code(package::bad_signature),
         help("the list or its signature was changed: download the package again, and do not use this one")
     )]
     Bad {
-        /// The reason, from ssh-keygen.
-        why: String,
+        /// What ssh-keygen printed.
+        output: String,
     },
     /// Signed with a key that is not accepted.
-    #[error("the package is signed with the {key}, which `{}` does not accept: {why}", signers.display())]
+    #[error("the package is signed with the {key}, which `{}` does not accept: {output}", signers.display())]
     #[diagnostic(
         code(package::unknown_signer),
         help(
@@ -96,8 +96,8 @@ pub enum SignatureError {
         key: String,
         /// The file of accepted keys.
         signers: PathBuf,
-        /// The reason, from ssh-keygen.
-        why: String,
+        /// What ssh-keygen printed.
+        output: String,
     },
     /// Files are not those that were signed.
     #[error("the files are not those that were signed:\n{}", listed(files))]
@@ -143,7 +143,7 @@ pub struct Signed {
 /// # Errors
 /// The key cannot sign, or a file cannot be read or written. An older signature then stays.
 pub fn sign(build: &Path, key: &Path) -> Result<Signed, SignatureError> {
-    let wrong = |done: &Finished| SignatureError::Key { key: key.to_owned(), why: reason(done) };
+    let wrong = |done: &Finished| SignatureError::Key { key: key.to_owned(), output: first_line(done) };
     // A private key is asked for its public one first: without a terminal, nobody could answer for its passphrase.
     if key.extension().is_none_or(|ending| ending != "pub") {
         let done = run(&keygen().args(["-y", "-P", "", "-f"]).path(key))?;
@@ -201,7 +201,7 @@ pub fn verify(build: &Path, signers: &Path) -> Result<Signed, SignatureError> {
     let unknown = |done: &Finished| SignatureError::Unknown {
         key: key.clone(),
         signers: signers.to_owned(),
-        why: reason(done),
+        output: first_line(done),
     };
     let found =
         run(&keygen().args(["-Y", "find-principals", "-f"]).path(signers).arg("-s").path(&signature))?;
@@ -211,7 +211,7 @@ pub fn verify(build: &Path, signers: &Path) -> Result<Signed, SignatureError> {
         return Err(unknown(&found));
     }
     let line = keygen().args(["-Y", "verify", "-n", NAMESPACE, "-I", name, "-f"]);
-    let done = told(&line.path(signers).arg("-s").path(&signature), &text)?;
+    let done = run_with_input(&line.path(signers).arg("-s").path(&signature), &text)?;
     if !done.ending.success() {
         return Err(unknown(&done));
     }
@@ -245,9 +245,9 @@ fn list_of(build: &Path) -> Result<String, SignatureError> {
 /// The key of a signature that fits the list, whoever's it is.
 fn genuine(build: &Path, text: &str) -> Result<String, SignatureError> {
     let line = keygen().args(["-Y", "check-novalidate", "-n", NAMESPACE, "-s"]).path(&build.join(SIGNATURE));
-    let done = told(&line, text)?;
+    let done = run_with_input(&line, text)?;
     if !done.ending.success() {
-        return Err(SignatureError::Bad { why: reason(&done) });
+        return Err(SignatureError::Bad { output: first_line(&done) });
     }
     // `Good "kernelwright" signature with ED25519 key SHA256:...`
     let said = done.stdout_text();
@@ -317,7 +317,7 @@ fn run(line: &CommandLine) -> Result<Finished, ProcessError> {
 }
 
 /// Runs a command with a text on its standard input.
-fn told(line: &CommandLine, text: &str) -> Result<Finished, ProcessError> {
+fn run_with_input(line: &CommandLine, text: &str) -> Result<Finished, ProcessError> {
     let mut stdout = Vec::new();
     let mut done = process::converse(line, LIMITS, text.as_bytes(), &mut |line| {
         stdout.extend_from_slice(line.as_bytes());
@@ -328,7 +328,7 @@ fn told(line: &CommandLine, text: &str) -> Result<Finished, ProcessError> {
 }
 
 /// The first line that says something, without the name of the program.
-fn reason(done: &Finished) -> String {
+fn first_line(done: &Finished) -> String {
     let text = done.stderr_text() + &done.stdout_text();
     let decoration = |line: &&str| !line.chars().all(|letter| "@ \t\r".contains(letter));
     text.lines().find(decoration).map_or_else(|| done.ending.to_string(), |line| line.trim().to_owned())

@@ -15,7 +15,7 @@ use crate::package::{PackageError, of_the_project_alone};
 use crate::pipeline::judge::{self, Judging, torches};
 use crate::pipeline::project::selection::Selection;
 use crate::pipeline::project::{self, Project};
-use crate::pipeline::ship::destination::{Destination, HubOptions, Reached, Sent};
+use crate::pipeline::ship::destination::{Destination, HubOptions, OpenDestination, Sent};
 use crate::pipeline::ship::load::{self, Loaded};
 use crate::pipeline::ship::package::package;
 use crate::pipeline::{build, measure};
@@ -41,7 +41,7 @@ pub(crate) struct Request {
 
 /// What came out of each stage.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct MakeResult {
     /// The project.
     pub(crate) project: Project,
     /// The builds that the judge accepts.
@@ -66,14 +66,14 @@ pub(crate) struct Made {
 ///
 /// # Errors
 /// Those of the first stage that fails.
-pub(crate) fn make(args: &Request, session: &Session) -> Result<Made, Failure> {
+pub(crate) fn make(args: &Request, session: &Session) -> Result<MakeResult, Failure> {
     let stage = |name: &str, subject: &str| session.report.emit(&Event::Stage { name, subject });
 
     stage("check", &args.dir.display().to_string());
     let project = project::load(&args.dir, session)?;
     let to = args.to.clone().unwrap_or_else(|| project.dir.join("dist"));
     // A repository that nobody named, a token that is not there or a hub that is not is told before the work, not after it.
-    let destination = Destination::of(&to, &HubOptions::default(), &project.build)?.reach(session)?;
+    let destination = Destination::parse(&to, &HubOptions::default(), &project.build)?.reach(session)?;
     destination.greet()?;
 
     stage("build", project.build.general.name.as_str());
@@ -101,9 +101,9 @@ pub(crate) fn make(args: &Request, session: &Session) -> Result<Made, Failure> {
         destination.send(&bundle, session)
     };
     let (sent, (loaded, example)) = match &destination {
-        Reached::Folder(dir) => (publish()?, try_out(&project, dir, &python, session)?),
+        OpenDestination::Folder(dir) => (publish()?, try_out(&project, dir, &python, session)?),
         // A kernel that does not load is not sent to a hub.
-        Reached::Hub(_) => {
+        OpenDestination::Hub(_) => {
             let tried = try_out(&project, &project.dir, &python, session)?;
             (publish()?, tried)
         }
@@ -114,7 +114,7 @@ pub(crate) fn make(args: &Request, session: &Session) -> Result<Made, Failure> {
     let left: Vec<Artifact> =
         verified.iter().filter(other_torch).map(|verified| verified.inner().clone()).collect();
     let rest = torches::commands(&args.dir.display().to_string(), &left, &python, session)?;
-    Ok(Made { project, verified, built_in, measured, sent, loaded, example, left, rest })
+    Ok(MakeResult { project, verified, built_in, measured, sent, loaded, example, left, rest })
 }
 
 /// Loads what a folder's `build` has, and runs the project's example with it.

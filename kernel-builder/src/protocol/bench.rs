@@ -88,7 +88,7 @@ pub(crate) struct TimedCase {
 
 impl From<&Case> for TimedCase {
     fn from(case: &Case) -> Self {
-        let tensors = |side: &[_]| side.iter().map(|tensor| TensorSpec::of(tensor, &case.inputs)).collect();
+        let tensors = |side: &[_]| side.iter().map(|tensor| TensorSpec::new(tensor, &case.inputs)).collect();
         Self {
             id: case.id.clone(),
             inputs: tensors(&case.inputs),

@@ -72,7 +72,7 @@ pub(crate) struct TensorSpec {
 
 impl TensorSpec {
     /// The tensor of a case with these inputs.
-    pub(crate) fn of(tensor: &CaseTensor, inputs: &[CaseTensor]) -> Self {
+    pub(crate) fn new(tensor: &CaseTensor, inputs: &[CaseTensor]) -> Self {
         let overwritten = tensor.inplace.as_ref();
         Self {
             name: tensor.name.to_string(),

@@ -45,12 +45,12 @@ pub struct Name {
 /// A parameter: its name, how it is given (`place`, `any`, `name`, or `places` and `names` for all further ones), and
 /// whether it must be.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Parameter(String, How, bool);
+pub struct Parameter(String, ParameterKind, bool);
 
 /// How an argument can be given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum How {
+enum ParameterKind {
     Place,
     Any,
     Name,
@@ -59,7 +59,7 @@ enum How {
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct PackageNames {
     names: BTreeMap<String, Name>,
     read: bool,
 }
@@ -68,18 +68,18 @@ struct Said {
 ///
 /// # Errors
 /// Python does not run, a package cannot be parsed, or a library cannot be read.
-pub fn of(folders: &[PathBuf], python: &Path) -> Result<Vec<Api>, PublishError> {
+pub fn read_packages(folders: &[PathBuf], python: &Path) -> Result<Vec<Api>, PublishError> {
     let line = CommandLine::new(python).args(["-I", "-c", READER]);
     let paths: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-    let input = format!("{}\n", serde_json::Value::from(paths));
-    let mut said: Vec<Said> = Vec::new();
+    let input = serde_json::to_string(&paths).unwrap_or_default() + "\n";
+    let mut said: Vec<PackageNames> = Vec::new();
     let done = process::converse(&line, Limits::wall(LIMIT), input.as_bytes(), &mut |text| {
-        said.extend(serde_json::from_str::<Said>(text));
+        said.extend(serde_json::from_str::<PackageNames>(text));
     })
     .map_err(ApiError::Process)?;
     if said.len() != folders.len() {
-        let why = done.stderr_text().lines().last().unwrap_or("it said nothing").to_owned();
-        return Err(ApiError::Reader { program: python.to_owned(), why }.into());
+        let output = done.stderr_text().lines().last().unwrap_or("it said nothing").to_owned();
+        return Err(ApiError::Reader { program: python.to_owned(), output }.into());
     }
     let mut apis = Vec::new();
     for (folder, said) in folders.iter().zip(said) {
@@ -155,22 +155,25 @@ pub fn breaks(old: &Api, new: &Api) -> BTreeSet<String> {
 /// What calls of a function there were that the new one does not take.
 fn call_breaks(shown: &str, old: &[Parameter], new: &[Parameter]) -> Vec<String> {
     let by_place = |of: &[Parameter]| -> Vec<String> {
-        of.iter().filter(|it| matches!(it.1, How::Place | How::Any)).map(|it| it.0.clone()).collect()
+        of.iter()
+            .filter(|it| matches!(it.1, ParameterKind::Place | ParameterKind::Any))
+            .map(|it| it.0.clone())
+            .collect()
     };
-    let takes_all = |how: How| new.iter().any(|it| it.1 == how);
+    let takes_all = |how: ParameterKind| new.iter().any(|it| it.1 == how);
     let (before, after) = (by_place(old), by_place(new));
     let mut lost = Vec::new();
     for (place, name) in before.iter().enumerate() {
         match after.get(place) {
             Some(is) if is == name => {
                 let by_place_alone =
-                    |of: &[Parameter]| of.iter().any(|it| it.0 == *name && it.1 == How::Place);
+                    |of: &[Parameter]| of.iter().any(|it| it.0 == *name && it.1 == ParameterKind::Place);
                 if by_place_alone(new) && !by_place_alone(old) {
                     lost.push(format!("`{shown}` takes `{name}` by place alone"));
                 }
             }
-            Some(_) if old.iter().any(|it| it.0 == *name && it.1 == How::Place) => {}
-            None if takes_all(How::Places) && takes_all(How::Names) => {}
+            Some(_) if old.iter().any(|it| it.0 == *name && it.1 == ParameterKind::Place) => {}
+            None if takes_all(ParameterKind::Places) && takes_all(ParameterKind::Names) => {}
             _ if after.contains(name) => lost.push(format!("`{shown}` takes `{name}` at another place")),
             _ if new.iter().any(|it| it.0 == *name) => {
                 lost.push(format!("`{shown}` takes `{name}` by name alone"))
@@ -181,16 +184,16 @@ fn call_breaks(shown: &str, old: &[Parameter], new: &[Parameter]) -> Vec<String>
     for Parameter(name, how, required) in old {
         let is = new.iter().find(|it| it.0 == *name);
         match (how, is) {
-            (How::Name, None) if !takes_all(How::Names) => {
+            (ParameterKind::Name, None) if !takes_all(ParameterKind::Names) => {
                 lost.push(format!("`{shown}` takes no `{name}` any more"));
             }
-            (How::Name, Some(is)) if is.1 == How::Place => {
+            (ParameterKind::Name, Some(is)) if is.1 == ParameterKind::Place => {
                 lost.push(format!("`{shown}` takes `{name}` by place alone"));
             }
-            (How::Places, _) if !takes_all(How::Places) => {
+            (ParameterKind::Places, _) if !takes_all(ParameterKind::Places) => {
                 lost.push(format!("`{shown}` takes no further arguments by place"));
             }
-            (How::Names, _) if !takes_all(How::Names) => {
+            (ParameterKind::Names, _) if !takes_all(ParameterKind::Names) => {
                 lost.push(format!("`{shown}` takes no further arguments by name"));
             }
             (_, Some(is)) if is.2 && !required => {
@@ -203,7 +206,7 @@ fn call_breaks(shown: &str, old: &[Parameter], new: &[Parameter]) -> Vec<String>
     let given = |name: &String| {
         let place = after.iter().position(|after| after == name);
         let was = place.and_then(|place| before.get(place));
-        was.is_some_and(|was| old.contains(&Parameter(was.clone(), How::Place, true)))
+        was.is_some_and(|was| old.contains(&Parameter(was.clone(), ParameterKind::Place, true)))
     };
     let unknown = |it: &&Parameter| it.2 && !old.iter().any(|was| was.0 == it.0) && !given(&it.0);
     for Parameter(name, _, _) in new.iter().filter(unknown) {
@@ -223,19 +226,19 @@ mod tests {
         for part in text.split(", ").filter(|part| !part.is_empty()) {
             let (how, name) = match part {
                 "/" => {
-                    parameters.iter_mut().for_each(|it| it.1 = How::Place);
+                    parameters.iter_mut().for_each(|it| it.1 = ParameterKind::Place);
                     continue;
                 }
                 "*" => {
                     by_name = true;
                     continue;
                 }
-                part if part.starts_with("**") => (How::Names, &part[2..]),
-                part if part.starts_with('*') => (How::Places, &part[1..]),
-                part if by_name => (How::Name, part),
-                part => (How::Any, part),
+                part if part.starts_with("**") => (ParameterKind::Names, &part[2..]),
+                part if part.starts_with('*') => (ParameterKind::Places, &part[1..]),
+                part if by_name => (ParameterKind::Name, part),
+                part => (ParameterKind::Any, part),
             };
-            let required = !name.ends_with('=') && matches!(how, How::Name | How::Any);
+            let required = !name.ends_with('=') && matches!(how, ParameterKind::Name | ParameterKind::Any);
             parameters.push(Parameter(name.trim_end_matches('=').to_owned(), how, required));
         }
         Name { kind: "function".to_owned(), calls: [(String::new(), parameters)].into() }

@@ -88,7 +88,7 @@ mod tests {
             variants: vec!["torch-cpu".to_owned()],
             status: Vec::new(),
             extra: Vec::new(),
-            digest: Digest::of(b""),
+            digest: Digest::blake3(b""),
             lost_signature: false,
             dir,
         }

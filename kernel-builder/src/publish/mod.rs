@@ -70,11 +70,11 @@ pub enum PublishError {
         name: String,
     },
     /// What was named is no repository or branch.
-    #[error("{why}")]
+    #[error("{problem}")]
     #[diagnostic(code(publish::bad_target), help("{help}"))]
     BadTarget {
         /// What is wrong.
-        why: String,
+        problem: String,
         /// What is right.
         help: String,
     },
@@ -146,7 +146,7 @@ pub enum ApiError {
         file: PathBuf,
     },
     /// The child that parses gave no answer.
-    #[error("`{}` did not read the packages: {why}", program.display())]
+    #[error("`{}` did not read the packages: {output}", program.display())]
     #[diagnostic(
         code(publish::unread_api),
         help("Python 3.8 or newer is needed; KERNELWRIGHT_PYTHON names one")
@@ -154,8 +154,8 @@ pub enum ApiError {
     Reader {
         /// The interpreter.
         program: PathBuf,
-        /// What it said.
-        why: String,
+        /// The last line of its output.
+        output: String,
     },
     /// Python could not be run.
     #[error(transparent)]

@@ -55,8 +55,8 @@ pub fn adopt(
     let (_, problems) = parse_op(SourceFile::new(OP, new.clone()));
     if has_errors(&problems) {
         let set = fit.defaults.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let reason = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
-        return Err(ScaffoldError::Inadmissible { set, reason });
+        let problem = problems.first().map(|problem| problem.message.clone()).unwrap_or_default();
+        return Err(ScaffoldError::Inadmissible { set, problem });
     }
     files.insert(OP, new)?;
     files.insert(KEPT, kept)

@@ -11,6 +11,7 @@ use super::hole::{Hole, Kind, region};
 use super::template::manifest::scalar_value;
 use super::template::{self, Answers, Template};
 use super::{FileSet, ScaffoldError, settings};
+use crate::base::causes::chain;
 
 /// A template's project under a name that is none of a template, for looking into its files.
 pub(crate) fn specimen(template: &Template) -> Result<(Answers, FileSet), ScaffoldError> {
@@ -99,7 +100,7 @@ fn of_hole(
         }
         Kind::Choice { .. } => Ok(()),
         Kind::Code { file, contract } => {
-            let path = template::path_of(template, answers, file).map_err(|error| error.to_string())?;
+            let path = template::path_of(template, answers, file).map_err(|error| chain(&error))?;
             let bytes = files.get(&path).ok_or_else(|| {
                 format!("the hole `{name}` is in `{file}`, which the template does not write")
             })?;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::base::causes::Cause;
 use crate::base::files::FileError;
 use crate::exit::{self, StageError};
 
@@ -70,7 +71,7 @@ pub enum ScaffoldError {
         framework: &'static str,
     },
     /// The name is not one that a kernel can have.
-    #[error("`{name}` is not `OWNER/NAME`: {reason}")]
+    #[error("`{name}` is not `OWNER/NAME`")]
     #[diagnostic(
         code(scaffold::bad_name),
         help(
@@ -81,7 +82,8 @@ pub enum ScaffoldError {
         /// What was given.
         name: String,
         /// What is wrong.
-        reason: String,
+        #[source]
+        cause: Cause,
     },
     /// Files of the new project are there already.
     #[error("`{}` already has {}", dir.display(), existing.join(", "))]
@@ -103,7 +105,7 @@ pub enum ScaffoldError {
         path: String,
     },
     /// A template uses a name that it does not have, or is no template.
-    #[error("the template file `{file}` cannot be rendered: {cause:#}")]
+    #[error("the template file `{file}` cannot be rendered")]
     #[diagnostic(code(scaffold::render), help("this is a defect of the template"))]
     Render {
         /// The file inside the template.
@@ -113,7 +115,7 @@ pub enum ScaffoldError {
         cause: minijinja::Error,
     },
     /// `template.toml` is wrong.
-    #[error("template.toml of `{name}` cannot be read: {cause}")]
+    #[error("template.toml of `{name}` cannot be read")]
     #[diagnostic(code(scaffold::manifest), help("this is a defect of the template"))]
     Manifest {
         /// The template.
@@ -123,7 +125,7 @@ pub enum ScaffoldError {
         cause: toml::de::Error,
     },
     /// A host side cannot be generated.
-    #[error("the host side of `{file}` cannot be generated: {cause}")]
+    #[error("the host side of `{file}` cannot be generated")]
     #[diagnostic(
         code(scaffold::host),
         help("docs/formats.md says what a generated host side does; a binding written by hand may do more")
@@ -159,7 +161,7 @@ pub enum ScaffoldError {
         offered: Vec<String>,
     },
     /// A value that the hole does not take.
-    #[error("`{name}` cannot be `{value}`: {reason}")]
+    #[error("`{name}` cannot be `{value}`: {problem}")]
     #[diagnostic(code(scaffold::bad_hole), help("it takes: {}", admitted.join(", ")))]
     BadHole {
         /// The hole.
@@ -167,7 +169,7 @@ pub enum ScaffoldError {
         /// What was set.
         value: String,
         /// Why not.
-        reason: String,
+        problem: String,
         /// What it takes.
         admitted: Vec<String>,
     },
@@ -186,7 +188,7 @@ pub enum ScaffoldError {
         file: String,
     },
     /// Values that do not go together.
-    #[error("op.toml does not admit {}: {reason}", set.join(" with "))]
+    #[error("op.toml does not admit {}: {problem}", set.join(" with "))]
     #[diagnostic(
         code(scaffold::inadmissible),
         help(
@@ -196,11 +198,11 @@ pub enum ScaffoldError {
     Inadmissible {
         /// What was set.
         set: Vec<String>,
-        /// What op.toml's reader said.
-        reason: String,
+        /// The problem that op.toml's reader found.
+        problem: String,
     },
     /// A reference that cannot be traced.
-    #[error("`{file}` cannot be traced: {reason}")]
+    #[error("`{file}` cannot be traced: {problem}")]
     #[diagnostic(
         code(scaffold::untraceable),
         help(
@@ -211,7 +213,10 @@ pub enum ScaffoldError {
         /// The file.
         file: String,
         /// Why.
-        reason: String,
+        problem: String,
+        /// Why the answer of the process that traces it cannot be read, if that is the problem.
+        #[source]
+        cause: Option<serde_json::Error>,
     },
     /// No template serves a reference.
     #[error("no template serves `{name}`, which has {}", listed(ops))]

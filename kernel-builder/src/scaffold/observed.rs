@@ -17,7 +17,7 @@ pub struct Effects {
     /// Places of results that are not contiguous where the template's are.
     pub scattered: Vec<usize>,
     /// Parameters that no input and no scalar of the operation takes.
-    pub parameters: Vec<Left>,
+    pub parameters: Vec<UnusedParameter>,
     /// Arguments that the kernel overwrites.
     pub overwrites: Vec<Overwrite>,
     /// Results that share memory with an argument on one side only.
@@ -38,7 +38,7 @@ pub struct Effects {
 
 /// A parameter that the kernel does not have.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Left {
+pub struct UnusedParameter {
     /// Its name.
     pub name: String,
     /// Effect of other values.
@@ -210,7 +210,7 @@ impl Effects {
                 .iter()
                 .map(|place| format!("your result {} is not contiguous, and the kernel's is", place + 1)),
         );
-        found.extend(self.parameters.iter().filter_map(Left::note));
+        found.extend(self.parameters.iter().filter_map(UnusedParameter::note));
         found.extend(form.given.iter().map(|(input, value)| {
             format!(
                 "your function has no `{input}`: pass `{value}` with the dtype and device of the input{}",
@@ -246,7 +246,7 @@ fn lengths(served: &Served, text: &str) -> String {
     told.collect()
 }
 
-impl Left {
+impl UnusedParameter {
     fn shown(&self) -> &str {
         self.value.as_deref().unwrap_or("its value")
     }

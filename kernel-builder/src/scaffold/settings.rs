@@ -52,7 +52,7 @@ pub(crate) fn chosen(
     found.cloned().ok_or_else(|| ScaffoldError::BadHole {
         name: hole.name.clone(),
         value: value.clone(),
-        reason: "it is none of the files".to_owned(),
+        problem: "it is none of the files".to_owned(),
         admitted: files.iter().map(|file| stem(file)).collect(),
     })
 }
@@ -80,7 +80,7 @@ pub(crate) fn write_values(
             return Err(ScaffoldError::BadHole {
                 name: (*name).clone(),
                 value: (*value).clone(),
-                reason: "it is none of its values".to_owned(),
+                problem: "it is none of its values".to_owned(),
                 admitted: written,
             });
         }
@@ -90,7 +90,7 @@ pub(crate) fn write_values(
     let problems = problems_of(&text);
     if let Some(problem) = problems.first() {
         let together: Vec<String> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        return Err(ScaffoldError::Inadmissible { set: together, reason: problem.clone() });
+        return Err(ScaffoldError::Inadmissible { set: together, problem: problem.clone() });
     }
     files.insert(OP, text)
 }

@@ -55,13 +55,13 @@ pub enum Kind {
 #[derive(Debug, Error, Diagnostic)]
 pub enum ReferenceError {
     /// The file is not Python.
-    #[error("{place}: syntax error: {reason}")]
+    #[error("{place}: syntax error: {message}")]
     #[diagnostic(code(scaffold::reference_syntax), help("{}read by {python}", quoted(text)))]
     Syntax {
         /// File, line and column.
         place: String,
         /// Python's message.
-        reason: String,
+        message: String,
         /// The line.
         text: String,
         /// The Python.
@@ -88,7 +88,7 @@ pub enum ReferenceError {
         python: String,
     },
     /// The file raises.
-    #[error("{place}: the import of the file fails: {reason}")]
+    #[error("{place}: the import of the file fails: {exception}")]
     #[diagnostic(
         code(scaffold::reference_fails),
         help(
@@ -100,7 +100,7 @@ pub enum ReferenceError {
         /// File and line.
         place: String,
         /// The exception.
-        reason: String,
+        exception: String,
         /// The line.
         text: String,
         /// The Python.
@@ -119,13 +119,13 @@ pub enum ReferenceError {
         names: Vec<(String, u64)>,
     },
     /// The file does not have the function.
-    #[error("`{file}`: {reason}")]
+    #[error("`{file}`: {problem}")]
     #[diagnostic(code(scaffold::unknown_function), help("{}", offered(file, names)))]
     Unknown {
         /// The file.
         file: String,
         /// The problem.
-        reason: String,
+        problem: String,
         /// The functions.
         names: Vec<(String, u64)>,
     },
@@ -141,13 +141,13 @@ impl Unusable {
         let place = format!("{file}:{line}{column}");
         let shown = shown.to_owned();
         Some(match kind {
-            Kind::Syntax => ReferenceError::Syntax { place, reason, text, python },
+            Kind::Syntax => ReferenceError::Syntax { place, message: reason, text, python },
             Kind::Module => {
                 ReferenceError::MissingModule { place, module: module.unwrap_or_default(), text, python }
             }
-            Kind::Fails => ReferenceError::Fails { place, reason, text, python },
+            Kind::Fails => ReferenceError::Fails { place, exception: reason, text, python },
             Kind::Ambiguous => ReferenceError::Ambiguous { file: shown, names },
-            Kind::Unknown => ReferenceError::Unknown { file: shown, reason, names },
+            Kind::Unknown => ReferenceError::Unknown { file: shown, problem: reason, names },
             Kind::Other => return None,
         })
     }

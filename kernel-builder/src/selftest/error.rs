@@ -5,6 +5,7 @@
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::base::causes::Cause;
 use crate::exit::{self, StageError};
 
 /// Why the suite failed, or could not be run.
@@ -21,7 +22,7 @@ pub enum SelftestError {
         name: String,
     },
     /// An embedded fixture cannot be read.
-    #[error("tests/cheats/{folder}: {reason}")]
+    #[error("tests/cheats/{folder}")]
     #[diagnostic(
         code(selftest::fixture),
         help("this is a defect of the fixture; tests/cheats/README.md says what it holds")
@@ -30,7 +31,8 @@ pub enum SelftestError {
         /// Its folder.
         folder: String,
         /// What is wrong.
-        reason: String,
+        #[source]
+        cause: Cause,
     },
     /// Kernels were not judged as they must be.
     #[error("the judge is wrong about {}", names.join(", "))]

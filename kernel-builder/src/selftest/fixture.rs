@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SelftestError;
 use super::verdict::Expected;
+use crate::base::causes::Cause;
 use crate::scaffold::host::Framework;
 use crate::scaffold::{Answers, FileSet, template};
 
@@ -169,7 +170,7 @@ impl Fixture {
             };
             member.filter(fits).ok_or_else(|| SelftestError::Fixture {
                 folder: self.folder.clone(),
-                reason: format!("`{name}` is no device code of the project `{}`", self.project),
+                cause: format!("`{name}` is no device code of the project `{}`", self.project).into(),
             })
         };
         self.queue.iter().map(find).collect()
@@ -193,7 +194,7 @@ impl Fixture {
         let file = FIXTURES.get_file(Path::new(&self.folder).join(name));
         file.map(|file| file.contents()).ok_or_else(|| SelftestError::Fixture {
             folder: self.folder.clone(),
-            reason: format!("there is no {}", name.display()),
+            cause: format!("there is no {}", name.display()).into(),
         })
     }
 
@@ -202,14 +203,14 @@ impl Fixture {
     /// # Errors
     /// A file that it names is not there.
     pub fn files(&self) -> Result<FileSet, SelftestError> {
-        let wrong = |reason: String| SelftestError::Fixture { folder: self.folder.clone(), reason };
+        let wrong = |cause: Cause| SelftestError::Fixture { folder: self.folder.clone(), cause };
         let mut set = base(&self.project).map_err(&wrong)?;
         for place in &self.replaces {
             let file = self.file(place)?;
             if !set.iter().any(|(path, _)| path == Path::new(place)) {
-                return Err(wrong(format!("the project `{}` has no {place}", self.project)));
+                return Err(wrong(format!("the project `{}` has no {place}", self.project).into()));
             }
-            set.insert(place, file).map_err(|error| wrong(error.to_string()))?;
+            set.insert(place, file).map_err(|error| wrong(error.into()))?;
         }
         Ok(set)
     }
@@ -237,64 +238,64 @@ fn place_of(fixture: &Fixture) -> (bool, Ring, bool, &str) {
 fn read(folder: &Dir<'_>) -> Result<Fixture, SelftestError> {
     let path = folder.path().display().to_string();
     let text = folder.get_file(folder.path().join("cheat.toml")).and_then(|file| file.contents_utf8());
-    parse(&path, text.unwrap_or_default()).map_err(|reason| SelftestError::Fixture { folder: path, reason })
+    parse(&path, text.unwrap_or_default()).map_err(|cause| SelftestError::Fixture { folder: path, cause })
 }
 
 /// Reads one cheat.toml and holds it against what a fixture must say.
-fn parse(folder: &str, text: &str) -> Result<Fixture, String> {
-    let fixture: Fixture = toml::from_str(text).map_err(|error| error.to_string())?;
+fn parse(folder: &str, text: &str) -> Result<Fixture, Cause> {
+    let fixture: Fixture = toml::from_str(text)?;
     let is_honest = folder.starts_with(HONEST);
     let queues = !fixture.queue.is_empty();
     let answers = [!fixture.refused_with.is_empty(), !fixture.warned_with.is_empty(), fixture.passes, queues];
     if answers.iter().filter(|given| **given).count() != 1 {
-        return Err("say one of `refused_with`, `warned_with`, `passes = true` and `queue`".to_owned());
+        return Err("say one of `refused_with`, `warned_with`, `passes = true` and `queue`".into());
     }
     if fixture.passes != is_honest {
-        return Err(format!("what must pass lies in `{HONEST}/`, and nothing else does"));
+        return Err(format!("what must pass lies in `{HONEST}/`, and nothing else does").into());
     }
     if Path::new(folder).file_name().is_none_or(|name| *name != *fixture.name) {
-        return Err("`name` is that of the folder".to_owned());
+        return Err("`name` is that of the folder".into());
     }
     if fixture.replaces.is_empty() && !is_honest && !queues {
-        return Err("it replaces nothing".to_owned());
+        return Err("it replaces nothing".into());
     }
     if fixture.does.chars().count() > 40 {
-        return Err("`does` has more than forty characters".to_owned());
+        return Err("`does` has more than forty characters".into());
     }
     Ok(Fixture { folder: folder.to_owned(), ..fixture })
 }
 
 /// The files of a base project.
-fn base(project: &str) -> Result<FileSet, String> {
+fn base(project: &str) -> Result<FileSet, Cause> {
     let mut set = if project == RENDERED { rendered()? } else { FileSet::default() };
     let root = Path::new(PROJECTS).join(project);
     let mut pending: Vec<_> = FIXTURES.get_dir(&root).into_iter().collect();
     if pending.is_empty() && project != RENDERED {
-        return Err(format!("there is no project `{project}`"));
+        return Err(format!("there is no project `{project}`").into());
     }
     while let Some(folder) = pending.pop() {
         pending.extend(folder.dirs());
         for file in folder.files() {
             let inside = file.path().strip_prefix(&root).unwrap_or(file.path());
-            set.insert(inside, file.contents()).map_err(|error| error.to_string())?;
+            set.insert(inside, file.contents())?;
         }
     }
     Ok(set)
 }
 
 /// The project that `new` makes of the template.
-fn rendered() -> Result<FileSet, String> {
-    let template = template::find(TEMPLATE).map_err(|error| error.to_string())?;
+fn rendered() -> Result<FileSet, Cause> {
+    let template = template::find(TEMPLATE)?;
     let answers = Answers {
         owner: "kernelwright".to_owned(),
-        name: RENDERED.parse().map_err(|error| format!("{error}"))?,
+        name: RENDERED.parse()?,
         license: "Apache-2.0".to_owned(),
         backends: template.backends.clone(),
         framework: Framework::Torch,
         year: 2026,
         set: BTreeMap::new(),
     };
-    template::render(&template, &answers).map_err(|error| error.to_string())
+    Ok(template::render(&template, &answers)?)
 }
 
 #[cfg(test)]
@@ -305,6 +306,7 @@ mod tests {
     use kernel_plan::spec;
 
     use super::*;
+    use crate::base::causes::chain;
 
     #[test]
     fn every_fixture_is_a_whole_project() {
@@ -386,7 +388,7 @@ mod tests {
         assert!(texts[0].is_none() && texts[1].is_some() && texts.len() == subjects.len());
         for unknown in ["no-such", "device-gemm", "never-returns", "queue"] {
             let wrong = Fixture { queue: vec![unknown.to_owned()], ..queue.clone() };
-            let error = wrong.subjects().unwrap_err().to_string();
+            let error = chain(&wrong.subjects().unwrap_err());
             assert!(error.ends_with("is no device code of the project `device-row-norm`"), "{error}");
         }
     }
@@ -416,7 +418,7 @@ mod tests {
     fn what_a_fixture_must_say_is_asked_for() {
         let with = |folder: &str, more: &str| {
             let text = format!("name = \"a\"\ndoes = \"x\"\nwhy = \"x\"\nfamily = \"x\"\n{more}");
-            parse(folder, &text).map(drop).unwrap_err()
+            parse(folder, &text).map(drop).unwrap_err().to_string()
         };
         assert_eq!(
             with("a", "replaces = [\"b\"]"),

@@ -9,7 +9,7 @@ use kernel_plan::plan::CommandLine;
 use serde_json::Value;
 
 use super::fixture::{Candidate, Fixture, JudgedBy, Ring};
-use super::verdict::Seen;
+use super::verdict::SelftestOutcome;
 use crate::base::env;
 use crate::base::process::{self, Limits, ProcessError};
 use crate::base::session::Session;
@@ -26,9 +26,9 @@ pub(super) fn judge(
     temporary: &Path,
     threads: usize,
     session: &Session,
-) -> Result<Seen, ProcessError> {
+) -> Result<SelftestOutcome, ProcessError> {
     let said = ask(arguments(fixture, threads), project, temporary, session)?;
-    Ok(Seen::read(&said.lines, said.succeeded, &said.ending))
+    Ok(SelftestOutcome::read(&said.lines, said.succeeded, &said.ending))
 }
 
 /// Judges candidates, a file of `--candidates`, one after the other in one run. One compiler, so that they come to be
@@ -38,14 +38,14 @@ pub(super) fn screen(
     project: &Path,
     temporary: &Path,
     session: &Session,
-) -> Result<Said, ProcessError> {
+) -> Result<JudgeOutput, ProcessError> {
     let words = ["screen", "--message-format", "json", "--jobs", "1", "--candidates"];
     let words = words.map(str::to_owned).into_iter().chain([candidates.display().to_string()]);
     ask(words.collect(), project, temporary, session)
 }
 
 /// What a child said, and how it ended.
-pub(super) struct Said {
+pub(super) struct JudgeOutput {
     /// Its JSON lines.
     pub(super) lines: Vec<Value>,
     pub(super) succeeded: bool,
@@ -58,7 +58,7 @@ fn ask(
     project: &Path,
     temporary: &Path,
     session: &Session,
-) -> Result<Said, ProcessError> {
+) -> Result<JudgeOutput, ProcessError> {
     let mut line = CommandLine::new(env::own_program())
         .args(words)
         .path(project)
@@ -77,7 +77,7 @@ fn ask(
     let said = done.stderr_text();
     let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let ending = format!("the judge {}: {last}", done.ending);
-    Ok(Said { lines, succeeded: done.ending.success(), ending })
+    Ok(JudgeOutput { lines, succeeded: done.ending.success(), ending })
 }
 
 /// The words before the project.

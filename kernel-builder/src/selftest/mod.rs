@@ -24,7 +24,7 @@ pub use error::SelftestError;
 use fixture::JudgedBy;
 pub use fixture::{Fixture, Ring, Subject, all};
 pub use row::Row;
-pub use verdict::{Expected, Seen};
+pub use verdict::{Expected, SelftestOutcome};
 
 /// The fixtures that `names` select; all of them when nothing is named. A fixture's own name selects that fixture alone,
 /// any other text every fixture whose name contains it. A queue is judged as a whole, also where one of its candidates is
@@ -56,13 +56,13 @@ pub fn select(names: &[String]) -> Result<Vec<Fixture>, SelftestError> {
 /// A file could not be written, or ctrl-C. That a kernel could not be judged is a row.
 pub fn run(fixtures: &[Fixture], no_gpu: Option<&str>, session: &Session) -> Result<Vec<Row>, Failure> {
     let scratch = files::scratch()?;
-    let turns = Mutex::new(Turns::new(fixtures.iter().map(|fixture| needs(fixture, no_gpu.is_none()))));
+    let turns = Mutex::new(JudgeQueue::new(fixtures.iter().map(|fixture| needs(fixture, no_gpu.is_none()))));
     let threads = (env::processors() / session.jobs).max(1);
     let one = |fixture: &Fixture| -> Result<Vec<Row>, Failure> {
         let subjects = fixture.subjects()?;
         let away = no_gpu.filter(|_| fixture.ring != Ring::Cpu);
         let seen = match away {
-            Some(reason) => vec![(Seen::not_run(reason), 0.0); subjects.len()],
+            Some(reason) => vec![(SelftestOutcome::not_run(reason), 0.0); subjects.len()],
             None => judge_in(&scratch.path().join(&fixture.name), fixture, threads, session)?,
         };
         let rows = subjects.into_iter().zip(seen);
@@ -127,12 +127,12 @@ fn needs(fixture: &Fixture, has_gpu: bool) -> Needs {
 }
 
 /// Who is judged next, by their places.
-struct Turns {
+struct JudgeQueue {
     waiting: Vec<(usize, Needs)>,
     running: Vec<(usize, Needs)>,
 }
 
-impl Turns {
+impl JudgeQueue {
     /// The needs of each, in their order.
     fn new(needs: impl Iterator<Item = Needs>) -> Self {
         Self { waiting: needs.enumerate().collect(), running: Vec::new() }
@@ -164,7 +164,7 @@ impl Turns {
     }
 }
 
-fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
+fn lock(turns: &Mutex<JudgeQueue>) -> MutexGuard<'_, JudgeQueue> {
     turns.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -175,7 +175,7 @@ fn judge_in(
     fixture: &Fixture,
     threads: usize,
     session: &Session,
-) -> Result<Vec<(Seen, f64)>, Failure> {
+) -> Result<Vec<(SelftestOutcome, f64)>, Failure> {
     let started = Instant::now();
     // What the child leaves when it is killed goes with the folder.
     let temporary = folder.join("tmp");
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn what_is_timed_has_the_gpu_to_itself() {
         use Needs::{Calls, Clock, Nothing};
-        let mut turns = Turns::new([Nothing, Clock, Calls, Calls, Clock, Nothing].into_iter());
+        let mut turns = JudgeQueue::new([Nothing, Clock, Calls, Calls, Clock, Nothing].into_iter());
         assert_eq!([turns.begin(), turns.begin(), turns.begin()], [Some(2), Some(3), Some(0)]);
         turns.end(2);
         assert_eq!((turns.begin(), turns.begin()), (Some(5), None));
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!((turns.begin(), turns.begin()), (Some(1), None));
         turns.end(1);
         assert_eq!((turns.begin(), turns.begin()), (Some(4), None));
-        let mut turns = Turns::new([Clock, Nothing].into_iter());
+        let mut turns = JudgeQueue::new([Clock, Nothing].into_iter());
         turns.stop();
         assert_eq!(turns.begin(), None);
     }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::fixture::Fixture;
-use super::judge::Said;
-use super::verdict::Seen;
+use super::judge::JudgeOutput;
+use super::verdict::SelftestOutcome;
 use crate::base::files;
 use crate::exit::Failure;
 
@@ -33,7 +33,7 @@ pub(super) fn write(fixture: &Fixture, folder: &Path) -> Result<PathBuf, Failure
 }
 
 /// What came of each of `count` candidates, and the seconds that its judgement took.
-pub(super) fn read(count: usize, said: &Said) -> Vec<(Seen, f64)> {
+pub(super) fn read(count: usize, said: &JudgeOutput) -> Vec<(SelftestOutcome, f64)> {
     let rows = said.lines.iter().filter(|line| line["event"] == "result" && line["command"] == "screen");
     let rows: Vec<&Value> = rows.collect();
     let seconds = |row: &Value| row["judge_seconds"].as_f64().unwrap_or_default();
@@ -43,8 +43,8 @@ pub(super) fn read(count: usize, said: &Said) -> Vec<(Seen, f64)> {
         };
         let before = at.checked_sub(1).map(|before| rows[before]);
         let seen = match (said.succeeded, restart(before, rows[at])) {
-            (false, _) => Seen::failed(&said.ending),
-            (true, Err(reason)) => Seen::failed(&reason),
+            (false, _) => SelftestOutcome::failed(&said.ending),
+            (true, Err(reason)) => SelftestOutcome::failed(&reason),
             (true, Ok(())) => verdict(rows[at]),
         };
         (seen, seconds(rows[at]))
@@ -53,15 +53,15 @@ pub(super) fn read(count: usize, said: &Said) -> Vec<(Seen, f64)> {
 }
 
 /// Why a candidate has no line.
-fn unjudged(said: &Said) -> Seen {
+fn unjudged(said: &JudgeOutput) -> SelftestOutcome {
     let error = said.lines.iter().find(|line| line["event"] == "error");
     if error.is_some_and(|line| line["code"] == "bench::no_gpu") {
-        return Seen::not_run(text(&error.map_or(Value::Null, |line| line["message"].clone())));
+        return SelftestOutcome::not_run(text(&error.map_or(Value::Null, |line| line["message"].clone())));
     }
     // What is not here is no verdict; whatever else ended the run says nothing of this candidate.
-    match Seen::read(&said.lines, false, &said.ending) {
-        seen @ Seen::NotRun { .. } => seen,
-        _ => Seen::failed(&error.map_or_else(
+    match SelftestOutcome::read(&said.lines, false, &said.ending) {
+        seen @ SelftestOutcome::NotRun { .. } => seen,
+        _ => SelftestOutcome::failed(&error.map_or_else(
             || format!("it was not judged; {}", said.ending),
             |line| format!("it was not judged: {}", text(&line["message"])),
         )),
@@ -85,17 +85,17 @@ fn restart(before: Option<&Value>, row: &Value) -> Result<(), String> {
     }
 }
 
-fn verdict(row: &Value) -> Seen {
+fn verdict(row: &Value) -> SelftestOutcome {
     match row["verdict"].as_str() {
         Some("passed") if row["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0) => {
-            Seen::Passed { warned: vec![] }
+            SelftestOutcome::Passed { warned: vec![] }
         }
-        Some("passed") => Seen::failed("it passed, and has no time"),
-        Some("refused") => Seen::Refused {
+        Some("passed") => SelftestOutcome::failed("it passed, and has no time"),
+        Some("refused") => SelftestOutcome::Refused {
             codes: vec![text(&row["code"]).to_owned()],
             summary: text(&row["summary"]).to_owned(),
         },
-        _ => Seen::failed("screen gives no verdict"),
+        _ => SelftestOutcome::failed("screen gives no verdict"),
     }
 }
 
@@ -126,13 +126,13 @@ mod tests {
         })
     }
 
-    fn said(lines: Vec<Value>) -> Said {
-        Said { lines, succeeded: true, ending: "the judge returned 0".to_owned() }
+    fn output(lines: Vec<Value>) -> JudgeOutput {
+        JudgeOutput { lines, succeeded: true, ending: "the judge returned 0".to_owned() }
     }
 
-    fn reason(seen: &Seen) -> &str {
+    fn reason(seen: &SelftestOutcome) -> &str {
         match seen {
-            Seen::Failed { reason } | Seen::NotRun { reason } => reason,
+            SelftestOutcome::Failed { reason } | SelftestOutcome::NotRun { reason } => reason,
             other => panic!("{other:?}"),
         }
     }
@@ -145,7 +145,7 @@ mod tests {
             json!({ "event": "note", "text": "in between" }),
             passed(2, 2, Some(1.3)),
         ];
-        let seen = read(3, &said(lines));
+        let seen = read(3, &output(lines));
         let expected =
             [Expected::Passed, Expected::Refused(vec!["verify::hang".to_owned()]), Expected::Passed];
         for ((seen, seconds), expected) in seen.iter().zip(&expected) {
@@ -156,8 +156,8 @@ mod tests {
 
     #[test]
     fn a_restart_that_is_slow_or_did_not_happen_is_wrong() {
-        let after = |row: Value| read(2, &said(vec![refused(0, 1, "verify::crash"), row])).remove(1).0;
-        assert!(matches!(after(passed(1, 2, Some(1.99))), Seen::Passed { .. }));
+        let after = |row: Value| read(2, &output(vec![refused(0, 1, "verify::crash"), row])).remove(1).0;
+        assert!(matches!(after(passed(1, 2, Some(1.99))), SelftestOutcome::Passed { .. }));
         assert_eq!(
             reason(&after(passed(1, 2, Some(2.5)))),
             "the process before it was replaced within 2.50 s; 2 s are allowed"
@@ -172,21 +172,22 @@ mod tests {
         assert_eq!(reason(&after(silent)), "screen does not say in which process it ran");
         // What did not compile was never in a process.
         let lines = vec![refused(0, 1, "compile::device_code"), passed(1, 1, None)];
-        assert!(matches!(read(2, &said(lines))[1].0, Seen::Passed { .. }));
+        assert!(matches!(read(2, &output(lines))[1].0, SelftestOutcome::Passed { .. }));
     }
 
     #[test]
     fn a_pass_without_a_time_and_a_run_that_broke_off_are_no_success() {
         let mut timeless = passed(0, 1, Some(0.9));
         timeless["seconds"] = Value::Null;
-        assert_eq!(reason(&read(1, &said(vec![timeless]))[0].0), "it passed, and has no time");
-        let ended = Said { succeeded: false, ending: "the judge was killed".to_owned(), ..said(vec![]) };
-        let broke = Said { lines: vec![passed(0, 1, Some(0.9))], ..ended };
+        assert_eq!(reason(&read(1, &output(vec![timeless]))[0].0), "it passed, and has no time");
+        let ended =
+            JudgeOutput { succeeded: false, ending: "the judge was killed".to_owned(), ..output(vec![]) };
+        let broke = JudgeOutput { lines: vec![passed(0, 1, Some(0.9))], ..ended };
         let seen = read(2, &broke);
         assert_eq!(reason(&seen[0].0), "the judge was killed");
         assert_eq!(reason(&seen[1].0), "it was not judged; the judge was killed");
         let error = json!({ "event": "error", "code": "verify::judge", "message": "the checker died" });
-        let seen = read(1, &Said { lines: vec![error], ..broke });
+        let seen = read(1, &JudgeOutput { lines: vec![error], ..broke });
         assert_eq!(reason(&seen[0].0), "it was not judged: the checker died");
     }
 
@@ -194,9 +195,9 @@ mod tests {
     fn what_is_not_here_is_not_run() {
         for code in ["bench::no_gpu", "toolchain::offline"] {
             let error = json!({ "event": "error", "code": code, "message": "it is not here" });
-            let seen = read(2, &Said { succeeded: false, ..said(vec![error]) });
+            let seen = read(2, &JudgeOutput { succeeded: false, ..output(vec![error]) });
             for (seen, _) in &seen {
-                assert!(matches!(seen, Seen::NotRun { .. }), "{seen:?}");
+                assert!(matches!(seen, SelftestOutcome::NotRun { .. }), "{seen:?}");
                 assert_eq!(reason(seen), "it is not here");
             }
         }

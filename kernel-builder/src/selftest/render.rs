@@ -8,7 +8,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-use super::verdict::{Expected, Seen};
+use super::verdict::{Expected, SelftestOutcome};
 use super::{Fixture, Row, SelftestError};
 
 /// How many came out as they must.
@@ -28,7 +28,7 @@ pub struct Totals {
 
 impl Totals {
     /// Counts.
-    pub fn of(rows: &[Row]) -> Self {
+    pub fn count(rows: &[Row]) -> Self {
         let mut totals = Self::default();
         for row in rows {
             let honest = row.expected == Expected::Passed;
@@ -93,12 +93,12 @@ pub fn table(rows: &[Row]) -> String {
     for row in judged.iter().filter(|row| row.right == Some(false)) {
         text += &format!("WRONG: {}: {}\n", row.name, complaint(row));
     }
-    let totals = Totals::of(rows);
+    let totals = Totals::count(rows);
     text += &format!("caught: {} of {} cheats\n", totals.caught, totals.cheats);
     text += &format!("passed: {} of {} honest kernels\n", totals.passed, totals.honest);
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for row in rows {
-        if let Seen::NotRun { reason } = &row.seen {
+        if let SelftestOutcome::NotRun { reason } = &row.seen {
             reasons.entry(reason).or_default().push(&row.name);
         }
     }
@@ -127,13 +127,13 @@ pub fn list(fixtures: &[Fixture]) -> Result<String, SelftestError> {
     Ok(text)
 }
 
-fn word(seen: &Seen) -> &'static str {
+fn word(seen: &SelftestOutcome) -> &'static str {
     match seen {
-        Seen::Passed { warned } if warned.is_empty() => "passed",
-        Seen::Passed { .. } => "warned",
-        Seen::Refused { .. } => "refused",
-        Seen::NotRun { .. } => "not run",
-        Seen::Failed { .. } => "failed",
+        SelftestOutcome::Passed { warned } if warned.is_empty() => "passed",
+        SelftestOutcome::Passed { .. } => "warned",
+        SelftestOutcome::Refused { .. } => "refused",
+        SelftestOutcome::NotRun { .. } => "not run",
+        SelftestOutcome::Failed { .. } => "failed",
     }
 }
 
@@ -144,9 +144,13 @@ fn complaint(row: &Row) -> String {
         Expected::Warned(codes) => format!("{} must warn of it", codes.join(" or ")),
     };
     match &row.seen {
-        Seen::Refused { codes, summary } => format!("{wanted}; refused with {}: {summary}", codes.join(", ")),
-        Seen::Passed { .. } => format!("{wanted}; it passed"),
-        Seen::Failed { reason } | Seen::NotRun { reason } => format!("{wanted}; {reason}"),
+        SelftestOutcome::Refused { codes, summary } => {
+            format!("{wanted}; refused with {}: {summary}", codes.join(", "))
+        }
+        SelftestOutcome::Passed { .. } => format!("{wanted}; it passed"),
+        SelftestOutcome::Failed { reason } | SelftestOutcome::NotRun { reason } => {
+            format!("{wanted}; {reason}")
+        }
     }
 }
 
@@ -155,7 +159,7 @@ mod tests {
     use super::*;
     use crate::selftest::Ring;
 
-    fn row(name: &str, expected: Expected, seen: Seen) -> Row {
+    fn row(name: &str, expected: Expected, seen: SelftestOutcome) -> Row {
         Row {
             name: name.to_owned(),
             does: "does something".to_owned(),
@@ -171,14 +175,16 @@ mod tests {
     #[test]
     fn the_table_says_what_is_wrong_and_what_was_not_run() {
         let refused = || Expected::Refused(vec!["verify::guard".to_owned()]);
-        let with =
-            |code: &str| Seen::Refused { codes: vec![code.to_owned()], summary: "a[0] is off".to_owned() };
+        let with = |code: &str| SelftestOutcome::Refused {
+            codes: vec![code.to_owned()],
+            summary: "a[0] is off".to_owned(),
+        };
         let rows = [
             row("caught", refused(), with("verify::guard")),
-            row("missed", refused(), Seen::Passed { warned: vec![] }),
-            row("honest", Expected::Passed, Seen::Passed { warned: vec![] }),
+            row("missed", refused(), SelftestOutcome::Passed { warned: vec![] }),
+            row("honest", Expected::Passed, SelftestOutcome::Passed { warned: vec![] }),
             row("too-strict", Expected::Passed, with("verify::numerics")),
-            row("elsewhere", refused(), Seen::not_run("no GPU")),
+            row("elsewhere", refused(), SelftestOutcome::not_run("no GPU")),
         ];
         let text = table(&rows);
         let last = text.split("\n\n").last().unwrap();

@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::fixture::{Ring, Subject};
-use super::verdict::{Expected, Seen};
+use super::verdict::{Expected, SelftestOutcome};
 
 /// What came of one kernel.
 #[derive(Debug, Clone, Serialize)]
@@ -19,7 +19,7 @@ pub struct Row {
     /// What must come of it.
     pub expected: Expected,
     /// What came of it.
-    pub seen: Seen,
+    pub seen: SelftestOutcome,
     /// Whether that is right; absent where it was not run.
     pub right: Option<bool>,
     /// The code that caught it: one that it must be refused with, if there is one, else the first.
@@ -29,7 +29,7 @@ pub struct Row {
 }
 
 impl Row {
-    pub(super) fn new(subject: Subject, ring: Ring, seen: Seen, seconds: f64) -> Self {
+    pub(super) fn new(subject: Subject, ring: Ring, seen: SelftestOutcome, seconds: f64) -> Self {
         let Subject { name, does, expected } = subject;
         Self {
             name,

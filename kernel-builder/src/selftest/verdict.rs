@@ -20,7 +20,7 @@ pub enum Expected {
 /// What came of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Seen {
+pub enum SelftestOutcome {
     /// Every check passed but for those that warned.
     Passed {
         /// Their codes.
@@ -62,7 +62,7 @@ const UNJUDGED: &[&str] = &[
     "verify::other_torch",
 ];
 
-impl Seen {
+impl SelftestOutcome {
     pub(super) fn not_run(reason: &str) -> Self {
         Self::NotRun { reason: reason.to_owned() }
     }
@@ -185,8 +185,8 @@ mod tests {
             error("verify::unwritten"),
             error("verify::numerics"),
         ];
-        let seen = Seen::read(&lines, false, "returned 15");
-        let Seen::Refused { codes: found, summary } = &seen else { panic!("{seen:?}") };
+        let seen = SelftestOutcome::read(&lines, false, "returned 15");
+        let SelftestOutcome::Refused { codes: found, summary } = &seen else { panic!("{seen:?}") };
         assert_eq!(found, &codes(&["verify::unwritten", "verify::numerics"]));
         assert_eq!(summary, "about verify::unwritten");
         let expected = Expected::Refused(codes(&["verify::numerics"]));
@@ -201,13 +201,14 @@ mod tests {
 
     #[test]
     fn what_bench_refuses_is_an_error_of_its_own() {
-        let seen = Seen::read(&[error("bench::wrong_while_timed")], false, "returned 16");
+        let seen = SelftestOutcome::read(&[error("bench::wrong_while_timed")], false, "returned 16");
         assert_eq!(seen.is_right(&Expected::Refused(codes(&["bench::wrong_while_timed"]))), Some(true));
     }
 
     #[test]
     fn a_pass_may_warn() {
-        let seen = Seen::read(&[result(&json!([check("verify::falls_back", "warned")]))], true, "");
+        let seen =
+            SelftestOutcome::read(&[result(&json!([check("verify::falls_back", "warned")]))], true, "");
         assert_eq!(seen.is_right(&Expected::Passed), Some(true));
         assert_eq!(seen.is_right(&Expected::Warned(codes(&["verify::falls_back"]))), Some(true));
         assert_eq!(seen.is_right(&Expected::Warned(codes(&["verify::determinism"]))), Some(false));
@@ -216,11 +217,12 @@ mod tests {
 
     #[test]
     fn what_is_not_here_counts_for_nothing() {
-        let skipped = Seen::read(&[result(&json!([check("verify::no_gpu", "skipped")]))], true, "");
-        let unbuilt = Seen::read(&[error("toolchain::offline")], false, "returned 13");
-        let idle = Seen::read(&[json!({ "event": "result", "measurements": [] })], true, "");
+        let skipped =
+            SelftestOutcome::read(&[result(&json!([check("verify::no_gpu", "skipped")]))], true, "");
+        let unbuilt = SelftestOutcome::read(&[error("toolchain::offline")], false, "returned 13");
+        let idle = SelftestOutcome::read(&[json!({ "event": "result", "measurements": [] })], true, "");
         for seen in [skipped, unbuilt, idle] {
-            assert!(matches!(seen, Seen::NotRun { .. }), "{seen:?}");
+            assert!(matches!(seen, SelftestOutcome::NotRun { .. }), "{seen:?}");
             assert_eq!(seen.is_right(&Expected::Passed), None);
         }
     }
@@ -228,8 +230,8 @@ mod tests {
     #[test]
     fn a_misfortune_is_no_verdict() {
         for lines in [vec![error("verify::harness")], vec![error("spec::syntax")], vec![]] {
-            let seen = Seen::read(&lines, false, "was killed by SIGKILL");
-            assert!(matches!(seen, Seen::Failed { .. }), "{seen:?}");
+            let seen = SelftestOutcome::read(&lines, false, "was killed by SIGKILL");
+            assert!(matches!(seen, SelftestOutcome::Failed { .. }), "{seen:?}");
             assert_eq!(seen.is_right(&Expected::Refused(codes(&["verify::harness"]))), Some(false));
         }
     }

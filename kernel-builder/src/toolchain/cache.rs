@@ -12,7 +12,7 @@ use super::error::ToolchainError;
 use super::fetch::{self, Request};
 use super::interpreter::{self, Question};
 use super::store::Entry;
-use super::taking::Taking;
+use super::taking::WheelCollector;
 use super::{index, parts, pins, used};
 use crate::base::disk::{self, OnDisk};
 use crate::base::files;
@@ -176,7 +176,7 @@ pub fn verify(session: &Session, repair: bool) -> Result<Vec<Damage>, ToolchainE
 /// Fetches what this version uses of the wheels that were damaged; what it does not use is left out.
 fn refetch(session: &Session, damaged: &[Damage]) -> Result<(), ToolchainError> {
     let python = interpreter::active(session, Question::Identity)?;
-    let taking = Taking::unlocked(session);
+    let taking = WheelCollector::unlocked(session);
     for (target, part) in pins::load().parts().into_iter().chain(parts::wheels()) {
         let release = index::known(session, &python, target, &part);
         if release.is_some_and(|release| damaged.iter().any(|damage| damage.wheel == release.sha256)) {

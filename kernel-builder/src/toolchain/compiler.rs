@@ -55,7 +55,7 @@ const PARTS: &[&str] = &["cc1plus", "as", "ld"];
 /// What the compiler is. Its identity follows from the content of its programs: another machine with the same compiler,
 /// or the same compiler in another place, has the same one. The stamps are of these programs.
 pub(super) fn describe(session: &Session, program: &Path) -> Result<(Compiler, Vec<Stamp>), ToolchainError> {
-    let place = Digest::of(program.as_os_str().as_encoded_bytes()).short(16);
+    let place = Digest::blake3(program.as_os_str().as_encoded_bytes()).short(16);
     let file = session.cache.join("state").join(format!("compiler-{place}.json"));
     if let Some(known) = state::load::<Described>(&file)
         && !known.stamps.is_empty()
@@ -63,18 +63,18 @@ pub(super) fn describe(session: &Session, program: &Path) -> Result<(Compiler, V
     {
         return Ok((known.compiler, known.stamps));
     }
-    let version = said(program, &["--version"])?.lines().next().unwrap_or_default().trim().to_owned();
+    let version = output_of(program, &["--version"])?.lines().next().unwrap_or_default().trim().to_owned();
     let mut programs = vec![program.to_owned()];
     for part in PARTS {
         // A compiler that is one program (clang) names what it does not have, or itself.
-        let named = said(program, &[&format!("-print-prog-name={part}")]).unwrap_or_default();
+        let named = output_of(program, &[&format!("-print-prog-name={part}")]).unwrap_or_default();
         programs.extend(process::find(named.trim()));
     }
     // The driver's own name is the first word of GCC's version: `g++` and `c++` are the same program.
     let release = version.split_once(' ').map_or(version.as_str(), |(_, release)| release);
     let mut builder = DigestBuilder::new("cxx-2").field("version", release);
     for path in &programs {
-        builder = builder.field("program", Digest::of(&files::read(path)?).to_string());
+        builder = builder.field("program", Digest::blake3(&files::read(path)?).to_string());
     }
     let compiler = Compiler { program: program.to_owned(), version, id: builder.finish().to_string() };
     let stamps: Vec<Stamp> = programs.iter().filter_map(|path| state::stamp_of(path)).collect();
@@ -83,13 +83,13 @@ pub(super) fn describe(session: &Session, program: &Path) -> Result<(Compiler, V
     Ok((described.compiler, described.stamps))
 }
 
-fn said(program: &Path, args: &[&str]) -> Result<String, ToolchainError> {
+fn output_of(program: &Path, args: &[&str]) -> Result<String, ToolchainError> {
     let line = CommandLine::new(program).args(args.iter().copied());
     let done = process::run(&line, Limits::wall(Duration::from_secs(30)))?;
     if done.ending.success() {
         return Ok(done.stdout_text());
     }
-    Err(ToolchainError::BrokenCompiler { program: program.to_owned(), said: state::last_words(&done) })
+    Err(ToolchainError::BrokenCompiler { program: program.to_owned(), output: state::last_words(&done) })
 }
 
 /// The folder of empty libraries to link an extension with. An extension must name its framework's libraries as needed,
@@ -124,13 +124,13 @@ pub(super) fn library(program: &Path, soname: &str, source: &str, to: &Path) -> 
     if done.ending.success() {
         return Ok(());
     }
-    Err(ToolchainError::BrokenCompiler { program: program.to_owned(), said: state::last_words(&done) })
+    Err(ToolchainError::BrokenCompiler { program: program.to_owned(), output: state::last_words(&done) })
 }
 
 /// The folder with our `registration.h`, named after its content.
 pub(super) fn extension_include(session: &Session) -> Result<PathBuf, ToolchainError> {
     let text = include_str!("../../resources/registration.h");
-    let folder = session.cache.join("include").join(Digest::of(text.as_bytes()).short(16));
+    let folder = session.cache.join("include").join(Digest::blake3(text.as_bytes()).short(16));
     files::write_if_changed(&folder.join("registration.h"), text)?;
     Ok(folder)
 }

@@ -11,9 +11,10 @@ use kernel_plan::variant::{Tool, Toolkit};
 use super::error::ToolchainError;
 use super::found::Found;
 use super::interpreter::{self, Question};
-use super::taking::Taking;
-use super::want::Want;
+use super::taking::WheelCollector;
+use super::want::ToolchainRequest;
 use super::{metal, rocm, xpu};
+use crate::base::causes::chain;
 use crate::base::files;
 use crate::base::session::Session;
 
@@ -27,8 +28,8 @@ const MARKERS: &[(BackendId, &str)] = &[
 
 /// The tools of a variant's toolkit.
 pub(super) fn resolve(
-    session: &Taking<'_>,
-    want: &Want,
+    session: &WheelCollector<'_>,
+    want: &ToolchainRequest,
     toolkit: Toolkit,
     framework: &FrameworkKit,
 ) -> Result<DeviceKit, ToolchainError> {
@@ -36,8 +37,8 @@ pub(super) fn resolve(
     let wanted = toolkit.version();
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found.version) {
         let place = found.program.display();
-        let why = format!("version {wanted} is wanted, and `{place}` is of version {}", found.version);
-        return Err(ToolchainError::NoDevice { why, help: help(toolkit.id()) });
+        let problem = format!("version {wanted} is wanted, and `{place}` is of version {}", found.version);
+        return Err(ToolchainError::NoDevice { problem, help: help(toolkit.id()) });
     }
     match toolkit {
         Toolkit::Xpu(_) => xpu::kit(found).map(DeviceKit::Xpu),
@@ -56,7 +57,7 @@ pub fn tools(session: &Session) -> Vec<Tool> {
         };
         // Nobody asks what torch there is where no compiler is.
         let torch = found.as_ref().map_or_else(|_| Err(String::new()), |_| torch_of(session, marker));
-        let found = found.map(|found| found.version).map_err(|error| error.to_string());
+        let found = found.map(|found| found.version).map_err(|error| chain(&error));
         Tool { backend: *backend, found, place, torch }
     };
     MARKERS.iter().map(tool).collect()
@@ -104,7 +105,7 @@ pub(super) const fn help(backend: BackendId) -> &'static str {
 
 /// The torch of the active Python, when it was built for the backend of `marker`. It is looked at and not imported.
 fn torch_of(session: &Session, marker: &str) -> Result<Version, String> {
-    let python = interpreter::active(session, Question::Identity).map_err(|error| error.to_string())?;
+    let python = interpreter::active(session, Question::Identity).map_err(|error| chain(&error))?;
     let folder = python.has_torch().ok_or_else(|| "it has no torch".to_owned())?;
     let said = files::read_text(&folder.join("version.py")).unwrap_or_default();
     let full = said

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::interpreter::{self, Question};
 use super::{compiler, python, system};
+use crate::base::causes::chain;
 use crate::base::files;
 use crate::base::process::{self, Ending, Limits, ProcessError};
 use crate::base::report;
@@ -82,16 +83,16 @@ const ROOM: u64 = 3_000_000_000;
 /// How long a program may take to say its version. A first start from a cold disk on a busy machine takes seconds.
 const SLOWEST: Duration = Duration::from_secs(30);
 
-type Look = fn(&Session) -> Finding;
+type Inspection = fn(&Session) -> Finding;
 
 /// In the order in which they are shown.
-const LOOKS: &[Look] =
+const INSPECTIONS: &[Inspection] =
     &[cxx, active_python, torch, python_headers, installer, git, cuda, gpu, agents, nix, disk, cache];
 
 /// Looks at everything. On an idle machine that takes a second or two.
 pub fn examine(session: &Session) -> Vec<Finding> {
     std::thread::scope(|scope| {
-        let looks: Vec<_> = LOOKS.iter().map(|look| scope.spawn(move || look(session))).collect();
+        let looks: Vec<_> = INSPECTIONS.iter().map(|look| scope.spawn(move || look(session))).collect();
         looks.into_iter().filter_map(|look| look.join().ok()).collect()
     })
 }
@@ -126,7 +127,7 @@ enum Answer {
 
 impl Answer {
     /// Asks a program.
-    fn of(program: impl AsRef<Path>, args: &[&str]) -> Self {
+    fn from_program(program: impl AsRef<Path>, args: &[&str]) -> Self {
         Self::within(SLOWEST, program, args)
     }
 
@@ -150,7 +151,7 @@ impl Answer {
 fn cxx(_: &Session) -> Finding {
     let subject = "C++ compiler";
     match compiler::find() {
-        Ok(program) => match Answer::of(&program, &["--version"]) {
+        Ok(program) => match Answer::from_program(&program, &["--version"]) {
             Answer::Line(version) => Finding::ok(subject, format!("{version}, {}", program.display())),
             Answer::Silent(limit) => Finding::silent(subject, &program.display().to_string(), limit),
             Answer::Missing | Answer::Broken => Finding::without(
@@ -164,7 +165,7 @@ fn cxx(_: &Session) -> Finding {
         Err(error) => Finding::without(
             subject,
             Health::Missing,
-            &error.to_string(),
+            &chain(&error),
             "nothing can be built",
             "apt install g++",
         ),
@@ -177,7 +178,7 @@ fn active_python(session: &Session) -> Finding {
         Err(error) => Finding::without(
             "Python",
             Health::Missing,
-            &error.to_string(),
+            &chain(&error),
             "nothing can be fetched, verified or measured",
             "apt install python3 python3-pip",
         ),
@@ -220,7 +221,7 @@ fn python_headers(session: &Session) -> Finding {
 fn installer(session: &Session) -> Finding {
     let uv = process::find("uv");
     let python = interpreter::active(session, Question::Identity).ok();
-    let pip = python.map(|python| Answer::of(python.program, &["-m", "pip", "--version"]));
+    let pip = python.map(|python| Answer::from_program(python.program, &["-m", "pip", "--version"]));
     installer_of(pip.unwrap_or(Answer::Missing), uv)
 }
 
@@ -243,7 +244,7 @@ fn installer_of(pip: Answer, uv: Option<PathBuf>) -> Finding {
 }
 
 fn git(_: &Session) -> Finding {
-    match Answer::of("git", &["--version"]) {
+    match Answer::from_program("git", &["--version"]) {
         Answer::Line(version) => Finding::ok("git", version),
         Answer::Silent(limit) => Finding::silent("git", "git", limit),
         answer @ (Answer::Missing | Answer::Broken) => Finding::without(
@@ -285,7 +286,7 @@ fn cuda(_: &Session) -> Finding {
 fn gpu(_: &Session) -> Finding {
     let subject = "NVIDIA GPU";
     let query = ["--query-gpu=name,driver_version,compute_cap", "--format=csv,noheader"];
-    match (Answer::of("nvidia-smi", &query), python::has_nvidia_driver()) {
+    match (Answer::from_program("nvidia-smi", &query), python::has_nvidia_driver()) {
         (Answer::Line(line), _) => Finding::ok(subject, format!("{line} (name, driver, capability)")),
         (Answer::Silent(limit), _) => Finding::silent(subject, "nvidia-smi", limit),
         (_, true) => Finding::ok(subject, "a driver is loaded; nvidia-smi does not answer"),
@@ -314,7 +315,7 @@ fn agents(_: &Session) -> Finding {
 }
 
 fn nix(_: &Session) -> Finding {
-    match Answer::of("nix", &["--version"]) {
+    match Answer::from_program("nix", &["--version"]) {
         Answer::Line(version) => Finding::ok("Nix", version),
         Answer::Silent(limit) => Finding::silent("Nix", "nix", limit),
         answer => Finding::without("Nix", Health::Optional, absence(&answer), "nothing: wheels are used", ""),
@@ -393,7 +394,7 @@ mod tests {
         let report = Report::new(MessageFormat::Human, true);
         let session = Session { report, cache: scratch.path().to_owned(), offline: true, jobs: 1 };
         let findings = examine(&session);
-        assert_eq!(findings.len(), LOOKS.len());
+        assert_eq!(findings.len(), INSPECTIONS.len());
         assert!(findings.iter().all(|finding| finding.health == Health::Ok || !finding.cost.is_empty()));
         assert!(table(&findings).contains("C++ compiler"));
     }

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use super::missing::{self, Missing};
 use super::zip::ZipError;
+use crate::base::causes::Cause;
 use crate::base::files::FileError;
 use crate::base::http::HttpError;
 use crate::base::interrupt;
@@ -36,7 +37,7 @@ pub enum ToolchainError {
         asked: String,
     },
     /// The interpreter does not run.
-    #[error("`{}` cannot be used: {said}", program.display())]
+    #[error("`{}` cannot be used", program.display())]
     #[diagnostic(
         code(toolchain::python_broken),
         help("repair it, or name another one in KERNELWRIGHT_PYTHON")
@@ -44,8 +45,9 @@ pub enum ToolchainError {
     BrokenPython {
         /// The interpreter.
         program: PathBuf,
-        /// What it printed.
-        said: String,
+        /// What it printed, or why its answer cannot be read.
+        #[source]
+        cause: Cause,
     },
     /// Nobody can ask the package index.
     #[error("`{}` has no pip, and there is no uv on PATH", python.display())]
@@ -65,7 +67,7 @@ pub enum ToolchainError {
         asked: String,
     },
     /// The compiler does not work.
-    #[error("`{}` cannot be used as a C++ compiler: {said}", program.display())]
+    #[error("`{}` cannot be used as a C++ compiler: {output}", program.display())]
     #[diagnostic(
         code(toolchain::compiler_broken),
         help("reinstall it (`apt install g++`), or name another one in CXX")
@@ -74,7 +76,7 @@ pub enum ToolchainError {
         /// The compiler.
         program: PathBuf,
         /// What it printed.
-        said: String,
+        output: String,
     },
     /// A CUDA version without pins.
     #[error("no wheels are known for CUDA {version}; known: {known}")]
@@ -117,7 +119,7 @@ pub enum ToolchainError {
         known: String,
     },
     /// A folder was named for a library, and it does not hold what is wanted.
-    #[error("`{}` is not {wanted}: {why}", folder.display())]
+    #[error("`{}` is not {wanted}: {problem}", folder.display())]
     #[diagnostic(
         code(toolchain::wrong_library),
         help("name the folder above `include`, of the release that `depends` asks for")
@@ -128,7 +130,7 @@ pub enum ToolchainError {
         /// What it should be.
         wanted: String,
         /// What it is instead.
-        why: String,
+        problem: String,
     },
     /// A library that no wheel holds.
     #[error("no wheel holds {name}, on which a kernel depends")]
@@ -164,7 +166,7 @@ pub enum ToolchainError {
         newest: String,
     },
     /// The index did not answer, or has no such release.
-    #[error("pip cannot find {wanted}: {said}")]
+    #[error("pip cannot find {wanted}")]
     #[diagnostic(
         code(toolchain::index),
         help(
@@ -174,11 +176,12 @@ pub enum ToolchainError {
     Index {
         /// Names and versions.
         wanted: String,
-        /// Pip's last words.
-        said: String,
+        /// The end of pip's output, or why its report cannot be used.
+        #[source]
+        cause: Cause,
     },
     /// Pip could not install.
-    #[error("pip cannot install {wanted}: {said}")]
+    #[error("pip cannot install {wanted}: {output}")]
     #[diagnostic(
         code(toolchain::install),
         help("check the network, the free space of the cache and `pip config list`")
@@ -186,18 +189,19 @@ pub enum ToolchainError {
     Install {
         /// Requirements.
         wanted: String,
-        /// Pip's last words.
-        said: String,
+        /// The end of pip's output.
+        output: String,
     },
     /// The disk is full, or may not be written to.
-    #[error("failed to store {wanted}{}: {cause}", missing::to_fetch(*needs))]
+    #[error("failed to store {wanted}{}", missing::to_fetch(*needs))]
     #[diagnostic(code(toolchain::no_room), help("{}", cause.advice()))]
     NoRoom {
         /// The wheel or the packages.
         wanted: String,
         /// About how many megabytes there are to fetch.
         needs: Option<u32>,
-        /// The file that failed and the cause. The message has both, so this is not a `#[source]`.
+        /// The file that failed.
+        #[source]
         cause: FileError,
     },
     /// The download failed.
@@ -214,7 +218,7 @@ pub enum ToolchainError {
         cause: HttpError,
     },
     /// What came is not what the index or the wheel promised.
-    #[error("{wheel} is damaged: {why}")]
+    #[error("{wheel} is damaged: {problem}")]
     #[diagnostic(
         code(toolchain::damaged),
         help(
@@ -225,7 +229,10 @@ pub enum ToolchainError {
         /// The wheel.
         wheel: String,
         /// Which member, and how.
-        why: String,
+        problem: String,
+        /// Why a member cannot be unpacked.
+        #[source]
+        cause: Option<std::io::Error>,
     },
     /// The wheel is no zip file that we understand.
     #[error("{wheel} cannot be read")]
@@ -241,7 +248,7 @@ pub enum ToolchainError {
         cause: ZipError,
     },
     /// Downloads are refused.
-    #[error("this has to be fetched, but downloads are off: {}", missing::told(missing))]
+    #[error("this has to be fetched, but downloads are off: {}", missing::listed(missing))]
     #[diagnostic(
         code(toolchain::offline),
         help(
@@ -303,7 +310,7 @@ pub enum ToolchainError {
         here: String,
     },
     /// A folder of KERNELWRIGHT_WHEELS holds something else than its name says.
-    #[error("`{}` is not what is taken of {wheel}: {why}", folder.display())]
+    #[error("`{}` is not what is taken of {wheel}: {problem}", folder.display())]
     #[diagnostic(
         code(toolchain::supplied),
         help(
@@ -316,7 +323,7 @@ pub enum ToolchainError {
         /// Name and version.
         wheel: String,
         /// What is wrong with it.
-        why: String,
+        problem: String,
     },
     /// The lock has no such wheel, or this version takes something else of it.
     #[error("`{}` has no `{key}` that this version of kernelwright knows", path.display())]
@@ -333,7 +340,7 @@ pub enum ToolchainError {
         key: String,
     },
     /// A program of a wheel could not be given another loader.
-    #[error("`{}` cannot be given the loader that KERNELWRIGHT_LOADER names: {said}", program.display())]
+    #[error("`{}` cannot be given the loader that KERNELWRIGHT_LOADER names", program.display())]
     #[diagnostic(
         code(toolchain::loader),
         help("install `patchelf`, or unset KERNELWRIGHT_LOADER where /lib64/ld-linux-x86-64.so.2 is there")
@@ -341,11 +348,12 @@ pub enum ToolchainError {
     Loader {
         /// The program.
         program: PathBuf,
-        /// What patchelf printed.
-        said: String,
+        /// What patchelf printed, or why it was not started.
+        #[source]
+        cause: Cause,
     },
     /// The lock is none.
-    #[error("cannot read `{}`: {why}", path.display())]
+    #[error("cannot read `{}`", path.display())]
     #[diagnostic(
         code(toolchain::bad_lock),
         help("bring it back from version control, or remove it: it is written again")
@@ -354,7 +362,8 @@ pub enum ToolchainError {
         /// The lock.
         path: PathBuf,
         /// What is wrong with it.
-        why: String,
+        #[source]
+        cause: Cause,
     },
     /// Nothing is removed from a cache in use.
     #[error("another run of kernelwright is using the cache `{}`", cache.display())]
@@ -397,24 +406,24 @@ pub enum ToolchainError {
         lacks: String,
     },
     /// No compiler for a device, or one of another version.
-    #[error("{why}")]
+    #[error("{problem}")]
     #[diagnostic(code(toolchain::device_missing), help("{help}"))]
     NoDevice {
         /// What was looked for, and where.
-        why: String,
+        problem: String,
         /// What to do.
         help: &'static str,
     },
     /// The device's toolkit does not work, or lacks a file.
-    #[error("`{}` cannot be used: {why}", program.display())]
+    #[error("`{}` cannot be used: {problem}", program.display())]
     #[diagnostic(code(toolchain::device_broken), help("install the whole of {name} again"))]
     BrokenDevice {
         /// What people call it.
         name: &'static str,
         /// The compiler or folder.
         program: PathBuf,
-        /// What it said, or what it lacks.
-        why: String,
+        /// What it printed, or what it lacks.
+        problem: String,
     },
     /// No torch in the active Python.
     #[error("`{}` has no torch {wanted}: {found}", python.display())]
@@ -433,7 +442,7 @@ pub enum ToolchainError {
         found: String,
     },
     /// The environment that was made does not work.
-    #[error("the managed Python packages do not work: {said}")]
+    #[error("the managed Python packages do not work")]
     #[diagnostic(
         code(toolchain::runtime_broken),
         help(
@@ -441,8 +450,9 @@ pub enum ToolchainError {
         )
     )]
     BrokenRuntime {
-        /// What the trial import printed.
-        said: String,
+        /// What the trial import printed, or why a library cannot be read.
+        #[source]
+        cause: Cause,
     },
     /// A file of the cache.
     #[error(transparent)]

@@ -15,7 +15,7 @@ use super::lock::{self, Lock, Locked, LockedVariant, Variants};
 use super::pins::Part;
 use super::store::Stored;
 use super::supply::Supply;
-use super::taking::Taking;
+use super::taking::WheelCollector;
 use super::{nar, parts, pins};
 use crate::base::files;
 use crate::base::session::Session;
@@ -47,7 +47,7 @@ fn stored(
         requests.push(Request { part, why: "as kernelwright.lock has it" });
     }
     let python = interpreter::active(session, Question::Identity)?;
-    let taking = Taking::of(session, lock);
+    let taking = WheelCollector::new(session, lock);
     let stored = fetch::obtain(&taking, &python, Target::Machine, &requests)?;
     lock.agree(&taking.taken())?;
     Ok(keys.iter().cloned().zip(stored).collect())
@@ -62,7 +62,7 @@ pub fn trees(
     keys: &BTreeSet<String>,
     session: &Session,
 ) -> Result<BTreeMap<String, String>, ToolchainError> {
-    let lock = Lock::of(project, true)?;
+    let lock = Lock::open(project, true)?;
     let stored = stored(&lock, project, keys, session)?;
     stored.into_iter().map(|(key, stored)| Ok((key, nar::hash(&stored.files, &stored.names)?))).collect()
 }
@@ -72,7 +72,7 @@ pub fn trees(
 /// # Errors
 /// The lock cannot be read.
 pub fn locked_variants(project: &Path) -> Result<Variants, ToolchainError> {
-    Variants::of(project)
+    Variants::read(project)
 }
 
 /// The keys of what these variants of a lock are built from; without any, of everything that it has for machines of this

@@ -20,7 +20,7 @@ use super::pins::Part;
 pub(super) use super::request::Request;
 use super::store::{Entry, Stored, digest_of};
 use super::supplied::Supplied;
-use super::taking::Taking;
+use super::taking::WheelCollector;
 use super::unpack::{Promised, Slice, promised};
 use super::used;
 use super::zip::{self, Member};
@@ -38,7 +38,7 @@ const SPAN: u64 = 24 << 20;
 
 /// Makes sure that the store has all of `requests`; only what it lacks is asked for and fetched.
 pub(super) fn obtain(
-    session: &Taking<'_>,
+    session: &WheelCollector<'_>,
     python: &Interpreter,
     target: Target,
     requests: &[Request],
@@ -49,7 +49,7 @@ pub(super) fn obtain(
 /// The same, with what is handed in.
 fn obtain_beside(
     supplied: &Supplied,
-    session: &Taking<'_>,
+    session: &WheelCollector<'_>,
     python: &Interpreter,
     target: Target,
     requests: &[Request],
@@ -109,7 +109,7 @@ fn obtain_beside(
 
 /// Where the wheels lie that nobody hands in, and the others.
 fn from_index(
-    session: &Taking<'_>,
+    session: &WheelCollector<'_>,
     python: &Interpreter,
     target: Target,
     wanted: &[&Request],
@@ -259,7 +259,7 @@ impl Job<'_> {
         &self,
         entry: &Entry,
         url: &str,
-        span: &Together<'_>,
+        span: &MemberRange<'_>,
         promised: &Promised,
         bar: &Progress,
     ) -> Result<(), ToolchainError> {
@@ -284,7 +284,8 @@ impl Job<'_> {
             })
             .ok_or_else(|| ToolchainError::Damaged {
                 wheel: self.wheel().to_owned(),
-                why: "it has no RECORD".to_owned(),
+                problem: "it has no RECORD".to_owned(),
+                cause: None,
             })?;
         let span = Span::new(record.place.start, record.place.end);
         let bytes = self.client.bytes(url, span).map_err(|cause| self.failed(cause))?;
@@ -327,8 +328,11 @@ impl Job<'_> {
     }
 
     fn take_whole(&self, entry: &Entry, file: &Path) -> Result<(Stored, String), ToolchainError> {
-        let damaged =
-            |why: &str| ToolchainError::Damaged { wheel: self.wheel().to_owned(), why: why.to_owned() };
+        let damaged = |problem: &str| ToolchainError::Damaged {
+            wheel: self.wheel().to_owned(),
+            problem: problem.to_owned(),
+            cause: None,
+        };
         let (length, _) = files::stamp(file)?;
         if digest_of(file).as_deref() != Some(&self.located.release.sha256) {
             return Err(damaged("it does not have the sha256 that the index gives"));
@@ -347,7 +351,8 @@ impl Job<'_> {
         match part.take.iter().find(|take| !wanted.iter().any(|member| member.name.starts_with(*take))) {
             Some(take) => Err(ToolchainError::Damaged {
                 wheel: self.wheel().to_owned(),
-                why: format!("it holds nothing that begins with {take}"),
+                problem: format!("it holds nothing that begins with {take}"),
+                cause: None,
             }),
             None => Ok(wanted),
         }
@@ -359,14 +364,14 @@ fn names(members: &[&Member]) -> Vec<String> {
 }
 
 /// Members that are fetched with one request.
-struct Together<'a> {
+struct MemberRange<'a> {
     start: u64,
     end: u64,
     members: Vec<&'a Member>,
 }
 
-fn spans<'a>(wanted: &[&'a Member]) -> Vec<Together<'a>> {
-    let mut spans: Vec<Together<'a>> = Vec::new();
+fn spans<'a>(wanted: &[&'a Member]) -> Vec<MemberRange<'a>> {
+    let mut spans: Vec<MemberRange<'a>> = Vec::new();
     for member in wanted {
         let place = &member.place;
         match spans.last_mut() {
@@ -374,7 +379,7 @@ fn spans<'a>(wanted: &[&'a Member]) -> Vec<Together<'a>> {
                 last.end = place.end;
                 last.members.push(member);
             }
-            _ => spans.push(Together { start: place.start, end: place.end, members: vec![member] }),
+            _ => spans.push(MemberRange { start: place.start, end: place.end, members: vec![member] }),
         }
     }
     spans

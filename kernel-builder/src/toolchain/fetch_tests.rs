@@ -209,8 +209,8 @@ impl Bench {
     fn handed(&self, folder: &Path, lock: &Lock) -> Result<Vec<Stored>, ToolchainError> {
         let empty = Bench::new();
         let session = Session { offline: true, ..empty.session };
-        let taking = Taking::of(&session, lock);
-        let supplied = Supplied::of(vec![folder.to_owned()]);
+        let taking = WheelCollector::new(&session, lock);
+        let supplied = Supplied::new(vec![folder.to_owned()]);
         let stored = obtain_beside(
             &supplied,
             &taking,

@@ -34,7 +34,7 @@ struct Remembered {
 }
 
 /// What a compiler says of itself, asked once as long as it does not change.
-pub(super) fn said(
+pub(super) fn output_of(
     session: &Session,
     name: &'static str,
     program: &Path,
@@ -52,8 +52,8 @@ pub(super) fn said(
     let line = CommandLine::new(program).args(args.iter().copied());
     let done = process::run(&line, Limits::wall(Duration::from_secs(60)))?;
     if !done.ending.success() {
-        let why = state::last_words(&done);
-        return Err(ToolchainError::BrokenDevice { name, program: program.to_owned(), why });
+        let problem = state::last_words(&done);
+        return Err(ToolchainError::BrokenDevice { name, program: program.to_owned(), problem });
     }
     let text = done.stdout_text();
     state::save(&file, &Remembered { text: text.clone(), stamp })?;

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use kernel_plan::plan::CommandLine;
 use serde::{Deserialize, Serialize};
 
+use thiserror::Error;
+
 use super::error::ToolchainError;
 use super::interpreter::Interpreter;
 use super::missing::Missing;
@@ -116,11 +118,13 @@ pub(super) fn locate(
         .args(target.arguments())
         .args(&wanted);
     let done = process::run(&line, Limits::wall(Duration::from_secs(900)))?;
-    let failed = |said| ToolchainError::Index { wanted: wanted.join(", "), said };
+    let failed = |cause| ToolchainError::Index { wanted: wanted.join(", "), cause };
     if !done.ending.success() {
-        return Err(room::or_else(&done, &wanted.join(", "), scratch.path(), || failed(errors_of(&done))));
+        return Err(room::or_else(&done, &wanted.join(", "), scratch.path(), || {
+            failed(errors_of(&done).into())
+        }));
     }
-    let located = read_report(&files::read_text(&report)?, parts).map_err(failed)?;
+    let located = read_report(&files::read_text(&report)?, parts).map_err(|error| failed(error.into()))?;
     for (part, located) in parts.iter().zip(&located) {
         state::save(&record(session, python, target, part), &located.release)?;
     }
@@ -152,7 +156,7 @@ pub(super) fn install(
         return Ok(());
     }
     let wanted = requirements.join(", ");
-    let failed = || ToolchainError::Install { wanted: wanted.clone(), said: errors_of(&done) };
+    let failed = || ToolchainError::Install { wanted: wanted.clone(), output: errors_of(&done) };
     Err(room::or_else(&done, &wanted, target, failed))
 }
 
@@ -174,7 +178,7 @@ pub(super) fn download(
     if done.ending.success() {
         return Ok(());
     }
-    let failed = || ToolchainError::Index { wanted: wanted.clone(), said: errors_of(&done) };
+    let failed = || ToolchainError::Index { wanted: wanted.clone(), cause: errors_of(&done).into() };
     Err(room::or_else(&done, &wanted, folder, failed))
 }
 
@@ -237,7 +241,7 @@ fn fetch_pip(
     let line = client(line, scratch.path()).path(staging.path()).arg(&wanted);
     let done = process::run(&line, Limits::wall(Duration::from_secs(600)))?;
     if !done.ending.success() {
-        let failed = || ToolchainError::Index { wanted: wanted.clone(), said: errors_of(&done) };
+        let failed = || ToolchainError::Index { wanted: wanted.clone(), cause: errors_of(&done).into() };
         return Err(room::or_else(&done, &wanted, staging.path(), failed));
     }
     files::replace_dir(staging, folder)?;
@@ -261,9 +265,20 @@ fn errors_of(done: &Finished) -> String {
     }
 }
 
+/// A report of pip that cannot be used.
+#[derive(Debug, Error)]
+enum ReportError {
+    #[error("its report cannot be read")]
+    Json(#[from] serde_json::Error),
+    #[error("its report lacks {0}")]
+    Lacks(String),
+    #[error("the index gives no sha256 for {0}")]
+    NoDigest(String),
+}
+
 /// What pip's installation report (format 1) says about `parts`, in their order.
-fn read_report(text: &str, parts: &[&Part]) -> Result<Vec<Located>, String> {
-    let report: Report = serde_json::from_str(text).map_err(|error| format!("its report: {error}"))?;
+fn read_report(text: &str, parts: &[&Part]) -> Result<Vec<Located>, ReportError> {
+    let report: Report = serde_json::from_str(text)?;
     parts
         .iter()
         .map(|part| {
@@ -271,11 +286,11 @@ fn read_report(text: &str, parts: &[&Part]) -> Result<Vec<Located>, String> {
                 .install
                 .iter()
                 .find(|entry| normal(&entry.metadata.name) == normal(&part.name))
-                .ok_or_else(|| format!("its report lacks {}", part.name))?;
+                .ok_or_else(|| ReportError::Lacks(part.name.clone()))?;
             let hashes = entry.download_info.archive_info.hashes.as_ref();
             let sha256 = hashes
                 .and_then(|hashes| hashes.sha256.clone())
-                .ok_or_else(|| format!("the index gives no sha256 for {}", part.name))?;
+                .ok_or_else(|| ReportError::NoDigest(part.name.clone()))?;
             let url = entry.download_info.url.clone();
             let name =
                 url.split(['#', '?']).next().and_then(|url| url.rsplit('/').next()).unwrap_or_default();
@@ -347,9 +362,12 @@ mod tests {
 
     #[test]
     fn says_what_the_report_lacks() {
-        assert_eq!(read_report(REPORT, &[&part("absent")]).unwrap_err(), "its report lacks absent");
         assert_eq!(
-            read_report(REPORT, &[&part("other")]).unwrap_err(),
+            read_report(REPORT, &[&part("absent")]).unwrap_err().to_string(),
+            "its report lacks absent"
+        );
+        assert_eq!(
+            read_report(REPORT, &[&part("other")]).unwrap_err().to_string(),
             "the index gives no sha256 for other"
         );
     }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ToolchainError;
 use super::state;
+use crate::base::causes::Cause;
 use crate::base::digest::DigestBuilder;
 use crate::base::process::{self, Ending, Limits};
 use crate::base::session::Session;
@@ -153,13 +154,13 @@ fn ask(program: &Path, question: Question) -> Result<Interpreter, ToolchainError
     let mode = if question == Question::Packages { "full" } else { "light" };
     let line = CommandLine::new(program).args(["-I", "-c", PROBE, mode]);
     let done = process::run(&line, Limits::wall(Duration::from_secs(180)))?;
-    let broken = |said: String| ToolchainError::BrokenPython { program: program.to_owned(), said };
+    let broken = |cause: Cause| ToolchainError::BrokenPython { program: program.to_owned(), cause };
     if done.ending == Ending::Deadline {
-        return Err(broken("no answer in 180 s".to_owned()));
+        return Err(broken("no answer in 180 s".into()));
     }
     let text = done.stdout_text();
     let Some(answer) = text.lines().rev().find(|line| line.starts_with('{')) else {
-        return Err(broken(state::last_words(&done)));
+        return Err(broken(state::last_words(&done).into()));
     };
-    serde_json::from_str(answer).map_err(|error| broken(error.to_string()))
+    serde_json::from_str(answer).map_err(|error| broken(error.into()))
 }

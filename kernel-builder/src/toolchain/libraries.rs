@@ -11,7 +11,7 @@ use kernel_plan::units::Version;
 use super::error::ToolchainError;
 use super::parts;
 use super::supply::Supply;
-use super::taking::Taking;
+use super::taking::WheelCollector;
 use crate::base::digest::DigestBuilder;
 use crate::base::files;
 
@@ -49,7 +49,7 @@ pub fn libraries(
         return Err(ToolchainError::WrongLibrary {
             folder: idle.path.clone(),
             wanted: asked.join(" or "),
-            why: format!("its include/cutlass/version.h says {}", idle.version),
+            problem: format!("its include/cutlass/version.h says {}", idle.version),
         });
     }
     let taking = supply.taking();
@@ -61,7 +61,7 @@ pub fn libraries(
 
 /// One library; nothing for `torch`, which comes with the framework.
 fn library(
-    session: &Taking<'_>,
+    session: &WheelCollector<'_>,
     dependency: Dependency,
     cutlass: &[Folder],
     folders: &Folders,
@@ -81,7 +81,7 @@ fn library(
         if folder.line != line {
             return Err(ToolchainError::WrongLibrary {
                 wanted: format!("CUTLASS {line}"),
-                why: format!("its include/cutlass/version.h says {}", folder.version),
+                problem: format!("its include/cutlass/version.h says {}", folder.version),
                 folder: folder.path,
             });
         }
@@ -99,7 +99,7 @@ fn library(
         return Err(ToolchainError::WrongLibrary {
             folder: folder.clone(),
             wanted: name.to_owned(),
-            why: format!("it has no {marker}"),
+            problem: format!("it has no {marker}"),
         });
     }
     let include = if marker.starts_with("include/") {
@@ -133,10 +133,10 @@ struct Folder {
 impl Folder {
     fn cutlass(path: &Path) -> Result<Self, ToolchainError> {
         let path = crate::base::env::absolute(path);
-        let wrong = |why: &str| ToolchainError::WrongLibrary {
+        let wrong = |problem: &str| ToolchainError::WrongLibrary {
             folder: path.clone(),
             wanted: "CUTLASS".to_owned(),
-            why: why.to_owned(),
+            problem: problem.to_owned(),
         };
         let text = files::read_text(&path.join("include/cutlass/version.h"))
             .map_err(|_| wrong("it has no include/cutlass/version.h that can be read"))?;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ToolchainError;
 use super::pins::Part;
+use crate::base::causes::{Cause, chain};
 use crate::base::files;
 use crate::base::session::Session;
 
@@ -113,7 +114,7 @@ pub(super) struct Lock {
 
 impl Lock {
     /// The lock in the folder of a project.
-    pub(super) fn of(project: &Path, frozen: bool) -> Result<Self, ToolchainError> {
+    pub(super) fn open(project: &Path, frozen: bool) -> Result<Self, ToolchainError> {
         Self::at(project.join(NAME), frozen)
     }
 
@@ -237,7 +238,7 @@ impl Lock {
         let mut all = read(path)?;
         all.wheel.extend(added.iter().cloned());
         if let Err(error) = files::write_if_changed(path, render(all)) {
-            session.report.warn(format!("what was fetched is not locked: {error}"));
+            session.report.warn(format!("what was fetched is not locked: {}", chain(&error)));
         }
         Ok(())
     }
@@ -258,7 +259,7 @@ pub struct Variants {
 
 impl Variants {
     /// What the lock of a project has.
-    pub(super) fn of(project: &Path) -> Result<Self, ToolchainError> {
+    pub(super) fn read(project: &Path) -> Result<Self, ToolchainError> {
         Self::at(&project.join(NAME))
     }
 
@@ -300,12 +301,11 @@ fn read(path: &Path) -> Result<Text, ToolchainError> {
     if !files::exists(path) {
         return Ok(Text { format: 1, ..Text::default() });
     }
-    let broken = |why: String| ToolchainError::BadLock { path: path.to_owned(), why };
-    let text: Text = toml::from_str(&files::read_text(path)?)
-        .map_err(|error| broken(error.to_string().trim_end().replace('\n', "; ")))?;
+    let broken = |cause: Cause| ToolchainError::BadLock { path: path.to_owned(), cause };
+    let text: Text = toml::from_str(&files::read_text(path)?).map_err(|error| broken(error.into()))?;
     match text.format {
         1 => Ok(text),
-        other => Err(broken(format!("it is of format {other}, and this version knows format 1"))),
+        other => Err(broken(format!("it is of format {other}, and this version knows format 1").into())),
     }
 }
 
@@ -343,7 +343,7 @@ mod tests {
         let native = format!("b-1.0-py3-none-manylinux_2_28_{ARCH}.whl");
         let taken = [wheel("b", &native), wheel("a", "a-1.0-py3-none-any.whl")];
         for order in [[0, 1], [1, 0]] {
-            let lock = Lock::of(folder.path(), false).unwrap();
+            let lock = Lock::open(folder.path(), false).unwrap();
             order.iter().for_each(|at| lock.agree(&taken[*at..=*at]).unwrap());
             lock.write(&session).unwrap();
         }
@@ -368,7 +368,7 @@ mod tests {
         sha256 = "aa"
         members = "bb"
         "#);
-        Lock::of(folder.path(), true).unwrap().agree(&taken).unwrap();
+        Lock::open(folder.path(), true).unwrap().agree(&taken).unwrap();
     }
 
     #[test]
@@ -377,18 +377,18 @@ mod tests {
         let other = if ARCH == "x86_64" { "aarch64" } else { "x86_64" };
         let theirs = wheel("torch", &format!("torch-1.0-cp312-cp312-manylinux_2_28_{other}.whl"));
         let ours = wheel("torch", &format!("torch-1.0-cp312-cp312-manylinux_2_28_{ARCH}.whl"));
-        let lock = Lock::of(folder.path(), false).unwrap();
+        let lock = Lock::open(folder.path(), false).unwrap();
         lock.agree(std::slice::from_ref(&theirs)).unwrap();
         lock.agree(std::slice::from_ref(&ours)).unwrap();
         lock.write(&session(folder.path())).unwrap();
-        assert_eq!(Lock::of(folder.path(), true).unwrap().wanted(&part("torch")), Some(ours));
+        assert_eq!(Lock::open(folder.path(), true).unwrap().wanted(&part("torch")), Some(ours));
     }
 
     #[test]
     fn another_wheel_and_other_members_are_refused() {
         let folder = files::scratch().unwrap();
         let known = wheel("a", "a-1.0-py3-none-any.whl");
-        let lock = Lock::of(folder.path(), false).unwrap();
+        let lock = Lock::open(folder.path(), false).unwrap();
         lock.agree(std::slice::from_ref(&known)).unwrap();
         let (asked, file) = (part("a"), known.file.as_str());
         lock.allow([(&asked, file, "aa")].into_iter()).unwrap();
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn a_frozen_lock_names_what_it_lacks() {
         let folder = files::scratch().unwrap();
-        let lock = Lock::of(folder.path(), true).unwrap();
+        let lock = Lock::open(folder.path(), true).unwrap();
         let (a, b) = (part("a"), part("b"));
         let error = lock.allow([(&a, "f", "aa"), (&b, "f", "aa")].into_iter()).unwrap_err().to_string();
         assert!(error.contains("a 1.0, b 1.0"), "{error}");
@@ -429,10 +429,10 @@ mod tests {
         let before = Variants::default().with(BTreeSet::from([theirs.clone()]), tree("theirs"));
         assert!(before.write(folder.path()).unwrap());
         // A build adds a wheel; what is said of variants stays.
-        let lock = Lock::of(folder.path(), false).unwrap();
+        let lock = Lock::open(folder.path(), false).unwrap();
         lock.agree(&[wheel("a", "a-1.0-py3-none-any.whl")]).unwrap();
         lock.write(&session(folder.path())).unwrap();
-        let there = Variants::of(folder.path()).unwrap();
+        let there = Variants::read(folder.path()).unwrap();
         assert_eq!(there, before);
         for ours in ["torch-cpu", "tvm-ffi01-cpu-{ARCH}-{OS}"] {
             let os = if OS == "macos" { "darwin" } else { OS };
@@ -446,7 +446,7 @@ mod tests {
         }
         let after = there.with(BTreeSet::new(), BTreeMap::new());
         assert!(!after.write(folder.path()).unwrap());
-        assert_eq!(Lock::of(folder.path(), true).unwrap().wheels().len(), 1);
+        assert_eq!(Lock::open(folder.path(), true).unwrap().wheels().len(), 1);
     }
 
     #[test]
@@ -458,13 +458,13 @@ mod tests {
             id: release.repeat(20),
         };
         let (ours, other) = (compiler("g++", "12.2.0"), compiler("g++", "14.1.0"));
-        Lock::of(folder.path(), true).unwrap().allow_compiler(&other).unwrap();
+        Lock::open(folder.path(), true).unwrap().allow_compiler(&other).unwrap();
         assert!(lock_compiler(folder.path(), &ours).unwrap());
         assert!(!lock_compiler(folder.path(), &compiler("c++", "12.2.0")).unwrap(), "another name of it");
         // What else is written leaves it there.
         Variants::default().write(folder.path()).unwrap();
-        Lock::of(folder.path(), false).unwrap().allow_compiler(&other).unwrap();
-        let lock = Lock::of(folder.path(), true).unwrap();
+        Lock::open(folder.path(), false).unwrap().allow_compiler(&other).unwrap();
+        let lock = Lock::open(folder.path(), true).unwrap();
         lock.allow_compiler(&ours).unwrap();
         let error = lock.allow_compiler(&other).unwrap_err().to_string();
         assert!(error.contains("12.2.0") && error.contains("is 14.1.0"), "{error}");
@@ -475,7 +475,10 @@ mod tests {
         let folder = files::scratch().unwrap();
         for text in ["format = 2\n", "format = 1\nwheels = 3\n", "x"] {
             files::write(&folder.path().join(NAME), text).unwrap();
-            assert!(matches!(Lock::of(folder.path(), false), Err(ToolchainError::BadLock { .. })), "{text}");
+            assert!(
+                matches!(Lock::open(folder.path(), false), Err(ToolchainError::BadLock { .. })),
+                "{text}"
+            );
         }
     }
 
@@ -483,7 +486,7 @@ mod tests {
     fn a_folder_that_cannot_be_written_to_is_no_failure() {
         let folder = files::scratch().unwrap();
         let gone = folder.path().join("file");
-        let lock = Lock::of(&gone, false).unwrap();
+        let lock = Lock::open(&gone, false).unwrap();
         files::write(&gone, "in the way").unwrap();
         lock.agree(&[wheel("a", "a-1.0-py3-none-any.whl")]).unwrap();
         lock.write(&session(folder.path())).unwrap();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use kernel_plan::kit::MetalKit;
 
 use super::error::ToolchainError;
-use super::found::{Found, said, version_in};
+use super::found::{Found, output_of, version_in};
 use super::state;
 use crate::base::digest::DigestBuilder;
 use crate::base::files;
@@ -30,13 +30,13 @@ pub(super) fn place() -> Option<PathBuf> {
 /// The finder with the version of the SDK.
 pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
     let program = place().ok_or_else(|| ToolchainError::NoDevice {
-        why: "no xcrun on PATH: Metal is compiled by Xcode on macOS".to_owned(),
+        problem: "no xcrun on PATH: Metal is compiled by Xcode on macOS".to_owned(),
         help: "install Xcode 26 and its component: `xcodebuild -downloadComponent MetalToolchain`",
     })?;
-    let ask = |what: &str| said(session, NAME, &program, &["--sdk", "macosx", what]);
+    let ask = |what: &str| output_of(session, NAME, &program, &["--sdk", "macosx", what]);
     let version = version_in(&ask("--show-sdk-version")?).ok_or_else(|| {
-        let why = "it does not say the version of its SDK".to_owned();
-        ToolchainError::BrokenDevice { name: NAME, program: program.clone(), why }
+        let problem = "it does not say the version of its SDK".to_owned();
+        ToolchainError::BrokenDevice { name: NAME, program: program.clone(), problem }
     })?;
     let root = PathBuf::from(ask("--show-sdk-path")?.trim());
     Ok(Found { program, root, version })
@@ -46,7 +46,7 @@ pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
 pub(super) fn kit(session: &Session, found: Found) -> Result<MetalKit, ToolchainError> {
     let Found { program: xcrun, root, version } = found;
     // The Metal compiler is a component of its own, which Xcode may lack.
-    let metal = said(session, NAME, &xcrun, &["--sdk", "macosx", "--find", "metal"])?;
+    let metal = output_of(session, NAME, &xcrun, &["--sdk", "macosx", "--find", "metal"])?;
     let mut content = DigestBuilder::new("metallib");
     for (name, text) in SOURCES {
         content = content.field(name, text);

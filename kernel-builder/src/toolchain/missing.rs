@@ -18,7 +18,7 @@ impl Missing {
 }
 
 /// All of it in one line.
-pub(super) fn told(missing: &[Missing]) -> String {
+pub(super) fn listed(missing: &[Missing]) -> String {
     let each = missing.iter().map(|Missing { what, megabytes }| format!("{what} ({megabytes} MB)"));
     let all: u32 = missing.iter().map(|missing| missing.megabytes).sum();
     let together = if missing.len() > 1 { format!("; {all} MB together") } else { String::new() };

@@ -54,7 +54,7 @@ pub use error::ToolchainError;
 pub use export::{export, keys_of, lock_compiler, lock_variants, locked_variants, trees};
 pub use lock::{LockedVariant, Variants};
 pub use supply::Supply;
-pub use want::{Against, Extras, Provider, Want};
+pub use want::{Extras, FrameworkRelease, Provider, ToolchainRequest};
 pub use zip::ZipError;
 
 use crate::base::process::Start;

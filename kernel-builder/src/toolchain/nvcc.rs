@@ -14,7 +14,7 @@ use super::interpreter::{self, Question};
 use super::nvrtc::RELEASE;
 use super::pins;
 use super::supply::{self};
-use super::taking::Taking;
+use super::taking::WheelCollector;
 use super::{system, used, wheels};
 use crate::base::digest::DigestBuilder;
 use crate::base::session::Session;
@@ -50,7 +50,8 @@ pub fn obtain(session: &Session) -> Result<NvccKit, ToolchainError> {
                 .iter()
                 .map(|part| Request { part: part.clone(), why: "parts of the CUDA compiler" })
                 .collect();
-            let stored = fetch::obtain(&Taking::unlocked(session), &python, Target::Machine, &requests)?;
+            let stored =
+                fetch::obtain(&WheelCollector::unlocked(session), &python, Target::Machine, &requests)?;
             let kit = wheels::toolkit(session, cuda, &stored, None)?;
             used::folder(session, &kit.root);
             kit

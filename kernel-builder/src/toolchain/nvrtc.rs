@@ -15,7 +15,7 @@ use super::pins;
 use super::state;
 use super::supply::{self};
 use super::system;
-use super::taking::Taking;
+use super::taking::WheelCollector;
 use crate::base::digest::DigestBuilder;
 use crate::base::files;
 use crate::base::session::Session;
@@ -69,7 +69,7 @@ fn beside_torch(python: &Interpreter) -> Option<NvrtcKit> {
 
 fn from_wheels(session: &Session, python: &Interpreter) -> Result<NvrtcKit, ToolchainError> {
     supply::in_use(session);
-    let taking = Taking::unlocked(session);
+    let taking = WheelCollector::unlocked(session);
     let pins = pins::load();
     let cuda = pins.cuda(RELEASE)?;
     let library = cuda.nvrtc.clone().expect("the table has the library for this release: tested below");

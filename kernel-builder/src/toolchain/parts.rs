@@ -11,7 +11,7 @@ use super::fetch::{self, Request};
 use super::index::Target;
 use super::interpreter::{self, Question};
 use super::pins::Part;
-use super::taking::Taking;
+use super::taking::WheelCollector;
 
 /// The table of header libraries.
 pub(super) const TEXT: &str = include_str!("pins/parts.toml");
@@ -78,7 +78,7 @@ pub(super) fn pinned(name: &str, line: &str) -> Result<Pinned, ToolchainError> {
 }
 
 /// Fetches every library of the table; gives names and versions.
-pub(super) fn obtain_all(session: &Taking<'_>) -> Result<Vec<String>, ToolchainError> {
+pub(super) fn obtain_all(session: &WheelCollector<'_>) -> Result<Vec<String>, ToolchainError> {
     let all = table().into_iter().map(|Pinned { name, line, .. }| {
         let headers = obtain(session, &name, &line)?;
         Ok(format!("headers of {name} {}", headers.version))
@@ -87,7 +87,11 @@ pub(super) fn obtain_all(session: &Taking<'_>) -> Result<Vec<String>, ToolchainE
 }
 
 /// Fetches one library, or finds it in the cache.
-pub(super) fn obtain(session: &Taking<'_>, name: &str, line: &str) -> Result<Headers, ToolchainError> {
+pub(super) fn obtain(
+    session: &WheelCollector<'_>,
+    name: &str,
+    line: &str,
+) -> Result<Headers, ToolchainError> {
     let pinned = pinned(name, line)?;
     let python = interpreter::active(session, Question::Identity)?;
     let request = Request { part: pinned.wheel, why: "headers to compile against" };

@@ -17,7 +17,7 @@ use super::missing::Missing;
 use super::pins::{self, Pins, TorchPins};
 use super::store::Stored;
 use super::supply::in_use;
-use super::taking::Taking;
+use super::taking::WheelCollector;
 use super::{Extras, PythonRuntime, index, stand_in, state, used, wheels};
 use crate::base::digest::DigestBuilder;
 use crate::base::files;
@@ -34,7 +34,7 @@ const MARKER: &str = "kernelwright.json";
 
 /// What the marker says.
 #[derive(Serialize, Deserialize)]
-struct Made {
+struct SiteMarker {
     torch: String,
 }
 
@@ -186,7 +186,7 @@ fn with_torch(
     );
     in_use(session);
     used::folder(session, &folder);
-    if let Some(known) = state::load::<Made>(&folder.join(MARKER)) {
+    if let Some(known) = state::load::<SiteMarker>(&folder.join(MARKER)) {
         return Ok(made(Some(folder), known.torch));
     }
     if session.offline {
@@ -198,7 +198,7 @@ fn with_torch(
         session.report.note("waiting for another run that is making the managed Python packages");
     })
     .map_err(interrupted_or)?;
-    if state::load::<Made>(&folder.join(MARKER)).is_none() {
+    if state::load::<SiteMarker>(&folder.join(MARKER)).is_none() {
         session.report.note(format!(
             "`{}` does not serve ({}), so packages are fetched into the cache; that Python is not changed",
             python.program.display(),
@@ -208,7 +208,7 @@ fn with_torch(
         make(session, python, &pins, torch, &folder)
             .map_err(|error| error.storing(&format!("torch {}", torch.version), megabytes))?;
     }
-    let known: Option<Made> = state::load(&folder.join(MARKER));
+    let known: Option<SiteMarker> = state::load(&folder.join(MARKER));
     let torch = known.map(|known| known.torch).unwrap_or_default();
     Ok(made(Some(folder), torch))
 }
@@ -285,7 +285,7 @@ fn beside(
         );
         packages(session, python, requirements, &why, staging.path())
             .map_err(|error| error.storing(&requirements.join(", "), megabytes))?;
-        state::save(&staging.path().join(MARKER), &Made { torch: String::new() })?;
+        state::save(&staging.path().join(MARKER), &SiteMarker { torch: String::new() })?;
         files::replace_dir(staging, &folder)?;
     }
     Ok(folder)
@@ -362,7 +362,7 @@ fn make(
         reduced(session, python, pins, torch, staging.path())?;
     }
     let torch = try_out(python, staging.path())?;
-    state::save(&staging.path().join(MARKER), &Made { torch })?;
+    state::save(&staging.path().join(MARKER), &SiteMarker { torch })?;
     Ok(files::replace_dir(staging, folder)?)
 }
 
@@ -401,7 +401,7 @@ fn reduced(
     // Two downloads at once: the index is asked by two programs that do not know of each other.
     let stored: Vec<Stored> = std::thread::scope(|scope| {
         let installing = scope.spawn(|| packages(session, python, &pins.common.packages, small, site));
-        let taking = Taking::unlocked(session);
+        let taking = WheelCollector::unlocked(session);
         let headers = fetch::obtain(&taking, python, Target::Machine, &headers);
         let code = headers.and_then(|mut stored| {
             stored.extend(fetch::obtain(&taking, python, Target::Interpreter, &code)?);
@@ -460,7 +460,7 @@ fn try_out(python: &Interpreter, site: &Path) -> Result<String, ToolchainError> 
     let done = process::run(&runtime.command().args(["-c", TRIAL]), Limits::wall(Duration::from_secs(300)))?;
     match (done.ending.success(), done.stdout_text().lines().last()) {
         (true, Some(version)) => Ok(version.to_owned()),
-        _ => Err(ToolchainError::BrokenRuntime { said: state::last_words(&done) }),
+        _ => Err(ToolchainError::BrokenRuntime { cause: state::last_words(&done).into() }),
     }
 }
 

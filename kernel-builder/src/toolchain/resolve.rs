@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::error::ToolchainError;
 use super::lock::Locked;
 use super::state::{self, Stamp};
-use super::taking::Taking;
-use super::want::{Provider, Want};
+use super::taking::WheelCollector;
+use super::want::{Provider, ToolchainRequest};
 use super::{compiler, device, interpreter, parts, pins, portable, system, used, wheels};
+use crate::base::causes::chain;
 use crate::base::digest::DigestBuilder;
 use crate::base::env;
 use crate::base::interrupt;
@@ -29,7 +30,10 @@ struct Resolved {
 
 /// Finds or fetches everything that compiling needs, and says which wheels it consists of. When nothing changed since
 /// last time it only looks at a dozen files: milliseconds, no Python, no network.
-pub(super) fn resolve(session: &Taking<'_>, want: &Want) -> Result<(Toolchain, Vec<Locked>), ToolchainError> {
+pub(super) fn resolve(
+    session: &WheelCollector<'_>,
+    want: &ToolchainRequest,
+) -> Result<(Toolchain, Vec<Locked>), ToolchainError> {
     let Resolved { mut toolchain, wheels, .. } = find(session, want)?;
     tracing::info!(
         target: "toolchain",
@@ -55,7 +59,8 @@ pub(super) fn resolve(session: &Taking<'_>, want: &Want) -> Result<(Toolchain, V
         Ok(kit) => toolchain.portable = Some(kit),
         Err(_) if interrupt::requested() => return Err(ProcessError::Interrupted.into()),
         Err(error) => session.report.warn(format!(
-            "what is built here will need a system as new as this one: {error}; verify says what it needs"
+            "what is built here will need a system as new as this one: {}; verify says what it needs",
+            chain(&error)
         )),
     }
     if let Some(cuda) = &toolchain.cuda {
@@ -65,7 +70,7 @@ pub(super) fn resolve(session: &Taking<'_>, want: &Want) -> Result<(Toolchain, V
     Ok((toolchain, wheels))
 }
 
-fn find(session: &Taking<'_>, want: &Want) -> Result<Resolved, ToolchainError> {
+fn find(session: &WheelCollector<'_>, want: &ToolchainRequest) -> Result<Resolved, ToolchainError> {
     let program = compiler::find()?;
     let file = session.cache.join("state").join(format!("toolchain-{}.json", key(want, &program)?));
     if let Some(known) = state::load::<Resolved>(&file)
@@ -97,7 +102,7 @@ fn find(session: &Taking<'_>, want: &Want) -> Result<Resolved, ToolchainError> {
 }
 
 /// Everything that decides which toolchain is found, beside the files it consists of.
-fn key(want: &Want, compiler: &Path) -> Result<String, ToolchainError> {
+fn key(want: &ToolchainRequest, compiler: &Path) -> Result<String, ToolchainError> {
     let mut builder = DigestBuilder::new("toolchain")
         .field("want", format!("{want:?}"))
         .field("pins", pins::TEXTS.concat())

@@ -8,11 +8,11 @@ use kernel_plan::kit::{FrameworkKit, HipifyKit, RocmKit};
 
 use super::error::ToolchainError;
 use super::fetch::{self, Request};
-use super::found::{Found, said, version_in};
+use super::found::{Found, output_of, version_in};
 use super::index::Target;
 use super::interpreter::{self, Question};
-use super::taking::Taking;
-use super::{Against, Provider, Want, pins, state};
+use super::taking::WheelCollector;
+use super::{FrameworkRelease, Provider, ToolchainRequest, pins, state};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::process;
 use crate::base::session::Session;
@@ -40,16 +40,16 @@ pub(super) fn place() -> Option<(PathBuf, PathBuf)> {
 /// hipcc with the version of its ROCm.
 pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
     let (program, root) = place().ok_or_else(|| ToolchainError::NoDevice {
-        why: "no hipcc: neither ROCM_PATH, HIP_PATH, /opt/rocm nor PATH has one".to_owned(),
+        problem: "no hipcc: neither ROCM_PATH, HIP_PATH, /opt/rocm nor PATH has one".to_owned(),
         help: "install ROCm, or name its folder in ROCM_PATH",
     })?;
     let written = files::read_text(&root.join(".info/version")).ok();
     let version = match written.as_deref().and_then(version_in) {
         Some(version) => version,
         // HIP has the version of the ROCm that it came with.
-        None => version_in(&said(session, NAME, &program, &["--version"])?).ok_or_else(|| {
-            let why = "it does not say its version".to_owned();
-            ToolchainError::BrokenDevice { name: NAME, program: program.clone(), why }
+        None => version_in(&output_of(session, NAME, &program, &["--version"])?).ok_or_else(|| {
+            let problem = "it does not say its version".to_owned();
+            ToolchainError::BrokenDevice { name: NAME, program: program.clone(), problem }
         })?,
     };
     Ok(Found { program, root, version })
@@ -57,25 +57,25 @@ pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
 
 /// The whole toolkit.
 pub(super) fn kit(
-    session: &Taking<'_>,
-    want: &Want,
+    session: &WheelCollector<'_>,
+    want: &ToolchainRequest,
     found: Found,
     framework: &FrameworkKit,
 ) -> Result<RocmKit, ToolchainError> {
     let Found { program: hipcc, root, version } = found;
     let header = root.join("include/hip/hip_runtime.h");
     if !files::exists(&header) {
-        let why = "it has no include/hip/hip_runtime.h".to_owned();
-        return Err(ToolchainError::BrokenDevice { name: NAME, program: root, why });
+        let problem = "it has no include/hip/hip_runtime.h".to_owned();
+        return Err(ToolchainError::BrokenDevice { name: NAME, program: root, problem });
     }
     // The compilers search /usr/include by themselves; named, it would come before the C++ library's own headers.
     let include = [root.join("include")].into_iter().filter(|folder| folder != Path::new("/usr/include"));
     let asked = ["--print-libgcc-file-name", "--rtlib=compiler-rt"];
-    let builtins = said(session, NAME, &hipcc, &asked).ok().map(|said| PathBuf::from(said.trim()));
+    let builtins = output_of(session, NAME, &hipcc, &asked).ok().map(|said| PathBuf::from(said.trim()));
     let builtins = builtins.filter(|library| library.is_absolute() && files::exists(library));
     let hipify = hipify(session, want, framework)?;
     // hipcc is a driver: what it says names the compiler behind it, and that comes with its library.
-    let compiler = said(session, NAME, &hipcc, &["--version"])?;
+    let compiler = output_of(session, NAME, &hipcc, &["--version"])?;
     let id = DigestBuilder::new("rocm-kit")
         .field("compiler", compiler)
         .field("builtins", format!("{:?}", builtins.as_deref().map(state::stamp_of)))
@@ -91,9 +91,13 @@ pub(super) fn kit(
 }
 
 /// The translator of the torch that is built for; for code that plugs into something else, the newest one.
-fn hipify(session: &Taking<'_>, want: &Want, framework: &FrameworkKit) -> Result<HipifyKit, ToolchainError> {
+fn hipify(
+    session: &WheelCollector<'_>,
+    want: &ToolchainRequest,
+    framework: &FrameworkKit,
+) -> Result<HipifyKit, ToolchainError> {
     let script =
-        session.cache.join("include").join(Digest::of(SCRIPT.as_bytes()).short(16)).join("hipify.py");
+        session.cache.join("include").join(Digest::blake3(SCRIPT.as_bytes()).short(16)).join("hipify.py");
     files::write_if_changed(&script, SCRIPT)?;
     if want.provider == Provider::System
         && let FrameworkKit::Torch(torch) = framework
@@ -105,8 +109,8 @@ fn hipify(session: &Taking<'_>, want: &Want, framework: &FrameworkKit) -> Result
         }
     }
     let line = match &want.framework {
-        Against::Torch(line) => Some(line.as_str()),
-        Against::TvmFfi(_) => None,
+        FrameworkRelease::Torch(line) => Some(line.as_str()),
+        FrameworkRelease::TvmFfi(_) => None,
     };
     let python = interpreter::active(session, Question::Identity)?;
     let part = pins::load().hipify(line)?;

@@ -28,14 +28,14 @@ pub(super) fn or_else(
     folder: &Path,
     otherwise: impl FnOnce() -> ToolchainError,
 ) -> ToolchainError {
-    match told(&done.stderr_text(), folder) {
+    match find_file_error(&done.stderr_text(), folder) {
         Some(cause) => ToolchainError::NoRoom { wanted: wanted.to_owned(), needs: None, cause },
         None => otherwise(),
     }
 }
 
 /// The first such error in a text, with the place that it is about: a path that it names, or `folder`.
-fn told(text: &str, folder: &Path) -> Option<FileError> {
+fn find_file_error(text: &str, folder: &Path) -> Option<FileError> {
     let (line, words, errno) = text.lines().find_map(|line| {
         let (words, errno) = WORDS.into_iter().find(|(words, _)| line.contains(words))?;
         Some((line, words, errno))
@@ -56,7 +56,9 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_found_in_what_programs_print() {
-        let path = |text: &str| told(text, Path::new("/cache")).map(|error| error.path.display().to_string());
+        let path = |text: &str| {
+            find_file_error(text, Path::new("/cache")).map(|error| error.path.display().to_string())
+        };
         let pip = "ERROR: Exception:\nTraceback (most recent call last):\n  File \"x.py\", line 5\n\
                    OSError: [Errno 28] No space left on device\n";
         assert_eq!(path(pip).as_deref(), Some("/cache"));

@@ -18,6 +18,7 @@ use object::{LittleEndian, Object, ObjectSymbol};
 
 use super::compiler;
 use super::error::ToolchainError;
+use super::portable::PortableError;
 use crate::base::process::{self, Limits};
 use crate::base::{env, files};
 
@@ -117,16 +118,15 @@ impl Symbols {
         mut each: impl FnMut(&mut Self, &str, bool),
     ) -> Result<(), ToolchainError> {
         // The largest library is 450 MB; only its pages with symbols are read.
-        let broken =
-            |why: String| ToolchainError::BrokenRuntime { said: format!("{}: {why}", path.display()) };
+        let broken = |cause| unreadable(path, cause);
         let cache = object::ReadCache::new(files::open(path)?);
-        let library = object::File::parse(&cache).map_err(|error| broken(error.to_string()))?;
+        let library = object::File::parse(&cache).map_err(broken)?;
         for symbol in library.dynamic_symbols() {
             // A weak symbol may stay undefined.
             if symbol.is_undefined() && symbol.is_weak() {
                 continue;
             }
-            let name = symbol.name().map_err(|error| broken(error.to_string()))?;
+            let name = symbol.name().map_err(broken)?;
             each(self, name, !symbol.is_undefined());
         }
         Ok(())
@@ -135,8 +135,6 @@ impl Symbols {
 
 /// The libraries that one asks for (DT_NEEDED).
 fn needed(path: &Path) -> Result<Vec<String>, ToolchainError> {
-    let broken =
-        |why: object::Error| ToolchainError::BrokenRuntime { said: format!("{}: {why}", path.display()) };
     let cache = object::ReadCache::new(files::open(path)?);
     let read = || -> object::Result<Vec<String>> {
         let library = ElfFile64::<LittleEndian, _>::parse(&cache)?;
@@ -144,7 +142,11 @@ fn needed(path: &Path) -> Result<Vec<String>, ToolchainError> {
         let asked = table.iter().filter(|entry| entry.tag == object::elf::DT_NEEDED);
         asked.map(|entry| Ok(String::from_utf8_lossy(table.string(entry)?).into_owned())).collect()
     };
-    read().map_err(broken)
+    read().map_err(|cause| unreadable(path, cause))
+}
+
+fn unreadable(path: &Path, cause: object::Error) -> ToolchainError {
+    ToolchainError::BrokenRuntime { cause: PortableError::NotElf { path: path.to_owned(), cause }.into() }
 }
 
 /// The functions of PyTorch's stable C interface for CUDA, by the headers that declare them.

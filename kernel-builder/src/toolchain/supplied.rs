@@ -39,7 +39,7 @@ impl Supplied {
     }
 
     #[cfg(test)]
-    pub(super) fn of(folders: Vec<PathBuf>) -> Self {
+    pub(super) fn new(folders: Vec<PathBuf>) -> Self {
         Self { folders }
     }
 
@@ -90,10 +90,10 @@ impl Supplied {
 }
 
 fn take(entry: &Entry, part: &Part, locked: &Locked, folder: &Path) -> Result<(), ToolchainError> {
-    let wrong = |why: String| ToolchainError::Supplied {
+    let wrong = |problem: String| ToolchainError::Supplied {
         folder: folder.to_owned(),
         wheel: format!("{} {}", locked.name, locked.version),
-        why,
+        problem,
     };
     let mut taken = BTreeMap::new();
     for path in files::walk(folder, |_| true)? {

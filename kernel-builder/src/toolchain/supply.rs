@@ -12,8 +12,8 @@ use super::error::ToolchainError;
 use super::lock::{Lock, Locked};
 use super::missing::Missing;
 use super::resolve::resolve;
-use super::taking::Taking;
-use super::want::Want;
+use super::taking::WheelCollector;
+use super::want::ToolchainRequest;
 use super::{parts, used};
 use crate::base::files::FileLock;
 use crate::base::session::Session;
@@ -35,8 +35,8 @@ impl<'a> Supply<'a> {
     ///
     /// # Errors
     /// The lock cannot be read.
-    pub fn of(project: &Path, locked: bool, session: &'a Session) -> Result<Self, ToolchainError> {
-        Ok(Self { lock: Lock::of(project, locked)?, ..Self::without_project(session) })
+    pub fn open(project: &Path, locked: bool, session: &'a Session) -> Result<Self, ToolchainError> {
+        Ok(Self { lock: Lock::open(project, locked)?, ..Self::without_project(session) })
     }
 
     /// For nobody's project.
@@ -49,7 +49,7 @@ impl<'a> Supply<'a> {
     ///
     /// # Errors
     /// What is missing, with the command that helps; see [`ToolchainError`].
-    pub fn resolve(&self, want: &Want) -> Result<Toolchain, ToolchainError> {
+    pub fn resolve(&self, want: &ToolchainRequest) -> Result<Toolchain, ToolchainError> {
         let key = format!("{want:?}");
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(toolchain) = known().get(&key) {
@@ -66,7 +66,7 @@ impl<'a> Supply<'a> {
     ///
     /// # Errors
     /// As [`Self::resolve`].
-    pub fn prepare(&self, wants: &[Want]) -> Result<(), ToolchainError> {
+    pub fn prepare(&self, wants: &[ToolchainRequest]) -> Result<(), ToolchainError> {
         let mut all: Vec<Missing> = Vec::new();
         for want in wants {
             match self.resolve(want) {
@@ -105,8 +105,8 @@ impl<'a> Supply<'a> {
     }
 
     /// For one thing that is made of wheels.
-    pub(super) fn taking(&self) -> Taking<'_> {
-        Taking::of(self.session, &self.lock)
+    pub(super) fn taking(&self) -> WheelCollector<'_> {
+        WheelCollector::new(self.session, &self.lock)
     }
 
     /// Compares what was taken with the lock, and records that it is used.

@@ -10,8 +10,8 @@ use kernel_plan::plan::CommandLine;
 
 use super::error::ToolchainError;
 use super::interpreter::{self, Question};
-use super::taking::Taking;
-use super::{Against, Want, parts};
+use super::taking::WheelCollector;
+use super::{FrameworkRelease, ToolchainRequest, parts};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::process::{self, Limits};
 use crate::base::session::Session;
@@ -19,15 +19,15 @@ use crate::base::{env, files};
 
 /// Finds what is wanted; `stubs` is handed through into the kit.
 pub(super) fn resolve(
-    session: &Taking<'_>,
-    want: &Want,
+    session: &WheelCollector<'_>,
+    want: &ToolchainRequest,
     stubs: PathBuf,
 ) -> Result<(Option<CudaKit>, FrameworkKit), ToolchainError> {
     let cuda = want.cuda.as_deref().map(toolkit).transpose()?;
     let framework = match &want.framework {
-        Against::Torch(line) => FrameworkKit::Torch(headers(session, line, stubs)?),
+        FrameworkRelease::Torch(line) => FrameworkKit::Torch(headers(session, line, stubs)?),
         // Headers alone, which no system installs: they come from the wheel here too.
-        Against::TvmFfi(line) => {
+        FrameworkRelease::TvmFfi(line) => {
             let headers = parts::obtain(session, parts::TVM_FFI, line)?;
             let parts::Headers { version, include, id } = headers;
             FrameworkKit::TvmFfi(TvmFfiKit { version, include, stubs, id })
@@ -113,7 +113,7 @@ fn toolkit_of(nvcc: PathBuf, wanted: &str) -> Result<CudaKit, ToolchainError> {
 
 /// A digest of a file; one that cannot be read is like no other, and found out when it is used.
 fn content(path: &Path) -> String {
-    files::read(path).map_or_else(|_| path.display().to_string(), |bytes| Digest::of(&bytes).to_string())
+    files::read(path).map_or_else(|_| path.display().to_string(), |bytes| Digest::blake3(&bytes).to_string())
 }
 
 pub(super) fn real(path: &Path) -> PathBuf {

@@ -10,15 +10,15 @@ use crate::base::session::Session;
 
 /// What is being put together from wheels, and which ones went into it.
 #[derive(Debug)]
-pub(super) struct Taking<'a> {
+pub(super) struct WheelCollector<'a> {
     session: &'a Session,
     lock: Option<&'a Lock>,
     taken: Mutex<Vec<Locked>>,
 }
 
-impl<'a> Taking<'a> {
+impl<'a> WheelCollector<'a> {
     /// For what a lock has.
-    pub(super) fn of(session: &'a Session, lock: &'a Lock) -> Self {
+    pub(super) fn new(session: &'a Session, lock: &'a Lock) -> Self {
         Self { session, lock: Some(lock), taken: Mutex::default() }
     }
 
@@ -43,7 +43,7 @@ impl<'a> Taking<'a> {
     }
 }
 
-impl Deref for Taking<'_> {
+impl Deref for WheelCollector<'_> {
     type Target = Session;
     fn deref(&self) -> &Session {
         self.session

@@ -59,9 +59,10 @@ impl Slice<'_> {
         place: &Path,
         out: &mut dyn Write,
     ) -> Result<String, ToolchainError> {
-        let damaged = |why: String| ToolchainError::Damaged {
+        let damaged = |problem: &str, cause: Option<std::io::Error>| ToolchainError::Damaged {
             wheel: self.wheel.to_owned(),
-            why: format!("{} {why}", member.name),
+            problem: format!("{} {problem}", member.name),
+            cause,
         };
         let mut data = self.data(member)?;
         let mut tally = Tally { crc32: crc32fast::Hasher::new(), sha256: Sha256::new(), size: 0 };
@@ -71,22 +72,20 @@ impl Slice<'_> {
             let count = match data.read(&mut block) {
                 Ok(0) => break,
                 Ok(count) => count,
-                Err(error) => return Err(damaged(format!("does not inflate: {error}"))),
+                Err(error) => return Err(damaged("does not inflate", Some(error))),
             };
             tally.take(&block[..count]);
             out.write_all(&block[..count]).map_err(|cause| FileError::new("write", place, cause))?;
         }
         if tally.size != member.size || tally.crc32.finalize() != member.crc32 {
-            return Err(damaged("does not have the CRC-32 that the wheel's directory gives".to_owned()));
+            return Err(damaged("does not have the CRC-32 that the wheel's directory gives", None));
         }
         let sha256 = hex(&tally.sha256.finalize());
         match promised.map(|promised| promised.get(&member.name)) {
             None => Ok(sha256),
             Some(Some(wanted)) if *wanted == sha256 => Ok(sha256),
-            Some(Some(_)) => {
-                Err(damaged("does not have the sha256 that the wheel's RECORD gives".to_owned()))
-            }
-            Some(None) => Err(damaged("is not listed in the wheel's RECORD".to_owned())),
+            Some(Some(_)) => Err(damaged("does not have the sha256 that the wheel's RECORD gives", None)),
+            Some(None) => Err(damaged("is not listed in the wheel's RECORD", None)),
         }
     }
 

@@ -17,11 +17,11 @@ pub enum Provider {
 
 /// What a build needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Want {
+pub struct ToolchainRequest {
     /// Where from.
     pub provider: Provider,
     /// What the code plugs into.
-    pub framework: Against,
+    pub framework: FrameworkRelease,
     /// The CUDA version, `MAJOR.MINOR`, e.g. `13.0`; absent when no CUDA variant is built.
     pub cuda: Option<String>,
     /// The toolkit of a variant for rocm, xpu or metal, which is always an installed one.
@@ -30,7 +30,7 @@ pub struct Want {
 
 /// What code plugs into, with its release line, `MAJOR.MINOR`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Against {
+pub enum FrameworkRelease {
     /// PyTorch, e.g. `2.11`.
     Torch(String),
     /// Apache TVM's foreign function interface, e.g. `0.1`.

@@ -15,8 +15,9 @@ use super::interpreter::{self, Question};
 use super::pins::{self, CudaPins, FrontPins};
 use super::store::Stored;
 use super::system;
-use super::taking::Taking;
-use super::{Against, Want, parts, state};
+use super::taking::WheelCollector;
+use super::{FrameworkRelease, ToolchainRequest, parts, state};
+use crate::base::causes::Cause;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::disk;
 use crate::base::env;
@@ -26,14 +27,14 @@ use crate::base::session::Session;
 
 /// Fetches what is lacking; `stubs` is handed through into the kit.
 pub(super) fn resolve(
-    session: &Taking<'_>,
-    want: &Want,
+    session: &WheelCollector<'_>,
+    want: &ToolchainRequest,
     stubs: PathBuf,
 ) -> Result<(Option<CudaKit>, FrameworkKit), ToolchainError> {
     let pins = pins::load();
     let headers = match &want.framework {
-        Against::Torch(line) => pins.headers(pins.torch(line)?),
-        Against::TvmFfi(version) => parts::pinned(parts::TVM_FFI, version)?.wheel,
+        FrameworkRelease::Torch(line) => pins.headers(pins.torch(line)?),
+        FrameworkRelease::TvmFfi(version) => parts::pinned(parts::TVM_FFI, version)?.wheel,
     };
     let cuda = want.cuda.as_deref().map(|version| pins.cuda(version)).transpose()?;
     // A toolkit whose wheels hold no compiler is used with an installed one of its own release, where there is one.
@@ -53,12 +54,12 @@ pub(super) fn resolve(
     let mut stored = fetch::obtain(session, &python, Target::Machine, &requests)?.into_iter();
     let (files, id) = stored.next().map(|stored| (stored.files, stored.id)).unwrap_or_default();
     let framework = match &want.framework {
-        Against::Torch(_) => {
+        FrameworkRelease::Torch(_) => {
             let root = files.join("torch/include");
             let include = vec![root.clone(), root.join("torch/csrc/api/include")];
             FrameworkKit::Torch(TorchKit { version, include, stubs, id })
         }
-        Against::TvmFfi(_) => {
+        FrameworkRelease::TvmFfi(_) => {
             let include = vec![files.join("tvm_ffi/include")];
             FrameworkKit::TvmFfi(TvmFfiKit { version, include, stubs, id })
         }
@@ -101,8 +102,9 @@ pub(super) fn toolkit(
     let id = stored.iter().fold(id, |id, stored| id.field("part", &stored.id)).finish();
     let loader = env::text(env::LOADER);
     // What the programs are is the same, wherever their loader lies.
-    let place =
-        loader.iter().fold(String::new(), |_, loader| format!("-{}", Digest::of(loader.as_bytes()).short(8)));
+    let place = loader
+        .iter()
+        .fold(String::new(), |_, loader| format!("-{}", Digest::blake3(loader.as_bytes()).short(8)));
     let root =
         disk::real(&session.cache.join("cuda")).join(format!("{}-{}{place}", pins.version, id.short(16)));
     let cudart = root.join(&pins.cudart);
@@ -166,11 +168,11 @@ fn reload(root: &Path, loader: &str) -> Result<(), ToolchainError> {
             files::write(&program, bytes)?;
             files::make_executable(&program)?;
             let line = CommandLine::new("patchelf").args(["--set-interpreter", loader]).path(&program);
-            let failed = |said| ToolchainError::Loader { program: program.clone(), said };
+            let failed = |cause: Cause| ToolchainError::Loader { program: program.clone(), cause };
             let done = process::run(&line, Limits::wall(Duration::from_secs(60)));
-            let done = done.map_err(|error| failed(error.to_string()))?;
+            let done = done.map_err(|error| failed(error.into()))?;
             if !done.ending.success() {
-                return Err(failed(state::last_words(&done)));
+                return Err(failed(state::last_words(&done).into()));
             }
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kernel_plan::kit::XpuKit;
 
 use super::error::ToolchainError;
-use super::found::{Found, said, version_in};
+use super::found::{Found, output_of, version_in};
 use super::state;
 use crate::base::digest::DigestBuilder;
 use crate::base::process;
@@ -39,13 +39,13 @@ pub(super) fn place() -> Option<(PathBuf, PathBuf)> {
 /// icpx with its version.
 pub(super) fn find(session: &Session) -> Result<Found, ToolchainError> {
     let (program, root) = place().ok_or_else(|| ToolchainError::NoDevice {
-        why: format!("no icpx: neither ONEAPI_ROOT, PATH nor {DEFAULT_ROOT} has one"),
+        problem: format!("no icpx: neither ONEAPI_ROOT, PATH nor {DEFAULT_ROOT} has one"),
         help: "install Intel's oneAPI DPC++/C++ compiler, or name oneAPI's folder in ONEAPI_ROOT",
     })?;
-    let text = said(session, NAME, &program, &["--version"])?;
+    let text = output_of(session, NAME, &program, &["--version"])?;
     let version = version_in(&text).ok_or_else(|| {
-        let why = "it does not say its version".to_owned();
-        ToolchainError::BrokenDevice { name: NAME, program: program.clone(), why }
+        let problem = "it does not say its version".to_owned();
+        ToolchainError::BrokenDevice { name: NAME, program: program.clone(), problem }
     })?;
     Ok(Found { program, root, version })
 }

@@ -91,9 +91,9 @@ pub fn examine(file: &Path, declared: Declared, require_portable: bool) -> Resul
         checks.push(archs::judged(&bytes, archs_of(&declared, variant).as_deref()));
         // What cannot be read was refused by the gate before.
         let kernels = resources::usages(&bytes).unwrap_or_default();
-        checks.extend((!kernels.is_empty()).then(|| resources::told(&kernels)));
+        checks.extend((!kernels.is_empty()).then(|| resources::report(&kernels)));
     }
-    let mut promise = Promise::of(file, variant);
+    let mut promise = Promise::new(file, variant);
     // The version was read when it was declared.
     let floor: Option<Version> = declared.torch_stable_abi.as_deref().and_then(|text| text.parse().ok());
     promise.any_torch = floor.or(promise.any_torch);
@@ -145,7 +145,7 @@ pub fn clashes_among(libraries: &[(PathBuf, PathBuf)]) -> Result<Option<CheckRes
         let folder = file.parent().unwrap_or(Path::new(""));
         let in_variant = files::exists(&folder.join("metadata.json"));
         let package = folder.parent().filter(|_| in_variant).map(Path::to_owned);
-        let digest = Digest::of(&bytes);
+        let digest = Digest::blake3(&bytes);
         beside.push(Beside { name: name.display().to_string(), package, digest, interface });
     }
     Ok(clashes::among(&beside))

@@ -90,7 +90,7 @@ impl Ended {
     }
 
     /// The last lines of its error output, for people.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn last_words(&self) -> String {
         if let Some(reason) = &self.unreadable {
             return format!("an event cannot be read: {reason}");
         }

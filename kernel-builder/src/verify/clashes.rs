@@ -108,7 +108,7 @@ mod tests {
         let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let interface =
             Interface { exported: of(exported), weak: of(weak), unique: of(unique), ..Interface::default() };
-        Beside { name: name.to_owned(), package: None, digest: Digest::of(name.as_bytes()), interface }
+        Beside { name: name.to_owned(), package: None, digest: Digest::blake3(name.as_bytes()), interface }
     }
 
     #[track_caller]

@@ -165,7 +165,7 @@ fn refused(bytes: &[u8], words: &str) {
     assert!(reason.contains(words), "{reason}");
 }
 
-fn of(names: &[&str]) -> BTreeSet<String> {
+fn names_of(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
@@ -175,9 +175,9 @@ fn an_honest_library_is_read() {
     let expected = Interface {
         machine: 62,
         needed: vec!["libc.so.6".to_owned()],
-        versions: of(&["GLIBC_2.17"]),
-        undefined: of(&["PyModule_Create2"]),
-        exported: of(&[ENTRY]),
+        versions: names_of(&["GLIBC_2.17"]),
+        undefined: names_of(&["PyModule_Create2"]),
+        exported: names_of(&[ENTRY]),
         ..Interface::default()
     };
     assert_eq!(found, expected);
@@ -253,7 +253,7 @@ fn sections_that_are_said_to_be_shorter_hide_nothing() {
     };
     for table in [Table::Relocations, Table::PltRelocations, Table::Hash, Table::GnuHash] {
         let sample = Sample { found_by: Some(table), ..Sample::good() };
-        assert_eq!(read(&sample).undefined, of(&["PyModule_Create2"]));
+        assert_eq!(read(&sample).undefined, names_of(&["PyModule_Create2"]));
         refused(&shorter(&sample, 3, 24), "other tables than the loader reads");
         let whole = sample.bytes();
         for place in 0..whole.len() {
@@ -303,7 +303,7 @@ fn every_way_to_bring_a_library_is_told() {
     assert_eq!(found.search_paths, ["/home/me/lib", "$ORIGIN"]);
     assert_eq!(found.redirected, ["libaux.so", "libfilter.so", "libaudit.so"]);
     let packed = read(&Sample { numbers: vec![(36, 0x40)], version: "GLIBC_2.34", ..Sample::good() });
-    assert_eq!(packed.versions, of(&["GLIBC_2.34", "GLIBC_ABI_DT_RELR"]));
+    assert_eq!(packed.versions, names_of(&["GLIBC_2.34", "GLIBC_ABI_DT_RELR"]));
 }
 
 #[test]
@@ -320,11 +320,11 @@ fn symbols_are_sorted_by_who_may_use_them() {
     let found = read(&Sample { symbols, ..Sample::good() });
     assert_eq!(
         found.exported,
-        of(&[ENTRY, "fixed", "\u{fffd}\u{fffd}"]),
+        names_of(&[ENTRY, "fixed", "\u{fffd}\u{fffd}"]),
         "an address makes a name one of the library's"
     );
-    assert_eq!((found.weak, found.unique), (of(&["header_code"]), of(&["one_for_all"])));
-    assert_eq!(found.undefined, of(&[]));
+    assert_eq!((found.weak, found.unique), (names_of(&["header_code"]), names_of(&["one_for_all"])));
+    assert_eq!(found.undefined, names_of(&[]));
     let mut bytes = Sample::good().bytes();
     let place =
         bytes.windows(24).position(|entry| entry[4] == 0x12 && entry[8..16] == [0x40, 0, 0, 0, 0, 0, 0, 0]);

@@ -5,6 +5,7 @@
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::base::causes::Cause;
 use crate::base::files::FileError;
 use crate::base::process::ProcessError;
 use crate::compile::nvrtc::NvrtcError;
@@ -22,7 +23,7 @@ pub enum VerifyError {
     #[diagnostic(transparent)]
     File(#[from] FileError),
     /// The project's own reference does not run, so there is nothing to compare with.
-    #[error("the reference fails {when}: {reason}")]
+    #[error("the reference fails {when}: {exception}")]
     #[diagnostic(
         code(verify::reference),
         help(
@@ -33,15 +34,15 @@ pub enum VerifyError {
     Reference {
         /// With which workload, or before any.
         when: String,
-        /// What Python said.
-        reason: String,
+        /// The exception.
+        exception: String,
     },
     /// The compiler of device code does not load.
     #[error(transparent)]
     #[diagnostic(transparent)]
     Compiler(NvrtcError),
     /// The process that compares on the device failed.
-    #[error("the process that judges on the GPU failed: {reason}")]
+    #[error("the process that judges on the GPU failed")]
     #[diagnostic(
         code(verify::judge),
         help(
@@ -49,11 +50,12 @@ pub enum VerifyError {
         )
     )]
     Judge {
-        /// What the driver said.
-        reason: String,
+        /// What the driver said, or how the process ended.
+        #[source]
+        cause: Cause,
     },
     /// The harness itself failed.
-    #[error("the {role} process {ending} before it was done{}", shown(said))]
+    #[error("the {role} process {ending} before it was done{}", shown(output))]
     #[diagnostic(
         code(verify::harness),
         help("this is not the kernel's fault: check the Python environment with `kernelwright doctor`")
@@ -64,7 +66,7 @@ pub enum VerifyError {
         /// How it ended.
         ending: String,
         /// The end of its error output.
-        said: String,
+        output: String,
     },
     /// The disk, or memory limits, are too small for the data of the workloads.
     #[error("the workloads need {needed} of scratch space in `{folder}`, and {free} are free")]
@@ -79,8 +81,8 @@ pub enum VerifyError {
     },
 }
 
-fn shown(said: &str) -> String {
-    if said.is_empty() { String::new() } else { format!(": {said}") }
+fn shown(output: &str) -> String {
+    if output.is_empty() { String::new() } else { format!(": {output}") }
 }
 
 impl StageError for VerifyError {

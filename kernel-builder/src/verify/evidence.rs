@@ -74,7 +74,7 @@ impl Verdict {
         }
     }
 
-    pub(super) fn of(artifact: Artifact, evidence: Evidence) -> Self {
+    pub(super) fn new(artifact: Artifact, evidence: Evidence) -> Self {
         match evidence.refusal() {
             Some(_) => Self::Refused { artifact, evidence },
             None => Self::Verified(Verified::new(artifact, evidence)),
@@ -214,7 +214,7 @@ mod tests {
             id: "_rms_norm_cpu_0".to_owned(),
             library: None,
             capabilities: vec![],
-            digest: Digest::of(b"artifact"),
+            digest: Digest::blake3(b"artifact"),
             commit: None,
             tools: Default::default(),
             outside: vec![],
@@ -225,7 +225,7 @@ mod tests {
         let facts = serde_json::json!({ "largest": 0.5 });
         Evidence {
             artifact: artifact().digest,
-            op: Some(Digest::of(b"op")),
+            op: Some(Digest::blake3(b"op")),
             protocol: PROTOCOL,
             checks: vec![CheckResult::new("numerics", "verify::numerics", outcome, "found", facts)],
             environment: Environment { torch: Some("2.11.0".to_owned()), ..Environment::default() },
@@ -245,11 +245,11 @@ mod tests {
         let folder = files::scratch().unwrap();
         let path = folder.path().join("verdict.json");
         let store = |evidence: &Evidence| files::write(&path, serde_json::to_vec(evidence).unwrap()).unwrap();
-        let op = Some(Digest::of(b"op"));
+        let op = Some(Digest::blake3(b"op"));
         store(&evidence(Outcome::Passed));
         assert!(recall(&artifact(), &path, op).is_some());
         assert!(recall(&artifact(), &path, None).is_none());
-        assert!(recall(&Artifact { digest: Digest::of(b"other"), ..artifact() }, &path, op).is_none());
+        assert!(recall(&Artifact { digest: Digest::blake3(b"other"), ..artifact() }, &path, op).is_none());
         store(&evidence(Outcome::Refused));
         assert!(recall(&artifact(), &path, op).is_none());
         store(&Evidence { protocol: PROTOCOL + 1, ..evidence(Outcome::Passed) });

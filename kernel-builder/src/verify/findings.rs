@@ -351,7 +351,7 @@ fn ending(schedule: &[ScheduledCase], run: &Run, trials: usize) -> Option<Findin
             ("verify::no_result", format!("the process returned {code} before all calls were made"))
         }
     };
-    let said = run.ended.said();
+    let said = run.ended.last_words();
     let facts = json!({ "ending": ending.to_string(), "said": said });
     let begun = run.begun.unwrap_or(0);
     let place = schedule

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::evidence::{CheckResult, Environment, Outcome, PROTOCOL};
-use super::{By, CHECKS, Options, Subject, VerifyError};
+use super::{CHECKS, CheckMethod, Options, Subject, VerifyError};
 use crate::base::digest::Digest;
 use crate::base::files;
 use crate::base::session::Session;
@@ -62,7 +62,7 @@ pub fn gate(
         loaded: None,
     };
     let mut checks = Vec::new();
-    for check in CHECKS.iter().filter(|check| check.by == By::Reading) {
+    for check in CHECKS.iter().filter(|check| check.by == CheckMethod::Reading) {
         checks.extend((check.run)(&mut subject)?);
     }
     let gated = Gated { artifact: artifact.digest, protocol: PROTOCOL, strict, checks };

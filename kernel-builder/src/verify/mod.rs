@@ -72,12 +72,12 @@ pub use torches::{OTHER_TORCH, fewest, serving, suits};
 struct Check {
     name: &'static str,
     run: fn(&mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError>,
-    by: By,
+    by: CheckMethod,
 }
 
 /// How a check comes to know.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+enum CheckMethod {
     /// It reads the artifact's files: milliseconds.
     Reading,
     /// It runs the artifact's code in a process of its own.
@@ -86,15 +86,15 @@ enum By {
 
 /// Every check, in the order in which they are made: cheap ones first.
 const CHECKS: &[Check] = &[
-    Check { name: "archs", run: checks::archs::check, by: By::Reading },
-    Check { name: "resources", run: checks::resources::check, by: By::Reading },
-    Check { name: "state", run: checks::state::check, by: By::Reading },
-    Check { name: "portability", run: checks::portability::check, by: By::Reading },
-    Check { name: "symbols", run: checks::symbols::check, by: By::Reading },
-    Check { name: "load", run: checks::load::check, by: By::Running },
-    Check { name: "lint", run: checks::lint::check, by: By::Running },
-    Check { name: "results", run: checks::results::check, by: By::Running },
-    Check { name: "sanitizer", run: checks::sanitizer::check, by: By::Running },
+    Check { name: "archs", run: checks::archs::check, by: CheckMethod::Reading },
+    Check { name: "resources", run: checks::resources::check, by: CheckMethod::Reading },
+    Check { name: "state", run: checks::state::check, by: CheckMethod::Reading },
+    Check { name: "portability", run: checks::portability::check, by: CheckMethod::Reading },
+    Check { name: "symbols", run: checks::symbols::check, by: CheckMethod::Reading },
+    Check { name: "load", run: checks::load::check, by: CheckMethod::Running },
+    Check { name: "lint", run: checks::lint::check, by: CheckMethod::Running },
+    Check { name: "results", run: checks::results::check, by: CheckMethod::Running },
+    Check { name: "sanitizer", run: checks::sanitizer::check, by: CheckMethod::Running },
 ];
 
 /// Judges one artifact. Without `op`, results cannot be checked; without `python`, nothing is run; both are said in the
@@ -140,7 +140,7 @@ pub fn judge(
         environment,
         when: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
     };
-    Ok(Verdict::of(artifact, evidence))
+    Ok(Verdict::new(artifact, evidence))
 }
 
 #[cfg(test)]

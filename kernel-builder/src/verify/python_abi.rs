@@ -67,7 +67,7 @@ fn read(text: &'static str) -> BTreeMap<&'static str, Version> {
 mod tests {
     use super::*;
 
-    fn of(names: &[&str]) -> Vec<String> {
+    fn problems_of(names: &[&str]) -> Vec<String> {
         complaints(&names.iter().map(|name| (*name).to_owned()).collect())
     }
 
@@ -91,26 +91,31 @@ mod tests {
     #[test]
     fn names_of_the_stable_abi_up_to_3_9_pass() {
         let honest = ["PyArg_ParseTuple", "PyLong_FromLong", "PyType_GetSlot", "PyExc_ValueError"];
-        assert_eq!(of(&honest), Vec::<String>::new());
-        assert_eq!(of(&["_ZN2at4_ops5emptyE", "memcpy", "THPVariable_Wrap"]), Vec::<String>::new());
+        assert_eq!(problems_of(&honest), Vec::<String>::new());
+        assert_eq!(problems_of(&["_ZN2at4_ops5emptyE", "memcpy", "THPVariable_Wrap"]), Vec::<String>::new());
     }
 
     #[test]
     fn a_newer_name_is_told_with_its_python() {
-        let told = of(&["PyModule_AddObjectRef", "PyLong_FromLong"]);
+        let told = problems_of(&["PyModule_AddObjectRef", "PyLong_FromLong"]);
         assert!(told[0].contains("`PyModule_AddObjectRef` (of Python 3.10)"), "{told:?}");
         assert!(told[0].contains("for Python 3.9 and newer") && told.len() == 1, "{told:?}");
     }
 
     #[test]
     fn a_name_outside_is_told_and_many_are_counted() {
-        let told = of(&["PyFrame_GetBack", "PyUnicode_AsUTF8AndSize", "_PyLong_New", "_PyObject_GetDictPtr"]);
+        let told = problems_of(&[
+            "PyFrame_GetBack",
+            "PyUnicode_AsUTF8AndSize",
+            "_PyLong_New",
+            "_PyObject_GetDictPtr",
+        ]);
         assert!(
             told[0].contains("`PyFrame_GetBack`, `_PyLong_New`, `_PyObject_GetDictPtr`, which"),
             "{told:?}"
         );
         assert!(told[1].contains("`PyUnicode_AsUTF8AndSize` (of Python 3.10)"), "{told:?}");
-        let many = of(&["_PyA", "_PyB", "_PyC", "_PyD", "_PyE"]);
+        let many = problems_of(&["_PyA", "_PyB", "_PyC", "_PyD", "_PyE"]);
         assert!(many[0].contains("`_PyA`, `_PyB`, `_PyC` and 2 more"), "{many:?}");
     }
 }

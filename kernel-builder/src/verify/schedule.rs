@@ -296,7 +296,7 @@ fn gradients(op: &OpSpec, inputs: &[TensorSpec]) -> Vec<GradientSpec> {
 
 fn scheduled(op: &OpSpec, place: usize, case: &Case, largest: bool, next: &mut usize) -> ScheduledCase {
     let tensors = |side: &[CaseTensor]| {
-        side.iter().map(|tensor| TensorSpec::of(tensor, &case.inputs)).collect::<Vec<_>>()
+        side.iter().map(|tensor| TensorSpec::new(tensor, &case.inputs)).collect::<Vec<_>>()
     };
     let (inputs, outputs) = (tensors(&case.inputs), tensors(&case.outputs));
     let gradients = gradients(op, &inputs);

@@ -19,9 +19,9 @@ use super::bound::Bound;
 use super::channel::{self, Ended};
 use super::evidence::Environment;
 use super::schedule::{Form, GradientSpec, ScheduledCase, TensorSpec};
-use crate::base::ahead::{Ahead, Done};
+use crate::base::background::{BackgroundTask, Done};
 use crate::base::digest::{Digest, hex};
-use crate::base::interrupt::{self, Stop};
+use crate::base::interrupt::{self, StopFlag};
 use crate::base::process::{Limits, ProcessError};
 use crate::base::random;
 use crate::base::report;
@@ -69,7 +69,7 @@ pub(crate) struct Oracle {
 
 /// An oracle at work. Dropped, it is ended.
 pub(crate) struct OracleAhead<'scope> {
-    work: Ahead<'scope, Result<Oracle, VerifyError>>,
+    work: BackgroundTask<'scope, Result<Oracle, VerifyError>>,
     /// The file that says whether there are inputs.
     gate: PathBuf,
     began: Instant,
@@ -162,7 +162,7 @@ impl<'a> Stage<'a> {
         let trials = cases.iter().flat_map(|case| &case.trials);
         let sealed = trials.filter_map(|trial| {
             let bytes = files::read(&self.dump(trial.id)).ok()?;
-            Some((trial.id, Digest::of(&bytes)))
+            Some((trial.id, Digest::blake3(&bytes)))
         });
         sealed.collect()
     }
@@ -229,7 +229,7 @@ impl<'a> Stage<'a> {
         candidate: impl FnOnce() -> Result<T, VerifyError>,
     ) -> Result<(T, Oracle), VerifyError> {
         self.check_space(cases)?;
-        let stop = Stop::of_thread();
+        let stop = StopFlag::of_thread();
         thread::scope(|scope| {
             let oracle = scope.spawn(move || interrupt::within(stop, || self.oracle(cases)));
             let result = candidate();
@@ -255,7 +255,7 @@ impl<'a> Stage<'a> {
     ) -> Result<OracleAhead<'scope>, VerifyError> {
         self.check_space(cases)?;
         self.open_gate("oracle.gate", GO)?;
-        let work = Ahead::begin(scope, || self.oracle(cases));
+        let work = BackgroundTask::begin(scope, || self.oracle(cases));
         Ok(OracleAhead { work, gate: self.path("candidate.gate"), began: Instant::now() })
     }
 
@@ -325,7 +325,7 @@ impl<'a> Stage<'a> {
                         false => format!("on the workload `{}`", case.id),
                     },
                 );
-                failed.get_or_insert(VerifyError::Reference { when, reason: error });
+                failed.get_or_insert(VerifyError::Reference { when, exception: error });
             }
             Event::NoBaseline { reason } => {
                 oracle.no_baseline.get_or_insert(reason);
@@ -343,7 +343,7 @@ impl<'a> Stage<'a> {
             None => Err(VerifyError::Harness {
                 role: "oracle",
                 ending: ended.process.ending.to_string(),
-                said: ended.said(),
+                output: ended.last_words(),
             }),
         }
     }
@@ -357,7 +357,7 @@ impl<'a> Stage<'a> {
         });
         names
             .map(|name| {
-                let digest = Digest::of(&files::read(&self.path(&name))?);
+                let digest = Digest::blake3(&files::read(&self.path(&name))?);
                 Ok((name, digest))
             })
             .collect()
@@ -373,7 +373,7 @@ impl<'a> Stage<'a> {
         gradient: bool,
     ) -> Result<(Vec<u8>, bool), VerifyError> {
         let genuine = |name: &str, bytes: &[u8]| {
-            let digest = Digest::of(bytes);
+            let digest = Digest::blake3(bytes);
             oracle.inputs.iter().any(|(known, expected)| known == name && *expected == digest)
         };
         let name = inputs(place, set);

@@ -67,7 +67,7 @@ fn who_waits_for_inputs_can_be_interrupted() {
     let (stage, cases) = (stage(&python, &op), one_case(&op));
     thread::scope(|scope| {
         let oracle = stage.begin_oracle(scope, &cases).unwrap();
-        let stop = Stop::default();
+        let stop = StopFlag::default();
         let of_waiting = stop.clone();
         let waiting = scope.spawn(move || interrupt::within(Some(of_waiting), || oracle.inputs().err()));
         while !files::exists(&began) {

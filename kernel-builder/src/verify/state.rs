@@ -13,6 +13,7 @@ use object::read::elf::{ElfFile64, ElfSection64};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, RelocationTarget};
 
 use super::cubin;
+use crate::base::causes::chain;
 use crate::base::files;
 use crate::compile::nvrtc::Code;
 
@@ -156,9 +157,9 @@ fn address_read(instruction: &[u8], opcode: u16) -> Option<u64> {
 ///
 /// # Errors
 /// A file cannot be read, or is not machine code; the reason.
-pub(crate) fn of(code: &Code) -> Result<State, String> {
+pub(crate) fn examine(code: &Code) -> Result<State, String> {
     code.cubins.iter().try_fold(State::default(), |all, cubin| {
-        let bytes = files::read(&cubin.path).map_err(|error| error.to_string())?;
+        let bytes = files::read(&cubin.path).map_err(|error| chain(&error))?;
         let state = State::of_cubin(&bytes);
         Ok(all.with(state.map_err(|reason| format!("the machine code cannot be read: {reason}"))?))
     })

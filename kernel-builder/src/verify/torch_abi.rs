@@ -75,7 +75,7 @@ fn read(text: &'static str) -> BTreeMap<&'static str, Version> {
 mod tests {
     use super::*;
 
-    fn of(names: &[&str], floor: Version) -> Vec<String> {
+    fn problems_of(names: &[&str], floor: Version) -> Vec<String> {
         complaints(&names.iter().map(|name| (*name).to_owned()).collect(), floor)
     }
 
@@ -97,14 +97,14 @@ mod tests {
     #[test]
     fn a_name_is_held_against_the_oldest_torch() {
         let names = ["torch_library_impl", "torch_from_blob", "memcpy", "_ZN2at4_ops5empty4callE"];
-        assert_eq!(of(&names, Version::new(2, 11)), Vec::<String>::new());
-        let told = of(&names, Version::new(2, 10));
+        assert_eq!(problems_of(&names, Version::new(2, 11)), Vec::<String>::new());
+        let told = problems_of(&names, Version::new(2, 10));
         assert!(told[0].contains("`torch_from_blob` (of torch 2.11)") && told.len() == 1, "{told:?}");
     }
 
     #[test]
     fn a_name_of_no_release_is_told() {
-        let told = of(&["aoti_torch_secret", "aoti_torch_xpu_add"], Version::new(2, 15));
+        let told = problems_of(&["aoti_torch_secret", "aoti_torch_xpu_add"], Version::new(2, 15));
         assert!(told[0].contains("`aoti_torch_secret`, which no release") && told.len() == 1, "{told:?}");
     }
 }

@@ -138,7 +138,7 @@ mod tests {
             id: "_norm_0".to_owned(),
             library: None,
             capabilities: vec![],
-            digest: Digest::of(b"artifact"),
+            digest: Digest::blake3(b"artifact"),
             commit: None,
             tools: Default::default(),
             outside: vec![],

@@ -5,8 +5,9 @@
 //! Tables, string literals and variables with an initializer lie in memory that code can write. Nothing in a cubin says
 //! whether it does, so the contents decide.
 
-use super::lab::complaint::Complaint;
+use super::lab::refusal::CandidateRefusal;
 use super::state::{State, Variable};
+use crate::base::causes::chain;
 use crate::base::files;
 use crate::compile::nvrtc::Code;
 use crate::device::wire::{Answer, Op, Place};
@@ -17,14 +18,14 @@ const FIRST: u32 = 1_000_000;
 /// The data of a candidate in one worker.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    data: Vec<Watch>,
+    data: Vec<WatchedVariable>,
     /// What each variable held before the first call, in hexadecimal.
     first: Vec<String>,
 }
 
 /// One variable, as a buffer.
 #[derive(Debug)]
-struct Watch {
+struct WatchedVariable {
     buffer: u32,
     module: u32,
     variable: Variable,
@@ -35,13 +36,13 @@ impl Watched {
     ///
     /// # Errors
     /// The machine code cannot be read; the reason.
-    pub(super) fn of(code: &Code, module: u32) -> Result<Self, String> {
+    pub(super) fn new(code: &Code, module: u32) -> Result<Self, String> {
         let mut found = Self::default();
         for (number, cubin) in (module..).zip(&code.cubins) {
-            let bytes = files::read(&cubin.path).map_err(|error| error.to_string())?;
+            let bytes = files::read(&cubin.path).map_err(|error| chain(&error))?;
             for variable in State::of_cubin(&bytes)?.data {
                 let buffer = FIRST + found.data.len() as u32;
-                found.data.push(Watch { buffer, module: number, variable });
+                found.data.push(WatchedVariable { buffer, module: number, variable });
             }
         }
         Ok(found)
@@ -60,7 +61,10 @@ impl Watched {
 
     /// Reads the data.
     pub(super) fn look(&self) -> Vec<Op> {
-        let peek = |watch: &Watch| Op::Peek { at: Place::start(watch.buffer), bytes: watch.variable.bytes };
+        let peek = |watch: &WatchedVariable| Op::Peek {
+            at: Place::start(watch.buffer),
+            bytes: watch.variable.bytes,
+        };
         self.data.iter().map(peek).collect()
     }
 
@@ -71,7 +75,7 @@ impl Watched {
 
     /// Takes the answers of a request that had nothing but [`Self::begin`] and [`Self::look`] to read: the first contents
     /// where they are new, and what changed since.
-    pub(super) fn hear(&mut self, answers: &[Answer]) -> Option<Complaint> {
+    pub(super) fn hear(&mut self, answers: &[Answer]) -> Option<CandidateRefusal> {
         let mut read = answers.iter().filter_map(|answer| match answer {
             Answer::Bytes { bytes } => Some(bytes),
             _ => None,
@@ -82,7 +86,7 @@ impl Watched {
         let mut now = read.zip(self.data.iter().zip(&self.first).cycle());
         let (_, (watch, _)) = now.find(|(now, (_, first))| now != first)?;
         let text = format!("writes memory that outlives a launch: `{}` changed", watch.variable.name);
-        Some(Complaint { code: "verify::state", text })
+        Some(CandidateRefusal { code: "verify::state", text })
     }
 }
 
@@ -91,7 +95,7 @@ mod tests {
     use super::*;
 
     fn watched() -> Watched {
-        let watch = |buffer, name: &str| Watch {
+        let watch = |buffer, name: &str| WatchedVariable {
             buffer,
             module: 0,
             variable: Variable { name: name.to_owned(), bytes: 2 },

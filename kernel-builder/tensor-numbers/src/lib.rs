@@ -69,22 +69,22 @@ pub fn doubles(bytes: &[u8]) -> Vec<f64> {
 }
 
 fn decode_each(format: Format, bytes: &[u8], take: impl FnMut(f64)) {
-    fn of<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> f64, take: impl FnMut(f64)) {
+    fn each_element<const N: usize>(bytes: &[u8], number: impl Fn([u8; N]) -> f64, take: impl FnMut(f64)) {
         bytes.as_chunks().0.iter().map(|element| number(*element)).for_each(take);
     }
     match format {
-        Format::Bf16 => of(bytes, |it| bf16::from_le_bytes(it).to_f64(), take),
-        Format::F16 => of(bytes, |it| f16::from_le_bytes(it).to_f64(), take),
-        Format::F32 => of(bytes, |it| f64::from(f32::from_le_bytes(it)), take),
-        Format::F64 => of(bytes, f64::from_le_bytes, take),
-        Format::F8e4m3 => of(bytes, |[byte]| e4m3(byte), take),
+        Format::Bf16 => each_element(bytes, |it| bf16::from_le_bytes(it).to_f64(), take),
+        Format::F16 => each_element(bytes, |it| f16::from_le_bytes(it).to_f64(), take),
+        Format::F32 => each_element(bytes, |it| f64::from(f32::from_le_bytes(it)), take),
+        Format::F64 => each_element(bytes, f64::from_le_bytes, take),
+        Format::F8e4m3 => each_element(bytes, |[byte]| e4m3(byte), take),
         // The upper half of an f16.
-        Format::F8e5m2 => of(bytes, |[byte]| f16::from_le_bytes([0, byte]).to_f64(), take),
-        Format::I8 => of(bytes, |it| f64::from(i8::from_le_bytes(it)), take),
-        Format::I16 => of(bytes, |it| f64::from(i16::from_le_bytes(it)), take),
-        Format::I32 => of(bytes, |it| f64::from(i32::from_le_bytes(it)), take),
-        Format::I64 => of(bytes, |it| i64::from_le_bytes(it) as f64, take),
-        Format::Bool => of(bytes, |[byte]| f64::from(byte), take),
+        Format::F8e5m2 => each_element(bytes, |[byte]| f16::from_le_bytes([0, byte]).to_f64(), take),
+        Format::I8 => each_element(bytes, |it| f64::from(i8::from_le_bytes(it)), take),
+        Format::I16 => each_element(bytes, |it| f64::from(i16::from_le_bytes(it)), take),
+        Format::I32 => each_element(bytes, |it| f64::from(i32::from_le_bytes(it)), take),
+        Format::I64 => each_element(bytes, |it| i64::from_le_bytes(it) as f64, take),
+        Format::Bool => each_element(bytes, |[byte]| f64::from(byte), take),
     }
 }
 

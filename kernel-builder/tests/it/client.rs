@@ -134,19 +134,19 @@ impl Draw {
         usize::try_from(self.0 % u64::try_from(end).expect("a small number")).expect("a small number")
     }
 
-    fn of<T: Copy>(&mut self, choice: &[T]) -> T {
+    fn pick<T: Copy>(&mut self, choice: &[T]) -> T {
         choice[self.below(choice.len())]
     }
 
     fn environment(&mut self, index: usize) -> (Environment, bool) {
         let cuda = [(12, 6), (12, 8), (12, 9), (13, 0), (13, 1), (13, 2), (13, 4)];
-        let (major, minor) = self.of(&cuda);
+        let (major, minor) = self.pick(&cuda);
         let toolkit = match index % 10 {
             0..=4 => Toolkit::Cuda(Version::new(major, minor)),
             5 | 6 => Toolkit::Cpu,
-            7 => self.of(&[Toolkit::Rocm(Version::new(7, 1)), Toolkit::Rocm(Version::new(7, 2))]),
+            7 => self.pick(&[Toolkit::Rocm(Version::new(7, 1)), Toolkit::Rocm(Version::new(7, 2))]),
             8 => Toolkit::Metal,
-            _ => self.of(&[
+            _ => self.pick(&[
                 Toolkit::Xpu(Version::new(2025, 3)),
                 Toolkit::Neuron,
                 Toolkit::Tpu,
@@ -158,14 +158,14 @@ impl Draw {
         // Without torch the client knows cpu and CUDA alone.
         let plain = matches!(toolkit, Toolkit::Cpu | Toolkit::Cuda(_));
         let torch =
-            (!plain || self.below(6) > 0).then(|| Version::new(2, self.of(&[9, 10, 11, 12, 13, 14, 15])));
+            (!plain || self.below(6) > 0).then(|| Version::new(2, self.pick(&[9, 10, 11, 12, 13, 14, 15])));
         let environment = Environment {
             torch,
-            tvm_ffi: (self.below(2) == 0).then(|| self.of(&[Version::new(0, 1), Version::new(0, 2)])),
+            tvm_ffi: (self.below(2) == 0).then(|| self.pick(&[Version::new(0, 1), Version::new(0, 2)])),
             toolkit,
-            cpu: if metal { Cpu::Aarch64 } else { self.of(&[Cpu::X86_64, Cpu::X86_64, Cpu::Aarch64]) },
-            os: if metal { Os::Darwin } else { self.of(&[Os::Linux, Os::Linux, Os::Linux, Os::Windows]) },
-            macos: metal.then(|| self.of(&[Version::new(15, 7), Version::new(26, 0), Version::new(26, 1)])),
+            cpu: if metal { Cpu::Aarch64 } else { self.pick(&[Cpu::X86_64, Cpu::X86_64, Cpu::Aarch64]) },
+            os: if metal { Os::Darwin } else { self.pick(&[Os::Linux, Os::Linux, Os::Linux, Os::Windows]) },
+            macos: metal.then(|| self.pick(&[Version::new(15, 7), Version::new(26, 0), Version::new(26, 1)])),
             free_threaded: self.below(8) == 0,
         };
         (environment, asked_for_cpu)
@@ -183,7 +183,7 @@ impl Draw {
         let mut folder = Vec::new();
         for _ in 0..self.below(40) {
             let from = if self.below(3) > 0 && !near.is_empty() { &near } else { pool };
-            let variant = self.of(from);
+            let variant = self.pick(from);
             if !folder.contains(&variant) {
                 folder.push(variant);
             }

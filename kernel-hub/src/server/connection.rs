@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use super::current::{HERE, Here};
+use super::current::{ConnectionState, HERE};
 use super::mapped::Mappings;
 use super::metrics::count;
 use super::question::Hub;
@@ -73,7 +73,8 @@ async fn run<S>(
     let busy = Arc::new(AtomicU64::new(0));
     let stream = Counted { stream, moved: moved.clone(), lingering: None };
     let service = {
-        let (hub, client, here) = (hub.clone(), peer.clone(), Here { busy: busy.clone(), mappings });
+        let (hub, client, here) =
+            (hub.clone(), peer.clone(), ConnectionState { busy: busy.clone(), mappings });
         service_fn(move |request| {
             let answer = hub.clone().answer(client.clone(), request);
             let answer = HERE.scope(here.clone(), answer);

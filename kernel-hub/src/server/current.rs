@@ -10,12 +10,12 @@ use super::metrics::count;
 
 tokio::task_local! {
     /// The connection whose request is answered.
-    pub(super) static HERE: Here;
+    pub(super) static HERE: ConnectionState;
 }
 
 /// What answering a request knows of its connection.
 #[derive(Debug, Clone)]
-pub(super) struct Here {
+pub(super) struct ConnectionState {
     /// What the hub itself does for it: then it is no fault of the client's that nothing moves.
     pub(super) busy: Arc<AtomicU64>,
     /// Where files may be sent from; not with TLS, which has to read them.

@@ -14,14 +14,14 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 
-use crate::auth::Who;
+use crate::auth::Requester;
 use crate::name::RepoId;
 use crate::store::disk::random_name;
 use crate::wire::options;
 use crate::wire::route::{self, Access, Ask, Route};
 
 use super::body::{Content, Outgoing};
-use super::log::{Asked, Line};
+use super::log::{Line, RequestInfo};
 use super::metrics::count;
 use super::question::{Hub, Question, blocking, header};
 use super::received::Received;
@@ -40,12 +40,12 @@ impl Hub {
         request: Request<Incoming>,
     ) -> Response<Outgoing> {
         let started = Instant::now();
-        let (request, end) = Received::of(request);
+        let (request, end) = Received::split(request);
         self.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
         let target = request.uri().path_and_query().map_or("", |target| target.as_str()).to_owned();
         let agent = header(&request, USER_AGENT).unwrap_or_default().chars().take(200).collect();
         let id = request_id(&request);
-        let asked = Asked {
+        let asked = RequestInfo {
             id: id.clone(),
             peer,
             method: request.method().to_string(),
@@ -53,8 +53,8 @@ impl Hub {
             agent,
         };
         let head = request.method() == Method::HEAD;
-        let who = self.who(&request);
-        let name = who.as_ref().map_or("refused", Who::name).to_owned();
+        let who = self.requester(&request);
+        let name = who.as_ref().map_or("refused", Requester::name).to_owned();
         let reply = match who {
             Ok(who) => self.clone().route(who, request, &target).await,
             Err(refusal) => Err(refusal),
@@ -84,12 +84,12 @@ impl Hub {
     }
 
     /// Whose token is in the request.
-    fn who(&self, request: &Request<Received>) -> Result<Who, Refusal> {
-        let Some(value) = request.headers().get(AUTHORIZATION) else { return Ok(Who::Anyone) };
+    fn requester(&self, request: &Request<Received>) -> Result<Requester, Refusal> {
+        let Some(value) = request.headers().get(AUTHORIZATION) else { return Ok(Requester::Anyone) };
         let path = request.uri().path();
         if path.starts_with("/xet/") || path == "/v1/telemetry" {
             // There the token is one that `xet` has signed, and checks.
-            return Ok(Who::Anyone);
+            return Ok(Requester::Anyone);
         }
         let sent = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
         // The words are the client's: it takes any other 401 for a kernel that is not there.
@@ -98,7 +98,7 @@ impl Hub {
         match owner {
             Ok(Some(token)) => {
                 tracing::debug!(target: "auth", "{} {}: token `{}`", request.method(), route::for_log(path), token.name);
-                Ok(Who::Known(token))
+                Ok(Requester::Known(token))
             }
             Ok(None) => {
                 count(&self.metrics.wrong_tokens);
@@ -111,7 +111,7 @@ impl Hub {
 
     async fn route(
         self: Arc<Self>,
-        who: Who,
+        who: Requester,
         request: Request<Received>,
         target: &str,
     ) -> Result<Reply, Refusal> {
@@ -129,7 +129,10 @@ impl Hub {
             self.must(&who, route.access(), org)?;
         }
         // Whoever may open this address is on this machine, and so is every page that its browser shows.
-        if who == Who::Anyone && route.access() == Access::Write && request.headers().contains_key(ORIGIN) {
+        if who == Requester::Anyone
+            && route.access() == Access::Write
+            && request.headers().contains_key(ORIGIN)
+        {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 "this comes from a web page, and nobody without a token writes from one",
@@ -195,18 +198,18 @@ impl Hub {
     }
 
     /// Refuses who may not.
-    pub(super) fn must(&self, who: &Who, access: Access, org: Option<&str>) -> Result<(), Refusal> {
+    pub(super) fn must(&self, who: &Requester, access: Access, org: Option<&str>) -> Result<(), Refusal> {
         if who.may(access, org, self.settings.anonymous) {
             return Ok(());
         }
         let word = crate::auth::word(access);
         tracing::info!(target: "auth", "refused: {} may not {word} in {}", who.name(), org.unwrap_or("this hub"));
         Err(match who {
-            Who::Anyone => Refusal::new(
+            Requester::Anyone => Refusal::new(
                 StatusCode::UNAUTHORIZED,
                 format!("Invalid username or password: a token with the scope `{word}` is needed (HF_TOKEN)"),
             ),
-            Who::Known(token) => {
+            Requester::Known(token) => {
                 let place = org.map(|org| format!(" in `{org}`")).unwrap_or_default();
                 Refusal::new(
                     StatusCode::FORBIDDEN,

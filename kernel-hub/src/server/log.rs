@@ -18,7 +18,7 @@ const SLOW: Duration = Duration::from_secs(1);
 
 /// What is known of a request before it is answered.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct RequestInfo {
     /// The name of the request, which the answer has as `X-Request-Id`.
     pub(super) id: String,
     /// Where it came from.
@@ -34,7 +34,7 @@ pub(super) struct Asked {
 /// The line of one answer; written when the value goes.
 #[derive(Debug)]
 pub(super) struct Line {
-    asked: Asked,
+    asked: RequestInfo,
     who: String,
     status: u16,
     started: Instant,
@@ -47,7 +47,7 @@ pub(super) struct Line {
 impl Line {
     /// Of an answer of `announced` bytes.
     pub(super) fn new(
-        asked: Asked,
+        asked: RequestInfo,
         who: String,
         status: u16,
         started: Instant,
@@ -64,7 +64,7 @@ impl Line {
     }
 
     fn text(&self, took: Duration) -> String {
-        let Asked { id, peer, method, path, agent } = &self.asked;
+        let RequestInfo { id, peer, method, path, agent } = &self.asked;
         json!({
             "time": rfc3339(now()), "id": id, "peer": peer, "who": self.who, "method": method, "path": path,
             "status": self.status, "bytes": self.sent, "whole": self.sent == self.announced,
@@ -81,7 +81,7 @@ impl Drop for Line {
         self.metrics.in_flight.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         add(&self.metrics.sent, self.sent);
         if took >= SLOW {
-            let Asked { id, method, path, .. } = &self.asked;
+            let RequestInfo { id, method, path, .. } = &self.asked;
             tracing::info!(target: "http", "slow: {method} {path} {}, {} of {} bytes sent, {} ms, request {id}", self.status, self.sent, self.announced, took.as_millis());
         }
         if self.to == LogTo::Stderr {

@@ -59,6 +59,7 @@ pub enum ServeError {
         /// Which.
         address: SocketAddr,
         /// Why.
+        #[source]
         error: std::io::Error,
     },
     /// Everybody may write, and everybody can.
@@ -95,7 +96,7 @@ pub fn serve(
     for problem in store.check(crate::store::Depth::Heads)? {
         log::say(&format!("damaged: {problem}"));
     }
-    let tokens = Tokens::of(root);
+    let tokens = Tokens::in_folder(root);
     if tokens.list()?.is_empty() && settings.anonymous != Anonymous::Write {
         log::say("there are no tokens, so nobody can write: kernelwright-hub token new");
     }

@@ -10,7 +10,7 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, HeaderName};
 use serde_json::Value;
 
-use crate::auth::Who;
+use crate::auth::Requester;
 use crate::name::{RefName, RepoId, Revision};
 use crate::store::objects::{Listed, Tree};
 use crate::store::{Refs, Snapshot, StoreError};
@@ -27,7 +27,7 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
     pre{white-space:pre-wrap}@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8bf}}";
 
 /// All kernels that somebody may read.
-pub(super) async fn home(hub: Arc<Hub>, who: Who) -> Result<Reply, Refusal> {
+pub(super) async fn home(hub: Arc<Hub>, who: Requester) -> Result<Reply, Refusal> {
     let body = blocking(hub, move |hub| {
         let mut rows = String::new();
         for repo in hub.store.list()? {
@@ -35,7 +35,7 @@ pub(super) async fn home(hub: Arc<Hub>, who: Who) -> Result<Reply, Refusal> {
                 continue;
             }
             // One that was removed in between is not there.
-            let Ok(about) = About::of(hub, &repo) else { continue };
+            let Ok(about) = About::read(hub, &repo) else { continue };
             let versions: Vec<String> = about.versions().map(|name| escaped(name.as_str())).collect();
             let _infallible = write!(
                 rows,
@@ -60,7 +60,7 @@ pub(super) async fn home(hub: Arc<Hub>, who: Who) -> Result<Reply, Refusal> {
 pub(super) async fn kernel(hub: Arc<Hub>, repo: RepoId) -> Result<Reply, Refusal> {
     let title = repo.to_string();
     let body = blocking(hub, move |hub| {
-        let about = About::of(hub, &repo)?;
+        let about = About::read(hub, &repo)?;
         let mut body = String::from("<p><a href=\"/\">All kernels</a></p>");
         if let Some(license) = about.license(hub)? {
             let _infallible = write!(body, "<p>License: {}</p>", escaped(&license));
@@ -101,7 +101,7 @@ struct About {
 }
 
 impl About {
-    fn of(hub: &Hub, repo: &RepoId) -> Result<Self, StoreError> {
+    fn read(hub: &Hub, repo: &RepoId) -> Result<Self, StoreError> {
         let Refs { branches, .. } = hub.store.refs(repo)?;
         let mut snapshots = Vec::new();
         for (name, id) in branches {

@@ -12,7 +12,7 @@ use ring::hmac;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::auth::{Tokens, Who};
+use crate::auth::{Requester, Tokens};
 use crate::store::disk::Temporary;
 use crate::store::{Store, StoreError};
 
@@ -51,7 +51,7 @@ pub(super) struct Hub {
 #[derive(Debug)]
 pub(super) struct Question {
     /// Who asks.
-    pub(super) who: Who,
+    pub(super) who: Requester,
     /// Where clients reach the hub: `http://host:port`.
     pub(super) base: String,
     /// The head and the body.

@@ -14,13 +14,13 @@ use hyper::{Method, StatusCode};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::{Value, json};
 
-use crate::auth::{Who, word};
+use crate::auth::{Requester, word};
 use crate::name::{FilePath, RefName, RepoId, Revision};
 use crate::store::objects::{Entry, Listed, Tree};
 use crate::store::{Snapshot, StoreError};
 use crate::time::rfc3339;
 use crate::wire::options::Options;
-use crate::wire::range::{self, Wanted};
+use crate::wire::range::{self, RequestedRange};
 use crate::wire::route::{self, Access, Search};
 
 use super::body::{Content, Part};
@@ -35,12 +35,12 @@ const MOST: usize = 1000;
 const PATHS: usize = 2000;
 
 /// The owner of the token.
-pub(super) fn who_am_i(who: &Who) -> Result<Reply, Refusal> {
+pub(super) fn who_am_i(who: &Requester) -> Result<Reply, Refusal> {
     match who {
-        Who::Anyone => {
+        Requester::Anyone => {
             Err(Refusal::new(StatusCode::UNAUTHORIZED, "Invalid username or password: no token was sent"))
         }
-        Who::Known(token) => {
+        Requester::Known(token) => {
             let orgs: Vec<Value> =
                 token.orgs.iter().map(|org| json!({ "name": org, "type": "org" })).collect();
             let access = json!({ "displayName": token.name, "role": word(token.access) });
@@ -74,7 +74,7 @@ pub(super) async fn organization(hub: Arc<Hub>, org: String) -> Result<Reply, Re
 }
 
 /// Kernels that somebody may read.
-pub(super) async fn list(hub: Arc<Hub>, who: Who, search: Search) -> Result<Reply, Refusal> {
+pub(super) async fn list(hub: Arc<Hub>, who: Requester, search: Search) -> Result<Reply, Refusal> {
     let listed = blocking(hub, move |hub| {
         let fits = |repo: &RepoId| {
             search.author.as_ref().is_none_or(|author| author == repo.org())
@@ -274,43 +274,43 @@ fn paths_of_form(body: &[u8]) -> Result<Paths, Refusal> {
 }
 
 fn paths_of_json(body: &[u8]) -> Result<Paths, Refusal> {
-    let asked: Asked = serde_json::from_slice(body)
+    let asked: PathsQuery = serde_json::from_slice(body)
         .map_err(|error| Refusal::bad(format!("the body is no JSON with a list `paths`: {error}")))?;
     let paths: Result<Vec<FilePath>, Refusal> = asked.paths.0.iter().map(|path| Ok(path.parse()?)).collect();
     Ok((paths?, asked.expand))
 }
 
 #[derive(serde::Deserialize)]
-struct Asked {
-    paths: Few,
+struct PathsQuery {
+    paths: BoundedList,
     #[serde(default)]
     expand: bool,
 }
 
 /// Texts of a list, of which no more are kept than tell that there are too many: anybody may send one.
-struct Few(Vec<String>);
+struct BoundedList(Vec<String>);
 
-impl<'de> Deserialize<'de> for Few {
+impl<'de> Deserialize<'de> for BoundedList {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Texts;
 
         impl<'de> Visitor<'de> for Texts {
-            type Value = Few;
+            type Value = BoundedList;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of texts")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Few, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<BoundedList, A::Error> {
                 let mut texts = Vec::new();
                 while texts.len() <= PATHS {
                     match list.next_element()? {
                         Some(text) => texts.push(text),
-                        None => return Ok(Few(texts)),
+                        None => return Ok(BoundedList(texts)),
                     }
                 }
                 while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Few(texts))
+                Ok(BoundedList(texts))
             }
         }
 
@@ -395,13 +395,13 @@ pub(super) async fn resolve(
         let same = question.header(IF_RANGE).is_none_or(|known| known.trim() == etag);
         let wanted = question.header(RANGE).filter(|_| same && question.request.method() == Method::GET);
         match range::parse(wanted, size) {
-            Wanted::Whole => reply(StatusCode::OK, Content::File(Part::new(file, 0, size, buffers))),
-            Wanted::Part { start, length } => {
+            RequestedRange::Whole => reply(StatusCode::OK, Content::File(Part::new(file, 0, size, buffers))),
+            RequestedRange::Part { start, length } => {
                 let content = Content::File(Part::new(file, start, length, buffers));
                 let range = format!("bytes {start}-{}/{size}", start + length - 1);
                 reply(StatusCode::PARTIAL_CONTENT, content).with(CONTENT_RANGE, &range)
             }
-            Wanted::Unsatisfiable => {
+            RequestedRange::Unsatisfiable => {
                 let none = reply(StatusCode::RANGE_NOT_SATISFIABLE, Content::Empty);
                 none.with(CONTENT_RANGE, &format!("bytes */{size}"))
             }

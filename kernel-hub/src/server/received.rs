@@ -24,7 +24,7 @@ pub(super) struct End(Arc<AtomicBool>);
 
 impl Received {
     /// The request with such a body, and what is known of its end.
-    pub(super) fn of(request: Request<Incoming>) -> (Request<Self>, End) {
+    pub(super) fn split(request: Request<Incoming>) -> (Request<Self>, End) {
         let end = End(Arc::new(AtomicBool::new(request.body().is_end_stream())));
         let received = request.map(|body| Self { body, end: end.clone() });
         (received, end)

@@ -139,7 +139,7 @@ pub(super) async fn preupload(
     let value = blocking(hub, move |hub| {
         let snapshot = hub.store.snapshot(&repo, &revision)?;
         let attributes = hub.store.small_file(&snapshot.tree, ATTRIBUTES, Settings::SMALL_BODY)?;
-        let attributes = Attributes::of(&String::from_utf8_lossy(&attributes.unwrap_or_default()));
+        let attributes = Attributes::parse(&String::from_utf8_lossy(&attributes.unwrap_or_default()));
         let mut answers = Vec::with_capacity(asked.len());
         let mut budget = READ_AT_ONCE;
         for (path, _, lfs) in &asked {

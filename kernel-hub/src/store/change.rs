@@ -68,7 +68,7 @@ impl Store {
         self.put_blob(&attributes.digest, attributes::FIRST.as_bytes())?;
         Ok(Commit {
             format: FORMAT,
-            tree: self.put_tree(&Tree::of(vec![attributes]))?,
+            tree: self.put_tree(&Tree::from_files(vec![attributes]))?,
             parent: None,
             author: author.name.clone(),
             date: author.date,
@@ -259,7 +259,7 @@ fn apply(head: &Snapshot, changes: Vec<Change>) -> Result<Tree, StoreError> {
             }
         }
     }
-    let tree = Tree::of(files.into_values().collect());
+    let tree = Tree::from_files(files.into_values().collect());
     match tree.file_in_the_way() {
         Some(path) => {
             Err(StoreError::Refused(format!("{} lies in a folder that is a file", shown(path.as_str()))))

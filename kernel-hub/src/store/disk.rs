@@ -253,7 +253,7 @@ pub struct Stamp {
 
 impl Stamp {
     /// The stamp of an open file.
-    pub fn of(file: &File) -> io::Result<Self> {
+    pub fn read(file: &File) -> io::Result<Self> {
         file.metadata().map(|metadata| Self::from(&metadata))
     }
 

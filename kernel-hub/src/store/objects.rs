@@ -77,7 +77,7 @@ pub enum Listed<'a> {
 
 impl Tree {
     /// A tree of these files, in any order.
-    pub fn of(mut files: Vec<Entry>) -> Self {
+    pub fn from_files(mut files: Vec<Entry>) -> Self {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Self { format: FORMAT, files }
     }
@@ -239,7 +239,9 @@ mod tests {
     use super::*;
 
     fn tree(paths: &[&str]) -> Tree {
-        Tree::of(paths.iter().map(|path| Entry::regular(path.parse().unwrap(), path.as_bytes())).collect())
+        Tree::from_files(
+            paths.iter().map(|path| Entry::regular(path.parse().unwrap(), path.as_bytes())).collect(),
+        )
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl Store {
     /// The content of a file, after a look whether it is the right one.
     pub fn open_sound(&self, entry: &Entry) -> Result<File, StoreError> {
         let (file, path) = (self.open_blob(entry)?, self.blob(&entry.digest));
-        let stamp = Stamp::of(&file).map_err(disk::at(&path))?;
+        let stamp = Stamp::read(&file).map_err(disk::at(&path))?;
         if self.has_digest(&entry.digest, &file, stamp).map_err(disk::at(&path))? {
             Ok(file)
         } else {
@@ -40,7 +40,7 @@ impl Store {
     pub fn is_sound_within(&self, digest: &Sha256, size: u64, budget: &mut u64) -> Result<bool, StoreError> {
         let path = self.blob(digest);
         let Some(file) = disk::open(&path)? else { return Ok(false) };
-        let stamp = Stamp::of(&file).map_err(disk::at(&path))?;
+        let stamp = Stamp::read(&file).map_err(disk::at(&path))?;
         if stamp.size() != size {
             return Ok(false);
         }

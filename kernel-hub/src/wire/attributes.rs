@@ -36,7 +36,7 @@ pub struct Attributes(Vec<(String, bool)>);
 
 impl Attributes {
     /// Reads the file.
-    pub fn of(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let line = |line: &str| {
             let mut words = line.split_ascii_whitespace();
             let pattern = words.next().filter(|word| !word.starts_with(['#', '"', '!', '[']))?;
@@ -131,17 +131,17 @@ mod tests {
     #[test]
     fn the_last_line_that_fits_decides() {
         let text = "# all\n*.bin filter=lfs -text\nsmall.bin -filter\n\"a b\" filter=lfs\n*.txt text\n\n*.py filter=x\n";
-        let attributes = Attributes::of(text);
+        let attributes = Attributes::parse(text);
         let by_lfs = |path| attributes.by_lfs(path);
         assert!(by_lfs("a/b.bin") && !by_lfs("small.bin") && !by_lfs("a.txt") && !by_lfs("a.py"));
-        assert!(Attributes::of(FIRST).by_lfs("build/torch-cpu/_k.so"));
-        assert!(!Attributes::of(FIRST).by_lfs("build/torch-cpu/__init__.py"));
+        assert!(Attributes::parse(FIRST).by_lfs("build/torch-cpu/_k.so"));
+        assert!(!Attributes::parse(FIRST).by_lfs("build/torch-cpu/__init__.py"));
     }
 
     proptest! {
         #[test]
         fn any_text_is_answered(text in "([*?/ab\\n #-]|filter=lfs|\\PC){0,60}", path in "[ab/]{0,20}") {
-            let _either = Attributes::of(&text).by_lfs(&path);
+            let _either = Attributes::parse(&text).by_lfs(&path);
         }
     }
 }

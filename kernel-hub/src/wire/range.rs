@@ -4,7 +4,7 @@
 
 /// What a request wants of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RequestedRange {
     /// All of it.
     Whole,
     /// `length` bytes from `start`; never empty, never past the end.
@@ -19,9 +19,11 @@ pub enum Wanted {
 }
 
 /// Reads the header for a file of `size` bytes; what is not understood means the whole.
-pub fn parse(header: Option<&str>, size: u64) -> Wanted {
-    let Some(spec) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else { return Wanted::Whole };
-    let Some((first, last)) = spec.split_once('-') else { return Wanted::Whole };
+pub fn parse(header: Option<&str>, size: u64) -> RequestedRange {
+    let Some(spec) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else {
+        return RequestedRange::Whole;
+    };
+    let Some((first, last)) = spec.split_once('-') else { return RequestedRange::Whole };
     let number = |text: &str| {
         let text = text.trim();
         (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
@@ -31,19 +33,23 @@ pub fn parse(header: Option<&str>, size: u64) -> Wanted {
     match (first.trim().is_empty(), number(first), last.trim().is_empty(), number(last)) {
         // The last so many bytes.
         (true, _, false, Some(count)) => match count.min(size) {
-            0 => Wanted::Unsatisfiable,
-            length => Wanted::Part { start: size - length, length },
+            0 => RequestedRange::Unsatisfiable,
+            length => RequestedRange::Part { start: size - length, length },
         },
         (false, Some(start), true, _) => part(start, size.saturating_sub(1), size),
         (false, Some(start), false, Some(last)) if start <= last => {
             part(start, last.min(size.saturating_sub(1)), size)
         }
-        _ => Wanted::Whole,
+        _ => RequestedRange::Whole,
     }
 }
 
-fn part(start: u64, last: u64, size: u64) -> Wanted {
-    if start >= size { Wanted::Unsatisfiable } else { Wanted::Part { start, length: last - start + 1 } }
+fn part(start: u64, last: u64, size: u64) -> RequestedRange {
+    if start >= size {
+        RequestedRange::Unsatisfiable
+    } else {
+        RequestedRange::Part { start, length: last - start + 1 }
+    }
 }
 
 #[cfg(test)]
@@ -52,27 +58,27 @@ mod tests {
 
     #[test]
     fn ranges_are_those_of_the_rfc() {
-        let part = |start, length| Wanted::Part { start, length };
+        let part = |start, length| RequestedRange::Part { start, length };
         let table = [
-            (None, Wanted::Whole),
+            (None, RequestedRange::Whole),
             (Some("bytes=0-"), part(0, 10)),
             (Some("bytes=0-0"), part(0, 1)),
             (Some("bytes=3-5"), part(3, 3)),
             (Some("bytes=3-500"), part(3, 7)),
             (Some("bytes=-4"), part(6, 4)),
             (Some("bytes=-40"), part(0, 10)),
-            (Some("bytes=10-"), Wanted::Unsatisfiable),
-            (Some("bytes=18446744073709551615-"), Wanted::Unsatisfiable),
-            (Some("bytes=-0"), Wanted::Unsatisfiable),
-            (Some("bytes=5-3"), Wanted::Whole),
-            (Some("bytes=0-1,4-5"), Wanted::Whole),
-            (Some("bytes=+1-2"), Wanted::Whole),
-            (Some("lines=0-1"), Wanted::Whole),
-            (Some("bytes=99999999999999999999-"), Wanted::Whole),
+            (Some("bytes=10-"), RequestedRange::Unsatisfiable),
+            (Some("bytes=18446744073709551615-"), RequestedRange::Unsatisfiable),
+            (Some("bytes=-0"), RequestedRange::Unsatisfiable),
+            (Some("bytes=5-3"), RequestedRange::Whole),
+            (Some("bytes=0-1,4-5"), RequestedRange::Whole),
+            (Some("bytes=+1-2"), RequestedRange::Whole),
+            (Some("lines=0-1"), RequestedRange::Whole),
+            (Some("bytes=99999999999999999999-"), RequestedRange::Whole),
         ];
         for (header, wanted) in table {
             assert_eq!(parse(header, 10), wanted, "{header:?}");
         }
-        assert_eq!(parse(Some("bytes=0-"), 0), Wanted::Unsatisfiable);
+        assert_eq!(parse(Some("bytes=0-"), 0), RequestedRange::Unsatisfiable);
     }
 }

@@ -175,7 +175,8 @@ pub fn parse(method: &str, target: &str) -> Result<Route, BadRoute> {
     let offline = path.strip_prefix(FOR_OFFLINE).filter(|rest| rest.starts_with('/'));
     let path =
         offline.unwrap_or(path).strip_prefix('/').ok_or(BadRoute::Malformed("it does not begin with /"))?;
-    let parts = path.split('/').map(|part| decode(part, Plus::Kept)).collect::<Result<Vec<String>, _>>()?;
+    let parts =
+        path.split('/').map(|part| decode(part, PlusMeaning::Kept)).collect::<Result<Vec<String>, _>>()?;
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let read = matches!(method, "GET" | "HEAD");
     let only = |fits: bool, route: Route| if fits { Ok(route) } else { Err(BadRoute::Method) };
@@ -334,18 +335,18 @@ fn form(text: &str) -> Result<Vec<(String, String)>, BadRoute> {
 pub fn pairs(text: &str) -> impl Iterator<Item = Result<(String, String), BadRoute>> {
     text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        Ok((decode(key, Plus::Blank)?, decode(value, Plus::Blank)?))
+        Ok((decode(key, PlusMeaning::Blank)?, decode(value, PlusMeaning::Blank)?))
     })
 }
 
 /// What a `+` means: a blank in forms, itself in paths.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Plus {
+enum PlusMeaning {
     Kept,
     Blank,
 }
 
-fn decode(text: &str, plus: Plus) -> Result<String, BadRoute> {
+fn decode(text: &str, plus: PlusMeaning) -> Result<String, BadRoute> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -358,7 +359,7 @@ fn decode(text: &str, plus: Plus) -> Result<String, BadRoute> {
                 };
                 u8::try_from(high * 16 + low).unwrap_or_default()
             }
-            b'+' if plus == Plus::Blank => b' ',
+            b'+' if plus == PlusMeaning::Blank => b' ',
             byte => byte,
         });
     }

@@ -79,7 +79,7 @@ fn answer(request: &Request<'_>, root: &Path) -> Result<(), Stop> {
         Request::One { step, items } => {
             let step = STEPS.iter().find(|there| there.name == *step);
             let step = step.ok_or_else(|| Stop::Usage("not a step".to_owned()))?;
-            one(step, items, root)
+            run_step(step, items, root)
         }
     }
 }
@@ -101,7 +101,7 @@ fn list(root: &Path) -> Result<(), String> {
 }
 
 /// Runs one step. It has no budget: it may have to prepare what earlier steps would have left.
-fn one(step: &Step, named: &[&str], root: &Path) -> Result<(), Stop> {
+fn run_step(step: &Step, named: &[&str], root: &Path) -> Result<(), Stop> {
     let items = steps::items(step, root)?;
     let run = arguments::chosen(step.name, &items, named).map_err(Stop::Usage)?;
     let site = Site::new(root, digest::current(root));

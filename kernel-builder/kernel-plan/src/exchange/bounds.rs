@@ -25,7 +25,7 @@ const BOUNDS: &[(&str, &str, &str)] =
 
 impl Bounds {
     /// Those that every workload keeps.
-    pub(super) fn of(definition: &Definition, workloads: &[Workload]) -> Self {
+    pub(super) fn infer(definition: &Definition, workloads: &[Workload]) -> Self {
         let mut bounds = Self::default();
         for (place, constraint) in definition.constraints.iter().enumerate() {
             let Some((axis, key, number)) = bound(constraint) else { continue };

@@ -44,7 +44,7 @@ pub(super) fn write(
         told: Vec::new(),
     };
     let (reference, function) = writer.reference();
-    let bounds = Bounds::of(definition, workloads);
+    let bounds = Bounds::infer(definition, workloads);
     let names = workload_names(workloads);
     let defaults = writer.defaults();
     let parts = [

@@ -17,10 +17,10 @@ pub enum HostError {
         what: String,
     },
     /// A gradient that no operator computes, or that PyTorch does not take.
-    #[error("[gradient] promises a gradient, and {why}")]
+    #[error("[gradient] promises a gradient, and {problem}")]
     Gradient {
         /// What is in the way.
-        why: &'static str,
+        problem: &'static str,
     },
     /// A gradient that is promised and not computed.
     #[error("[gradient] promises a gradient of `{input}`, and backward.toml has no output `grad_{input}`")]

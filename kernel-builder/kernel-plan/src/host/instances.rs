@@ -18,7 +18,7 @@ use crate::spec::tune::Tuning;
 use crate::units::{Dtype, PythonName};
 
 use super::error::HostError;
-use super::program::{Known, program};
+use super::program::{ProgramScope, program};
 use super::settings::RangeSettings;
 
 /// One instance of one kernel.
@@ -153,7 +153,7 @@ fn known<'a>(
     tuning: &'a Tuning,
     dtypes: &'a BTreeMap<PythonName, Dtype>,
     within: &Within,
-) -> (Known<'a>, Vec<Tried>) {
+) -> (ProgramScope<'a>, Vec<Tried>) {
     let mut values: BTreeMap<&PythonName, Value> =
         tuning.iter().map(|(name, value)| (name, *value)).collect();
     let (mut slots, mut tried) = (BTreeMap::new(), vec![]);
@@ -195,7 +195,7 @@ fn known<'a>(
             axes.map(|axis| Expr { kind: ExprKind::Name(axis.value.clone()), span: axis.span.clone() });
         (&tensor.name.value, trees.collect())
     });
-    (Known { values, dtypes, slots, shapes: shapes.collect() }, tried)
+    (ProgramScope { values, dtypes, slots, shapes: shapes.collect() }, tried)
 }
 
 /// The least and the greatest length of an axis.

@@ -11,7 +11,7 @@ use crate::spec::expr::{BinaryOp, Expr, ExprKind, Function, UnaryOp, Value};
 use crate::units::{Dtype, PythonName};
 
 /// What names stand for where a program is made.
-pub(super) struct Known<'a> {
+pub(super) struct ProgramScope<'a> {
     /// Tunables and constant axes.
     pub(super) values: BTreeMap<&'a PythonName, Value>,
     /// Type variables.
@@ -23,7 +23,7 @@ pub(super) struct Known<'a> {
 }
 
 /// `None` where a name stands for nothing.
-pub(super) fn program(expr: &Expr, known: &Known<'_>) -> Option<Program> {
+pub(super) fn program(expr: &Expr, known: &ProgramScope<'_>) -> Option<Program> {
     let tree = match &expr.kind {
         ExprKind::Integer(number) => Program::Constant(*number),
         ExprKind::Boolean(truth) => Program::Constant(i64::from(*truth)),
@@ -45,7 +45,7 @@ pub(super) fn program(expr: &Expr, known: &Known<'_>) -> Option<Program> {
     Some(tree.folded())
 }
 
-fn call(function: Function, arguments: &[Expr], known: &Known<'_>) -> Option<Program> {
+fn call(function: Function, arguments: &[Expr], known: &ProgramScope<'_>) -> Option<Program> {
     let name = match arguments.first().map(|argument| &argument.kind) {
         Some(ExprKind::Name(name)) => Some(name),
         _ => None,
@@ -109,7 +109,7 @@ mod tests {
             let expr = parse_expression(text).unwrap();
             let names: Vec<PythonName> = ["a", "b"].iter().map(|name| name.parse().unwrap()).collect();
             let dtypes = BTreeMap::new();
-            let known = Known {
+            let known = ProgramScope {
                 values: BTreeMap::new(),
                 dtypes: &dtypes,
                 slots: names.iter().enumerate().map(|(place, name)| (name, place)).collect(),

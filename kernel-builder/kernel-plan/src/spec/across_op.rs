@@ -12,7 +12,7 @@ use crate::units::PythonName;
 
 use super::codes;
 use super::evaluate_launch::LaunchError;
-use super::expr::{Bindings, Expr, Through, Value};
+use super::expr::{Bindings, Expr, NameUse, Value};
 use super::launch::TemplateArgument;
 use super::op::{AxisKind, Case, Device, OpSpec, Purpose, TensorDtype, Workload};
 use super::tune::Count;
@@ -103,7 +103,7 @@ impl Failures<'_> {
         &mut self,
         problem: Problem,
         span: &Range<usize>,
-        used: Option<&Through>,
+        used: Option<&NameUse>,
         case: Option<(&Workload, &Case)>,
     ) {
         let is_known = |known: &Problem| {
@@ -138,7 +138,7 @@ fn under(op: &OpSpec, workload: &Workload, case: &Case, failures: &mut Failures<
         failures.add(&error, Some((workload, case)));
     }
     let tuning = op.tune.default_tuning();
-    let bindings = Bindings::of(case, &tuning);
+    let bindings = Bindings::new(case, &tuning);
     for constraint in &op.constraints {
         match constraint.evaluate(&bindings) {
             Ok(true) => {}

@@ -8,7 +8,7 @@ use super::tune::Tuning;
 
 impl Bindings {
     /// What one case and one choice of tunables say.
-    pub fn of(case: &Case, tuning: &Tuning) -> Self {
+    pub fn new(case: &Case, tuning: &Tuning) -> Self {
         let axes = case
             .axes
             .iter()

@@ -53,7 +53,7 @@ impl OpSpec {
 
     /// Whether `constraints` hold for a case; false where one has no value.
     pub fn admits(&self, case: &Case) -> bool {
-        let bindings = Bindings::of(case, &Tuning::new());
+        let bindings = Bindings::new(case, &Tuning::new());
         self.constraints.iter().all(|constraint| constraint.evaluate(&bindings) == Ok(true))
     }
 
@@ -65,7 +65,7 @@ impl OpSpec {
     /// How many terms a case accumulates: the value of `tolerance.length`.
     pub(crate) fn terms(&self, case: &Case) -> Result<u64, LaunchError> {
         let length = &self.tolerance.length;
-        let terms = length.evaluate(&Bindings::of(case, &Tuning::new()))?;
+        let terms = length.evaluate(&Bindings::new(case, &Tuning::new()))?;
         u64::try_from(terms).map_err(|_| LaunchError::Limit {
             message: format!("the number of accumulated terms cannot be {terms}"),
             help: "`length` says how many terms a result sums: zero or more".to_owned(),

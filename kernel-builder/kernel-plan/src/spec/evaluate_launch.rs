@@ -32,7 +32,7 @@ impl Launch {
     /// # Errors
     /// An expression without a value, or a number that CUDA does not take.
     pub fn evaluate(&self, case: &Case, tuning: &Tuning) -> Result<ConcreteLaunch, LaunchError> {
-        let context = Context { case, bindings: Bindings::of(case, tuning) };
+        let context = Context { case, bindings: Bindings::new(case, tuning) };
         let mut defines = Vec::new();
         for define in &self.defines {
             defines.push((define.name.value.clone(), define.value.evaluate(&context.bindings)?));

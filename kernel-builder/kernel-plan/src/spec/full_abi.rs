@@ -38,7 +38,7 @@ pub struct Reason {
     /// The line of its first place, from 1.
     pub line: usize,
     /// What is done there.
-    pub what: What,
+    pub what: TorchUse,
     /// The header, macro or name.
     pub name: String,
     /// How many places there are.
@@ -48,7 +48,7 @@ pub struct Reason {
 /// What a source does with something of torch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum What {
+pub enum TorchUse {
     /// It includes a header outside of the stable ABI.
     Includes,
     /// It registers operators with a macro of torch/library.h.
@@ -60,9 +60,9 @@ pub enum What {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self.what {
-            What::Includes => "includes",
-            What::Registers => "registers with",
-            What::Uses => "uses",
+            TorchUse::Includes => "includes",
+            TorchUse::Registers => "registers with",
+            TorchUse::Uses => "uses",
         };
         write!(f, "{}:{} {word} {}", self.file, self.line, self.name)?;
         if self.places > 1 { write!(f, " ({} places)", self.places) } else { Ok(()) }
@@ -91,8 +91,8 @@ pub fn findings(
         found.look_at(one, backend);
     }
     // Names of c10 are in the header-only part as well: without another header they come from there.
-    let foreign = found.places.keys().any(|(what, _)| *what != What::Uses) || found.doubtful;
-    found.places.retain(|(what, _), _| *what != What::Uses || foreign);
+    let foreign = found.places.keys().any(|(what, _)| *what != TorchUse::Uses) || found.doubtful;
+    found.places.retain(|(what, _), _| *what != TorchUse::Uses || foreign);
     let mut reasons: Vec<(usize, Reason)> = found.places.into_values().collect();
     reasons.sort_by_key(|(order, reason)| (reason.what, *order));
     let unread = sources.unread().next().is_some();
@@ -105,7 +105,7 @@ pub fn findings(
 #[derive(Default)]
 struct Found {
     /// By what and name, with the order of the first place.
-    places: BTreeMap<(What, String), (usize, Reason)>,
+    places: BTreeMap<(TorchUse, String), (usize, Reason)>,
     doubtful: bool,
 }
 
@@ -114,7 +114,7 @@ impl Found {
         for (include, certain) in &compiled.outside {
             if headers::is_unstable(&include.path) || headers::is_pybind(&include.path) {
                 let certain = Some(*certain).filter(|certain| *certain);
-                self.add(compiled.file, What::Includes, &include.path, include.span.start, certain);
+                self.add(compiled.file, TorchUse::Includes, &include.path, include.span.start, certain);
             }
         }
         let certain = |condition: Option<bool>| match condition {
@@ -126,7 +126,7 @@ impl Found {
             if registration.name.starts_with(MACRO) {
                 let certain = certain(registration.condition.under(backend));
                 let start = registration.span.start;
-                self.add(compiled.file, What::Registers, &registration.name, start, certain);
+                self.add(compiled.file, TorchUse::Registers, &registration.name, start, certain);
             }
         }
         for name in &compiled.cpp.names {
@@ -134,7 +134,7 @@ impl Found {
                 name.path.strip_prefix(stable).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
             });
             // A doubtful name is nothing to doubt: what brings it is an include.
-            let what = if name.path.starts_with(MACRO) { What::Registers } else { What::Uses };
+            let what = if name.path.starts_with(MACRO) { TorchUse::Registers } else { TorchUse::Uses };
             if !stable && certain(name.condition.under(backend)) == Some(true) {
                 self.add(compiled.file, what, &name.path, name.span.start, Some(true));
             }
@@ -142,7 +142,7 @@ impl Found {
     }
 
     /// `certain`: it is compiled, it is not, or nobody knows.
-    fn add(&mut self, file: &SourceFile, what: What, name: &str, start: usize, certain: Option<bool>) {
+    fn add(&mut self, file: &SourceFile, what: TorchUse, name: &str, start: usize, certain: Option<bool>) {
         match certain {
             Some(true) => {}
             Some(false) => return,

@@ -91,7 +91,7 @@ impl Releases {
 
 /// What the table says about a capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum CapabilitySupport {
     /// Some releases compile for it.
     In(Releases),
     /// The number exists, and not with this suffix.
@@ -101,21 +101,23 @@ pub(crate) enum Known {
 }
 
 /// Looks a capability up; `+PTX` makes no difference.
-pub(crate) fn releases(capability: Capability) -> Known {
+pub(crate) fn releases(capability: Capability) -> CapabilitySupport {
     let Some(arch) = ARCHS.iter().find(|arch| arch.number == (capability.major, capability.minor)) else {
-        return Known::Nowhere;
+        return CapabilitySupport::Nowhere;
     };
     let first = match capability.suffix {
         CapabilitySuffix::None => Some(arch.first),
         CapabilitySuffix::A => arch.specific,
         CapabilitySuffix::F => arch.family,
     };
-    first.map_or(Known::NoSuffix, |first| Known::In(Releases { first, last: arch.last }))
+    first.map_or(CapabilitySupport::NoSuffix, |first| {
+        CapabilitySupport::In(Releases { first, last: arch.last })
+    })
 }
 
 /// Whether the CUDA release `cuda` compiles for a capability.
 pub(crate) fn compiles(capability: Capability, cuda: Version) -> bool {
-    matches!(releases(capability), Known::In(releases) if releases.contain(cuda))
+    matches!(releases(capability), CapabilitySupport::In(releases) if releases.contain(cuda))
 }
 
 /// The numbers that exist with `suffix` (with none: all of the table), as build.toml writes them.
@@ -138,10 +140,10 @@ mod tests {
     #[track_caller]
     fn check(capability: &str, want: &str) {
         let found = match releases(capability.parse().unwrap()) {
-            Known::In(Releases { first, last: None }) => format!("from {first}"),
-            Known::In(Releases { first, last: Some(last) }) => format!("{first} to {last}"),
-            Known::NoSuffix => "no such suffix".to_owned(),
-            Known::Nowhere => "nowhere".to_owned(),
+            CapabilitySupport::In(Releases { first, last: None }) => format!("from {first}"),
+            CapabilitySupport::In(Releases { first, last: Some(last) }) => format!("{first} to {last}"),
+            CapabilitySupport::NoSuffix => "no such suffix".to_owned(),
+            CapabilitySupport::Nowhere => "nowhere".to_owned(),
         };
         assert_eq!(found, want, "{capability}");
     }

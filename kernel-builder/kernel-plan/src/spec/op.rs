@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Serialize, Serializer};
 
 use crate::diagnostic::SourceFile;
-use crate::units::{BackendId, Dtype, PythonName, RelPath, WorkloadName};
+use crate::units::{Dtype, PythonName, RelPath, WorkloadName};
 
 use super::Spanned;
 use super::expr::{BoolExpr, Definition, IntExpr, Value};
@@ -311,17 +311,6 @@ crate::units::named_values!(
         Cuda = "cuda",
     }
 );
-
-impl Device {
-    /// The device that code of `backend` runs on, where this version can judge it.
-    pub const fn of(backend: BackendId) -> Option<Self> {
-        match backend {
-            BackendId::Cpu => Some(Self::Cpu),
-            BackendId::Cuda => Some(Self::Cuda),
-            _ => None,
-        }
-    }
-}
 
 /// One concrete call: a workload with its dtypes chosen.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -46,7 +46,7 @@ impl Program {
         for op in capture_diff_slices(Algorithm::Myers, &left.hashes(), &right.hashes()) {
             if let DiffOp::Equal { old_index, new_index, len } = op {
                 let pairs = left.items[old_index..][..len].iter().zip(&right.items[new_index..][..len]);
-                if !pairs.into_iter().all(|(a, b)| same_tokens(left.of(a), right.of(b))) {
+                if !pairs.into_iter().all(|(a, b)| same_tokens(left.slice(a), right.slice(b))) {
                     return None;
                 }
             } else {
@@ -269,7 +269,7 @@ impl<'t> Text<'t> {
         self.items.iter().map(|item| item.hash).collect()
     }
 
-    fn of(&self, item: &Item) -> &'t [u8] {
+    fn slice(&self, item: &Item) -> &'t [u8] {
         &self.text[item.place.clone()]
     }
 
@@ -279,10 +279,10 @@ impl<'t> Text<'t> {
         if lacks.functions.is_empty() && lacks.types.is_empty() {
             return Some(BTreeSet::new());
         }
-        let users = self.items.iter().filter(|item| words(self.of(item)).any(|word| lacks.has(word)));
+        let users = self.items.iter().filter(|item| words(self.slice(item)).any(|word| lacks.has(word)));
         let name = |item: &Item| {
             let Kind::Function(function) = self.piece(item)?.kind else { return None };
-            let typed = words(self.of(item)).any(|word| lacks.types.contains(word));
+            let typed = words(self.slice(item)).any(|word| lacks.types.contains(word));
             let in_head = function.head.iter().filter(|token| lacks.has(token)).count();
             let overload = lacks.has(function.name);
             (!typed && in_head == usize::from(overload)).then(|| function.name_in_code())?
@@ -311,7 +311,7 @@ impl<'t> Text<'t> {
         }
         if let Some(name) = type_of(&tokens, item.body.is_some()) {
             let class =
-                Type { name, template: tokens[0] == b"template", members: body, whole: self.of(item) };
+                Type { name, template: tokens[0] == b"template", members: body, whole: self.slice(item) };
             return Some(Piece { head: head(&tokens), kind: Kind::Type(class) });
         }
         let function = Function::read(tokens, body, self.class)?;

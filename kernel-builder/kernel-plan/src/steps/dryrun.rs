@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::cicc::output;
-use super::{Assemble, Device, Host, Steps, UNIT, Unclear, words};
+use super::{Assemble, Device, Host, NvccFallback, Steps, UNIT, words};
 use crate::plan::CommandLine;
 
 /// What an answer's commands are, as they come.
@@ -31,7 +31,7 @@ struct Assembled(String, Assemble);
 ///
 /// # Errors
 /// The answer has another shape than that of compiling one source to one object.
-pub fn read(answer: &str) -> Result<Steps, Unclear> {
+pub fn read(answer: &str) -> Result<Steps, NvccFallback> {
     let mut variables = BTreeMap::new();
     let mut found = Found::default();
     for line in answer.lines().filter_map(|line| line.strip_prefix("#$ ")) {
@@ -52,8 +52,8 @@ fn variable(line: &str) -> Option<(&str, &str)> {
 }
 
 impl Found {
-    fn take(&mut self, line: &str, variables: &BTreeMap<String, String>) -> Result<(), Unclear> {
-        let unclear = || Unclear::Line(line.chars().take(160).collect());
+    fn take(&mut self, line: &str, variables: &BTreeMap<String, String>) -> Result<(), NvccFallback> {
+        let unclear = || NvccFallback::Line(line.chars().take(160).collect());
         let mut words = words::split(line).into_iter();
         let program = words.next().ok_or_else(unclear)?;
         let mut command = CommandLine::new(program_path(&program, variables));
@@ -84,27 +84,27 @@ impl Found {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Steps, Unclear> {
+    fn finish(mut self) -> Result<Steps, NvccFallback> {
         for device in &mut self.devices {
             let at = self.texts.iter().position(|(text, _)| *text == device.text);
-            device.preprocess = self.texts.remove(at.ok_or(Unclear::Lacks("a preprocessor"))?).1;
+            device.preprocess = self.texts.remove(at.ok_or(NvccFallback::Lacks("a preprocessor"))?).1;
             let (own, others) = self.assembled.into_iter().partition(|Assembled(ptx, _)| *ptx == device.ptx);
             self.assembled = others;
             device.assemble = Vec::from_iter(own).into_iter().map(|Assembled(_, step)| step).collect();
         }
         if self.devices.is_empty() || !self.assembled.is_empty() {
-            return Err(Unclear::Lacks("a compiler for each architecture"));
+            return Err(NvccFallback::Lacks("a compiler for each architecture"));
         }
-        let cudafe = self.cudafe.ok_or(Unclear::Lacks("cudafe++"))?;
-        let fatbinary = self.fatbinary.ok_or(Unclear::Lacks("fatbinary"))?;
-        let compile = self.compile.ok_or(Unclear::Lacks("the host compiler"))?;
+        let cudafe = self.cudafe.ok_or(NvccFallback::Lacks("cudafe++"))?;
+        let fatbinary = self.fatbinary.ok_or(NvccFallback::Lacks("fatbinary"))?;
+        let compile = self.compile.ok_or(NvccFallback::Lacks("the host compiler"))?;
         let Ok([(text, preprocess)]) = <[_; 1]>::try_from(self.texts) else {
-            return Err(Unclear::Lacks("one preprocessor for the host"));
+            return Err(NvccFallback::Lacks("one preprocessor for the host"));
         };
-        let named = |flag, what| after(&cudafe, flag).ok_or(Unclear::Lacks(what));
-        let fat = equals(&fatbinary, "--create=").ok_or(Unclear::Lacks("the file of fatbinary"))?;
+        let named = |flag, what| after(&cudafe, flag).ok_or(NvccFallback::Lacks(what));
+        let fat = equals(&fatbinary, "--create=").ok_or(NvccFallback::Lacks("the file of fatbinary"))?;
         let embed =
-            equals(&fatbinary, "--embedded-fatbin=").ok_or(Unclear::Lacks("the text of fatbinary"))?;
+            equals(&fatbinary, "--embedded-fatbin=").ok_or(NvccFallback::Lacks("the text of fatbinary"))?;
         let module_id = named("--module_id_file_name", "the name of the module")?;
         let host = Host {
             preprocess,

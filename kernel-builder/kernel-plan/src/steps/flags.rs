@@ -2,7 +2,7 @@
 //!
 //! Owns: which flags are left out of it, and which make it pointless. Never: judges any other flag.
 
-use super::{UNIT, Unclear};
+use super::{NvccFallback, UNIT};
 use crate::plan::CommandLine;
 
 /// Flags that say how nvcc works, not what it makes, with how many words follow them.
@@ -62,7 +62,7 @@ const OF_NVCC: &[&str] = &[
 ///
 /// # Errors
 /// A flag is nvcc's alone.
-pub fn question(command: &CommandLine) -> Result<CommandLine, Unclear> {
+pub fn question(command: &CommandLine) -> Result<CommandLine, NvccFallback> {
     let mut asked = CommandLine { args: Vec::new(), ..command.clone() }.arg("--dryrun").arg("-objtemp");
     let mut given = command.args.iter();
     while let Some(arg) = given.next() {
@@ -70,7 +70,7 @@ pub fn question(command: &CommandLine) -> Result<CommandLine, Unclear> {
             arg.split_once('=').map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
         let off = matches!(value, Some("false"));
         if OF_NVCC.contains(&name) && !off {
-            return Err(Unclear::Flag(arg.clone()));
+            return Err(NvccFallback::Flag(arg.clone()));
         }
         if let Some((_, words)) = LEFT_OUT.iter().find(|(flag, _)| *flag == name) {
             for _ in 0..if value.is_some() { 0 } else { *words } {
@@ -90,7 +90,7 @@ pub fn question(command: &CommandLine) -> Result<CommandLine, Unclear> {
 mod tests {
     use super::*;
 
-    fn asked(args: &str) -> Result<String, Unclear> {
+    fn asked(args: &str) -> Result<String, NvccFallback> {
         question(&CommandLine::new("nvcc").args(args.split(' '))).map(|line| line.args.join(" "))
     }
 
@@ -103,8 +103,8 @@ mod tests {
 
     #[test]
     fn what_changes_the_object_is_for_nvcc() {
-        assert_eq!(asked("-rdc=true -c a.cu"), Err(Unclear::Flag("-rdc=true".to_owned())));
-        assert_eq!(asked("--keep -c a.cu"), Err(Unclear::Flag("--keep".to_owned())));
+        assert_eq!(asked("-rdc=true -c a.cu"), Err(NvccFallback::Flag("-rdc=true".to_owned())));
+        assert_eq!(asked("--keep -c a.cu"), Err(NvccFallback::Flag("--keep".to_owned())));
         assert!(asked("-rdc=false -c a.cu").is_ok());
     }
 }

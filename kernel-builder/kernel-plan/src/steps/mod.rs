@@ -5,7 +5,7 @@
 //! `--dryrun` prints these commands with every flag in its place, so no flag of nvcc's needs to be known here.
 //!
 //! Owns: the question to nvcc, the reading of its answer, what an older toolkit changes in the commands.
-//! Never: guesses. An answer of another shape is [`Unclear`], and the caller runs nvcc as it is.
+//! Never: guesses. An answer of another shape is [`NvccFallback`], and the caller runs nvcc as it is.
 
 use std::path::{Path, PathBuf};
 
@@ -98,7 +98,7 @@ pub struct Host {
 
 /// Why nvcc is run as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unclear {
+pub enum NvccFallback {
     /// The flag changes what nvcc makes, not only how.
     #[error("`{0}` is nvcc's alone")]
     Flag(String),

@@ -166,7 +166,7 @@ proptest! {
                 (name.parse().expect("a name"), Value::Integer(values[setting / 2 / 3usize.pow(digit) % 3]))
             });
             let tuning: Tuning = digits.chain([("flag".parse().expect("a name"), Value::Boolean(setting % 2 == 0))]).collect();
-            let bindings = Bindings::of(case, &tuning);
+            let bindings = Bindings::new(case, &tuning);
             let (with_when, with_constraints) = (one.tune.admits(&bindings), other.tune.admits(&bindings));
             prop_assert_eq!(with_when.as_ref().ok(), with_constraints.as_ref().ok(), "{:?}", tuning);
         }

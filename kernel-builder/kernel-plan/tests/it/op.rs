@@ -230,10 +230,10 @@ fn a_tuning_is_judged_like_the_defaults() {
     let op = good(RESIDUAL_NORM);
     let case = case(&op, "small/T=f16");
     let mut tuning = op.tune.default_tuning();
-    assert_eq!(op.tune.admits(&Bindings::of(&case, &tuning)), Ok(true));
+    assert_eq!(op.tune.admits(&Bindings::new(&case, &tuning)), Ok(true));
     tuning.insert("block".parse().expect("a name"), Value::Integer(512));
     tuning.insert("vector".parse().expect("a name"), Value::Integer(8));
-    assert_eq!(op.tune.admits(&Bindings::of(&case, &tuning)), Ok(false));
+    assert_eq!(op.tune.admits(&Bindings::new(&case, &tuning)), Ok(false));
     tuning.insert("block".parse().expect("a name"), Value::Integer(4096));
     let error = launch(&op, &case, &tuning).expect_err("too many threads");
     assert_eq!(error.to_string(), "the block in x cannot be 4096");

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use kernel_plan::kit::{CudaKit, FrontEnd};
 use kernel_plan::plan::CommandLine;
-use kernel_plan::steps::{self, Steps, Unclear};
+use kernel_plan::steps::{self, NvccFallback, Steps};
 
 const THREE: &str = include_str!("../steps/three.txt");
 const FLAGS: &str = include_str!("../steps/flags.txt");
@@ -80,14 +80,17 @@ fn an_older_toolkit_has_its_headers_version_and_assembler() {
 #[test]
 fn another_shape_is_refused() {
     let refused = |text: &str| steps::read(text).expect_err("no steps");
-    assert!(matches!(refused(&format!("{THREE}#$ nvlink a.o -o b.o\n")), Unclear::Line(_)));
+    assert!(matches!(refused(&format!("{THREE}#$ nvlink a.o -o b.o\n")), NvccFallback::Line(_)));
     let without = |word: &str| -> String {
         THREE.lines().filter(|line| !line.contains(word)).map(|line| format!("{line}\n")).collect()
     };
-    assert_eq!(refused(&without("fatbinary --create")), Unclear::Lacks("fatbinary"));
-    assert_eq!(refused(&without("cpp4.ii")), Unclear::Lacks("cudafe++"));
-    assert_eq!(refused(&without("compute_80.cpp1.ii")), Unclear::Lacks("a compiler for each architecture"));
-    assert_eq!(refused(""), Unclear::Lacks("a compiler for each architecture"));
+    assert_eq!(refused(&without("fatbinary --create")), NvccFallback::Lacks("fatbinary"));
+    assert_eq!(refused(&without("cpp4.ii")), NvccFallback::Lacks("cudafe++"));
+    assert_eq!(
+        refused(&without("compute_80.cpp1.ii")),
+        NvccFallback::Lacks("a compiler for each architecture")
+    );
+    assert_eq!(refused(""), NvccFallback::Lacks("a compiler for each architecture"));
 }
 
 #[test]

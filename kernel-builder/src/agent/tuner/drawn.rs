@@ -14,7 +14,7 @@ const MOST: usize = 100_000_000;
 
 /// Number of settings to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Amount {
+pub(crate) enum DrawSize {
     /// Every one.
     All,
     /// At most this many; the first has the defaults.
@@ -31,26 +31,26 @@ pub(crate) struct Drawn {
 }
 
 /// Settings of `space`; the same seed draws the same. `None`: all are wanted, and there are too many choices to look at.
-pub(crate) fn drawn(space: &mut Space<'_>, default: &Tuning, amount: Amount, seed: u64) -> Option<Drawn> {
+pub(crate) fn drawn(space: &mut Space<'_>, default: &Tuning, amount: DrawSize, seed: u64) -> Option<Drawn> {
     let every = |space: &Space<'_>, points: Vec<Point>| Drawn {
         settings: points.iter().map(|point| space.tuning(point)).collect(),
         of: None,
     };
     let most = match (amount, space.listed()) {
-        (Amount::All, None) => {
+        (DrawSize::All, None) => {
             space.raw().filter(|raw| *raw <= MOST)?;
             let points = space.walk();
             return Some(every(space, points));
         }
-        (Amount::All, Some(points)) => {
+        (DrawSize::All, Some(points)) => {
             let points = points.to_vec();
             return Some(every(space, points));
         }
-        (Amount::AtMost(most), Some(points)) if points.len() <= most => {
+        (DrawSize::AtMost(most), Some(points)) if points.len() <= most => {
             let points = points.to_vec();
             return Some(every(space, points));
         }
-        (Amount::AtMost(most), _) => most,
+        (DrawSize::AtMost(most), _) => most,
     };
     let mut random = SplitMix(seed);
     let mut taken: BTreeSet<Point> = BTreeSet::new();
@@ -94,7 +94,7 @@ mod tests {
         kernel_plan::spec::parse_op(SourceFile::new("op.toml", text)).0.unwrap()
     }
 
-    fn of(op: &OpSpec) -> Space<'_> {
+    fn space(op: &OpSpec) -> Space<'_> {
         Space::new(&op.tune.tunables, Box::new(|_| Ok(())))
     }
 
@@ -102,8 +102,8 @@ mod tests {
     fn a_sample_is_repeated_by_its_seed_and_has_the_defaults() {
         let op = large();
         let default = op.tune.default_tuning();
-        assert!(of(&op).raw().unwrap() > 100_000);
-        let take = |seed| drawn(&mut of(&op), &default, Amount::AtMost(50), seed).unwrap();
+        assert!(space(&op).raw().unwrap() > 100_000);
+        let take = |seed| drawn(&mut space(&op), &default, DrawSize::AtMost(50), seed).unwrap();
         let (one, again, other) = (take(1), take(1), take(2));
         assert_eq!(one, again);
         assert_ne!(one.settings, other.settings);
@@ -118,11 +118,11 @@ mod tests {
     fn a_small_space_is_taken_whole_and_a_larger_one_counted() {
         let op = small();
         let default = op.tune.default_tuning();
-        let whole = drawn(&mut of(&op), &default, Amount::AtMost(1000), 1).unwrap();
-        let all = drawn(&mut of(&op), &default, Amount::All, 1).unwrap();
+        let whole = drawn(&mut space(&op), &default, DrawSize::AtMost(1000), 1).unwrap();
+        let all = drawn(&mut space(&op), &default, DrawSize::All, 1).unwrap();
         assert_eq!((&whole, all.of.as_deref()), (&all, None));
-        assert_eq!(all.settings.len(), of(&op).raw().unwrap());
-        let some = drawn(&mut of(&op), &default, Amount::AtMost(10), 1).unwrap();
+        assert_eq!(all.settings.len(), space(&op).raw().unwrap());
+        let some = drawn(&mut space(&op), &default, DrawSize::AtMost(10), 1).unwrap();
         assert_eq!((some.settings.len(), some.of), (10, Some(all.settings.len().to_string())));
     }
 
@@ -139,7 +139,7 @@ mod tests {
         };
         let mut space = Space::new(tunables, Box::new(admit));
         assert_eq!(space.count(), None, "not listed");
-        let found = drawn(&mut space, &op.tune.default_tuning(), Amount::All, 1).unwrap();
+        let found = drawn(&mut space, &op.tune.default_tuning(), DrawSize::All, 1).unwrap();
         assert_eq!((found.settings.len(), found.of), (raw(tunables) / tunables[0].values.len(), None));
     }
 

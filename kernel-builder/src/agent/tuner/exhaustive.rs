@@ -2,7 +2,7 @@
 //!
 //! Owns: that order. Never: looks at a cost.
 
-use super::search::{Known, Strategy};
+use super::search::{SearchHistory, Strategy};
 use super::space::{Point, Space};
 use crate::base::random::SplitMix;
 
@@ -14,7 +14,7 @@ impl Strategy for Exhaustive {
         "exhaustive"
     }
 
-    fn next(&mut self, space: &mut Space<'_>, known: &Known, random: &mut SplitMix) -> Option<Point> {
+    fn next(&mut self, space: &mut Space<'_>, known: &SearchHistory, random: &mut SplitMix) -> Option<Point> {
         space.fresh(&known.proposed, random)
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Owns: how much is random. Never: moves in more than one tunable at a time, but by chance.
 
-use super::search::{Known, Strategy, beside_the_best};
+use super::search::{SearchHistory, Strategy, beside_the_best};
 use super::space::{Point, Space};
 use crate::base::random::SplitMix;
 
@@ -25,7 +25,7 @@ impl Strategy for Local {
         "random and local"
     }
 
-    fn next(&mut self, space: &mut Space<'_>, known: &Known, random: &mut SplitMix) -> Option<Point> {
+    fn next(&mut self, space: &mut Space<'_>, known: &SearchHistory, random: &mut SplitMix) -> Option<Point> {
         self.turn += 1;
         let is_start = known.proposed.len() < START * space.choices().count();
         let (few, turns) = if is_start { (1, 2) } else { (FEW, RANDOM) };

@@ -7,7 +7,7 @@
 //! many draws from the first law the one with the highest ratio of both is tried. What was refused is among the others, so
 //! that values which do not compile are avoided.
 
-use super::search::{Known, Strategy, beside_the_best};
+use super::search::{SearchHistory, Strategy, beside_the_best};
 use super::space::{Point, Space};
 use crate::base::random::SplitMix;
 
@@ -36,7 +36,7 @@ impl Strategy for Model {
         "model of good values"
     }
 
-    fn next(&mut self, space: &mut Space<'_>, known: &Known, random: &mut SplitMix) -> Option<Point> {
+    fn next(&mut self, space: &mut Space<'_>, known: &SearchHistory, random: &mut SplitMix) -> Option<Point> {
         self.turn += 1;
         let axes = space.choices().count();
         let found = match self.turn % TURNS {
@@ -50,7 +50,7 @@ impl Strategy for Model {
 }
 
 /// The most promising one of many draws.
-fn modelled(space: &mut Space<'_>, known: &Known, random: &mut SplitMix) -> Option<Point> {
+fn modelled(space: &mut Space<'_>, known: &SearchHistory, random: &mut SplitMix) -> Option<Point> {
     let count = (known.timed() / GOOD).max(2);
     let good: Vec<&Point> = known.best(count).collect();
     let best = law(space, good.iter().copied());
@@ -106,7 +106,7 @@ mod tests {
     fn the_model_prefers_what_the_good_ones_have() {
         let tunables = tunables(&[10, 10, 10]);
         let mut space = Space::new(&tunables, all());
-        let mut known = Known::default();
+        let mut known = SearchHistory::default();
         let mut random = SplitMix(5);
         // The first tunable decides; the third value of the second is always refused.
         for place in 0..100 {

@@ -75,7 +75,7 @@ pub(crate) struct Pruned {
 /// Whether a setting can run a case on a device, as far as that is known without its machine code.
 pub(crate) fn admit(op: &OpSpec, case: &Case, device: &Device, tuning: &Tuning) -> Result<(), Pruned> {
     let pruned = |reason, text: String| Err(Pruned { reason, text });
-    match op.tune.admits(&Bindings::of(case, tuning)) {
+    match op.tune.admits(&Bindings::new(case, tuning)) {
         Ok(true) => {}
         Ok(false) => return pruned(Reason::Constraint, "a constraint does not hold".to_owned()),
         Err(error) => return pruned(Reason::Constraint, error.to_string()),
@@ -193,7 +193,7 @@ mod tests {
         let space = Space::new(&op.tune.tunables, admit);
         let by = |reason| space.pruned().get(&reason).map_or(0, |(count, _)| *count);
         let raw = space.raw().unwrap();
-        let counted = op.tune.count(&Bindings::of(&case, &Tuning::new()), 1 << 20, 1 << 20);
+        let counted = op.tune.count(&Bindings::new(&case, &Tuning::new()), 1 << 20, 1 << 20);
         assert_eq!(counted, Count::Exactly((raw - by(Reason::Constraint)) as u64));
         // Of what the constraints let pass, an H200 has room for all; two warps in nearly all shared memory are too few.
         let pruned: Vec<Reason> = space.pruned().keys().copied().collect();

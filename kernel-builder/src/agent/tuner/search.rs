@@ -9,7 +9,7 @@ use crate::base::random::SplitMix;
 
 /// What is known of a space.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct SearchHistory {
     /// Settings that were proposed, by this run or an earlier one.
     pub proposed: BTreeSet<Point>,
     /// What each costs by the most samples; nothing for one that was refused.
@@ -18,7 +18,7 @@ pub(super) struct Known {
     order: BTreeSet<(u64, Point)>,
 }
 
-impl Known {
+impl SearchHistory {
     /// Takes what a setting costs.
     pub(super) fn hear(&mut self, point: &Point, cost: Option<f64>) {
         self.proposed.insert(point.clone());
@@ -52,13 +52,13 @@ pub(super) trait Strategy {
     fn name(&self) -> &'static str;
 
     /// A setting that was not proposed and can run; none where nothing is left.
-    fn next(&mut self, space: &mut Space<'_>, known: &Known, random: &mut SplitMix) -> Option<Point>;
+    fn next(&mut self, space: &mut Space<'_>, known: &SearchHistory, random: &mut SplitMix) -> Option<Point>;
 }
 
 /// The first neighbour of the best settings, the best one's first, that was not proposed and can run.
 pub(super) fn beside_the_best(
     space: &mut Space<'_>,
-    known: &Known,
+    known: &SearchHistory,
     few: usize,
     random: &mut SplitMix,
 ) -> Option<Point> {

@@ -21,7 +21,7 @@ enum Place {
 }
 
 impl Place {
-    fn of(path: &Path) -> Self {
+    fn classify(path: &Path) -> Self {
         let (cache, temporary) = (env::cache_dir(), env::temp_dir());
         if path.starts_with(&cache) {
             Self::Cache(cache)
@@ -75,7 +75,7 @@ impl FileError {
 
     /// The next step.
     pub fn advice(&self) -> String {
-        let place = Place::of(&self.path);
+        let place = Place::classify(&self.path);
         let writes = !matches!(self.action, "read" | "open" | "list" | "look at" | "find");
         match self.errno() {
             Some(Errno::NOSPC) => {

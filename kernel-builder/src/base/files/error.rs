@@ -10,13 +10,14 @@ use thiserror::Error;
 
 /// A file operation that failed, with the place.
 #[derive(Debug, Error)]
-#[error("cannot {action} `{}`: {cause}", path.display())]
+#[error("cannot {action} `{}`", path.display())]
 pub struct FileError {
     /// What was tried, as a verb: `read`, `write`.
     pub action: &'static str,
     /// The file or folder.
     pub path: PathBuf,
-    /// What the operating system said; in the message, so that it is not told a second time as its source.
+    /// What the operating system said.
+    #[source]
     pub cause: io::Error,
 }
 

@@ -68,11 +68,11 @@ pub fn open(path: &Path) -> Result<File, FileError> {
 
 /// Why `path` cannot be read as a regular file; `None` if it is one.
 pub fn irregular(path: &Path) -> Option<String> {
-    fs::metadata(path).and_then(|meta| regular(&meta)).err().map(|cause| said(&cause))
+    fs::metadata(path).and_then(|meta| regular(&meta)).err().map(|cause| in_words(&cause))
 }
 
 /// The operating system's error in words, as a clause about the file if one is known.
-fn said(cause: &io::Error) -> String {
+fn in_words(cause: &io::Error) -> String {
     match cause.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
         Some(rustix::io::Errno::LOOP) => "it is a link that leads back to itself".to_owned(),
         Some(rustix::io::Errno::NOENT) => "it is a link to a file that does not exist".to_owned(),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
+use crate::base::causes::chain;
 
 #[test]
 fn replaces_a_folder_as_a_whole() {
@@ -75,8 +76,8 @@ fn a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for() {
         copy_of(&pipe),
         link_or_copy(Path::new("/dev/zero"), &root.path().join("copy")).err(),
     ] {
-        let said = read.expect("an error").to_string();
-        assert!(said.contains("not a regular file"), "{said}");
+        let text = chain(&read.expect("an error"));
+        assert!(text.contains("not a regular file"), "{text}");
     }
     let (all, irregular) = walk_apart(root.path(), |_| true).unwrap();
     assert_eq!(all.len(), 5, "{all:?}");
@@ -104,5 +105,6 @@ fn links_between_empty_folders_end() {
         }
     }
     let error = walking::up_to(1_000, root.path(), |_| true).unwrap_err();
-    assert!(error.to_string().contains("folders"), "{error}");
+    let text = chain(&error);
+    assert!(text.contains("folders"), "{text}");
 }

@@ -12,7 +12,7 @@ use super::stamp;
 
 /// A file of a cache.
 #[derive(Debug)]
-pub struct Aged {
+pub struct CachedFile {
     /// Its path.
     pub path: PathBuf,
     /// Bytes.
@@ -23,7 +23,7 @@ pub struct Aged {
 
 /// The files below a folder of a cache, as far as they are listed before `end`. What another process removes meanwhile,
 /// or what cannot be looked at, is left out.
-pub fn aged(root: &Path, end: std::time::Instant) -> Vec<Aged> {
+pub fn aged(root: &Path, end: std::time::Instant) -> Vec<CachedFile> {
     let (mut found, mut pending) = (Vec::new(), vec![root.to_owned()]);
     while let Some(folder) = pending.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -35,7 +35,7 @@ pub fn aged(root: &Path, end: std::time::Instant) -> Vec<Aged> {
                 Ok(kind) if kind.is_dir() => pending.push(path),
                 Ok(kind) if kind.is_file() => {
                     if let Ok((size, used)) = stamp(&path) {
-                        found.push(Aged { path, size, used });
+                        found.push(CachedFile { path, size, used });
                     }
                 }
                 _ => {}

@@ -10,12 +10,12 @@ use rustix::process::Pid;
 use super::forks;
 
 /// A child, whoever its parent is.
-pub(super) enum Born {
+pub(super) enum ChildHandle {
     Started(Child),
     Forked(forks::Forked),
 }
 
-impl Born {
+impl ChildHandle {
     pub(super) fn id(&self) -> Pid {
         match self {
             Self::Started(child) => Pid::from_child(child),

@@ -80,7 +80,7 @@ pub enum ProcessError {
         program: PathBuf,
     },
     /// The operating system refused to start it.
-    #[error("cannot start `{}`: {cause}", program.display())]
+    #[error("cannot start `{}`", program.display())]
     #[diagnostic(code(base::program_start))]
     Start {
         /// What was to be started.

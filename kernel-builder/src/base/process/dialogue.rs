@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use kernel_plan::plan::CommandLine;
 
-use super::{Ending, Group, Life, Piece, ProcessError, Start, drain, ending_of, logged, readers, spawn};
+use super::{Ending, Group, Lifetime, Piece, ProcessError, Start, drain, ending_of, logged, readers, spawn};
 use crate::base::interrupt;
 
 /// How much of the error output is kept: its end says why a child died.
@@ -33,7 +33,7 @@ impl Drop for Dialogue {
 
 /// What came of waiting for a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
+pub enum DialogueEvent {
     /// One line, without its end.
     Line(String),
     /// Nothing before the deadline; the child still runs.
@@ -60,7 +60,7 @@ impl Dialogue {
             return Err(ProcessError::Interrupted);
         }
         logged::dialogue(line, start);
-        let mut group = spawn(line, start, true, Life::OfProgram)?;
+        let mut group = spawn(line, start, true, Lifetime::OfProgram)?;
         let stdin = group.child.take_stdin();
         let pieces = readers(&mut group.child, &[]);
         Ok(Self { group, stdin, pieces, heard: vec![], stderr: vec![], since: Instant::now() })
@@ -84,11 +84,11 @@ impl Dialogue {
     ///
     /// # Errors
     /// When the user pressed ctrl-C.
-    pub fn hear(&mut self, within: Duration) -> Result<Heard, ProcessError> {
+    pub fn hear(&mut self, within: Duration) -> Result<DialogueEvent, ProcessError> {
         let until = Instant::now() + within;
         loop {
             if let Some(line) = self.next_line() {
-                return Ok(Heard::Line(line));
+                return Ok(DialogueEvent::Line(line));
             }
             if interrupt::requested() {
                 return Err(ProcessError::Interrupted);
@@ -96,19 +96,19 @@ impl Dialogue {
             let left = until.saturating_duration_since(Instant::now());
             match self.pieces.recv_timeout(left.min(Duration::from_millis(50))) {
                 Ok(piece) => self.take(piece),
-                Err(RecvTimeoutError::Timeout) if left.is_zero() => return Ok(Heard::Silence),
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => return Ok(DialogueEvent::Silence),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(Duration::from_millis(1)),
             }
             if let Some(status) = self.group.child.try_wait() {
                 self.take_rest();
                 return Ok(match self.next_line() {
-                    Some(line) => Heard::Line(line),
-                    None => Heard::Ended(ending_of(status)),
+                    Some(line) => DialogueEvent::Line(line),
+                    None => DialogueEvent::Ended(ending_of(status)),
                 });
             }
             if left.is_zero() {
-                return Ok(Heard::Silence);
+                return Ok(DialogueEvent::Silence);
             }
         }
     }
@@ -119,7 +119,7 @@ impl Dialogue {
     }
 
     /// The end of what the child wrote to standard error so far.
-    pub fn said(&mut self) -> String {
+    pub fn stderr_end(&mut self) -> String {
         while let Ok(piece) = self.pieces.try_recv() {
             self.take(piece);
         }
@@ -170,30 +170,30 @@ mod tests {
         let mut child = shell("while read -r word; do echo \"$word $word\"; done; echo bye; exit 3");
         for word in ["one", "two"] {
             child.say(word);
-            assert_eq!(child.hear(SOON).unwrap(), Heard::Line(format!("{word} {word}")));
+            assert_eq!(child.hear(SOON).unwrap(), DialogueEvent::Line(format!("{word} {word}")));
         }
         child.close();
-        assert_eq!(child.hear(SOON).unwrap(), Heard::Line("bye".to_owned()));
-        assert_eq!(child.hear(SOON).unwrap(), Heard::Ended(Ending::Exit(3)));
-        assert_eq!(child.hear(SOON).unwrap(), Heard::Ended(Ending::Exit(3)));
+        assert_eq!(child.hear(SOON).unwrap(), DialogueEvent::Line("bye".to_owned()));
+        assert_eq!(child.hear(SOON).unwrap(), DialogueEvent::Ended(Ending::Exit(3)));
+        assert_eq!(child.hear(SOON).unwrap(), DialogueEvent::Ended(Ending::Exit(3)));
     }
 
     #[test]
     fn silence_is_told_and_the_child_lives() {
         let mut child = shell("read -r word; echo late");
-        assert_eq!(child.hear(Duration::from_millis(60)).unwrap(), Heard::Silence);
+        assert_eq!(child.hear(Duration::from_millis(60)).unwrap(), DialogueEvent::Silence);
         child.say("");
-        assert_eq!(child.hear(SOON).unwrap(), Heard::Line("late".to_owned()));
+        assert_eq!(child.hear(SOON).unwrap(), DialogueEvent::Line("late".to_owned()));
     }
 
     #[test]
     fn a_child_that_dies_is_named_with_its_last_words() {
         let mut child = shell("read -r word; echo sorry >&2; kill -SEGV $$");
         child.say("go");
-        assert_eq!(child.hear(SOON).unwrap(), Heard::Ended(Ending::Signal(11)));
-        assert_eq!(child.said(), "sorry\n");
+        assert_eq!(child.hear(SOON).unwrap(), DialogueEvent::Ended(Ending::Signal(11)));
+        assert_eq!(child.stderr_end(), "sorry\n");
         child.say("nobody hears this");
-        assert_eq!(child.hear(SOON).unwrap(), Heard::Ended(Ending::Signal(11)));
+        assert_eq!(child.hear(SOON).unwrap(), DialogueEvent::Ended(Ending::Signal(11)));
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
         // The system would have killed it by now.
         std::thread::sleep(Duration::from_millis(50));
         child.say("still here");
-        assert_eq!(child.hear(SOON).unwrap(), Heard::Line("still here".to_owned()));
+        assert_eq!(child.hear(SOON).unwrap(), DialogueEvent::Line("still here".to_owned()));
     }
 
     #[test]

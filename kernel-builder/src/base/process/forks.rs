@@ -21,7 +21,7 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 use rustix::process::Pid;
-use serde_json::json;
+use serde::Serialize;
 
 use super::super::{env, guard, interrupt};
 
@@ -30,6 +30,17 @@ const SERVER: &str = include_str!("../../../harness/forks.py");
 const START: Duration = Duration::from_secs(180);
 /// A killed child is reaped at once, unless the machine is out of breath.
 const REAP: Duration = Duration::from_secs(10);
+
+/// What a server is asked for, as harness/forks.py reads it.
+#[derive(Serialize)]
+struct Request<'a> {
+    /// The path of the script that the child runs.
+    script: &'a str,
+    /// Its whole environment.
+    env: HashMap<String, String>,
+    /// Its folder.
+    cwd: &'a Path,
+}
 
 /// A child of a server.
 pub(super) struct Forked {
@@ -180,7 +191,7 @@ fn ask(server: &Server, line: &CommandLine, script: &str, wants_input: bool) -> 
         .chain(line.env.clone())
         .collect();
     let cwd = line.cwd.as_deref().unwrap_or(Path::new("/"));
-    let request = json!({ "script": script, "env": environment, "cwd": cwd }).to_string();
+    let request = serde_json::to_string(&Request { script, env: environment, cwd }).ok()?;
     send(server, request.as_bytes(), &[input.as_fd(), output.as_fd(), errors.as_fd(), its.as_fd()])?;
     // Else this program would hold the other ends itself, and never see them closed.
     drop((input, output, errors, its));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kernel_plan::plan::CommandLine;
 
-use super::super::{Dialogue, Ending, Finished, Heard, Limits, Start, converse_from};
+use super::super::{Dialogue, DialogueEvent, Ending, Finished, Limits, Start, converse_from};
 use crate::base::files;
 
 const SOON: Duration = Duration::from_secs(60);
@@ -112,9 +112,9 @@ fn a_dialogue_is_held_with_a_forked_child() {
     let line = site.line("import sys\nfor line in sys.stdin:\n    print(line.strip() * 2, flush=True)\n");
     let mut child = Dialogue::start_from(Start::Fork, &line).unwrap();
     child.say("word");
-    assert_eq!(child.hear(SOON).unwrap(), Heard::Line("wordword".to_owned()));
+    assert_eq!(child.hear(SOON).unwrap(), DialogueEvent::Line("wordword".to_owned()));
     child.close();
-    assert_eq!(child.hear(SOON).unwrap(), Heard::Ended(Ending::Exit(0)));
+    assert_eq!(child.hear(SOON).unwrap(), DialogueEvent::Ended(Ending::Exit(0)));
 }
 
 #[test]

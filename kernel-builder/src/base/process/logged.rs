@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kernel_plan::plan::CommandLine;
 
+use super::super::causes::chain;
 use super::super::{env, report, shell};
 use super::child::{Finished, ProcessError, Start};
 
@@ -28,7 +29,7 @@ pub(super) fn end(line: &CommandLine, done: &Result<Finished, ProcessError>) {
             },
             about(line),
         ),
-        Err(error) => tracing::info!(target: "process", "{error}: {}", about(line)),
+        Err(error) => tracing::info!(target: "process", "{}: {}", chain(error), about(line)),
     }
 }
 

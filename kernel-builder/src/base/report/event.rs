@@ -60,7 +60,7 @@ pub enum Event<'a> {
         ended: Option<&'a str>,
     },
     /// How far a build is.
-    Progress(&'a Standing),
+    Progress(&'a BuildProgress),
     /// Something that a person should know; the run goes on.
     Note {
         /// A sentence.
@@ -75,7 +75,7 @@ pub enum Event<'a> {
 
 /// How far a build is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Standing {
+pub struct BuildProgress {
     /// Units that are done, whatever came of them; a source counts for each variant.
     pub done: usize,
     /// All units.
@@ -98,7 +98,7 @@ pub struct Standing {
     pub left: Option<f64>,
 }
 
-impl std::fmt::Display for Standing {
+impl std::fmt::Display for BuildProgress {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let counted = [(self.cached, "cached"), (self.shared, "shared"), (self.failed, "failed")];
         for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_standing_says_what_matters() {
-        let mut standing = Standing { done: 3, total: 9, variants: 4, ..Standing::default() };
+        let mut standing = BuildProgress { done: 3, total: 9, variants: 4, ..BuildProgress::default() };
         assert_eq!(standing.to_string(), "0/4 variants");
         standing.cached = 2;
         standing.left = Some(65.2);

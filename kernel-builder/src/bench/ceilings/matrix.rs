@@ -53,7 +53,7 @@ pub(super) enum Instruction {
 
 impl Instruction {
     /// That of a capability for a kind; why there is none.
-    pub(super) fn of(capability: (u32, u32), kind: &Kind) -> Result<Self, String> {
+    pub(super) fn choose(capability: (u32, u32), kind: &Kind) -> Result<Self, String> {
         let here = format!("compute capability {}.{}", capability.0, capability.1);
         match capability {
             (8, ..9) if kind.dtype == "f8e4m3" => Err(format!("{here} multiplies no 8-bit floats")),
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn every_architecture_has_its_instruction_or_a_reason() {
-        let of = |capability, dtype| Instruction::of(capability, kind(dtype));
+        let of = |capability, dtype| Instruction::choose(capability, kind(dtype));
         for (capability, dtype, expected) in [
             ((8, 0), "bf16", Ok(Instruction::Mma)),
             ((8, 9), "f8e4m3", Ok(Instruction::Mma)),

@@ -13,9 +13,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::device::sampled;
-use super::machine::Watch;
+use super::machine::GpuMonitor;
 use super::record::{self, Clocks};
 use super::stats;
+use crate::base::causes::chain;
 use crate::base::date;
 use crate::base::process::ProcessError;
 use crate::base::report;
@@ -110,7 +111,7 @@ pub(crate) fn measure(
     compiler: Result<&Compiler, &str>,
     told: &dyn Fn(&Ceiling),
 ) -> Result<Ceilings, ProcessError> {
-    let mut watch = Watch::start();
+    let mut watch = GpuMonitor::start();
     let mut ceilings = Vec::new();
     let mut note = |of: &str, how: String, unit: &str, rate: Rate| {
         let clocks = watch.take(&about.name).map(|gpu| gpu.clocks).filter(|_| rate.is_ok());
@@ -127,7 +128,7 @@ pub(crate) fn measure(
     note("copy", how, "GB/s", rate);
     for kind in &KINDS {
         let unit = if kind.integer { "TOP/s" } else { "TFLOP/s" };
-        match Instruction::of(about.capability, kind) {
+        match Instruction::choose(about.capability, kind) {
             Ok(instruction) => {
                 let rate = match compiler {
                     Ok(compiler) => products(gpu, about, instruction, kind, compiler)?,
@@ -230,7 +231,7 @@ fn products(
     let code = match Code::plain(&source, vec![expression], &arch_of(about), compiler) {
         Ok(code) => code,
         Err(NvrtcError::Process(error)) => return Err(error),
-        Err(error) => return Ok(Err(error.to_string())),
+        Err(error) => return Ok(Err(chain(&error))),
     };
     let cubin = &code.cubins[0];
     let blocks = instruction.blocks(about.multiprocessors);

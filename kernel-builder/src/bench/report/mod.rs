@@ -21,15 +21,15 @@ use plot::{Figure, baselines};
 
 /// What a ratio means for the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum RatioClass {
     Faster,
     Slower,
     Even,
 }
 
-impl Standing {
+impl RatioClass {
     /// Faster or slower only where the whole interval says so.
-    fn of(ratio: &Ratio) -> Self {
+    fn new(ratio: &Ratio) -> Self {
         match ratio {
             Ratio { low, .. } if *low > 1.0 => Self::Faster,
             Ratio { high, .. } if *high < 1.0 => Self::Slower,
@@ -129,8 +129,8 @@ fn summary(measurements: &[Measurement]) -> String {
         1 => " 1 figure was not measured well enough to be shown.".to_owned(),
         count => format!(" {count} figures were not measured well enough to be shown."),
     };
-    let standings: Vec<Standing> =
-        measurements.iter().flat_map(|measurement| &measurement.ratios).map(Standing::of).collect();
+    let standings: Vec<RatioClass> =
+        measurements.iter().flat_map(|measurement| &measurement.ratios).map(RatioClass::new).collect();
     let count = |standing| standings.iter().filter(|one| **one == standing).count();
     let dates: BTreeSet<&str> = measurements.iter().map(|measurement| measurement.date.as_str()).collect();
     format!(
@@ -138,9 +138,9 @@ fn summary(measurements: &[Measurement]) -> String {
         measurements.len(),
         dates.into_iter().collect::<Vec<_>>().join(", "),
         standings.len(),
-        count(Standing::Faster),
-        count(Standing::Slower),
-        count(Standing::Even),
+        count(RatioClass::Faster),
+        count(RatioClass::Slower),
+        count(RatioClass::Even),
     )
 }
 
@@ -194,7 +194,7 @@ fn results(measurements: &[Measurement]) -> Table {
         for baseline in &baselines {
             match measurement.versus(baseline) {
                 Some(ratio) => {
-                    let class = format!("number {}", Standing::of(ratio).class());
+                    let class = format!("number {}", RatioClass::new(ratio).class());
                     table.cell(&class, &render::ratio(ratio));
                 }
                 None if measurement.unmeasured_versus(baseline).is_some() => {
@@ -381,8 +381,8 @@ mod tests {
     #[test]
     fn a_win_is_a_whole_interval_above_one() {
         let ratio = |low, high| Ratio { versus: "eager".to_owned(), ratio: 1.0, low, high, starts: vec![] };
-        assert_eq!(Standing::of(&ratio(1.001, 1.2)), Standing::Faster);
-        assert_eq!(Standing::of(&ratio(0.99, 1.2)), Standing::Even);
-        assert_eq!(Standing::of(&ratio(0.9, 0.999)), Standing::Slower);
+        assert_eq!(RatioClass::new(&ratio(1.001, 1.2)), RatioClass::Faster);
+        assert_eq!(RatioClass::new(&ratio(0.99, 1.2)), RatioClass::Even);
+        assert_eq!(RatioClass::new(&ratio(0.9, 0.999)), RatioClass::Slower);
     }
 }

@@ -6,7 +6,7 @@ use super::super::clock::{self, Disagreement, Reading};
 use super::super::contender::{Aim, Prepared};
 use super::super::samples::KERNEL;
 use super::super::stats;
-use super::{Rounds, Stop, Turn};
+use super::{CallRotation, Rounds, Stop};
 
 /// Long blocks before and after the samples of a regime, and how many seconds one is to last: at first, and where clocks
 /// disagreed.
@@ -16,7 +16,7 @@ const LONGER: [f64; 3] = [0.015, 0.06, 0.25];
 impl Rounds<'_> {
     /// Long blocks of the kernel, compared by three clocks with empty ones beside them. Where they disagree they are
     /// repeated, longer: what a crowded machine adds does not grow with them, what is hidden does.
-    pub(super) fn audits(&mut self, turn: &mut Turn, own: &Prepared, size: u64) -> Result<(), Stop> {
+    pub(super) fn audits(&mut self, turn: &mut CallRotation, own: &Prepared, size: u64) -> Result<(), Stop> {
         let most = own.sizes(turn.regime).and_then(|sizes| sizes.most.get(KERNEL).copied()).unwrap_or(size);
         self.agree(turn, Aim::Audit, |rounds, turn, seconds| {
             let short = rounds.block(turn, KERNEL, size, &[], Aim::Sample)?;
@@ -26,7 +26,7 @@ impl Rounds<'_> {
 
     /// Blocks of calls that wait in the queue of a busy device. Work beside the stream hides behind the host's time
     /// otherwise, where a caller takes longer to ask for it than the device to do it.
-    pub(super) fn queued(&mut self, turn: &mut Turn, calls: u64) -> Result<(), Stop> {
+    pub(super) fn queued(&mut self, turn: &mut CallRotation, calls: u64) -> Result<(), Stop> {
         self.agree(turn, Aim::Queue, |_, _, _| Ok(calls))
     }
 
@@ -34,9 +34,9 @@ impl Rounds<'_> {
     /// is to last so long.
     fn agree(
         &mut self,
-        turn: &mut Turn,
+        turn: &mut CallRotation,
         aim: Aim,
-        calls: impl Fn(&mut Self, &Turn, f64) -> Result<u64, Stop>,
+        calls: impl Fn(&mut Self, &CallRotation, f64) -> Result<u64, Stop>,
     ) -> Result<(), Stop> {
         let mut disagreement = None;
         for seconds in LONGER {
@@ -59,7 +59,7 @@ impl Rounds<'_> {
     /// Blocks of the kernel with empty ones between them, when those among the samples disagreed.
     pub(super) fn ordinary_again(
         &mut self,
-        turn: &mut Turn,
+        turn: &mut CallRotation,
         size: u64,
     ) -> Result<Option<Disagreement>, Stop> {
         let (mut readings, mut empty) = (Vec::new(), Vec::new());

@@ -4,13 +4,13 @@
 //! Never: compares a value.
 
 use super::super::contender::{Aim, Block, Regime, TimedCall};
-use super::super::outputs::{self, Which};
+use super::super::outputs::{self, BlockContents};
 use super::super::samples::KERNEL;
-use super::{Finding, Rounds, Stop, Turn, baseline, kernel};
+use super::{CallRotation, Finding, Rounds, Stop, baseline, kernel};
 
 impl Rounds<'_> {
     /// A block whose outputs are compared, whatever time that takes.
-    pub(super) fn judged_block(&mut self, turn: &mut Turn, calls: u64) -> Result<(), Stop> {
+    pub(super) fn judged_block(&mut self, turn: &mut CallRotation, calls: u64) -> Result<(), Stop> {
         let edits = self.edits(turn, KERNEL, calls);
         let block = self.block(turn, KERNEL, calls, &edits, Aim::Sample)?;
         let suspects = self.suspects(turn.regime)?;
@@ -26,7 +26,7 @@ impl Rounds<'_> {
     /// them.
     pub(super) fn judge(
         &mut self,
-        turn: &Turn,
+        turn: &CallRotation,
         calls: u64,
         edits: &[(u64, u64)],
         block: &Block,
@@ -41,7 +41,7 @@ impl Rounds<'_> {
             return Err(Stop::Refused(Finding::Wrong, format!("{at}: {reason}")));
         }
         let first = self.first(turn, KERNEL);
-        let which = Which { regime: turn.regime, sets: turn.sets, contents: turn.contents, first };
+        let which = BlockContents { regime: turn.regime, sets: turn.sets, contents: turn.contents, first };
         let timed: Vec<TimedCall> =
             places.iter().zip(files).map(|(place, file)| which.call(*place, edits, file)).collect();
         match self.baselines.judge(&timed).map_err(baseline)? {

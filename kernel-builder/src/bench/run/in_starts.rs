@@ -63,7 +63,7 @@ impl Subject<'_> {
         let starts = self.starts();
         let steps = (self.cases.len() * starts) as u64;
         let progress = session.report.progress("measuring", ProgressKind::Count, Some(steps));
-        let mut watch = machine::Watch::start();
+        let mut watch = machine::GpuMonitor::start();
         let mut run = Run { subject: self, session, progress, machine, start: (1, starts) };
         let mut random = SplitMix(random::seed() ^ self.options.seed);
         let mut found: Vec<Parts> = self.cases.iter().map(|case| run.known(case, kept.known())).collect();
@@ -117,7 +117,7 @@ impl Run<'_> {
         case: &Case,
         found: &mut Parts,
         processes: &mut dyn Processes,
-        watch: &mut machine::Watch,
+        watch: &mut machine::GpuMonitor,
     ) -> Result<Option<Stop>, BenchError> {
         let since = Instant::now();
         let traced = found.parts.iter().find_map(|part| part.cupti.as_ref());

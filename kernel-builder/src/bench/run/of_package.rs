@@ -45,7 +45,7 @@ pub(in crate::bench) fn run_package(
     if let Some(reason) = machine.reason {
         return Ok(Outcome::Skipped(reason));
     }
-    let mut tracer = PythonTimer::new(Part::of(python, line(), subject.candidate_job()))?;
+    let mut tracer = PythonTimer::new(Part::in_python(python, line(), subject.candidate_job()))?;
     let tracer: Option<&mut dyn Traced> =
         if subject.device == Device::Cuda { Some(&mut tracer) } else { None };
     subject.measure(&mut kernel, &mut baselines, tracer, machine, kept, session)

@@ -11,7 +11,7 @@ use kernel_plan::spec::op::Case;
 
 use super::in_starts::Processes;
 use super::{CaseEnd, Subject};
-use crate::base::ahead::{Ahead, Done};
+use crate::base::background::{BackgroundTask, Done};
 use crate::base::process::ProcessError;
 use crate::base::random;
 use crate::base::session::Session;
@@ -52,8 +52,8 @@ struct Tools<'a> {
 
 /// What is begun while the code is judged, before anything is timed. Dropped, all of it is ended.
 pub(crate) struct Begun<'scope> {
-    baselines: Ahead<'scope, Start>,
-    first: Option<(Case, Ahead<'scope, Result<Groundwork, VerifyError>>)>,
+    baselines: BackgroundTask<'scope, Start>,
+    first: Option<(Case, BackgroundTask<'scope, Result<Groundwork, VerifyError>>)>,
 }
 
 /// The process of the baselines, and what it said of itself.
@@ -70,7 +70,7 @@ impl<'scope> Begun<'scope> {
         let _own = files::create_dirs(&session.cache);
         let line = python::command(python.command(), &session.cache, &env::temp_dir());
         let mut timer = PythonTimer::new(subject.timed(python, line, subject.baseline_job()))?;
-        let baselines = Ahead::begin(scope, move || {
+        let baselines = BackgroundTask::begin(scope, move || {
             let machine = timer.machine();
             (timer, machine)
         });
@@ -78,7 +78,7 @@ impl<'scope> Begun<'scope> {
         let first = subject.cases.first().filter(|_| verify::gpu_present()).map(|case| {
             let own = case.clone();
             let lay = move || Groundwork::lay(op, project, &own, python, Beside::Others);
-            (case.clone(), Ahead::begin(scope, lay))
+            (case.clone(), BackgroundTask::begin(scope, lay))
         });
         Ok(Self { baselines, first })
     }
@@ -116,7 +116,7 @@ struct OnDevice<'a, 'b, 'scope> {
     tools: &'a mut Tools<'b>,
     baselines: PythonTimer,
     python: &'a PythonRuntime,
-    first: Option<(Case, Ahead<'scope, Result<Groundwork, VerifyError>>)>,
+    first: Option<(Case, BackgroundTask<'scope, Result<Groundwork, VerifyError>>)>,
     /// What earlier starts laid, by case; [`LAID`] bytes of it at most.
     laid: Vec<(String, Groundwork)>,
 }

@@ -37,7 +37,7 @@ impl Record {
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         // Both can only fail when the page of this program is wrong, which a test would show.
         let rendered = environment.add_template("build-report.html", PAGE).and_then(|()| {
-            environment.get_template("build-report.html")?.render(Serde(view::View::of(self)))
+            environment.get_template("build-report.html")?.render(Serde(view::View::new(self)))
         });
         let page =
             rendered.unwrap_or_else(|error| format!("<!doctype html>\n<p>the page is wrong: {error}</p>"));
@@ -48,7 +48,7 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::super::kind::Kind;
-    use super::super::timeline::{Ended, Fate, Sample, Step, UnitEnd};
+    use super::super::timeline::{Ended, Sample, Step, UnitEnd, UnitOutcome};
     use super::*;
 
     fn step(unit: &str, step: &str, kind: Kind, lane: usize, times: [f64; 3]) -> Step {
@@ -69,7 +69,7 @@ mod tests {
         }
     }
 
-    fn unit(variant: &str, unit: &str, fate: Fate) -> UnitEnd {
+    fn unit(variant: &str, unit: &str, fate: UnitOutcome) -> UnitEnd {
         UnitEnd { variant: variant.to_owned(), unit: unit.to_owned(), fate, seconds: 4.0, at: 6.0 }
     }
 
@@ -88,10 +88,10 @@ mod tests {
                 VariantEnd { variant: "torch212-cxx11-cu130-x86_64-linux".to_owned(), built: false },
             ],
             units: vec![
-                unit("a", "k/a.cu", Fate::Compiled),
-                unit("b", "k/a.cu", Fate::Shared),
-                unit("a", "k/b.cu", Fate::Failed),
-                unit("a", "k/c.cpp", Fate::Cached),
+                unit("a", "k/a.cu", UnitOutcome::Compiled),
+                unit("b", "k/a.cu", UnitOutcome::Shared),
+                unit("a", "k/b.cu", UnitOutcome::Failed),
+                unit("a", "k/c.cpp", UnitOutcome::Cached),
             ],
             steps: vec![
                 step("k/a.cu", "cudafe++", Kind::Front, 0, [0.0, 0.0, 2.0]),

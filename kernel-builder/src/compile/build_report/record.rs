@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::super::timeline::{Fate, Sample, Step, Timeline, UnitEnd};
+use super::super::timeline::{Sample, Step, Timeline, UnitEnd, UnitOutcome};
 
 /// How a build ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -75,7 +75,7 @@ impl Record {
         !self.steps.is_empty() || self.end != End::Complete
     }
 
-    pub(super) fn count(&self, fate: Fate) -> usize {
+    pub(super) fn count(&self, fate: UnitOutcome) -> usize {
         self.units.iter().filter(|unit| unit.fate == fate).count()
     }
 }

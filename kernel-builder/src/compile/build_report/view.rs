@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::super::kind::Kind;
-use super::super::timeline::{Ended, Fate, Sample, Step};
+use super::super::timeline::{Ended, Sample, Step, UnitOutcome};
 use super::path;
 use super::record::{End, Record};
 use crate::base::report::bytes;
@@ -117,7 +117,7 @@ struct Shared {
 
 impl View {
     /// The page of a record.
-    pub(super) fn of(record: &Record) -> Self {
+    pub(super) fn new(record: &Record) -> Self {
         let scale = Scale { end: record.seconds.max(0.001) };
         let lanes = record.steps.iter().map(|step| step.lane + 1).max().unwrap_or(1);
         let mut slow: Vec<&Step> = record.steps.iter().collect();
@@ -229,7 +229,7 @@ fn cards(record: &Record) -> Vec<Card> {
     let used = if lanes > 0.0 { busy / lanes * 100.0 } else { 0.0 };
     let peak = record.memory.iter().map(|sample| sample.held).max().unwrap_or(0);
     let least = record.memory.iter().map(|sample| sample.available).min().unwrap_or(0);
-    let reused = record.count(Fate::Cached) + record.count(Fate::Shared);
+    let reused = record.count(UnitOutcome::Cached) + record.count(UnitOutcome::Shared);
     vec![
         Card {
             label: "variants",
@@ -243,7 +243,7 @@ fn cards(record: &Record) -> Vec<Card> {
         },
         Card {
             label: "compiled",
-            value: record.count(Fate::Compiled).to_string(),
+            value: record.count(UnitOutcome::Compiled).to_string(),
             note: format!("sources, in {} processes", record.steps.len()),
         },
         Card {
@@ -251,14 +251,14 @@ fn cards(record: &Record) -> Vec<Card> {
             value: reused.to_string(),
             note: format!(
                 "{} from earlier runs, {} from another variant",
-                record.count(Fate::Cached),
-                record.count(Fate::Shared)
+                record.count(UnitOutcome::Cached),
+                record.count(UnitOutcome::Shared)
             ),
         },
         Card {
             label: "failed",
-            value: record.count(Fate::Failed).to_string(),
-            note: format!("{} not begun", record.count(Fate::Skipped)),
+            value: record.count(UnitOutcome::Failed).to_string(),
+            note: format!("{} not begun", record.count(UnitOutcome::Skipped)),
         },
         Card { label: "memory", value: bytes(peak), note: format!("{} were left at least", bytes(least)) },
     ]
@@ -357,10 +357,10 @@ fn shared(record: &Record) -> Vec<Shared> {
     for unit in &record.units {
         let counts = units.entry(&unit.unit).or_default();
         match unit.fate {
-            Fate::Compiled => counts[0] += 1,
-            Fate::Shared => counts[1] += 1,
-            Fate::Cached => counts[2] += 1,
-            Fate::Failed | Fate::Skipped => {}
+            UnitOutcome::Compiled => counts[0] += 1,
+            UnitOutcome::Shared => counts[1] += 1,
+            UnitOutcome::Cached => counts[2] += 1,
+            UnitOutcome::Failed | UnitOutcome::Skipped => {}
         }
     }
     let one = |(unit, [compiled, shared, cached]): (&str, [usize; 3])| Shared {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::seen::{Dependency, remembered};
-use super::{Asks, Cache, Hit, entry};
+use super::{Cache, DirectHit, TextQueries, entry};
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
 
@@ -36,12 +36,17 @@ impl Cache {
     }
 
     /// An earlier outcome whose inputs are all as they were. Relative dependencies are looked up below `project`.
-    pub fn look_up(&self, key: &Digest, project: &Path) -> Option<Hit> {
+    pub fn look_up(&self, key: &Digest, project: &Path) -> Option<DirectHit> {
         self.look_up_where(key, project, |_| true)
     }
 
     /// [`look_up`](Self::look_up), where the names that an outcome was kept with are fine with `holds` as well.
-    pub fn look_up_where(&self, key: &Digest, project: &Path, holds: impl Fn(&str) -> bool) -> Option<Hit> {
+    pub fn look_up_where(
+        &self,
+        key: &Digest,
+        project: &Path,
+        holds: impl Fn(&str) -> bool,
+    ) -> Option<DirectHit> {
         let place = self.unit_path(key);
         let Some(outcomes) = entry::read::<Vec<Outcome>>(&place) else {
             tracing::debug!(target: "cache", "miss by files: no outcome of this command and source, {key}");
@@ -56,7 +61,7 @@ impl Cache {
         })?;
         tracing::debug!(target: "cache", "hit by files: {key}");
         files::used(&place);
-        Some(Hit { object: hit.object, log: hit.log, dependencies: hit.dependencies })
+        Some(DirectHit { object: hit.object, log: hit.log, dependencies: hit.dependencies })
     }
 
     /// A digest of the names of the files below a folder of a project, hidden ones and what builds leave behind left out.
@@ -85,7 +90,7 @@ impl Cache {
     }
 
     /// What the text of a file asks, as `read` says; asked once a run.
-    pub fn asks(&self, place: &Path, read: impl FnOnce(&[u8]) -> Asks) -> Option<Arc<Asks>> {
+    pub fn asks(&self, place: &Path, read: impl FnOnce(&[u8]) -> TextQueries) -> Option<Arc<TextQueries>> {
         remembered(&self.seen.asks, place, || Some(Arc::new(read(&files::read(place).ok()?))))
     }
 
@@ -124,7 +129,7 @@ impl Cache {
             if stamp.1 > since {
                 return None;
             }
-            let digest = Digest::of(&files::read(&place).ok()?);
+            let digest = Digest::blake3(&files::read(&place).ok()?);
             found.push(Dependency { path: path.clone(), stamp, digest });
         }
         Some(found)
@@ -150,7 +155,7 @@ impl Cache {
         log: &str,
         names: String,
     ) -> Result<(), FileError> {
-        let digest = Digest::of(object);
+        let digest = Digest::blake3(object);
         self.keep(&digest, object)?;
         self.add(key, Outcome { dependencies, object: digest, log: log.to_owned(), names })
     }
@@ -159,8 +164,8 @@ impl Cache {
     ///
     /// # Errors
     /// The cache cannot be written.
-    pub fn remember_hit(&self, key: &Digest, hit: Hit) -> Result<(), FileError> {
-        let Hit { object, log, dependencies } = hit;
+    pub fn remember_hit(&self, key: &Digest, hit: DirectHit) -> Result<(), FileError> {
+        let DirectHit { object, log, dependencies } = hit;
         self.add(key, Outcome { dependencies, object, log, names: String::new() })
     }
 

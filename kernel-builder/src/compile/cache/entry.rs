@@ -14,7 +14,7 @@ use crate::base::files::{self, FileError};
 pub(super) fn write(place: &Path, value: &impl Serialize) -> Result<u64, FileError> {
     // Plain structs without maps: JSON has them all.
     let text = serde_json::to_string(value).unwrap_or_default();
-    let sealed = format!("{}\n{text}", Digest::of(text.as_bytes()));
+    let sealed = format!("{}\n{text}", Digest::blake3(text.as_bytes()));
     files::write(place, &sealed)?;
     Ok(sealed.len() as u64)
 }
@@ -34,7 +34,7 @@ fn unseal<T: DeserializeOwned>(sealed: &[u8]) -> Option<T> {
     let end = sealed.iter().position(|byte| *byte == b'\n')?;
     let (digest, text) = (sealed.get(..end)?, sealed.get(end + 1..)?);
     let digest: Digest = std::str::from_utf8(digest).ok()?.parse().ok()?;
-    if Digest::of(text) != digest {
+    if Digest::blake3(text) != digest {
         return None;
     }
     serde_json::from_slice(text).ok()

@@ -26,11 +26,12 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 pub use depfile::parse as parse_depfile;
 pub use seen::Dependency;
-pub use texts::{Asks, foreign as foreign_text, own as own_text, watches};
+pub use texts::{TextQueries, foreign as foreign_text, own as own_text, watches};
 
 use self::remote::Remote;
-use self::seen::Seen;
+use self::seen::StampCache;
 use self::step::{Step, object_below, step_below};
+use crate::base::causes::chain;
 use crate::base::digest::Digest;
 use crate::base::files::{self, FileError};
 use crate::base::report::Report;
@@ -38,7 +39,7 @@ use crate::base::session::Session;
 
 /// What a command made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct CacheEntry {
     /// The object.
     pub bytes: Vec<u8>,
     /// What the command printed (warnings).
@@ -49,7 +50,7 @@ pub struct Made {
 
 /// A hit of the direct way: the object's digest and what the compiler had printed.
 #[derive(Debug)]
-pub struct Hit {
+pub struct DirectHit {
     /// Digest of the object.
     pub object: Digest,
     /// What the compiler printed.
@@ -58,7 +59,7 @@ pub struct Hit {
     dependencies: Vec<Dependency>,
 }
 
-impl Hit {
+impl DirectHit {
     /// The files that were read, as the compiler named them.
     pub fn paths(&self) -> impl Iterator<Item = PathBuf> {
         self.dependencies.iter().map(Dependency::path)
@@ -82,7 +83,7 @@ pub struct Cache {
     making: Mutex<Making>,
     made: Condvar,
     /// Files that the direct way has looked at in this run.
-    seen: Seen,
+    seen: StampCache,
     /// Bytes that this run has added.
     written: AtomicU64,
 }
@@ -95,7 +96,7 @@ impl Cache {
             remote: None,
             making: Mutex::default(),
             made: Condvar::new(),
-            seen: Seen::new(root),
+            seen: StampCache::new(root),
             written: AtomicU64::new(0),
         }
     }
@@ -119,8 +120,8 @@ impl Cache {
         key: &Digest,
         make: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<Vec<u8>, E> {
-        let made =
-            self.once_told(key, || make().map(|bytes| Made { bytes, log: String::new(), lasting: true }))?;
+        let made = self
+            .once_told(key, || make().map(|bytes| CacheEntry { bytes, log: String::new(), lasting: true }))?;
         Ok(made.0.bytes)
     }
 
@@ -131,8 +132,8 @@ impl Cache {
     pub fn once_told<E: From<FileError>>(
         &self,
         key: &Digest,
-        make: impl FnOnce() -> Result<Made, E>,
-    ) -> Result<(Made, bool), E> {
+        make: impl FnOnce() -> Result<CacheEntry, E>,
+    ) -> Result<(CacheEntry, bool), E> {
         let name = key.to_string();
         let _turn = self.turn(&name);
         if let Some(known) = self.recall(key) {
@@ -144,12 +145,12 @@ impl Cache {
         {
             tracing::debug!(target: "cache", "hit in the shared folder: {name}");
             self.keep_step(key, &step, &bytes)?;
-            return Ok((Made { bytes, log: step.log, lasting: true }, false));
+            return Ok((CacheEntry { bytes, log: step.log, lasting: true }, false));
         }
         tracing::debug!(target: "cache", "miss: nothing was made for {name}");
         let made = make()?;
         if made.lasting {
-            let step = Step { object: Digest::of(&made.bytes), log: made.log.clone() };
+            let step = Step { object: Digest::blake3(&made.bytes), log: made.log.clone() };
             self.keep_step(key, &step, &made.bytes)?;
             if let Some(remote) = &self.remote {
                 remote.send(key, &step, &made.bytes);
@@ -164,19 +165,19 @@ impl Cache {
     }
 
     /// What lies behind a key by content; nothing when it or its bytes are missing or damaged.
-    fn recall(&self, key: &Digest) -> Option<Made> {
+    fn recall(&self, key: &Digest) -> Option<CacheEntry> {
         let place = step_below(&self.root, key);
         let step: Step = entry::read(&place)?;
         let bytes = self.bytes_of(&step.object)?;
         files::used(&place);
-        Some(Made { bytes, log: step.log, lasting: true })
+        Some(CacheEntry { bytes, log: step.log, lasting: true })
     }
 
     /// The bytes of this digest; a damaged file is removed.
     fn bytes_of(&self, digest: &Digest) -> Option<Vec<u8>> {
         let place = self.object_path(digest);
         let bytes = files::read(&place).ok()?;
-        if Digest::of(&bytes) != *digest {
+        if Digest::blake3(&bytes) != *digest {
             tracing::warn!(target: "cache", "{} is damaged, and is removed", place.display());
             // Where it cannot be removed, it is found damaged again, which costs time.
             let _stays = files::remove_file(&place);
@@ -210,7 +211,7 @@ impl Cache {
     /// # Errors
     /// `place` cannot be written.
     pub fn restore(&self, object: &Digest, place: &Path) -> Result<bool, FileError> {
-        if files::read(place).is_ok_and(|bytes| Digest::of(&bytes) == *object) {
+        if files::read(place).is_ok_and(|bytes| Digest::blake3(&bytes) == *object) {
             files::used(&self.object_path(object));
             return Ok(true);
         }
@@ -220,19 +221,19 @@ impl Cache {
     }
 
     /// Waits until no other thread makes this key.
-    fn turn(&self, name: &str) -> Turn<'_> {
+    fn turn(&self, name: &str) -> KeyClaim<'_> {
         let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let mut making = self
             .made
             .wait_while(making, |making| making.now.contains(name))
             .unwrap_or_else(PoisonError::into_inner);
         making.now.insert(name.to_owned());
-        Turn { cache: self, name: name.to_owned() }
+        KeyClaim { cache: self, name: name.to_owned() }
     }
 
     /// The right to make something that others may be able to use; waits while another thread has it. `None`: a thread
-    /// gave it back [apart](Turn::apart), so that each makes its own, at the same time.
-    pub fn turn_for_all(&self, key: &Digest) -> Option<Turn<'_>> {
+    /// gave it back [apart](KeyClaim::apart), so that each makes its own, at the same time.
+    pub fn turn_for_all(&self, key: &Digest) -> Option<KeyClaim<'_>> {
         let name = key.to_string();
         let making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let mut making = self
@@ -243,14 +244,14 @@ impl Cache {
             return None;
         }
         making.now.insert(name.clone());
-        Some(Turn { cache: self, name })
+        Some(KeyClaim { cache: self, name })
     }
 
     /// Ends a run: what was not used for longest goes where the cache has become too large, and what went wrong with the
     /// shared folder is told.
     pub fn close(&self, report: &Report) {
         if let Err(error) = sweep::after(&self.root, self.written.load(Ordering::Relaxed), report) {
-            report.warn(format!("the compile cache could not be cleaned: {error}"));
+            report.warn(format!("the compile cache could not be cleaned: {}", chain(&error)));
         }
         if let Some(trouble) = self.remote.as_ref().and_then(Remote::trouble) {
             report.warn(trouble);
@@ -260,12 +261,12 @@ impl Cache {
 
 /// The right to make one key; over when dropped.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct KeyClaim<'a> {
     cache: &'a Cache,
     name: String,
 }
 
-impl Turn<'_> {
+impl KeyClaim<'_> {
     /// Gives the right back, with the news that what is made for this key is for nobody else.
     pub fn apart(self) {
         let mut making = self.cache.making.lock().unwrap_or_else(PoisonError::into_inner);
@@ -273,7 +274,7 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for KeyClaim<'_> {
     fn drop(&mut self) {
         let mut making = self.cache.making.lock().unwrap_or_else(PoisonError::into_inner);
         making.now.remove(&self.name);

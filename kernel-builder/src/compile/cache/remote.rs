@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::entry;
 use super::step::{Step, object_below, step_below};
+use crate::base::causes::chain;
 use crate::base::digest::Digest;
 use crate::base::env;
 use crate::base::files::{self, FileError};
@@ -61,7 +62,7 @@ impl Remote {
         let step: Step = entry::read(&step_below(&self.root, key))?;
         let blob = object_below(&self.root, &step.object);
         let bytes = files::read(&blob).ok()?;
-        if Digest::of(&bytes) != step.object {
+        if Digest::blake3(&bytes) != step.object {
             // Where it cannot be removed, it stays and is found damaged again.
             let _stays = files::remove_file(&blob);
             return None;
@@ -78,8 +79,9 @@ impl Remote {
             let mut state = self.state();
             state.writes = false;
             state.trouble = Some(format!(
-                "nothing more was left in the shared compile cache `{}`: {error}",
-                self.root.display()
+                "nothing more was left in the shared compile cache `{}`: {}",
+                self.root.display(),
+                chain(&error)
             ));
         }
     }

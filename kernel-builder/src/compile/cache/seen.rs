@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::texts::Asks;
+use super::texts::TextQueries;
 use crate::base::digest::Digest;
 use crate::base::files;
 
@@ -39,16 +39,16 @@ const NAMED_BY_CONTENT: &[&str] = &["wheels", "cuda", "include"];
 
 /// Stamps and digests of files, asked once a run: many units read the same headers.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct StampCache {
     pub(super) named: Vec<PathBuf>,
     stamps: Mutex<HashMap<PathBuf, Option<Stamp>>>,
     digests: Mutex<HashMap<PathBuf, Option<Digest>>>,
     pub(super) names: Mutex<HashMap<PathBuf, Option<Digest>>>,
-    pub(super) asks: Mutex<HashMap<PathBuf, Option<Arc<Asks>>>>,
+    pub(super) asks: Mutex<HashMap<PathBuf, Option<Arc<TextQueries>>>>,
     pub(super) entries: Mutex<HashMap<PathBuf, Option<Arc<BTreeSet<String>>>>>,
 }
 
-impl Seen {
+impl StampCache {
     pub(super) fn new(root: &Path) -> Self {
         let beside = root.parent().unwrap_or(root);
         let named = NAMED_BY_CONTENT.iter().map(|name| beside.join(name)).collect();
@@ -67,7 +67,7 @@ impl Seen {
     }
 
     pub(super) fn digest(&self, place: &Path) -> Option<Digest> {
-        remembered(&self.digests, place, || Some(Digest::of(&files::read(place).ok()?)))
+        remembered(&self.digests, place, || Some(Digest::blake3(&files::read(place).ok()?)))
     }
 
     pub(super) fn unchanged(&self, dependency: &Dependency, project: &Path) -> bool {

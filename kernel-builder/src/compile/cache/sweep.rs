@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::entry;
 use crate::base::env;
-use crate::base::files::{self, Aged, FileError};
+use crate::base::files::{self, CachedFile, FileError};
 use crate::base::report::{self, Report};
 
 /// What the cache may hold, bytes.
@@ -64,7 +64,7 @@ fn clean(root: &Path, written: u64, limit: u64, at_most: Duration) -> Result<(),
     size.bytes += written;
     if now.saturating_sub(size.counted) >= COUNT_HOLDS.as_secs() || (limit > 0 && size.bytes > limit) {
         let end = Instant::now() + at_most;
-        let mut found: Vec<Aged> = Vec::new();
+        let mut found: Vec<CachedFile> = Vec::new();
         for part in ["objects", "steps", "units"] {
             found.extend(files::aged(&root.join(part), end));
         }

@@ -6,10 +6,10 @@ use super::*;
 use crate::base::files::scratch;
 
 /// Asks for a key; how often it has been made goes up.
-fn ask(cache: &Cache, key: &[u8], made: &AtomicUsize) -> Made {
-    let outcome = cache.once_told::<FileError>(&Digest::of(key), || {
+fn ask(cache: &Cache, key: &[u8], made: &AtomicUsize) -> CacheEntry {
+    let outcome = cache.once_told::<FileError>(&Digest::blake3(key), || {
         made.fetch_add(1, Ordering::Relaxed);
-        Ok(Made { bytes: b"made".to_vec(), log: "a warning".to_owned(), lasting: true })
+        Ok(CacheEntry { bytes: b"made".to_vec(), log: "a warning".to_owned(), lasting: true })
     });
     outcome.unwrap().0
 }
@@ -52,8 +52,8 @@ fn what_does_not_last_is_not_kept() {
     let root = scratch().unwrap();
     let cache = Cache::new(root.path());
     for _ in 0..2 {
-        let made = Made { bytes: b"x".to_vec(), log: String::new(), lasting: false };
-        let (_, fresh) = cache.once_told::<FileError>(&Digest::of(b"k"), || Ok(made)).unwrap();
+        let made = CacheEntry { bytes: b"x".to_vec(), log: String::new(), lasting: false };
+        let (_, fresh) = cache.once_told::<FileError>(&Digest::blake3(b"k"), || Ok(made)).unwrap();
         assert!(fresh);
     }
 }
@@ -63,7 +63,7 @@ fn a_changed_header_misses_and_the_old_one_hits_again() {
     let root = scratch().unwrap();
     let project = root.path().join("project");
     let (header, object) = (project.join("a.h"), project.join("a.o"));
-    let key = Digest::of(b"key");
+    let key = Digest::blake3(b"key");
     let names = [PathBuf::from("a.h")];
     for (text, made) in [("one", "object one"), ("three", "object three")] {
         // A run each: within one, files are looked at once.
@@ -103,7 +103,7 @@ fn a_file_that_changes_while_the_compiler_reads_is_noticed() {
 fn every_damaged_file_costs_time_and_nothing_else() {
     let root = scratch().unwrap();
     let made = AtomicUsize::new(0);
-    let key = Digest::of(b"unit");
+    let key = Digest::blake3(b"unit");
     for round in 1..=3 {
         let cache = Cache::new(root.path());
         assert_eq!(ask(&cache, b"k", &made).bytes, b"made");

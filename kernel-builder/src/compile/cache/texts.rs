@@ -14,7 +14,7 @@ const PROBES: &[&str] = &["__has_include", "__has_include_next", "__has_embed"];
 
 /// What a text asks.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Asks {
+pub struct TextQueries {
     /// Names of files as directives and operators write them, `torch/all.h`.
     pub names: BTreeSet<String>,
     /// Whether it has one of the watched macros, or a piece that one could be put together from.
@@ -28,9 +28,10 @@ pub struct Asks {
 
 /// Reads a text of a toolkit or of the system. Such a text is trusted to write the names of macros and of files in
 /// full, and is many megabytes long.
-pub fn foreign(text: &[u8], macros: &[&str]) -> Asks {
+pub fn foreign(text: &[u8], macros: &[&str]) -> TextQueries {
     let text = spliced(text);
-    let mut found = Asks { watched: macros.iter().any(|name| text.contains(name)), ..Asks::default() };
+    let mut found =
+        TextQueries { watched: macros.iter().any(|name| text.contains(name)), ..TextQueries::default() };
     for directive in text.lines().filter_map(directive) {
         quoted(directive, &mut found.names);
         found.computed |= is_computed(directive);
@@ -39,7 +40,7 @@ pub fn foreign(text: &[u8], macros: &[&str]) -> Asks {
 }
 
 /// Reads any other text. `macros` are the watched ones.
-pub fn own(text: &[u8], macros: &[&str]) -> Asks {
+pub fn own(text: &[u8], macros: &[&str]) -> TextQueries {
     let mut found = foreign(text, macros);
     let text = spliced(text);
     found.unclear = UNTOLD.iter().any(|word| text.contains(word));

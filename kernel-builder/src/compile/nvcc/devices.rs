@@ -146,7 +146,7 @@ pub(super) fn preprocess(
     let read = texts::read(&files::read(&place)?, &workshop.names);
     workshop.look_for_name(&read.text);
     files::write(&place, &read.text)?;
-    Ok((Digest::of(&read.text), read.files))
+    Ok((Digest::blake3(&read.text), read.files))
 }
 
 /// cicc's phases for one architecture; nothing when it does not tell.
@@ -230,7 +230,7 @@ fn generate(
     if !apart.iter().any(|group| group.has(launches.arch)) {
         launches.give(workshop, group, &first.stub)?;
     }
-    let digest = Digest::of(&code).to_string();
+    let digest = Digest::blake3(&code).to_string();
     let members: Vec<_> =
         group.members.iter().chain(together.iter().flat_map(|(_, group)| &group.members)).collect();
     let generate_code = |(device, phases): &&(&Device, Option<Phases>)| {
@@ -276,7 +276,7 @@ fn assemble(workshop: &Workshop<'_>, device: &Device) -> Result<(), CompileError
         let older = steps::older_ptx(&files::read_text(&place)?, &front.ptx);
         files::write(&place, older)?;
     }
-    let ptx = Digest::of(&files::read(&place)?).to_string();
+    let ptx = Digest::blake3(&files::read(&place)?).to_string();
     in_threads(&device.assemble, |step| {
         let key = workshop.key("ptxas", &step.ptxas).field("ptx", &ptx);
         workshop.remember(key, &format!("ptxas {}", step.arch), &step.ptxas, &[&step.cubin])

@@ -48,7 +48,7 @@ impl<'a> Host<'a> {
         let mut key = workshop.key("host", &to_text);
         to_text.args.push(format!("-ffile-prefix-map={}=.", workshop.folder.display()));
         for name in [&host.source, &host.stub, &steps.embed] {
-            key = key.field(name, Digest::of(&files::read(&workshop.folder.join(name))?).to_string());
+            key = key.field(name, Digest::blake3(&files::read(&workshop.folder.join(name))?).to_string());
         }
         workshop.remember(key, "host compiler", &to_text, &[ASSEMBLY])?;
         Ok(files)

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use kernel_plan::kit::Toolchain;
 use kernel_plan::plan::Unit;
-use kernel_plan::steps::{self, Steps, Unclear};
+use kernel_plan::steps::{self, NvccFallback, Steps};
 
 use super::label::Label;
 use super::log::{Log, run_logged};
@@ -51,7 +51,7 @@ pub(super) fn compile(
         Err(unclear) if lent => Err(CompileError::NotBySteps {
             unit: unit.name.clone(),
             variant: variant.to_owned(),
-            why: unclear.to_string(),
+            problem: unclear.to_string(),
             version: kit.cuda.as_ref().map(|cuda| cuda.version.clone()).unwrap_or_default(),
         }),
         Err(unclear) => {
@@ -72,12 +72,12 @@ fn by_steps(
     variant: &str,
     unit: &Unit,
     kit: &Toolchain,
-) -> Result<Result<Log, Unclear>, CompileError> {
-    let Some(cuda) = &kit.cuda else { return Ok(Err(Unclear::Lacks("a toolkit"))) };
+) -> Result<Result<Log, NvccFallback>, CompileError> {
+    let Some(cuda) = &kit.cuda else { return Ok(Err(NvccFallback::Lacks("a toolkit"))) };
     if let Some(front) = &cuda.front
         && !unit.command.args.iter().any(|arg| arg.starts_with("-gencode") || arg.starts_with("-arch"))
     {
-        return Ok(Err(Unclear::Archs(front.version.clone())));
+        return Ok(Err(NvccFallback::Archs(front.version.clone())));
     }
     let started = Instant::now();
     let folder = files::scratch()?;
@@ -99,7 +99,7 @@ fn by_steps(
         naming::note_free(shop, unit, &files::read(&object)?)?;
     }
     files::write(&shop.project.join(&unit.depfile), texts::depfile(&unit.object, &dependencies))?;
-    let text = workshop.said();
+    let text = workshop.log();
     workshop.keep_log(&format!("{}\n{text}", shell_line(&unit.command)))?;
     Ok(Ok(Log { text, took: started.elapsed() }))
 }

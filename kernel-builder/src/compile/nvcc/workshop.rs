@@ -10,7 +10,7 @@ use kernel_plan::kit::{CudaKit, Toolchain};
 use kernel_plan::plan::{CommandLine, Unit};
 use kernel_plan::steps::{self, Steps};
 
-use super::super::complaint;
+use super::super::compiler_message;
 use super::super::label::Label;
 use super::super::shell_line::shell_line;
 use super::super::slots::QUESTION;
@@ -131,7 +131,8 @@ impl<'a> Workshop<'a> {
         let commands = format!("{}\n# {step}\n{}", shell_line(&self.unit.command), shell_line(command));
         let log = self.keep_log(&format!("{commands}\n{said}"))?;
         let Unit { name, .. } = self.unit;
-        Ok(Box::new(complaint::read(name, self.variant, &said, ending, &log, self.shop.project)).into())
+        Ok(Box::new(compiler_message::read(name, self.variant, &said, ending, &log, self.shop.project))
+            .into())
     }
 
     /// Runs a step that makes the files `made`, or puts those of an earlier run in their place.
@@ -221,7 +222,7 @@ impl<'a> Workshop<'a> {
     }
 
     /// What all steps said, each thing once: a warning of a header comes with every architecture.
-    pub(super) fn said(&self) -> String {
+    pub(super) fn log(&self) -> String {
         let mut said = std::mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
         said.sort();
         said.dedup();

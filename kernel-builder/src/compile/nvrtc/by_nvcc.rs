@@ -115,8 +115,8 @@ fn marked(line: &str) -> Option<(usize, &str)> {
 /// What a step printed, or its refusal of the source.
 fn run(line: &CommandLine, nvcc: &Path, unit: &Unit) -> Result<Result<String, Done>, NvrtcError> {
     let done = process::run(line, Limits::wall(PATIENCE))?;
-    if let Some(reason) = confined::not_started(&done) {
-        return Err(NvrtcError::NotStarted { compiler: nvcc.to_owned(), reason });
+    if let Some(problem) = confined::not_started(&done) {
+        return Err(NvrtcError::NotStarted { compiler: nvcc.to_owned(), problem });
     }
     let said = format!("{}{}", done.stdout_text(), done.stderr_text());
     match done.ending {

@@ -49,7 +49,7 @@ const DIGITS: usize = 24;
 
 /// Every directive of a text, in its order.
 pub(super) fn read(text: &[u8]) -> Vec<Directive> {
-    let text = Text::of(text);
+    let text = Text::new(text);
     let mut found = Vec::new();
     // Several directives can share an operand, behind nested comments.
     let mut known = BTreeSet::new();
@@ -89,7 +89,7 @@ pub(super) fn read(text: &[u8]) -> Vec<Directive> {
 /// The lines that define a macro which holds an absolute path, or `..`: a header of the toolkit that includes by macro
 /// could be led out with it.
 pub(super) fn suspicious_macros(text: &[u8]) -> Vec<usize> {
-    let text = Text::of(text);
+    let text = Text::new(text);
     let ends = text.ends_of_lines();
     let signs = text
         .positions(|rest| ["\"/", "</", "../", "/.."].iter().any(|sign| rest.starts_with(sign.as_bytes())));
@@ -139,7 +139,7 @@ struct Text {
 }
 
 impl Text {
-    fn of(text: &[u8]) -> Self {
+    fn new(text: &[u8]) -> Self {
         let mut this = Self {
             bytes: Vec::with_capacity(text.len()),
             lines: Vec::with_capacity(text.len()),

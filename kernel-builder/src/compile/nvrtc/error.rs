@@ -49,7 +49,7 @@ pub enum NvrtcError {
         seconds: u64,
     },
     /// The library does not load.
-    #[error("NVRTC does not load from `{}`: {reason}", library.display())]
+    #[error("NVRTC does not load from `{}`: {problem}", library.display())]
     #[diagnostic(
         code(compile::device_library),
         help("set CUDA_HOME to an intact toolkit, or unset it so that the library comes from a wheel")
@@ -57,11 +57,11 @@ pub enum NvrtcError {
     Library {
         /// The file.
         library: PathBuf,
-        /// What the loader said.
-        reason: String,
+        /// What the loader said to its process.
+        problem: String,
     },
     /// The compiler's process cannot be started or confined.
-    #[error("failed to start the compiler `{}`: {reason}", compiler.display())]
+    #[error("failed to start the compiler `{}`: {problem}", compiler.display())]
     #[diagnostic(
         code(compile::device_start),
         help(
@@ -71,8 +71,8 @@ pub enum NvrtcError {
     NotStarted {
         /// The program or library.
         compiler: PathBuf,
-        /// The reason, from the operating system.
-        reason: String,
+        /// The message of the operating system, from the process that was to become it.
+        problem: String,
     },
     /// A file.
     #[error(transparent)]

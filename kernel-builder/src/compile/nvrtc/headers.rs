@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::inside::{self, Folders, Followed};
+use super::inside::{self, Folders, FollowedFiles};
 use super::unit::Source;
 use crate::base::disk;
 use crate::base::files::{self, FileError};
@@ -15,15 +15,15 @@ const MADE: [&str; 2] = [".git", ".kernelwright"];
 
 /// Files of a candidate that its machine code can depend on, besides those that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum DependencyScope {
     /// Headers, by the ends of their names.
     Headers,
     /// Every file of the candidate's folder: a macro says what is included.
     All,
 }
 
-impl Which {
-    pub(super) fn of(followed: &Followed) -> Self {
+impl DependencyScope {
+    pub(super) fn from_directives(followed: &FollowedFiles) -> Self {
         if followed.unclear.is_empty() { Self::Headers } else { Self::All }
     }
 }
@@ -39,9 +39,9 @@ impl Source {
     pub(crate) fn headers(&self) -> Result<Vec<(String, Vec<u8>)>, FileError> {
         // No compiler's folders: its headers are not the candidate's.
         let followed = inside::follow(self, Folders { toolkit: &[], scratch: &[] });
-        let which = Which::of(&followed);
+        let which = DependencyScope::from_directives(&followed);
         let below = read(paths(self, which)?)?;
-        if which == Which::All {
+        if which == DependencyScope::All {
             return Ok(below);
         }
         let mut all = used(&self.text, below);
@@ -67,24 +67,24 @@ fn read(paths: Vec<(String, PathBuf)>) -> Result<Vec<(String, Vec<u8>)>, FileErr
 ///
 /// # Errors
 /// A folder cannot be listed.
-pub(super) fn paths(source: &Source, which: Which) -> Result<Vec<(String, PathBuf)>, FileError> {
+pub(super) fn paths(source: &Source, which: DependencyScope) -> Result<Vec<(String, PathBuf)>, FileError> {
     let is_header =
         |path: &Path| path.extension().is_some_and(|end| HEADERS.iter().any(|known| end == *known));
-    let counts = |path: &Path| which == Which::All || is_header(path);
+    let counts = |path: &Path| which == DependencyScope::All || is_header(path);
     let enter = |path: &Path| {
         let name = path.file_name().unwrap_or_default();
         match which {
-            Which::Headers => !name.as_encoded_bytes().starts_with(b"."),
-            Which::All => !MADE.iter().any(|made| name == *made),
+            DependencyScope::Headers => !name.as_encoded_bytes().starts_with(b"."),
+            DependencyScope::All => !MADE.iter().any(|made| name == *made),
         }
     };
     let mut found = Vec::new();
-    let root = source.root.iter().filter(|_| which == Which::All);
+    let root = source.root.iter().filter(|_| which == DependencyScope::All);
     for folder in source.include.iter().chain(root) {
         let root = disk::real(source.root.as_ref().unwrap_or(folder));
         let own = |path: &Path| disk::real(&folder.join(path)).starts_with(&root);
         let (names, irregular) = files::walk_apart(folder, enter)?;
-        let is_file = |path: &PathBuf| which == Which::Headers || !irregular.contains(path);
+        let is_file = |path: &PathBuf| which == DependencyScope::Headers || !irregular.contains(path);
         for path in names.into_iter().filter(|path| counts(path) && is_file(path) && own(path)) {
             found.push((path.display().to_string(), folder.join(&path)));
         }

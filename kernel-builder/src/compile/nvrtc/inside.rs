@@ -17,7 +17,7 @@ use crate::base::{disk, files};
 
 /// Files that a source leads to.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Followed {
+pub(super) struct FollowedFiles {
     /// The candidate's files that are named, by path below its folder, with their bytes.
     pub(super) files: BTreeMap<String, Named>,
     /// Errors for names that lead out of the candidate's folder, in a compiler's format.
@@ -25,7 +25,7 @@ pub(super) struct Followed {
     /// Places where a macro says what is read.
     pub(super) unclear: Vec<String>,
     /// Every path that was looked for, with the file that was there. Unless one of them changes, so does nothing here.
-    pub(super) looked_at: BTreeMap<PathBuf, Option<Mark>>,
+    pub(super) looked_at: BTreeMap<PathBuf, Option<FileMark>>,
 }
 
 /// A file of the candidate that its code names.
@@ -56,11 +56,11 @@ pub(super) struct Folders<'a> {
 }
 
 /// Follows all that `source` names.
-pub(super) fn follow(source: &Source, compiler: Folders<'_>) -> Followed {
+pub(super) fn follow(source: &Source, compiler: Folders<'_>) -> FollowedFiles {
     let roots: Vec<PathBuf> =
         source.root.iter().chain(&source.include).map(|root| disk::real(root)).collect();
     let toolkit: Vec<PathBuf> = compiler.toolkit.iter().map(|folder| disk::real(folder)).collect();
-    let mut followed = Followed::default();
+    let mut followed = FollowedFiles::default();
     let mut open =
         vec![Open { name: source.name.clone(), text: source.text.clone().into_bytes(), folder: None }];
     let mut opened = BTreeSet::new();
@@ -102,7 +102,7 @@ pub(super) fn follow(source: &Source, compiler: Folders<'_>) -> Followed {
             let places = beside.iter().chain(&source.include).chain(compiler.toolkit);
             let mut found = false;
             for place in places.map(|folder| folder.join(named)) {
-                let mark = Mark::of(&place);
+                let mark = FileMark::read(&place);
                 let is_there = mark.is_some();
                 followed.looked_at.insert(place.clone(), mark);
                 if !is_there {
@@ -138,7 +138,7 @@ fn climbs(name: &str) -> bool {
 }
 
 /// Errors for macros that could make a name which leads outside, in the source and in the files that it names.
-pub(super) fn unclear_macros(source: &Source, followed: &Followed) -> Vec<String> {
+pub(super) fn unclear_macros(source: &Source, followed: &FollowedFiles) -> Vec<String> {
     let texts = followed.files.iter().map(|(name, file)| (name, file.bytes.as_slice()));
     let all = std::iter::once((&source.name, source.text.as_bytes())).chain(texts);
     let errors = all.flat_map(|(name, text)| {
@@ -154,15 +154,15 @@ pub(super) fn unclear_macros(source: &Source, followed: &Followed) -> Vec<String
 
 /// A file as it was when it was read: a file that was changed since has another mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct FileMark {
     real: PathBuf,
     /// Its size, and the time of its last change in nanoseconds since 1970.
     stamp: Option<(u64, i128)>,
 }
 
-impl Mark {
+impl FileMark {
     /// The mark of a file; `None` if it does not exist.
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    pub(super) fn read(path: &Path) -> Option<Self> {
         files::exists(path).then(|| Self { real: disk::real(path), stamp: files::stamp(path).ok() })
     }
 
@@ -192,7 +192,7 @@ mod tests {
             files::write(&self.folder.path().join("project").join(name), text).unwrap();
         }
 
-        fn follow(&self, text: &str) -> Followed {
+        fn follow(&self, text: &str) -> FollowedFiles {
             let root = self.folder.path().join("project");
             files::create_dirs(&root.join("kernels")).unwrap();
             let include = vec![root.join("kernels")];

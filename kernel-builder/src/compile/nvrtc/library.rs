@@ -5,6 +5,7 @@
 //! It is loaded by path and not through a crate's search, because the library of a wheel lies where no loader looks; the
 //! ten functions that are used have had the same form since CUDA 8.
 
+use crate::base::causes::chain;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr;
@@ -54,7 +55,7 @@ impl Nvrtc {
         // SAFETY: each caller names a function together with its type in nvrtc.h.
         unsafe { self.library.get::<F>(name.to_bytes_with_nul()) }.map_err(|error| Rejected {
             status: "the library lacks a function".to_owned(),
-            log: error.to_string(),
+            log: chain(&error),
         })
     }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
-use crate::base::process::{Dialogue, Heard};
+use crate::base::process::{Dialogue, DialogueEvent};
 use crate::base::{confine, env};
 use crate::toolchain::nvcc::NvccKit;
 use crate::toolchain::nvrtc::NvrtcKit;
@@ -35,7 +35,7 @@ pub(crate) use code::Code;
 pub use confined::{ROLE as CONFINED, run as run_confined};
 pub use error::NvrtcError;
 use inside::Folders;
-use seen::Seen;
+use seen::DependencySnapshot;
 use unit::PATIENCE;
 pub use unit::Tool;
 pub(crate) use unit::{Cubin, Source, Unit};
@@ -103,7 +103,7 @@ pub(crate) struct Compiler {
     idle: Mutex<Vec<Process>>,
     started: Mutex<u32>,
     /// The files of sources that were compiled.
-    seen: Mutex<BTreeMap<Digest, Arc<Seen>>>,
+    seen: Mutex<BTreeMap<Digest, Arc<DependencySnapshot>>>,
 }
 
 /// One process with its precompiled headers: processes that share a folder wait for each other.
@@ -119,7 +119,7 @@ struct Process {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct CachedNames {
     names: Vec<String>,
     log: String,
 }
@@ -180,7 +180,7 @@ impl Compiler {
         let digest = self.key(unit, &seen);
         let path = self.folder.join(format!("{digest}.cubin"));
         let beside = path.with_extension("json");
-        if let Some(Kept { names, log }) = kept(&path, &beside) {
+        if let Some(CachedNames { names, log }) = kept(&path, &beside) {
             files::used(&path);
             return Ok(Cubin { path, digest, names, log, seconds: None });
         }
@@ -191,7 +191,7 @@ impl Compiler {
         if let Some(status) = done.failed {
             return Err(NvrtcError::Rejected { name: unit.source.name.clone(), status, log: done.log });
         }
-        let kept = Kept { names: done.names.clone(), log: done.log.clone() };
+        let kept = CachedNames { names: done.names.clone(), log: done.log.clone() };
         files::write(&beside, serde_json::to_vec(&kept).unwrap_or_default())?;
         Ok(Cubin { path, digest, names: done.names, log: done.log, seconds: Some(done.seconds) })
     }
@@ -240,7 +240,7 @@ impl Compiler {
     }
 
     /// The digest of everything that the machine code depends on.
-    fn key(&self, unit: &Unit, seen: &Seen) -> Digest {
+    fn key(&self, unit: &Unit, seen: &DependencySnapshot) -> Digest {
         let mut key = DigestBuilder::new("cubin")
             .field("compiler", self.kit.id())
             .field("library", LIBRARY.map(|(_, text)| text).concat())
@@ -277,20 +277,22 @@ impl Compiler {
         let opening = Opening { library, builtins, readable: confined };
         dialogue.say(&serde_json::to_string(&opening).unwrap_or_default());
         let opened = match dialogue.hear(PATIENCE)? {
-            Heard::Line(line) => serde_json::from_str::<Done>(&line).map_err(|error| error.to_string()),
-            Heard::Silence => Err("it does not answer".to_owned()),
-            Heard::Ended(ending) => Err(format!("it {ending} {}", dialogue.said())),
+            DialogueEvent::Line(line) => {
+                serde_json::from_str::<Done>(&line).map_err(|error| error.to_string())
+            }
+            DialogueEvent::Silence => Err("it does not answer".to_owned()),
+            DialogueEvent::Ended(ending) => Err(format!("it {ending} {}", dialogue.stderr_end())),
         };
         if let Ok(Done { unconfined: Some(reason), .. }) = opened {
-            let reason = format!("failed to confine it (Landlock): {reason}");
-            return Err(NvrtcError::NotStarted { compiler: kit.library.clone(), reason });
+            let problem = format!("failed to confine it (Landlock): {reason}");
+            return Err(NvrtcError::NotStarted { compiler: kit.library.clone(), problem });
         }
         match opened.and_then(|done| done.failed.map_or(Ok(done.version), Err)) {
             Ok(version) => {
                 let precompiles = version.is_some_and(|version| version >= PRECOMPILES);
                 Ok(Process { dialogue, readable, headers, precompiles, asked: BTreeMap::new() })
             }
-            Err(reason) => Err(NvrtcError::Library { library: kit.library.clone(), reason }),
+            Err(problem) => Err(NvrtcError::Library { library: kit.library.clone(), problem }),
         }
     }
 
@@ -313,7 +315,7 @@ impl Process {
     /// The options, with precompiled headers from the second time on that they are the same: headers are precompiled for
     /// one set of options, and for one that does not come again that would be in vain.
     fn with_headers(&mut self, mut options: Vec<String>) -> Result<Vec<String>, NvrtcError> {
-        let digest = Digest::of(options.join("\n").as_bytes());
+        let digest = Digest::blake3(options.join("\n").as_bytes());
         let asked = self.asked.entry(digest).or_default();
         *asked += 1;
         if self.precompiles && *asked > 1 {
@@ -328,21 +330,21 @@ impl Process {
     fn ask(&mut self, job: &Job, unit: &Unit) -> Result<Done, NvrtcError> {
         self.dialogue.say(&serde_json::to_string(job).unwrap_or_default());
         match self.dialogue.hear(PATIENCE)? {
-            Heard::Line(line) => serde_json::from_str(&line).map_err(|error| NvrtcError::Crashed {
+            DialogueEvent::Line(line) => serde_json::from_str(&line).map_err(|error| NvrtcError::Crashed {
                 name: unit.source.name.clone(),
                 ending: error.to_string(),
             }),
-            Heard::Silence => {
+            DialogueEvent::Silence => {
                 Err(NvrtcError::Endless { name: unit.source.name.clone(), seconds: PATIENCE.as_secs() })
             }
-            Heard::Ended(ending) => {
+            DialogueEvent::Ended(ending) => {
                 Err(NvrtcError::Crashed { name: unit.source.name.clone(), ending: ending.to_string() })
             }
         }
     }
 }
 
-fn kept(path: &Path, beside: &Path) -> Option<Kept> {
+fn kept(path: &Path, beside: &Path) -> Option<CachedNames> {
     // The machine code is written first, so where the text is, both are.
     let text = files::read_text(beside).ok().filter(|_| files::exists(path))?;
     serde_json::from_str(&text).ok()
@@ -350,7 +352,7 @@ fn kept(path: &Path, beside: &Path) -> Option<Kept> {
 
 impl Compiler {
     /// Looks at the files of a source, or remembers them if they did not change.
-    fn seen(&self, source: &Source) -> Result<Arc<Seen>, FileError> {
+    fn seen(&self, source: &Source) -> Result<Arc<DependencySnapshot>, FileError> {
         let mut id = DigestBuilder::new("source").field("name", &source.name).field("text", &source.text);
         for folder in source.root.iter().chain(&source.include) {
             id = id.field("folder", folder.as_os_str().as_encoded_bytes());
@@ -371,7 +373,7 @@ impl Compiler {
             refused.extend(followed.unclear.iter().cloned());
             refused.extend(inside::unclear_macros(source, &followed));
         }
-        let seen = Arc::new(Seen::new(source, followed, refused)?);
+        let seen = Arc::new(DependencySnapshot::new(source, followed, refused)?);
         let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MOST {
             all.clear();

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::headers::{self, Which};
-use super::inside::{Followed, Mark};
+use super::headers::{self, DependencyScope};
+use super::inside::{FileMark, FollowedFiles};
 use super::unit::Source;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
@@ -16,22 +16,26 @@ const SETTLED: u64 = 2;
 
 /// A source's files as they were.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct DependencySnapshot {
     /// Errors for what the source must not include, in a compiler's format.
     pub(super) refused: Vec<String>,
     /// Digest of all files that its machine code can depend on, besides those of the compiler.
     pub(super) digest: Digest,
-    which: Which,
-    marks: BTreeMap<PathBuf, Option<Mark>>,
+    which: DependencyScope,
+    marks: BTreeMap<PathBuf, Option<FileMark>>,
 }
 
-impl Seen {
-    pub(super) fn new(source: &Source, followed: Followed, refused: Vec<String>) -> Result<Self, FileError> {
-        let which = Which::of(&followed);
+impl DependencySnapshot {
+    pub(super) fn new(
+        source: &Source,
+        followed: FollowedFiles,
+        refused: Vec<String>,
+    ) -> Result<Self, FileError> {
+        let which = DependencyScope::from_directives(&followed);
         let mut marks = followed.looked_at;
         let mut digest = DigestBuilder::new("cubin-reads");
         for (name, path) in headers::paths(source, which)? {
-            marks.entry(path.clone()).or_insert_with(|| Mark::of(&path));
+            marks.entry(path.clone()).or_insert_with(|| FileMark::read(&path));
             digest = digest.field("header", name).field("text", files::read(&path)?);
         }
         for (name, file) in followed.files {
@@ -44,7 +48,7 @@ impl Seen {
     pub(super) fn is_current(&self, source: &Source) -> Result<bool, FileError> {
         let paths = headers::paths(source, self.which)?;
         Ok(paths.iter().all(|(_, path)| self.marks.contains_key(path))
-            && self.marks.iter().all(|(path, mark)| Mark::of(path) == *mark))
+            && self.marks.iter().all(|(path, mark)| FileMark::read(path) == *mark))
     }
 
     pub(super) fn is_settled(&self) -> bool {

@@ -10,6 +10,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::library::{Nvrtc, Rejected};
+use crate::base::causes::chain;
 use crate::base::channel::Answers;
 use crate::base::{confine, files};
 
@@ -87,9 +88,9 @@ pub fn serve() -> u8 {
 
 fn open(line: &str) -> Result<(Nvrtc, (i32, i32)), Done> {
     let failed = |reason: String| Done { failed: Some(reason), ..Done::default() };
-    let opening: Opening = serde_json::from_str(line).map_err(|error| failed(error.to_string()))?;
-    let nvrtc = Nvrtc::load(&opening.library, opening.builtins.as_deref())
-        .map_err(|error| failed(error.to_string()))?;
+    let opening: Opening = serde_json::from_str(line).map_err(|error| failed(chain(&error)))?;
+    let nvrtc =
+        Nvrtc::load(&opening.library, opening.builtins.as_deref()).map_err(|error| failed(chain(&error)))?;
     let version = nvrtc.version()?;
     // After loading: from here on no candidate's text makes it read anything else.
     let confined = opening.readable.map_or(Ok(()), |readable| confine::reading(&readable));
@@ -100,12 +101,12 @@ fn open(line: &str) -> Result<(Nvrtc, (i32, i32)), Done> {
 fn compile(nvrtc: &Nvrtc, line: &str) -> Done {
     let job: Job = match serde_json::from_str(line) {
         Ok(job) => job,
-        Err(error) => return Done { failed: Some(error.to_string()), ..Done::default() },
+        Err(error) => return Done { failed: Some(chain(&error)), ..Done::default() },
     };
     match nvrtc.compile(&job.text, &job.name, &job.options, &job.expressions) {
         Ok(compiled) => match files::write(&job.cubin, compiled.cubin) {
             Ok(()) => Done { names: compiled.names, log: compiled.log, ..Done::default() },
-            Err(error) => Done { failed: Some(error.to_string()), ..Done::default() },
+            Err(error) => Done { failed: Some(chain(&error)), ..Done::default() },
         },
         Err(rejected) => rejected.into(),
     }

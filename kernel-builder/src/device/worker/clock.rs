@@ -158,6 +158,6 @@ fn capture(context: &Context, memory: &Memory, modules: &Modules, timed: &Timed)
     Ok(graph)
 }
 
-fn unknown(number: u32) -> crate::device::wire::Trouble {
+fn unknown(number: u32) -> crate::device::wire::OperationError {
     senseless(format!("there is no plan {number}"))
 }

@@ -9,17 +9,17 @@ use std::ptr;
 use cudarc::driver::sys;
 
 use crate::base::digest::hex;
-use crate::device::wire::{About, Origin, Trouble};
+use crate::device::wire::{About, OperationError, Origin};
 
 /// The device that a worker uses: the first that `CUDA_VISIBLE_DEVICES` leaves.
 const ORDINAL: i32 = 0;
 
 /// What an operation gives, or why it failed.
-pub(super) type Outcome<T> = Result<T, Trouble>;
+pub(super) type Outcome<T> = Result<T, OperationError>;
 
 /// A request that makes no sense.
-pub(super) fn senseless(text: impl Into<String>) -> Trouble {
-    Trouble { from: Origin::Request, code: 0, name: String::new(), text: text.into(), fatal: false }
+pub(super) fn senseless(text: impl Into<String>) -> OperationError {
+    OperationError { from: Origin::Request, code: 0, name: String::new(), text: text.into(), fatal: false }
 }
 
 /// The driver's answer as ours.
@@ -30,7 +30,7 @@ pub(super) fn done(result: sys::CUresult) -> Outcome<()> {
     }
 }
 
-fn trouble(result: sys::CUresult) -> Trouble {
+fn trouble(result: sys::CUresult) -> OperationError {
     let word = |ask: unsafe fn(sys::CUresult, *mut *const c_char) -> sys::CUresult| {
         let mut text = ptr::null();
         // SAFETY: the driver writes the address of a string of its own, or leaves the null pointer.
@@ -39,7 +39,7 @@ fn trouble(result: sys::CUresult) -> Trouble {
             known.then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
         }
     };
-    Trouble {
+    OperationError {
         from: Origin::Driver,
         code: result as u32,
         name: word(sys::cuGetErrorName).unwrap_or_else(|| format!("CUDA_ERROR_{}", result as u32)),
@@ -60,7 +60,7 @@ impl Context {
     pub(super) fn new() -> Outcome<Self> {
         // SAFETY: nothing is called but the loader; the library's initialiser is NVIDIA's.
         if !unsafe { sys::is_culib_present() } {
-            return Err(Trouble {
+            return Err(OperationError {
                 text: "there is no NVIDIA driver here (libcuda.so.1)".to_owned(),
                 ..senseless("")
             });
@@ -104,14 +104,16 @@ impl Context {
             let mut value = 0;
             // SAFETY: the driver writes one integer.
             done(unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, self.device) })?;
-            Ok::<u32, Trouble>(u32::try_from(value).unwrap_or_default())
+            Ok::<u32, OperationError>(u32::try_from(value).unwrap_or_default())
         };
         let text = |ask: unsafe fn(*mut c_char, i32, sys::CUdevice) -> sys::CUresult| {
             let mut bytes = [0 as c_char; 256];
             // SAFETY: the driver writes at most so many bytes, the last of them zero.
             done(unsafe { ask(bytes.as_mut_ptr(), 255, self.device) })?;
             // SAFETY: the array ends with a zero that nobody overwrote.
-            Ok::<String, Trouble>(unsafe { CStr::from_ptr(bytes.as_ptr()) }.to_string_lossy().into_owned())
+            Ok::<String, OperationError>(
+                unsafe { CStr::from_ptr(bytes.as_ptr()) }.to_string_lossy().into_owned(),
+            )
         };
         unsafe fn pci(text: *mut c_char, length: i32, device: sys::CUdevice) -> sys::CUresult {
             // SAFETY: as in the caller.

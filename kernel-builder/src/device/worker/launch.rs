@@ -14,7 +14,7 @@ use kernel_plan::units::Dtype;
 use super::driver::{Context, Outcome, done, senseless};
 use super::memory::Memory;
 use crate::base::files;
-use crate::device::wire::{Argument, Call, Function, Kernel, Start, TensorMap, Trouble};
+use crate::device::wire::{Argument, Call, Function, Kernel, OperationError, Start, TensorMap};
 
 /// Blocks of a cluster that every device has; more must be asked for.
 const PORTABLE_CLUSTER: u32 = 8;
@@ -38,7 +38,7 @@ pub(super) struct Modules {
 struct Bytes([u8; 128]);
 
 impl Bytes {
-    fn of(bytes: &[u8]) -> Self {
+    fn copied(bytes: &[u8]) -> Self {
         let mut all = [0; 128];
         all[..bytes.len()].copy_from_slice(bytes);
         Self(all)
@@ -79,7 +79,7 @@ impl Modules {
         done(unsafe {
             sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut bytes, module.handle, text.as_ptr())
         })
-        .map_err(|trouble| Trouble { text: format!("{}: `{name}`", trouble.text), ..trouble })?;
+        .map_err(|trouble| OperationError { text: format!("{}: `{name}`", trouble.text), ..trouble })?;
         Ok(address)
     }
 
@@ -124,7 +124,7 @@ impl Modules {
             attrs: attributes.as_mut_ptr(),
             numAttrs: attributes.len() as u32,
         };
-        let told = |trouble: Trouble| Trouble {
+        let told = |trouble: OperationError| OperationError {
             text: format!("{}: {}", trouble.text, words(name, kernel)),
             ..trouble
         };
@@ -145,7 +145,7 @@ impl Module {
         let mut function = ptr::null_mut();
         // SAFETY: the driver writes one handle.
         done(unsafe { sys::cuModuleGetFunction(&raw mut function, self.handle, text.as_ptr()) })
-            .map_err(|trouble| Trouble { text: format!("{}: `{name}`", trouble.text), ..trouble })?;
+            .map_err(|trouble| OperationError { text: format!("{}: `{name}`", trouble.text), ..trouble })?;
         self.functions.push((function, name.to_owned()));
         let number = |attribute| number(function, attribute);
         use sys::CUfunction_attribute as Of;
@@ -224,13 +224,13 @@ fn attributes(kernel: &Kernel) -> Vec<sys::CUlaunchAttribute> {
 
 fn bytes_of(argument: &Argument, memory: &Memory) -> Outcome<Bytes> {
     Ok(match argument {
-        Argument::Pointer(place) => Bytes::of(&memory.range(*place, 0)?.to_le_bytes()),
-        Argument::Null => Bytes::of(&0u64.to_le_bytes()),
-        Argument::I32(value) => Bytes::of(&value.to_le_bytes()),
-        Argument::I64(value) => Bytes::of(&value.to_le_bytes()),
-        Argument::Bool(value) => Bytes::of(&[u8::from(*value)]),
-        Argument::F32(bits) => Bytes::of(&bits.to_le_bytes()),
-        Argument::F64(bits) => Bytes::of(&bits.to_le_bytes()),
+        Argument::Pointer(place) => Bytes::copied(&memory.range(*place, 0)?.to_le_bytes()),
+        Argument::Null => Bytes::copied(&0u64.to_le_bytes()),
+        Argument::I32(value) => Bytes::copied(&value.to_le_bytes()),
+        Argument::I64(value) => Bytes::copied(&value.to_le_bytes()),
+        Argument::Bool(value) => Bytes::copied(&[u8::from(*value)]),
+        Argument::F32(bits) => Bytes::copied(&bits.to_le_bytes()),
+        Argument::F64(bits) => Bytes::copied(&bits.to_le_bytes()),
         Argument::TensorMap(map) => encode(map, memory)?,
     })
 }
@@ -280,7 +280,7 @@ fn encode(map: &TensorMap, memory: &Memory) -> Outcome<Bytes> {
             },
         )
     })
-    .map_err(|trouble| Trouble {
+    .map_err(|trouble| OperationError {
         text: format!(
             "{}: a tensor map of {:?} elements of {}, {:?} bytes apart, with a box of {:?}, innermost first",
             trouble.text, map.lengths, map.dtype, map.strides, map.box_lengths
@@ -288,7 +288,7 @@ fn encode(map: &TensorMap, memory: &Memory) -> Outcome<Bytes> {
         ..trouble
     })?;
     let words: Vec<u8> = encoded.opaque.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    Ok(Bytes::of(&words))
+    Ok(Bytes::copied(&words))
 }
 
 fn type_of(dtype: Dtype) -> Outcome<sys::CUtensorMapDataType> {
@@ -306,7 +306,7 @@ fn type_of(dtype: Dtype) -> Outcome<sys::CUtensorMapDataType> {
     })
 }
 
-fn unknown(number: u32) -> Trouble {
+fn unknown(number: u32) -> OperationError {
     senseless(format!("there is no module {number}"))
 }
 

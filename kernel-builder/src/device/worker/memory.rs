@@ -9,9 +9,10 @@ use std::path::Path;
 use cudarc::driver::sys;
 
 use super::driver::{Context, Outcome, done, senseless};
+use crate::base::causes::chain;
 use crate::base::digest::hex;
 use crate::base::files::{self, FileError};
-use crate::device::wire::{Origin, Place, Trouble, unhex};
+use crate::device::wire::{OperationError, Origin, Place, unhex};
 
 /// Files and memory are copied in pieces of so many bytes.
 const PIECE: usize = 32 << 20;
@@ -138,8 +139,8 @@ impl Memory {
         from: u64,
     ) -> Outcome<()> {
         self.range(at, bytes)?;
-        let mut source = files::open(file).map_err(Trouble::from)?;
-        let failed = |cause| Trouble::from(FileError { action: "read", path: file.to_owned(), cause });
+        let mut source = files::open(file).map_err(OperationError::from)?;
+        let failed = |cause| OperationError::from(FileError { action: "read", path: file.to_owned(), cause });
         source.seek(SeekFrom::Start(from)).map_err(failed)?;
         let (mut place, mut left) = (at, bytes as usize);
         let mut piece = vec![0; left.min(PIECE)];
@@ -203,12 +204,12 @@ impl Memory {
     }
 }
 
-impl From<FileError> for Trouble {
+impl From<FileError> for OperationError {
     fn from(error: FileError) -> Self {
-        Self { from: Origin::Files, text: error.to_string(), ..senseless("") }
+        Self { from: Origin::Files, text: chain(&error), ..senseless("") }
     }
 }
 
-fn unknown(number: u32) -> Trouble {
+fn unknown(number: u32) -> OperationError {
     senseless(format!("there is no buffer {number}"))
 }

@@ -42,7 +42,7 @@ pub(crate) fn serve() -> u8 {
         Err(trouble) => {
             answers.say(&Reply {
                 answers: vec![],
-                trouble: Some(super::wire::Trouble { fatal: true, ..trouble }),
+                trouble: Some(super::wire::OperationError { fatal: true, ..trouble }),
             });
             return 1;
         }

@@ -10,7 +10,7 @@ use crate::pipeline::build;
 use crate::pipeline::project;
 use crate::pipeline::project::selection::Selection;
 use crate::toolchain::python::{self, Torch};
-use crate::toolchain::{self, Against, Extras, Provider, Supply, Want};
+use crate::toolchain::{self, Extras, FrameworkRelease, Provider, Supply, ToolchainRequest};
 
 /// What becomes of the Pythons that judge and load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,13 +70,13 @@ pub(crate) fn everything(pythons: Pythons, session: &Session) -> Result<Vec<Stri
 /// The compilers and headers of each pair of releases.
 fn kits(torch: &[Version], cuda: &[Version], supply: &Supply<'_>) -> Result<Vec<String>, Failure> {
     let kits = std::iter::once(None).chain(cuda.iter().map(|version| Some(version.to_string())));
-    let want = |(torch, cuda): (&Version, Option<String>)| Want {
+    let want = |(torch, cuda): (&Version, Option<String>)| ToolchainRequest {
         provider: Provider::Wheels,
-        framework: Against::Torch(torch.to_string()),
+        framework: FrameworkRelease::Torch(torch.to_string()),
         cuda,
         device: None,
     };
-    let wants: Vec<Want> =
+    let wants: Vec<ToolchainRequest> =
         torch.iter().flat_map(|torch| kits.clone().map(move |cuda| (torch, cuda))).map(want).collect();
     supply.prepare(&wants)?;
     let mut fetched: Vec<String> =

@@ -16,9 +16,9 @@ use crate::toolchain::{self, LockedVariant, Provider, Supply, Variants};
 
 /// The lock lists other variants than it should.
 #[derive(Debug, Error, Diagnostic)]
-#[error("the kernelwright.lock of `{project}` {}", told(missing, left))]
+#[error("the kernelwright.lock of `{project}` {}", what_is_stale(missing, left))]
 #[diagnostic(code(plan::stale_lock), help("run `kernelwright lock` in the project, and commit the file"))]
-pub(crate) struct Stale {
+pub(crate) struct StaleLock {
     /// The project's name.
     project: String,
     /// Variants that it lacks.
@@ -47,13 +47,13 @@ impl StageError for Installed {
     }
 }
 
-fn told(missing: &[String], left: &[String]) -> String {
+fn what_is_stale(missing: &[String], left: &[String]) -> String {
     let says = |what: &str, ids: &[String]| (!ids.is_empty()).then(|| format!("{what} {}", ids.join(", ")));
     let all = [says("lacks", missing), says("lists, and should not,", left)];
     all.into_iter().flatten().collect::<Vec<_>>().join("; it ")
 }
 
-impl StageError for Stale {
+impl StageError for StaleLock {
     fn exit(&self) -> u8 {
         exit::PLAN
     }
@@ -110,7 +110,7 @@ fn rows(
     let Chosen { variants, .. } = select(project, selection, session)?;
     let (mut rows, mut cxx) = (BTreeSet::new(), None);
     for variant in &variants {
-        let supply = Supply::of(&project.dir, selection.locked, session)?;
+        let supply = Supply::open(&project.dir, selection.locked, session)?;
         if let Some(compiled) = variant.compiled() {
             let want = build::want(variant, compiled, Provider::Wheels);
             if want.device.is_some() {
@@ -146,7 +146,7 @@ pub(crate) enum Accepts {
 /// The variants of a lock, if they are those that are right for the project. Compares the ids alone: that needs no wheel.
 ///
 /// # Errors
-/// [`Stale`].
+/// [`StaleLock`].
 pub(crate) fn check(
     project: &Project,
     selection: &Selection,
@@ -171,7 +171,7 @@ pub(crate) fn check(
     let missing: Vec<String> = lacks.cloned().collect();
     let left: Vec<String> = there.difference(&right).cloned().collect();
     if !missing.is_empty() || !left.is_empty() {
-        return Err(Stale { project: project.build.general.name.to_string(), missing, left }.into());
+        return Err(StaleLock { project: project.build.general.name.to_string(), missing, left }.into());
     }
     Ok(before)
 }

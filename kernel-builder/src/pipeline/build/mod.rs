@@ -29,7 +29,7 @@ use crate::exit::{self, Failure, StageError};
 use crate::pipeline::project::selection::{SelectError, Selection, select};
 use crate::pipeline::project::{self, Project, full_abi, variants};
 use crate::toolchain::libraries::{self, Folders};
-use crate::toolchain::{self, Against, Provider, Supply, Want};
+use crate::toolchain::{self, FrameworkRelease, Provider, Supply, ToolchainRequest};
 use crate::verify::{self, CheckResult, Gated, Options, Outcome};
 
 use summary::Summary;
@@ -38,11 +38,11 @@ use summary::Summary;
 #[derive(Debug, Error, Diagnostic)]
 #[error("`{}` is there and holds something", path.display())]
 #[diagnostic(code(base::occupied), help("name a folder that is new or empty; nothing was written"))]
-struct Occupied {
+struct FolderOccupied {
     path: PathBuf,
 }
 
-impl StageError for Occupied {
+impl StageError for FolderOccupied {
     fn exit(&self) -> u8 {
         exit::USAGE
     }
@@ -54,7 +54,7 @@ impl StageError for Occupied {
 /// Something is there.
 pub(crate) fn vacant(path: &Path) -> Result<(), Failure> {
     if files::exists(path) && !files::is_empty_dir(path) {
-        return Err(Occupied { path: path.to_owned() }.into());
+        return Err(FolderOccupied { path: path.to_owned() }.into());
     }
     Ok(())
 }
@@ -75,7 +75,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     /// What a check said of a variant; `log` has the rest.
-    pub(crate) fn of(variant: &str, check: &CheckResult, log: &Path) -> Self {
+    pub(crate) fn new(variant: &str, check: &CheckResult, log: &Path) -> Self {
         let (variant, log) = (variant.to_owned(), log.to_owned());
         Self { variant, code: check.code.clone(), summary: check.summary.clone(), log }
     }
@@ -197,7 +197,7 @@ fn pass_gates(
     let variant = &artifact.variant;
     let log = gates_path(&project.dir, variant);
     let gated = verify::gate(artifact, options, &log, session)?;
-    let refusals = gated.ended(Outcome::Refused).map(|check| Refusal::of(variant, check, &log).into());
+    let refusals = gated.ended(Outcome::Refused).map(|check| Refusal::new(variant, check, &log).into());
     let reports: Vec<miette::Report> = refusals.collect();
     if reports.is_empty() { Ok(gated) } else { Err(Failure { exit: exit::VERIFY, reports }) }
 }
@@ -234,7 +234,7 @@ pub(crate) fn jobs(project: &Project, selection: &Selection, session: &Session) 
         ));
     }
     if variants.iter().filter_map(Variant::torch).any(|torch| torch.abi != Abi::Stable) {
-        let full = full_abi::of(
+        let full = full_abi::find(
             project,
             &variants::matrix()?,
             &variants::provision(selection.toolchain, toolchain::tools(session)),
@@ -243,7 +243,7 @@ pub(crate) fn jobs(project: &Project, selection: &Selection, session: &Session) 
     }
     let users = name_users(project)?;
     let commit = project.provenance().described();
-    let supply = Supply::of(&project.dir, selection.locked, session)?;
+    let supply = Supply::open(&project.dir, selection.locked, session)?;
     let wants = variants.iter().filter_map(|of| Some(want(of, of.compiled()?, selection.toolchain)));
     supply.prepare(&wants.collect::<Vec<_>>())?;
     let mut jobs = Vec::new();
@@ -302,10 +302,10 @@ fn tell_routes(jobs: &[Job], session: &Session) {
 }
 
 /// The tools that a variant is compiled with.
-pub(crate) fn want(variant: &Variant, compiled: &Compiled, provider: Provider) -> Want {
+pub(crate) fn want(variant: &Variant, compiled: &Compiled, provider: Provider) -> ToolchainRequest {
     let framework = match compiled.framework {
-        Framework::Torch(torch) => Against::Torch(torch.version.to_string()),
-        Framework::TvmFfi(version) => Against::TvmFfi(version.to_string()),
+        Framework::Torch(torch) => FrameworkRelease::Torch(torch.version.to_string()),
+        Framework::TvmFfi(version) => FrameworkRelease::TvmFfi(version.to_string()),
     };
     let cuda = variant.cuda().map(|version| version.to_string());
     let device = Some(compiled.toolkit)
@@ -313,7 +313,7 @@ pub(crate) fn want(variant: &Variant, compiled: &Compiled, provider: Provider) -
     // The headers of the full ABI for such a device are in no wheel of the index.
     let full = matches!(compiled.framework, Framework::Torch(Torch { abi, .. }) if abi != Abi::Stable);
     let provider = if device.is_some() && full { Provider::System } else { provider };
-    Want { provider, framework, cuda, device }
+    ToolchainRequest { provider, framework, cuda, device }
 }
 
 /// The provision and the plan agree on what is compiled; a variant that only one of them knows cannot be built.

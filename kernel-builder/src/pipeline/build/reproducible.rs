@@ -27,7 +27,7 @@ pub(crate) enum NotReproducible {
     #[error("{variant}: {} is not the same when it is built twice: {place}{}", file.display(), shown(texts.as_ref()))]
     #[diagnostic(
         code(compile::not_reproducible),
-        help("likely {cause}; both files are in {}", kept.display())
+        help("likely {explanation}; both files are in {}", kept.display())
     )]
     Bytes {
         /// The variant.
@@ -39,7 +39,7 @@ pub(crate) enum NotReproducible {
         /// What stands there.
         texts: Option<(String, String)>,
         /// What is likely behind it.
-        cause: String,
+        explanation: String,
         /// Where both are left.
         kept: PathBuf,
     },
@@ -93,7 +93,7 @@ pub(crate) fn check(
     }
     let [second, first] = [made.pop().unwrap_or_default(), made.pop().unwrap_or_default()];
     let mut compared = Compared::default();
-    let mut failure = Failure::told(exit::SUCCESS);
+    let mut failure = Failure::already_reported(exit::SUCCESS);
     for (one, other) in first.iter().zip(&second) {
         let folders = [&trials[0], &trials[1]].map(|trial| trial.folder.display().to_string());
         for problem in compared.variant(one, other, folders, &project.dir)? {
@@ -174,12 +174,12 @@ impl Compared {
             self.files += 1;
             self.bytes += left.len();
             let found = difference::between(&left, &right, [folders[0].as_str(), folders[1].as_str()]);
-            if let Some(Difference { place, texts, cause }) = found {
+            if let Some(Difference { place, texts, explanation }) = found {
                 let kept = project.join(".kernelwright/reproducible").join(variant);
                 files::write(&kept.join("first").join(file), left)?;
                 files::write(&kept.join("second").join(file), right)?;
                 let (variant, file) = (variant.clone(), file.clone());
-                problems.push(NotReproducible::Bytes { variant, file, place, texts, cause, kept });
+                problems.push(NotReproducible::Bytes { variant, file, place, texts, explanation, kept });
             }
         }
         Ok(problems)
@@ -208,7 +208,7 @@ mod tests {
                 id: "_k".to_owned(),
                 library: None,
                 capabilities: vec![],
-                digest: Digest::of(b""),
+                digest: Digest::blake3(b""),
                 commit: None,
                 tools: BTreeMap::new(),
                 outside: vec![],

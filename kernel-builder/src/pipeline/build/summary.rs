@@ -9,6 +9,7 @@ use miette::{Diagnostic, LabeledSpan, Severity, SourceCode};
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use crate::base::causes::chain;
 use crate::base::interrupt;
 use crate::base::report::{Event, Report};
 use crate::compile::artifact::Artifact;
@@ -31,11 +32,22 @@ struct Group {
 }
 
 /// One reason, with the variants that it holds for.
-#[derive(Debug, Error)]
-#[error("{error}")]
+#[derive(Debug)]
 struct Reason {
     error: CompileError,
     also: Vec<String>,
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(out)
+    }
+}
+
+impl std::error::Error for Reason {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
 }
 
 /// More names than this are counted, not listed.
@@ -122,7 +134,7 @@ impl Summary {
 
     /// Succeeds if every variant is there; else each reason once, and what is missing.
     pub(crate) fn verdict(self) -> Result<(), Failure> {
-        let mut failure = Failure::told(exit::SUCCESS);
+        let mut failure = Failure::already_reported(exit::SUCCESS);
         let mut missing = BTreeSet::new();
         for Group { variants, error } in self.failed {
             missing.extend(variants.iter().cloned());
@@ -150,7 +162,7 @@ impl Summary {
 fn of_diagnostic(variants: &[String], unit: Option<&str>, error: &dyn Diagnostic) -> Value {
     let text = |part: Option<Box<dyn std::fmt::Display + '_>>| part.map(|part| part.to_string());
     json!({
-        "variants": variants, "unit": unit, "code": text(error.code()), "message": error.to_string(),
+        "variants": variants, "unit": unit, "code": text(error.code()), "message": chain(error),
         "help": text(error.help()),
     })
 }

@@ -21,7 +21,7 @@ pub(crate) fn tell(problems: &[Problem], session: &Session) -> Result<(), Failur
             Severity::Error => {}
         }
     }
-    Failure::of_errors(problems)
+    Failure::check_errors(problems)
 }
 
 /// Notes and warnings for programs.

@@ -114,9 +114,9 @@ pub(crate) fn refresh(dir: &Path, check: bool, session: &Session) -> Result<Done
     // What a list of sources lacks is what this command may be about to write; a build.toml that cannot be read is not.
     let Some(build) = project.map(|project| project.build) else {
         project::tell(&problems, session)?;
-        return Err(missing.map_or_else(|| Failure::told(exit::SPEC), Failure::from));
+        return Err(missing.map_or_else(|| Failure::already_reported(exit::SPEC), Failure::from));
     };
-    let framework = Framework::of(&build.framework);
+    let framework = Framework::from_build(&build.framework);
     let framework = framework.ok_or_else(|| GenerateError::NoBinding { dir: folder.clone() })?;
     if binding(&folder, framework) == Binding::ByHand {
         return Err(GenerateError::ByHand { dir: folder, binding: framework.binding() }.into());
@@ -134,10 +134,10 @@ pub(crate) fn refresh(dir: &Path, check: bool, session: &Session) -> Result<Done
         year: 0,
         template: String::new(),
     };
-    let op = OpFile::of(&folder).read(STEP, session)?;
+    let op = OpFile::at(&folder).read(STEP, session)?;
     let backward_path = folder.join(BACKWARD);
     let backward = if files::exists(&backward_path) {
-        Some(OpFile::of(&backward_path).read(STEP, session)?)
+        Some(OpFile::at(&backward_path).read(STEP, session)?)
     } else {
         None
     };
@@ -313,7 +313,9 @@ fn list_sources(
 ) -> Result<(), Failure> {
     let path = folder.join("build.toml");
     let before = files::read_text(&path)?;
-    let Ok(mut document) = before.parse::<DocumentMut>() else { return Err(Failure::told(exit::SPEC)) };
+    let Ok(mut document) = before.parse::<DocumentMut>() else {
+        return Err(Failure::already_reported(exit::SPEC));
+    };
     let of_backend = |backend: &str| {
         let section = format!("{}_{backend}", identity.module);
         (section.clone(), vec!["kernel".to_owned(), section])
@@ -365,7 +367,9 @@ pub(crate) fn after_fill(dir: &Path, session: &Session) -> Result<(), Failure> {
         return Ok(());
     }
     let build = project::read(&folder)?.project.map(|project| project.build);
-    match build.and_then(|build| Framework::of(&build.framework)).map(|framework| binding(&folder, framework))
+    match build
+        .and_then(|build| Framework::from_build(&build.framework))
+        .map(|framework| binding(&folder, framework))
     {
         None | Some(Binding::Missing) => return Ok(()),
         Some(Binding::ByHand) => {

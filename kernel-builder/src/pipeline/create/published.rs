@@ -6,6 +6,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
+use crate::base::causes::chain;
 use crate::base::env;
 use crate::base::nvml::Driver;
 use crate::base::session::Session;
@@ -26,7 +27,7 @@ pub(crate) fn of_op(name: &str) -> Subject {
     let templates = template::all().unwrap_or_default();
     let own = templates.into_iter().filter(|template| template.ops.iter().any(|op| op == name));
     let others = own.flat_map(|template| template.ops);
-    Subject::of(std::iter::once(name.to_owned()).chain(others))
+    Subject::from_names(std::iter::once(name.to_owned()).chain(others))
 }
 
 /// The backend that kernels are run with here, as far as it is cheap to tell.
@@ -35,23 +36,23 @@ pub(crate) fn backend_here() -> &'static str {
 }
 
 /// A question that is under way.
-pub(crate) struct Asked {
+pub(crate) struct PendingSearch {
     began: Instant,
     answer: Result<Receiver<Result<Vec<Ranked>, HubError>>, String>,
 }
 
 /// Asks for kernels that compute the subject, on a thread of its own.
-pub(crate) fn ask(mut subject: Subject, session: &Session) -> Asked {
+pub(crate) fn ask(mut subject: Subject, session: &Session) -> PendingSearch {
     let began = Instant::now();
     // Machines that nobody watches need no advice.
     let why = if env::text(env::CI).is_some() { Some(env::CI) } else { hub::offline(session) };
     if let Some(why) = why {
-        return Asked { began, answer: Err(format!("({why})")) };
+        return PendingSearch { began, answer: Err(format!("({why})")) };
     }
     // The line may be silent for longer than anybody waits, so that the wait is what ends.
     let hub = match Hub::glance(session, LIMIT * 2) {
         Ok(hub) => hub,
-        Err(error) => return Asked { began, answer: Err(format!("({error})")) },
+        Err(error) => return PendingSearch { began, answer: Err(format!("({})", chain(&error))) },
     };
     let (send, answers) = sync_channel(1);
     subject.questions.truncate(QUESTIONS);
@@ -61,10 +62,10 @@ pub(crate) fn ask(mut subject: Subject, session: &Session) -> Asked {
         let ranked = found.map(|kernels| rank::rank(&subject, kernels, backend_here()));
         let _nobody_waits = send.send(ranked);
     });
-    Asked { began, answer: Ok(answers) }
+    PendingSearch { began, answer: Ok(answers) }
 }
 
-impl Asked {
+impl PendingSearch {
     /// Says what was found, in one line and one for each kernel.
     pub(crate) fn tell(self, session: &Session) {
         let report = &session.report;
@@ -81,6 +82,7 @@ impl Asked {
                 ));
             }
             Ok(Ok(Err(error))) => {
+                let error = chain(&error);
                 return report.note(format!("whether there is such a kernel already is not known: {error}"));
             }
             Ok(Ok(Ok(ranked))) => ranked,

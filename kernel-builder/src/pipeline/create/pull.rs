@@ -41,9 +41,9 @@ enum PullError {
         help("a name begins with a letter: copy the files of its variant by hand")
     )]
     NoName { kernel: String },
-    #[error("`{kernel}` is too large to be a project: {why}")]
+    #[error("`{kernel}` is too large to be a project: {problem}")]
     #[diagnostic(code(hub::too_large), help("look at its page: {page}"))]
-    TooLarge { kernel: String, why: String, page: String },
+    TooLarge { kernel: String, problem: String, page: String },
 }
 
 impl StageError for PullError {
@@ -80,7 +80,7 @@ impl Origin {
 }
 
 /// A project of a published kernel.
-pub(crate) struct Pulled {
+pub(crate) struct PulledProject {
     /// The kernel.
     pub(crate) kernel: Published,
     /// What the project was made of.
@@ -98,7 +98,7 @@ pub(crate) fn pull(
     revision: Option<&str>,
     dir: &Path,
     session: &Session,
-) -> Result<Pulled, Failure> {
+) -> Result<PulledProject, Failure> {
     let hub = Hub::connect(session)?;
     let kernel = hub.show(repo, revision)?;
     let sources = sources(&hub, repo, &kernel)?;
@@ -127,7 +127,7 @@ pub(crate) fn pull(
     };
     set.write_to(dir)?;
     let files: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
-    Ok(Pulled { kernel, origin, files })
+    Ok(PulledProject { kernel, origin, files })
 }
 
 /// Where the sources are: a project on the version's branch or on `main`, else a package in Python alone.
@@ -191,8 +191,8 @@ fn fetch(
 ) -> Result<(), Failure> {
     let total: u64 = files.iter().map(|entry| entry.size).sum();
     if files.len() > FILES || total > BYTES {
-        let why = format!("{} files, {}", files.len(), bytes(total));
-        return Err(PullError::TooLarge { kernel: repo.to_string(), why, page: hub.page(repo) }.into());
+        let problem = format!("{} files, {}", files.len(), bytes(total));
+        return Err(PullError::TooLarge { kernel: repo.to_string(), problem, page: hub.page(repo) }.into());
     }
     let progress = session.report.progress("fetch", ProgressKind::Bytes, Some(total));
     for entry in files {

@@ -82,9 +82,9 @@ pub(crate) fn find(given: &Given, templates: Vec<Template>, session: &Session) -
     let report = trace(given, &path, &served, session)?;
     let shown = given.file.display().to_string();
     if let Some(unusable) = report.unusable {
-        let reason = unusable.reason.clone();
+        let problem = unusable.reason.clone();
         let error = unusable.error(&shown, &path.display().to_string()).map(ScaffoldError::from);
-        return Err(error.unwrap_or(ScaffoldError::Untraceable { file: shown, reason }).into());
+        return Err(error.unwrap_or(ScaffoldError::Untraceable { file: shown, problem, cause: None }).into());
     }
     match fit::judge(&report, &served) {
         Ok(fit) => {
@@ -96,8 +96,8 @@ pub(crate) fn find(given: &Given, templates: Vec<Template>, session: &Session) -
             Ok(Matched { template, fit, function: report.name, text })
         }
         Err(unfit) if unfit.ops.is_empty() && report.error.is_some() => {
-            let reason = format!("its inputs cannot be guessed, and {}", unfit.why);
-            Err(ScaffoldError::Untraceable { file: shown, reason }.into())
+            let problem = format!("its inputs cannot be guessed, and {}", unfit.why);
+            Err(ScaffoldError::Untraceable { file: shown, problem, cause: None }.into())
         }
         Err(unfit) => Err(refusal(&report.name, unfit, &served).into()),
     }
@@ -116,19 +116,21 @@ fn trace(given: &Given, path: &Path, served: &[Served], session: &Session) -> Re
     // Standard output of the person's file leads elsewhere, so no nonce tells answers from what it prints.
     let input = Opening::line("", job);
     let ended = process::converse(&line, Limits::wall(WALL), input.as_bytes(), &mut |line| {
-        answer = Some(serde_json::from_str::<Report>(line).map_err(|error| error.to_string()));
+        answer = Some(serde_json::from_str::<Report>(line));
     })?;
     drop(progress);
-    let reason = match answer {
+    let (problem, cause) = match answer {
         Some(Ok(report)) if ended.ending.success() => return Ok(report),
-        Some(Err(error)) => format!("the answer of the process that traces it cannot be read: {error}"),
+        Some(Err(error)) => {
+            ("the answer of the process that traces it cannot be read".to_owned(), Some(error))
+        }
         _ => {
-            let said = ended.stderr_text();
-            let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-            format!("the process that traces it {}: {last}", ended.ending)
+            let output = ended.stderr_text();
+            let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            (format!("the process that traces it {}: {last}", ended.ending), None)
         }
     };
-    Err(ScaffoldError::Untraceable { file: given.file.display().to_string(), reason }.into())
+    Err(ScaffoldError::Untraceable { file: given.file.display().to_string(), problem, cause }.into())
 }
 
 /// Unpacks the harness and the references of the templates, and writes the job for these names of a file.

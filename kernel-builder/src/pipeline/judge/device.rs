@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use crate::base::causes::chain;
 use crate::base::files;
 use crate::base::report::Event;
 use crate::base::session::Session;
@@ -38,6 +39,7 @@ pub(crate) fn oracle(session: &Session) -> Option<PythonRuntime> {
     match python::runtime(session, Torch::Preferably(TORCH), Extras::default()) {
         Ok(python) => Some(python),
         Err(error) => {
+            let error = chain(&error);
             session.report.warn(format!("no Python with torch, so results are not compared: {error}"));
             None
         }
@@ -103,7 +105,7 @@ pub(crate) fn judged(
             evidence
         }
     };
-    let status = Status::new(&title, "cuda", Judged::of(&evidence));
+    let status = Status::new(&title, "cuda", Judged::from_evidence(&evidence));
     session.report.emit(&Event::Done {
         action: if evidence.refusal().is_none() { status.action() } else { "refused" },
         subject: &title,
@@ -119,6 +121,6 @@ pub(crate) fn accept(project: &DeviceProject, evidence: &Evidence) -> Result<(),
     let refused = evidence.checks.iter().filter(|check| check.outcome == Outcome::Refused);
     let log = evidence_path(&project.dir, &project.title());
     let reports: Vec<miette::Report> =
-        refused.map(|check| Refusal::of(&project.title(), check, &log).into()).collect();
+        refused.map(|check| Refusal::new(&project.title(), check, &log).into()).collect();
     if reports.is_empty() { Ok(()) } else { Err(Failure { exit: exit::VERIFY, reports }) }
 }

@@ -20,7 +20,7 @@ use crate::pipeline::project::Project;
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::{self, Evidence, Options, Outcome, Verdict, Verified};
 
-use torches::{Group, Reach};
+use torches::{Group, TorchAccess};
 
 /// How the judge works.
 #[derive(Debug, Clone)]
@@ -98,7 +98,7 @@ impl Judged {
         Status::new(
             &self.variant,
             &self.verdict.artifact().backend,
-            package::Judged::of(self.verdict.evidence()),
+            package::Judged::from_evidence(self.verdict.evidence()),
         )
     }
 }
@@ -137,7 +137,7 @@ pub(crate) fn accepted(
     session: &Session,
 ) -> Result<(Vec<Verified<Artifact>>, PythonRuntime), Failure> {
     let python = torches::first(project, &artifacts, extras, session)?;
-    let groups = torches::groups(artifacts, &python, Reach::Kept, extras, session)?;
+    let groups = torches::groups(artifacts, &python, TorchAccess::Kept, extras, session)?;
     let verified = accept(all(project, groups, how, session)?, project)?;
     Ok((verified, python))
 }
@@ -198,7 +198,7 @@ pub(crate) fn accept(judged: Vec<Judged>, project: &Project) -> Result<Vec<Verif
             Verdict::Refused { evidence, .. } => {
                 let refused = evidence.checks.iter().filter(|check| check.outcome == Outcome::Refused);
                 let log = evidence_path(&project.dir, &variant);
-                reports.extend(refused.map(|check| miette::Report::new(Refusal::of(&variant, check, &log))));
+                reports.extend(refused.map(|check| miette::Report::new(Refusal::new(&variant, check, &log))));
             }
         }
     }

@@ -9,6 +9,7 @@ use kernel_plan::variant::Variant;
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::base::causes::chain;
 use crate::base::interrupt;
 use crate::base::session::Session;
 use crate::compile::artifact::Artifact;
@@ -20,7 +21,7 @@ use crate::verify;
 
 /// What may be done to have a torch for builds that the first one is not for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum TorchAccess {
     /// It is fetched, unless a torch is installed, downloads are off, or the machine has an NVIDIA driver, where one is
     /// gigabytes.
     Fetched,
@@ -103,15 +104,17 @@ pub(crate) fn first(
 pub(crate) fn groups(
     artifacts: Vec<Artifact>,
     first: &PythonRuntime,
-    reach: Reach,
+    reach: TorchAccess,
     extras: Extras,
     session: &Session,
 ) -> Result<Vec<Group>, Failure> {
     let (mut own, others): (Vec<_>, Vec<_>) =
         artifacts.into_iter().partition(|artifact| verify::suits(&artifact.variant, &first.torch));
     let mut by_line: BTreeMap<Version, Vec<Artifact>> = BTreeMap::new();
-    let may_fetch =
-        reach == Reach::Fetched && first.site.is_some() && !session.offline && !python::has_nvidia_driver();
+    let may_fetch = reach == TorchAccess::Fetched
+        && first.site.is_some()
+        && !session.offline
+        && !python::has_nvidia_driver();
     let builds = python::torches(session)?;
     let kept: Vec<TorchBuild> = builds.iter().copied().filter(|build| is_kept(build.line, session)).collect();
     let serves = |builds: &[TorchBuild]| chosen(&others, builds).iter().flatten().count();
@@ -132,7 +135,7 @@ pub(crate) fn groups(
         match python {
             Ok(python) => groups.push((python, artifacts)),
             Err(error) => {
-                session.report.note(format!("torch {line} cannot be had here: {error}"));
+                session.report.note(format!("torch {line} cannot be had here: {}", chain(&error)));
                 own.extend(artifacts);
             }
         }

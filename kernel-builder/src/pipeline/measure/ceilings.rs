@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::archive::Earlier;
+use crate::base::causes::chain;
 use crate::base::digest::DigestBuilder;
 use crate::base::files;
 use crate::base::nvml::{Driver, Reading};
@@ -45,7 +46,7 @@ pub(crate) fn every_gpu(earlier: Earlier, session: &Session) -> Result<Result<Ve
     };
     let mut found = vec![of_gpu(first, about.clone(), earlier, session)?];
     for uuid in about.visible.iter().skip(1) {
-        let mut gpu = Gpu::of(uuid);
+        let mut gpu = Gpu::with_uuid(uuid);
         match judge::device(&mut gpu)? {
             Ok(about) => found.push(of_gpu(gpu, about, earlier, session)?),
             Err(reason) => session.report.warn(format!("{uuid}: {reason}")),
@@ -89,7 +90,7 @@ fn of_gpu(mut gpu: Gpu, about: About, earlier: Earlier, session: &Session) -> Re
     // Without a compiler the copy is still measured.
     let compiler =
         device::compiler(Tool::default(), session).map_err(|failure| match failure.reports.first() {
-            Some(report) => report.to_string(),
+            Some(report) => chain(&**report),
             None => "there is no compiler of device code".to_owned(),
         });
     let told = |ceiling: &Ceiling| {

@@ -119,7 +119,7 @@ fn name_setting(measurement: &mut Measurement, project: &DeviceProject) {
             && tuned_table::axes_of(&project.op, case) == measurement.axes
     };
     if let (Some(case), Some(made)) = (cases.iter().find(is_of), &mut measurement.candidate) {
-        let Chosen { tuning, from } = project.settings.of(&project.op, case);
+        let Chosen { tuning, from } = project.settings.choose(&project.op, case);
         let pairs = tuning.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         made.setting = Some(bench::Setting { tuning: pairs.collect(), from });
     }
@@ -147,7 +147,8 @@ mod tests {
     #[test]
     fn a_record_says_which_setting_it_is_of() {
         let op = spec::parse_op(SourceFile::new("op.toml", OP)).0.unwrap();
-        let mut table = Tuned::empty(&op, "NVIDIA H200", (9, 0), 132, crate::base::digest::Digest::of(b"x"));
+        let mut table =
+            Tuned::empty(&op, "NVIDIA H200", (9, 0), 132, crate::base::digest::Digest::blake3(b"x"));
         let tuning = Tuning::from([("block".parse().unwrap(), Value::Integer(512))]);
         let tuning: Tuning = op.tune.default_tuning().into_iter().chain(tuning).collect();
         table.put(Setting {

@@ -39,7 +39,7 @@ pub(crate) fn write_dispatch(
     let known = archive::latest_named(&project.dir, &artifact.digest);
     let named: Vec<_> =
         known.iter().filter(|(_, it)| it.device == device).map(|(name, it)| (*name, it)).collect();
-    let Some(table) = Dispatch::of(&named, &artifact.backend) else { return Ok(None) };
+    let Some(table) = Dispatch::from_measurements(&named, &artifact.backend) else { return Ok(None) };
     let path = project.dir.join("tuned").join(table.file_name());
     no_settings(&path)?;
     files::write(&path, table.text())?;

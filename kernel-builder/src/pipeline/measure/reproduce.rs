@@ -42,19 +42,19 @@ pub(crate) enum ReproduceError {
         here: String,
     },
     /// The candidate is another.
-    #[error("this is another claim than the record's: {why}")]
+    #[error("this is another claim than the record's: {difference}")]
     #[diagnostic(
         code(bench::other_source),
         help("check out the commit of the record{at}; or compare all the same with --any-source")
     )]
     OtherSource {
         /// Which digests.
-        why: String,
+        difference: String,
         /// ` (COMMIT)`, where the record has one.
         at: String,
     },
     /// What the record was measured on is not here.
-    #[error("the record is of {recorded}, which cannot be measured here: {reason}")]
+    #[error("the record is of {recorded}, which cannot be measured here: {problem}")]
     #[diagnostic(
         code(bench::no_device),
         help("run this on a machine that has one; `kernelwright doctor` says what is here")
@@ -63,7 +63,7 @@ pub(crate) enum ReproduceError {
         /// The record's device.
         recorded: String,
         /// Why not.
-        reason: String,
+        problem: String,
     },
     /// Nothing differs, and not everything could be compared.
     #[error("{unknown} of {all} records could not be compared: no ratio of theirs is a result in both runs")]
@@ -117,7 +117,7 @@ pub(crate) struct Request {
 /// # Errors
 /// A record is of other sources, another operation or another device; or the build, the judge or the measurement fails.
 pub(crate) fn again(args: &Request, session: &Session) -> Result<Vec<reproduce::Comparison>, Failure> {
-    let records = archive::find(&args.record, &OpFile::of(&args.dir).folder)?;
+    let records = archive::find(&args.record, &OpFile::at(&args.dir).folder)?;
     let (of_device, of_builds): (Vec<&Measurement>, Vec<&Measurement>) =
         records.iter().partition(|record| record.variant == NAME);
     let mut comparisons = Vec::new();
@@ -202,13 +202,13 @@ fn device_again(
         }
     }
     if let (Some(record), false) = (other(&here), args.any_source) {
-        let why = format!(
+        let difference = format!(
             "the device code with the headers that it uses and op.toml are {here}, the record's are {} (records of \
              before 2026-11-23 leave out headers)",
             record.artifact
         );
         let at = record.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
-        return Err(ReproduceError::OtherSource { why, at }.into());
+        return Err(ReproduceError::OtherSource { difference, at }.into());
     }
     let tool = tool_of(records);
     let project = tuned::read_project(&args.dir, choice, session)?;
@@ -249,7 +249,7 @@ fn compared(records: &[&Measurement], found: &[Measurement]) -> Result<Vec<repro
         let now = found.iter().find(|now| reproduce::is_same_case(record, now));
         let missing = || ReproduceError::NoDevice {
             recorded: format!("{} {} {} on {}", record.workload, record.dtype, record.regime, record.device),
-            reason: "nothing was measured that corresponds to it".to_owned(),
+            problem: "nothing was measured that corresponds to it".to_owned(),
         };
         Ok(reproduce::compare(record, now.ok_or_else(missing)?))
     });
@@ -273,9 +273,9 @@ fn refuse_other_source(
         records.iter().find_map(|record| Some((record, source(record).filter(|source| *source != here)?)));
     match other.filter(|_| !args.any_source) {
         Some((record, recorded)) => {
-            let why = format!("source {} instead of {}", here.short(12), recorded.short(12));
+            let difference = format!("source {} instead of {}", here.short(12), recorded.short(12));
             let at = record.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
-            Err(ReproduceError::OtherSource { why, at }.into())
+            Err(ReproduceError::OtherSource { difference, at }.into())
         }
         None => Ok(()),
     }
@@ -295,9 +295,9 @@ fn refuse_other_claim(
             candidate: about.candidate.clone(),
             ..(*record).clone()
         };
-        if let (Some(why), false) = (reproduce::other_claim(record, &here), args.any_source) {
+        if let (Some(difference), false) = (reproduce::other_claim(record, &here), args.any_source) {
             let at = record.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
-            return Err(ReproduceError::OtherSource { why, at }.into());
+            return Err(ReproduceError::OtherSource { difference, at }.into());
         }
     }
     Ok(())
@@ -324,11 +324,11 @@ fn measured(
         about,
         ..options_of(records)
     };
-    match bench::measure(artifact, op, &project.dir, python, &options, &mut bench::Nowhere, session)? {
+    match bench::measure(artifact, op, &project.dir, python, &options, &mut bench::KeepNothing, session)? {
         Outcome::Measured(found) => Ok(found),
-        Outcome::Skipped(reason) => {
+        Outcome::Skipped(problem) => {
             let recorded = records.first().map(|record| record.device.clone()).unwrap_or_default();
-            Err(ReproduceError::NoDevice { recorded, reason }.into())
+            Err(ReproduceError::NoDevice { recorded, problem }.into())
         }
     }
 }

@@ -15,9 +15,10 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::agent::tuned::Chosen;
-use crate::agent::tuner::drawn::{Amount, Drawn, drawn};
+use crate::agent::tuner::drawn::{DrawSize, Drawn, drawn};
 use crate::agent::tuner::prune::{Pruned, Reason};
 use crate::agent::tuner::space::Space;
+use crate::base::causes::Cause;
 use crate::base::report::{Event, Progress, ProgressKind, bytes};
 use crate::base::session::Session;
 use crate::base::{env, files, interrupt};
@@ -41,14 +42,18 @@ use super::screening::{self, Compiled, Job, ScreeningError, Task};
 /// What stops screening.
 #[derive(Debug, Error, Diagnostic)]
 enum ScreenError {
-    #[error("line {line} of the candidates is no candidate: {reason}")]
+    #[error("line {line} of the candidates is no candidate")]
     #[diagnostic(
         code(bench::candidate),
         help(
             "a line is a JSON object with `tuning` (a value for tunables of op.toml), `source` (a path), or both"
         )
     )]
-    Line { line: usize, reason: String },
+    Line {
+        line: usize,
+        #[source]
+        cause: Cause,
+    },
     #[error("[tune] has too many settings to look at all of them")]
     #[diagnostic(
         code(bench::candidate),
@@ -84,7 +89,7 @@ pub(crate) struct Request {
     /// A file of candidates, or `-`; the settings of `[tune]` if `None`.
     pub(crate) candidates: Option<PathBuf>,
     /// How many settings of `[tune]`.
-    pub(crate) amount: Amount,
+    pub(crate) amount: DrawSize,
     /// The seed of their sample.
     pub(crate) seed: u64,
     /// The workload, or the first that is measured on cuda.
@@ -195,29 +200,34 @@ fn candidates(
     let text = files::read_text_of_any(path)?;
     let mut found = Vec::new();
     // What a line does not name is as the project has it for this workload.
-    let Chosen { tuning: base, from } = project.settings.of(&project.op, case);
+    let Chosen { tuning: base, from } = project.settings.choose(&project.op, case);
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let wrong = |reason: String| ScreenError::Line { line: number + 1, reason };
-        let read: Line = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+        let wrong = |cause: Cause| ScreenError::Line { line: number + 1, cause };
+        let read: Line = serde_json::from_str(line).map_err(|error| wrong(error.into()))?;
         let mut tuning = base.clone();
         for (name, value) in &read.tuning {
             let known = tuning.iter_mut().find(|(known, _)| known.as_str() == name);
-            let (_, place) = known.ok_or_else(|| wrong(format!("`{name}` is no tunable of op.toml")))?;
+            let (_, place) =
+                known.ok_or_else(|| wrong(format!("`{name}` is no tunable of op.toml").into()))?;
             let given = match (value.as_i64(), value.as_bool()) {
                 (Some(number), _) => Value::Integer(number),
                 (_, Some(truth)) => Value::Boolean(truth),
-                _ => return Err(wrong(format!("`{name}` is neither a whole number nor a truth")).into()),
+                _ => {
+                    return Err(
+                        wrong(format!("`{name}` is neither a whole number nor a truth").into()).into()
+                    );
+                }
             };
             let tunables = &project.op.tune.tunables;
             let choice = tunables.iter().find(|tunable| tunable.name.value.as_str() == name);
             if choice.is_some_and(|tunable| !tunable.values.contains(&given)) {
-                let reason = format!("{given} is none of the values that op.toml has for `{name}`");
-                return Err(wrong(reason).into());
+                let problem = format!("{given} is none of the values that op.toml has for `{name}`");
+                return Err(wrong(problem.into()).into());
             }
             *place = given;
         }
-        if !project.op.tune.admits(&Bindings::of(case, &tuning)).unwrap_or_default() {
-            return Err(wrong("the constraints of [tune] do not hold for this workload".to_owned()).into());
+        if !project.op.tune.admits(&Bindings::new(case, &tuning)).unwrap_or_default() {
+            return Err(wrong("the constraints of [tune] do not hold for this workload".into()).into());
         }
         let mut source = own.clone();
         if let Some(file) = &read.source {
@@ -234,8 +244,8 @@ fn candidates(
 }
 
 /// Settings that the constraints admit for a case, the last tunable changing fastest.
-fn settings(op: &OpSpec, case: &Case, amount: Amount, seed: u64) -> Result<Drawn, ScreenError> {
-    let admit = |tuning: &Tuning| match op.tune.admits(&Bindings::of(case, tuning)) {
+fn settings(op: &OpSpec, case: &Case, amount: DrawSize, seed: u64) -> Result<Drawn, ScreenError> {
+    let admit = |tuning: &Tuning| match op.tune.admits(&Bindings::new(case, tuning)) {
         Ok(true) => Ok(()),
         _ => Err(Pruned { reason: Reason::Constraint, text: String::new() }),
     };
@@ -362,7 +372,7 @@ mod tests {
         assert!(problems.is_empty(), "{problems:?}");
         let op = op.unwrap();
         let case = screening::cases(&op, Some("llm-4096x4096")).unwrap().remove(0);
-        let all = settings(&op, &case, Amount::AtMost(1000), 0).unwrap();
+        let all = settings(&op, &case, DrawSize::AtMost(1000), 0).unwrap();
         assert_eq!((all.settings.len(), all.of), (16 * 3 * 4 * 2 * 2, None));
         assert!(all.settings.contains(&op.tune.default_tuning()));
     }

@@ -16,6 +16,7 @@ use kernel_plan::spec::tune::Tuning;
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::base::causes::chain;
 use crate::base::interrupt;
 use crate::bench::impossible::Bounds;
 use crate::bench::screen::Screen;
@@ -25,7 +26,7 @@ use crate::exit::{self, Failure, StageError};
 use crate::toolchain::PythonRuntime;
 use crate::verify::VerifyError;
 use crate::verify::checks;
-use crate::verify::lab::{Attempt, Beside, Complaint, Groundwork, Lab, NoLab};
+use crate::verify::lab::{Attempt, Beside, CandidateRefusal, Groundwork, Lab, NoLab};
 use crate::verify::state;
 
 /// How often a wait looks for ctrl-C.
@@ -36,12 +37,12 @@ const ROOM: u64 = 2 << 30;
 /// What stops screening.
 #[derive(Debug, Error, Diagnostic)]
 pub(crate) enum ScreeningError {
-    #[error("there is no GPU to screen on: {reason}")]
+    #[error("there is no GPU to screen on: {problem}")]
     #[diagnostic(
         code(bench::no_gpu),
         help("`kernelwright verify --device` compiles the code and tells what it would use, without a GPU")
     )]
-    NoGpu { reason: String },
+    NoGpu { problem: String },
     #[error("op.toml measures no workload {}on cuda", named(name))]
     #[diagnostic(code(bench::unknown_workload), help("the choice is {known}"))]
     NoWorkload { name: Option<String>, known: String },
@@ -59,8 +60,8 @@ impl StageError for ScreeningError {
 
 impl ScreeningError {
     /// That there is no GPU, as a failure.
-    pub(crate) fn no_gpu(reason: String) -> Failure {
-        Self::NoGpu { reason }.into()
+    pub(crate) fn no_gpu(problem: String) -> Failure {
+        Self::NoGpu { problem }.into()
     }
 }
 
@@ -162,7 +163,7 @@ impl Task<'_> {
     pub(crate) fn lab(&self, groundwork: Groundwork, checker: Gpu) -> Result<Lab, Failure> {
         let lab = Lab::on(&groundwork, checker, self.compiler, self.patience, ROOM);
         lab.map_err(|error| match error {
-            NoLab::Device(reason) => ScreeningError::no_gpu(reason),
+            NoLab::Device(problem) => ScreeningError::no_gpu(problem),
             NoLab::Failed(error) => error.into(),
         })
     }
@@ -175,7 +176,7 @@ impl Task<'_> {
     fn compile(&self, job: &Job) -> Result<Compiled, NvrtcError> {
         let started = Instant::now();
         let done = |code| Compiled { place: job.place, seconds: started.elapsed().as_secs_f64(), code };
-        let refused = |code, text: String| Ok(done(Err(Complaint { code, text })));
+        let refused = |code, text: String| Ok(done(Err(CandidateRefusal { code, text })));
         let Some(launch) = &self.op.launch else {
             return refused("verify::launch", "op.toml has no [launch]".to_owned());
         };
@@ -184,7 +185,7 @@ impl Task<'_> {
             Err(error) => return refused("verify::launch", error.to_string()),
         };
         match Code::compile(&job.source, [&launch], self.arch, self.compiler) {
-            Ok(code) => match state::of(&code) {
+            Ok(code) => match state::examine(&code) {
                 Ok(found) => match checks::state::complaint(&found) {
                     Some(complaint) => Ok(done(Err(complaint))),
                     None => Ok(done(Ok((launch, code)))),
@@ -197,7 +198,7 @@ impl Task<'_> {
                 | NvrtcError::Library { .. }
                 | NvrtcError::NotStarted { .. }),
             ) => Err(error),
-            Err(error) => refused("compile::device_code", error.to_string()),
+            Err(error) => refused("compile::device_code", chain(&error)),
         }
     }
 }
@@ -309,7 +310,7 @@ mod tests {
     #[test]
     fn a_case_is_named_by_its_workload_or_itself() {
         let op = op();
-        let names = |name| cases(&op, name).map(|cases| cases.len()).map_err(|error| error.to_string());
+        let names = |name| cases(&op, name).map(|cases| cases.len()).map_err(|error| chain(&error));
         assert_eq!((names(None), names(Some("llm-128x4096"))), (Ok(6), Ok(3)));
         assert_eq!(names(Some("llm-128x4096/T=f16")), Ok(1));
         let error = names(Some("nowhere")).unwrap_err();
@@ -379,7 +380,7 @@ mod tests {
         // Whoever leaves early leaves nobody waiting.
         let left: Result<(), Failure> = with_line(|_, give| {
             (0..100).for_each(give);
-            Err(Failure::told(exit::BENCH))
+            Err(Failure::already_reported(exit::BENCH))
         });
         assert_eq!(left.unwrap_err().exit, exit::BENCH);
     }

@@ -77,7 +77,7 @@ pub(crate) struct DeviceProject {
 
 /// Reads a folder or an op file, without what it is compiled for: sources that build.toml lists may be missing.
 pub(crate) fn read_code(dir: &Path, session: &Session) -> Result<DeviceProject, Failure> {
-    let file = OpFile::of(dir);
+    let file = OpFile::at(dir);
     let op = file.read("judge device code", session)?;
     let Some(launch) = &op.launch else { return Err(NoLaunch { op: file.path() }.into()) };
     let folder = env::absolute(&file.folder);

@@ -28,7 +28,7 @@ pub(crate) struct FullAbi {
 }
 
 /// Every backend of the project that is built with the full ABI, in the order of build.toml.
-pub(crate) fn of(project: &Project, matrix: &Matrix, provision: &Provision) -> Vec<FullAbi> {
+pub(crate) fn find(project: &Project, matrix: &Matrix, provision: &Provision) -> Vec<FullAbi> {
     let Project { build, files, sources, .. } = project;
     let mut seen = BTreeSet::new();
     let backends = build.general.backends.iter().map(|backend| backend.value);

@@ -23,6 +23,7 @@ use kernel_plan::variant::{Extent, Variant};
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::base::causes::Cause;
 use crate::base::files::{FileError, NoText};
 use crate::base::process::{self, Limits};
 use crate::base::session::Session;
@@ -65,7 +66,7 @@ pub enum ProjectError {
         dir: PathBuf,
     },
     /// build.toml or op.toml is there and cannot be read as a text.
-    #[error("cannot read `{}`: {why}", path.display())]
+    #[error("cannot read `{}`", path.display())]
     #[diagnostic(
         code(spec::unreadable),
         help("build.toml and op.toml are files of UTF-8 text, of at most 1 MiB, that you may read")
@@ -74,7 +75,8 @@ pub enum ProjectError {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        why: String,
+        #[source]
+        cause: Cause,
     },
     /// There is no op.toml, so nothing says what the kernel means.
     #[error("`{}` has no op.toml, so there is nothing to {step} against", dir.display())]
@@ -112,7 +114,7 @@ const SOURCE_LIMIT: u64 = 8 << 20;
 
 /// What is said to be the commit is none.
 #[derive(Debug, Error, Diagnostic)]
-#[error("{} is `{said}`, which is no commit", env::COMMIT)]
+#[error("{} is `{text}`, which is no commit", env::COMMIT)]
 #[diagnostic(
     code(base::bad_commit),
     help(
@@ -120,7 +122,7 @@ const SOURCE_LIMIT: u64 = 8 << 20;
     )
 )]
 struct BadCommit {
-    said: String,
+    text: String,
 }
 
 impl StageError for BadCommit {
@@ -131,10 +133,10 @@ impl StageError for BadCommit {
 
 /// That what is said of the commit is one: whoever reads metadata.json takes it for one.
 fn commit_is_whole() -> Result<(), BadCommit> {
-    let Some(said) = env::text(env::COMMIT) else { return Ok(()) };
-    let commit = said.strip_suffix("-dirty").unwrap_or(&said);
+    let Some(text) = env::text(env::COMMIT) else { return Ok(()) };
+    let commit = text.strip_suffix("-dirty").unwrap_or(&text);
     let whole = matches!(commit.len(), 40 | 64) && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if whole { Ok(()) } else { Err(BadCommit { said }) }
+    if whole { Ok(()) } else { Err(BadCommit { text }) }
 }
 
 /// Reads and judges a project. Problems are told as they are found; any error among them fails.
@@ -145,7 +147,7 @@ pub fn load(dir: &Path, session: &Session) -> Result<Project, Failure> {
     if let Some(missing) = missing {
         return Err(missing.into());
     }
-    project.ok_or(Failure::told(exit::SPEC))
+    project.ok_or(Failure::already_reported(exit::SPEC))
 }
 
 /// What a folder holds, and everything that is wrong with it.
@@ -256,7 +258,7 @@ pub struct OpFile {
 
 impl OpFile {
     /// What was named: any `.toml` but build.toml is such a file itself; else it is the op.toml of a folder.
-    pub fn of(dir: &Path) -> Self {
+    pub fn at(dir: &Path) -> Self {
         let own = dir.file_name().and_then(|name| name.to_str()).filter(|name| {
             let is_toml = name.strip_suffix(".toml").is_some_and(|stem| !stem.is_empty());
             is_toml && *name != "build.toml" && !files::is_dir(dir)
@@ -297,19 +299,19 @@ impl OpFile {
         }
         let (op, problems) = spec::parse_op(SourceFile::new(self.shown().as_str(), specification(&path)?));
         tell(&problems, session)?;
-        op.ok_or(Failure::told(exit::SPEC))
+        op.ok_or(Failure::already_reported(exit::SPEC))
     }
 }
 
 /// The text of build.toml or op.toml.
 pub fn specification(path: &Path) -> Result<String, ProjectError> {
-    let why = match files::read_text_up_to(path, SPECIFICATION_LIMIT) {
+    let cause: Cause = match files::read_text_up_to(path, SPECIFICATION_LIMIT) {
         Ok(text) => return Ok(text),
-        Err(NoText::TooLong) => format!("it is longer than {SPECIFICATION_LIMIT} bytes"),
-        Err(NoText::NotUtf8) => "it is not UTF-8".to_owned(),
-        Err(NoText::Failed(error)) => error.cause.to_string(),
+        Err(NoText::TooLong) => format!("it is longer than {SPECIFICATION_LIMIT} bytes").into(),
+        Err(NoText::NotUtf8) => "it is not UTF-8".into(),
+        Err(NoText::Failed(error)) => error.cause.into(),
     };
-    Err(ProjectError::Unreadable { path: path.to_owned(), why })
+    Err(ProjectError::Unreadable { path: path.to_owned(), cause })
 }
 
 /// Tells warnings, one line each, and fails with the errors. Notes are for `check`.
@@ -318,7 +320,7 @@ pub fn tell(problems: &[Problem], session: &Session) -> Result<(), Failure> {
         let place = problem.place().map(|place| format!("{}:{}: ", place.file, place.start.line));
         session.report.warn(format!("{}{}: {}", place.unwrap_or_default(), problem.code, problem.message));
     }
-    Failure::of_errors(problems)
+    Failure::check_errors(problems)
 }
 
 /// The torch release that judges: the newest that a needed variant for cpu is built against, since those can be run

@@ -10,7 +10,7 @@ use miette::Diagnostic;
 use thiserror::Error;
 
 use crate::base::session::Session;
-use crate::compile::Conduct;
+use crate::compile::BuildPolicy;
 use crate::exit::{self, Failure, StageError};
 use crate::pipeline::project::Project;
 use crate::pipeline::project::variants;
@@ -31,7 +31,7 @@ pub(crate) struct Selection {
     /// Where compilers and headers come from.
     pub(crate) toolchain: Provider,
     /// What is done when a variant fails.
-    pub(crate) conduct: Conduct,
+    pub(crate) conduct: BuildPolicy,
     /// Only wheels of kernelwright.lock.
     pub(crate) locked: bool,
     /// Where header libraries are that a person named.
@@ -56,13 +56,13 @@ impl Selection {
 #[derive(Debug, Error, Diagnostic)]
 pub(crate) enum SelectError {
     /// A variant was named that does not fit.
-    #[error("the variant `{id}` is not for this project: {why}")]
+    #[error("the variant `{id}` is not for this project: {problem}")]
     #[diagnostic(code(plan::unknown_variant), help("here it can be built for: {}", offered.join(", ")))]
     Unknown {
         /// What was asked for.
         id: String,
         /// Why not.
-        why: String,
+        problem: String,
         /// What fits.
         offered: Vec<String>,
     },
@@ -137,7 +137,7 @@ pub(crate) fn select(project: &Project, selection: &Selection, session: &Session
     let selector = selection.selector.as_deref().map(variants::selector).transpose()?;
     let provision = variants::provision(selection.toolchain, toolchain::tools(session));
     let extent = selection.extent();
-    let told = |problem| Failure::of(exit::PLAN, [problem]);
+    let told = |problem| Failure::from_problems(exit::PLAN, [problem]);
     let mut chosen = variant::select(&project.build, &matrix, &provision, extent).map_err(told)?;
     let offered: Vec<String> = chosen.variants.iter().map(ToString::to_string).collect();
     let named: BTreeSet<&str> = selection.variants.iter().map(String::as_str).collect();
@@ -176,9 +176,9 @@ fn not_offered(id: &str, explained: &[Explained<'_>], offered: Vec<String>) -> S
         Some(Decision::Elsewhere(missing)) => {
             SelectError::Elsewhere { id, missing: missing.to_string(), offered }
         }
-        Some(Decision::Out(refusal)) => SelectError::Unknown { id, why: refusal.to_string(), offered },
+        Some(Decision::Out(refusal)) => SelectError::Unknown { id, problem: refusal.to_string(), offered },
         Some(Decision::Built(_)) | None => {
-            SelectError::Unknown { id, why: "there is no variant of that name".to_owned(), offered }
+            SelectError::Unknown { id, problem: "there is no variant of that name".to_owned(), offered }
         }
     }
 }

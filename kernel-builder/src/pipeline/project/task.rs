@@ -25,7 +25,7 @@ pub(crate) struct Task {
 /// # Errors
 /// There is none, or it has errors.
 pub(crate) fn load(dir: &Path, session: &Session) -> Result<Task, Failure> {
-    let file = OpFile::of(dir);
+    let file = OpFile::at(dir);
     if file.is_beside() {
         let op = file.read("lint", session)?;
         return Ok(Task { dir: env::absolute(&file.folder), op, torch: TORCH.to_owned() });
@@ -41,7 +41,7 @@ pub(crate) fn load(dir: &Path, session: &Session) -> Result<Task, Failure> {
     }
     // Without build.toml the task is as good.
     if missing.is_none() {
-        return Err(Failure::told(exit::SPEC));
+        return Err(Failure::already_reported(exit::SPEC));
     }
     let dir = env::absolute(&file.folder);
     let path = dir.join("op.toml");
@@ -51,5 +51,5 @@ pub(crate) fn load(dir: &Path, session: &Session) -> Result<Task, Failure> {
     let text = project::specification(&path)?;
     // Its problems were told with those of the project.
     let (op, _told): (_, Vec<Problem>) = spec::parse_op(SourceFile::new("op.toml", text));
-    op.map(|op| Task { dir, op, torch: TORCH.to_owned() }).ok_or(Failure::told(exit::SPEC))
+    op.map(|op| Task { dir, op, torch: TORCH.to_owned() }).ok_or(Failure::already_reported(exit::SPEC))
 }

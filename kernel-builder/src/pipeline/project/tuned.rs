@@ -9,6 +9,7 @@ use miette::Diagnostic;
 use thiserror::Error;
 
 use crate::agent::tuned::{self, Settings, Tuned};
+use crate::base::causes::chain;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files;
 use crate::base::session::Session;
@@ -32,7 +33,7 @@ pub(crate) enum Choice {
 
 impl Choice {
     /// What `--untuned` says.
-    pub(crate) fn of(untuned: bool) -> Self {
+    pub(crate) fn new(untuned: bool) -> Self {
         if untuned { Self::Defaults } else { Self::Tuned }
     }
 }
@@ -46,13 +47,13 @@ impl Choice {
         "`fill` writes settings there, `bench --write-dispatch` dispatch tables: move away or delete which you do not need"
     )
 )]
-struct Taken {
+struct TableConflict {
     file: String,
     there: &'static str,
     wanted: &'static str,
 }
 
-impl StageError for Taken {
+impl StageError for TableConflict {
     fn exit(&self) -> u8 {
         exit::AGENT
     }
@@ -174,13 +175,13 @@ pub(crate) fn of_device(
     }
     let text = files::read_text(&path)?;
     if !tuned::is_settings(&text) {
-        return Err(Taken { file: name, there: "no file of settings", wanted: "one" }.into());
+        return Err(TableConflict { file: name, there: "no file of settings", wanted: "one" }.into());
     }
     let read = Tuned::read(&name, &text).and_then(|table| table.check(&name, &project.op).map(|()| table));
     match read {
         Ok(table) if table.source == source && table.device == about.name => whole.settings = table.settings,
         Ok(_) => session.report.warn(format!("{name} is of another source or device: it is written anew")),
-        Err(error) => session.report.warn(format!("{error}: it is written anew")),
+        Err(error) => session.report.warn(format!("{}: it is written anew", chain(&error))),
     }
     Ok((name, whole))
 }
@@ -189,7 +190,7 @@ pub(crate) fn of_device(
 pub(crate) fn no_settings(path: &Path) -> Result<(), Failure> {
     if files::exists(path) && tuned::is_settings(&files::read_text(path)?) {
         let file = path.display().to_string();
-        return Err(Taken { file, there: "a file of settings", wanted: "a dispatch table" }.into());
+        return Err(TableConflict { file, there: "a file of settings", wanted: "a dispatch table" }.into());
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ const MATRIX: &str = include_str!("../../../../variants.toml");
 
 /// The matrix of variants. It is part of the program, so an error in it is a defect that the tests find.
 pub(crate) fn matrix() -> Result<Matrix, Failure> {
-    Matrix::parse(MATRIX).map_err(|problems| Failure::of(exit::PLAN, problems))
+    Matrix::parse(MATRIX).map_err(|problems| Failure::from_problems(exit::PLAN, problems))
 }
 
 /// What can be built on this machine with the toolchains of `provider` and the installed `tools`.
@@ -23,5 +23,5 @@ pub(crate) fn provision(provider: Provider, tools: Vec<Tool>) -> Provision {
 
 /// Reads a selector of the command line.
 pub(crate) fn selector(text: &str) -> Result<Selector, Failure> {
-    Selector::parse(text).map_err(|problem| Failure::of(exit::PLAN, [problem]))
+    Selector::parse(text).map_err(|problem| Failure::from_problems(exit::PLAN, [problem]))
 }

@@ -13,7 +13,7 @@ use crate::exit::Failure;
 use crate::hub::Hub;
 use crate::package::{Bundle, is_shipped};
 use crate::publish::hub::published::{self, Published};
-use crate::publish::hub::{Stale, Target};
+use crate::publish::hub::{StaleFiles, Target};
 use crate::publish::{ApiError, PublishError, api};
 use crate::toolchain;
 
@@ -38,15 +38,15 @@ struct Earlier<'a> {
 }
 
 impl<'a> Earlier<'a> {
-    fn of(dir: &Path, session: &Session) -> Result<Self, Failure> {
+    fn read(dir: &Path, session: &Session) -> Result<Self, Failure> {
         let place = format!("`{}`", dir.display());
         Ok(Self { place, variants: variants(&dir.join("build"), session)?, stays: false, copy: None })
     }
 
-    fn of_hub(published: &'a Published, stale: Stale, session: &Session) -> Result<Self, Failure> {
+    fn of_hub(published: &'a Published, stale: StaleFiles, session: &Session) -> Result<Self, Failure> {
         let (place, copy) = (published.place.clone(), published.folder.path());
         let variants = variants(&copy.join("build"), session)?;
-        Ok(Self { place, variants, stays: stale == Stale::Keep, copy: Some(copy) })
+        Ok(Self { place, variants, stays: stale == StaleFiles::Keep, copy: Some(copy) })
     }
 }
 
@@ -55,7 +55,7 @@ impl<'a> Earlier<'a> {
 /// # Errors
 /// [`ApiError::Break`], or one of the two cannot be read.
 pub(crate) fn hold(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(), Failure> {
-    let earlier = Earlier::of(dir, session)?;
+    let earlier = Earlier::read(dir, session)?;
     if earlier.variants.is_empty() { Ok(()) } else { compare(bundle, &earlier, None, session) }
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn hold(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(),
 /// # Errors
 /// As of [`hold`], and where the folder holds no kernel.
 pub(crate) fn published(bundle: &Bundle, dir: &Path, session: &Session) -> Result<(), Failure> {
-    let earlier = Earlier::of(dir, session)?;
+    let earlier = Earlier::read(dir, session)?;
     if earlier.variants.is_empty() {
         return Err(ApiError::Nothing { dir: dir.to_owned() }.into());
     }
@@ -134,7 +134,7 @@ fn compare(
     let folders: BTreeSet<&PathBuf> =
         pairs.iter().flat_map(|(old, new)| [&old.folder, &new.folder]).collect();
     let folders: Vec<PathBuf> = folders.into_iter().cloned().collect();
-    let apis = match api::of(&folders, &toolchain::plain_python()?) {
+    let apis = match api::read_packages(&folders, &toolchain::plain_python()?) {
         Err(PublishError::Api(ApiError::Unread { file }))
             if earlier.copy.is_some_and(|copy| file.starts_with(copy)) =>
         {

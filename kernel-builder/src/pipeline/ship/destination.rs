@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::hub::{self, Hub, HubError};
 use crate::package::Bundle;
 use crate::pipeline::ship::against;
-use crate::publish::hub::{Shown, Stale, Target, Visibility, Way};
+use crate::publish::hub::{ChangeMethod, PlanSummary, StaleFiles, Target, Visibility};
 use crate::publish::{PublishError, Receipt, folder, hub as publication};
 
 /// What a person asks of a publication to a hub.
@@ -55,7 +55,7 @@ pub(crate) enum Destination {
 
 /// A destination that can be sent to.
 #[derive(Debug)]
-pub(crate) enum Reached {
+pub(crate) enum OpenDestination {
     /// A folder.
     Folder(PathBuf),
     /// A branch of a repository, and the hub.
@@ -76,15 +76,15 @@ impl Destination {
     ///
     /// # Errors
     /// It names no repository, or options of a hub are given for a folder.
-    pub(crate) fn of(to: &Path, options: &HubOptions, build: &BuildSpec) -> Result<Self, PublishError> {
+    pub(crate) fn parse(to: &Path, options: &HubOptions, build: &BuildSpec) -> Result<Self, PublishError> {
         if let Some(named) = named(to) {
             return target(named, options, build).map(Self::Hub);
         }
         if options.is_given() {
-            let why =
+            let problem =
                 format!("`--to {}` is a folder, and the options of a hub mean nothing there", to.display());
             let help = "write `--to hf` or `--to hf:OWNER/NAME`, or leave them out".to_owned();
-            return Err(PublishError::BadTarget { why, help });
+            return Err(PublishError::BadTarget { problem, help });
         }
         Ok(Self::Folder(env::absolute(to)))
     }
@@ -93,9 +93,9 @@ impl Destination {
     ///
     /// # Errors
     /// The hub may not be asked, or nobody says who asks.
-    pub(crate) fn reach(self, session: &Session) -> Result<Reached, PublishError> {
+    pub(crate) fn reach(self, session: &Session) -> Result<OpenDestination, PublishError> {
         let target = match self {
-            Self::Folder(dir) => return Ok(Reached::Folder(dir)),
+            Self::Folder(dir) => return Ok(OpenDestination::Folder(dir)),
             Self::Hub(target) => target,
         };
         let hub = connect(session)?;
@@ -103,7 +103,7 @@ impl Destination {
             let (doing, endpoint) = (format!("publish to `{}`", target.repo), hub.endpoint().to_owned());
             return Err(HubError::NoToken { doing, endpoint }.into());
         }
-        Ok(Reached::Hub(Box::new((target, hub))))
+        Ok(OpenDestination::Hub(Box::new((target, hub))))
     }
 }
 
@@ -123,16 +123,16 @@ fn connect(session: &Session) -> Result<Hub, PublishError> {
 ///
 /// # Errors
 /// The hub refuses, or users of what is published would lose something.
-pub(crate) fn plan(bundle: &Bundle, target: &Target, session: &Session) -> Result<Shown, Failure> {
+pub(crate) fn plan(bundle: &Bundle, target: &Target, session: &Session) -> Result<PlanSummary, Failure> {
     match connect(session) {
         Ok(hub) => {
             against::on_hub(bundle, target, &hub, session)?;
             let plan = publication::plan(bundle, target, Some(&hub))?;
             Ok(plan.shown(hub.endpoint()))
         }
-        Err(PublishError::Hub(HubError::Offline { why })) => {
+        Err(PublishError::Hub(HubError::Offline { setting })) => {
             session.report.note(format!(
-                "{why}: no hub was asked, so everything is taken to be new, and nothing was compared with what users \
+                "{setting}: no hub was asked, so everything is taken to be new, and nothing was compared with what users \
                  of an earlier publication count on"
             ));
             let plan = publication::plan(bundle, target, None)?;
@@ -142,7 +142,7 @@ pub(crate) fn plan(bundle: &Bundle, target: &Target, session: &Session) -> Resul
     }
 }
 
-impl Reached {
+impl OpenDestination {
     /// For people.
     pub(crate) fn shown(&self) -> String {
         match self {
@@ -159,7 +159,7 @@ impl Reached {
         if let Self::Hub(hub) = self {
             let (target, hub) = hub.as_ref();
             hub.refs(&target.repo)?;
-            if target.way == Way::PullRequest {
+            if target.way == ChangeMethod::PullRequest {
                 hub.takes_pulls(&target.repo)?;
             }
         }
@@ -232,7 +232,7 @@ fn named(to: &Path) -> Option<&str> {
 
 fn target(named: &str, args: &HubOptions, build: &BuildSpec) -> Result<Target, PublishError> {
     let own = &build.general.hub;
-    let bad = |why: String, help: &str| PublishError::BadTarget { why, help: help.to_owned() };
+    let bad = |problem: String, help: &str| PublishError::BadTarget { problem, help: help.to_owned() };
     let given = Some(named).filter(|named| !named.is_empty()).or(args.repo.as_deref());
     if let (Some(repo), false) = (&args.repo, named.is_empty())
         && repo != named
@@ -258,8 +258,8 @@ fn target(named: &str, args: &HubOptions, build: &BuildSpec) -> Result<Target, P
         repo,
         branch,
         visibility: if args.private { Visibility::Private } else { Visibility::Default },
-        way: if args.create_pr { Way::PullRequest } else { Way::Commit },
-        stale: if args.keep_stale { Stale::Keep } else { Stale::Delete },
+        way: if args.create_pr { ChangeMethod::PullRequest } else { ChangeMethod::Commit },
+        stale: if args.keep_stale { StaleFiles::Keep } else { StaleFiles::Delete },
     })
 }
 

@@ -32,7 +32,7 @@ pub(crate) enum LoadError {
         dir: PathBuf,
     },
     /// The client did not load it.
-    #[error("the `kernels` client does not load `{}` for {backend}: {reason}", dir.display())]
+    #[error("the `kernels` client does not load `{}` for {backend}: {problem}", dir.display())]
     #[diagnostic(
         code(load::client),
         help("build and package it again: kernelwright make; the client's own words are above")
@@ -42,15 +42,15 @@ pub(crate) enum LoadError {
         dir: PathBuf,
         /// The backend asked for.
         backend: String,
-        /// The client's exception.
-        reason: String,
+        /// The client's exception, or what is missing after loading.
+        problem: String,
     },
     /// The client took another variant than the one that it should.
     #[error(
         "under torch {torch} the client takes {} for {backend}, not {}{}",
-        of(taken),
-        of(predicted),
-        because(reason)
+        quoted_variant(taken),
+        quoted_variant(predicted),
+        because(output)
     )]
     #[diagnostic(
         code(load::preference),
@@ -67,8 +67,8 @@ pub(crate) enum LoadError {
         taken: Option<String>,
         /// What is best of what fits.
         predicted: Option<String>,
-        /// What the client said, where it took none.
-        reason: String,
+        /// What the client printed, if it took none.
+        output: String,
     },
     /// The example failed.
     #[error("`{}` {ending}:\n{output}", example.display())]
@@ -83,12 +83,12 @@ pub(crate) enum LoadError {
     },
 }
 
-fn of(variant: &Option<String>) -> String {
+fn quoted_variant(variant: &Option<String>) -> String {
     variant.as_ref().map_or_else(|| "nothing".to_owned(), |variant| format!("`{variant}`"))
 }
 
-fn because(reason: &str) -> String {
-    if reason.is_empty() { String::new() } else { format!(": {reason}") }
+fn because(output: &str) -> String {
+    if output.is_empty() { String::new() } else { format!(": {output}") }
 }
 
 impl StageError for LoadError {
@@ -167,9 +167,10 @@ pub(crate) fn ask(dir: &Path, python: &PythonRuntime) -> Result<Vec<Loaded>, Fai
     })?;
     if !finished.ending.success() {
         let words = finished.stderr_text();
-        let reason = format!("the process {}: {}", finished.ending, words.lines().last().unwrap_or_default());
+        let problem =
+            format!("the process {}: {}", finished.ending, words.lines().last().unwrap_or_default());
         return Err(
-            LoadError::Client { dir: dir.to_owned(), backend: "any backend".to_owned(), reason }.into()
+            LoadError::Client { dir: dir.to_owned(), backend: "any backend".to_owned(), problem }.into()
         );
     }
     let lost = lost_operators(&finished.stderr_text(), &[]);
@@ -177,7 +178,7 @@ pub(crate) fn ask(dir: &Path, python: &PythonRuntime) -> Result<Vec<Loaded>, Fai
         let all: Vec<_> =
             loaded.iter().filter(|one| one.variant.is_some()).map(|one| one.backend.as_str()).collect();
         let backend = all.join(" and ");
-        return Err(LoadError::Client { dir: dir.to_owned(), backend, reason: lost.join("; ") }.into());
+        return Err(LoadError::Client { dir: dir.to_owned(), backend, problem: lost.join("; ") }.into());
     }
     Ok(loaded)
 }
@@ -205,9 +206,9 @@ pub(crate) fn load(dir: &Path, python: &PythonRuntime, session: &Session) -> Res
                 reason.as_deref().unwrap_or("no reason given")
             )),
             (None, reason) => {
-                let reason = reason.clone().unwrap_or_default();
+                let problem = reason.clone().unwrap_or_default();
                 return Err(
-                    LoadError::Client { dir: dir.to_owned(), backend: one.backend.clone(), reason }.into()
+                    LoadError::Client { dir: dir.to_owned(), backend: one.backend.clone(), problem }.into()
                 );
             }
         }

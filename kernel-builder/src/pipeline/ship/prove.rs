@@ -14,6 +14,7 @@ use kernel_plan::variant::preference::{self, Environment};
 use kernel_plan::variant::{Toolkit, Variant};
 use serde::Serialize;
 
+use crate::base::causes::chain;
 use crate::base::report::Event;
 use crate::base::session::Session;
 use crate::base::{files, interrupt};
@@ -33,7 +34,7 @@ const AT_ONCE: usize = 4;
 
 /// What is asked of every variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Depth {
+pub(crate) enum ProofDepth {
     /// The stock client loads it.
     Loaded,
     /// It is loaded, and those for cpu are verified.
@@ -44,14 +45,14 @@ pub(crate) enum Depth {
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Proof {
     /// Every variant, in the order in which they were built.
-    pub(crate) variants: Vec<Tried>,
+    pub(crate) variants: Vec<LoadTrial>,
     /// What the client took of all of them, by torch and backend.
-    pub(crate) together: Vec<Taken>,
+    pub(crate) together: Vec<ClientChoice>,
 }
 
 /// What came of trying one variant.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Tried {
+pub(crate) struct LoadTrial {
     /// The variant.
     pub(crate) variant: String,
     /// `torch.__version__` of the process that loaded it.
@@ -64,7 +65,7 @@ pub(crate) struct Tried {
     pub(crate) verified: Option<String>,
 }
 
-impl fmt::Display for Tried {
+impl fmt::Display for LoadTrial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.loaded_with, &self.not_loaded, &self.failed) {
             (Some(torch), ..) => write!(f, "loaded with torch {torch}")?,
@@ -77,7 +78,7 @@ impl fmt::Display for Tried {
 
 /// What the client took.
 #[derive(Debug, Serialize)]
-pub(crate) struct Taken {
+pub(crate) struct ClientChoice {
     /// `torch.__version__`.
     pub(crate) torch: String,
     /// The backend that was asked for.
@@ -96,7 +97,7 @@ pub(crate) struct Taken {
 pub(crate) fn prove(
     project: &Project,
     artifacts: &[Artifact],
-    depth: Depth,
+    depth: ProofDepth,
     session: &Session,
 ) -> Result<(Proof, Failure), Failure> {
     let folder = files::scratch()?;
@@ -104,14 +105,14 @@ pub(crate) fn prove(
     let plans = plans(artifacts, session)?;
     let pythons = pythons(project, &plans, session)?;
     let mut proof = Proof::default();
-    let mut failure = Failure::told(exit::SUCCESS);
+    let mut failure = Failure::already_reported(exit::SUCCESS);
     for (artifact, result) in artifacts.iter().zip(alone(&trial, &plans, &pythons, session)?) {
-        let mut tried = Tried { variant: artifact.variant.clone(), ..Tried::default() };
+        let mut tried = LoadTrial { variant: artifact.variant.clone(), ..LoadTrial::default() };
         match result {
             Ok(torch) => tried.loaded_with = Some(torch),
-            Err(Untried::Elsewhere(reason)) => tried.not_loaded = Some(reason),
-            Err(Untried::Failed(failed)) => {
-                tried.failed = failed.reports.first().map(ToString::to_string);
+            Err(NotLoaded::Elsewhere(reason)) => tried.not_loaded = Some(reason),
+            Err(NotLoaded::Failed(failed)) => {
+                tried.failed = failed.reports.first().map(|report| chain(&**report));
                 failure.join(failed);
             }
         }
@@ -123,7 +124,7 @@ pub(crate) fn prove(
             Err(failed) => failure.join(failed),
         }
     }
-    if depth == Depth::Verified {
+    if depth == ProofDepth::Verified {
         for ((artifact, tried), plan) in artifacts.iter().zip(&mut proof.variants).zip(&plans) {
             let python = plan.as_ref().ok().and_then(|line| pythons.get(line)?.as_ref().ok());
             let Some(python) = python.filter(|_| tried.loaded_with.is_some() && artifact.backend == "cpu")
@@ -176,13 +177,16 @@ fn pythons(
         let text = line.to_string();
         let python = python::runtime(session, Torch::Exactly(&text), extras);
         interrupt::check()?;
-        pythons.insert(*line, python.map_err(|error| format!("torch {line} cannot be had here: {error}")));
+        pythons.insert(
+            *line,
+            python.map_err(|error| format!("torch {line} cannot be had here: {}", chain(&error))),
+        );
     }
     Ok(pythons)
 }
 
 /// Why a variant was not loaded.
-enum Untried {
+enum NotLoaded {
     /// It is for what is not here.
     Elsewhere(String),
     /// It should have been.
@@ -195,18 +199,18 @@ fn alone(
     plans: &[Result<Version, String>],
     pythons: &Pythons,
     session: &Session,
-) -> Result<Vec<Result<String, Untried>>, Failure> {
+) -> Result<Vec<Result<String, NotLoaded>>, Failure> {
     let Trial { artifacts, folder, .. } = trial;
     for artifact in *artifacts {
         lay_out(trial, artifact, &folder.join("alone").join(&artifact.variant))?;
     }
-    let one = |place: usize| -> Result<String, Untried> {
-        let elsewhere = |reason: &String| Untried::Elsewhere(reason.clone());
+    let one = |place: usize| -> Result<String, NotLoaded> {
+        let elsewhere = |reason: &String| NotLoaded::Elsewhere(reason.clone());
         let line = plans[place].as_ref().map_err(elsewhere)?;
         let python = pythons[line].as_ref().map_err(elsewhere)?;
         let artifact = &artifacts[place];
         let dir = folder.join("alone").join(&artifact.variant);
-        let loaded = load::ask(&dir, python).map_err(Untried::Failed)?;
+        let loaded = load::ask(&dir, python).map_err(NotLoaded::Failed)?;
         let loaded = loaded.into_iter().find(|loaded| loaded.backend == artifact.backend);
         outcome(artifact, loaded, &dir, python)
     };
@@ -244,17 +248,17 @@ fn outcome(
     loaded: Option<Loaded>,
     dir: &Path,
     python: &PythonRuntime,
-) -> Result<String, Untried> {
+) -> Result<String, NotLoaded> {
     let (variant, backend) = (artifact.variant.as_str(), artifact.backend.as_str());
     let Some(loaded) = loaded else {
         let reason = "the client did not speak of it".to_owned();
         return Err(match backend {
             "cpu" | "cuda" => {
-                let reason = format!("{variant}: {reason}");
+                let problem = format!("{variant}: {reason}");
                 let (dir, backend) = (dir.to_owned(), backend.to_owned());
-                Untried::Failed(LoadError::Client { dir, backend, reason }.into())
+                NotLoaded::Failed(LoadError::Client { dir, backend, problem }.into())
             }
-            _ => Untried::Elsewhere(reason),
+            _ => NotLoaded::Elsewhere(reason),
         });
     };
     let stands_in = lacks_stand_in(&loaded, python);
@@ -263,18 +267,18 @@ fn outcome(
         (_, reason) => reason.unwrap_or_else(|| "the client loaded another one".to_owned()),
     };
     if loaded.skipped || stands_in {
-        return Err(Untried::Elsewhere(reason));
+        return Err(NotLoaded::Elsewhere(reason));
     }
     let error = LoadError::Client {
         dir: dir.to_owned(),
         backend: loaded.backend,
-        reason: format!("{variant}: {reason}"),
+        problem: format!("{variant}: {reason}"),
     };
-    Err(Untried::Failed(error.into()))
+    Err(NotLoaded::Failed(error.into()))
 }
 
 /// Loads from a folder with all variants: the client must take the one that is predicted.
-fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Failure> {
+fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<ClientChoice>, Failure> {
     let Trial { project, artifacts, folder, .. } = trial;
     let dir = folder.join("together");
     if !files::is_dir(&dir) {
@@ -289,7 +293,7 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Fai
     let silent = ["cpu", own.toolkit.id().as_str()].into_iter().filter(offers);
     let silent: Vec<Loaded> =
         silent.filter(|backend| !spoken.contains(backend)).map(Loaded::silent).collect();
-    let mut all: Vec<Taken> = Vec::new();
+    let mut all: Vec<ClientChoice> = Vec::new();
     for loaded in said.into_iter().chain(silent) {
         let toolkit = if loaded.backend == "cpu" { Toolkit::Cpu } else { own.toolkit };
         let fits = toolkit.id().as_str() == loaded.backend;
@@ -297,12 +301,16 @@ fn together(trial: &Trial<'_>, python: &PythonRuntime) -> Result<Vec<Taken>, Fai
         let predicted = ranking.accepted.first().filter(|_| fits).map(ToString::to_string);
         if loaded.variant != predicted && !lacks_stand_in(&loaded, python) {
             let (torch, backend) = (python.torch.clone(), loaded.backend);
-            let reason = loaded.reason.unwrap_or_default();
+            let output = loaded.reason.unwrap_or_default();
             return Err(
-                LoadError::Preference { torch, backend, taken: loaded.variant, predicted, reason }.into()
+                LoadError::Preference { torch, backend, taken: loaded.variant, predicted, output }.into()
             );
         }
-        all.push(Taken { torch: python.torch.clone(), backend: loaded.backend, variant: loaded.variant });
+        all.push(ClientChoice {
+            torch: python.torch.clone(),
+            backend: loaded.backend,
+            variant: loaded.variant,
+        });
     }
     Ok(all)
 }

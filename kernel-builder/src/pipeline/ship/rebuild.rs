@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::base::causes::chain;
 use crate::base::files;
 use crate::base::report::Event;
 use crate::base::session::Session;
@@ -59,15 +60,15 @@ enum VerifyBuildError {
         ours: String,
     },
     /// None of the variants can be built here.
-    #[error("none of the variants can be built here: {why}")]
+    #[error("none of the variants can be built here: {problem}")]
     #[diagnostic(code(rebuild::elsewhere), help("`kernelwright variants --all` says what each needs"))]
     Elsewhere {
         /// Why not.
-        why: String,
+        problem: String,
     },
     /// A file has other bytes.
     #[error("{variant}: {} is not what its sources make: {place}{texts}", file.display())]
-    #[diagnostic(code(rebuild::differs), help("{cause}"))]
+    #[diagnostic(code(rebuild::differs), help("{explanation}"))]
     Differs {
         /// The variant.
         variant: String,
@@ -78,7 +79,7 @@ enum VerifyBuildError {
         /// What stands there.
         texts: String,
         /// What is likely behind it.
-        cause: String,
+        explanation: String,
     },
     /// The sources make nothing of a variant.
     #[error("{variant}: a build of the sources makes no such variant")]
@@ -98,7 +99,7 @@ enum VerifyBuildError {
     },
     /// A file that only one of them has.
     #[error("{variant}: {} is {whose}", file.display())]
-    #[diagnostic(code(rebuild::differs), help("{cause}"))]
+    #[diagnostic(code(rebuild::differs), help("{explanation}"))]
     OnlyOne {
         /// The variant.
         variant: String,
@@ -107,7 +108,7 @@ enum VerifyBuildError {
         /// Which of the two.
         whose: &'static str,
         /// What is likely behind it.
-        cause: String,
+        explanation: String,
     },
 }
 
@@ -173,7 +174,11 @@ pub(crate) fn rebuild(args: &Request, session: &Session) -> Result<Rebuilt, Fail
     let published = published(&args.dir)?;
     let signature = signed(args, &published, session)?;
     if args.signature_only {
-        return Ok(Rebuilt { signature, rows: Vec::new(), failure: Failure::told(exit::SUCCESS) });
+        return Ok(Rebuilt {
+            signature,
+            rows: Vec::new(),
+            failure: Failure::already_reported(exit::SUCCESS),
+        });
     }
     let source = args.source.clone().unwrap_or_else(|| args.dir.join(".."));
     let project = project::load(&source, session)?;
@@ -183,7 +188,7 @@ pub(crate) fn rebuild(args: &Request, session: &Session) -> Result<Rebuilt, Fail
     let scratch = files::scratch()?;
     let tables = tables(&project)?;
     let provenance = project.provenance();
-    let mut failure = Failure::told(exit::SUCCESS);
+    let mut failure = Failure::already_reported(exit::SUCCESS);
     let mut rows = Vec::new();
     for published in &buildable {
         let variant = published.variant.clone();
@@ -284,20 +289,20 @@ fn buildable<'a>(
         match select(project, &selection, session) {
             Ok(_) => here.push(one),
             Err(failure) => {
-                let why = failure.reports.first().map(ToString::to_string).unwrap_or_default();
+                let why = failure.reports.first().map(|report| chain(&**report)).unwrap_or_default();
                 elsewhere.insert(one.variant.clone(), why);
             }
         }
     }
     if here.is_empty() {
-        let why = elsewhere.values().next().cloned().unwrap_or_default();
-        return Err(VerifyBuildError::Elsewhere { why }.into());
+        let problem = elsewhere.values().next().cloned().unwrap_or_default();
+        return Err(VerifyBuildError::Elsewhere { problem }.into());
     }
     Ok((here, elsewhere))
 }
 
 /// What was built again.
-struct Again {
+struct Rebuild {
     artifacts: Vec<Artifact>,
     /// The copy that it was built in, as its path would stand in a library.
     place: String,
@@ -310,7 +315,7 @@ fn build_again(
     project: &Project,
     published: &[&Published],
     session: &Session,
-) -> Result<Again, Failure> {
+) -> Result<Rebuild, Failure> {
     let scratch = files::scratch()?;
     let folder = scratch.path().join(project.build.general.name.as_str());
     let locked =
@@ -326,7 +331,7 @@ fn build_again(
         subject: &format!("{} again", project.build.general.name.as_str()),
     });
     let artifacts = Trial { folder, jobs: session.jobs }.build(project, &selection, session)?;
-    Ok(Again { artifacts, place, _scratch: scratch })
+    Ok(Rebuild { artifacts, place, _scratch: scratch })
 }
 
 /// Every file of a variant that is not the same in both.
@@ -353,8 +358,8 @@ fn compare(
     ] {
         for file in names.iter().filter(|file| !others.contains(file)) {
             let (variant, file) = (variant.clone(), file.clone());
-            let cause = likely.clone().unwrap_or_else(|| OTHER_SOURCES.to_owned());
-            problems.push(VerifyBuildError::OnlyOne { variant, file, whose, cause });
+            let explanation = likely.clone().unwrap_or_else(|| OTHER_SOURCES.to_owned());
+            problems.push(VerifyBuildError::OnlyOne { variant, file, whose, explanation });
         }
     }
     for file in theirs.iter().filter(|file| ours.contains(file)) {
@@ -381,15 +386,15 @@ fn differs(
     folder: &str,
     likely: Option<&String>,
 ) -> Option<VerifyBuildError> {
-    let Difference { place, texts, cause } = difference::between(one, other, [folder, folder])?;
+    let Difference { place, texts, explanation } = difference::between(one, other, [folder, folder])?;
     let texts = texts.map(|(one, other)| format!(", `{one}` and `{other}`")).unwrap_or_default();
-    let cause = likely.cloned().unwrap_or(cause);
+    let explanation = likely.cloned().unwrap_or(explanation);
     Some(VerifyBuildError::Differs {
         variant: variant.to_owned(),
         file: file.to_owned(),
         place,
         texts,
-        cause,
+        explanation,
     })
 }
 

@@ -14,14 +14,14 @@ use crate::bench::render;
 
 use super::confirm::Confirmed;
 use super::phases::Phases;
-use super::search::{Figures, Standing};
+use super::search::{Figures, SearchProgress};
 
 /// What came of one workload.
 pub(crate) struct Filled {
     /// The workload with its dtypes.
     pub(crate) case: Case,
     /// How far the search came.
-    pub(crate) standing: Standing,
+    pub(crate) standing: SearchProgress,
     /// How it searched.
     pub(crate) strategy: &'static str,
     /// Its best setting, timed in turn with the defaults.
@@ -58,7 +58,7 @@ pub(crate) fn begins(case: &Case, tuner: &Tuner<'_>, session: &Session) {
 
 /// A setting that is better than all before it.
 pub(crate) fn better(
-    standing: &Standing,
+    standing: &SearchProgress,
     known: &mut Option<Tuning>,
     case: &Case,
     least: Option<f64>,
@@ -134,7 +134,7 @@ fn shares(seconds: f64, copy_fraction: Option<f64>, least: Option<f64>) -> Strin
     copy + &peak
 }
 
-fn counts(standing: &Standing) -> String {
+fn counts(standing: &SearchProgress) -> String {
     let earlier = match standing.recalled {
         0 => String::new(),
         recalled => format!(", {recalled} of them judged earlier"),

@@ -26,9 +26,9 @@ use crate::agent::tuner::prune::{self, Device};
 use crate::agent::tuner::space::Space;
 use crate::agent::{Agent as _, Budget};
 use crate::archive::Earlier;
-use crate::base::ahead::Ahead;
+use crate::base::background::BackgroundTask;
 use crate::base::digest::{Digest, DigestBuilder};
-use crate::base::interrupt::{self, Stop};
+use crate::base::interrupt::{self, StopFlag};
 use crate::base::random::SplitMix;
 use crate::base::report::ProgressKind;
 use crate::base::session::Session;
@@ -53,9 +53,9 @@ use crate::verify::{VerifyError, device as judge, gpu_present};
 
 use confirm::Confirmed;
 use filled::Filled;
-use on_gpu::{Handed, Next, OnGpu};
+use on_gpu::{CarriedOver, GroundworkQueue, OnGpu};
 use phases::Phases;
-use search::{Log, Standing};
+use search::{Log, SearchProgress};
 
 /// The best settings of a search that run against the defaults.
 const FEW: usize = 4;
@@ -191,9 +191,9 @@ pub(crate) fn fill(args: &Request, session: &Session) -> Result<Search, Failure>
     let find = || python::runtime(session, Torch::Preferably(project::TORCH), Extras::default());
     let (about, python) = std::thread::scope(|scope| {
         // Which Python has torch is found out by importing it; without a GPU nobody needs to know.
-        let ahead = gpu_present().then(|| Ahead::begin(scope, find));
+        let ahead = gpu_present().then(|| BackgroundTask::begin(scope, find));
         let about = judge::device(&mut checker)?.map_err(ScreeningError::no_gpu)?;
-        let found = ahead.and_then(Ahead::wait).map(|done| done.result);
+        let found = ahead.and_then(BackgroundTask::wait).map(|done| done.result);
         Ok::<_, Failure>((about, found.unwrap_or_else(find)?))
     })?;
     let (name, mut table) = tuned::of_device(&project, &about, session)?;
@@ -215,16 +215,16 @@ pub(crate) fn fill(args: &Request, session: &Session) -> Result<Search, Failure>
     let mut filled = Vec::new();
     std::thread::scope(|scope| {
         // The reference is at work while the rest of what is needed is looked for.
-        let grounds = Next::begin(scope, &cases, &lay);
+        let grounds = GroundworkQueue::begin(scope, &cases, &lay);
         asked.tell(session);
         let peaks = match bench::multiplies(&project.op) {
             true => ceilings::matrix_peaks(&about, session),
             false => Default::default(),
         };
-        let mut handed = Handed { grounds, checker: Some(checker) };
+        let mut handed = CarriedOver { grounds, checker: Some(checker) };
         for (place, case) in cases.iter().enumerate() {
             let least = bench::least_seconds(&project.op, case, &peaks);
-            let one = run.one(case, place, &mut handed, least)?;
+            let one = run.fill_workload(case, place, &mut handed, least)?;
             if let Some(confirmed) = one.result() {
                 // As soon as it is known, so that whatever ends the next search leaves it.
                 table.put(run.setting(&one, confirmed));
@@ -319,7 +319,7 @@ impl Run<'_> {
         }
         let default = self.project.op.tune.default_tuning();
         let first = std::iter::once(default).chain(self.taught().into_iter().take(COMPILED));
-        let stop = Stop::of_thread();
+        let stop = StopFlag::of_thread();
         std::thread::scope(|scope| {
             let ahead =
                 || first.take_while(|_| !interrupt::requested()).for_each(|it| task.warm(it, &self.source));
@@ -329,11 +329,11 @@ impl Run<'_> {
     }
 
     /// Searches for one workload, and confirms what is found.
-    fn one(
+    fn fill_workload(
         &self,
         case: &Case,
         place: usize,
-        handed: &mut Handed<'_, '_>,
+        handed: &mut CarriedOver<'_, '_>,
         least: Option<f64>,
     ) -> Result<Filled, Failure> {
         let (op, begun) = (&self.project.op, Instant::now());
@@ -361,7 +361,7 @@ impl Run<'_> {
         let (standing, confirmed, phases) = task.run(|line| {
             let mut judge = OnGpu::new(&task, line, self.source.clone(), place, handed);
             let mut best = None;
-            let mut told = |standing: &Standing, _: &search::Verdict| {
+            let mut told = |standing: &SearchProgress, _: &search::Verdict| {
                 progress.add(1);
                 filled::better(standing, &mut best, case, least, &progress, self.session);
             };

@@ -19,7 +19,7 @@ use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 
 use crate::agent::Candidate;
-use crate::base::ahead::{Ahead, Done};
+use crate::base::background::{BackgroundTask, Done};
 use crate::base::interrupt::Interrupted;
 use crate::bench::screen::Screen;
 use crate::compile::nvrtc::Source;
@@ -36,20 +36,24 @@ use super::search::{Figures, Judge, Refusal, Verdict};
 const AHEAD: usize = 2;
 
 /// How groundwork is laid.
-type Lay<'env, C, G> = &'env (dyn Fn(&C, Beside) -> G + Sync);
+type LayGroundwork<'env, C, G> = &'env (dyn Fn(&C, Beside) -> G + Sync);
 
 /// The groundwork of some cases, one after the other.
-pub(crate) struct Next<'scope, 'env, C, G> {
+pub(crate) struct GroundworkQueue<'scope, 'env, C, G> {
     scope: &'scope Scope<'scope, 'env>,
     cases: &'env [C],
-    lay: Lay<'env, C, G>,
+    lay: LayGroundwork<'env, C, G>,
     /// Of the case of this place.
-    ahead: Option<(usize, Ahead<'scope, G>)>,
+    ahead: Option<(usize, BackgroundTask<'scope, G>)>,
 }
 
-impl<'scope, 'env, C: Sync, G: Send + 'scope> Next<'scope, 'env, C, G> {
+impl<'scope, 'env, C: Sync, G: Send + 'scope> GroundworkQueue<'scope, 'env, C, G> {
     /// Begins with the first case.
-    pub(crate) fn begin(scope: &'scope Scope<'scope, 'env>, cases: &'env [C], lay: Lay<'env, C, G>) -> Self {
+    pub(crate) fn begin(
+        scope: &'scope Scope<'scope, 'env>,
+        cases: &'env [C],
+        lay: LayGroundwork<'env, C, G>,
+    ) -> Self {
         let mut next = Self { scope, cases, lay, ahead: None };
         next.lay(0, Beside::Nobody);
         next
@@ -57,7 +61,7 @@ impl<'scope, 'env, C: Sync, G: Send + 'scope> Next<'scope, 'env, C, G> {
 
     fn lay(&mut self, place: usize, beside: Beside) {
         let (Some(case), lay) = (self.cases.get(place), self.lay) else { return };
-        self.ahead = Some((place, Ahead::begin(self.scope, move || lay(case, beside))));
+        self.ahead = Some((place, BackgroundTask::begin(self.scope, move || lay(case, beside))));
     }
 
     /// That of a case, laid now where it is not on its way; nothing where there is no such case.
@@ -77,10 +81,10 @@ impl<'scope, 'env, C: Sync, G: Send + 'scope> Next<'scope, 'env, C, G> {
 }
 
 /// The groundwork of the workloads of a run.
-pub(crate) type Grounds<'scope, 'env> = Next<'scope, 'env, Case, Result<Groundwork, VerifyError>>;
+pub(crate) type Grounds<'scope, 'env> = GroundworkQueue<'scope, 'env, Case, Result<Groundwork, VerifyError>>;
 
 /// What is handed from one workload of a run to the next.
-pub(crate) struct Handed<'scope, 'env> {
+pub(crate) struct CarriedOver<'scope, 'env> {
     pub(crate) grounds: Grounds<'scope, 'env>,
     /// A worker with a context and nothing in it.
     pub(crate) checker: Option<Gpu>,
@@ -93,7 +97,7 @@ pub(crate) struct OnGpu<'a, 'scope, 'env> {
     source: Arc<Source>,
     /// The place of the workload among those of the run.
     place: usize,
-    handed: &'a mut Handed<'scope, 'env>,
+    handed: &'a mut CarriedOver<'scope, 'env>,
     codes: Codes,
     screen: Option<Screen>,
     phases: Phases,
@@ -145,7 +149,7 @@ impl<'a, 'scope, 'env> OnGpu<'a, 'scope, 'env> {
         line: &'a Line<'a>,
         source: Arc<Source>,
         place: usize,
-        handed: &'a mut Handed<'scope, 'env>,
+        handed: &'a mut CarriedOver<'scope, 'env>,
     ) -> Self {
         let (codes, phases, before) = (Codes::default(), Phases::default(), Default::default());
         Self { task, line, source, place, handed, codes, screen: None, phases, before }
@@ -235,7 +239,7 @@ mod tests {
 
     use super::*;
     use crate::base::interrupt;
-    use crate::verify::lab::Complaint;
+    use crate::verify::lab::CandidateRefusal;
 
     #[test]
     fn the_next_case_is_laid_while_this_one_is_at_work() {
@@ -247,7 +251,7 @@ mod tests {
         };
         let cases = ["a", "b", "c"];
         std::thread::scope(|scope| {
-            let mut next = Next::begin(scope, &cases, &lay);
+            let mut next = GroundworkQueue::begin(scope, &cases, &lay);
             assert_eq!(next.take(0).unwrap().result, "of a");
             assert_eq!(told.recv().unwrap(), ("a".to_owned(), Beside::Nobody));
             assert!(told.try_recv().is_err(), "two are never laid at a time");
@@ -267,7 +271,7 @@ mod tests {
     fn a_failure_is_told_when_its_own_turn_comes() {
         let lay = |case: &u8, _| if *case == 1 { Err("no reference") } else { Ok(*case) };
         std::thread::scope(|scope| {
-            let mut next = Next::begin(scope, &[0, 1, 2], &lay);
+            let mut next = GroundworkQueue::begin(scope, &[0, 1, 2], &lay);
             assert_eq!(next.take(0).unwrap().result, Ok(0));
             next.go_on(0);
             // The first case goes on whatever became of the second.
@@ -286,7 +290,7 @@ mod tests {
             stopped.lock().unwrap().push(*case);
         };
         std::thread::scope(|scope| {
-            let mut next = Next::begin(scope, &[0, 1], &lay);
+            let mut next = GroundworkQueue::begin(scope, &[0, 1], &lay);
             next.take(0);
             next.go_on(0);
             // The search of the first case fails here.
@@ -301,7 +305,8 @@ mod tests {
             Candidate { tuning, samples, enough: None }
         };
         let compiled = |place| {
-            let code = Err(Complaint { code: "compile::device_code", text: format!("number {place}") });
+            let code =
+                Err(CandidateRefusal { code: "compile::device_code", text: format!("number {place}") });
             Compiled { place, seconds: 1.0, code }
         };
         let mut codes = Codes::default();

@@ -85,7 +85,7 @@ pub(crate) trait Judge {
 
 /// How far a search is.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Standing {
+pub(crate) struct SearchProgress {
     /// Candidates that were judged in this run.
     pub(crate) judged: usize,
     /// Those that were right, in this run and earlier ones.
@@ -100,7 +100,7 @@ pub(crate) struct Standing {
     pub(crate) seconds: f64,
 }
 
-impl Standing {
+impl SearchProgress {
     fn count(&mut self, verdict: &Verdict) {
         match &verdict.outcome {
             Ok(figures) => {
@@ -129,9 +129,9 @@ pub(crate) fn search(
     log: &mut Log,
     budget: &Budget,
     clock: &dyn Fn() -> f64,
-    tell: &mut dyn FnMut(&Standing, &Verdict),
-) -> Result<Standing, Failure> {
-    let mut standing = Standing::default();
+    tell: &mut dyn FnMut(&SearchProgress, &Verdict),
+) -> Result<SearchProgress, Failure> {
+    let mut standing = SearchProgress::default();
     for verdict in log.earlier() {
         agent.hear(&verdict.feedback());
         standing.count(verdict);
@@ -223,13 +223,13 @@ impl Log {
         if verdict.outcome.as_ref().is_err_and(|refusal| refusal.code == PASSING) {
             return Ok(());
         }
-        let line = serde_json::to_string(&Line::of(verdict)).unwrap_or_default();
+        let line = serde_json::to_string(&Line::new(verdict)).unwrap_or_default();
         files::append_line(&self.path, &line)
     }
 }
 
 impl Line {
-    fn of(verdict: &Verdict) -> Self {
+    fn new(verdict: &Verdict) -> Self {
         let Candidate { tuning, samples, .. } = &verdict.candidate;
         let pairs = tuning.iter().map(|(name, value)| (name.to_string(), serde_json::json!(value)));
         let (figures, refusal) = (verdict.outcome.as_ref().ok(), verdict.outcome.as_ref().err());
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn a_log_goes_on_and_what_was_cut_short_is_forgotten() {
         let project = files::scratch().unwrap();
-        let key = Digest::of(b"key");
+        let key = Digest::blake3(b"key");
         let refusal = |code: &str| Refusal { code: code.to_owned(), text: "why".to_owned() };
         let right = verdict(64, Ok(Figures { seconds: 1e-5, copy_fraction: Some(0.9) }));
         let wrong = verdict(32, Err(refusal("verify::guard")));
@@ -290,7 +290,10 @@ mod tests {
         again.add(&right).unwrap();
         assert_eq!(open(Earlier::Resume).earlier(), [right.clone(), wrong, right]);
         assert!(
-            Log::open(project.path(), &Digest::of(b"other"), Earlier::Resume).unwrap().earlier().is_empty()
+            Log::open(project.path(), &Digest::blake3(b"other"), Earlier::Resume)
+                .unwrap()
+                .earlier()
+                .is_empty()
         );
         assert!(open(Earlier::Forget).earlier().is_empty());
         assert!(open(Earlier::Resume).earlier().is_empty());

@@ -23,7 +23,7 @@ use crate::base::random::SplitMix;
 use crate::exit::Failure;
 
 use super::confirm::{Confirmed, confirm};
-use super::search::{Figures, Judge, Log, Refusal, Standing, Verdict, search};
+use super::search::{Figures, Judge, Log, Refusal, SearchProgress, Verdict, search};
 
 /// Seconds that a verdict takes.
 const TAKES: f64 = 0.04;
@@ -128,7 +128,7 @@ impl Runs {
     }
 
     fn log(&self, earlier: Earlier) -> Log {
-        Log::open(self.project.path(), &Digest::of(b"task"), earlier).unwrap()
+        Log::open(self.project.path(), &Digest::blake3(b"task"), earlier).unwrap()
     }
 
     /// A search of the example, with all candidates that were judged.
@@ -136,7 +136,7 @@ impl Runs {
         &self,
         judge: &mut Scripted<'_>,
         budget: Budget,
-    ) -> (Result<Standing, Failure>, Vec<Tuning>, Vec<Candidate>) {
+    ) -> (Result<SearchProgress, Failure>, Vec<Tuning>, Vec<Candidate>) {
         let (op, case) = example();
         let device = Device { capability: (9, 0), multiprocessors: 132, threads: 1024, shared: 232_448 };
         let admit = Box::new(|tuning: &Tuning| prune::admit(&op, &case, &device, tuning));
@@ -144,7 +144,7 @@ impl Runs {
         let mut tuner = Tuner::new(space, &[op.tune.default_tuning()], budget.candidates.unwrap_or(100), 1);
         let mut log = self.log(Earlier::Resume);
         let mut judged = Vec::new();
-        let mut tell = |_: &Standing, verdict: &Verdict| judged.push(verdict.candidate.clone());
+        let mut tell = |_: &SearchProgress, verdict: &Verdict| judged.push(verdict.candidate.clone());
         let found = search(&mut tuner, judge, &mut log, &budget, &|| self.now.get(), &mut tell);
         (found, tuner.best(4), judged)
     }

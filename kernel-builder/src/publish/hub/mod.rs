@@ -19,7 +19,7 @@ pub mod plan;
 pub mod published;
 mod send;
 
-pub use plan::Stale;
+pub use plan::StaleFiles;
 pub use send::send;
 
 use local::Local;
@@ -38,9 +38,9 @@ pub struct Target {
     /// Who may see a repository that is made.
     pub visibility: Visibility,
     /// How it is changed.
-    pub way: Way,
+    pub way: ChangeMethod,
     /// What happens to files that the package does not have.
-    pub stale: Stale,
+    pub stale: StaleFiles,
 }
 
 /// Who may see a repository that is made.
@@ -54,7 +54,7 @@ pub enum Visibility {
 
 /// How a repository is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum ChangeMethod {
     /// By commits to its branches.
     Commit,
     /// By pull requests, one a branch.
@@ -85,7 +85,7 @@ struct Kernel {
 
 /// A plan as it is shown.
 #[derive(Debug, Clone, Serialize)]
-pub struct Shown {
+pub struct PlanSummary {
     /// The hub.
     pub endpoint: String,
     /// The repository.
@@ -141,7 +141,7 @@ pub struct Receipt {
     /// The commit of that branch that holds what was published; nothing while it is proposed only.
     pub revision: Option<String>,
     /// The commits that were made.
-    pub commits: Vec<Made>,
+    pub commits: Vec<PublishedCommit>,
     /// The pull requests that were opened, or that hold the same already.
     pub pull_requests: Vec<String>,
     /// Files that changed, and their bytes.
@@ -158,7 +158,7 @@ pub struct Receipt {
 
 /// A commit that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Made {
+pub struct PublishedCommit {
     /// The branch, or the pull request's.
     pub branch: String,
     /// The commit.
@@ -193,7 +193,7 @@ fn in_repository(path: &std::path::Path) -> String {
 
 /// What has to be done. Asks the hub what it has; without a hub, everything is taken to be new.
 pub fn plan(bundle: &Bundle, target: &Target, hub: Option<&Hub>) -> Result<Plan, PublishError> {
-    if let (Some(hub), Way::PullRequest) = (hub, target.way) {
+    if let (Some(hub), ChangeMethod::PullRequest) = (hub, target.way) {
         hub.takes_pulls(&target.repo)?;
     }
     let (mut parts, digest) = parts(bundle, target)?;
@@ -237,7 +237,7 @@ impl Plan {
     }
 
     /// What a person or a program is shown before anything is sent.
-    pub fn shown(&self, endpoint: &str) -> Shown {
+    pub fn shown(&self, endpoint: &str) -> PlanSummary {
         let branch = |(change, rows): (&Change, &Vec<Row>)| {
             let put: Vec<_> = change.put.iter().cloned().zip(rows.iter().map(|row| row.mode)).collect();
             ShownBranch {
@@ -250,11 +250,11 @@ impl Plan {
                 commits: plan::commits(&put, &change.delete).len(),
             }
         };
-        Shown {
+        PlanSummary {
             endpoint: endpoint.to_owned(),
             repo: self.target.repo.to_string(),
             makes_repo: self.makes_repo,
-            pull_requests: self.target.way == Way::PullRequest,
+            pull_requests: self.target.way == ChangeMethod::PullRequest,
             branches: self.changes.iter().zip(&self.rows).map(branch).collect(),
         }
     }

@@ -22,7 +22,7 @@ const LARGE: u64 = 10 << 20;
 
 /// Whether files that a package does not have stay in the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stale {
+pub enum StaleFiles {
     /// They go.
     Delete,
     /// They stay.
@@ -65,13 +65,19 @@ pub struct Row {
 }
 
 /// What of `files` a branch lacks, and what it has too much.
-pub fn compare(branch: &str, head: Option<&str>, files: &[Local], there: &[Entry], stale: Stale) -> Change {
+pub fn compare(
+    branch: &str,
+    head: Option<&str>,
+    files: &[Local],
+    there: &[Entry],
+    stale: StaleFiles,
+) -> Change {
     let known: BTreeMap<&str, &Entry> = there.iter().map(|entry| (entry.path.as_str(), entry)).collect();
     let is_there = |local: &&Local| known.get(local.path.as_str()).is_some_and(|entry| same(local, entry));
     let (same, put): (Vec<&Local>, Vec<&Local>) = files.iter().partition(is_there);
     let wanted: BTreeSet<&str> = files.iter().map(|local| local.path.as_str()).collect();
     let is_stale = |path: &str| {
-        stale == Stale::Delete
+        stale == StaleFiles::Delete
             // A branch that gets no build, such as the card's, has none that is stale.
             && wanted.iter().any(|path| path.starts_with(OURS))
             && path.starts_with(OURS)
@@ -178,14 +184,16 @@ mod tests {
             there("benchmarks/old.py", "o", Mode::Regular),
             there(".gitattributes", "g", Mode::Regular),
         ];
-        let change = compare("v1", Some("c0"), &files, &remote, Stale::Delete);
+        let change = compare("v1", Some("c0"), &files, &remote, StaleFiles::Delete);
         let put: Vec<&str> = change.put.iter().map(|local| local.path.as_str()).collect();
         assert_eq!(put, ["build/a/y.py", "benchmarks/b.py"]);
         assert_eq!((change.delete, change.same), (vec!["build/old/z.so".to_owned()], 1));
-        assert!(compare("v1", None, &files, &remote, Stale::Keep).delete.is_empty());
+        assert!(compare("v1", None, &files, &remote, StaleFiles::Keep).delete.is_empty());
         // The card's branch loses nothing.
         assert!(
-            compare("main", None, &[local("README.md", "n", 1)], &remote, Stale::Delete).delete.is_empty()
+            compare("main", None, &[local("README.md", "n", 1)], &remote, StaleFiles::Delete)
+                .delete
+                .is_empty()
         );
     }
 

@@ -9,14 +9,14 @@ use std::time::Instant;
 
 use crate::base::report::{self, Event, ProgressKind};
 use crate::base::session::Session;
-use crate::hub::lfs::{Errand, Object};
+use crate::hub::lfs::{Object, PendingUpload};
 use crate::hub::read::Refs;
-use crate::hub::write::{Committed, Mode, Onto, Operation, Pull, Question};
+use crate::hub::write::{CommitTarget, Committed, Mode, Operation, Pull, Question};
 use crate::hub::{Hub, HubError};
 
 use super::local::Local;
 use super::plan::{self, Change};
-use super::{MAIN, Made, Plan, PublishError, Receipt, Visibility, Way};
+use super::{ChangeMethod, MAIN, Plan, PublishError, PublishedCommit, Receipt, Visibility};
 
 /// Files that are uploaded at a time.
 const SIDE_BY_SIDE: usize = 4;
@@ -80,7 +80,7 @@ impl Run<'_> {
         self.hub.refs(repo)?.ok_or_else(|| HubError::NotFound {
             doing: format!("read the branches of `{repo}`"),
             endpoint: self.hub.endpoint().to_owned(),
-            said: "no repository of this name, or none that we may see".to_owned(),
+            message: "no repository of this name, or none that we may see".to_owned(),
         })
     }
 
@@ -105,7 +105,7 @@ impl Run<'_> {
             }
             return Ok(());
         }
-        if self.plan.target.way == Way::PullRequest
+        if self.plan.target.way == ChangeMethod::PullRequest
             && let Some(page) = self.proposed(change)?
         {
             self.receipt.pull_requests.push(page);
@@ -118,7 +118,7 @@ impl Run<'_> {
         self.receipt.bytes += put.iter().map(|(local, _)| local.size).sum::<u64>();
         self.receipt.deleted.extend(change.delete.iter().cloned());
         self.receipt.changed = true;
-        if builds && self.plan.target.way == Way::Commit {
+        if builds && self.plan.target.way == ChangeMethod::Commit {
             self.receipt.revision = last;
         }
         Ok(())
@@ -139,12 +139,12 @@ impl Run<'_> {
         Ok(begun)
     }
 
-    fn onto<'a>(&self, revision: &'a str, parent: Option<&'a str>, pull: Pull) -> Onto<'a> {
-        Onto { revision, parent, pull }
+    fn onto<'a>(&self, revision: &'a str, parent: Option<&'a str>, pull: Pull) -> CommitTarget<'a> {
+        CommitTarget { revision, parent, pull }
     }
 
     fn opens(&self) -> Pull {
-        if self.plan.target.way == Way::PullRequest { Pull::Open } else { Pull::No }
+        if self.plan.target.way == ChangeMethod::PullRequest { Pull::Open } else { Pull::No }
     }
 
     /// How the hub wants each file.
@@ -187,7 +187,7 @@ impl Run<'_> {
     }
 
     /// Uploads side by side; the first failure ends it, and what was uploaded stays.
-    fn all(&self, errands: &[Errand], total: u64) -> Result<(), HubError> {
+    fn all(&self, errands: &[PendingUpload], total: u64) -> Result<(), HubError> {
         let progress = self.session.report.progress("upload", ProgressKind::Bytes, Some(total));
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
         let work = || {
@@ -221,11 +221,11 @@ impl Run<'_> {
             let summary = self.summary(at, commits.len());
             let began = Instant::now();
             let onto = self.onto(&revision, parent.as_deref(), pull);
-            let made = self.one(&onto, &summary, operations, put)?;
+            let made = self.commit_once(&onto, &summary, operations, put)?;
             let detail =
                 format!("{} change{}", operations.len(), if operations.len() == 1 { "" } else { "s" });
             self.done("committed", &format!("to {revision}"), &detail, began);
-            self.receipt.commits.push(Made {
+            self.receipt.commits.push(PublishedCommit {
                 branch: revision.clone(),
                 commit: made.commit.clone(),
                 page: made.page,
@@ -236,7 +236,7 @@ impl Run<'_> {
                 let page = made.pull.ok_or_else(|| HubError::Malformed {
                     doing: "open a pull request".to_owned(),
                     endpoint: self.hub.endpoint().to_owned(),
-                    why: "it does not say which one".to_owned(),
+                    problem: "it does not say which one".to_owned(),
                 })?;
                 // What does not fit into the first commit goes on top of it.
                 let number = page.rsplit('/').next().unwrap_or_default();
@@ -256,9 +256,9 @@ impl Run<'_> {
 
     /// One commit. When no answer comes, or the branch has moved, what lies there says whether it arrived: a server may
     /// fail after it did what was asked, and then find its own work in the way.
-    fn one(
+    fn commit_once(
         &self,
-        onto: &Onto<'_>,
+        onto: &CommitTarget<'_>,
         summary: &str,
         operations: &[Operation],
         put: &[(Local, Mode)],

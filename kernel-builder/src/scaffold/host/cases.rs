@@ -18,7 +18,7 @@ const MOST_ELEMENTS: u64 = 1 << 22;
 const BENCHED: usize = 12;
 
 /// A value that serde knows how to write.
-pub(super) fn of(value: impl serde::Serialize) -> Value {
+pub(super) fn to_value(value: impl serde::Serialize) -> Value {
     Value::from(Serde(value))
 }
 
@@ -69,7 +69,7 @@ pub(super) fn completed(plan: &HostPlan) -> Value {
             input["example_dtype"] = json!(dtype);
         }
     }
-    of(op)
+    to_value(op)
 }
 
 /// What tests and benchmarks are rendered with besides.
@@ -101,10 +101,10 @@ pub(super) fn tests(op: &OpSpec, plan: &HostPlan) -> Value {
     };
     let all = choices(plan, &every);
     context! {
-        cases => of(tried),
-        benched => of(benched),
+        cases => to_value(tried),
+        benched => to_value(benched),
         dtype_choices => all.iter().map(|choice| dtypes(choice)).collect::<Vec<_>>(),
-        small => of(case_value(&small(plan))),
+        small => to_value(case_value(&small(plan))),
         eight_bits => has_eight_bit_floats(op),
         roundings => op.tolerance.roundings.value.max(1),
     }

@@ -19,7 +19,7 @@ impl Framework {
     pub const ALL: [Self; 2] = [Self::Torch, Self::TvmFfi];
 
     /// The framework of a project; none for Python alone.
-    pub const fn of(framework: &build::Framework) -> Option<Self> {
+    pub const fn from_build(framework: &build::Framework) -> Option<Self> {
         match framework {
             build::Framework::Torch(_) => Some(Self::Torch),
             build::Framework::TvmFfi(_) => Some(Self::TvmFfi),

@@ -123,7 +123,8 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
     let module = identity.module.as_str();
     let has = |backend: &str| identity.backends.iter().any(|chosen| chosen == backend);
     for (plan, file) in plans.iter().zip(["op.toml", "backward.toml"]) {
-        let variables = context! { op => cases::of(plan), file, cpu => plan.cpu.is_some() && has("cpu") };
+        let variables =
+            context! { op => cases::to_value(plan), file, cpu => plan.cpu.is_some() && has("cpu") };
         let op = &plan.op;
         if let Some(launch) = plan.launch.as_ref().filter(|_| has("cuda")) {
             let folder = format!("{module}_cuda");
@@ -132,7 +133,7 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
             put(&mut generated, &engine, &format!("{folder}/{op}_launch.h"), LAUNCH_HEADER, &device)?;
             put(&mut generated, &engine, &format!("{folder}/{op}_launch.cpp"), LAUNCH, &device)?;
             for (place, space) in launch.spaces.iter().enumerate() {
-                let variables = context! { place, space => cases::of(space), ..device.clone() };
+                let variables = context! { place, space => cases::to_value(space), ..device.clone() };
                 let path = format!("{folder}/{op}_instances_{place}.cu");
                 put(&mut generated, &engine, &path, INSTANCES, &variables)?;
             }
@@ -151,9 +152,9 @@ pub fn render(sources: &Sources<'_>, identity: &Identity, present: &FileSet) -> 
     }
     let title = template::title(&identity.name);
     let whole = context! {
-        ops => cases::of(&plans),
+        ops => cases::to_value(&plans),
         op => cases::completed(&forward),
-        backward => cases::of(&hung),
+        backward => cases::to_value(&hung),
         layers => sources.layers,
         modules => ["_pytorch", if sources.gradients.is_some() { "_gradients" } else { "_pytorch" }],
         axes => forward.python.axes.clone(),
@@ -265,8 +266,8 @@ fn hang(
     backward: Option<&HostPlan>,
 ) -> Result<Option<host::BackwardPlan>, ScaffoldError> {
     let Some(gradient) = &op.gradient else { return Ok(None) };
-    let impossible = |why: &'static str| {
-        let cause = HostError::Gradient { why };
+    let impossible = |problem: &'static str| {
+        let cause = HostError::Gradient { problem };
         ScaffoldError::Host { file: "op.toml".to_owned(), cause }
     };
     let backward = backward.ok_or_else(|| impossible("there is no backward.toml that computes it"))?;

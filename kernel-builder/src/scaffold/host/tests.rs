@@ -163,7 +163,7 @@ fn speaks_of_what_it_has(name: &str, files: &FileSet, framework: Framework) {
     let (build, problems) = parse_build(SourceFile::new("build.toml", text(files, "build.toml")));
     assert!(problems.is_empty(), "{name}: {problems:?}");
     let build = build.unwrap();
-    assert_eq!(Framework::of(&build.framework), Some(framework), "{name}");
+    assert_eq!(Framework::from_build(&build.framework), Some(framework), "{name}");
     let binding = match &build.framework {
         spec::build::Framework::Torch(torch) => &torch.src,
         spec::build::Framework::TvmFfi(tvm_ffi) => &tvm_ffi.src,

@@ -45,7 +45,7 @@ pub enum PortableError {
         output: String,
     },
     /// A library is not what the linker would take.
-    #[error("cannot read the symbols of `{}`: {reason}", path.display())]
+    #[error("cannot read the symbols of `{}`", path.display())]
     #[diagnostic(
         code(toolchain::portable),
         help("a shared library for 64-bit x86 or Arm is wanted; reinstall the package it belongs to")
@@ -54,7 +54,8 @@ pub enum PortableError {
         /// The library.
         path: PathBuf,
         /// What is wrong with it.
-        reason: String,
+        #[source]
+        cause: object::Error,
     },
     /// A file of the system or of the cache.
     #[error(transparent)]

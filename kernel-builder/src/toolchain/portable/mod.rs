@@ -127,7 +127,7 @@ impl Found {
         }
         let cut = self.cut.iter().filter_map(|(name, path)| Some((name, path.as_ref()?)));
         for (name, path) in cut.chain(&self.whole) {
-            content = content.field(name, Digest::of(&files::read(path)?).to_string());
+            content = content.field(name, Digest::blake3(&files::read(path)?).to_string());
         }
         let id = content.finish().short(16);
         let folder = root.join(&id);

@@ -49,7 +49,7 @@ pub(super) struct Library {
 
 /// Reads a 64-bit shared library.
 pub(super) fn read(path: &Path, data: &[u8]) -> Result<Library, PortableError> {
-    parse(data).map_err(|error| PortableError::NotElf { path: path.to_owned(), reason: error.to_string() })
+    parse(data).map_err(|cause| PortableError::NotElf { path: path.to_owned(), cause })
 }
 
 fn parse(data: &[u8]) -> object::read::Result<Library> {
@@ -102,12 +102,12 @@ pub(super) fn wanted(path: &Path, data: &[u8]) -> Result<Vec<(String, String)>, 
         }
         Ok(found)
     };
-    read().map_err(|error| PortableError::NotElf { path: path.to_owned(), reason: error.to_string() })
+    read().map_err(|cause| PortableError::NotElf { path: path.to_owned(), cause })
 }
 
 /// What a library exports, cut at the caps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(super) struct PortableExports {
     /// Each name once, with the newest version that old systems have, sorted by name.
     pub(super) kept: Vec<Symbol>,
     /// Names that old systems lack, with the version in which they came.
@@ -122,7 +122,7 @@ pub(super) fn without_retired(symbols: Vec<Symbol>) -> Vec<Symbol> {
 }
 
 /// Keeps of every exported name the newest version within the caps.
-pub(super) fn cut(symbols: &[Symbol]) -> Cut {
+pub(super) fn cut(symbols: &[Symbol]) -> PortableExports {
     let mut kept: BTreeMap<&str, (Vec<u32>, &Symbol)> = BTreeMap::new();
     let mut newer = BTreeMap::new();
     for symbol in symbols.iter().filter(|symbol| symbol.defined) {
@@ -141,7 +141,7 @@ pub(super) fn cut(symbols: &[Symbol]) -> Cut {
         }
     }
     newer.retain(|name, _| !kept.contains_key(name.as_str()));
-    Cut { kept: kept.into_values().map(|(_, symbol)| symbol.clone()).collect(), newer }
+    PortableExports { kept: kept.into_values().map(|(_, symbol)| symbol.clone()).collect(), newer }
 }
 
 #[cfg(test)]

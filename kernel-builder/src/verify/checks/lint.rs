@@ -8,6 +8,7 @@ use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::first_few;
 use super::super::lint::CHECK as NAME;
 use super::super::{NOT_LOADED, Subject, VerifyError, lint, op_digest};
+use crate::base::causes::chain;
 
 /// Whether the task was linted, where nothing was found.
 const CODE: &str = "lint::task";
@@ -28,7 +29,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         None => match lint::lint(op, subject.project, python, subject.options.threads, subject.session) {
             Ok(lint) => lint,
             Err(error @ (VerifyError::Reference { .. } | VerifyError::Harness { .. })) => {
-                return skipped(CODE, format!("the task was not linted: {error}"));
+                return skipped(CODE, format!("the task was not linted: {}", chain(&error)));
             }
             Err(error) => return Err(error),
         },

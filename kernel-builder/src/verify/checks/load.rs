@@ -58,7 +58,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         Event::LoadFailed { error } => failed = Some(error),
         _ => {}
     })?;
-    let facts = json!({ "said": ended.said(), "ending": ended.process.ending.to_string() });
+    let facts = json!({ "said": ended.last_words(), "ending": ended.process.ending.to_string() });
     let doubled = loaded.iter().flat_map(|package| &package.doubled).map(String::as_str);
     let lost = registration::lost(&ended.process.stderr_text(), &doubled.collect::<Vec<_>>());
     if !lost.is_empty() {

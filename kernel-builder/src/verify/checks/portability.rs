@@ -93,7 +93,7 @@ pub(in crate::verify) struct Promise<'a> {
 
 impl Promise<'_> {
     /// What the name of a library, and that of the variant that it is of, promise.
-    pub(in crate::verify) fn of(library: &Path, variant: Option<Variant>) -> Self {
+    pub(in crate::verify) fn new(library: &Path, variant: Option<Variant>) -> Self {
         let framework = variant.and_then(|variant| Some(variant.compiled()?.framework));
         let torch = variant.and_then(|variant| variant.torch());
         Self {
@@ -113,7 +113,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
     let variant: Option<Variant> = artifact.variant.parse().ok();
     let mut results = Vec::new();
     for path in libraries(&artifact.dir, library)? {
-        let promise = Promise::of(&path, variant);
+        let promise = Promise::new(&path, variant);
         let found = judged(&files::read(&path)?, promise, subject.options.require_portable);
         let place = path.strip_prefix(&artifact.dir).unwrap_or(&path).display();
         results.extend(found.into_iter().map(|mut check| {

@@ -27,12 +27,12 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
             let summary = format!("the resources of the kernels cannot be read: {reason}");
             Ok(result(Outcome::Warned, summary, json!({})))
         }
-        Ok(kernels) => Ok(vec![told(&kernels)]),
+        Ok(kernels) => Ok(vec![report(&kernels)]),
     }
 }
 
 /// What the kernels use, each on an architecture.
-pub(crate) fn told(kernels: &[(String, Usage)]) -> CheckResult {
+pub(crate) fn report(kernels: &[(String, Usage)]) -> CheckResult {
     let (outcome, summary) = judged(kernels);
     let facts = kernels.iter().map(|(arch, usage)| {
         json!({

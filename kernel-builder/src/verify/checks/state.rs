@@ -12,7 +12,7 @@ use serde_json::json;
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::fatbin::Kind;
 use super::super::findings::first_few;
-use super::super::lab::Complaint;
+use super::super::lab::CandidateRefusal;
 use super::super::state::State;
 use super::super::{Subject, VerifyError};
 use super::resources::short_name;
@@ -60,10 +60,10 @@ pub(in crate::verify) fn of_device(state: &State, strict: bool) -> Vec<CheckResu
 }
 
 /// The first reason to refuse a candidate of an agent, which may read no clock either.
-pub(crate) fn complaint(state: &State) -> Option<Complaint> {
+pub(crate) fn complaint(state: &State) -> Option<CandidateRefusal> {
     let refused = of_device(state, true).into_iter().find(|check| check.outcome == Outcome::Refused)?;
     let code = if refused.code == CLOCK { CLOCK } else { STATE };
-    Some(Complaint { code, text: refused.summary })
+    Some(CandidateRefusal { code, text: refused.summary })
 }
 
 fn kept_nothing(state: &State) -> String {

@@ -158,7 +158,7 @@ fn named(names: &BTreeSet<String>) -> String {
 mod tests {
     use super::*;
 
-    fn of(names: &[&str]) -> BTreeSet<String> {
+    fn names_of(names: &[&str]) -> BTreeSet<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
 
@@ -171,42 +171,46 @@ mod tests {
 
     #[test]
     fn an_entry_point_alone_passes() {
-        let good =
-            Interface { exported: of(&["PyInit__norm_cpu_0", "_init", "_end"]), ..Interface::default() };
+        let good = Interface {
+            exported: names_of(&["PyInit__norm_cpu_0", "_init", "_end"]),
+            ..Interface::default()
+        };
         check(&good, true, Outcome::Passed, "`PyInit__norm_cpu_0` alone");
-        let other = Interface { exported: of(&["PyInit__norm_cpu_1"]), ..Interface::default() };
+        let other = Interface { exported: names_of(&["PyInit__norm_cpu_1"]), ..Interface::default() };
         check(&other, false, Outcome::Refused, "exports `PyInit__norm_cpu_1`");
         check(&Interface::default(), false, Outcome::Refused, "exports no `PyInit__norm_cpu_0`");
     }
 
     #[test]
     fn what_two_kernels_would_share_is_refused() {
-        let exported = of(&["PyInit__norm_cpu_0", "a", "b", "c", "d"]);
+        let exported = names_of(&["PyInit__norm_cpu_0", "a", "b", "c", "d"]);
         let global = Interface { exported, ..Interface::default() };
         check(&global, false, Outcome::Refused, "`a`, `b`, `c` and 1 more");
-        let entry = of(&["PyInit__norm_cpu_0"]);
-        let unique = Interface { exported: entry.clone(), unique: of(&["_ZGVs"]), ..Interface::default() };
+        let entry = names_of(&["PyInit__norm_cpu_0"]);
+        let unique =
+            Interface { exported: entry.clone(), unique: names_of(&["_ZGVs"]), ..Interface::default() };
         check(&unique, false, Outcome::Refused, "STB_GNU_UNIQUE");
-        let weak = Interface { exported: entry, weak: of(&["_ZNSt6vectorE"]), ..Interface::default() };
+        let weak = Interface { exported: entry, weak: names_of(&["_ZNSt6vectorE"]), ..Interface::default() };
         check(&weak, false, Outcome::Warned, "`_ZNSt6vectorE`");
         check(&weak, true, Outcome::Refused, "`_ZNSt6vectorE`");
     }
 
     #[test]
     fn a_name_that_nothing_defines_is_refused() {
-        let undefined = of(&["_ZN4norm5scaleEPf", "_ZN3c105ErrorE", "memcpy"]);
-        let library = Interface { exported: of(&["PyInit__norm_cpu_0"]), undefined, ..Interface::default() };
+        let undefined = names_of(&["_ZN4norm5scaleEPf", "_ZN3c105ErrorE", "memcpy"]);
+        let library =
+            Interface { exported: names_of(&["PyInit__norm_cpu_0"]), undefined, ..Interface::default() };
         check(&library, false, Outcome::Refused, "uses `norm::scale`, which no source");
     }
 
     #[test]
     fn a_library_of_tvm_ffi_has_functions() {
-        let of = |names: &[&str]| {
-            let interface = Interface { exported: of(names), ..Interface::default() };
+        let outcome = |names: &[&str]| {
+            let interface = Interface { exported: names_of(names), ..Interface::default() };
             judged(&interface, Entry::Functions, true).0
         };
-        assert_eq!(of(&["__tvm_ffi_norm", "__tvm_ffi_norm_out"]), Outcome::Passed);
-        assert_eq!(of(&[]), Outcome::Refused);
-        assert_eq!(of(&["__tvm_ffi_norm", "helper"]), Outcome::Refused);
+        assert_eq!(outcome(&["__tvm_ffi_norm", "__tvm_ffi_norm_out"]), Outcome::Passed);
+        assert_eq!(outcome(&[]), Outcome::Refused);
+        assert_eq!(outcome(&["__tvm_ffi_norm", "helper"]), Outcome::Refused);
     }
 }

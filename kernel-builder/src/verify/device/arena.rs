@@ -139,7 +139,7 @@ impl Arena {
         let inputs: Vec<_> = self.inputs.iter().map(|buffer| buffer.map(Buffer::tensor)).collect();
         let own: Vec<_> = self.own.iter().map(|buffer| buffer.tensor()).collect();
         let workspaces = self.workspaces.iter().map(|(name, buffer)| (name.clone(), buffer.tensor()));
-        Addresses::of(case, &inputs, &own, workspaces)
+        Addresses::new(case, &inputs, &own, workspaces)
     }
 }
 

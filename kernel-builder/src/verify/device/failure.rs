@@ -11,10 +11,10 @@ const OUT_OF_MEMORY: u32 = 2;
 pub(super) const LAUNCH: &str = "verify::launch";
 
 /// A code and what happened.
-pub(in crate::verify) type Complaint = (&'static str, String);
+pub(in crate::verify) type CodedText = (&'static str, String);
 
 /// What a failure of the worker says about the candidate.
-pub(in crate::verify) fn meaning(failure: &Failure) -> Complaint {
+pub(in crate::verify) fn meaning(failure: &Failure) -> CodedText {
     match failure {
         Failure::Hung(after) => {
             ("verify::hang", format!("did not end within {:.0} s, and was killed", after.as_secs_f64()))
@@ -36,10 +36,11 @@ mod tests {
 
     use super::*;
     use crate::base::process::Ending;
-    use crate::device::wire::{Origin, Trouble};
+    use crate::device::wire::{OperationError, Origin};
 
     fn refused(code: u32, fatal: bool) -> &'static str {
-        let trouble = Trouble { from: Origin::Driver, code, name: String::new(), text: String::new(), fatal };
+        let trouble =
+            OperationError { from: Origin::Driver, code, name: String::new(), text: String::new(), fatal };
         meaning(&Failure::Refused { at: 0, trouble }).0
     }
 

@@ -22,6 +22,7 @@ use super::stage::{self, OracleAhead, Stage};
 use super::state::{self, State};
 use super::{NO_GPU, NO_PYTHON, Options, VerifyError, cubin, listed, nvidia_driver, op_digest, tell};
 use crate::agent::tuned::Settings;
+use crate::base::causes::chain;
 use crate::base::digest::{Digest, DigestBuilder};
 use crate::base::files::{self, FileError};
 use crate::base::process::ProcessError;
@@ -87,35 +88,35 @@ impl DeviceCandidate<'_> {
         case: &Case,
         about: &About,
         compiler: &Compiler,
-    ) -> Result<(ConcreteLaunch, Code), super::lab::Complaint> {
-        let refused = |code, text| super::lab::Complaint { code, text };
+    ) -> Result<(ConcreteLaunch, Code), super::lab::CandidateRefusal> {
+        let refused = |code, text| super::lab::CandidateRefusal { code, text };
         let Some(launch) = &self.op.launch else {
             return Err(refused("verify::launch", "op.toml has no [launch]".to_owned()));
         };
-        let launch = launch.evaluate(case, &self.settings.of(self.op, case).tuning);
+        let launch = launch.evaluate(case, &self.settings.choose(self.op, case).tuning);
         let launch = launch.map_err(|error| refused("verify::launch", error.to_string()))?;
         let code = Code::compile(&self.source, [&launch], &arch_of(about), compiler);
-        Ok((launch, code.map_err(|error| refused("compile::device_code", error.to_string()))?))
+        Ok((launch, code.map_err(|error| refused("compile::device_code", chain(&error)))?))
     }
 }
 
 /// How device code was compiled, as evidence keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Made {
+struct CompilationEvidence {
     /// Which compiler, and which one of them.
     compiler: String,
     /// What the candidate is declared for; the GPU's own is always among what is tried.
     archs: Vec<String>,
 }
 
-impl Made {
+impl CompilationEvidence {
     /// How a compiler makes a candidate.
     fn by(candidate: &DeviceCandidate<'_>, compiler: &Compiler) -> Self {
         Self { compiler: compiler.id(), archs: candidate.archs.clone() }
     }
 
     /// As the facts of the check `compile` have it.
-    fn of(facts: &serde_json::Value) -> Option<Self> {
+    fn from_facts(facts: &serde_json::Value) -> Option<Self> {
         serde_json::from_value(facts.get("made")?.clone()).ok()
     }
 }
@@ -277,7 +278,8 @@ fn compiled(
             Err(error) => {
                 let log =
                     if let NvrtcError::Rejected { log, .. } = &error { log.clone() } else { String::new() };
-                return Ok(Err(refusal("compile::device_code", format!("sm_{arch}: {error}"), &log)));
+                let text = format!("sm_{arch}: {}", chain(&error));
+                return Ok(Err(refusal("compile::device_code", text, &log)));
             }
         }
     }
@@ -294,7 +296,7 @@ fn compiled(
     let text = if warnings { format!("{text}; the compiler warns") } else { text };
     let facts = json!({
         "compiler": compiler.tool().name(),
-        "made": Made::by(candidate, compiler),
+        "made": CompilationEvidence::by(candidate, compiler),
         "log": logs.join("\n").trim(),
         "tuning": trials::words_of(candidate.settings.default_tuning()),
         "settings": settings(candidate),
@@ -307,7 +309,7 @@ fn settings(candidate: &DeviceCandidate<'_>) -> serde_json::Value {
     let defaults = candidate.settings.default_tuning();
     let mut found: Vec<serde_json::Value> = Vec::new();
     for case in cases(candidate, Purpose::Verify).iter().chain(&cases(candidate, Purpose::Bench)) {
-        let chosen = candidate.settings.of(candidate.op, case);
+        let chosen = candidate.settings.choose(candidate.op, case);
         let one = json!({ "case": case.id, "tuning": trials::words_of(&chosen.tuning), "from": chosen.from });
         if chosen.tuning != *defaults && !found.contains(&one) {
             found.push(one);
@@ -341,7 +343,7 @@ fn launches(
     }
     if let Some(launch) = &candidate.op.launch {
         for case in cases(candidate, Purpose::Bench) {
-            let tuning = candidate.settings.of(candidate.op, &case).tuning;
+            let tuning = candidate.settings.choose(candidate.op, &case).tuning;
             add(&case, launch.evaluate(&case, &tuning).map_err(|error| error.to_string()))?;
         }
     }
@@ -358,13 +360,14 @@ fn used(codes: &Codes) -> Result<CheckResult, VerifyError> {
             usages.extend(found.into_iter().map(|usage| (format!("sm_{arch}"), usage)));
         }
     }
-    Ok(resources::told(&usages))
+    Ok(resources::report(&usages))
 }
 
 /// The state that the code keeps, and the clocks that it reads.
 fn kept(codes: &Codes, strict: bool) -> Vec<CheckResult> {
-    let all =
-        codes.iter().try_fold(State::default(), |all, (_, code)| Ok::<_, String>(all.with(state::of(code)?)));
+    let all = codes
+        .iter()
+        .try_fold(State::default(), |all, (_, code)| Ok::<_, String>(all.with(state::examine(code)?)));
     match all {
         Ok(state) => checks::state::of_device(&state, strict),
         Err(reason) => {

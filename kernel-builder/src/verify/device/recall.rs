@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::super::evidence::{Evidence, PROTOCOL};
 use super::super::{NO_GPU, NO_PYTHON, VerifyError, gpu_present, op_digest};
-use super::{DeviceCandidate, Made, device};
+use super::{CompilationEvidence, DeviceCandidate, device};
 use crate::base::digest::Digest;
 use crate::base::files;
 use crate::compile::nvrtc::Compiler;
@@ -25,7 +25,7 @@ pub(crate) fn recall(
 ) -> Result<Option<Evidence>, VerifyError> {
     let Some(evidence) = read(evidence) else { return Ok(None) };
     let digests = (candidate.digest()?, op_digest(candidate.op, candidate.project)?);
-    if !is_of(&evidence, digests, &Made::by(candidate, compiler)) {
+    if !is_of(&evidence, digests, &CompilationEvidence::by(candidate, compiler)) {
         return Ok(None);
     }
     let skipped = |code| evidence.skipped().any(|check| check.code == code);
@@ -43,10 +43,10 @@ fn read(path: &Path) -> Option<Evidence> {
 }
 
 /// Whether evidence says that code of these digests, so made, is not refused.
-fn is_of(evidence: &Evidence, (artifact, op): (Digest, Digest), made: &Made) -> bool {
+fn is_of(evidence: &Evidence, (artifact, op): (Digest, Digest), made: &CompilationEvidence) -> bool {
     let compile = evidence.checks.iter().find(|check| check.name == "compile");
     (evidence.artifact, evidence.op, evidence.protocol) == (artifact, Some(op), PROTOCOL)
-        && compile.is_some_and(|check| Made::of(&check.facts).as_ref() == Some(made))
+        && compile.is_some_and(|check| CompilationEvidence::from_facts(&check.facts).as_ref() == Some(made))
         && evidence.refusal().is_none()
 }
 
@@ -57,12 +57,15 @@ mod tests {
     use super::super::super::evidence::{CheckResult, Environment, Outcome};
     use super::*;
 
-    fn made() -> Made {
-        Made { compiler: "nvrtc 0123456789ab".to_owned(), archs: vec!["80".to_owned(), "90a".to_owned()] }
+    fn made() -> CompilationEvidence {
+        CompilationEvidence {
+            compiler: "nvrtc 0123456789ab".to_owned(),
+            archs: vec!["80".to_owned(), "90a".to_owned()],
+        }
     }
 
     fn digests() -> (Digest, Digest) {
-        (Digest::of(b"code"), Digest::of(b"meaning"))
+        (Digest::blake3(b"code"), Digest::blake3(b"meaning"))
     }
 
     fn evidence(last: Outcome) -> Evidence {
@@ -84,12 +87,12 @@ mod tests {
         assert!(is_of(&evidence(Outcome::Passed), digests(), &made()));
         assert!(is_of(&evidence(Outcome::Skipped), digests(), &made()));
         assert!(!is_of(&evidence(Outcome::Refused), digests(), &made()));
-        let other = Digest::of(b"other");
+        let other = Digest::blake3(b"other");
         assert!(!is_of(&evidence(Outcome::Passed), (other, digests().1), &made()));
         assert!(!is_of(&evidence(Outcome::Passed), (digests().0, other), &made()));
-        let by_nvcc = Made { compiler: "nvcc 0123456789ab".to_owned(), ..made() };
+        let by_nvcc = CompilationEvidence { compiler: "nvcc 0123456789ab".to_owned(), ..made() };
         assert!(!is_of(&evidence(Outcome::Passed), digests(), &by_nvcc));
-        let for_more = Made { archs: vec!["80".to_owned()], ..made() };
+        let for_more = CompilationEvidence { archs: vec!["80".to_owned()], ..made() };
         assert!(!is_of(&evidence(Outcome::Passed), digests(), &for_more));
         let older = Evidence { protocol: PROTOCOL - 1, ..evidence(Outcome::Passed) };
         assert!(!is_of(&older, digests(), &made()));

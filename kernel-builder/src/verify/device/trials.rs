@@ -19,7 +19,7 @@ use super::super::stage::Stage;
 use super::super::watched::Watched;
 use super::super::{VerifyError, compare};
 use super::arena::{Arena, spread};
-use super::failure::{Complaint, LAUNCH, meaning};
+use super::failure::{CodedText, LAUNCH, meaning};
 use crate::agent::tuned::Settings;
 use crate::base::files;
 use crate::base::process::{Ending, Finished};
@@ -66,7 +66,7 @@ pub(super) fn launch_of(
 ) -> Result<ConcreteLaunch, String> {
     let Some(launch) = &op.launch else { return Err("op.toml has no [launch]".to_owned()) };
     let case = case_of(case, scheduled, trial);
-    launch.evaluate(&case, &settings.of(op, &case).tuning).map_err(|error| error.to_string())
+    launch.evaluate(&case, &settings.choose(op, &case).tuning).map_err(|error| error.to_string())
 }
 
 /// One worker with the candidate's machine code.
@@ -147,7 +147,7 @@ impl<'a> Lane<'a> {
         trial: &Trial,
         arenas: &mut Arenas,
         within: Duration,
-    ) -> Result<Result<(), Complaint>, VerifyError> {
+    ) -> Result<Result<(), CodedText>, VerifyError> {
         let launch = match launch_of(self.op, case, scheduled, trial, self.settings) {
             Ok(launch) => launch,
             Err(reason) => return Ok(Err((LAUNCH, format!("cannot be started: {reason}")))),
@@ -156,7 +156,7 @@ impl<'a> Lane<'a> {
         if self.loaded_in != Some(self.gpu.generation()) || !self.gpu.lives() {
             arenas.clear();
             ops.extend(load(self.code));
-            self.watched = match Watched::of(self.code, 0) {
+            self.watched = match Watched::new(self.code, 0) {
                 Ok(watched) => watched,
                 Err(reason) => return Ok(Err((LAUNCH, format!("cannot be started: {reason}")))),
             };
@@ -248,7 +248,7 @@ fn load(code: &Code) -> impl Iterator<Item = Op> {
 }
 
 /// Whether the guards of workspaces are what they were.
-fn workspaces(arena: &Arena, trial: &Trial, guards: &Path) -> Result<Result<(), Complaint>, VerifyError> {
+fn workspaces(arena: &Arena, trial: &Trial, guards: &Path) -> Result<Result<(), CodedText>, VerifyError> {
     let names: Vec<&str> = arena.workspaces().collect();
     if names.is_empty() {
         return Ok(Ok(()));

@@ -7,9 +7,9 @@ use kernel_plan::units::Dtype;
 use super::super::bound::Numbers;
 use super::super::compare::row_length;
 use super::super::schedule::{ScheduledCase, TensorSpec};
-use super::Complaint;
+use super::CandidateRefusal;
 use super::layout::{Layout, Range};
-use super::pool::Known;
+use super::pool::SetBuffers;
 use crate::device::wire::{Argument, Call, Kernel, Place, Start, unhex};
 
 /// The number of the judge's machine code in its worker.
@@ -93,7 +93,7 @@ pub(super) struct Examination {
 pub(super) fn examination(
     case: &ScheduledCase,
     layout: &Layout,
-    known: &[Known],
+    known: &[SetBuffers],
     bounds: &[Numbers],
     assignment: &[usize],
     poison: u8,
@@ -178,13 +178,13 @@ impl Examination {
     }
 
     /// The largest error as a share of the bound, or the gravest thing that is wrong: guards, inputs, then values.
-    pub(super) fn read(&self, case: &ScheduledCase, numbers: &str) -> Result<f64, Complaint> {
+    pub(super) fn read(&self, case: &ScheduledCase, numbers: &str) -> Result<f64, CandidateRefusal> {
         let bytes = unhex(numbers).unwrap_or_default();
         let mut words = bytes
             .chunks_exact(8)
             .map(|word| word.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte)));
         let mut next = || words.next().unwrap_or_default();
-        let (mut share, mut worst) = (0f64, None::<(u32, Complaint)>);
+        let (mut share, mut worst) = (0f64, None::<(u32, CandidateRefusal)>);
         for about in &self.about {
             let [wrong, unwritten, first, largest] = [next(), next(), next(), next()];
             share = share.max(f64::from_bits(largest));
@@ -193,7 +193,7 @@ impl Examination {
             }
             let (rank, code, text) = words_for(about, case, wrong, unwritten, !first);
             if worst.as_ref().is_none_or(|(known, _)| rank < *known) {
-                worst = Some((rank, Complaint { code, text }));
+                worst = Some((rank, CandidateRefusal { code, text }));
             }
         }
         worst.map_or(Ok(share), |(_, complaint)| Err(complaint))
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    fn read(numbers: &[[u64; 4]]) -> Result<f64, Complaint> {
+    fn read(numbers: &[[u64; 4]]) -> Result<f64, CandidateRefusal> {
         let about = vec![
             About::Output { slot: 0, place: 0 },
             About::Input { slot: 0, place: 0 },

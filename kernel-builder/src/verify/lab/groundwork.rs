@@ -79,7 +79,7 @@ mod tests {
 
     use super::super::super::python_for_tests::{endless, is_gone, scripted, with_torch};
     use super::*;
-    use crate::base::ahead::Ahead;
+    use crate::base::background::BackgroundTask;
     use crate::base::process::ProcessError;
     use crate::device::wire::Op;
 
@@ -139,7 +139,7 @@ mod tests {
         let project = project();
         let (send, receive) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            let ahead = Ahead::begin(scope, || {
+            let ahead = BackgroundTask::begin(scope, || {
                 send.send(Groundwork::lay(&op, &project, &case, &python, Beside::Others).err()).unwrap();
             });
             while !files::exists(&began) {

@@ -23,19 +23,19 @@ use crate::device::gpu::Gpu;
 use crate::device::wire::{About, Answer, Call, Function, Op, Place, Start};
 
 mod begin;
-pub(super) mod complaint;
 mod examine;
 mod groundwork;
 #[cfg(test)]
 mod kernels_tests;
 mod layout;
 mod pool;
+pub(super) mod refusal;
 
 pub(crate) use begin::NoLab;
-pub(crate) use complaint::{Attempt, Complaint};
 pub(crate) use groundwork::{Beside, Groundwork};
 use layout::{ARENA, Layout};
-use pool::Known;
+use pool::SetBuffers;
+pub(crate) use refusal::{Attempt, CandidateRefusal};
 
 /// How long the judge's own requests may take: gigabytes are copied.
 const OWN: Duration = Duration::from_secs(120);
@@ -60,7 +60,7 @@ pub(crate) struct Lab {
     /// How many of the sets calls are timed with; the first ones.
     timed: usize,
     bounds: Vec<Numbers>,
-    known: Vec<Known>,
+    known: Vec<SetBuffers>,
     layout: Layout,
     /// Bytes of the piece in which it lies: as many as any candidate needed so far.
     piece: u64,
@@ -143,9 +143,9 @@ impl Lab {
             return Ok(Err(complaint));
         }
         let modules = code.cubins.len() as u32;
-        self.watched = match Watched::of(code, CANDIDATE) {
+        self.watched = match Watched::new(code, CANDIDATE) {
             Ok(watched) => watched,
-            Err(text) => return Ok(Err(Complaint { code: "verify::state", text })),
+            Err(text) => return Ok(Err(CandidateRefusal { code: "verify::state", text })),
         };
         let mut ops: Vec<Op> = code
             .cubins
@@ -204,7 +204,7 @@ impl Lab {
             slots[from].inputs.iter().map(|range| range.map(layout::Range::place)).collect();
         let own: Vec<Place> = slots[to].own.iter().map(|range| range.place()).collect();
         let workspaces = self.layout.workspaces.iter().map(|(name, range)| (name.clone(), range.place()));
-        let addresses = Addresses::of(&self.case, &inputs, &own, workspaces);
+        let addresses = Addresses::new(&self.case, &inputs, &own, workspaces);
         calls::call(launch, &addresses, |kernel| {
             let (module, function) = code.place(launch, kernel)?;
             Some((CANDIDATE + module, function))
@@ -264,7 +264,7 @@ impl Lab {
             Err(failure) => {
                 // Whatever state it is in, the next candidate gets a new one.
                 self.give_up();
-                Err(Complaint::of(&failure))
+                Err(CandidateRefusal::from_failure(&failure))
             }
         })
     }
@@ -346,7 +346,7 @@ impl Lab {
             }),
             Err(failure) => {
                 self.give_up();
-                return Ok(Err(Complaint::of(&failure)));
+                return Ok(Err(CandidateRefusal::from_failure(&failure)));
             }
         };
         let import = Op::Import { buffer: ARENA, handle: handle.unwrap_or_default(), bytes };
@@ -417,7 +417,7 @@ impl Lab {
 
     /// Asks the judging worker, which no candidate can harm.
     fn checked(&mut self, ops: &[Op]) -> Result<Vec<Answer>, VerifyError> {
-        self.checker.ask(ops, OWN)?.map_err(|failure| VerifyError::Judge { reason: failure.to_string() })
+        self.checker.ask(ops, OWN)?.map_err(|failure| VerifyError::Judge { cause: failure.into() })
     }
 }
 

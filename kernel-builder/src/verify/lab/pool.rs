@@ -71,7 +71,7 @@ pub(super) fn sets(scheduled: &ScheduledCase, cancels: bool) -> (Vec<InputSet>, 
 
 /// What the judge knows of one set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct SetBuffers {
     /// The inputs, in the order of arguments, in buffers of the judging worker.
     pub(super) inputs: Vec<Option<Place>>,
     /// What is expected of each output.
@@ -88,7 +88,7 @@ pub(super) struct Expected {
 
 /// The pool and the operations that put it there.
 pub(super) struct Pool {
-    pub(super) known: Vec<Known>,
+    pub(super) known: Vec<SetBuffers>,
     pub(super) ops: Vec<Op>,
     pub(super) bytes: u64,
 }
@@ -133,7 +133,7 @@ pub(super) fn pool(stage: &Stage<'_>, scheduled: &ScheduledCase, rows: &Path) ->
             outputs.push(Expected { exact, terms });
             from += length;
         }
-        known.push(Known { inputs, outputs });
+        known.push(SetBuffers { inputs, outputs });
     }
     Ok(Pool { known, ops, bytes: total })
 }

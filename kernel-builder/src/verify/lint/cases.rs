@@ -167,7 +167,7 @@ fn fitted(op: &OpSpec, workload: &Workload) -> (Workload, Option<String>) {
 
 fn scheduled(op: &OpSpec, place: usize, case: &Case) -> (ScheduledCase, Vec<Role>) {
     let tensors =
-        |side: &[_]| side.iter().map(|tensor| TensorSpec::of(tensor, &case.inputs)).collect::<Vec<_>>();
+        |side: &[_]| side.iter().map(|tensor| TensorSpec::new(tensor, &case.inputs)).collect::<Vec<_>>();
     let (inputs, outputs) = (tensors(&case.inputs), tensors(&case.outputs));
     let smallest = case.outputs.iter().map(|output| output.elements()).min().unwrap_or(0);
     let (seeds, changed) = if smallest < FEW { (SEEDS_OF_FEW, CHANGED_OF_FEW) } else { (SEEDS, CHANGED) };

@@ -46,13 +46,13 @@ pub struct LintFinding {
     /// What to do.
     pub help: String,
     /// The cases where it was seen; empty where it is about all of them together.
-    pub cases: Vec<Near>,
+    pub cases: Vec<FindingCase>,
 }
 
 /// A case where a finding was seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Near {
+pub struct FindingCase {
     /// The case.
     pub case: String,
     /// The share of elements at which the wrong answer passes, the least of all inputs; of `lint::narrow` how many values

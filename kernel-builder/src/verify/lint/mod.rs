@@ -35,7 +35,7 @@ mod shapes;
 
 use self::cases::{Linted, Role};
 pub(super) use self::finding::CHECK;
-pub use self::finding::{Lint, LintFinding, Near};
+pub use self::finding::{FindingCase, Lint, LintFinding};
 use self::judge::{Computed, Subject};
 
 /// Raised whenever a finding is added or judged otherwise, so that older results no longer count.
@@ -177,7 +177,7 @@ fn compute(
                 let case = case.and_then(|place| linted.get(place));
                 let when = case
                     .map_or_else(String::new, |linted| format!("on the workload `{}`", linted.scheduled.id));
-                failed.get_or_insert(VerifyError::Reference { when, reason: error });
+                failed.get_or_insert(VerifyError::Reference { when, exception: error });
             }
             // The judge has gone only when a file could not be read, which it says.
             Event::Computed { case } => drop(done.send(case)),
@@ -197,7 +197,7 @@ fn compute(
         None => Err(VerifyError::Harness {
             role: "linter",
             ending: ended.process.ending.to_string(),
-            said: ended.said(),
+            output: ended.last_words(),
         }),
     }
 }
@@ -280,7 +280,7 @@ fn worded((code, about): Subject, cases: Vec<(String, f64)>, all: usize) -> Lint
             "the operation is less work than it looks, which is honest and no win: judge the product itself",
         ),
     };
-    let cases = cases.into_iter().map(|(case, figure)| Near { case, figure }).collect();
+    let cases = cases.into_iter().map(|(case, figure)| FindingCase { case, figure }).collect();
     LintFinding {
         code: code.to_owned(),
         about: Some(about),

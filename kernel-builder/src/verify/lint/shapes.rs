@@ -8,7 +8,7 @@ use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::{Axis, AxisKind, Case, CaseTensor, Device, Purpose};
 use kernel_plan::units::PythonName;
 
-use super::{LintFinding, Near};
+use super::{FindingCase, LintFinding};
 use crate::base::report;
 
 /// Below this, a timed call measures its launch.
@@ -124,7 +124,7 @@ fn large(op: &OpSpec) -> Option<LintFinding> {
     );
     let help = "verify a smaller workload, or split it";
     let names: BTreeSet<&str> = beyond.iter().map(|case| case.id.as_str()).collect();
-    let cases = names.into_iter().map(|case| Near { case: case.to_owned(), figure: 1.0 }).collect();
+    let cases = names.into_iter().map(|case| FindingCase { case: case.to_owned(), figure: 1.0 }).collect();
     Some(LintFinding { cases, ..finding("lint::large_workloads", None, summary, help) })
 }
 

@@ -72,7 +72,7 @@ const PLAN: &[Focus] = &[
 
 /// Cases beside `listed`, which are those of op.toml to verify on `device`: some for each choice of dtypes.
 pub(crate) fn drawn(op: &OpSpec, device: Device, listed: &[Case], seed: u64) -> Vec<Case> {
-    let lengths = Lengths::of(op, listed);
+    let lengths = Lengths::new(op, listed);
     let mut found: Vec<Case> = Vec::new();
     let mut seen: Vec<&BTreeMap<_, _>> = Vec::new();
     for case in listed {
@@ -109,7 +109,7 @@ struct Lengths<'a> {
 }
 
 impl<'a> Lengths<'a> {
-    fn of(op: &'a OpSpec, listed: &[Case]) -> Self {
+    fn new(op: &'a OpSpec, listed: &[Case]) -> Self {
         // Constraints of a definition are texts that nothing here understands.
         let bound =
             |axis: &Axis| op.flashinfer.as_ref().is_some_and(|section| section.constrains(&axis.name.value));
@@ -288,7 +288,7 @@ impl Draw<'_> {
                 launch.is_none_or(|launch| launch.evaluate(case, &self.op.tune.default_tuning()).is_ok())
             }
             Device::Cpu => self.op.cpu.as_ref().is_none_or(|cpu| {
-                let bindings = Bindings::of(case, &Tuning::new());
+                let bindings = Bindings::new(case, &Tuning::new());
                 cpu.over.evaluate(&bindings).is_ok() && cpu.grain.evaluate(&bindings).is_ok()
             }),
         }

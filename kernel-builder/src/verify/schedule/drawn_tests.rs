@@ -47,7 +47,7 @@ fn read(text: &str) -> OpSpec {
     op.unwrap_or_else(|| panic!("{problems:?}"))
 }
 
-fn of(op: &OpSpec, seed: u64) -> Vec<Case> {
+fn drawn_cases(op: &OpSpec, seed: u64) -> Vec<Case> {
     drawn(op, Device::Cpu, &op.cases(Purpose::Verify, Device::Cpu), seed)
 }
 
@@ -66,7 +66,7 @@ fn bytes(case: &Case) -> u64 {
 #[test]
 fn lengths_follow_from_the_seed_and_differ_between_seeds() {
     let op = read(NORM);
-    let ids = |seed| of(&op, seed).into_iter().map(|case| case.id).collect::<Vec<_>>();
+    let ids = |seed| drawn_cases(&op, seed).into_iter().map(|case| case.id).collect::<Vec<_>>();
     assert_eq!(ids(1), ids(1));
     assert!(ids(1).iter().all(|id| !ids(2).contains(id)), "{:?} {:?}", ids(1), ids(2));
     assert_eq!(ids(1).len(), 2 * PLAN.len());
@@ -77,7 +77,7 @@ fn lengths_follow_from_the_seed_and_differ_between_seeds() {
 fn bounds_and_constraints_hold() {
     let op = read(NORM);
     for seed in 0..100 {
-        for case in of(&op, seed) {
+        for case in drawn_cases(&op, seed) {
             let (rows, hidden) = (length(&case, "rows"), length(&case, "hidden"));
             assert!((2..=5000).contains(&rows) && hidden >= 8 && hidden.is_multiple_of(4), "{}", case.id);
             assert!(op.admits(&case) && bytes(&case) <= BYTES && case.drawn && !case.held_out, "{}", case.id);
@@ -90,7 +90,7 @@ fn bounds_and_constraints_hold() {
 fn every_kind_of_length_is_drawn() {
     let op = read(&NORM.replace(", min = 8, multiple-of = 4", "").replace("groups = 64", "groups = 1"));
     for seed in 0..20 {
-        let cases = of(&op, seed);
+        let cases = drawn_cases(&op, seed);
         let hidden: Vec<u64> = cases.iter().map(|case| length(case, "hidden")).collect();
         assert!(hidden.iter().all(|hidden| ![64, 65536].contains(hidden)), "{hidden:?}");
         let has = |is: &dyn Fn(u64) -> bool| hidden.iter().any(|hidden| is(*hidden));
@@ -106,12 +106,12 @@ fn every_kind_of_length_is_drawn() {
 #[test]
 fn an_axis_that_a_definition_constrains_keeps_its_length() {
     let text = format!("{NORM}\n[flashinfer]\nconstraints = [\"rows == batch + 1\"]\n");
-    let cases = of(&read(&text), 3);
+    let cases = drawn_cases(&read(&text), 3);
     assert!(!cases.is_empty());
     assert!(cases.iter().all(|case| [8, 5000, 2].contains(&length(case, "rows"))));
     // Nothing is left to be drawn.
     let both = text.replace("batch + 1", "hidden + 1");
-    assert!(of(&read(&both), 3).is_empty());
+    assert!(drawn_cases(&read(&both), 3).is_empty());
 }
 
 /// Every op.toml and backward.toml of the templates.

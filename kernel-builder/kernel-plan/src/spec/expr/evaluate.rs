@@ -71,12 +71,12 @@ pub struct ExprError {
     /// Why not.
     pub cause: Cause,
     /// The names of `[let]` that led to that part, the innermost first.
-    pub through: Vec<Through>,
+    pub through: Vec<NameUse>,
 }
 
 /// A use of a name of `[let]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Through {
+pub struct NameUse {
     /// The name.
     pub name: PythonName,
     /// The place of the use in the file.
@@ -84,7 +84,7 @@ pub struct Through {
 }
 
 /// The end of a message about a part that names of `[let]` led to.
-fn within(through: &[Through]) -> String {
+fn within(through: &[NameUse]) -> String {
     let Some((inner, outer)) = through.split_first() else { return String::new() };
     let outer = outer.iter().map(|used| format!(", which `{}` uses", used.name));
     format!(", in `{}` of [let]{}", inner.name, outer.collect::<String>())
@@ -153,7 +153,7 @@ impl Expr {
                 bindings.names.get(name).copied().ok_or_else(|| self.error(Cause::Undefined))
             }
             ExprKind::Named(definition) => definition.value.tree().evaluate(bindings).map_err(|mut error| {
-                error.through.push(Through { name: definition.name.value.clone(), span: self.span.clone() });
+                error.through.push(NameUse { name: definition.name.value.clone(), span: self.span.clone() });
                 error
             }),
             ExprKind::Unary(UnaryOp::Not, operand) => {

@@ -19,7 +19,7 @@ mod read;
 mod scope;
 mod typed;
 
-pub use evaluate::{Bindings, Cause, ExprError, TensorBinding, Through, Value};
+pub use evaluate::{Bindings, Cause, ExprError, NameUse, TensorBinding, Value};
 pub use parse::{MAX_DEPTH, SyntaxError, parse_expression};
 pub(crate) use read::{boolean, checked, integer, integers, tree, value};
 pub(crate) use scope::{Kind, Scope, ScopeTensor};

@@ -48,7 +48,7 @@ pub(crate) struct Scope {
 }
 
 /// Something wrong at a place, with what to say there.
-pub(super) type Complaint = (Problem, Range<usize>, String);
+pub(super) type ScopeProblem = (Problem, Range<usize>, String);
 
 impl Scope {
     /// What a name is.
@@ -86,7 +86,7 @@ impl Scope {
     }
 
     /// The type of a tree whose names and operands are right; else `None`, and a complaint for each that is not.
-    pub(super) fn check(&self, expr: &Expr, complaints: &mut Vec<Complaint>) -> Option<Type> {
+    pub(super) fn check(&self, expr: &Expr, complaints: &mut Vec<ScopeProblem>) -> Option<Type> {
         match &expr.kind {
             ExprKind::Integer(_) => Some(Type::Integer),
             ExprKind::Boolean(_) => Some(Type::Boolean),
@@ -111,7 +111,7 @@ impl Scope {
     }
 
     /// Whether an operand is of the type that `whose` needs.
-    fn want(&self, operand: &Expr, want: Type, whose: &str, complaints: &mut Vec<Complaint>) -> bool {
+    fn want(&self, operand: &Expr, want: Type, whose: &str, complaints: &mut Vec<ScopeProblem>) -> bool {
         let Some(found) = self.check(operand, complaints) else { return false };
         if found != want {
             let message = format!("`{whose}` needs {}, and `{operand}` is {}", want.words(), found.words());
@@ -124,7 +124,12 @@ impl Scope {
         found == want
     }
 
-    fn name(&self, name: &PythonName, span: &Range<usize>, complaints: &mut Vec<Complaint>) -> Option<Type> {
+    fn name(
+        &self,
+        name: &PythonName,
+        span: &Range<usize>,
+        complaints: &mut Vec<ScopeProblem>,
+    ) -> Option<Type> {
         match self.kind(name.as_str()) {
             Some(Kind::Value(found)) => Some(found),
             Some(Kind::Broken) => None,
@@ -143,7 +148,7 @@ impl Scope {
         }
     }
 
-    fn unknown(&self, name: &PythonName, span: &Range<usize>) -> Complaint {
+    fn unknown(&self, name: &PythonName, span: &Range<usize>) -> ScopeProblem {
         let (code, message, what) = if self.only_axes {
             (codes::UNKNOWN_AXIS, format!("`[axes]` does not define `{name}`"), "the axes")
         } else {
@@ -178,7 +183,7 @@ impl Scope {
         function: Function,
         arguments: &[Expr],
         whole: &Expr,
-        complaints: &mut Vec<Complaint>,
+        complaints: &mut Vec<ScopeProblem>,
     ) -> Option<Type> {
         let fits = match function {
             Function::Min | Function::Max => arguments.len() >= 2,
@@ -231,7 +236,7 @@ impl Scope {
         }
     }
 
-    fn stride(&self, arguments: &[Expr], complaints: &mut Vec<Complaint>) -> Option<Type> {
+    fn stride(&self, arguments: &[Expr], complaints: &mut Vec<ScopeProblem>) -> Option<Type> {
         let [tensor, dimension] = arguments else { return None };
         let tensor = self.tensor(tensor, complaints)?;
         let rank = tensor.rank?;
@@ -250,7 +255,7 @@ impl Scope {
     }
 
     /// The input or output that an argument names.
-    fn tensor(&self, argument: &Expr, complaints: &mut Vec<Complaint>) -> Option<&ScopeTensor> {
+    fn tensor(&self, argument: &Expr, complaints: &mut Vec<ScopeProblem>) -> Option<&ScopeTensor> {
         let known: Vec<_> = self.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
         let found = match &argument.kind {
             ExprKind::Name(name) => self.tensors.iter().find(|tensor| tensor.name == name.as_str()),

@@ -4,7 +4,7 @@
 
 use crate::diagnostic::Problem;
 use crate::spec::build::Kernel;
-use crate::spec::nvcc::{self, Known, Releases};
+use crate::spec::nvcc::{self, CapabilitySupport, Releases};
 use crate::spec::{Spanned, codes};
 use crate::units::{BackendId, Capability, Version};
 
@@ -21,8 +21,8 @@ fn judge(project: &Project<'_>, kernel: &Kernel) -> Vec<Problem> {
         .cuda_capabilities
         .iter()
         .filter_map(|capability| match nvcc::releases(capability.value) {
-            Known::In(releases) => Some((capability, releases)),
-            Known::NoSuffix | Known::Nowhere => None,
+            CapabilitySupport::In(releases) => Some((capability, releases)),
+            CapabilitySupport::NoSuffix | CapabilitySupport::Nowhere => None,
         })
         .collect();
     if cuda.is_empty() || known.len() < kernel.cuda_capabilities.len() {

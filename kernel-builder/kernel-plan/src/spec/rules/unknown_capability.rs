@@ -6,7 +6,7 @@
 //! Never: judges whether one given toolkit knows it; `capability_toolkit` does.
 
 use crate::diagnostic::Problem;
-use crate::spec::nvcc::{self, Known};
+use crate::spec::nvcc::{self, CapabilitySupport};
 use crate::spec::{Spanned, codes};
 use crate::units::{Capability, CapabilitySuffix};
 
@@ -16,7 +16,8 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
     let lists = project.capability_lists();
     lists
         .flat_map(|list| {
-            let known = |one: &Spanned<Capability>| matches!(nvcc::releases(one.value), Known::In(_));
+            let known =
+                |one: &Spanned<Capability>| matches!(nvcc::releases(one.value), CapabilitySupport::In(_));
             let others = list.iter().any(known);
             list.iter().filter_map(move |capability| refuse(project, capability, others))
         })
@@ -27,8 +28,8 @@ pub(super) fn check(project: &Project<'_>) -> Vec<Problem> {
 fn refuse(project: &Project<'_>, capability: &Spanned<Capability>, others: bool) -> Option<Problem> {
     let Capability { major, minor, suffix, .. } = capability.value;
     let (left_out, message, help) = match nvcc::releases(capability.value) {
-        Known::In(_) => return None,
-        Known::Nowhere => (
+        CapabilitySupport::In(_) => return None,
+        CapabilitySupport::Nowhere => (
             others,
             format!("no CUDA toolkit compiles for capability {major}.{minor}"),
             format!(
@@ -36,7 +37,7 @@ fn refuse(project: &Project<'_>, capability: &Spanned<Capability>, others: bool)
                 nvcc::with_suffix(CapabilitySuffix::None).collect::<Vec<_>>().join(", ")
             ),
         ),
-        Known::NoSuffix => (
+        CapabilitySupport::NoSuffix => (
             false,
             format!("{major}.{minor} has no form with `{}`", suffix.as_str()),
             format!(

@@ -117,7 +117,7 @@ fn rewrite(
     }
     missing.extend(license.map(|license| ("license", quoted(license.as_str()))));
     let backends = match from {
-        Edition::One => older::one(root, general, &mut draft),
+        Edition::One => older::edition_one(root, general, &mut draft),
         Edition::Two => older::two(root, general, &mut draft),
         _ => None,
     };

@@ -56,7 +56,11 @@ pub(super) fn two(root: &toml_edit::Table, general: &Table<'_>, draft: &mut Draf
 }
 
 /// Rewrites the keys that edition 1 alone has; gives `backends` where it has to be added.
-pub(super) fn one(root: &toml_edit::Table, general: &Table<'_>, draft: &mut Draft<'_>) -> Option<String> {
+pub(super) fn edition_one(
+    root: &toml_edit::Table,
+    general: &Table<'_>,
+    draft: &mut Draft<'_>,
+) -> Option<String> {
     let mut backends = BTreeSet::new();
     if let Some(torch) = root.get("torch")
         && let Some(found) = entry(torch, "universal")

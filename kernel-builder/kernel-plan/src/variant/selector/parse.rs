@@ -128,21 +128,21 @@ impl Parser {
     }
 
     fn all(&mut self, depth: usize) -> Result<Selector, Problem> {
-        let mut parts = vec![self.one(depth)?];
+        let mut parts = vec![self.factor(depth)?];
         while self.take("and") {
-            parts.push(self.one(depth)?);
+            parts.push(self.factor(depth)?);
         }
         Ok(single(parts, Selector::And))
     }
 
-    fn one(&mut self, depth: usize) -> Result<Selector, Problem> {
+    fn factor(&mut self, depth: usize) -> Result<Selector, Problem> {
         let opened = self.place();
         if depth > DEPTH {
             let help = format!("at most {DEPTH} `not` and parentheses may be inside one another");
             return Err(self.syntax("the selector is nested too deeply".to_owned(), &help, &opened, "here"));
         }
         if self.take("not") {
-            return Ok(Selector::Not(Box::new(self.one(depth + 1)?)));
+            return Ok(Selector::Not(Box::new(self.factor(depth + 1)?)));
         }
         if self.take("(") {
             let inner = self.any(depth + 1)?;

@@ -8,25 +8,25 @@ use crate::device::gpu::Failure;
 
 /// What is wrong with a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Complaint {
+pub(crate) struct CandidateRefusal {
     /// The code of the refusal.
     pub code: &'static str,
     /// What was found.
     pub text: String,
 }
 
-impl Complaint {
-    pub(super) fn of(failure: &Failure) -> Self {
+impl CandidateRefusal {
+    pub(super) fn from_failure(failure: &Failure) -> Self {
         let (code, text) = meaning(failure);
         Self { code, text: format!("the kernel {text}") }
     }
 }
 
-impl From<Unplaced> for Complaint {
+impl From<Unplaced> for CandidateRefusal {
     fn from(error: Unplaced) -> Self {
         Self { code: "verify::launch", text: error.to_string() }
     }
 }
 
 /// What an attempt gave, or why the candidate is refused.
-pub(crate) type Attempt<T> = Result<T, Complaint>;
+pub(crate) type Attempt<T> = Result<T, CandidateRefusal>;

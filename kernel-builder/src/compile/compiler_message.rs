@@ -14,30 +14,30 @@ use crate::base::process::{Ending, Finished};
 /// What a compiler or linker said when it failed.
 #[derive(Debug, Error)]
 #[error("{unit} does not build for {variant}: {message}")]
-pub struct Complaint {
+pub struct CompilerMessage {
     unit: String,
     variant: String,
     message: String,
     help: String,
     place: Option<(NamedSource<String>, usize, String)>,
     starved: bool,
-    /// What the compiler said first; the same for every variant in which the same thing is wrong.
-    said: String,
+    /// Its first error; the same for every variant in which the same thing is wrong.
+    first_error: String,
 }
 
-impl Complaint {
+impl CompilerMessage {
     /// The source, or `link`.
     pub fn unit(&self) -> &str {
         &self.unit
     }
 
     /// What tells this complaint from others on the same unit.
-    pub fn said(&self) -> &str {
-        &self.said
+    pub fn first_error(&self) -> &str {
+        &self.first_error
     }
 }
 
-impl Diagnostic for Complaint {
+impl Diagnostic for CompilerMessage {
     fn code<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
         Some(Box::new(match self.unit.as_str() {
             _ if self.starved => "compile::out_of_memory",
@@ -70,7 +70,14 @@ struct Pointed<'a> {
 }
 
 /// Reads the first error of a log. `project` is where relative file names start.
-pub fn read(unit: &str, variant: &str, text: &str, ending: Ending, log: &Path, project: &Path) -> Complaint {
+pub fn read(
+    unit: &str,
+    variant: &str,
+    text: &str,
+    ending: Ending,
+    log: &Path,
+    project: &Path,
+) -> CompilerMessage {
     let pointed = text.lines().find_map(point);
     let place = pointed.as_ref().and_then(|pointed| {
         let source = files::read_text(&project.join(pointed.file)).ok()?;
@@ -104,10 +111,10 @@ pub fn read(unit: &str, variant: &str, text: &str, ending: Ending, log: &Path, p
     } else {
         ""
     };
-    Complaint {
+    CompilerMessage {
         unit: unit.to_owned(),
         variant: variant.to_owned(),
-        said: pointed
+        first_error: pointed
             .map_or_else(|| message.clone(), |at| format!("{}:{}: {}", at.file, at.line, at.message)),
         message,
         help: format!("{advice}{more}the whole log with the command: {}", log.display()),
@@ -202,7 +209,7 @@ mod tests {
     #[test]
     fn a_compiler_without_memory_is_told_from_one_that_is_wrong() {
         let read = |text, ending| read("a.cu", "v", text, ending, Path::new("log"), Path::new("."));
-        let code = |complaint: &Complaint| complaint.code().map(|code| code.to_string());
+        let code = |complaint: &CompilerMessage| complaint.code().map(|code| code.to_string());
         let nvcc = read("nvcc error   : 'cicc' died due to signal 9 (Kill signal)", Ending::Exit(9));
         assert_eq!(code(&nvcc).as_deref(), Some("compile::out_of_memory"));
         assert!(nvcc.help().is_some_and(|help| help.to_string().contains("`-j 1`")));

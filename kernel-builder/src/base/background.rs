@@ -5,12 +5,12 @@
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use super::interrupt::{self, Stop};
+use super::interrupt::{self, StopFlag};
 
 /// Work on its way. Dropped, it is stopped as by ctrl-C, and the scope waits for its end.
-pub(crate) struct Ahead<'scope, T> {
+pub(crate) struct BackgroundTask<'scope, T> {
     thread: Option<ScopedJoinHandle<'scope, (T, Duration)>>,
-    stop: Stop,
+    stop: StopFlag,
 }
 
 /// What was done, and how long that took.
@@ -23,10 +23,10 @@ pub(crate) struct Done<T> {
     pub waited: Duration,
 }
 
-impl<'scope, T: Send + 'scope> Ahead<'scope, T> {
+impl<'scope, T: Send + 'scope> BackgroundTask<'scope, T> {
     /// Begins.
     pub(crate) fn begin(scope: &'scope Scope<'scope, '_>, work: impl FnOnce() -> T + Send + 'scope) -> Self {
-        let stop = Stop::default();
+        let stop = StopFlag::default();
         let own = stop.clone();
         let since = Instant::now();
         let thread = scope.spawn(move || interrupt::within(Some(own), || (work(), since.elapsed())));
@@ -49,7 +49,7 @@ impl<'scope, T: Send + 'scope> Ahead<'scope, T> {
     }
 }
 
-impl<T> Drop for Ahead<'_, T> {
+impl<T> Drop for BackgroundTask<'_, T> {
     fn drop(&mut self) {
         if self.thread.is_some() {
             self.stop.request();
@@ -68,7 +68,7 @@ mod tests {
     fn work_is_done_before_it_is_waited_for() {
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            let ahead = Ahead::begin(scope, move || tell.send(7).is_ok());
+            let ahead = BackgroundTask::begin(scope, move || tell.send(7).is_ok());
             assert_eq!(told.recv(), Ok(7), "nobody waits yet");
             while !ahead.has_ended() {
                 std::thread::yield_now();
@@ -93,9 +93,9 @@ mod tests {
         std::thread::scope(|scope| {
             let (send, receive) = std::sync::mpsc::channel();
             let line = &line;
-            let ahead = Ahead::begin(scope, move || {
+            let ahead = BackgroundTask::begin(scope, move || {
                 // A thread of the work is stopped with it.
-                let stop = Stop::of_thread();
+                let stop = StopFlag::of_thread();
                 let inner = std::thread::scope(|inner| {
                     let run = || process::run(line, Limits::wall(Duration::from_secs(600)));
                     inner.spawn(move || interrupt::within(stop, run)).join().unwrap()
