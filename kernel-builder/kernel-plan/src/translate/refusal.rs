@@ -17,6 +17,8 @@ pub struct Refusal {
     pub text: Option<String>,
     /// What may help.
     pub help: Option<&'static str>,
+    /// A symbol that has to be a multiple of a number.
+    pub multiple: Option<(String, i64)>,
 }
 
 /// Operators that other libraries do better, and those that have no form here.
@@ -43,7 +45,7 @@ const KNOWN: &[(&str, &str)] = &[
 impl Refusal {
     /// A refusal of the operator that is being looked at.
     pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), op: None, line: None, text: None, help: None }
+        Self { what: what.into(), op: None, line: None, text: None, help: None, multiple: None }
     }
 
     /// The operator has no translation.

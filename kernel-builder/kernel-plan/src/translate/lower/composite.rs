@@ -166,9 +166,13 @@ fn along_channels(
 fn group_norm(of: &mut Lowering, call: &Call) -> Result<Vec<ValueId>, Refusal> {
     let x = of.operand(call.at(0))?;
     let shape = of.shape(x);
-    let groups = Length::number(call.whole(6)?);
+    let number = call.whole(6)?;
+    let groups = Length::number(number);
     let eps = call.float_or(7, "eps", 1e-5)?;
-    let uneven = || Refusal::new(format!("{} channels are not a multiple of {groups} groups", shape[1]));
+    let uneven = || Refusal {
+        multiple: shape[1].as_symbol().map(|symbol| (symbol.to_owned(), number)),
+        ..Refusal::new(format!("{} channels are not a multiple of {number} groups", shape[1]))
+    };
     let channels = shape[1].divided(&groups).ok_or_else(uneven)?;
     let spatial = Length::product(&shape[2..]);
     let parts = of.reshaped(x, vec![shape[0].clone(), groups, channels, spatial])?;

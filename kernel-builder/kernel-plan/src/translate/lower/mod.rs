@@ -11,7 +11,7 @@ use super::program::{
     Class, Element, Kind, Op, Origin, Program, Reduction, Symbol, Tensor, Value, ValueId,
 };
 use super::refusal::Refusal;
-use super::traced::{Argument, Quantity, Traced, TracedNode, TracedTensor};
+use super::traced::{Argument, Quantity, Traced, TracedNode, TracedSymbol, TracedTensor};
 use crate::units::Dtype;
 
 mod composite;
@@ -27,6 +27,27 @@ pub(super) use call::Call;
 /// # Errors
 /// An operator, a dtype or a form of them that has no translation, with its line.
 pub fn lower(traced: &Traced) -> Result<Program, Refusal> {
+    let mut traced = traced.clone();
+    loop {
+        match of_graph(&traced) {
+            Err(Refusal { multiple: Some((symbol, by)), .. }) if divides(&traced, &symbol, by) => {
+                let hint = traced.symbols[&symbol].hint / by;
+                let quotient = Some((symbol.clone(), by));
+                let own = TracedSymbol { hint, min: 1, quotient };
+                traced.symbols.insert(format!("{symbol}_by_{by}"), own);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Whether a symbol can be held to be a multiple of a number.
+fn divides(traced: &Traced, symbol: &str, by: i64) -> bool {
+    let is_divided = |one: &TracedSymbol| one.quotient.as_ref().is_some_and(|(of, _)| of == symbol);
+    traced.symbols.get(symbol).is_some_and(|one| one.hint % by == 0) && !traced.symbols.values().any(is_divided)
+}
+
+fn of_graph(traced: &Traced) -> Result<Program, Refusal> {
     let mut lowering = Lowering::new(traced)?;
     for node in &traced.nodes {
         lowering.node(node)?;
@@ -168,22 +189,20 @@ impl Lowering {
         let symbols = symbols.filter(|symbol| {
             used.contains(symbol.name.as_str()) && !self.replaced.contains_key(&symbol.name)
         });
+        let mut values = self.values;
+        name_by_assignment(&mut values);
         Ok(Program {
             function: traced.function.clone(),
             symbols: symbols.cloned().collect(),
             inputs: self.inputs,
             outputs,
-            values: self.values,
+            values,
         })
     }
 
     pub(super) fn result(&self, node: &str) -> Result<ValueId, Refusal> {
         let found = self.results.get(node).and_then(|all| all.first());
         found.map(|(value, _)| *value).ok_or_else(|| Refusal::new(format!("`{node}` is not a tensor")))
-    }
-
-    pub(super) fn element_of(&self, node: &str) -> Option<Element> {
-        self.results.get(node)?.first().map(|(_, element)| *element)
     }
 
     pub(super) fn shape(&self, value: ValueId) -> Vec<Length> {
@@ -310,7 +329,10 @@ impl Lowering {
         if Length::product(&own) != Length::product(&shape) {
             return Err(Refusal::new(format!("a view of [{}] as [{}]", written(&own), written(&shape))));
         }
-        let here: Vec<Index> = (0..shape.len()).map(Index::axis).collect();
+        let here = shape.iter().enumerate();
+        let here: Vec<Index> = here
+            .map(|(axis, length)| if length.is(1) { Index::default() } else { Index::axis(axis) })
+            .collect();
         let place = index::place(&index::offset(&shape, &here), &own, &shape);
         Ok(self.view(of, shape, place))
     }
@@ -343,6 +365,23 @@ impl Lowering {
         let shape = self.shape(of);
         let length = Length::product(axes.iter().map(|axis| &shape[*axis]));
         self.value(Kind::Quantity(Quantity::Length(length)), Vec::new(), Class::Float)
+    }
+}
+
+/// The last value of a line that assigns a name gets that name.
+fn name_by_assignment(values: &mut [Value]) {
+    let mut seen = BTreeSet::new();
+    for value in values.iter_mut().rev() {
+        let Some(origin) = value.origin.as_ref().filter(|_| !matches!(value.kind, Kind::Input(_))) else { continue };
+        if !seen.insert(origin.line) {
+            continue;
+        }
+        let Some((name, rest)) = origin.text.split_once('=') else { continue };
+        let name = name.trim();
+        let is_name = !name.is_empty() && name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
+        if is_name && !rest.starts_with('=') && !name.starts_with(|one: char| one.is_ascii_digit()) {
+            value.name = name.to_owned();
+        }
     }
 }
 
