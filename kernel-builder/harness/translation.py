@@ -6,9 +6,11 @@ Owns: how it is exported, the form of the graph, the text of the reference. Neve
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import re
+import traceback
 from typing import Any
 
 import sympy
@@ -126,6 +128,25 @@ def line_of(node, path: str) -> tuple[int | None, str | None]:
     return found, lines[found - 1].strip() if found <= len(lines) else None
 
 
+@contextlib.contextmanager
+def quoting(path: str):
+    """Lets operators remember every line of the person's file that they come from, and not those of modules alone."""
+    tracer, name = torch.fx.proxy.TracerBase, "_filter_traceback_frames"
+    before = getattr(tracer, name, None)
+    if before is None:
+        yield
+        return
+
+    def own(self, summary):
+        return traceback.StackSummary.from_list([frame for frame in summary if frame.filename == path])
+
+    setattr(tracer, name, own)
+    try:
+        yield
+    finally:
+        setattr(tracer, name, before)
+
+
 def drawn(subject) -> list[tuple[str, torch.Tensor]]:
     """The tensors of a call: those of `example_inputs()` and of the module, others by the names of their parameters."""
     given, found = subject.example_values, []
@@ -167,11 +188,12 @@ def narrowed(tensors: list, dtype) -> tuple[list, bool]:
     return [one.to(dtype) if one.is_floating_point() else one for one in tensors], True
 
 
-def program_of(called, tensors: list, dynamic: bool):
+def program_of(called, tensors: list, dynamic: bool, path: str):
     """The exported program of a call, in core ATen."""
     kind = Dim.AUTO if dynamic else Dim.STATIC
     shapes = (tuple(dict.fromkeys(range(one.dim()), kind) for one in tensors),)
-    exported = torch.export.export(called, tuple(tensors), dynamic_shapes=shapes)
+    with quoting(path):
+        exported = torch.export.export(called, tuple(tensors), dynamic_shapes=shapes)
     table = torch.export.default_decompositions()
     for kept in WHOLE:
         name, overload = kept.split(".")
@@ -399,17 +421,19 @@ def of_call(subject, names: list[str], values: list, dynamic: bool) -> dict:
         with torch.no_grad():
             called(*[one.clone() for one in values])
         tensors, variable = narrowed(values, torch.bfloat16)
-        program = program_of(called, tensors, dynamic)
+        program = program_of(called, tensors, dynamic, subject.module.__file__)
         found = graph(subject, program, names, tensors)
         refuse_aliases(called, [one.clone() for one in values], names)
         if variable:
-            wide = program_of(called, narrowed(values, torch.float32)[0], dynamic)
+            wide = program_of(called, narrowed(values, torch.float32)[0], dynamic, subject.module.__file__)
             if operators(wide) != operators(program):
                 raise Untranslated("it has other operators, or other dtypes inside, for bfloat16 than for float32")
-    kept = [name for name in names if identifier(name) in [one["name"] for one in found["inputs"]]]
+    inputs = [one["name"] for one in found["inputs"]]
+    kept = [name for name in names if identifier(name) in inputs]
     exact = not differs(called, values)
-    found["variable"] = variable
-    found["dynamic"] = dynamic
-    found["reference"] = reference(subject, names, kept, exact)
-    found["lengths"] = {identifier(name): list(value.shape) for name, value in zip(names, values)}
-    return found
+    return {
+        "graph": {**found, "variable": variable},
+        "dynamic": dynamic,
+        "reference": reference(subject, names, kept, exact),
+        "guessed": [] if subject.example_values else [name for name in kept if name not in subject.state],
+    }

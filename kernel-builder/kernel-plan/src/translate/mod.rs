@@ -2,6 +2,7 @@
 //!
 //! Owns: the intermediate form and every step on it. Never: runs PyTorch or a compiler, writes a file.
 
+mod emit;
 mod index;
 mod kernel;
 mod length;
@@ -13,6 +14,7 @@ mod refusal;
 mod spell;
 mod traced;
 
+pub use emit::{Emitted, Project, emit};
 pub use kernel::{Buffer, Form, Kernel};
 pub use length::Length;
 pub use lower::lower;

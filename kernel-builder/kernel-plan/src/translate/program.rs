@@ -220,8 +220,36 @@ pub struct Symbol {
     pub hint: i64,
     /// The least length that the graph is for.
     pub min: i64,
-    /// For an axis that is a multiple of another symbol: that symbol and the factor.
+    /// For the quotient of an axis: that axis and the number.
     pub multiple: Option<(String, i64)>,
+}
+
+impl Symbol {
+    /// The axis of the operation that it is about.
+    pub fn axis(&self) -> &str {
+        self.multiple.as_ref().map_or(&self.name, |(axis, _)| axis)
+    }
+
+    /// What the axis is a multiple of.
+    pub fn factor(&self) -> i64 {
+        self.multiple.as_ref().map_or(1, |(_, by)| *by)
+    }
+
+    /// Its value as an expression over the axes.
+    pub fn over_axes(&self) -> String {
+        match &self.multiple {
+            Some((axis, by)) => format!("({axis} / {by})"),
+            None => self.name.clone(),
+        }
+    }
+}
+
+impl Program {
+    /// Whether a tensor of the call has the type variable.
+    pub fn is_variable(&self) -> bool {
+        let results = self.outputs.iter().map(|(tensor, _)| tensor);
+        self.inputs.iter().chain(results).any(|tensor| tensor.element == Element::Variable)
+    }
 }
 
 fn shape_text(shape: &[Length]) -> String {

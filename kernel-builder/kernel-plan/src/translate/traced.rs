@@ -22,6 +22,8 @@ pub struct Traced {
     pub outputs: Vec<String>,
     /// The symbols of lengths.
     pub symbols: BTreeMap<String, TracedSymbol>,
+    /// Whether bfloat16 stands for any floating-point dtype of the call, so that it may be another one.
+    pub variable: bool,
 }
 
 /// A tensor of the call.

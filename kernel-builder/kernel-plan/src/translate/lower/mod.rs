@@ -14,8 +14,9 @@ use super::refusal::Refusal;
 use super::traced::{Argument, Quantity, Traced, TracedNode, TracedSymbol, TracedTensor};
 use crate::units::Dtype;
 
-mod composite;
+mod axes;
 mod call;
+mod composite;
 mod pointwise;
 mod reductions;
 mod views;
@@ -64,6 +65,8 @@ pub(super) struct Lowering {
     replaced: BTreeMap<String, Length>,
     /// Results of each node, and the dtypes that the graph gives them.
     results: BTreeMap<String, Vec<(ValueId, Element)>>,
+    /// Whether bfloat16 is the type variable.
+    variable: bool,
     origin: Option<Origin>,
     name: String,
 }
@@ -76,24 +79,37 @@ impl Lowering {
             symbols: Vec::new(),
             replaced: BTreeMap::new(),
             results: BTreeMap::new(),
+            variable: traced.variable,
             origin: None,
             name: String::new(),
         };
+        let order = axes::named(traced);
+        let axes: BTreeMap<String, String> = order.iter().cloned().collect();
+        for (name, symbol) in traced.symbols.iter().filter(|(_, symbol)| symbol.quotient.is_none()) {
+            let own = axes.get(name).unwrap_or(name);
+            lowering.replaced.insert(name.clone(), Length::symbol(own.clone()));
+            let (hint, min) = (symbol.hint, symbol.min);
+            lowering.symbols.push(Symbol { name: own.clone(), hint, min, multiple: None });
+        }
         for (name, symbol) in &traced.symbols {
             let Some((of, by)) = &symbol.quotient else { continue };
-            let whole = Length::term(*by, vec![name.clone()]);
-            if lowering.replaced.insert(of.clone(), whole).is_some() {
-                return Err(Refusal::new(format!("the length {of} is divided by several numbers")));
+            let whole = axes.get(of).unwrap_or(of);
+            let own = format!("{whole}_by_{by}");
+            let before = lowering.replaced.insert(of.clone(), Length::term(*by, vec![own.clone()]));
+            if before.is_none_or(|before| before.as_symbol() != Some(whole)) {
+                return Err(Refusal::new(format!("the length {whole} is divided by several numbers")));
             }
+            lowering.replaced.insert(name.clone(), Length::symbol(own.clone()));
+            let min = lowering.symbols.iter().find(|one| one.name == *whole).map_or(1, |one| one.min);
+            let multiple = Some((whole.clone(), *by));
+            lowering.symbols.retain(|one| one.name != *whole);
+            lowering.symbols.push(Symbol { name: own, hint: symbol.hint, min, multiple });
         }
-        for (name, symbol) in &traced.symbols {
-            let multiple = symbol.quotient.clone();
-            let (hint, min) = (symbol.hint, symbol.min);
-            lowering.symbols.push(Symbol { name: name.clone(), hint, min, multiple });
-        }
+        let place = |symbol: &Symbol| order.iter().position(|(_, name)| name == symbol.axis());
+        lowering.symbols.sort_by_key(|symbol| place(symbol).unwrap_or(usize::MAX));
         for (number, input) in traced.inputs.iter().enumerate() {
             let shape = lowering.lengths(&input.tensor);
-            let element = element(&input.tensor.dtype).ok_or_else(|| {
+            let element = lowering.element(&input.tensor.dtype).ok_or_else(|| {
                 Refusal::new(format!("`{}` has the dtype {}", input.name, input.tensor.dtype))
             })?;
             lowering.inputs.push(Tensor { name: input.name.clone(), shape: shape.clone(), element });
@@ -109,6 +125,15 @@ impl Lowering {
         tensor.lengths().iter().map(|one| self.length(one)).collect()
     }
 
+    /// What a dtype of the graph is here.
+    fn element(&self, dtype: &str) -> Option<Element> {
+        match dtype {
+            "bfloat16" if self.variable => Some(Element::Variable),
+            "float64" => None,
+            name => Dtype::ALL.iter().copied().find(|one| one.torch_name() == name).map(Element::Fixed),
+        }
+    }
+
     pub(super) fn length(&self, length: &Length) -> Length {
         length.replaced(&|name| self.replaced.get(name).cloned())
     }
@@ -117,7 +142,7 @@ impl Lowering {
         self.origin = node.line.map(|line| Origin { line, text: node.text.clone().unwrap_or_default() });
         self.name.clone_from(&node.name);
         let values = self.meaning(node).map_err(|refusal| refusal.at(node))?;
-        let elements = node.results.iter().map(|result| element(&result.dtype));
+        let elements: Vec<_> = node.results.iter().map(|result| self.element(&result.dtype)).collect();
         let mut found = Vec::new();
         for ((value, element), result) in values.into_iter().zip(elements).zip(&node.results) {
             let refused = || Refusal::new(format!("its result has the dtype {}", result.dtype)).at(node);
@@ -141,7 +166,7 @@ impl Lowering {
     /// The values that a node gives.
     fn meaning(&mut self, node: &TracedNode) -> Result<Vec<ValueId>, Refusal> {
         let shapes = node.results.iter().map(|result| self.lengths(result)).collect();
-        let classes = node.results.iter().filter_map(|result| element(&result.dtype)).map(Element::class);
+        let classes = node.results.iter().filter_map(|result| self.element(&result.dtype)).map(Element::class);
         let call = Call::read(node, shapes, classes.collect())?;
         if node.op == "getitem" {
             let (source, place) = (call.node(0)?, call.whole(1)?);
@@ -186,9 +211,7 @@ impl Lowering {
         }
         let used: BTreeSet<&str> = self.inputs.iter().flat_map(|input| &input.shape).flat_map(Length::symbols).collect();
         let symbols = self.symbols.iter();
-        let symbols = symbols.filter(|symbol| {
-            used.contains(symbol.name.as_str()) && !self.replaced.contains_key(&symbol.name)
-        });
+        let symbols = symbols.filter(|symbol| used.contains(symbol.name.as_str()));
         let mut values = self.values;
         name_by_assignment(&mut values);
         Ok(Program {
@@ -382,15 +405,6 @@ fn name_by_assignment(values: &mut [Value]) {
         if is_name && !rest.starts_with('=') && !name.starts_with(|one: char| one.is_ascii_digit()) {
             value.name = name.to_owned();
         }
-    }
-}
-
-/// What a dtype of the graph is here. The graph was traced with bfloat16 wherever the dtype may be another one.
-pub(super) fn element(dtype: &str) -> Option<Element> {
-    match dtype {
-        "bfloat16" => Some(Element::Variable),
-        "float64" => None,
-        name => Dtype::ALL.iter().copied().find(|one| one.torch_name() == name).map(Element::Fixed),
     }
 }
 

@@ -60,6 +60,9 @@ pub(super) fn meaning(of: &mut Lowering, name: &str, call: &Call) -> Result<Opti
 
 fn place(of: &mut Lowering, how: Reduction, call: &Call, operand: ValueId) -> Result<ValueId, Refusal> {
     let shape = of.shape(operand);
+    if of.class(operand) != Class::Float {
+        return Err(Refusal::new("the place of an integer has no translation"));
+    }
     if matches!(call.get(1, "dim"), Argument::Absent) {
         let flat = of.reshaped(operand, vec![Length::product(&shape)])?;
         let found = of.reduce(how, flat, &[0], false)?;
