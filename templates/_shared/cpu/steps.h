@@ -150,7 +150,11 @@ KERNEL_INLINE auto element(const void* from, int64_t place) {
 }
 
 KERNEL_INLINE void store_in_order(Float32, float* to, Floats value) { store_floats(to, value); }
-KERNEL_INLINE void store_in_order(Float16, uint16_t* to, Floats value) { Float16::store(to, {{value}}); }
+KERNEL_INLINE void store_in_order(Float16, uint16_t* to, Floats value) {
+    Block<1> block;
+    block.part[0] = value;
+    Float16::store(to, block);
+}
 KERNEL_INLINE void store_in_order(BFloat16, uint16_t* to, Floats value) {
     *reinterpret_cast<HalvesInMemory*>(to) = __builtin_convertvector(BFloat16::rounded(value) >> 16, Halves);
 }
