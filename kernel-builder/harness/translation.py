@@ -150,14 +150,19 @@ def quoting(path: str):
 def drawn(subject) -> list[tuple[str, torch.Tensor]]:
     """The tensors of a call: those of `example_inputs()` and of the module, others by the names of their parameters."""
     given, found = subject.example_values, []
-    rank = 4 if any(isinstance(one, (torch.nn.modules.batchnorm._NormBase, torch.nn.GroupNorm)) for one in parts(subject)) else 2
+    matrix = [LENGTHS[0], LENGTHS[-1]]
+    kinds = (torch.nn.modules.batchnorm._NormBase, torch.nn.GroupNorm)
+    if any(isinstance(one, kinds) for one in parts(subject)):
+        # Channels of images.
+        lengths = [one.shape[0] for one in subject.state.values() if one.dim() == 1]
+        matrix = [3, *(lengths[:1] or [8]), LENGTHS[0], LENGTHS[1]]
     for slot in subject.slots():
         if slot.name in given:
             found.append((slot.name, given[slot.name]))
         elif slot.name in subject.state:
             found.append((slot.name, subject.state[slot.name]))
         elif not slot.optional:
-            shape = [LENGTHS[-1]] if VECTORS.search(slot.name) else [*LENGTHS[: rank - 1], LENGTHS[-1]]
+            shape = [LENGTHS[-1]] if VECTORS.search(slot.name) else matrix
             found.append((slot.name, torch.randn(shape)))
     return found
 

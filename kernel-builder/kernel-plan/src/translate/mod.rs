@@ -12,6 +12,7 @@ mod print;
 mod program;
 mod refusal;
 mod spell;
+mod split;
 mod traced;
 
 pub use emit::{Emitted, Project, emit};

@@ -2,6 +2,7 @@
 //!
 //! Owns: the words and the place. Never: decides.
 
+use super::length::Length;
 use super::traced::TracedNode;
 
 /// Why a function has no translation.
@@ -17,8 +18,17 @@ pub struct Refusal {
     pub text: Option<String>,
     /// What may help.
     pub help: Option<&'static str>,
-    /// A symbol that has to be a multiple of a number.
-    pub multiple: Option<(String, i64)>,
+    /// What has to hold of lengths for the operator to be translated.
+    pub(super) assumed: Option<Assumed>,
+}
+
+/// What holds of the lengths of every call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Assumed {
+    /// An axis is a multiple of a number.
+    Multiple(String, i64),
+    /// An axis is as long as something else.
+    Same(String, Length),
 }
 
 /// Operators that other libraries do better, and those that have no form here.
@@ -45,7 +55,7 @@ const KNOWN: &[(&str, &str)] = &[
 impl Refusal {
     /// A refusal of the operator that is being looked at.
     pub fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), op: None, line: None, text: None, help: None, multiple: None }
+        Self { what: what.into(), op: None, line: None, text: None, help: None, assumed: None }
     }
 
     /// The operator has no translation.

@@ -4,7 +4,7 @@
 
 use super::super::length::Length;
 use super::super::program::{Class, Op, Reduction, ValueId};
-use super::super::refusal::Refusal;
+use super::super::refusal::{Assumed, Refusal};
 use super::super::traced::Argument;
 use super::{Call, Lowering};
 
@@ -41,6 +41,7 @@ pub(super) fn meaning(of: &mut Lowering, name: &str, call: &Call) -> Result<Opti
             }
             found
         }
+        "linalg_vector_norm" => vec![norm(of, call)?],
         "native_layer_norm" => {
             let operand = of.operand(call.at(0))?;
             let rank = of.shape(operand).len();
@@ -100,6 +101,35 @@ fn logsumexp(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
     let sum = of.named("total", |of| of.reduce(Reduction::Sum, grown, &axes, true))?;
     let logarithm = of.function("logarithm", sum)?;
     let found = of.floats(Op::Add, &[logarithm, origin])?;
+    of.reshaped(found, call.shape()?)
+}
+
+fn norm(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
+    let x = of.operand(call.at(0))?;
+    let x = of.convert(x, Class::Float);
+    let order = call.float_or(1, "ord", 2.0)?;
+    let axes = call.axes(2, "dim", of.shape(x).len())?;
+    let size = of.pointwise(Op::Abs, &[x], Class::Float)?;
+    let found = if order.is_infinite() {
+        let how = if order > 0.0 { Reduction::Largest } else { Reduction::Smallest };
+        of.reduce(how, size, &axes, false)?
+    } else if order == 0.0 {
+        let zero = of.float(0.0);
+        let counted = of.pointwise(Op::NotEqual, &[x, zero], Class::Boolean)?;
+        let counted = of.convert(counted, Class::Float);
+        of.reduce(Reduction::Sum, counted, &axes, false)?
+    } else if order == 1.0 {
+        of.reduce(Reduction::Sum, size, &axes, false)?
+    } else if order == 2.0 {
+        let squares = of.floats(Op::Multiply, &[x, x])?;
+        let sum = of.named("squares", |of| of.reduce(Reduction::Sum, squares, &axes, false))?;
+        of.function("square_root", sum)?
+    } else {
+        let (exponent, root) = (of.float(order), of.float(1.0 / order));
+        let powers = of.floats(Op::Power, &[size, exponent])?;
+        let sum = of.named("powers", |of| of.reduce(Reduction::Sum, powers, &axes, false))?;
+        of.floats(Op::Power, &[sum, root])?
+    };
     of.reshaped(found, call.shape()?)
 }
 
@@ -170,7 +200,7 @@ fn group_norm(of: &mut Lowering, call: &Call) -> Result<Vec<ValueId>, Refusal> {
     let groups = Length::number(number);
     let eps = call.float_or(7, "eps", 1e-5)?;
     let uneven = || Refusal {
-        multiple: shape[1].as_symbol().map(|symbol| (symbol.to_owned(), number)),
+        assumed: shape[1].as_symbol().map(|symbol| Assumed::Multiple(symbol.to_owned(), number)),
         ..Refusal::new(format!("{} channels are not a multiple of {number} groups", shape[1]))
     };
     let channels = shape[1].divided(&groups).ok_or_else(uneven)?;

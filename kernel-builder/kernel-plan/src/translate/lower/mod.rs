@@ -10,7 +10,8 @@ use super::length::Length;
 use super::program::{
     Class, Element, Kind, Op, Origin, Program, Reduction, Symbol, Tensor, Value, ValueId,
 };
-use super::refusal::Refusal;
+use super::refusal::{Assumed, Refusal};
+use super::split::split;
 use super::traced::{Argument, Quantity, Traced, TracedNode, TracedSymbol, TracedTensor};
 use crate::units::Dtype;
 
@@ -29,13 +30,21 @@ pub(super) use call::Call;
 /// An operator, a dtype or a form of them that has no translation, with its line.
 pub fn lower(traced: &Traced) -> Result<Program, Refusal> {
     let mut traced = traced.clone();
+    let mut same: Vec<(String, Length)> = Vec::new();
     loop {
-        match of_graph(&traced) {
-            Err(Refusal { multiple: Some((symbol, by)), .. }) if divides(&traced, &symbol, by) => {
+        match of_graph(&traced, &same) {
+            Err(Refusal { assumed: Some(Assumed::Multiple(axis, by)), what, .. }) => {
+                let names = axes::named(&traced);
+                let symbol = names.iter().find(|(_, name)| *name == axis).map(|(symbol, _)| symbol.clone());
+                let symbol = symbol.filter(|symbol| divides(&traced, symbol, by)).ok_or_else(|| Refusal::new(what))?;
                 let hint = traced.symbols[&symbol].hint / by;
-                let quotient = Some((symbol.clone(), by));
-                let own = TracedSymbol { hint, min: 1, quotient };
+                let own = TracedSymbol { hint, min: 1, quotient: Some((symbol.clone(), by)) };
                 traced.symbols.insert(format!("{symbol}_by_{by}"), own);
+            }
+            Err(Refusal { assumed: Some(Assumed::Same(axis, length)), .. })
+                if same.iter().all(|(known, _)| *known != axis) =>
+            {
+                same.push((axis, length));
             }
             other => return other,
         }
@@ -48,12 +57,12 @@ fn divides(traced: &Traced, symbol: &str, by: i64) -> bool {
     traced.symbols.get(symbol).is_some_and(|one| one.hint % by == 0) && !traced.symbols.values().any(is_divided)
 }
 
-fn of_graph(traced: &Traced) -> Result<Program, Refusal> {
-    let mut lowering = Lowering::new(traced)?;
+fn of_graph(traced: &Traced, same: &[(String, Length)]) -> Result<Program, Refusal> {
+    let mut lowering = Lowering::new(traced, same)?;
     for node in &traced.nodes {
         lowering.node(node)?;
     }
-    lowering.finish(traced)
+    lowering.finish(traced).map(|program| split(&program))
 }
 
 /// The program so far.
@@ -72,7 +81,7 @@ pub(super) struct Lowering {
 }
 
 impl Lowering {
-    fn new(traced: &Traced) -> Result<Self, Refusal> {
+    fn new(traced: &Traced, same: &[(String, Length)]) -> Result<Self, Refusal> {
         let mut lowering = Self {
             values: Vec::new(),
             inputs: Vec::new(),
@@ -104,6 +113,12 @@ impl Lowering {
             let multiple = Some((whole.clone(), *by));
             lowering.symbols.retain(|one| one.name != *whole);
             lowering.symbols.push(Symbol { name: own, hint: symbol.hint, min, multiple });
+        }
+        for (axis, length) in same {
+            for own in lowering.replaced.values_mut() {
+                *own = own.replaced(&|name| (name == axis).then(|| length.clone()));
+            }
+            lowering.symbols.retain(|symbol| symbol.name != *axis);
         }
         let place = |symbol: &Symbol| order.iter().position(|(_, name)| name == symbol.axis());
         lowering.symbols.sort_by_key(|symbol| place(symbol).unwrap_or(usize::MAX));
@@ -422,7 +437,13 @@ pub(super) fn broadcast(shapes: &[Vec<Length>]) -> Result<Vec<Length>, Refusal> 
             if whole.is(1) {
                 *whole = length.clone();
             } else if !length.is(1) && whole != length {
-                return Err(Refusal::new(format!("the lengths {whole} and {length} are broadcast together")));
+                let symbol = match (length.as_symbol(), whole.as_symbol()) {
+                    (Some(symbol), _) => Some(Assumed::Same(symbol.to_owned(), whole.clone())),
+                    (None, Some(symbol)) => Some(Assumed::Same(symbol.to_owned(), length.clone())),
+                    (None, None) => None,
+                };
+                let what = format!("the lengths {whole} and {length} are broadcast together");
+                return Err(Refusal { assumed: symbol, ..Refusal::new(what) });
             }
         }
     }
