@@ -68,10 +68,10 @@ def positional_bias(scores, slopes):
 
 
 def router(logits):
-    """The share of the best expert, and which it is."""
-    probabilities = torch.softmax(logits.float(), dim=-1)
-    best, expert = probabilities.max(dim=-1)
-    return best.to(logits.dtype), expert
+    """The best expert, and its share of a softmax over all."""
+    best, expert = logits.max(dim=-1)
+    share = torch.exp(best.float() - torch.logsumexp(logits.float(), dim=-1))
+    return share.to(logits.dtype), expert
 
 
 def example_inputs_layer_scale():
@@ -95,11 +95,11 @@ def to_ycbcr(image):
     return torch.stack((luma, 0.564 * (blue - luma) + 0.5, 0.713 * (red - luma) + 0.5), dim=1)
 
 
-def example_inputs_decayed_sum():
-    return torch.rand(2, 6, 16), torch.randn(2, 6, 16)
+def example_inputs_gated_scan():
+    return torch.randn(2, 6, 16), torch.randn(2, 6, 16), torch.randn(2, 6, 16)
 
 
-def decayed_sum(decay, x):
-    """A gated scan in the way of Mamba's, for decays that do not vanish: sums in the frame of the last step."""
-    gate = torch.cumsum(F.logsigmoid(decay), dim=1)
-    return torch.cumsum(x * torch.exp(-gate), dim=1) * torch.exp(gate)
+def gated_scan(x, step, gate):
+    """A scan along the tokens with a gate for what comes in and one for what goes out, in the way of Mamba's mixers."""
+    state = torch.cumsum(torch.sigmoid(step) * x, dim=1)
+    return state * F.silu(gate)

@@ -393,11 +393,11 @@ impl<'a> Writer<'a> {
     fn launch_pointwise(&self, launches: &mut Launches, flat: bool, count: &str) {
         let suffix = &self.suffix;
         let program = self.words.program;
-        let _ = writeln!(launches.lets, "# Elements of one access.\nwidth{suffix} = \"max(1, bytes / {})\"", self.widest());
+        let _ = writeln!(launches.lets, "# Elements of one access.\naccess{suffix} = \"max(1, bytes / {})\"", self.widest());
         let inner = over_axes(program, &self.kernel().axes[self.inner].length);
-        let mut kinds = vec![("even", format!("width{suffix}"))];
+        let mut kinds = vec![("even", format!("access{suffix}"))];
         if !flat {
-            let _ = writeln!(launches.lets, "even{suffix} = \"({inner}) % width{suffix} == 0\"");
+            let _ = writeln!(launches.lets, "even{suffix} = \"({inner}) % access{suffix} == 0\"");
             kinds.push(("uneven", "1".to_owned()));
         }
         launches.uses_few = true;
@@ -547,11 +547,11 @@ impl<'a> Writer<'a> {
             return;
         }
         let inner = over_axes(program, &self.kernel().axes[self.inner].length);
-        let _ = writeln!(launches.lets, "# Elements of one access, where a row is a multiple of it.\nwidth{suffix} = \"max(1, bytes / {})\"", self.widest());
-        let _ = writeln!(launches.lets, "even{suffix} = \"({inner}) % width{suffix} == 0\"");
+        let _ = writeln!(launches.lets, "# Elements of one access, where a row is a multiple of it.\naccess{suffix} = \"max(1, bytes / {})\"", self.widest());
+        let _ = writeln!(launches.lets, "even{suffix} = \"({inner}) % access{suffix} == 0\"");
         let _ = writeln!(launches.lets, "# Rows that a warp has.\nby_warp{suffix} = \"{elements} <= narrow\"");
         for (by_warp, words) in [(true, "Short rows: four to a block."), (false, "Long rows: a block each.")] {
-            for (even, width) in [(true, format!("width{suffix}")), (false, "1".to_owned())] {
+            for (even, width) in [(true, format!("access{suffix}")), (false, "1".to_owned())] {
                 let (block, lanes, grid) = if by_warp {
                     ("128", "32", format!("ceil_div({instances}, 4)"))
                 } else {

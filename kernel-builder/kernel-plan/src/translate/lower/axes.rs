@@ -16,9 +16,26 @@ const WORDS: [&[&str]; 6] = [
     &["batch", "channels", "depth", "height", "width"],
 ];
 
+/// Names of settings, of `[let]` and of code, which no tensor and no axis has.
+const TAKEN: &str = "\
+T bytes block unroll threads narrow column_threads few out piece first last begin end call count_of \
+access even by_warp parts \
+alignas alignof and asm auto bool break case catch char class concept const continue default delete do double else enum \
+explicit export extern false float for friend goto if inline int long mutable namespace new not nullptr operator or \
+private protected public register requires return short signed sizeof static struct switch template this throw true try \
+typedef typename union unsigned using virtual void volatile while xor";
+
+/// A name for a tensor that nothing else has.
+pub(super) fn of_tensor(name: &str) -> String {
+    let is_taken = TAKEN.split_whitespace().any(|taken| taken == name) 
+        || ["between_", "partial_", "access_", "even_", "by_warp_"].iter().any(|word| name.starts_with(word));
+    if is_taken { format!("{name}_input") } else { name.to_owned() }
+}
+
 /// A name for each symbol that is an axis of an input, in the order in which the inputs have them.
 pub(super) fn named(traced: &Traced) -> Vec<(String, String)> {
-    let mut taken: BTreeSet<String> = traced.inputs.iter().map(|input| input.name.clone()).collect();
+    let mut taken: BTreeSet<String> = traced.inputs.iter().map(|input| of_tensor(&input.name)).collect();
+    taken.extend(TAKEN.split_whitespace().map(str::to_owned));
     taken.extend(["out".to_owned(), traced.function.clone()]);
     let mut names: Vec<(String, String)> = Vec::new();
     let mut inputs: Vec<_> = traced.inputs.iter().collect();

@@ -127,8 +127,9 @@ impl Lowering {
             let element = lowering.element(&input.tensor.dtype).ok_or_else(|| {
                 Refusal::new(format!("`{}` has the dtype {}", input.name, input.tensor.dtype))
             })?;
-            lowering.inputs.push(Tensor { name: input.name.clone(), shape: shape.clone(), element });
-            lowering.name.clone_from(&input.name);
+            let name = axes::of_tensor(&input.name);
+            lowering.name.clone_from(&name);
+            lowering.inputs.push(Tensor { name, shape: shape.clone(), element });
             let value = lowering.value(Kind::Input(number), shape, element.class());
             lowering.results.insert(input.value.clone(), vec![(value, element)]);
         }
