@@ -90,7 +90,7 @@ def report(torch, job: TraceJob, name: str | None) -> dict:
             trial = {"numbers": numbers, "changed": {}}
             known[reference.name] = attempts.template_ops(reference, reference.forms[0], trial)
     translated = {"translation": None, "untranslated": None}
-    if not near:
+    if job.translates and not near:
         from translation import translation
 
         translated = translation(subject)

@@ -91,8 +91,7 @@ struct Team {
         return kAcross > 1 ? static_cast<int>(threadIdx.x) / kAcross
                            : (kLanes > 0 ? static_cast<int>(threadIdx.x) % kLanes : static_cast<int>(threadIdx.x));
     }
-    static __device__ __forceinline__ long long instance() {
-        const long long block = blockIdx.x;
+    static __device__ __forceinline__ long long instance(long long block) {
         if constexpr (kAcross > 1) {
             return block * kAcross + threadIdx.x % kAcross;
         } else if constexpr (kLanes > 0) {

@@ -230,7 +230,7 @@ impl Index {
 }
 
 /// The steps between neighbors along each axis of a dense tensor.
-pub fn strides(shape: &[Length]) -> Vec<Length> {
+pub(super) fn strides(shape: &[Length]) -> Vec<Length> {
     let mut strides = vec![Length::number(1); shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = &strides[axis] * &shape[axis];
@@ -239,13 +239,13 @@ pub fn strides(shape: &[Length]) -> Vec<Length> {
 }
 
 /// The offset of a place in a dense tensor.
-pub fn offset(shape: &[Length], place: &[Index]) -> Index {
+pub(super) fn offset(shape: &[Length], place: &[Index]) -> Index {
     let strides = strides(shape);
     place.iter().zip(&strides).fold(Index::default(), |sum, (one, stride)| sum.plus(&one.times(stride)))
 }
 
 /// The place of an offset in a dense tensor.
-pub fn place(offset: &Index, shape: &[Length], lengths: &[Length]) -> Vec<Index> {
+pub(super) fn place(offset: &Index, shape: &[Length], lengths: &[Length]) -> Vec<Index> {
     let strides = strides(shape);
     let axes = shape.iter().zip(&strides).enumerate();
     axes.map(|(axis, (length, stride))| {

@@ -10,7 +10,7 @@ use super::program::{Class, Element, Op, Origin, Reduction};
 use super::traced::Quantity;
 
 /// The number of an expression in its kernel.
-pub type NodeId = usize;
+pub(super) type NodeId = usize;
 
 /// A tensor in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,7 +10,7 @@ use super::traced::Quantity;
 use crate::units::Dtype;
 
 /// The number of a value in its program.
-pub type ValueId = usize;
+pub(super) type ValueId = usize;
 
 /// The dtype of a tensor of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

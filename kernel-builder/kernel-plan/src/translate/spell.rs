@@ -7,7 +7,7 @@ use super::program::{Class, Op};
 use super::traced::Quantity;
 
 /// An integer expression; `axis` and `computed` name the parts.
-pub fn index(index: &Index, axis: &dyn Fn(usize) -> String, computed: &dyn Fn(usize) -> String) -> String {
+pub(super) fn index(index: &Index, axis: &dyn Fn(usize) -> String, computed: &dyn Fn(usize) -> String) -> String {
     let mut words: Vec<String> = Vec::new();
     for (part, factor) in &index.parts {
         let inner = |of: &Index| {
@@ -38,7 +38,7 @@ pub fn index(index: &Index, axis: &dyn Fn(usize) -> String, computed: &dyn Fn(us
 }
 
 /// A float32 constant.
-pub fn float(value: f64) -> String {
+pub(super) fn float(value: f64) -> String {
     if value.is_nan() {
         return "not_a_number()".to_owned();
     }
@@ -54,7 +54,7 @@ pub fn float(value: f64) -> String {
 }
 
 /// A constant of a class.
-pub fn number(value: f64, class: Class) -> String {
+pub(super) fn number(value: f64, class: Class) -> String {
     match class {
         Class::Float => float(value),
         Class::Boolean => (value != 0.0).to_string(),
@@ -64,7 +64,7 @@ pub fn number(value: f64, class: Class) -> String {
 }
 
 /// A float that follows from lengths.
-pub fn quantity(of: &Quantity) -> String {
+pub(super) fn quantity(of: &Quantity) -> String {
     let list = |all: &[Quantity], word: &str| {
         let words: Vec<String> = all.iter().map(quantity).collect();
         format!("({})", words.join(word))
@@ -85,7 +85,7 @@ pub fn quantity(of: &Quantity) -> String {
 
 /// What an operand binds like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Binding {
+pub(super) enum Binding {
     /// Alternatives.
     Choice,
     /// `or`.
@@ -105,14 +105,14 @@ pub enum Binding {
 }
 
 /// A text with what it binds like.
-pub type Spelled = (String, Binding);
+pub(super) type Spelled = (String, Binding);
 
 fn within((text, binding): &Spelled, least: Binding) -> String {
     if *binding >= least { text.clone() } else { format!("({text})") }
 }
 
 /// An operation on operands; `class` is that of the operands.
-pub fn operation(op: Op, class: Class, of: &[Spelled]) -> Spelled {
+pub(super) fn operation(op: Op, class: Class, of: &[Spelled]) -> Spelled {
     let infix = |sign: &str, binding: Binding, tighter: Binding| {
         // Only of sums and products nobody asks how they group to the left.
         let left = if binding < Binding::Sum { tighter } else { binding };

@@ -5,7 +5,7 @@
 use super::program::{Kind, Program, Value, ValueId};
 
 /// A sum over rows and columns, of elements that need a number of their row, becomes one over columns, and one over rows.
-pub fn split(program: &Program) -> Program {
+pub(super) fn split(program: &Program) -> Program {
     let mut values: Vec<Value> = Vec::new();
     let mut new: Vec<ValueId> = Vec::new();
     for value in &program.values {

@@ -91,7 +91,7 @@ pub struct TracedNode {
 
 /// An argument of an operator.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Argument {
+pub(super) enum Argument {
     /// Another node's result, by its name.
     Node(String),
     /// A length.
@@ -127,7 +127,7 @@ pub enum Quantity {
 
 impl Argument {
     /// Reads one; `None` for a form that the harness does not write.
-    pub fn read(json: &Json) -> Option<Self> {
+    pub(super) fn read(json: &Json) -> Option<Self> {
         Some(match json {
             Json::Null => Self::Absent,
             Json::Bool(value) => Self::Bool(*value),

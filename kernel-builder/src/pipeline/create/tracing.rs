@@ -103,7 +103,7 @@ pub(crate) fn find(given: &Given, among: Among, session: &Session) -> Result<Fou
         .filter(|template| template.traced)
         .map(serves::served)
         .collect::<Result<Vec<_>, _>>()?;
-    let report = trace(given, &path, &served, session)?;
+    let report = trace(given, &path, &served, translates, session)?;
     let shown = given.file.display().to_string();
     if let Some(unusable) = report.unusable {
         let reason = unusable.reason.clone();
@@ -122,7 +122,7 @@ pub(crate) fn find(given: &Given, among: Among, session: &Session) -> Result<Fou
         Err(unfit) if translates => {
             // Of a function that a template nearly serves, only the calls were looked at.
             let report = match (&report.translation, &report.untranslated) {
-                (None, None) => trace(given, &path, &[], session)?,
+                (None, None) => trace(given, &path, &[], true, session)?,
                 _ => report,
             };
             match translated(&report, &text) {
@@ -168,9 +168,16 @@ fn untranslated(name: &str, file: &str, untranslatable: &Untranslatable, unfit: 
 }
 
 /// Runs the harness.
-fn trace(given: &Given, path: &Path, served: &[Served], session: &Session) -> Result<Report, Failure> {
+fn trace(
+    given: &Given,
+    path: &Path,
+    served: &[Served],
+    translates: bool,
+    session: &Session,
+) -> Result<Report, Failure> {
     let folder = files::scratch()?;
     let job = job(folder.path(), path, &[given.name.as_deref()], served)?;
+    let job = TraceJob { translates, ..job };
     let extras = Extras { client: false, tvm_ffi: false };
     let python = python::runtime(session, Torch::Preferably(crate::pipeline::project::TORCH), extras)?;
     let line = python.command().path(&folder.path().join("trace.py")).cwd(folder.path());
@@ -215,7 +222,7 @@ pub(crate) fn job(
         templates.push(served.job(&reference.display().to_string()));
     }
     let names = names.iter().map(|name| name.map(str::to_owned)).collect();
-    Ok(TraceJob { file: path.display().to_string(), names, threads: 1, templates })
+    Ok(TraceJob { file: path.display().to_string(), names, threads: 1, translates: false, templates })
 }
 
 /// That nothing fits, with what to do.

@@ -63,11 +63,11 @@ pub(super) fn source(program: &Program, plan: &Plan, project: &Project) -> Cuda 
     }
     lines.add(0, "");
     lines.add(0, format!("}}  // namespace {op}_steps"));
-    launches.tune = tune(plan);
+    launches.tune = tune(plan, &launches.lets);
     Cuda { text: lines.finish(), launches }
 }
 
-fn tune(plan: &Plan) -> String {
+fn tune(plan: &Plan, lets: &str) -> String {
     let mut text = String::from("[tune]\n");
     let has = |form: Form| plan.kernels.iter().any(|kernel| kernel.form() == form);
     let pointwise = has(Form::Pointwise);
@@ -88,6 +88,9 @@ fn tune(plan: &Plan) -> String {
     if has(Form::Column) {
         text += "\n# Threads of a block of 32 columns.\n[tune.column_threads]\nvalues = [128, 256, 512, 1024]\ndefault = 256\n";
     }
+    if lets.contains("spread") {
+        text += "\n# Results of many elements are divided among blocks where there are fewer blocks than this.\n[tune.spread]\nvalues = [0, 132, 264, 528, 1056]\ndefault = 528\n";
+    }
     if text == "[tune]\n" { String::new() } else { text }
 }
 
@@ -97,6 +100,12 @@ struct Writer<'a> {
     name: String,
     suffix: String,
     inner: usize,
+}
+
+/// Parameters on one line, or one on each.
+fn wrapped(list: &[String]) -> String {
+    let line = list.join(", ");
+    if line.len() < 80 { line } else { format!("\n    {}", list.join(",\n    ")) }
 }
 
 /// The type of an element in memory.
@@ -147,20 +156,24 @@ impl<'a> Writer<'a> {
             })
             .collect();
         list.extend(self.words.symbols().iter().map(|name| format!("{index} {name}")));
-        let line = list.join(", ");
-        if line.len() < 80 { line } else { format!("\n    {}", list.join(",\n    ")) }
+        wrapped(&list)
     }
 
     /// The arguments of the launch.
     fn arguments(&self, index: &str) -> String {
         let mut list: Vec<String> =
             self.tensors().iter().map(|buffer| format!("\"{}\"", self.words.tensor(*buffer))).collect();
-        for name in self.words.symbols() {
-            let length = over_axes(self.words.program, &Length::symbol(name));
-            let length = length.trim_start_matches('(').trim_end_matches(')').to_owned();
-            list.push(format!("{{ {index} = \"{length}\" }}"));
-        }
+        list.extend(self.lengths(index));
         list.join(", ")
+    }
+
+    /// The lengths among the arguments of the launch.
+    fn lengths(&self, index: &str) -> Vec<String> {
+        let length = |name: String| {
+            let length = over_axes(self.words.program, &Length::symbol(name));
+            format!("{{ {index} = \"{}\" }}", length.trim_start_matches('(').trim_end_matches(')'))
+        };
+        self.words.symbols().into_iter().map(length).collect()
     }
 
     fn write(&self, lines: &mut Lines, launches: &mut Launches) {
@@ -427,55 +440,191 @@ impl<'a> Writer<'a> {
     fn reduction(&self, lines: &mut Lines, launches: &mut Launches) {
         let kernel = self.kernel();
         let row = kernel.form() == Form::Row;
-        let template = self.template();
-        let parallel: Vec<usize> = kernel.along(Role::Parallel).collect();
-        let reduced: Vec<usize> = kernel.along(Role::Reduced).collect();
         let (instances, elements) = (kernel.length(Role::Parallel), kernel.length(Role::Reduced));
-        let own = if row { "int kLanes, int kElements, " } else { "" };
-        lines.add(0, format!("template <{template}int kBlock, {own}typename Index>"));
-        lines.add(0, format!("__global__ void __launch_bounds__(kBlock) {}({}) {{", self.name, self.parameters("Index")));
-        lines.add(1, if row { "using Own = Team<1, kLanes>;" } else { "using Own = Team<32, 0>;" });
-        lines.add(1, format!("const Index instances = {instances};"));
-        lines.add(1, "const bool is_one = Own::instance() < instances;");
-        lines.add(1, "// Threads that have none go along, for the others wait for them.");
-        lines.add(1, "const Index instance = is_one ? static_cast<Index>(Own::instance()) : 0;");
-        lines.add(1, format!("const Index end = is_one ? {elements} : 0;"));
-        self.decode(lines, 1, &parallel, "instance", "Index");
+        self.reduction_head(lines, &self.name, &self.parameters("Index"), row, false);
         let mut known = BTreeSet::new();
-        lines.begin();
         for level in 0..=kernel.levels() {
-            self.instance_values(lines, level, &mut known);
-            let terms: Vec<usize> = (0..kernel.reductions.len()).filter(|n| kernel.reductions[*n].level == level).collect();
+            self.instance_values(lines, level, &mut known, &kernel.stores);
             let last = level == kernel.levels();
             let stores: Vec<&Store> = kernel.stores.iter().filter(|store| last && self.is_full(store)).collect();
-            for number in &terms {
-                let one = &kernel.reductions[*number];
-                let sample = Words::sample(one.how, kernel.nodes[one.of].class);
-                lines.add(1, format!("auto {} = {}::start({sample});", self.words.found[*number], Words::join(one.how)));
-            }
-            if !(terms.is_empty() && stores.is_empty()) {
-                self.loop_head(lines, row, &reduced);
-                self.places(lines, 2, &known, &terms, &stores, row);
-                lines.add(1, "}");
-                lines.begin();
-            }
-            for number in &terms {
-                let found = &self.words.found[*number];
-                let join = Words::join(kernel.reductions[*number].how);
-                lines.add(1, format!("{found} = all<{join}, Own>({found});"));
-            }
+            self.round(lines, row, level, &known, &stores);
         }
-        let others: Vec<&Store> = kernel.stores.iter().filter(|store| !self.is_full(store)).collect();
-        if !others.is_empty() {
-            lines.add(1, "if (is_one && Own::lane() == 0) {");
-            for store in others {
-                let place = self.words.index(&store.offset);
-                lines.add(2, format!("put({}, {}[{place}]);", self.words.operand(store.value).0, self.pointer(store.buffer)));
-            }
-            lines.add(1, "}");
-        }
+        self.one_each(lines);
         lines.add(0, "}");
+        if self.is_divided() {
+            self.parts(lines, row);
+            self.join_parts(lines);
+        }
         self.launch_reduction(launches, row, &instances, &elements);
+    }
+
+    /// The head of a reduction, up to the places of its instance.
+    fn reduction_head(&self, lines: &mut Lines, name: &str, parameters: &str, row: bool, parts: bool) {
+        let kernel = self.kernel();
+        let parallel: Vec<usize> = kernel.along(Role::Parallel).collect();
+        let (instances, elements) = (kernel.length(Role::Parallel), kernel.length(Role::Reduced));
+        let own = match (row, parts) {
+            (true, false) => "int kLanes, int kElements, ",
+            (true, true) => "int kElements, ",
+            (false, _) => "",
+        };
+        lines.add(0, format!("template <{}int kBlock, {own}typename Index>", self.template()));
+        lines.add(0, format!("__global__ void __launch_bounds__(kBlock) {name}({parameters}) {{"));
+        lines.add(1, match (row, parts) {
+            (true, false) => "using Own = Team<1, kLanes>;",
+            (true, true) => "using Own = Team<1, 0>;",
+            (false, _) => "using Own = Team<32, 0>;",
+        });
+        lines.add(1, format!("const Index instances = {instances};"));
+        let block = if parts { "blockIdx.x / parts" } else { "blockIdx.x" };
+        lines.add(1, format!("const long long own = Own::instance({block});"));
+        lines.add(1, "const bool is_one = own < instances;");
+        if parts || parallel.iter().any(|axis| self.is_used(*axis)) {
+            lines.add(1, "// Threads that have none go along, for the others wait for them.");
+            lines.add(1, "const Index instance = is_one ? static_cast<Index>(own) : 0;");
+        }
+        if parts {
+            let width = if row { "kElements" } else { "1" };
+            lines.add(1, format!("const Index elements = {elements};"));
+            lines.add(1, format!("const Index share = (elements / {width} + parts - 1) / parts * {width};"));
+            lines.add(1, "const Index begin = share * (blockIdx.x % parts);");
+            lines.add(1, "const Index end = !is_one ? 0 : (begin + share < elements ? begin + share : elements);");
+        } else {
+            lines.add(1, "const Index begin = 0;");
+            lines.add(1, format!("const Index end = is_one ? {elements} : 0;"));
+        }
+        self.decode(lines, 1, &parallel, "instance", "Index");
+        lines.begin();
+    }
+
+    /// The reductions of a round, and the results of every element that come with the last one.
+    fn round(&self, lines: &mut Lines, row: bool, level: usize, known: &BTreeSet<NodeId>, stores: &[&Store]) {
+        let kernel = self.kernel();
+        let reduced: Vec<usize> = kernel.along(Role::Reduced).collect();
+        let terms: Vec<usize> = (0..kernel.reductions.len()).filter(|n| kernel.reductions[*n].level == level).collect();
+        for number in &terms {
+            let one = &kernel.reductions[*number];
+            let sample = Words::sample(one.how, kernel.nodes[one.of].class);
+            lines.add(1, format!("auto {} = {}::start({sample});", self.words.found[*number], Words::join(one.how)));
+        }
+        if !(terms.is_empty() && stores.is_empty()) {
+            self.loop_head(lines, row, &reduced);
+            self.places(lines, 2, known, &terms, stores, row);
+            lines.add(1, "}");
+            lines.begin();
+        }
+        for number in &terms {
+            let found = &self.words.found[*number];
+            let join = Words::join(kernel.reductions[*number].how);
+            lines.add(1, format!("{found} = all<{join}, Own>({found});"));
+        }
+    }
+
+    /// The results of an instance.
+    fn one_each(&self, lines: &mut Lines) {
+        let others: Vec<&Store> = self.kernel().stores.iter().filter(|store| !self.is_full(store)).collect();
+        if others.is_empty() {
+            return;
+        }
+        lines.add(1, "if (is_one && Own::lane() == 0) {");
+        for store in others {
+            let place = self.words.index(&store.offset);
+            lines.add(2, format!("put({}, {}[{place}]);", self.words.operand(store.value).0, self.pointer(store.buffer)));
+        }
+        lines.add(1, "}");
+    }
+
+    /// Whether several blocks may have an instance: where there is one round, and one result for each instance.
+    fn is_divided(&self) -> bool {
+        let kernel = self.kernel();
+        kernel.levels() == 1
+            && kernel.stores.iter().all(|store| !self.is_full(store))
+            && kernel.reductions.iter().all(|one| !one.how.is_place())
+    }
+
+    /// The memory for what the parts of instances come to.
+    fn partial(&self) -> Vec<(String, Element)> {
+        let kernel = self.kernel();
+        let all = kernel.reductions.iter().enumerate();
+        all.map(|(number, one)| {
+            let integer = kernel.nodes[one.of].class == Class::Integer;
+            let element = Element::Fixed(if integer { Dtype::I64 } else { Dtype::F32 });
+            (format!("partial_{number}{}", self.suffix), element)
+        })
+        .collect()
+    }
+
+    /// The first of two stages: what each part of an instance comes to.
+    fn parts(&self, lines: &mut Lines, row: bool) {
+        let mut list: Vec<String> = self
+            .partial()
+            .iter()
+            .map(|(name, element)| format!("{}* __restrict__ {name}", stored(*element)))
+            .collect();
+        let (read, _) = self.words.plan.moved(self.kernel());
+        list.extend(read.iter().map(|buffer| {
+            format!("const {}* __restrict__ {}", stored(self.words.elements[buffer]), self.pointer(*buffer))
+        }));
+        list.extend(self.words.symbols().iter().map(|name| format!("Index {name}")));
+        list.push("int parts".to_owned());
+        lines.add(0, "");
+        lines.add(0, "// The same by several blocks for each result: what each part comes to.");
+        self.reduction_head(lines, &format!("{}_parts", self.name), &wrapped(&list), row, true);
+        let mut known = BTreeSet::new();
+        self.instance_values(lines, 0, &mut known, &[]);
+        self.round(lines, row, 0, &known, &[]);
+        lines.add(1, "if (is_one && Own::lane() == 0) {");
+        for ((name, _), found) in self.partial().iter().zip(&self.words.found) {
+            lines.add(2, format!("{name}[static_cast<long long>(instance) * parts + blockIdx.x % parts] = {found};"));
+        }
+        lines.add(1, "}");
+        lines.add(0, "}");
+    }
+
+    /// The second stage: a warp joins the parts of an instance, in the same order in every run.
+    fn join_parts(&self, lines: &mut Lines) {
+        let kernel = self.kernel();
+        let parallel: Vec<usize> = kernel.along(Role::Parallel).collect();
+        let mut list: Vec<String> = self
+            .partial()
+            .iter()
+            .map(|(name, element)| format!("const {}* __restrict__ {name}", stored(*element)))
+            .collect();
+        let parameters = self.parameters("Index");
+        list.insert(0, parameters.trim().to_owned());
+        list.push("int parts".to_owned());
+        lines.add(0, "");
+        lines.add(0, "// The parts of each result, joined by a warp.");
+        lines.add(0, format!("template <{}typename Index>", self.template()));
+        lines.add(0, format!("__global__ void __launch_bounds__(128) {}_join({}) {{", self.name, wrapped(&list)));
+        lines.add(1, "using Own = Team<1, kWarp>;");
+        lines.add(1, format!("const Index instances = {};", kernel.length(Role::Parallel)));
+        lines.add(1, "const long long own = Own::instance(blockIdx.x);");
+        lines.add(1, "const bool is_one = own < instances;");
+        lines.add(1, "const Index instance = is_one ? static_cast<Index>(own) : 0;");
+        self.decode(lines, 1, &parallel, "instance", "Index");
+        for (number, one) in kernel.reductions.iter().enumerate() {
+            let sample = Words::sample(one.how, kernel.nodes[one.of].class);
+            lines.add(1, format!("auto {} = {}::start({sample});", self.words.found[number], Words::join(one.how)));
+        }
+        lines.add(1, "for (int part = Own::lane(); part < parts; part += Own::lanes()) {");
+        for (number, (name, _)) in self.partial().iter().enumerate() {
+            let (found, join) = (&self.words.found[number], Words::join(kernel.reductions[number].how));
+            lines.add(2, format!("{found} = {join}::of({found}, {name}[static_cast<long long>(instance) * parts + part]);"));
+        }
+        lines.add(1, "}");
+        for (number, one) in kernel.reductions.iter().enumerate() {
+            let found = &self.words.found[number];
+            lines.add(1, format!("{found} = all<{}, Own>({found});", Words::join(one.how)));
+        }
+        lines.begin();
+        // Only what results need, which is the same for all elements.
+        let targets: Vec<NodeId> = kernel.stores.iter().map(|store| store.value).collect();
+        for node in self.needed(&targets, &BTreeSet::new()) {
+            self.statement(lines, 1, node);
+        }
+        self.one_each(lines);
+        lines.add(0, "}");
     }
 
     /// The loop of a thread over its elements.
@@ -483,7 +632,7 @@ impl<'a> Writer<'a> {
         let single = reduced.len() == 1;
         let at = if single { self.words.axes[reduced[0]].clone() } else { "at".to_owned() };
         let width = if row { " * kElements" } else { "" };
-        lines.add(1, format!("for (Index {at} = static_cast<Index>(Own::lane()){width}; {at} < end; {at} += Own::lanes(){width}) {{"));
+        lines.add(1, format!("for (Index {at} = begin + Own::lane(){width}; {at} < end; {at} += Own::lanes(){width}) {{"));
         if !single {
             self.decode_reduced(lines, reduced);
         }
@@ -504,10 +653,10 @@ impl<'a> Writer<'a> {
     }
 
     /// Values that are the same for all elements of an instance, as far as they are known after some rounds.
-    fn instance_values(&self, lines: &mut Lines, level: usize, known: &mut BTreeSet<NodeId>) {
+    fn instance_values(&self, lines: &mut Lines, level: usize, known: &mut BTreeSet<NodeId>, stores: &[Store]) {
         let kernel = self.kernel();
         let terms = kernel.reductions.iter().filter(|one| one.level >= level).map(|one| one.of);
-        let targets: Vec<NodeId> = terms.chain(kernel.stores.iter().map(|store| store.value)).collect();
+        let targets: Vec<NodeId> = terms.chain(stores.iter().map(|store| store.value)).collect();
         for node in self.needed(&targets, known) {
             let own = &kernel.nodes[node];
             if own.varies || own.level > level {
@@ -537,21 +686,40 @@ impl<'a> Writer<'a> {
         let first = if program.is_variable() { "\"T\", " } else { "" };
         let arguments = self.arguments("i64");
         let entry = format!("{}::{}", self.space, self.name);
+        let inner = over_axes(program, &self.kernel().axes[self.inner].length);
+        if row {
+            let _ = writeln!(
+                launches.lets,
+                "# Elements of one access, where a row is a multiple of it.\naccess{suffix} = \"max(1, bytes / {})\"",
+                self.widest()
+            );
+            let _ = writeln!(launches.lets, "even{suffix} = \"({inner}) % access{suffix} == 0\"");
+            let _ = writeln!(launches.lets, "# Rows that a warp has.\nby_warp{suffix} = \"{elements} <= narrow\"");
+        }
+        let mut whole = String::new();
+        if self.is_divided() {
+            let blocks = if row { format!("({instances})") } else { format!("ceil_div({instances}, 32)") };
+            let _ = writeln!(
+                launches.lets,
+                "# Blocks that share a result: several if there are few results of many elements.\n\
+                 parts{suffix} = \"max(1, min(min(spread / max({blocks}, 1), ({elements}) / 4096), 1024))\""
+            );
+            whole = format!("parts{suffix} == 1");
+            self.launch_parts(launches, row, first, &instances, &blocks);
+        }
         if !row {
+            let when = if whole.is_empty() { String::new() } else { format!("when = \"{whole}\"\n") };
             let _ = write!(
                 launches.kernels,
                 "\n# A block has 32 neighboring columns.\n[[launch.kernel]]\nentry = \"{entry}\"\n\
                  template = [{first}\"column_threads\", \"i64\"]\ngrid = [\"ceil_div({instances}, 32)\"]\n\
-                 block = [\"column_threads\"]\nargs = [{arguments}]\n"
+                 block = [\"column_threads\"]\nargs = [{arguments}]\n{when}"
             );
             return;
         }
-        let inner = over_axes(program, &self.kernel().axes[self.inner].length);
-        let _ = writeln!(launches.lets, "# Elements of one access, where a row is a multiple of it.\naccess{suffix} = \"max(1, bytes / {})\"", self.widest());
-        let _ = writeln!(launches.lets, "even{suffix} = \"({inner}) % access{suffix} == 0\"");
-        let _ = writeln!(launches.lets, "# Rows that a warp has.\nby_warp{suffix} = \"{elements} <= narrow\"");
+        let whole = if whole.is_empty() { whole } else { format!("{whole} and ") };
         for (by_warp, words) in [(true, "Short rows: four to a block."), (false, "Long rows: a block each.")] {
-            for (even, width) in [(true, format!("access{suffix}")), (false, "1".to_owned())] {
+            for (even, access) in [(true, format!("access{suffix}")), (false, "1".to_owned())] {
                 let (block, lanes, grid) = if by_warp {
                     ("128", "32", format!("ceil_div({instances}, 4)"))
                 } else {
@@ -560,13 +728,58 @@ impl<'a> Writer<'a> {
                 let word = |is: bool| if is { "" } else { "not " };
                 let _ = write!(
                     launches.kernels,
-                    "\n# {words}\n[[launch.kernel]]\nentry = \"{entry}\"\ntemplate = [{first}{block}, {lanes}, \"{width}\", \"i64\"]\n\
-                     grid = [\"{grid}\"]\nblock = [{block}]\nargs = [{arguments}]\nwhen = \"{}by_warp{suffix} and {}even{suffix}\"\n",
+                    "\n# {words}\n[[launch.kernel]]\nentry = \"{entry}\"\ntemplate = [{first}{block}, {lanes}, \"{access}\", \"i64\"]\n\
+                     grid = [\"{grid}\"]\nblock = [{block}]\nargs = [{arguments}]\nwhen = \"{whole}{}by_warp{suffix} and {}even{suffix}\"\n",
                     word(by_warp),
                     word(even),
                 );
             }
         }
+    }
+
+    /// The two stages of a result that several blocks share.
+    fn launch_parts(&self, launches: &mut Launches, row: bool, first: &str, instances: &str, blocks: &str) {
+        let suffix = &self.suffix;
+        let partial = self.partial();
+        for (name, element) in &partial {
+            let shape = vec![self.kernel().length(Role::Parallel), Length::symbol(format!("parts{suffix}"))];
+            launches.partial.push(Tensor { name: name.clone(), shape, element: *element });
+        }
+        let names: Vec<String> = partial.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+        let (read, _) = self.words.plan.moved(self.kernel());
+        let mut arguments = names.clone();
+        arguments.extend(read.iter().map(|buffer| format!("\"{}\"", self.words.tensor(*buffer))));
+        arguments.extend(self.lengths("i64"));
+        arguments.push(format!("{{ i32 = \"parts{suffix}\" }}"));
+        let arguments = arguments.join(", ");
+        let kinds: &[(&str, String)] = if row {
+            &[(" and even", format!("\"threads\", \"access{suffix}\"")), (" and not even", "\"threads\", 1".to_owned())]
+        } else {
+            &[("", "\"column_threads\"".to_owned())]
+        };
+        let threads = if row { "threads" } else { "column_threads" };
+        for (condition, template) in kinds {
+            let condition = if condition.is_empty() { String::new() } else { format!("{condition}{suffix}") };
+            let _ = write!(
+                launches.kernels,
+                "\n# Few results of many elements: several blocks for each.\n[[launch.kernel]]\nentry = \"{}::{}_parts\"\n\
+                 template = [{first}{template}, \"i64\"]\ngrid = [\"{blocks} * parts{suffix}\"]\nblock = [\"{threads}\"]\n\
+                 args = [{arguments}]\nwhen = \"parts{suffix} > 1{condition}\"\n",
+                self.space, self.name,
+            );
+        }
+        let mut arguments = vec![self.arguments("i64")];
+        arguments.extend(names);
+        arguments.push(format!("{{ i32 = \"parts{suffix}\" }}"));
+        let first = if first.is_empty() { "" } else { "\"T\", " };
+        let _ = write!(
+            launches.kernels,
+            "\n[[launch.kernel]]\nentry = \"{}::{}_join\"\ntemplate = [{first}\"i64\"]\ngrid = [\"ceil_div({instances}, 4)\"]\n\
+             block = [128]\nargs = [{}]\nwhen = \"parts{suffix} > 1\"\n",
+            self.space,
+            self.name,
+            arguments.join(", "),
+        );
     }
 
     /// A warp for every row, which it walks through in order; or a thread for every column.
@@ -594,7 +807,7 @@ impl<'a> Writer<'a> {
         self.decode(lines, 1, &parallel, "own", "Index");
         lines.begin();
         let mut known = BTreeSet::new();
-        self.instance_values(lines, 0, &mut known);
+        self.instance_values(lines, 0, &mut known, &kernel.stores);
         lines.add(1, format!("{kind} so_far = {join}::start({sample});"));
         lines.add(1, format!("for (Index start = 0; start < {elements}; start += kLanes) {{"));
         lines.add(2, format!("const Index {place} = start + lane;"));

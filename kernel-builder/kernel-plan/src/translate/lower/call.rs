@@ -10,20 +10,20 @@ use super::super::refusal::Refusal;
 use super::super::traced::{Argument, TracedNode};
 
 /// One operator with its arguments.
-pub struct Call {
+pub(super) struct Call {
     /// `mul.Tensor`.
-    pub name: String,
+    pub(super) name: String,
     /// The shapes of its results, over the symbols that are left.
-    pub shapes: Vec<Vec<Length>>,
+    pub(super) shapes: Vec<Vec<Length>>,
     /// What its results are computed in.
-    pub results: Vec<Class>,
+    pub(super) results: Vec<Class>,
     arguments: Vec<Argument>,
     keywords: BTreeMap<String, Argument>,
 }
 
 impl Call {
     /// Reads the arguments of a node.
-    pub fn read(node: &TracedNode, shapes: Vec<Vec<Length>>, results: Vec<Class>) -> Result<Self, Refusal> {
+    pub(super) fn read(node: &TracedNode, shapes: Vec<Vec<Length>>, results: Vec<Class>) -> Result<Self, Refusal> {
         let read = |json| Argument::read(json).ok_or_else(|| Refusal::new(format!("an argument is {json}")));
         Ok(Self {
             name: node.op.trim_start_matches("aten.").to_owned(),
@@ -39,27 +39,27 @@ impl Call {
     }
 
     /// The shape of its only result.
-    pub fn shape(&self) -> Result<Vec<Length>, Refusal> {
+    pub(super) fn shape(&self) -> Result<Vec<Length>, Refusal> {
         self.shapes.first().cloned().ok_or_else(|| Refusal::new("it has no tensor as its result"))
     }
 
     /// An argument by place, or by name; absent if it is not given.
-    pub fn get(&self, place: usize, name: &str) -> &Argument {
+    pub(super) fn get(&self, place: usize, name: &str) -> &Argument {
         self.arguments.get(place).or_else(|| self.keywords.get(name)).unwrap_or(&Argument::Absent)
     }
 
     /// A positional argument.
-    pub fn at(&self, place: usize) -> &Argument {
+    pub(super) fn at(&self, place: usize) -> &Argument {
         self.arguments.get(place).unwrap_or(&Argument::Absent)
     }
 
     /// A keyword.
-    pub fn keyword(&self, name: &str) -> &Argument {
+    pub(super) fn keyword(&self, name: &str) -> &Argument {
         self.keywords.get(name).unwrap_or(&Argument::Absent)
     }
 
     /// The name of the node at a place.
-    pub fn node(&self, place: usize) -> Result<String, Refusal> {
+    pub(super) fn node(&self, place: usize) -> Result<String, Refusal> {
         match self.at(place) {
             Argument::Node(node) => Ok(node.clone()),
             other => Err(Refusal::new(format!("its argument {place} is {other:?}"))),
@@ -67,7 +67,7 @@ impl Call {
     }
 
     /// A number at a place.
-    pub fn whole(&self, place: usize) -> Result<i64, Refusal> {
+    pub(super) fn whole(&self, place: usize) -> Result<i64, Refusal> {
         match self.at(place) {
             Argument::Length(length) => length.value(),
             _ => None,
@@ -76,7 +76,7 @@ impl Call {
     }
 
     /// A number at a place, or another one if it is not given.
-    pub fn whole_or(&self, place: usize, name: &str, other: i64) -> Result<i64, Refusal> {
+    pub(super) fn whole_or(&self, place: usize, name: &str, other: i64) -> Result<i64, Refusal> {
         match self.get(place, name) {
             Argument::Absent => Ok(other),
             Argument::Length(length) => {
@@ -87,7 +87,7 @@ impl Call {
     }
 
     /// A float at a place, or another one if it is not given.
-    pub fn float_or(&self, place: usize, name: &str, other: f64) -> Result<f64, Refusal> {
+    pub(super) fn float_or(&self, place: usize, name: &str, other: f64) -> Result<f64, Refusal> {
         match self.get(place, name) {
             Argument::Absent => Ok(other),
             Argument::Float(value) => Ok(*value),
@@ -101,12 +101,12 @@ impl Call {
     }
 
     /// A condition at a place.
-    pub fn flag(&self, place: usize, name: &str) -> bool {
+    pub(super) fn flag(&self, place: usize, name: &str) -> bool {
         matches!(self.get(place, name), Argument::Bool(true))
     }
 
     /// A list of lengths at a place.
-    pub fn lengths(&self, place: usize) -> Result<Vec<Length>, Refusal> {
+    pub(super) fn lengths(&self, place: usize) -> Result<Vec<Length>, Refusal> {
         let wrong = || Refusal::new(format!("its argument {place} is not a list of lengths"));
         let Argument::List(all) = self.at(place) else { return Err(wrong()) };
         let length = |one: &Argument| match one {
@@ -117,7 +117,7 @@ impl Call {
     }
 
     /// Axes at a place, of a tensor with so many; all of them if none is given.
-    pub fn axes(&self, place: usize, name: &str, rank: usize) -> Result<Vec<usize>, Refusal> {
+    pub(super) fn axes(&self, place: usize, name: &str, rank: usize) -> Result<Vec<usize>, Refusal> {
         let mut axes = match self.get(place, name) {
             Argument::Absent => (0..rank).collect(),
             Argument::List(all) if all.is_empty() => (0..rank).collect(),
@@ -130,13 +130,13 @@ impl Call {
     }
 
     /// An axis at a place.
-    pub fn axis(&self, place: usize, name: &str, rank: usize) -> Result<usize, Refusal> {
+    pub(super) fn axis(&self, place: usize, name: &str, rank: usize) -> Result<usize, Refusal> {
         axis_of(self.get(place, name), rank)
     }
 }
 
 /// An axis, counted from the end if it is negative.
-pub fn axis_of(argument: &Argument, rank: usize) -> Result<usize, Refusal> {
+pub(super) fn axis_of(argument: &Argument, rank: usize) -> Result<usize, Refusal> {
     let wrong = || Refusal::new(format!("{argument:?} is not an axis"));
     let Argument::Length(length) = argument else { return Err(wrong()) };
     let value = length.value().ok_or_else(wrong)?;

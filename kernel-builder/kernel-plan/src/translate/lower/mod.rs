@@ -22,7 +22,7 @@ mod pointwise;
 mod reductions;
 mod views;
 
-pub(super) use call::Call;
+use call::Call;
 
 /// Makes a program of a graph.
 ///
