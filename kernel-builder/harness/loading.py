@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 
-# Optional functions of the user's file.
+# Optional functions of the user's file begin with these words.
 HELPERS = ("example_inputs", "example_module")
 
 
@@ -82,7 +82,7 @@ def own_names(module) -> list[tuple[str, int]]:
     for key, value in vars(module).items():
         is_ours = getattr(value, "__module__", None) == module.__name__
         is_kind = inspect.isfunction(value) or (inspect.isclass(value) and issubclass(value, torch.nn.Module))
-        if is_ours and is_kind and key not in HELPERS:
+        if is_ours and is_kind and not key.startswith(HELPERS):
             found.append((key, line_of(value)))
     return found
 

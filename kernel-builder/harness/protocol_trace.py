@@ -23,6 +23,8 @@ class TraceJob:
     # The functions and classes, one report each; the only public one for `None`.
     names: list[str | None]
     threads: int
+    # Whether functions that no template is near to are exported for their translation.
+    translates: bool
     templates: list[TemplateJob]
 
 

@@ -178,8 +178,9 @@ class Subject:
         return parameters
 
     def example(self) -> dict:
-        """What `example_inputs()` of the file gives, by name or place."""
-        maker = getattr(self.module, "example_inputs", None)
+        """What `example_inputs()` of the file gives, or that for this function, by name or place."""
+        own = getattr(self.module, f"example_inputs_{self.name}", None)
+        maker = own or getattr(self.module, "example_inputs", None)
         if maker is None:
             return {}
         given = maker()

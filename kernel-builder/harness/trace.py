@@ -89,6 +89,11 @@ def report(torch, job: TraceJob, name: str | None) -> dict:
             numbers = {one.name: ("is", one.default) for one in reference.op.scalars}
             trial = {"numbers": numbers, "changed": {}}
             known[reference.name] = attempts.template_ops(reference, reference.forms[0], trial)
+    translated = {"translation": None, "untranslated": None}
+    if job.translates and not near:
+        from translation import translation
+
+        translated = translation(subject)
     return {
         "torch": torch.__version__,
         "name": subject.name,
@@ -103,6 +108,7 @@ def report(torch, job: TraceJob, name: str | None) -> dict:
         "graph": graph,
         "error": error,
         "template_ops": known,
+        **translated,
     }
 
 

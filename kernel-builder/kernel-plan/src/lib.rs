@@ -12,5 +12,6 @@ pub mod numbers;
 pub mod plan;
 pub mod spec;
 pub mod steps;
+pub mod translate;
 pub mod units;
 pub mod variant;

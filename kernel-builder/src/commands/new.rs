@@ -14,9 +14,11 @@ use crate::base::process::ProcessError;
 use crate::base::session::Session;
 use crate::base::{date, env};
 use crate::exit::Failure;
-use crate::pipeline::create::tracing::{self, Given, Matched};
+use crate::pipeline::create::tracing::{self, Among, Found, Given, Matched};
 use crate::pipeline::create::{fresh, published};
+use crate::scaffold::fit::Unfit;
 use crate::scaffold::host::Framework;
+use crate::scaffold::translated::Translated;
 use crate::scaffold::{Answers, Ci, ScaffoldError, Template, adopt, template};
 
 /// Create a kernel project from a template or a PyTorch function
@@ -28,7 +30,8 @@ use crate::scaffold::{Answers, Ci, ScaffoldError, Template, adopt, template};
 ///
 /// With `--from`, it looks for a template that computes the same as your function or module. Yours is traced by
 /// torch.export and compared with each template's reference in float64, on random inputs of several shapes. Its
-/// parameters may have any names and order. The file may define `example_inputs()`, which returns the arguments of a
+/// parameters may have any names and order. If no template serves it, it is translated: the project then has kernels
+/// written for it, and `plan.md` says which. The file may define `example_inputs()`, which returns the arguments of a
 /// call, and `example_module()`, which returns an instance.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
@@ -80,17 +83,25 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         (None, Some(_)) => None,
         (None, None) => Some(ask_template()?),
     };
-    let matched = match &args.from {
+    let found = match &args.from {
         None => None,
         Some(words) => {
-            let among = template.clone().map_or_else(template::all, |template| Ok(vec![template]))?;
+            let among = match template.clone() {
+                Some(template) => Among::One(template),
+                None => Among::All(template::all()?),
+            };
             Some(tracing::find(&Given::parse(words), among, session)?)
         }
     };
-    let template = match (template, &matched) {
-        (_, Some(matched)) => matched.template.clone(),
+    let template = match (template, &found) {
+        (_, Some(Found::Matched(matched))) => matched.template.clone(),
+        (_, Some(Found::Translated(translated, _))) => translated.template(&name.module())?,
         (Some(template), None) => template,
         (None, None) => ask_template()?,
+    };
+    let matched = match &found {
+        Some(Found::Matched(matched)) => Some(matched),
+        _ => None,
     };
     let asked = published::ask(published::of_op(template.ops.first().unwrap_or(&template.name)), session);
     let backends = if args.backends.is_empty() { ask_backends(&template)? } else { args.backends.clone() };
@@ -109,21 +120,34 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         set,
     };
     let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(answers.name.as_str()));
-    let set = fresh::render(&template, matched.as_ref(), &answers, args.ci)?;
+    let set = fresh::render(&template, matched, &answers, args.ci)?;
     set.write_to(&dir)?;
     if !args.no_git {
         fresh::first_commit(&dir, session)?;
     }
     asked.tell(session);
     let written: Vec<String> = set.iter().map(|(path, _)| path.display().to_string()).collect();
-    let told = matched.as_ref().map(sentences).unwrap_or_default();
+    let told = match &found {
+        Some(Found::Matched(matched)) => sentences(matched),
+        Some(Found::Translated(translated, unfit)) => translation(translated, unfit),
+        None => String::new(),
+    };
     let human = format!(
         "{told}{} files in {}\n\nnext:\n  kernelwright make {}\n",
         written.len(),
         dir.display(),
         dir.display()
     );
-    let from = matched.as_ref().map(|matched| adopt::facts(&matched.fit));
+    let from = found.as_ref().map(|found| match found {
+        Found::Matched(matched) => json!(adopt::facts(&matched.fit)),
+        Found::Translated(translated, unfit) => json!({
+            "translated": translated.function,
+            "kernels": translated.table(),
+            "notes": translated.notes,
+            "nearest": unfit.nearest,
+            "why": unfit.why,
+        }),
+    });
     let data = json!({ "dir": dir, "template": template.name, "framework": args.framework.section(), "files": written, "set": answers.set, "from": from });
     session.report.result("new", &data, &human);
     Ok(())
@@ -153,6 +177,19 @@ fn sentences(matched: &Matched) -> String {
             "  the kernel is verified against the template's reference, since {why}; your file is {kept}\n"
         ),
     }
+}
+
+/// What is said of a translation.
+fn translation(translated: &Translated, unfit: &Unfit) -> String {
+    let nearest = match &unfit.nearest {
+        Some(nearest) => format!("the nearest is {nearest}: {}", unfit.why),
+        None => unfit.why.clone(),
+    };
+    let mut text = format!("no template serves {}, so it is translated\n  {nearest}\n", translated.function);
+    for line in translated.table().iter().chain(&translated.notes) {
+        text += &format!("  {line}\n");
+    }
+    text + "  the kernel is verified against your function, in reference.py; plan.md has the plan\n"
 }
 
 /// `bytes=8` → its two parts.

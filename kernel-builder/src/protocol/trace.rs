@@ -18,6 +18,8 @@ pub(crate) struct TraceJob {
     /// The functions and classes, one report each; the only public one for `None`.
     pub names: Vec<Option<String>>,
     pub threads: usize,
+    /// Whether functions that no template is near to are exported for their translation.
+    pub translates: bool,
     pub templates: Vec<TemplateJob>,
 }
 

@@ -29,6 +29,7 @@ pub mod report;
 pub mod serves;
 pub mod settings;
 pub mod template;
+pub mod translated;
 pub mod unusable;
 
 pub use ci::Ci;
@@ -227,6 +228,19 @@ pub enum ScaffoldError {
         /// Its operators.
         ops: Vec<String>,
         /// The nearest template, why it does not fit, and what to do.
+        help: String,
+    },
+    /// No template serves a reference, and it has no translation.
+    #[error("`{name}` of `{file}` cannot be translated: {what}")]
+    #[diagnostic(code(scaffold::untranslated), help("{help}"))]
+    Untranslated {
+        /// The function.
+        name: String,
+        /// The person's file.
+        file: String,
+        /// What is in the way, with the operator and its line.
+        what: String,
+        /// The nearest template, and what to do.
         help: String,
     },
     /// A required answer is missing and nobody can be asked.

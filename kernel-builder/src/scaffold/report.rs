@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use kernel_plan::translate::Traced;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -37,9 +38,48 @@ pub struct Report {
     pub graph: Option<Graph>,
     /// Why it has no graph.
     pub error: Option<String>,
+    /// The function for its translation, when nothing was near.
+    pub translation: Option<Translation>,
+    /// Why it has none.
+    pub untranslated: Option<Untranslated>,
     /// Operators of each template's reference, if nothing was near.
     #[serde(default)]
     pub template_ops: BTreeMap<String, Vec<String>>,
+}
+
+/// A function for its translation.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Translation {
+    /// Its graph.
+    pub graph: Traced,
+    /// Whether lengths may be others than those of the call that was traced.
+    pub dynamic: bool,
+    /// What the kernel is verified against.
+    pub reference: Reference,
+    /// Tensors whose shapes were guessed.
+    pub guessed: Vec<String>,
+}
+
+/// A reference: the person's own function, or one that calls it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Reference {
+    /// The function.
+    pub function: String,
+    /// What is added to the person's file.
+    pub text: String,
+}
+
+/// Why a function has no graph for its translation.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Untranslated {
+    /// What is in the way.
+    pub what: String,
+    /// The operator.
+    pub op: Option<String>,
+    /// Its line in the person's file.
+    pub line: Option<u32>,
+    /// The text of the line.
+    pub text: Option<String>,
 }
 
 /// A parameter of the person's function.

@@ -40,6 +40,15 @@ pub fn all() -> Result<Vec<Template>, ScaffoldError> {
     folders.map(|folder| read(&folder.path().display().to_string(), sources(folder), &common)).collect()
 }
 
+/// A template of files that were made for one function, with the parts that all share.
+///
+/// # Errors
+/// The manifest among them is none.
+pub(crate) fn made(name: &str, files: Sources) -> Result<Template, ScaffoldError> {
+    let common = TEMPLATES.get_dir(SHARED).map(sources).unwrap_or_default();
+    read(name, files, &Arc::new(common))
+}
+
 /// A template of these files, which include `template.toml`.
 pub(crate) fn read(name: &str, mut files: Sources, common: &Arc<Sources>) -> Result<Template, ScaffoldError> {
     let manifest = files.remove(MANIFEST).unwrap_or_default();

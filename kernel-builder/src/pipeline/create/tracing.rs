@@ -17,11 +17,12 @@ use crate::scaffold::fit::{self, Fit, Unfit};
 use crate::scaffold::hole::{self, Kind};
 use crate::scaffold::report::Report;
 use crate::scaffold::serves::{self, Served};
+use crate::scaffold::translated::{self, Translated, Untranslatable};
 use crate::scaffold::{ScaffoldError, Template};
 use crate::toolchain::Extras;
 use crate::toolchain::python::{self, Torch};
 
-const HARNESS: [(&str, &str); 12] = [
+const HARNESS: [(&str, &str); 13] = [
     ("trace.py", include_str!("../../../harness/trace.py")),
     ("attempts.py", include_str!("../../../harness/attempts.py")),
     ("calls.py", include_str!("../../../harness/calls.py")),
@@ -29,6 +30,7 @@ const HARNESS: [(&str, &str); 12] = [
     ("graphs.py", include_str!("../../../harness/graphs.py")),
     ("loading.py", include_str!("../../../harness/loading.py")),
     ("subject.py", include_str!("../../../harness/subject.py")),
+    ("translation.py", include_str!("../../../harness/translation.py")),
     ("variations.py", include_str!("../../../harness/variations.py")),
     ("casting.py", include_str!("../../../harness/casting.py")),
     ("protocol.py", include_str!("../../../harness/protocol.py")),
@@ -70,8 +72,30 @@ pub(crate) struct Matched {
     pub(crate) text: String,
 }
 
-/// Finds the template that serves a reference, among these.
-pub(crate) fn find(given: &Given, templates: Vec<Template>, session: &Session) -> Result<Matched, Failure> {
+/// What a reference becomes.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A project of a template.
+    Matched(Matched),
+    /// A project of its own: its translation, with why no template serves.
+    Translated(Translated, Unfit),
+}
+
+/// Where a kernel for a reference is looked for.
+#[derive(Debug)]
+pub(crate) enum Among {
+    /// In all templates, and then it is translated.
+    All(Vec<Template>),
+    /// In this template alone.
+    One(Template),
+}
+
+/// Finds the template that serves a reference, or translates it.
+pub(crate) fn find(given: &Given, among: Among, session: &Session) -> Result<Found, Failure> {
+    let (templates, translates) = match among {
+        Among::All(templates) => (templates, true),
+        Among::One(template) => (vec![template], false),
+    };
     let path = env::absolute(&given.file);
     let text = files::read_text(&path)?;
     let served = templates
@@ -79,7 +103,7 @@ pub(crate) fn find(given: &Given, templates: Vec<Template>, session: &Session) -
         .filter(|template| template.traced)
         .map(serves::served)
         .collect::<Result<Vec<_>, _>>()?;
-    let report = trace(given, &path, &served, session)?;
+    let report = trace(given, &path, &served, translates, session)?;
     let shown = given.file.display().to_string();
     if let Some(unusable) = report.unusable {
         let problem = unusable.reason.clone();
@@ -93,7 +117,18 @@ pub(crate) fn find(given: &Given, templates: Vec<Template>, session: &Session) -
                 let name = fit.template.clone();
                 ScaffoldError::UnknownTemplate { name, hint: "it was not asked for".to_owned() }
             })?;
-            Ok(Matched { template, fit, function: report.name, text })
+            Ok(Found::Matched(Matched { template, fit, function: report.name, text }))
+        }
+        Err(unfit) if translates => {
+            // Of a function that a template nearly serves, only the calls were looked at.
+            let report = match (&report.translation, &report.untranslated) {
+                (None, None) => trace(given, &path, &[], true, session)?,
+                _ => report,
+            };
+            match translated(&report, &text) {
+                Ok(translated) => Ok(Found::Translated(translated, unfit)),
+                Err(untranslatable) => Err(untranslated(&report.name, &shown, &untranslatable, &unfit).into()),
+            }
         }
         Err(unfit) if unfit.ops.is_empty() && report.error.is_some() => {
             let problem = format!("its inputs cannot be guessed, and {}", unfit.why);
@@ -103,14 +138,50 @@ pub(crate) fn find(given: &Given, templates: Vec<Template>, session: &Session) -
     }
 }
 
+fn translated(report: &Report, text: &str) -> Result<Translated, Untranslatable> {
+    if let Some(translation) = &report.translation {
+        return translated::translate(translation, text);
+    }
+    Err(report.untranslated.as_ref().map_or_else(
+        || Untranslatable { what: "torch.export makes no graph of it".to_owned(), help: None },
+        Untranslatable::from,
+    ))
+}
+
+/// That there is neither a template nor a translation, with what to do.
+fn untranslated(name: &str, file: &str, untranslatable: &Untranslatable, unfit: &Unfit) -> ScaffoldError {
+    let near = match (&unfit.nearest, &unfit.step) {
+        (Some(nearest), Some(step)) => format!("the nearest template is {nearest}: {}. {step}", unfit.why),
+        (Some(nearest), None) => format!(
+            "the nearest template is {nearest}: {}; `kernelwright templates {nearest}` shows what of it can be changed",
+            unfit.why
+        ),
+        (None, _) => "`kernelwright templates` lists what there is".to_owned(),
+    };
+    let help = untranslatable.help.map_or_else(|| near.clone(), |help| format!("{help}; {near}"));
+    ScaffoldError::Untranslated {
+        name: name.to_owned(),
+        file: file.to_owned(),
+        what: untranslatable.what.clone(),
+        help,
+    }
+}
+
 /// Runs the harness.
-fn trace(given: &Given, path: &Path, served: &[Served], session: &Session) -> Result<Report, Failure> {
+fn trace(
+    given: &Given,
+    path: &Path,
+    served: &[Served],
+    translates: bool,
+    session: &Session,
+) -> Result<Report, Failure> {
     let folder = files::scratch()?;
     let job = job(folder.path(), path, &[given.name.as_deref()], served)?;
+    let job = TraceJob { translates, ..job };
     let extras = Extras { client: false, tvm_ffi: false };
     let python = python::runtime(session, Torch::Preferably(crate::pipeline::project::TORCH), extras)?;
     let line = python.command().path(&folder.path().join("trace.py")).cwd(folder.path());
-    let what = format!("comparing {} with the templates", given.file.display());
+    let what = format!("tracing {}", given.file.display());
     let progress = session.report.progress(&what, ProgressKind::Count, None);
     let mut answer = None;
     // Standard output of the person's file leads elsewhere, so no nonce tells answers from what it prints.
@@ -153,7 +224,7 @@ pub(crate) fn job(
         templates.push(served.job(&reference.display().to_string()));
     }
     let names = names.iter().map(|name| name.map(str::to_owned)).collect();
-    Ok(TraceJob { file: path.display().to_string(), names, threads: 1, templates })
+    Ok(TraceJob { file: path.display().to_string(), names, threads: 1, translates: false, templates })
 }
 
 /// That nothing fits, with what to do.

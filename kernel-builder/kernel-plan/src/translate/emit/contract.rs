@@ -1,0 +1,289 @@
+//! op.toml of a translation.
+//!
+//! Owns: axes, tensors, tolerance, workloads. Never: how kernels are started; cuda.rs says that.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::super::kernel::{Buffer, Form, Kernel, Role};
+use super::super::length::Length;
+use super::super::plan::Plan;
+use super::super::program::{Element, Op, Program, Reduction, Symbol, Tensor};
+use super::super::refusal::Refusal;
+use super::cuda::Launches;
+use super::{Project, cpu};
+use super::super::kernel::Expression;
+use crate::units::Dtype;
+
+/// Lengths that are tried, by the number of axes: one, few and odd, more than a vector, several blocks.
+const TRIED: [&[[i64; 5]]; 2] = [&[[3, 5, 7, 2, 3], [37, 13, 19, 11, 5]], &[[13, 1192, 29, 17, 6], [131_077, 7, 5, 3, 2]]];
+
+/// A length over the axes of the operation, as an expression.
+pub(super) fn over_axes(program: &Program, length: &Length) -> String {
+    let symbols = &program.symbols;
+    let text = |name: &str| {
+        let symbol = symbols.iter().find(|symbol| symbol.name == name)?;
+        Some(Length::symbol(symbol.over_axes()))
+    };
+    length.replaced(&text).to_string()
+}
+
+/// A condition that holds where all tensors are counted in 31 bits.
+fn few(program: &Program, plan: &Plan) -> String {
+    let results = program.outputs.iter().map(|(tensor, _)| tensor);
+    let tensors = program.inputs.iter().chain(results).chain(&plan.workspaces);
+    let mut sizes: Vec<String> = Vec::new();
+    let mut add = |length: &Length| {
+        let text = over_axes(program, length);
+        if length.value().is_none() && !sizes.contains(&text) {
+            sizes.push(text);
+        }
+    };
+    tensors.for_each(|tensor| add(&Length::product(&tensor.shape)));
+    for kernel in &plan.kernels {
+        add(&Length::product(kernel.axes.iter().map(|axis| &axis.length)));
+    }
+    let conditions: Vec<String> = sizes.iter().map(|size| format!("{size} < 2000000000")).collect();
+    if conditions.is_empty() { "true".to_owned() } else { conditions.join(" and ") }
+}
+
+/// Writes op.toml.
+pub(super) fn op(
+    program: &Program,
+    plan: &Plan,
+    project: &Project,
+    launches: &Launches,
+) -> Result<String, Refusal> {
+    let mut text = String::new();
+    let _ = writeln!(text, "format = 1\nname = \"{}\"", project.op);
+    let _ = writeln!(text, "description = \"`{}` of {}, translated\"\n", program.function, project.file);
+    let mut constants = BTreeMap::new();
+    let mut tensors = String::new();
+    for input in &program.inputs {
+        let _ = writeln!(tensors, "{}", tensor(program, input, &mut constants)?);
+    }
+    let mut outputs = String::new();
+    for (output, _) in &program.outputs {
+        let _ = writeln!(outputs, "{}", tensor(program, output, &mut constants)?);
+    }
+    if !program.symbols.is_empty() || !constants.is_empty() {
+        text += "[axes]\n";
+        for symbol in &program.symbols {
+            text += &axis(program, plan, symbol);
+        }
+        for (name, value) in &constants {
+            let _ = writeln!(text, "{name} = {{ type = \"const\", value = {value} }}");
+        }
+        text += "\n";
+    }
+    if program.is_variable() {
+        text += "[dtypes]\nT = [\"bf16\", \"f16\", \"f32\"]\n\n";
+    }
+    let _ = write!(text, "[inputs]\n{tensors}\n[outputs]\n{outputs}\n");
+    let _ = writeln!(text, "[reference]\nfile = \"reference.py\"\nfunction = \"{}\"\n", project.reference);
+    let names: Vec<String> = program.outputs.iter().map(|(one, _)| format!("\"{}\"", one.name)).collect();
+    let _ = writeln!(text, "[call]\nfunction = \"{}\"\nout = [{}]\n", project.op, names.join(", "));
+    let (length, cancels) = terms(program, plan);
+    text += "# All steps are in float32, and results are rounded once.\n";
+    let _ = writeln!(text, "[tolerance]\naccumulate = \"f32\"\nlength = {length}\nroundings = 1");
+    if cancels {
+        text += "# Differences of like numbers are taken on the way.\ncancels = true\n";
+    }
+    let _ = write!(text, "\n[let]\n");
+    if launches.uses_few {
+        let _ = writeln!(text, "# Elements can be counted in 32 bits.\nfew = \"{}\"", few(program, plan));
+    }
+    text += &launches.lets;
+    let _ = write!(text, "\n{}\n", launches.tune.trim_end());
+    let _ = writeln!(text, "\n[launch]\nsource = \"{}_cuda/{}.cuh\"", project.module, project.op);
+    for workspace in plan.workspaces.iter().chain(&launches.partial) {
+        let shape: Vec<String> =
+            workspace.shape.iter().map(|one| format!("\"{}\"", over_axes(program, one))).collect();
+        let shape = if shape.is_empty() { "1".to_owned() } else { shape.join(", ") };
+        let _ = writeln!(
+            text,
+            "\n[launch.workspace.{}]\ndtype = \"{}\"\nshape = [{shape}]",
+            workspace.name,
+            workspace.element.word()
+        );
+    }
+    text += &launches.kernels;
+    text += &cpu_section(program, plan, project);
+    text += &workloads(program, plan);
+    Ok(text)
+}
+
+fn axis(program: &Program, plan: &Plan, symbol: &Symbol) -> String {
+    let multiple = match symbol.factor() {
+        1 => String::new(),
+        factor => format!(", multiple-of = {factor}"),
+    };
+    let least = match least(program, plan, symbol) {
+        0 => String::new(),
+        least => format!(", min = {least}"),
+    };
+    format!("{} = {{ type = \"var\"{multiple}{least} }}\n", symbol.axis())
+}
+
+/// The least length of an axis: none where it is parallel alone.
+fn least(program: &Program, plan: &Plan, symbol: &Symbol) -> i64 {
+    let uses = |length: &Length| length.symbols().any(|name| name == symbol.name);
+    let is_gathered = plan.kernels.iter().flat_map(|kernel| &kernel.nodes).any(|node| match &node.expression {
+        Expression::Load(buffer, index) if !index.computed().is_empty() => match buffer {
+            Buffer::Input(number) => program.inputs[*number].shape.iter().any(uses),
+            _ => true,
+        },
+        _ => false,
+    });
+    let is_reduced = plan
+        .kernels
+        .iter()
+        .any(|kernel| kernel.axes.iter().any(|axis| axis.role != Role::Parallel && uses(&axis.length)));
+    // Drawn places are 0 and 1.
+    let own = if is_gathered { 2 } else { i64::from(is_reduced || symbol.min > 1) };
+    let least = own.max(if symbol.min > 1 { symbol.min } else { 0 });
+    (least + symbol.factor() - 1) / symbol.factor() * symbol.factor()
+}
+
+fn tensor(
+    program: &Program,
+    tensor: &Tensor,
+    constants: &mut BTreeMap<String, i64>,
+) -> Result<String, Refusal> {
+    if let Element::Fixed(Dtype::F8e4m3 | Dtype::F8e5m2 | Dtype::F64) = tensor.element {
+        return Err(Refusal::new(format!("`{}` has the dtype {}", tensor.name, tensor.element.word())));
+    }
+    let mut axes = Vec::new();
+    for length in &tensor.shape {
+        let symbol = program.symbols.iter().find(|symbol| {
+            *length == Length::term(symbol.factor(), vec![symbol.name.clone()])
+        });
+        let name = match (length.value(), symbol) {
+            (Some(value), _) => {
+                let name = format!("of_{value}");
+                constants.insert(name.clone(), value);
+                name
+            }
+            (None, Some(symbol)) => symbol.axis().to_owned(),
+            (None, None) => {
+                return Err(Refusal::new(format!(
+                    "`{}` has an axis of the length {}, and op.toml has no axis for a length that is computed",
+                    tensor.name,
+                    over_axes(program, length)
+                )));
+            }
+        };
+        axes.push(format!("\"{name}\""));
+    }
+    Ok(format!("{} = {{ shape = [{}], dtype = \"{}\" }}", tensor.name, axes.join(", "), tensor.element.word()))
+}
+
+/// How many terms are summed, as an expression, and whether differences are taken.
+fn terms(program: &Program, plan: &Plan) -> (String, bool) {
+    let mut sums: Vec<String> = Vec::new();
+    let mut cancels = false;
+    let mut steps = 1;
+    for kernel in &plan.kernels {
+        let summed = kernel.reductions.iter().any(|one| matches!(one.how, Reduction::Sum | Reduction::Product));
+        let role = if kernel.form() == Form::Scan { Role::Scanned } else { Role::Reduced };
+        if summed || kernel.scan.is_some() {
+            let length = over_axes(program, &kernel.length(role));
+            if !sums.contains(&length) {
+                sums.push(length);
+            }
+        }
+        let operations = kernel.nodes.iter().filter_map(|node| match &node.expression {
+            Expression::Operation(op, _) => Some(*op),
+            _ => None,
+        });
+        for op in operations {
+            steps += 1;
+            cancels |= matches!(op, Op::Subtract | Op::Add | Op::Function(_));
+        }
+        cancels |= kernel.levels() > 0 || kernel.scan.is_some();
+    }
+    sums.push(steps.to_string());
+    (format!("\"{}\"", sums.join(" + ")), cancels)
+}
+
+fn cpu_section(program: &Program, plan: &Plan, project: &Project) -> String {
+    let (over, grain) = match plan.kernels.as_slice() {
+        [kernel] => {
+            let (outer, cut) = cpu::pieces(kernel);
+            let outer_text = over_axes(program, &outer);
+            let rest = elements_of_piece(program, kernel);
+            match cut {
+                Some((length, piece)) => {
+                    let inner = format!("ceil_div({}, {piece})", over_axes(program, &length));
+                    let over = if outer.is(1) { inner } else { format!("({outer_text}) * {inner}") };
+                    (over, format!("max(1, 16384 / max(1, min({}, {piece}) * ({rest})))", over_axes(program, &length)))
+                }
+                None => (outer_text, format!("max(1, 16384 / max(1, {rest}))")),
+            }
+        }
+        // What a kernel needs is complete only when the one before has ended.
+        _ => ("1".to_owned(), "1".to_owned()),
+    };
+    format!(
+        "\n[cpu]\nsource = \"{}_cpu/{}.cpp\"\nentry = \"{}_cpu\"\nover = \"{over}\"\ngrain = \"{grain}\"\n",
+        project.module, project.op, project.op
+    )
+}
+
+/// Elements that a piece of work reads for each of its places.
+fn elements_of_piece(program: &Program, kernel: &Kernel) -> String {
+    let others = kernel.axes.iter().filter(|axis| axis.role != Role::Parallel);
+    over_axes(program, &Length::product(others.map(|axis| &axis.length)))
+}
+
+fn workloads(program: &Program, plan: &Plan) -> String {
+    let symbols = &program.symbols;
+    let mut text = String::new();
+    let fitting = |symbol: &Symbol, length: i64| {
+        let least = least(program, plan, symbol).max(1);
+        (length.max(1) * symbol.factor()).max(least)
+    };
+    let mut seen: Vec<Vec<i64>> = Vec::new();
+    let mut add = |name: &str, lengths: Vec<i64>, more: &str| {
+        if seen.contains(&lengths) && more.contains("verify") {
+            return;
+        }
+        seen.push(lengths.clone());
+        let axes: Vec<String> =
+            symbols.iter().zip(&lengths).map(|(symbol, length)| format!("{} = {length}", symbol.axis())).collect();
+        let axes = if axes.is_empty() { "axes = {}".to_owned() } else { format!("axes = {{ {} }}", axes.join(", ")) };
+        let _ = write!(text, "\n[workload.{name}]\n{axes}\n{more}");
+    };
+    let verify = "for = [\"verify\"]\n";
+    add("one", symbols.iter().map(|symbol| fitting(symbol, 1)).collect(), verify);
+    let words = [["few", "odd"], ["more", "long"]];
+    for (rows, names) in TRIED.iter().zip(words) {
+        for (lengths, name) in rows.iter().zip(names) {
+            let lengths: Vec<i64> =
+                symbols.iter().enumerate().map(|(n, symbol)| fitting(symbol, tried(lengths, n))).collect();
+            if lengths.iter().product::<i64>() <= 2_000_000 {
+                add(name, lengths, verify);
+            }
+        }
+    }
+    if symbols.iter().all(|symbol| least(program, plan, symbol) == 0) && !symbols.is_empty() {
+        add("none", symbols.iter().map(|_| 0).collect(), verify);
+    }
+    if symbols.is_empty() {
+        return text.replace("for = [\"verify\"]\n", "");
+    }
+    let sizes = |all: [&[i64]; 5]| {
+        let own = all[symbols.len().clamp(1, 5) - 1];
+        let length = |(n, one): (usize, &Symbol)| fitting(one, *own.get(n).unwrap_or(&2) / one.factor());
+        symbols.iter().enumerate().map(length).collect::<Vec<i64>>()
+    };
+    let large: [&[i64]; 5] = [&[33_554_432], &[8192, 4096], &[8, 1024, 4096], &[16, 64, 128, 128], &[8, 16, 16, 64, 64]];
+    let small: [&[i64]; 5] = [&[262_144], &[256, 1024], &[4, 64, 1024], &[4, 16, 64, 64], &[2, 4, 8, 32, 32]];
+    add("large", sizes(large), "dtypes = [\"bf16\"]\ndevices = [\"cuda\"]\n");
+    add("small", sizes(small), "devices = [\"cpu\"]\n");
+    if program.is_variable() { text } else { text.replace("dtypes = [\"bf16\"]\n", "") }
+}
+
+fn tried(lengths: &[i64; 5], axis: usize) -> i64 {
+    lengths.get(axis).copied().unwrap_or(2)
+}

@@ -1,0 +1,65 @@
+//! Writes a plan as the files of a project: device code, code for the processor, op.toml.
+//!
+//! Owns: which files there are. Never: writes to a disk; decides what is fused.
+
+mod contract;
+mod cpu;
+mod cuda;
+mod table;
+mod words;
+
+use super::plan::Plan;
+use super::program::Program;
+use super::refusal::Refusal;
+
+/// Whose project it is, and what is known of its reference.
+#[derive(Debug, Clone)]
+pub struct Project {
+    /// The Python module: `fast_norm`.
+    pub module: String,
+    /// The operation, which is the package's function too.
+    pub op: String,
+    /// The person's file.
+    pub file: String,
+    /// The reference: a function of `reference.py`.
+    pub reference: String,
+}
+
+/// The files of a translation.
+#[derive(Debug, Clone)]
+pub struct Emitted {
+    /// op.toml.
+    pub op: String,
+    /// Device code.
+    pub cuda: String,
+    /// The source for the processor, with the entry.
+    pub cpu: String,
+    /// Its arithmetic.
+    pub body: String,
+    /// The plan as a table.
+    pub plan: String,
+}
+
+/// Writes a plan.
+///
+/// # Errors
+/// What op.toml cannot say.
+pub fn emit(program: &Program, plan: &Plan, project: &Project) -> Result<Emitted, Refusal> {
+    let cuda = cuda::source(program, plan, project);
+    Ok(Emitted {
+        op: contract::op(program, plan, project, &cuda.launches)?,
+        cpu: cpu::source(program, project),
+        body: cpu::body(program, plan, project),
+        plan: table::table(program, plan, project),
+        cuda: cuda.text,
+    })
+}
+
+/// `rms_norm` → `RmsNorm`.
+pub(super) fn camel(name: &str) -> String {
+    let word = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str()).unwrap_or_default()
+    };
+    name.split('_').map(word).collect()
+}

@@ -1,0 +1,25 @@
+//! Translates a person's function to kernels: graph, program, plan, text.
+//!
+//! Owns: the intermediate form and every step on it. Never: runs PyTorch or a compiler, writes a file.
+
+mod emit;
+mod index;
+mod kernel;
+mod length;
+mod lower;
+mod plan;
+mod print;
+mod program;
+mod refusal;
+mod spell;
+mod split;
+mod traced;
+
+pub use emit::{Emitted, Project, emit};
+pub use kernel::{Buffer, Form, Kernel};
+pub use length::Length;
+pub use lower::lower;
+pub use plan::{Plan, plan};
+pub use program::{Class, Element, Program, Symbol, Tensor};
+pub use refusal::Refusal;
+pub use traced::Traced;

@@ -1,0 +1,223 @@
+//! A project of a function that no template serves: its translation, in the form of a template.
+//!
+//! Owns: which files it has. Never: translates; `kernel_plan::translate` does.
+
+use kernel_plan::translate::{self, Element, Emitted, Plan, Program, Project, Refusal};
+
+use super::report::{Translation, Untranslated};
+use super::template::{self, Sources, Template};
+use super::ScaffoldError;
+
+/// How a template of a translation is called.
+const NAME: &str = "translation";
+/// The parts that every translation uses: the file of `_shared`, the backend.
+const SHARED: [(&str, &str); 7] = [
+    ("each_isa.h", "cpu"),
+    ("select.h", "cpu"),
+    ("steps.h", "cpu"),
+    ("vectors.h", "cpu"),
+    ("steps.cuh", "cuda"),
+    ("team.cuh", "cuda"),
+    ("vector.cuh", "cuda"),
+];
+
+/// A translated function.
+#[derive(Debug, Clone)]
+pub struct Translated {
+    /// The function or class.
+    pub function: String,
+    /// The operation.
+    pub op: String,
+    /// The program.
+    pub program: Program,
+    /// The kernels.
+    pub plan: Plan,
+    /// What a person should know.
+    pub notes: Vec<String>,
+    reference: String,
+    /// The text of reference.py.
+    text: String,
+}
+
+/// Why there is none: the words, and what may help.
+#[derive(Debug, Clone)]
+pub struct Untranslatable {
+    /// What is in the way, with the operator and its line.
+    pub what: String,
+    /// What may help.
+    pub help: Option<&'static str>,
+}
+
+/// Translates a function; `text` is the person's file.
+///
+/// # Errors
+/// What of it has no translation.
+pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Untranslatable> {
+    let program = translate::lower(&translation.graph)?;
+    let plan = translate::plan(&program)?;
+    let function = translation.graph.function.clone();
+    let translated = Translated {
+        op: snake(&function),
+        function,
+        notes: notes(translation, &program, &plan),
+        reference: translation.reference.function.clone(),
+        text: format!("{}{}", text, translation.reference.text),
+        program,
+        plan,
+    };
+    // What op.toml cannot say is found here, before anything is asked of anybody.
+    translated.emitted("module", "reference.py")?;
+    Ok(translated)
+}
+
+impl Translated {
+    fn emitted(&self, module: &str, file: &str) -> Result<Emitted, Refusal> {
+        let project = Project {
+            module: module.to_owned(),
+            op: self.op.clone(),
+            file: file.to_owned(),
+            reference: self.reference.clone(),
+        };
+        translate::emit(&self.program, &self.plan, &project)
+    }
+
+    /// The project as a template, for a module of this name.
+    ///
+    /// # Errors
+    /// A defect of the program.
+    pub fn template(&self, module: &str) -> Result<Template, ScaffoldError> {
+        let emitted = self.emitted(module, "reference.py").map_err(|refusal| ScaffoldError::Claim {
+            template: NAME.to_owned(),
+            what: refusal.what,
+        })?;
+        let op = &self.op;
+        let mut files = Sources::new();
+        let mut put = |path: String, text: String| files.insert(path, text.into_bytes());
+        put("op.toml".to_owned(), emitted.op);
+        put("plan.md".to_owned(), emitted.plan);
+        put("reference.py".to_owned(), self.text.clone());
+        put(format!("{module}_cuda/{op}.cuh"), emitted.cuda);
+        put(format!("{module}_cpu/{op}.cpp"), emitted.cpu);
+        put(format!("{module}_cpu/{op}_body.h"), emitted.body);
+        put("template.toml".to_owned(), self.manifest(module));
+        template::made(NAME, files)
+    }
+
+    fn manifest(&self, module: &str) -> String {
+        let mut text = format!(
+            "name = \"{NAME}\"\ndescription = \"A translation\"\nops = [\"{}\"]\nbackends = [\"cpu\", \"cuda\"]\n",
+            self.op
+        );
+        for backend in ["cuda", "cpu"] {
+            text += &format!("\n[[when]]\nbackend = \"{backend}\"\npaths = [\"{module}_{backend}\"]\n");
+        }
+        for (file, backend) in SHARED {
+            text += &format!("\n[[shared]]\nfrom = \"{backend}/{file}\"\nto = \"{module}_{backend}/{file}\"\n");
+        }
+        text
+    }
+
+    /// The kernels, a line each.
+    pub fn table(&self) -> Vec<String> {
+        let kernels = self.plan.kernels.iter().zip(self.plan.bytes(&self.program)).enumerate();
+        kernels
+            .map(|(number, (kernel, bytes))| {
+                let (read, written) = self.plan.moved(kernel);
+                let list = |all: &[translate::Buffer]| {
+                    let names = all.iter().map(|one| self.plan.name(&self.program, *one));
+                    names.collect::<Vec<_>>().join(", ")
+                };
+                format!(
+                    "kernel {number}: {}, reads {}, writes {}, {bytes} bytes",
+                    kernel.form().words(),
+                    list(&read),
+                    list(&written)
+                )
+            })
+            .collect()
+    }
+}
+
+fn notes(translation: &Translation, program: &Program, plan: &Plan) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !translation.guessed.is_empty() {
+        let shapes: Vec<String> = program
+            .inputs
+            .iter()
+            .map(|input| {
+                let lengths: Vec<String> = input.shape.iter().map(ToString::to_string).collect();
+                format!("{} [{}]", input.name, lengths.join(", "))
+            })
+            .collect();
+        notes.push(format!(
+            "shapes were guessed: {}; `example_inputs()` in your file says others",
+            shapes.join(", ")
+        ));
+    }
+    if !translation.dynamic {
+        notes.push("lengths are those of the example: torch.export makes no graph for others".to_owned());
+    }
+    if program.inputs.iter().all(|input| input.element == Element::Variable) {
+        notes.push("tensors are all bf16, all f16 or all f32".to_owned());
+    }
+    if plan.kernels.len() > 1 {
+        notes.push("on the CPU several kernels run on one thread".to_owned());
+    }
+    notes
+}
+
+/// `RmsNorm` as `rms_norm`.
+fn snake(name: &str) -> String {
+    let mut text = String::new();
+    for (place, letter) in name.chars().enumerate() {
+        if letter.is_ascii_uppercase() && place > 0 && !text.ends_with('_') {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text.trim_matches('_').to_owned()
+}
+
+/// The words of what is in the way.
+fn words(what: &str, op: Option<&str>, line: Option<u32>, text: Option<&str>) -> String {
+    let op = op.map(|op| format!("`{}`", op.trim_start_matches("aten.")));
+    let place = line.map(|line| format!("line {line}{}", text.map(|text| format!(", `{text}`")).unwrap_or_default()));
+    match (op, place) {
+        (Some(op), Some(place)) => format!("{op} in {place}: {what}"),
+        (Some(op), None) => format!("{op}: {what}"),
+        (None, Some(place)) => format!("{place}: {what}"),
+        (None, None) => what.to_owned(),
+    }
+}
+
+impl From<Refusal> for Untranslatable {
+    fn from(refusal: Refusal) -> Self {
+        let Refusal { what, op, line, text, help, .. } = refusal;
+        Self { what: words(&what, op.as_deref(), line, text.as_deref()), help }
+    }
+}
+
+impl From<&Untranslated> for Untranslatable {
+    fn from(untranslated: &Untranslated) -> Self {
+        let Untranslated { what, op, line, text } = untranslated;
+        Self { what: words(what, op.as_deref(), *line, text.as_deref()), help: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_operator_and_its_line() {
+        let text = words("it has no translation", Some("aten.mm.default"), Some(7), Some("return a @ b"));
+        assert_eq!(text, "`mm.default` in line 7, `return a @ b`: it has no translation");
+        assert_eq!(words("why", None, None, None), "why");
+    }
+
+    #[test]
+    fn classes_become_functions() {
+        assert_eq!(snake("RmsNorm"), "rms_norm");
+        assert_eq!(snake("gelu_new"), "gelu_new");
+    }
+}

@@ -1,0 +1,105 @@
+"""Functions as models have them, which no template knows."""
+
+import torch
+import torch.nn.functional as F
+
+
+def gated_norm(x, gate, weight, eps: float = 1e-6):
+    """The gated normalization of Mamba-2's mixer."""
+    hidden = x * F.silu(gate)
+    variance = hidden.float().pow(2).mean(-1, keepdim=True)
+    return weight * (hidden * torch.rsqrt(variance + eps)).to(x.dtype)
+
+
+def example_inputs_partial_rotary():
+    return torch.randn(2, 3, 7, 16), torch.randn(7, 16), torch.randn(7, 16)
+
+
+def partial_rotary(x, cos, sin):
+    """Rotary positions whose halves are interleaved, scaled by a length."""
+    even, odd = x[..., 0::2], x[..., 1::2]
+    turned = torch.stack((-odd, even), dim=-1).flatten(-2)
+    return (x * cos + turned * sin) * (x.shape[-1] ** -0.5)
+
+
+def example_inputs_smoothed_loss():
+    return torch.randn(6, 16), torch.randint(0, 16, (6,))
+
+
+def smoothed_loss(logits, labels):
+    """Cross-entropy with smoothed labels, some of which are ignored."""
+    logprobs = torch.log_softmax(logits, dim=-1)
+    keep = labels != 1
+    picked = logprobs.gather(1, labels.clamp(min=0).unsqueeze(1)).squeeze(1)
+    loss = -(0.9 * picked + 0.1 * logprobs.mean(-1))
+    loss = torch.where(keep, loss, torch.zeros_like(loss))
+    return loss.sum() / keep.sum().clamp(min=1)
+
+
+def example_inputs_dequantize():
+    return torch.randint(-128, 127, (6, 16), dtype=torch.int8), torch.rand(6), torch.randint(0, 2, (6,), dtype=torch.int32)
+
+
+def dequantize(q, scale, zero):
+    """Rows of int8 with a scale and a zero point each."""
+    return (q.float() - zero[:, None].float()) * scale[:, None]
+
+
+def example_inputs_masked_mean():
+    return torch.randn(2, 6, 16), torch.rand(2, 6) > 0.3
+
+
+def masked_mean(hidden, mask):
+    """The mean of tokens that are not padding, as sentence encoders take it."""
+    weights = mask.unsqueeze(-1).to(hidden.dtype)
+    return (hidden * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
+
+
+def example_inputs_positional_bias():
+    return torch.randn(2, 4, 6, 10), torch.randn(4)
+
+
+def positional_bias(scores, slopes):
+    """ALiBi: a bias that grows with the distance of key and query, for each head."""
+    query = torch.arange(scores.shape[-2])[:, None]
+    key = torch.arange(scores.shape[-1])[None, :]
+    distance = (key - query).to(scores.dtype)
+    return scores + slopes[:, None, None] * distance
+
+
+def router(logits):
+    """The best expert, and its share of a softmax over all."""
+    best, expert = logits.max(dim=-1)
+    share = torch.exp(best.float() - torch.logsumexp(logits.float(), dim=-1))
+    return share.to(logits.dtype), expert
+
+
+def example_inputs_layer_scale():
+    return torch.randn(2, 6, 16), torch.randn(2, 6, 16), torch.randn(16), torch.rand(2, 6, 16) > 0.1
+
+
+def layer_scale(residual, branch, gamma, kept):
+    """LayerScale, dropout with a mask that was drawn, and the residual."""
+    dropped = branch * kept / 0.9
+    return residual + gamma * dropped
+
+
+def example_inputs_to_ycbcr():
+    return (torch.rand(2, 3, 8, 10),)
+
+
+def to_ycbcr(image):
+    """Colours from RGB to YCbCr."""
+    red, green, blue = image.unbind(dim=1)
+    luma = 0.299 * red + 0.587 * green + 0.114 * blue
+    return torch.stack((luma, 0.564 * (blue - luma) + 0.5, 0.713 * (red - luma) + 0.5), dim=1)
+
+
+def example_inputs_gated_scan():
+    return torch.randn(2, 6, 16), torch.randn(2, 6, 16), torch.randn(2, 6, 16)
+
+
+def gated_scan(x, step, gate):
+    """A scan along the tokens with a gate for what comes in and one for what goes out, in the way of Mamba's mixers."""
+    state = torch.cumsum(torch.sigmoid(step) * x, dim=1)
+    return state * F.silu(gate)
