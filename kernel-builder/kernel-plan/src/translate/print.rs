@@ -62,9 +62,8 @@ impl Plan {
                 })
                 .collect();
             let _ = writeln!(text, "kernel {number}: {} over [{}]", kernel.form().words(), axes.join(", "));
-            let place = |index: &Index| {
-                spell::index(index, &|axis| format!("i{axis}"), &|node| format!("e{node}"))
-            };
+            let place =
+                |index: &Index| spell::index(index, &|axis| format!("i{axis}"), &|node| format!("e{node}"));
             for (node, own) in kernel.nodes.iter().enumerate() {
                 let what = match &own.expression {
                     Expression::Load(buffer, index) => {
@@ -83,13 +82,23 @@ impl Plan {
                 let _ = writeln!(text, "  e{node} {} = {what}", own.name);
             }
             for (number, one) in kernel.reductions.iter().enumerate() {
-                let _ = writeln!(text, "  reduction {number} {} = {:?}(e{}) in round {}", one.name, one.how, one.of, one.level);
+                let _ = writeln!(
+                    text,
+                    "  reduction {number} {} = {:?}(e{}) in round {}",
+                    one.name, one.how, one.of, one.level
+                );
             }
             if let Some(scan) = &kernel.scan {
                 let _ = writeln!(text, "  scan {} = {:?}(e{})", scan.name, scan.how, scan.of);
             }
             for store in &kernel.stores {
-                let _ = writeln!(text, "  {}[{}] = e{}", self.name(program, store.buffer), place(&store.offset), store.value);
+                let _ = writeln!(
+                    text,
+                    "  {}[{}] = e{}",
+                    self.name(program, store.buffer),
+                    place(&store.offset),
+                    store.value
+                );
             }
         }
         text

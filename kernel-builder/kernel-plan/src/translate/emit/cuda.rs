@@ -41,10 +41,18 @@ pub(super) struct Cuda {
 pub(super) fn source(program: &Program, plan: &Plan, project: &Project) -> Cuda {
     let mut lines = Lines::new();
     let op = &project.op;
-    lines.add(0, format!("// What `{}` of {} computes, in {}.", program.function, project.file, match plan.kernels.len() {
-        1 => "one kernel".to_owned(),
-        number => format!("{number} kernels"),
-    }));
+    lines.add(
+        0,
+        format!(
+            "// What `{}` of {} computes, in {}.",
+            program.function,
+            project.file,
+            match plan.kernels.len() {
+                1 => "one kernel".to_owned(),
+                number => format!("{number} kernels"),
+            }
+        ),
+    );
     lines.add(0, "// Owns: the kernels. Never: chooses among them; [launch] of op.toml does. Written by `kernelwright new`; it is yours.");
     lines.add(0, "");
     lines.add(0, "#include \"team.cuh\"");
@@ -117,7 +125,14 @@ fn stored(element: Element) -> &'static str {
 }
 
 impl<'a> Writer<'a> {
-    fn new(program: &'a Program, plan: &'a Plan, kernel: &'a Kernel, space: String, name: String, suffix: String) -> Self {
+    fn new(
+        program: &'a Program,
+        plan: &'a Plan,
+        kernel: &'a Kernel,
+        space: String,
+        name: String,
+        suffix: String,
+    ) -> Self {
         let words = Words::new(program, plan, kernel);
         Self { words, space, name, suffix, inner: kernel.axes.len() - 1 }
     }
@@ -152,7 +167,11 @@ impl<'a> Writer<'a> {
             .iter()
             .map(|buffer| {
                 let word = if written.contains(buffer) { "" } else { "const " };
-                format!("{word}{}* __restrict__ {}", stored(self.words.elements[buffer]), self.pointer(*buffer))
+                format!(
+                    "{word}{}* __restrict__ {}",
+                    stored(self.words.elements[buffer]),
+                    self.pointer(*buffer)
+                )
             })
             .collect();
         list.extend(self.words.symbols().iter().map(|name| format!("{index} {name}")));
@@ -177,7 +196,10 @@ impl<'a> Writer<'a> {
     }
 
     fn write(&self, lines: &mut Lines, launches: &mut Launches) {
-        lines.add(0, format!("// {}.", super::table::summary(self.words.program, self.words.plan, self.kernel())));
+        lines.add(
+            0,
+            format!("// {}.", super::table::summary(self.words.program, self.words.plan, self.kernel())),
+        );
         match self.kernel().form() {
             Form::Pointwise => self.pointwise(lines, launches),
             Form::Row | Form::Column => self.reduction(lines, launches),
@@ -217,7 +239,9 @@ impl<'a> Writer<'a> {
     /// Whether neighboring elements along the innermost axis lie together, at a multiple of a pack where the axis is one.
     fn is_packed(&self, index: &Index) -> bool {
         let length = &self.kernel().axes[self.inner].length;
-        let even = |factor: &Length| factor.divided(length).is_some() || factor.value().is_some_and(|one| one % 16 == 0);
+        let even = |factor: &Length| {
+            factor.divided(length).is_some() || factor.value().is_some_and(|one| one % 16 == 0)
+        };
         let others = index.parts.iter().all(|(part, factor)| match part {
             super::super::index::Part::Axis(axis) if *axis == self.inner => true,
             _ => even(factor),
@@ -230,8 +254,10 @@ impl<'a> Writer<'a> {
         let lengths: Vec<Length> = axes.iter().map(|axis| self.kernel().axes[*axis].length.clone()).collect();
         for (number, axis) in axes.iter().enumerate() {
             let inner = Length::product(&lengths[number + 1..]);
-            let divided = if inner.is(1) { whole.to_owned() } else { format!("{whole} / {}", inner.as_factor()) };
-            let value = if number == 0 { divided } else { format!("{divided} % {}", lengths[number].as_factor()) };
+            let divided =
+                if inner.is(1) { whole.to_owned() } else { format!("{whole} / {}", inner.as_factor()) };
+            let value =
+                if number == 0 { divided } else { format!("{divided} % {}", lengths[number].as_factor()) };
             if self.is_used(*axis) {
                 lines.add(depth, format!("const {kind} {} = {value};", self.words.axes[*axis]));
             }
@@ -249,7 +275,15 @@ impl<'a> Writer<'a> {
     }
 
     /// Statements for `kElements` places from those of the axes on, without what is in `known`.
-    fn places(&self, lines: &mut Lines, depth: usize, known: &BTreeSet<NodeId>, terms: &[usize], stores: &[&Store], packs: bool) {
+    fn places(
+        &self,
+        lines: &mut Lines,
+        depth: usize,
+        known: &BTreeSet<NodeId>,
+        terms: &[usize],
+        stores: &[&Store],
+        packs: bool,
+    ) {
         let kernel = self.kernel();
         let mut targets: Vec<NodeId> = terms.iter().map(|number| kernel.reductions[*number].of).collect();
         targets.extend(stores.iter().map(|store| store.value));
@@ -261,10 +295,16 @@ impl<'a> Writer<'a> {
                 let (pointer, name) = (self.pointer(*buffer), &self.words.nodes[node]);
                 if packs && self.is_packed(index) {
                     let place = self.index(index);
-                    lines.add(depth, format!("const auto {name}_pack = load<kElements>({pointer} + {place});"));
+                    lines.add(
+                        depth,
+                        format!("const auto {name}_pack = load<kElements>({pointer} + {place});"),
+                    );
                 } else if index.computed().is_empty() && !index.uses(self.inner) {
                     let place = self.words.index(index);
-                    lines.add(depth, format!("const {} {name} = number({pointer}[{place}]);", Words::kind(own.class)));
+                    lines.add(
+                        depth,
+                        format!("const {} {name} = number({pointer}[{place}]);", Words::kind(own.class)),
+                    );
                     continue;
                 }
             }
@@ -279,7 +319,11 @@ impl<'a> Writer<'a> {
         let at = if packs { format!("{name} + j") } else { name.clone() };
         let moved = |index: &Index| {
             let axis = |axis: usize| {
-                if axis == self.inner && packs { format!("({name} + j)") } else { self.words.axes[axis].clone() }
+                if axis == self.inner && packs {
+                    format!("({name} + j)")
+                } else {
+                    self.words.axes[axis].clone()
+                }
             };
             spell::index(index, &axis, &|node| self.words.nodes[node].clone())
         };
@@ -293,18 +337,24 @@ impl<'a> Writer<'a> {
                 Expression::Load(_, index) if packs && self.is_packed(index) => {
                     format!("number({}_pack.elements[j])", self.words.nodes[*node])
                 }
-                Expression::Load(buffer, index) => format!("number({}[{}])", self.pointer(*buffer), moved(index)),
+                Expression::Load(buffer, index) => {
+                    format!("number({}[{}])", self.pointer(*buffer), moved(index))
+                }
                 Expression::Place(index) => moved(index),
                 _ => self.words.value(*node),
             };
             lines.quote(depth_inside, own.origin.as_ref());
-            lines.add(depth_inside, format!("const {} {} = {value};", Words::kind(own.class), self.words.nodes[*node]));
+            lines.add(
+                depth_inside,
+                format!("const {} {} = {value};", Words::kind(own.class), self.words.nodes[*node]),
+            );
         }
         for number in terms {
             let one = &kernel.reductions[*number];
             let (join, found) = (Words::join(one.how), &self.words.found[*number]);
             let value = self.words.operand(one.of).0;
-            let term = if one.how.is_place() { format!("Found{{{value}, {}}}", self.flat(&at)) } else { value };
+            let term =
+                if one.how.is_place() { format!("Found{{{value}, {}}}", self.flat(&at)) } else { value };
             lines.add(depth_inside, format!("{found} = {join}::of({found}, {term});"));
         }
         for store in stores {
@@ -321,7 +371,8 @@ impl<'a> Writer<'a> {
         }
         for store in stores.iter().filter(|store| packs && self.is_packed(&store.offset)) {
             let (pointer, place) = (self.pointer(store.buffer), self.index(&store.offset));
-            lines.add(depth, format!("store({pointer} + {place}, {}_pack);", self.words.tensor(store.buffer)));
+            lines
+                .add(depth, format!("store({pointer} + {place}, {}_pack);", self.words.tensor(store.buffer)));
         }
     }
 
@@ -351,7 +402,8 @@ impl<'a> Writer<'a> {
                 _ => {}
             }
         }
-        let is_number = |node: &NodeId| matches!(self.kernel().nodes[*node].expression, Expression::Number(_));
+        let is_number =
+            |node: &NodeId| matches!(self.kernel().nodes[*node].expression, Expression::Number(_));
         found.into_iter().filter(|node| !is_number(node)).collect()
     }
 
@@ -365,7 +417,14 @@ impl<'a> Writer<'a> {
         let place = if flat { self.words.axes[0].clone() } else { "place".to_owned() };
         // The elements of one pack.
         lines.add(0, format!("template <{template}int kElements, typename Index>"));
-        lines.add(0, format!("__device__ __forceinline__ void {}_at(Index {place}, {}) {{", self.name, self.parameters("Index")));
+        lines.add(
+            0,
+            format!(
+                "__device__ __forceinline__ void {}_at(Index {place}, {}) {{",
+                self.name,
+                self.parameters("Index")
+            ),
+        );
         if !flat {
             self.decode(lines, 1, &axes, "place", "Index");
         }
@@ -379,9 +438,17 @@ impl<'a> Writer<'a> {
             "// Neighbors have neighboring packs, which lie within a row."
         });
         lines.add(0, format!("template <{template}int kBlock, int kUnroll, int kElements, typename Index>"));
-        lines.add(0, format!("__global__ void __launch_bounds__(kBlock) {}({}) {{", self.name, self.parameters("Index")));
+        lines.add(
+            0,
+            format!(
+                "__global__ void __launch_bounds__(kBlock) {}({}) {{",
+                self.name,
+                self.parameters("Index")
+            ),
+        );
         lines.add(1, format!("const Index packs = ({whole}) / kElements;"));
-        lines.add(1, "const Index first = static_cast<Index>(blockIdx.x) * (kBlock * kUnroll) + threadIdx.x;");
+        lines
+            .add(1, "const Index first = static_cast<Index>(blockIdx.x) * (kBlock * kUnroll) + threadIdx.x;");
         let mut passed: Vec<String> = self.tensors().iter().map(|buffer| self.pointer(*buffer)).collect();
         passed.extend(self.words.symbols());
         let passed = passed.join(", ");
@@ -406,7 +473,11 @@ impl<'a> Writer<'a> {
     fn launch_pointwise(&self, launches: &mut Launches, flat: bool, count: &str) {
         let suffix = &self.suffix;
         let program = self.words.program;
-        let _ = writeln!(launches.lets, "# Elements of one access.\naccess{suffix} = \"max(1, bytes / {})\"", self.widest());
+        let _ = writeln!(
+            launches.lets,
+            "# Elements of one access.\naccess{suffix} = \"max(1, bytes / {})\"",
+            self.widest()
+        );
         let inner = over_axes(program, &self.kernel().axes[self.inner].length);
         let mut kinds = vec![("even", format!("access{suffix}"))];
         if !flat {
@@ -446,7 +517,8 @@ impl<'a> Writer<'a> {
         for level in 0..=kernel.levels() {
             self.instance_values(lines, level, &mut known, &kernel.stores);
             let last = level == kernel.levels();
-            let stores: Vec<&Store> = kernel.stores.iter().filter(|store| last && self.is_full(store)).collect();
+            let stores: Vec<&Store> =
+                kernel.stores.iter().filter(|store| last && self.is_full(store)).collect();
             self.round(lines, row, level, &known, &stores);
         }
         self.one_each(lines);
@@ -470,11 +542,14 @@ impl<'a> Writer<'a> {
         };
         lines.add(0, format!("template <{}int kBlock, {own}typename Index>", self.template()));
         lines.add(0, format!("__global__ void __launch_bounds__(kBlock) {name}({parameters}) {{"));
-        lines.add(1, match (row, parts) {
-            (true, false) => "using Own = Team<1, kLanes>;",
-            (true, true) => "using Own = Team<1, 0>;",
-            (false, _) => "using Own = Team<32, 0>;",
-        });
+        lines.add(
+            1,
+            match (row, parts) {
+                (true, false) => "using Own = Team<1, kLanes>;",
+                (true, true) => "using Own = Team<1, 0>;",
+                (false, _) => "using Own = Team<32, 0>;",
+            },
+        );
         lines.add(1, format!("const Index instances = {instances};"));
         let block = if parts { "blockIdx.x / parts" } else { "blockIdx.x" };
         lines.add(1, format!("const long long own = Own::instance({block});"));
@@ -488,7 +563,10 @@ impl<'a> Writer<'a> {
             lines.add(1, format!("const Index elements = {elements};"));
             lines.add(1, format!("const Index share = (elements / {width} + parts - 1) / parts * {width};"));
             lines.add(1, "const Index begin = share * (blockIdx.x % parts);");
-            lines.add(1, "const Index end = !is_one ? 0 : (begin + share < elements ? begin + share : elements);");
+            lines.add(
+                1,
+                "const Index end = !is_one ? 0 : (begin + share < elements ? begin + share : elements);",
+            );
         } else {
             lines.add(1, "const Index begin = 0;");
             lines.add(1, format!("const Index end = is_one ? {elements} : 0;"));
@@ -501,11 +579,15 @@ impl<'a> Writer<'a> {
     fn round(&self, lines: &mut Lines, row: bool, level: usize, known: &BTreeSet<NodeId>, stores: &[&Store]) {
         let kernel = self.kernel();
         let reduced: Vec<usize> = kernel.along(Role::Reduced).collect();
-        let terms: Vec<usize> = (0..kernel.reductions.len()).filter(|n| kernel.reductions[*n].level == level).collect();
+        let terms: Vec<usize> =
+            (0..kernel.reductions.len()).filter(|n| kernel.reductions[*n].level == level).collect();
         for number in &terms {
             let one = &kernel.reductions[*number];
             let sample = Words::sample(one.how, kernel.nodes[one.of].class);
-            lines.add(1, format!("auto {} = {}::start({sample});", self.words.found[*number], Words::join(one.how)));
+            lines.add(
+                1,
+                format!("auto {} = {}::start({sample});", self.words.found[*number], Words::join(one.how)),
+            );
         }
         if !(terms.is_empty() && stores.is_empty()) {
             self.loop_head(lines, row, &reduced);
@@ -529,7 +611,14 @@ impl<'a> Writer<'a> {
         lines.add(1, "if (is_one && Own::lane() == 0) {");
         for store in others {
             let place = self.words.index(&store.offset);
-            lines.add(2, format!("put({}, {}[{place}]);", self.words.operand(store.value).0, self.pointer(store.buffer)));
+            lines.add(
+                2,
+                format!(
+                    "put({}, {}[{place}]);",
+                    self.words.operand(store.value).0,
+                    self.pointer(store.buffer)
+                ),
+            );
         }
         lines.add(1, "}");
     }
@@ -575,7 +664,10 @@ impl<'a> Writer<'a> {
         self.round(lines, row, 0, &known, &[]);
         lines.add(1, "if (is_one && Own::lane() == 0) {");
         for ((name, _), found) in self.partial().iter().zip(&self.words.found) {
-            lines.add(2, format!("{name}[static_cast<long long>(instance) * parts + blockIdx.x % parts] = {found};"));
+            lines.add(
+                2,
+                format!("{name}[static_cast<long long>(instance) * parts + blockIdx.x % parts] = {found};"),
+            );
         }
         lines.add(1, "}");
         lines.add(0, "}");
@@ -596,7 +688,10 @@ impl<'a> Writer<'a> {
         lines.add(0, "");
         lines.add(0, "// The parts of each result, joined by a warp.");
         lines.add(0, format!("template <{}typename Index>", self.template()));
-        lines.add(0, format!("__global__ void __launch_bounds__(128) {}_join({}) {{", self.name, wrapped(&list)));
+        lines.add(
+            0,
+            format!("__global__ void __launch_bounds__(128) {}_join({}) {{", self.name, wrapped(&list)),
+        );
         lines.add(1, "using Own = Team<1, kWarp>;");
         lines.add(1, format!("const Index instances = {};", kernel.length(Role::Parallel)));
         lines.add(1, "const long long own = Own::instance(blockIdx.x);");
@@ -605,12 +700,20 @@ impl<'a> Writer<'a> {
         self.decode(lines, 1, &parallel, "instance", "Index");
         for (number, one) in kernel.reductions.iter().enumerate() {
             let sample = Words::sample(one.how, kernel.nodes[one.of].class);
-            lines.add(1, format!("auto {} = {}::start({sample});", self.words.found[number], Words::join(one.how)));
+            lines.add(
+                1,
+                format!("auto {} = {}::start({sample});", self.words.found[number], Words::join(one.how)),
+            );
         }
         lines.add(1, "for (int part = Own::lane(); part < parts; part += Own::lanes()) {");
         for (number, (name, _)) in self.partial().iter().enumerate() {
             let (found, join) = (&self.words.found[number], Words::join(kernel.reductions[number].how));
-            lines.add(2, format!("{found} = {join}::of({found}, {name}[static_cast<long long>(instance) * parts + part]);"));
+            lines.add(
+                2,
+                format!(
+                    "{found} = {join}::of({found}, {name}[static_cast<long long>(instance) * parts + part]);"
+                ),
+            );
         }
         lines.add(1, "}");
         for (number, one) in kernel.reductions.iter().enumerate() {
@@ -632,7 +735,12 @@ impl<'a> Writer<'a> {
         let single = reduced.len() == 1;
         let at = if single { self.words.axes[reduced[0]].clone() } else { "at".to_owned() };
         let width = if row { " * kElements" } else { "" };
-        lines.add(1, format!("for (Index {at} = begin + Own::lane(){width}; {at} < end; {at} += Own::lanes(){width}) {{"));
+        lines.add(
+            1,
+            format!(
+                "for (Index {at} = begin + Own::lane(){width}; {at} < end; {at} += Own::lanes(){width}) {{"
+            ),
+        );
         if !single {
             self.decode_reduced(lines, reduced);
         }
@@ -641,11 +749,13 @@ impl<'a> Writer<'a> {
     /// As `decode`, of all axes that an element's place needs.
     fn decode_reduced(&self, lines: &mut Lines, reduced: &[usize]) {
         let places = self.kernel().reductions.iter().any(|one| one.how.is_place());
-        let lengths: Vec<Length> = reduced.iter().map(|axis| self.kernel().axes[*axis].length.clone()).collect();
+        let lengths: Vec<Length> =
+            reduced.iter().map(|axis| self.kernel().axes[*axis].length.clone()).collect();
         for (number, axis) in reduced.iter().enumerate() {
             let inner = Length::product(&lengths[number + 1..]);
             let divided = if inner.is(1) { "at".to_owned() } else { format!("at / {}", inner.as_factor()) };
-            let value = if number == 0 { divided } else { format!("{divided} % {}", lengths[number].as_factor()) };
+            let value =
+                if number == 0 { divided } else { format!("{divided} % {}", lengths[number].as_factor()) };
             if places || self.is_used(*axis) {
                 lines.add(2, format!("const Index {} = {value};", self.words.axes[*axis]));
             }
@@ -653,7 +763,13 @@ impl<'a> Writer<'a> {
     }
 
     /// Values that are the same for all elements of an instance, as far as they are known after some rounds.
-    fn instance_values(&self, lines: &mut Lines, level: usize, known: &mut BTreeSet<NodeId>, stores: &[Store]) {
+    fn instance_values(
+        &self,
+        lines: &mut Lines,
+        level: usize,
+        known: &mut BTreeSet<NodeId>,
+        stores: &[Store],
+    ) {
         let kernel = self.kernel();
         let terms = kernel.reductions.iter().filter(|one| one.level >= level).map(|one| one.of);
         let targets: Vec<NodeId> = terms.chain(stores.iter().map(|store| store.value)).collect();
@@ -663,7 +779,9 @@ impl<'a> Writer<'a> {
                 continue;
             }
             let value = match &own.expression {
-                Expression::Load(buffer, index) => format!("number({}[{}])", self.pointer(*buffer), self.words.index(index)),
+                Expression::Load(buffer, index) => {
+                    format!("number({}[{}])", self.pointer(*buffer), self.words.index(index))
+                }
                 _ => self.words.value(node),
             };
             lines.quote(1, own.origin.as_ref());
@@ -694,7 +812,10 @@ impl<'a> Writer<'a> {
                 self.widest()
             );
             let _ = writeln!(launches.lets, "even{suffix} = \"({inner}) % access{suffix} == 0\"");
-            let _ = writeln!(launches.lets, "# Rows that a warp has.\nby_warp{suffix} = \"{elements} <= narrow\"");
+            let _ = writeln!(
+                launches.lets,
+                "# Rows that a warp has.\nby_warp{suffix} = \"{elements} <= narrow\""
+            );
         }
         let mut whole = String::new();
         if self.is_divided() {
@@ -718,7 +839,8 @@ impl<'a> Writer<'a> {
             return;
         }
         let whole = if whole.is_empty() { whole } else { format!("{whole} and ") };
-        for (by_warp, words) in [(true, "Short rows: four to a block."), (false, "Long rows: a block each.")] {
+        for (by_warp, words) in [(true, "Short rows: four to a block."), (false, "Long rows: a block each.")]
+        {
             for (even, access) in [(true, format!("access{suffix}")), (false, "1".to_owned())] {
                 let (block, lanes, grid) = if by_warp {
                     ("128", "32", format!("ceil_div({instances}, 4)"))
@@ -753,7 +875,10 @@ impl<'a> Writer<'a> {
         arguments.push(format!("{{ i32 = \"parts{suffix}\" }}"));
         let arguments = arguments.join(", ");
         let kinds: &[(&str, String)] = if row {
-            &[(" and even", format!("\"threads\", \"access{suffix}\"")), (" and not even", "\"threads\", 1".to_owned())]
+            &[
+                (" and even", format!("\"threads\", \"access{suffix}\"")),
+                (" and not even", "\"threads\", 1".to_owned()),
+            ]
         } else {
             &[("", "\"column_threads\"".to_owned())]
         };
@@ -796,7 +921,14 @@ impl<'a> Writer<'a> {
         let lanes = if row { "kWarp" } else { "1" };
         let place = &self.words.axes[scanned[0]];
         lines.add(0, format!("template <{template}int kBlock, typename Index>"));
-        lines.add(0, format!("__global__ void __launch_bounds__(kBlock) {}({}) {{", self.name, self.parameters("Index")));
+        lines.add(
+            0,
+            format!(
+                "__global__ void __launch_bounds__(kBlock) {}({}) {{",
+                self.name,
+                self.parameters("Index")
+            ),
+        );
         lines.add(1, format!("constexpr int kLanes = {lanes};"));
         lines.add(1, format!("const Index instances = {instances};"));
         lines.add(1, "const Index own = (static_cast<Index>(blockIdx.x) * kBlock + threadIdx.x) / kLanes;");
@@ -829,14 +961,22 @@ impl<'a> Writer<'a> {
         }
         for store in &kernel.stores {
             let place = self.words.index(&store.offset);
-            lines.add(3, format!("put({}, {}[{place}]);", self.words.operand(store.value).0, self.pointer(store.buffer)));
+            lines.add(
+                3,
+                format!(
+                    "put({}, {}[{place}]);",
+                    self.words.operand(store.value).0,
+                    self.pointer(store.buffer)
+                ),
+            );
         }
         lines.add(2, "}");
         lines.add(1, "}");
         lines.add(0, "}");
         let instances = over_axes(self.words.program, &instances);
         let first = if self.words.program.is_variable() { "\"T\", " } else { "" };
-        let grid = if row { format!("ceil_div({instances}, 4)") } else { format!("ceil_div({instances}, 128)") };
+        let grid =
+            if row { format!("ceil_div({instances}, 4)") } else { format!("ceil_div({instances}, 128)") };
         let words = if row { "A warp for every row." } else { "A thread for every column." };
         let _ = write!(
             launches.kernels,
@@ -851,7 +991,9 @@ impl<'a> Writer<'a> {
     fn statement(&self, lines: &mut Lines, depth: usize, node: NodeId) {
         let own = &self.kernel().nodes[node];
         let value = match &own.expression {
-            Expression::Load(buffer, index) => format!("number({}[{}])", self.pointer(*buffer), self.words.index(index)),
+            Expression::Load(buffer, index) => {
+                format!("number({}[{}])", self.pointer(*buffer), self.words.index(index))
+            }
             Expression::Scanned => "scanned".to_owned(),
             _ => self.words.value(node),
         };

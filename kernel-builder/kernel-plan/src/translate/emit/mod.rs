@@ -59,7 +59,10 @@ pub fn emit(program: &Program, plan: &Plan, project: &Project) -> Result<Emitted
 pub(super) fn camel(name: &str) -> String {
     let word = |word: &str| {
         let mut letters = word.chars();
-        letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str()).unwrap_or_default()
+        letters
+            .next()
+            .map(|first| first.to_ascii_uppercase().to_string() + letters.as_str())
+            .unwrap_or_default()
     };
     name.split('_').map(word).collect()
 }

@@ -30,7 +30,8 @@ pub(super) fn meaning(of: &mut Lowering, name: &str, call: &Call) -> Result<Opti
                 let fewer = of.floats(Op::Maximum, &[fewer, zero])?;
                 of.floats(Op::Divide, &[squares, fewer])?
             };
-            let mut found = vec![if base == "std" { of.function("square_root", variance)? } else { variance }];
+            let mut found =
+                vec![if base == "std" { of.function("square_root", variance)? } else { variance }];
             if base == "var_mean" {
                 found.push(mean);
             }

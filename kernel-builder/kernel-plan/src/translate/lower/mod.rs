@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::index::{self, Index};
 use super::length::Length;
-use super::program::{
-    Class, Element, Kind, Op, Origin, Program, Reduction, Symbol, Tensor, Value, ValueId,
-};
+use super::program::{Class, Element, Kind, Op, Origin, Program, Reduction, Symbol, Tensor, Value, ValueId};
 use super::refusal::{Assumed, Refusal};
 use super::split::split;
 use super::traced::{Argument, Quantity, Traced, TracedNode, TracedSymbol, TracedTensor};
@@ -36,9 +34,10 @@ pub fn lower(traced: &Traced) -> Result<Program, Refusal> {
             Err(Refusal { assumed: Some(Assumed::Multiple(axis, by)), what, .. }) => {
                 let names = axes::named(&traced);
                 let symbol = names.iter().find(|(_, name)| *name == axis).map(|(symbol, _)| symbol.clone());
-                let symbol = symbol.filter(|symbol| divides(&traced, symbol, by)).ok_or_else(|| Refusal::new(what))?;
+                let symbol =
+                    symbol.filter(|symbol| divides(&traced, symbol, by)).ok_or_else(|| Refusal::new(what))?;
                 let hint = traced.symbols[&symbol].hint / by;
-                let own = TracedSymbol { hint, min: 1, quotient: Some((symbol.clone(), by)) };
+                let own = TracedSymbol { hint, min: 0, quotient: Some((symbol.clone(), by)) };
                 traced.symbols.insert(format!("{symbol}_by_{by}"), own);
             }
             Err(Refusal { assumed: Some(Assumed::Same(axis, length)), .. })
@@ -54,7 +53,8 @@ pub fn lower(traced: &Traced) -> Result<Program, Refusal> {
 /// Whether a symbol can be held to be a multiple of a number.
 fn divides(traced: &Traced, symbol: &str, by: i64) -> bool {
     let is_divided = |one: &TracedSymbol| one.quotient.as_ref().is_some_and(|(of, _)| of == symbol);
-    traced.symbols.get(symbol).is_some_and(|one| one.hint % by == 0) && !traced.symbols.values().any(is_divided)
+    traced.symbols.get(symbol).is_some_and(|one| one.hint % by == 0)
+        && !traced.symbols.values().any(is_divided)
 }
 
 fn of_graph(traced: &Traced, same: &[(String, Length)]) -> Result<Program, Refusal> {
@@ -109,7 +109,7 @@ impl Lowering {
                 return Err(Refusal::new(format!("the length {whole} is divided by several numbers")));
             }
             lowering.replaced.insert(name.clone(), Length::symbol(own.clone()));
-            let min = lowering.symbols.iter().find(|one| one.name == *whole).map_or(1, |one| one.min);
+            let min = lowering.symbols.iter().find(|one| one.name == *whole).map_or(0, |one| one.min);
             let multiple = Some((whole.clone(), *by));
             lowering.symbols.retain(|one| one.name != *whole);
             lowering.symbols.push(Symbol { name: own, hint: symbol.hint, min, multiple });
@@ -182,12 +182,15 @@ impl Lowering {
     /// The values that a node gives.
     fn meaning(&mut self, node: &TracedNode) -> Result<Vec<ValueId>, Refusal> {
         let shapes = node.results.iter().map(|result| self.lengths(result)).collect();
-        let classes = node.results.iter().filter_map(|result| self.element(&result.dtype)).map(Element::class);
+        let classes =
+            node.results.iter().filter_map(|result| self.element(&result.dtype)).map(Element::class);
         let call = Call::read(node, shapes, classes.collect())?;
         if node.op == "getitem" {
             let (source, place) = (call.node(0)?, call.whole(1)?);
             let found = self.results.get(&source).and_then(|all| all.get(usize::try_from(place).ok()?));
-            return found.map(|(value, _)| vec![*value]).ok_or_else(|| Refusal::new("an item that is not used"));
+            return found
+                .map(|(value, _)| vec![*value])
+                .ok_or_else(|| Refusal::new("an item that is not used"));
         }
         let name = call.name.clone();
         if let Some(found) = views::meaning(self, &name, &call)? {
@@ -212,7 +215,8 @@ impl Lowering {
         let mut outputs = Vec::new();
         for (place, output) in traced.outputs.iter().enumerate() {
             let found = self.results.get(output).and_then(|all| all.first());
-            let (value, element) = *found.ok_or_else(|| Refusal::new("it returns something that is not a tensor"))?;
+            let (value, element) =
+                *found.ok_or_else(|| Refusal::new("it returns something that is not a tensor"))?;
             if matches!(self.values[value].kind, Kind::Input(_)) {
                 return Err(Refusal::new(format!(
                     "it returns its argument `{}` unchanged",
@@ -225,7 +229,8 @@ impl Lowering {
         if outputs.is_empty() {
             return Err(Refusal::new("it returns no tensor"));
         }
-        let used: BTreeSet<&str> = self.inputs.iter().flat_map(|input| &input.shape).flat_map(Length::symbols).collect();
+        let used: BTreeSet<&str> =
+            self.inputs.iter().flat_map(|input| &input.shape).flat_map(Length::symbols).collect();
         let symbols = self.symbols.iter();
         let symbols = symbols.filter(|symbol| used.contains(symbol.name.as_str()));
         let mut values = self.values;
@@ -301,7 +306,10 @@ impl Lowering {
     /// A length as an integer.
     pub(super) fn whole(&mut self, length: &Length) -> ValueId {
         match length.value() {
-            #[expect(clippy::cast_precision_loss, reason = "lengths and constants of a graph are far below 2^53")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "lengths and constants of a graph are far below 2^53"
+            )]
             Some(value) => self.number(value as f64, Class::Integer),
             None => self.value(Kind::Place(Index::length(length.clone())), Vec::new(), Class::Integer),
         }
@@ -411,7 +419,9 @@ impl Lowering {
 fn name_by_assignment(values: &mut [Value]) {
     let mut seen = BTreeSet::new();
     for value in values.iter_mut().rev() {
-        let Some(origin) = value.origin.as_ref().filter(|_| !matches!(value.kind, Kind::Input(_))) else { continue };
+        let Some(origin) = value.origin.as_ref().filter(|_| !matches!(value.kind, Kind::Input(_))) else {
+            continue;
+        };
         if !seen.insert(origin.line) {
             continue;
         }
