@@ -191,7 +191,11 @@ fn a_reference_chooses_its_template() {
     // What no template serves is translated, and a template that was asked for is not.
     let made = new("me/my-softmax", "mine.py:colder");
     assert_eq!(made.code, 0, "{}\n{}", made.stdout, made.stderr);
-    for words in ["no template serves colder", "the nearest is softmax", "kernel 0: row reduction, reads x, writes out"] {
+    for words in [
+        "no template serves colder",
+        "the nearest is softmax",
+        "kernel 0: row reduction, reads x, writes out",
+    ] {
         assert!(made.stdout.contains(words), "{words}\n{}", made.stdout);
     }
     let code = sandbox.read("work/my-softmax/my_softmax_cuda/colder.cuh");
@@ -230,7 +234,8 @@ fn a_reference_chooses_its_template() {
     // What is neither served nor translated is refused, with the operator, its line and the next step.
     let text = "import torch\n\n\ndef ranked(x):\n    y = x * 2\n    return torch.sort(y, -1)[0] + y\n";
     sandbox.write("work/ranked.py", text);
-    let words = ["scaffold::untranslated", "`sort.default` in line 6", "torch.sort(y, -1)[0] + y", "left to PyTorch"];
+    let words =
+        ["scaffold::untranslated", "`sort.default` in line 6", "torch.sort(y, -1)[0] + y", "left to PyTorch"];
     new("me/my-ranks", "ranked.py").refused(12, &words);
     let text = "import torch\n\n\ndef grown(x):\n    x.add_(1)\n    return x * 2\n";
     sandbox.write("work/grown.py", text);

@@ -11,23 +11,14 @@ use super::super::length::Length;
 use super::super::plan::Plan;
 use super::super::program::{Element, Op, Program, Reduction, Symbol, Tensor};
 use super::super::refusal::Refusal;
+use super::cpu;
 use super::cuda::Launches;
-use super::{Project, cpu};
+use super::project::{Project, over_axes};
 use crate::units::Dtype;
 
 /// Lengths that are tried, by the number of axes: one, few and odd, more than a vector, several blocks.
 const TRIED: [&[[i64; 5]]; 2] =
     [&[[3, 5, 7, 2, 3], [37, 13, 19, 11, 5]], &[[13, 1192, 29, 17, 6], [131_077, 7, 5, 3, 2]]];
-
-/// A length over the axes of the operation, as an expression.
-pub(super) fn over_axes(program: &Program, length: &Length) -> String {
-    let symbols = &program.symbols;
-    let text = |name: &str| {
-        let symbol = symbols.iter().find(|symbol| symbol.name == name)?;
-        Some(Length::symbol(symbol.over_axes()))
-    };
-    length.replaced(&text).to_string()
-}
 
 /// A condition that holds where all tensors are counted in 31 bits.
 fn few(program: &Program, plan: &Plan) -> String {

@@ -10,8 +10,8 @@ use super::super::length::Length;
 use super::super::plan::Plan;
 use super::super::program::{Element, Program};
 use super::super::spell;
+use super::project::{Project, camel};
 use super::words::{Lines, Words};
-use super::{Project, camel};
 use crate::units::Dtype;
 
 /// Results of a row that are worth a call, where they are independent. op.toml has it in `over`.

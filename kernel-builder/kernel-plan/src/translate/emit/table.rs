@@ -5,7 +5,7 @@
 use super::super::kernel::{Buffer, Kernel};
 use super::super::plan::Plan;
 use super::super::program::Program;
-use super::Project;
+use super::project::Project;
 
 /// One kernel in a line.
 pub(super) fn summary(program: &Program, plan: &Plan, kernel: &Kernel) -> String {

@@ -3,10 +3,12 @@
 //! Owns: their meaning. Never: moves or adds up elements.
 
 use super::super::index::Index;
+use super::super::length::Length;
 use super::super::program::{Class, Kind, Op, ValueId};
 use super::super::refusal::Refusal;
 use super::super::traced::Argument;
-use super::{Call, Lowering};
+use super::call::Call;
+use super::lowering::Lowering;
 
 /// Functions of a float: the operator, and its name in steps.h and steps.cuh.
 const FUNCTIONS: &[(&str, &str)] = &[
@@ -343,7 +345,7 @@ fn arange(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
         "arange.start" => (call.whole_or(0, "start", 0)?, 1),
         _ => (0, 1),
     };
-    let place = Index::axis(0).times(&super::Length::number(step));
-    let place = place.plus(&Index::length(super::Length::number(start)));
+    let place = Index::axis(0).times(&Length::number(step));
+    let place = place.plus(&Index::length(Length::number(start)));
     Ok(of.value(Kind::Place(place), call.shape()?, Class::Integer))
 }

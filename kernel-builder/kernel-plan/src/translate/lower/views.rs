@@ -7,7 +7,8 @@ use super::super::length::Length;
 use super::super::program::{Class, Kind, Op, ValueId};
 use super::super::refusal::Refusal;
 use super::super::traced::Argument;
-use super::{Call, Lowering};
+use super::call::Call;
+use super::lowering::Lowering;
 
 fn identity(rank: usize) -> Vec<Index> {
     (0..rank).map(Index::axis).collect()
@@ -249,7 +250,7 @@ fn indexed(
     }
     let after = own.len() - first - by.len();
     let shapes: Vec<Vec<Length>> = by.iter().map(|(_, value)| of.shape(*value)).collect();
-    let whole = super::broadcast(&shapes)?;
+    let whole = super::lowering::broadcast(&shapes)?;
     let mut computed = Vec::new();
     for (axis, value) in by {
         // Negative places count from the end.
