@@ -11,6 +11,7 @@ import inspect
 import math
 import re
 import traceback
+import warnings
 from typing import Any
 
 import sympy
@@ -46,8 +47,17 @@ class _Widened(TorchDispatchMode):
 class Untranslated(Exception):  # noqa: N818, it says what a function is
     """Why there is no graph, with the line of the person's file if it is known."""
 
-    def __init__(self, what: str, line: int | None = None, text: str | None = None, op: str | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        line: int | None = None,
+        text: str | None = None,
+        op: str | None = None,
+        final: bool = False,
+    ) -> None:
         super().__init__(what)
+        # Whether other inputs change nothing.
+        self.final = final
         self.report = {"what": what, "line": line, "text": text, "op": op}
 
 
@@ -57,7 +67,7 @@ class Lengths:
     def __init__(self, hints: dict, least: dict) -> None:
         self.hints, self.least, self.used = hints, least, {}
 
-    def symbol(self, name: str, hint: int, quotient=None, least: int = 1) -> str:
+    def symbol(self, name: str, hint: int, quotient=None, least: int = 0) -> str:
         self.used[name] = {"hint": hint, "min": least, "quotient": quotient}
         return name
 
@@ -68,7 +78,7 @@ class Lengths:
             return [[int(expr), []]] if int(expr) else []
         if expr.is_Symbol:
             name = str(expr)
-            return [[1, [self.symbol(name, self.hints[name], least=self.least.get(name, 1))]]]
+            return [[1, [self.symbol(name, self.hints[name], least=self.least.get(name, 0))]]]
         if expr.is_Add:
             return [term for part in expr.args for term in self.terms(part)]
         if expr.is_Mul:
@@ -210,8 +220,10 @@ def graph(subject, program, names: list[str], tensors: list) -> dict:
     """The report of an exported program."""
     signature = program.graph_signature
     if signature.user_inputs_to_mutate or signature.buffers_to_mutate:
-        changed = [*signature.user_inputs_to_mutate.values(), *signature.buffers_to_mutate.values()]
-        raise Untranslated(f"it changes its argument `{changed[0]}`")
+        changed = next(iter([*signature.user_inputs_to_mutate.values(), *signature.buffers_to_mutate.values()]))
+        number = changed.removeprefix("tensors_")
+        name = names[int(number)] if number.isdigit() else changed
+        raise Untranslated(f"it changes `{name}`; return the new value instead", final=True)
     hints, least, nodes, values = {}, {}, [], {}
     for node in program.graph.nodes:
         value = node.meta.get("val")
@@ -219,11 +231,14 @@ def graph(subject, program, names: list[str], tensors: list) -> dict:
             for length in one.shape if isinstance(one, torch.Tensor) else [one]:
                 if isinstance(length, torch.SymInt):
                     known = length.node.shape_env.backed_var_to_val
+                    if not length.node.expr.free_symbols <= set(known):
+                        line, text = line_of(node, subject.module.__file__)
+                        raise Untranslated("a shape depends on values; use `torch.where` with a mask", line, text, final=True)
                     hints |= {str(symbol): int(known[symbol]) for symbol in length.node.expr.free_symbols}
     for symbol, limits in program.range_constraints.items():
-        # 2 is what export always asks for; a formula that holds there holds for 1.
+        # 2 is what export always asks for; a formula that holds there holds for less.
         lower = int(limits.lower)
-        least[str(symbol)] = 1 if lower <= 2 else lower
+        least[str(symbol)] = 0 if lower <= 2 else lower
     lengths = Lengths(hints, least)
 
     def tensor(value) -> dict:
@@ -270,7 +285,7 @@ def graph(subject, program, names: list[str], tensors: list) -> dict:
             raise Untranslated(str(problem), line, text, name) from problem
     constants = list(signature.inputs_to_lifted_tensor_constants)
     if constants:
-        raise Untranslated(f"it uses the tensor `{constants[0]}`, which is not one of its arguments")
+        raise Untranslated(f"it uses the tensor `{constants[0]}`, which is not one of its arguments", final=True)
     places = [node for node in program.graph.nodes if node.op == "placeholder"][-len(names) :]
     used = {name for node in program.graph.nodes if node.op != "placeholder" for name in map(str, node.all_input_nodes)}
     inputs = [
@@ -372,6 +387,28 @@ def first_float(arguments: list, names: list, kept: list, subject) -> str:
     return identifier(floats[0]) if floats else arguments[0]
 
 
+def least_length(called, graph: dict, dtypes: list) -> int:
+    """The least of 0, 1 and 2 from which on a call may have all lengths at once."""
+    factors = dict(one["quotient"] for one in graph["symbols"].values() if one["quotient"])
+    least = 2
+    for length in (1, 0):
+        tensors = []
+        for one, dtype in zip(graph["inputs"], dtypes):
+            shape = []
+            for terms in one["tensor"]["shape"]:
+                symbols = [name for _, names in terms for name in names]
+                shape.append(length * factors.get(symbols[0], 1) if symbols else sum(factor for factor, _ in terms))
+            tensors.append(torch.zeros(shape, dtype=dtype))
+        try:
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                called(*tensors)
+        except Exception:
+            break
+        least = length
+    return least
+
+
 def differs(called, tensors: list) -> bool:
     """Whether float64 does not stay float64 without help."""
     wide = [one.double() if one.is_floating_point() else one for one in tensors]
@@ -397,7 +434,7 @@ def refuse_aliases(called, tensors: list, names: list[str]) -> None:
         for one in flat(called(*tensors)):
             if isinstance(one, torch.Tensor) and one.untyped_storage().data_ptr() in own:
                 name = own[one.untyped_storage().data_ptr()]
-                raise Untranslated(f"its result is a view of its argument `{name}`, or that argument itself")
+                raise Untranslated(f"its result is a view of its argument `{name}`, or that argument itself", final=True)
 
 
 def translation(subject) -> dict:
@@ -409,13 +446,25 @@ def translation(subject) -> dict:
             try:
                 return {"translation": of_call(subject, names, values, dynamic), "untranslated": None}
             except Untranslated as error:
-                problem = problem or error
+                problem = error if error.final else problem or error
             except Exception as error:
-                problem = problem or Untranslated(f"{type(error).__name__}: {error}".splitlines()[0][:300])
+                problem = problem or failure(error, subject.module.__file__)
+            if problem.final:
+                return {"translation": None, "untranslated": problem.report}
         if subject.example_values or not chosen:
             break
     problem = problem or Untranslated("it has no tensors as arguments")
     return {"translation": None, "untranslated": problem.report}
+
+
+def failure(error: Exception, path: str) -> Untranslated:
+    """What an exception of torch.export means, with the person's line that was running."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    line, text = (frames[-1].lineno, frames[-1].line) if frames else (None, None)
+    if "DataDependent" in type(error).__name__:
+        what = "it decides by the values of tensors, and has several graphs; use `torch.where`"
+        return Untranslated(what, line, text, final=True)
+    return Untranslated(f"{type(error).__name__}: {error}".splitlines()[0][:300], line, text)
 
 
 def of_call(subject, names: list[str], values: list, dynamic: bool) -> dict:
@@ -436,6 +485,10 @@ def of_call(subject, names: list[str], values: list, dynamic: bool) -> dict:
     inputs = [one["name"] for one in found["inputs"]]
     kept = [name for name in names if identifier(name) in inputs]
     exact = not differs(called, values)
+    dtypes = [subject.traced[name].dtype for name in kept]
+    least = least_length(subject.callable(kept, numbers), found, dtypes) if len(kept) == len(names) else 1
+    for symbol in found["symbols"].values():
+        symbol["min"] = max(symbol["min"], least)
     return {
         "graph": {**found, "variable": variable},
         "dynamic": dynamic,

@@ -4,9 +4,9 @@
 
 use kernel_plan::translate::{self, Element, Emitted, Plan, Program, Project, Refusal};
 
+use super::ScaffoldError;
 use super::report::{Translation, Untranslated};
 use super::template::{self, Sources, Template};
-use super::ScaffoldError;
 
 /// How a template of a translation is called.
 const NAME: &str = "translation";
@@ -57,7 +57,7 @@ pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Un
     let plan = translate::plan(&program)?;
     let function = translation.graph.function.clone();
     let translated = Translated {
-        op: snake(&function),
+        op: operation(&function),
         function,
         notes: notes(translation, &program, &plan),
         reference: translation.reference.function.clone(),
@@ -86,10 +86,9 @@ impl Translated {
     /// # Errors
     /// A defect of the program.
     pub fn template(&self, module: &str) -> Result<Template, ScaffoldError> {
-        let emitted = self.emitted(module, "reference.py").map_err(|refusal| ScaffoldError::Claim {
-            template: NAME.to_owned(),
-            what: refusal.what,
-        })?;
+        let emitted = self
+            .emitted(module, "reference.py")
+            .map_err(|refusal| ScaffoldError::Claim { template: NAME.to_owned(), what: refusal.what })?;
         let op = &self.op;
         let mut files = Sources::new();
         let mut put = |path: String, text: String| files.insert(path, text.into_bytes());
@@ -112,7 +111,8 @@ impl Translated {
             text += &format!("\n[[when]]\nbackend = \"{backend}\"\npaths = [\"{module}_{backend}\"]\n");
         }
         for (file, backend) in SHARED {
-            text += &format!("\n[[shared]]\nfrom = \"{backend}/{file}\"\nto = \"{module}_{backend}/{file}\"\n");
+            text +=
+                &format!("\n[[shared]]\nfrom = \"{backend}/{file}\"\nto = \"{module}_{backend}/{file}\"\n");
         }
         text
     }
@@ -166,6 +166,20 @@ fn notes(translation: &Translation, program: &Program, plan: &Plan) -> Vec<Strin
     notes
 }
 
+/// Functions of the C library, and words of C++: the generated code has a function of the operation's name.
+const TAKEN: &str = "\
+abs acos acosh and asin asinh atan atan2 atanh auto bool cbrt ceil char class copysign cos cosh default delete div do \
+double else enum erf erfc exp exp2 expm1 fabs fdim float floor fma fmax fmin fmod for free frexp hypot if ilogb index int \
+labs ldexp lgamma log log10 log1p log2 logb long malloc modf namespace new nextafter not operator or out pow private \
+public remainder return rint round scalbn select short signed sin sinh sqrt static struct switch tan tanh template tgamma \
+this time trunc try union unsigned using void while xor";
+
+/// The name of the operation of a function.
+fn operation(function: &str) -> String {
+    let name = snake(function);
+    if TAKEN.split_whitespace().any(|taken| taken == name) { format!("{name}_op") } else { name }
+}
+
 /// `RmsNorm` as `rms_norm`.
 fn snake(name: &str) -> String {
     let mut text = String::new();
@@ -181,7 +195,8 @@ fn snake(name: &str) -> String {
 /// The words of what is in the way.
 fn words(what: &str, op: Option<&str>, line: Option<u32>, text: Option<&str>) -> String {
     let op = op.map(|op| format!("`{}`", op.trim_start_matches("aten.")));
-    let place = line.map(|line| format!("line {line}{}", text.map(|text| format!(", `{text}`")).unwrap_or_default()));
+    let place =
+        line.map(|line| format!("line {line}{}", text.map(|text| format!(", `{text}`")).unwrap_or_default()));
     match (op, place) {
         (Some(op), Some(place)) => format!("{op} in {place}: {what}"),
         (Some(op), None) => format!("{op}: {what}"),
@@ -218,6 +233,7 @@ mod tests {
     #[test]
     fn classes_become_functions() {
         assert_eq!(snake("RmsNorm"), "rms_norm");
-        assert_eq!(snake("gelu_new"), "gelu_new");
+        assert_eq!(operation("gelu_new"), "gelu_new");
+        assert_eq!(operation("tanh"), "tanh_op");
     }
 }

@@ -188,9 +188,24 @@ fn a_reference_chooses_its_template() {
         assert!(made.stdout.contains(words), "{words}\n{}", made.stdout);
     }
     assert_eq!(sandbox.read("work/my-glu/from_reference.py"), text);
-    let words =
-        ["scaffold::nothing_fits", "_softmax", "the nearest is softmax", "--template softmax", "`finish` in"];
-    new("me/my-softmax", "mine.py:colder").refused(12, &words);
+    // What no template serves is translated, and a template that was asked for is not.
+    let made = new("me/my-softmax", "mine.py:colder");
+    assert_eq!(made.code, 0, "{}\n{}", made.stdout, made.stderr);
+    for words in [
+        "no template serves colder",
+        "the nearest is softmax",
+        "kernel 0: row reduction, reads x, writes out",
+    ] {
+        assert!(made.stdout.contains(words), "{words}\n{}", made.stdout);
+    }
+    let code = sandbox.read("work/my-softmax/my_softmax_cuda/colder.cuh");
+    assert!(code.contains("// line 9: return torch.softmax(x / 1.5, -1)"), "{code}");
+    assert_eq!(sandbox.read("work/my-softmax/reference.py"), text);
+    assert!(sandbox.read("work/my-softmax/plan.md").contains("| 0 | row reduction | `x` | `out` |"));
+    sandbox.run(&["check", "my-softmax"]);
+    let one = ["new", "me/other", "--from", "mine.py:colder", "--template", "softmax", "--no-git"];
+    let asked = finish(sandbox.command(&one).env_remove("KERNELWRIGHT_PYTHON"));
+    asked.refused(12, &["scaffold::nothing_fits", "_softmax", "the nearest is softmax", "`finish` in"]);
     let words = ["scaffold::ambiguous_function", "gated (line 4), colder (line 8)", "--from mine.py:gated"];
     new("me/my-softmax", "mine.py").refused(12, &words);
     let words = ["scaffold::unknown_function", "does not define `gate`", "gated (line 4), colder (line 8)"];
@@ -216,14 +231,13 @@ fn a_reference_chooses_its_template() {
         sandbox.write("work/bad.py", text);
         new("me/my-softmax", "bad.py").refused(12, words);
     }
-    // What no template takes is refused with the next step.
-    let text =
-        "import torch\n\n\ndef soft(x, temperature=1.0):\n    return torch.softmax(x / temperature, -1)\n";
-    sandbox.write("work/warm.py", text);
-    let words = [
-        "scaffold::nothing_fits",
-        "`temperature=2.0` gives another result",
-        "a function without `temperature`",
-    ];
-    new("me/my-softmax", "warm.py").refused(12, &words);
+    // What is neither served nor translated is refused, with the operator, its line and the next step.
+    let text = "import torch\n\n\ndef ranked(x):\n    y = x * 2\n    return torch.sort(y, -1)[0] + y\n";
+    sandbox.write("work/ranked.py", text);
+    let words =
+        ["scaffold::untranslated", "`sort.default` in line 6", "torch.sort(y, -1)[0] + y", "left to PyTorch"];
+    new("me/my-ranks", "ranked.py").refused(12, &words);
+    let text = "import torch\n\n\ndef grown(x):\n    x.add_(1)\n    return x * 2\n";
+    sandbox.write("work/grown.py", text);
+    new("me/my-growth", "grown.py").refused(12, &["scaffold::untranslated", "it changes `x`"]);
 }

@@ -220,10 +220,15 @@ impl Kernel {
                 *known = (*known).max(bytes);
             }
         }
-        let written: i64 = self.stores.iter().map(|store| {
-            let used = (0..self.axes.len()).filter(|axis| store.offset.uses(*axis));
-            Length::product(used.map(|axis| &self.axes[axis].length)).at(plan.lengths) * plan.size(store.buffer)
-        }).sum();
+        let written: i64 = self
+            .stores
+            .iter()
+            .map(|store| {
+                let used = (0..self.axes.len()).filter(|axis| store.offset.uses(*axis));
+                Length::product(used.map(|axis| &self.axes[axis].length)).at(plan.lengths)
+                    * plan.size(store.buffer)
+            })
+            .sum();
         moved.values().sum::<i64>() + written
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Owns: what is fused, the rule of costs, the memory between kernels. Never: writes code.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::index::{self, Index, Part};
-use super::kernel::{Axis, Buffer, Expression, Form, Kernel, Node, NodeId, Reduced, Role, Scanned, Sizes, Store};
+use super::kernel::{
+    Axis, Buffer, Expression, Form, Kernel, Node, NodeId, Reduced, Role, Scanned, Sizes, Store,
+};
 use super::length::Length;
 use super::program::{Class, Element, Kind, Program, Reduction, Tensor, ValueId};
 use super::refusal::Refusal;
@@ -65,7 +67,8 @@ impl Plan {
     /// The dtype of every tensor.
     pub fn elements(&self, program: &Program) -> BTreeMap<Buffer, Element> {
         let inputs = program.inputs.iter().enumerate().map(|(n, tensor)| (Buffer::Input(n), tensor.element));
-        let outputs = program.outputs.iter().enumerate().map(|(n, (one, _))| (Buffer::Output(n), one.element));
+        let outputs =
+            program.outputs.iter().enumerate().map(|(n, (one, _))| (Buffer::Output(n), one.element));
         let between = self.workspaces.iter().enumerate().map(|(n, one)| (Buffer::Workspace(n), one.element));
         inputs.chain(outputs).chain(between).collect()
     }
@@ -109,7 +112,9 @@ impl Planner<'_> {
                 Err(Blocked::Never(refusal)) => return Err(refusal),
                 Err(Blocked::Needs(other)) if other == value || self.stored.contains_key(&other) => {
                     let name = &self.program.values[value].name;
-                    return Err(Refusal::new(format!("`{name}` has no kernel: its parts cannot be put in order")));
+                    return Err(Refusal::new(format!(
+                        "`{name}` has no kernel: its parts cannot be put in order"
+                    )));
                 }
                 Err(Blocked::Needs(other)) => {
                     let between = self.workspace(other)?;
@@ -191,7 +196,8 @@ impl Planner<'_> {
             Length::product(own.map(|axis| &axis.length))
         };
         let (instances, elements) = (length(Role::Parallel), length(Role::Reduced));
-        instances.is(1) || (instances.at(&self.lengths) < FEW_INSTANCES && elements.at(&self.lengths) > MANY_ELEMENTS)
+        instances.is(1)
+            || (instances.at(&self.lengths) < FEW_INSTANCES && elements.at(&self.lengths) > MANY_ELEMENTS)
     }
 
     /// The iteration of the kernel that writes a value: that of its outermost reduction or scan, else its own axes.
@@ -206,7 +212,7 @@ impl Planner<'_> {
     /// The first reduction or scan in an expression that is not in memory.
     fn outermost(&self, value: ValueId) -> Option<ValueId> {
         let mut pending = vec![value];
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         while let Some(next) = pending.pop() {
             if !seen.insert(next) || (self.stored.contains_key(&next) && next != value) {
                 continue;
@@ -322,7 +328,8 @@ impl Builder<'_> {
         let size = Length::product(shape);
         let all: Vec<usize> = (0..self.lengths.len()).collect();
         let parallel: Vec<usize> = self.kernel.along(Role::Parallel).collect();
-        let lengths = |axes: &[usize]| axes.iter().map(|axis| self.lengths[*axis].clone()).collect::<Vec<_>>();
+        let lengths =
+            |axes: &[usize]| axes.iter().map(|axis| self.lengths[*axis].clone()).collect::<Vec<_>>();
         let axes = if size == Length::product(&lengths(&parallel)) {
             parallel
         } else if size == Length::product(&self.lengths) {
@@ -333,6 +340,7 @@ impl Builder<'_> {
         let places: Vec<Index> = axes.iter().map(|axis| Index::axis(*axis)).collect();
         let offset = index::offset(&lengths(&axes), &places);
         let at = index::place(&offset, shape, &self.lengths);
+        self.ahead(value, &at)?;
         let node = self.pull(value, &at, true)?;
         self.kernel.stores.push(Store { buffer, offset, value: node });
         Ok(())
@@ -341,7 +349,9 @@ impl Builder<'_> {
     fn add(&mut self, value: ValueId, expression: Expression, level: usize, varies: bool) -> NodeId {
         let own = &self.program.values[value];
         let same = self.kernel.nodes.iter().position(|node| {
-            node.expression == expression && node.class == own.class && !matches!(expression, Expression::Scanned)
+            node.expression == expression
+                && node.class == own.class
+                && !matches!(expression, Expression::Scanned)
         });
         if let Some(same) = same {
             return same;
@@ -360,6 +370,38 @@ impl Builder<'_> {
 
     fn level(&self, index: &Index) -> usize {
         index.computed().iter().map(|node| self.kernel.nodes[*node].level).max().unwrap_or(0)
+    }
+
+    /// Pulls what a value is made of in its order, so that chains of a thousand steps need no deep stack.
+    fn ahead(&mut self, value: ValueId, at: &[Index]) -> Result<(), Blocked> {
+        let program = self.program;
+        let mut found: BTreeSet<(ValueId, Vec<Index>)> = BTreeSet::new();
+        let mut pending = vec![(value, at.to_vec())];
+        while let Some((next, at)) = pending.pop() {
+            let known = self.known.contains_key(&(next, at.clone()))
+                || (next != value && self.stored.contains_key(&next))
+                || found.contains(&(next, at.clone()));
+            if known {
+                continue;
+            }
+            match &program.values[next].kind {
+                Kind::Pointwise(_, of) => {
+                    pending.extend(of.iter().map(|one| (*one, self.broadcast(*one, &at))))
+                }
+                Kind::View(of, place) => {
+                    let place = place.iter().map(|one| one.replaced(&at, &self.lengths)).collect();
+                    pending.push((*of, place));
+                }
+                _ => continue,
+            }
+            found.insert((next, at));
+        }
+        for (next, at) in found {
+            if next != value {
+                self.pull(next, &at, false)?;
+            }
+        }
+        Ok(())
     }
 
     /// The expression of a value at a place; `whole` for the value that is written, which may be in memory as well.
@@ -434,7 +476,8 @@ impl Builder<'_> {
             return Ok(*known);
         }
         let shape = self.program.values[of].shape.clone();
-        let own = axes_of(&Kind::Reduce(how, of, axes.to_vec()), &|one| self.program.values[one].shape.clone());
+        let own =
+            axes_of(&Kind::Reduce(how, of, axes.to_vec()), &|one| self.program.values[one].shape.clone());
         let is_here = own == self.kernel.axes && !(self.few && !self.depth.is_empty());
         let mut left = at.iter();
         let (mut here, mut place) = (0, Vec::new());
@@ -456,6 +499,7 @@ impl Builder<'_> {
             return Err(Blocked::Needs(value));
         }
         self.depth.push(of);
+        self.ahead(of, &place)?;
         let node = self.pull(of, &place, false)?;
         self.depth.pop();
         let level = self.kernel.nodes[node].level;
@@ -491,6 +535,7 @@ impl Builder<'_> {
             return Err(Blocked::Needs(value));
         }
         self.depth.push(of);
+        self.ahead(of, at)?;
         let node = self.pull(of, at, false)?;
         self.depth.pop();
         if self.kernel.nodes[node].level > 0 {

@@ -2,8 +2,6 @@
 //!
 //! Owns: what a value can be, and how a program is printed. Never: knows PyTorch's operators or a kernel.
 
-use std::fmt;
-
 use super::index::Index;
 use super::length::Length;
 use super::traced::Quantity;
@@ -249,46 +247,5 @@ impl Program {
     pub fn is_variable(&self) -> bool {
         let results = self.outputs.iter().map(|(tensor, _)| tensor);
         self.inputs.iter().chain(results).any(|tensor| tensor.element == Element::Variable)
-    }
-}
-
-fn shape_text(shape: &[Length]) -> String {
-    let lengths: Vec<String> = shape.iter().map(ToString::to_string).collect();
-    format!("[{}]", lengths.join(", "))
-}
-
-impl fmt::Display for Index {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", super::spell::index(self, &|axis| format!("i{axis}"), &|number| format!("v{number}")))
-    }
-}
-
-impl fmt::Display for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for input in &self.inputs {
-            writeln!(f, "input {}: {} {}", input.name, input.element.word(), shape_text(&input.shape))?;
-        }
-        for (number, value) in self.values.iter().enumerate() {
-            let shape = shape_text(&value.shape);
-            let places = |of: &[Index]| of.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            let list = |of: &[ValueId]| of.iter().map(|one| format!("v{one}")).collect::<Vec<_>>().join(", ");
-            let what = match &value.kind {
-                Kind::Input(input) => format!("input {}", self.inputs[*input].name),
-                Kind::Number(number) => format!("{number:?}"),
-                Kind::Quantity(quantity) => format!("quantity {}", super::spell::quantity(quantity)),
-                Kind::Place(index) => format!("place {index}"),
-                Kind::Pointwise(op, of) => format!("{op:?}({})", list(of)),
-                Kind::View(of, place) => format!("v{of} at [{}]", places(place)),
-                Kind::Gather(of, place, by) => format!("v{of} at [{}] by {}", places(place), list(by)),
-                Kind::Reduce(how, of, axes) => format!("{how:?}(v{of}) over {axes:?}"),
-                Kind::Scan(how, of, axis) => format!("{how:?}(v{of}) along {axis}"),
-            };
-            writeln!(f, "v{number} {} = {what} {shape} {:?}", value.name, value.class)?;
-        }
-        for (tensor, value) in &self.outputs {
-            let shape = shape_text(&tensor.shape);
-            writeln!(f, "output {} = v{value} {} {shape}", tensor.name, tensor.element.word())?;
-        }
-        Ok(())
     }
 }

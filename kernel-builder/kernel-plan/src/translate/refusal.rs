@@ -36,9 +36,18 @@ const KNOWN: &[(&str, &str)] = &[
     ("mm", "a matrix product is left to PyTorch: translate the function of what comes before or after it"),
     ("addmm", "a matrix product is left to PyTorch: translate the function of what comes before or after it"),
     ("bmm", "a matrix product is left to PyTorch: translate the function of what comes before or after it"),
-    ("baddbmm", "a matrix product is left to PyTorch: translate the function of what comes before or after it"),
-    ("convolution", "a convolution is left to PyTorch: translate the function of what comes before or after it"),
-    ("_scaled_dot_product", "attention is left to PyTorch: translate the function of what comes before or after it"),
+    (
+        "baddbmm",
+        "a matrix product is left to PyTorch: translate the function of what comes before or after it",
+    ),
+    (
+        "convolution",
+        "a convolution is left to PyTorch: translate the function of what comes before or after it",
+    ),
+    (
+        "_scaled_dot_product",
+        "attention is left to PyTorch: translate the function of what comes before or after it",
+    ),
     ("sort", "sorting is left to PyTorch: translate the function of what comes before or after it"),
     ("topk", "sorting is left to PyTorch: translate the function of what comes before or after it"),
     ("native_dropout", "random numbers are not translated: pass the mask as an argument"),
@@ -61,7 +70,9 @@ impl Refusal {
     /// The operator has no translation.
     pub fn operator(name: &str) -> Self {
         let base = name.split('.').next().unwrap_or(name);
-        let known = KNOWN.iter().find(|(known, _)| base == *known || (known.starts_with('_') && base.starts_with(known)));
+        let known = KNOWN
+            .iter()
+            .find(|(known, _)| base == *known || (known.starts_with('_') && base.starts_with(known)));
         let what = "the operator has no translation".to_owned();
         Self { help: known.map(|(_, help)| *help), ..Self::new(what) }
     }
@@ -70,6 +81,11 @@ impl Refusal {
     #[must_use]
     pub fn at(self, node: &TracedNode) -> Self {
         let op = self.op.unwrap_or_else(|| node.op.clone());
-        Self { op: Some(op), line: self.line.or(node.line), text: self.text.or_else(|| node.text.clone()), ..self }
+        Self {
+            op: Some(op),
+            line: self.line.or(node.line),
+            text: self.text.or_else(|| node.text.clone()),
+            ..self
+        }
     }
 }

@@ -7,7 +7,11 @@ use super::program::{Class, Op};
 use super::traced::Quantity;
 
 /// An integer expression; `axis` and `computed` name the parts.
-pub(super) fn index(index: &Index, axis: &dyn Fn(usize) -> String, computed: &dyn Fn(usize) -> String) -> String {
+pub(super) fn index(
+    index: &Index,
+    axis: &dyn Fn(usize) -> String,
+    computed: &dyn Fn(usize) -> String,
+) -> String {
     let mut words: Vec<String> = Vec::new();
     for (part, factor) in &index.parts {
         let inner = |of: &Index| {
@@ -154,7 +158,9 @@ pub(super) fn operation(op: Op, class: Class, of: &[Spelled]) -> Spelled {
         Op::ToFloat => call("static_cast<float>"),
         Op::ToInteger if class == Class::Float => call("truncated"),
         Op::ToInteger => call("static_cast<long long>"),
-        Op::ToBoolean if class == Class::Integer => (format!("{} != 0", within(&of[0], Binding::Sum)), Binding::Compared),
+        Op::ToBoolean if class == Class::Integer => {
+            (format!("{} != 0", within(&of[0], Binding::Sum)), Binding::Compared)
+        }
         Op::ToBoolean => (format!("{} != 0.0f", within(&of[0], Binding::Sum)), Binding::Compared),
     }
 }

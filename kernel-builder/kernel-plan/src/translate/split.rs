@@ -21,9 +21,11 @@ pub(super) fn split(program: &Program) -> Program {
             Kind::Reduce(how, of, axes) => {
                 *of = renamed(*of);
                 if let Some(inner) = inner_axes(&values, *of, axes).filter(|_| !how.is_place()) {
-                    let outer: Vec<usize> = axes.iter().filter(|axis| !inner.contains(axis)).copied().collect();
+                    let outer: Vec<usize> =
+                        axes.iter().filter(|axis| !inner.contains(axis)).copied().collect();
                     let shape = values[*of].shape.iter().enumerate();
-                    let left = shape.filter(|(axis, _)| !inner.contains(axis)).map(|(_, length)| length.clone());
+                    let left =
+                        shape.filter(|(axis, _)| !inner.contains(axis)).map(|(_, length)| length.clone());
                     let first = Value {
                         kind: Kind::Reduce(*how, *of, inner.clone()),
                         shape: left.collect(),

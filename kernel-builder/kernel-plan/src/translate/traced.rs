@@ -167,7 +167,9 @@ impl Quantity {
             "length" => Self::Length(length(&terms(parts.get(1)?)?)),
             "sum" => Self::Sum(rest()?),
             "product" => Self::Product(rest()?),
-            "power" => Self::Power(Box::new(Self::read(parts.get(1)?)?), Box::new(Self::read(parts.get(2)?)?)),
+            "power" => {
+                Self::Power(Box::new(Self::read(parts.get(1)?)?), Box::new(Self::read(parts.get(2)?)?))
+            }
             _ => return None,
         })
     }

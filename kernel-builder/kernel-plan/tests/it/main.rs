@@ -19,6 +19,7 @@ mod selector;
 mod spec;
 mod steps;
 mod tidy;
+mod translate;
 mod units;
 mod update;
 mod update_drawn;

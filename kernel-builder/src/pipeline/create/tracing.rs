@@ -127,7 +127,9 @@ pub(crate) fn find(given: &Given, among: Among, session: &Session) -> Result<Fou
             };
             match translated(&report, &text) {
                 Ok(translated) => Ok(Found::Translated(translated, unfit)),
-                Err(untranslatable) => Err(untranslated(&report.name, &shown, &untranslatable, &unfit).into()),
+                Err(untranslatable) => {
+                    Err(untranslated(&report.name, &shown, &untranslatable, &unfit).into())
+                }
             }
         }
         Err(unfit) if unfit.ops.is_empty() && report.error.is_some() => {

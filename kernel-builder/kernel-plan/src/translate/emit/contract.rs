@@ -5,28 +5,20 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::super::kernel::Expression;
 use super::super::kernel::{Buffer, Form, Kernel, Role};
 use super::super::length::Length;
 use super::super::plan::Plan;
 use super::super::program::{Element, Op, Program, Reduction, Symbol, Tensor};
 use super::super::refusal::Refusal;
+use super::cpu;
 use super::cuda::Launches;
-use super::{Project, cpu};
-use super::super::kernel::Expression;
+use super::project::{Project, over_axes};
 use crate::units::Dtype;
 
 /// Lengths that are tried, by the number of axes: one, few and odd, more than a vector, several blocks.
-const TRIED: [&[[i64; 5]]; 2] = [&[[3, 5, 7, 2, 3], [37, 13, 19, 11, 5]], &[[13, 1192, 29, 17, 6], [131_077, 7, 5, 3, 2]]];
-
-/// A length over the axes of the operation, as an expression.
-pub(super) fn over_axes(program: &Program, length: &Length) -> String {
-    let symbols = &program.symbols;
-    let text = |name: &str| {
-        let symbol = symbols.iter().find(|symbol| symbol.name == name)?;
-        Some(Length::symbol(symbol.over_axes()))
-    };
-    length.replaced(&text).to_string()
-}
+const TRIED: [&[[i64; 5]]; 2] =
+    [&[[3, 5, 7, 2, 3], [37, 13, 19, 11, 5]], &[[13, 1192, 29, 17, 6], [131_077, 7, 5, 3, 2]]];
 
 /// A condition that holds where all tensors are counted in 31 bits.
 fn few(program: &Program, plan: &Plan) -> String {
@@ -128,20 +120,21 @@ fn axis(program: &Program, plan: &Plan, symbol: &Symbol) -> String {
 /// The least length of an axis: none where it is parallel alone.
 fn least(program: &Program, plan: &Plan, symbol: &Symbol) -> i64 {
     let uses = |length: &Length| length.symbols().any(|name| name == symbol.name);
-    let is_gathered = plan.kernels.iter().flat_map(|kernel| &kernel.nodes).any(|node| match &node.expression {
-        Expression::Load(buffer, index) if !index.computed().is_empty() => match buffer {
-            Buffer::Input(number) => program.inputs[*number].shape.iter().any(uses),
-            _ => true,
-        },
-        _ => false,
-    });
+    let is_gathered =
+        plan.kernels.iter().flat_map(|kernel| &kernel.nodes).any(|node| match &node.expression {
+            Expression::Load(buffer, index) if !index.computed().is_empty() => match buffer {
+                Buffer::Input(number) => program.inputs[*number].shape.iter().any(uses),
+                _ => true,
+            },
+            _ => false,
+        });
     let is_reduced = plan
         .kernels
         .iter()
         .any(|kernel| kernel.axes.iter().any(|axis| axis.role != Role::Parallel && uses(&axis.length)));
     // Drawn places are 0 and 1.
-    let own = if is_gathered { 2 } else { i64::from(is_reduced || symbol.min > 1) };
-    let least = own.max(if symbol.min > 1 { symbol.min } else { 0 });
+    let own = if is_gathered { 2 } else { i64::from(is_reduced) };
+    let least = own.max(symbol.min);
     (least + symbol.factor() - 1) / symbol.factor() * symbol.factor()
 }
 
@@ -155,9 +148,10 @@ fn tensor(
     }
     let mut axes = Vec::new();
     for length in &tensor.shape {
-        let symbol = program.symbols.iter().find(|symbol| {
-            *length == Length::term(symbol.factor(), vec![symbol.name.clone()])
-        });
+        let symbol = program
+            .symbols
+            .iter()
+            .find(|symbol| *length == Length::term(symbol.factor(), vec![symbol.name.clone()]));
         let name = match (length.value(), symbol) {
             (Some(value), _) => {
                 let name = format!("of_{value}");
@@ -175,7 +169,12 @@ fn tensor(
         };
         axes.push(format!("\"{name}\""));
     }
-    Ok(format!("{} = {{ shape = [{}], dtype = \"{}\" }}", tensor.name, axes.join(", "), tensor.element.word()))
+    Ok(format!(
+        "{} = {{ shape = [{}], dtype = \"{}\" }}",
+        tensor.name,
+        axes.join(", "),
+        tensor.element.word()
+    ))
 }
 
 /// How many terms are summed, as an expression, and whether differences are taken.
@@ -184,7 +183,8 @@ fn terms(program: &Program, plan: &Plan) -> (String, bool) {
     let mut cancels = false;
     let mut steps = 1;
     for kernel in &plan.kernels {
-        let summed = kernel.reductions.iter().any(|one| matches!(one.how, Reduction::Sum | Reduction::Product));
+        let summed =
+            kernel.reductions.iter().any(|one| matches!(one.how, Reduction::Sum | Reduction::Product));
         let role = if kernel.form() == Form::Scan { Role::Scanned } else { Role::Reduced };
         if summed || kernel.scan.is_some() {
             let length = over_axes(program, &kernel.length(role));
@@ -216,7 +216,13 @@ fn cpu_section(program: &Program, plan: &Plan, project: &Project) -> String {
                 Some((length, piece)) => {
                     let inner = format!("ceil_div({}, {piece})", over_axes(program, &length));
                     let over = if outer.is(1) { inner } else { format!("({outer_text}) * {inner}") };
-                    (over, format!("max(1, 16384 / max(1, min({}, {piece}) * ({rest})))", over_axes(program, &length)))
+                    (
+                        over,
+                        format!(
+                            "max(1, 16384 / max(1, min({}, {piece}) * ({rest})))",
+                            over_axes(program, &length)
+                        ),
+                    )
                 }
                 None => (outer_text, format!("max(1, 16384 / max(1, {rest}))")),
             }
@@ -249,9 +255,16 @@ fn workloads(program: &Program, plan: &Plan) -> String {
             return;
         }
         seen.push(lengths.clone());
-        let axes: Vec<String> =
-            symbols.iter().zip(&lengths).map(|(symbol, length)| format!("{} = {length}", symbol.axis())).collect();
-        let axes = if axes.is_empty() { "axes = {}".to_owned() } else { format!("axes = {{ {} }}", axes.join(", ")) };
+        let axes: Vec<String> = symbols
+            .iter()
+            .zip(&lengths)
+            .map(|(symbol, length)| format!("{} = {length}", symbol.axis()))
+            .collect();
+        let axes = if axes.is_empty() {
+            "axes = {}".to_owned()
+        } else {
+            format!("axes = {{ {} }}", axes.join(", "))
+        };
         let _ = write!(text, "\n[workload.{name}]\n{axes}\n{more}");
     };
     let verify = "for = [\"verify\"]\n";
@@ -277,7 +290,8 @@ fn workloads(program: &Program, plan: &Plan) -> String {
         let length = |(n, one): (usize, &Symbol)| fitting(one, *own.get(n).unwrap_or(&2) / one.factor());
         symbols.iter().enumerate().map(length).collect::<Vec<i64>>()
     };
-    let large: [&[i64]; 5] = [&[33_554_432], &[8192, 4096], &[8, 1024, 4096], &[16, 64, 128, 128], &[8, 16, 16, 64, 64]];
+    let large: [&[i64]; 5] =
+        [&[33_554_432], &[8192, 4096], &[8, 1024, 4096], &[16, 64, 128, 128], &[8, 16, 16, 64, 64]];
     let small: [&[i64]; 5] = [&[262_144], &[256, 1024], &[4, 64, 1024], &[4, 16, 64, 64], &[2, 4, 8, 32, 32]];
     add("large", sizes(large), "dtypes = [\"bf16\"]\ndevices = [\"cuda\"]\n");
     add("small", sizes(small), "devices = [\"cpu\"]\n");

@@ -10,8 +10,8 @@ use super::super::length::Length;
 use super::super::plan::Plan;
 use super::super::program::{Element, Program};
 use super::super::spell;
+use super::project::{Project, camel};
 use super::words::{Lines, Words};
-use super::{Project, camel};
 use crate::units::Dtype;
 
 /// Results of a row that are worth a call, where they are independent. op.toml has it in `over`.
@@ -38,7 +38,13 @@ pub(super) fn source(program: &Program, project: &Project) -> String {
 pub(super) fn body(program: &Program, plan: &Plan, project: &Project) -> String {
     let mut lines = Lines::new();
     let op = &project.op;
-    lines.add(0, format!("// What `{}` of {} computes, included by each_isa.h once per instruction set.", program.function, project.file));
+    lines.add(
+        0,
+        format!(
+            "// What `{}` of {} computes, included by each_isa.h once per instruction set.",
+            program.function, project.file
+        ),
+    );
     lines.add(0, "// Owns: the arithmetic. Never: chooses the instruction set or the type. Written by `kernelwright new`; it is yours.");
     lines.add(0, "");
     lines.add(0, "#include \"steps.h\"");
@@ -62,7 +68,13 @@ pub(super) fn body(program: &Program, plan: &Plan, project: &Project) -> String 
 fn several(lines: &mut Lines, program: &Program, plan: &Plan, project: &Project) {
     lines.add(0, "// One after the other: each needs all of what comes before.");
     lines.add(0, "template <typename Type>");
-    lines.add(0, format!("KERNEL_TARGET void pieces(const {}Call& call, int64_t first, int64_t last) {{", camel(&project.op)));
+    lines.add(
+        0,
+        format!(
+            "KERNEL_TARGET void pieces(const {}Call& call, int64_t first, int64_t last) {{",
+            camel(&project.op)
+        ),
+    );
     lines.add(1, "if (first >= last) {");
     lines.add(2, "return;");
     lines.add(1, "}");
@@ -78,10 +90,14 @@ fn several(lines: &mut Lines, program: &Program, plan: &Plan, project: &Project)
     }
     for (number, kernel) in plan.kernels.iter().enumerate() {
         let (read, written) = plan.moved(kernel);
-        let between: BTreeSet<usize> = read.iter().chain(&written).filter_map(|one| match one {
-            Buffer::Workspace(number) => Some(*number),
-            _ => None,
-        }).collect();
+        let between: BTreeSet<usize> = read
+            .iter()
+            .chain(&written)
+            .filter_map(|one| match one {
+                Buffer::Workspace(number) => Some(*number),
+                _ => None,
+            })
+            .collect();
         let list: Vec<String> = between.iter().map(|one| format!("between_{one}.data(), ")).collect();
         let over = over(kernel);
         lines.add(1, format!("{}_{number}<Type>(call, {}0, {over});", project.op, list.concat()));
@@ -184,7 +200,8 @@ impl<'a> Writer<'a> {
 
     /// A place with `at` along the innermost axis.
     fn at_piece(&self, index: &Index) -> String {
-        let axis = |axis: usize| if axis == self.inner { "at".to_owned() } else { self.words.axes[axis].clone() };
+        let axis =
+            |axis: usize| if axis == self.inner { "at".to_owned() } else { self.words.axes[axis].clone() };
         spell::index(index, &axis, &|node| self.words.nodes[node].clone())
     }
 
@@ -209,13 +226,20 @@ impl<'a> Writer<'a> {
         lines.add(0, format!("// {}.", super::table::summary(self.words.program, self.words.plan, kernel)));
         lines.add(0, "template <typename Type>");
         let call = camel(&self.project.op);
-        lines.add(0, format!("KERNEL_TARGET void {name}(const {call}Call& call, {}int64_t first, int64_t last) {{", between.concat()));
+        lines.add(
+            0,
+            format!(
+                "KERNEL_TARGET void {name}(const {call}Call& call, {}int64_t first, int64_t last) {{",
+                between.concat()
+            ),
+        );
         let symbols = self.words.symbols();
         lengths(lines, self.words.program, symbols.iter().map(String::as_str));
         lines.add(1, "for (int64_t piece = first; piece < last; ++piece) {");
         let divided = self.is_inner(Role::Parallel);
         let inner = kernel.axes[self.inner].length.clone();
-        let outer: Vec<usize> = kernel.along(Role::Parallel).filter(|axis| !(divided && *axis == self.inner)).collect();
+        let outer: Vec<usize> =
+            kernel.along(Role::Parallel).filter(|axis| !(divided && *axis == self.inner)).collect();
         let (_, cut) = pieces(kernel);
         let whole = if let Some((_, size)) = cut {
             lines.add(2, format!("const int64_t pieces = ({inner} + {}) / {size};", size - 1));
@@ -303,11 +327,15 @@ impl<'a> Writer<'a> {
             }
             let depth = self.open(lines, 2, &outer);
             self.chunks(lines, depth, "0", &inner.as_factor());
-            let sinks = self.of_round(level).into_iter().map(|number| (kernel.reductions[number].of, Sink::Term(number)));
+            let sinks = self
+                .of_round(level)
+                .into_iter()
+                .map(|number| (kernel.reductions[number].of, Sink::Term(number)));
             self.loop_over(lines, depth + 1, sinks.collect());
             for number in self.of_round(level) {
                 let (join, found) = (Words::join(kernel.reductions[number].how), &self.words.found[number]);
-                lines.add(depth + 1, format!("{found} = joined_with<{join}>({found}, {found}_terms, count);"));
+                lines
+                    .add(depth + 1, format!("{found} = joined_with<{join}>({found}, {found}_terms, count);"));
             }
             close(lines, depth, 2);
         }
@@ -331,7 +359,11 @@ impl<'a> Writer<'a> {
     /// Whether there is a result for every place, and not one for all along reduced axes.
     fn is_full(&self, store: &Store) -> bool {
         let kernel = self.kernel();
-        kernel.axes.iter().enumerate().any(|(axis, own)| own.role != Role::Parallel && store.offset.uses(axis))
+        kernel
+            .axes
+            .iter()
+            .enumerate()
+            .any(|(axis, own)| own.role != Role::Parallel && store.offset.uses(axis))
             || kernel.form() == Form::Pointwise
             || (kernel.nodes[store.value].varies)
     }
@@ -362,7 +394,10 @@ impl<'a> Writer<'a> {
                 lines.add(2, "}");
             }
             let depth = self.open(lines, 2, &outer);
-            let sinks = self.of_round(level).into_iter().map(|number| (kernel.reductions[number].of, Sink::Term(number)));
+            let sinks = self
+                .of_round(level)
+                .into_iter()
+                .map(|number| (kernel.reductions[number].of, Sink::Term(number)));
             self.loop_over(lines, depth, sinks.collect());
             close_loops(lines, depth, 2);
             self.keep_columns(lines, level + 1);
@@ -478,12 +513,16 @@ impl<'a> Writer<'a> {
             match index.step(self.inner) {
                 Some(step) if step.is(0) => {
                     let place = self.at_piece(index);
-                    lines.add(depth, format!("const {kind} {name} = element<{element}>({pointer}, {place});"));
+                    lines
+                        .add(depth, format!("const {kind} {name} = element<{element}>({pointer}, {place});"));
                 }
                 Some(step) => {
                     let place = self.at_piece(index);
                     lines.add(depth, format!("{kind} {name}_piece[kChunk];"));
-                    lines.add(depth, format!("fetch<{element}>({name}_piece, {pointer}, {place}, {step}, count);"));
+                    lines.add(
+                        depth,
+                        format!("fetch<{element}>({name}_piece, {pointer}, {place}, {step}, count);"),
+                    );
                     in_loop.push((*node, format!("{name}_piece[j]")));
                 }
                 None => {
@@ -520,14 +559,21 @@ impl<'a> Writer<'a> {
                 },
                 Expression::Reduced(number) => {
                     let place = if kernel.reductions[*number].how.is_place() { ".place" } else { "" };
-                    format!("static_cast<{}>({}[j]{place})", Words::kind(own.class), self.words.found[*number])
+                    format!(
+                        "static_cast<{}>({}[j]{place})",
+                        Words::kind(own.class),
+                        self.words.found[*number]
+                    )
                 }
                 Expression::Scanned => "scanned[j]".to_owned(),
                 _ if self.kept.contains(node) => format!("{}_piece[j]", self.words.nodes[*node]),
                 _ => self.words.value(*node),
             };
             lines.quote(depth + 1, own.origin.as_ref());
-            lines.add(depth + 1, format!("const {} {} = {value};", Words::kind(own.class), self.words.nodes[*node]));
+            lines.add(
+                depth + 1,
+                format!("const {} {} = {value};", Words::kind(own.class), self.words.nodes[*node]),
+            );
         }
         for (node, sink) in &sinks {
             let value = self.words.operand(*node).0;
@@ -537,7 +583,9 @@ impl<'a> Writer<'a> {
                 Sink::Store(store) => {
                     lines.add(depth + 1, format!("{}_piece[j] = {value};", self.words.tensor(store.buffer)));
                 }
-                Sink::Kept => lines.add(depth + 1, format!("{}_piece[j] = {value};", self.words.nodes[*node])),
+                Sink::Kept => {
+                    lines.add(depth + 1, format!("{}_piece[j] = {value};", self.words.nodes[*node]))
+                }
             }
         }
         lines.add(depth, "}");
@@ -554,7 +602,8 @@ impl<'a> Writer<'a> {
     fn term(&self, lines: &mut Lines, depth: usize, number: usize, value: &str) {
         let one = &self.kernel().reductions[number];
         let (join, found) = (Words::join(one.how), &self.words.found[number]);
-        let term = if one.how.is_place() { format!("{{{value}, {}}}", self.flat()) } else { value.to_owned() };
+        let term =
+            if one.how.is_place() { format!("{{{value}, {}}}", self.flat()) } else { value.to_owned() };
         if self.is_inner(Role::Reduced) {
             lines.add(depth, format!("{found}_terms[j] = {term};"));
         } else if one.how.is_place() {
@@ -582,11 +631,12 @@ impl<'a> Writer<'a> {
             Sink::Term(number) => kernel.reductions[*number].how.is_place() && self.is_inner(Role::Reduced),
             _ => false,
         });
-        places || needed.iter().any(|node| match &kernel.nodes[*node].expression {
-            Expression::Place(index) => index.uses(self.inner),
-            Expression::Load(_, index) => index.step(self.inner).is_none() && index.uses(self.inner),
-            _ => false,
-        })
+        places
+            || needed.iter().any(|node| match &kernel.nodes[*node].expression {
+                Expression::Place(index) => index.uses(self.inner),
+                Expression::Load(_, index) => index.step(self.inner).is_none() && index.uses(self.inner),
+                _ => false,
+            })
     }
 
     /// As `Words::needed`, without what is in scope already.
@@ -615,7 +665,8 @@ fn decode(lines: &mut Lines, depth: usize, words: &Words<'_>, axes: &[usize], wh
     for (number, axis) in axes.iter().enumerate() {
         let inner = Length::product(&lengths[number + 1..]);
         let divided = if inner.is(1) { whole.to_owned() } else { format!("{whole} / {}", inner.as_factor()) };
-        let value = if number == 0 { divided } else { format!("{divided} % {}", lengths[number].as_factor()) };
+        let value =
+            if number == 0 { divided } else { format!("{divided} % {}", lengths[number].as_factor()) };
         lines.add(depth, format!("[[maybe_unused]] const int64_t {} = {value};", words.axes[*axis]));
     }
 }

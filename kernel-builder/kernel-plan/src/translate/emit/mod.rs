@@ -5,6 +5,7 @@
 mod contract;
 mod cpu;
 mod cuda;
+mod project;
 mod table;
 mod words;
 
@@ -12,18 +13,7 @@ use super::plan::Plan;
 use super::program::Program;
 use super::refusal::Refusal;
 
-/// Whose project it is, and what is known of its reference.
-#[derive(Debug, Clone)]
-pub struct Project {
-    /// The Python module: `fast_norm`.
-    pub module: String,
-    /// The operation, which is the package's function too.
-    pub op: String,
-    /// The person's file.
-    pub file: String,
-    /// The reference: a function of `reference.py`.
-    pub reference: String,
-}
+pub use project::Project;
 
 /// The files of a translation.
 #[derive(Debug, Clone)]
@@ -53,13 +43,4 @@ pub fn emit(program: &Program, plan: &Plan, project: &Project) -> Result<Emitted
         plan: table::table(program, plan, project),
         cuda: cuda.text,
     })
-}
-
-/// `rms_norm` → `RmsNorm`.
-pub(super) fn camel(name: &str) -> String {
-    let word = |word: &str| {
-        let mut letters = word.chars();
-        letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str()).unwrap_or_default()
-    };
-    name.split('_').map(word).collect()
 }

@@ -5,7 +5,7 @@
 use super::super::kernel::{Buffer, Kernel};
 use super::super::plan::Plan;
 use super::super::program::Program;
-use super::Project;
+use super::project::Project;
 
 /// One kernel in a line.
 pub(super) fn summary(program: &Program, plan: &Plan, kernel: &Kernel) -> String {
@@ -18,8 +18,11 @@ pub(super) fn summary(program: &Program, plan: &Plan, kernel: &Kernel) -> String
 
 /// All kernels, with the bytes that they move in the call that was traced.
 pub(super) fn table(program: &Program, plan: &Plan, project: &Project) -> String {
-    let call: Vec<String> =
-        program.symbols.iter().map(|symbol| format!("{} = {}", symbol.axis(), symbol.hint * symbol.factor())).collect();
+    let call: Vec<String> = program
+        .symbols
+        .iter()
+        .map(|symbol| format!("{} = {}", symbol.axis(), symbol.hint * symbol.factor()))
+        .collect();
     let call = if call.is_empty() { String::new() } else { format!(" at {}", call.join(", ")) };
     let mut text = format!(
         "# The plan of {}\n\n`{}` of {} as {} kernel{}. Bytes are those that must be moved{call}, in 16-bit floats.\n\n\
@@ -45,7 +48,12 @@ pub(super) fn table(program: &Program, plan: &Plan, project: &Project) -> String
     }
     for tensor in &plan.workspaces {
         let shape: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
-        text += &format!("\n`{}` is memory between kernels: [{}], {}.\n", tensor.name, shape.join(", "), tensor.element.word());
+        text += &format!(
+            "\n`{}` is memory between kernels: [{}], {}.\n",
+            tensor.name,
+            shape.join(", "),
+            tensor.element.word()
+        );
     }
     text
 }

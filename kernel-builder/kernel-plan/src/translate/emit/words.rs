@@ -43,8 +43,10 @@ pub(super) struct Words<'a> {
 
 /// `mul_12` → `mul`.
 fn stem(name: &str) -> String {
-    let letters: String =
-        name.chars().map(|one| if one.is_ascii_alphanumeric() { one.to_ascii_lowercase() } else { '_' }).collect();
+    let letters: String = name
+        .chars()
+        .map(|one| if one.is_ascii_alphanumeric() { one.to_ascii_lowercase() } else { '_' })
+        .collect();
     let text = letters.trim_matches('_');
     let cut = text.rfind('_').filter(|at| text[at + 1..].chars().all(|one| one.is_ascii_digit()));
     let text = cut.map_or(text, |at| &text[..at]);
@@ -138,7 +140,10 @@ impl<'a> Words<'a> {
                 _ => {}
             }
         }
-        found.into_iter().filter(|node| !matches!(self.kernel.nodes[*node].expression, Expression::Number(_))).collect()
+        found
+            .into_iter()
+            .filter(|node| !matches!(self.kernel.nodes[*node].expression, Expression::Number(_)))
+            .collect()
     }
 
     /// The type of an expression.
@@ -231,7 +236,11 @@ impl Lines {
     /// A line at a depth.
     pub(super) fn add(&mut self, depth: usize, line: impl AsRef<str>) {
         let line = line.as_ref();
-        self.text.push(if line.is_empty() { String::new() } else { format!("{}{line}", "    ".repeat(depth)) });
+        self.text.push(if line.is_empty() {
+            String::new()
+        } else {
+            format!("{}{line}", "    ".repeat(depth))
+        });
     }
 
     /// The origin of what follows.

@@ -27,8 +27,10 @@ typedef typename union unsigned using virtual void volatile while xor";
 
 /// A name for a tensor that nothing else has.
 pub(super) fn of_tensor(name: &str) -> String {
-    let is_taken = TAKEN.split_whitespace().any(|taken| taken == name) 
-        || ["between_", "partial_", "parts_", "access_", "even_", "by_warp_"].iter().any(|word| name.starts_with(word));
+    let is_taken = TAKEN.split_whitespace().any(|taken| taken == name)
+        || ["between_", "partial_", "parts_", "access_", "even_", "by_warp_"]
+            .iter()
+            .any(|word| name.starts_with(word));
     if is_taken { format!("{name}_input") } else { name.to_owned() }
 }
 

@@ -23,7 +23,11 @@ pub(super) struct Call {
 
 impl Call {
     /// Reads the arguments of a node.
-    pub(super) fn read(node: &TracedNode, shapes: Vec<Vec<Length>>, results: Vec<Class>) -> Result<Self, Refusal> {
+    pub(super) fn read(
+        node: &TracedNode,
+        shapes: Vec<Vec<Length>>,
+        results: Vec<Class>,
+    ) -> Result<Self, Refusal> {
         let read = |json| Argument::read(json).ok_or_else(|| Refusal::new(format!("an argument is {json}")));
         Ok(Self {
             name: node.op.trim_start_matches("aten.").to_owned(),

@@ -6,7 +6,8 @@ use super::super::length::Length;
 use super::super::program::{Class, Op, Reduction, ValueId};
 use super::super::refusal::{Assumed, Refusal};
 use super::super::traced::Argument;
-use super::{Call, Lowering};
+use super::call::Call;
+use super::lowering::Lowering;
 
 /// The values of an operator of this file.
 pub(super) fn meaning(of: &mut Lowering, name: &str, call: &Call) -> Result<Option<Vec<ValueId>>, Refusal> {
@@ -30,7 +31,8 @@ pub(super) fn meaning(of: &mut Lowering, name: &str, call: &Call) -> Result<Opti
                 let fewer = of.floats(Op::Maximum, &[fewer, zero])?;
                 of.floats(Op::Divide, &[squares, fewer])?
             };
-            let mut found = vec![if base == "std" { of.function("square_root", variance)? } else { variance }];
+            let mut found =
+                vec![if base == "std" { of.function("square_root", variance)? } else { variance }];
             if base == "var_mean" {
                 found.push(mean);
             }

@@ -3,10 +3,12 @@
 //! Owns: their meaning. Never: moves or adds up elements.
 
 use super::super::index::Index;
+use super::super::length::Length;
 use super::super::program::{Class, Kind, Op, ValueId};
 use super::super::refusal::Refusal;
 use super::super::traced::Argument;
-use super::{Call, Lowering};
+use super::call::Call;
+use super::lowering::Lowering;
 
 /// Functions of a float: the operator, and its name in steps.h and steps.cuh.
 const FUNCTIONS: &[(&str, &str)] = &[
@@ -60,7 +62,8 @@ const COMPARISONS: &[(&str, Op)] = &[
 ];
 
 /// Operators that change no element.
-const SAME: &[&str] = &["alias", "clone", "contiguous", "detach", "lift_fresh_copy", "_to_copy", "to", "view_of"];
+const SAME: &[&str] =
+    &["alias", "clone", "contiguous", "detach", "lift_fresh_copy", "_to_copy", "to", "view_of"];
 
 fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     table.iter().find(|(own, _)| *own == name).map(|(_, found)| *found)
@@ -95,14 +98,25 @@ pub(super) fn meaning(of: &mut Lowering, name: &str, call: &Call) -> Result<Opti
 }
 
 /// An operation of two numbers in the wider of their classes.
-fn arithmetic(of: &mut Lowering, op: Op, one: ValueId, two: ValueId, least: Class) -> Result<ValueId, Refusal> {
+fn arithmetic(
+    of: &mut Lowering,
+    op: Op,
+    one: ValueId,
+    two: ValueId,
+    least: Class,
+) -> Result<ValueId, Refusal> {
     let class = of.class(one).max(of.class(two)).max(least);
     let (one, two) = (of.convert(one, class), of.convert(two, class));
     of.pointwise(op, &[one, two], class)
 }
 
 /// `x > 0 ? x : other`.
-fn positive_or(of: &mut Lowering, x: ValueId, scale: Option<f64>, other: ValueId) -> Result<ValueId, Refusal> {
+fn positive_or(
+    of: &mut Lowering,
+    x: ValueId,
+    scale: Option<f64>,
+    other: ValueId,
+) -> Result<ValueId, Refusal> {
     let zero = of.float(0.0);
     let is_positive = of.pointwise(Op::Greater, &[x, zero], Class::Boolean)?;
     let own = match scale {
@@ -133,7 +147,9 @@ fn other(of: &mut Lowering, base: &str, call: &Call) -> Result<Option<ValueId>, 
             let (one, two) = (of.operand(call.at(0))?, of.operand(call.at(1))?);
             match call.keyword("rounding_mode") {
                 Argument::Absent => of.floats(Op::Divide, &[one, two])?,
-                Argument::Word(word) if word == "floor" => arithmetic(of, Op::FloorDivide, one, two, Class::Integer)?,
+                Argument::Word(word) if word == "floor" => {
+                    arithmetic(of, Op::FloorDivide, one, two, Class::Integer)?
+                }
                 other => return Err(Refusal::new(format!("a division with {other:?} has no translation"))),
             }
         }
@@ -273,7 +289,9 @@ fn power(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
             let one = of.float(1.0);
             of.floats(Op::Divide, &[one, base])
         }
-        _ if of.class(base).max(of.class(exponent)) == Class::Float => of.floats(Op::Power, &[base, exponent]),
+        _ if of.class(base).max(of.class(exponent)) == Class::Float => {
+            of.floats(Op::Power, &[base, exponent])
+        }
         _ => Err(Refusal::new("powers of integers have no translation")),
     }
 }
@@ -327,7 +345,7 @@ fn arange(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
         "arange.start" => (call.whole_or(0, "start", 0)?, 1),
         _ => (0, 1),
     };
-    let place = Index::axis(0).times(&super::Length::number(step));
-    let place = place.plus(&Index::length(super::Length::number(start)));
+    let place = Index::axis(0).times(&Length::number(step));
+    let place = place.plus(&Index::length(Length::number(start)));
     Ok(of.value(Kind::Place(place), call.shape()?, Class::Integer))
 }

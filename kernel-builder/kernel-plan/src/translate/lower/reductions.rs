@@ -6,7 +6,8 @@ use super::super::length::Length;
 use super::super::program::{Class, Kind, Op, Reduction, ValueId};
 use super::super::refusal::Refusal;
 use super::super::traced::Argument;
-use super::{Call, Lowering};
+use super::call::Call;
+use super::lowering::Lowering;
 
 /// The values of an operator of this file.
 pub(super) fn meaning(of: &mut Lowering, name: &str, call: &Call) -> Result<Option<Vec<ValueId>>, Refusal> {

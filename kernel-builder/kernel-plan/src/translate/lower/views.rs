@@ -7,7 +7,8 @@ use super::super::length::Length;
 use super::super::program::{Class, Kind, Op, ValueId};
 use super::super::refusal::Refusal;
 use super::super::traced::Argument;
-use super::{Call, Lowering};
+use super::call::Call;
+use super::lowering::Lowering;
 
 fn identity(rank: usize) -> Vec<Index> {
     (0..rank).map(Index::axis).collect()
@@ -60,7 +61,8 @@ pub(super) fn meaning(of: &mut Lowering, name: &str, call: &Call) -> Result<Opti
             let (own, shape) = (of.shape(source), call.shape()?);
             let first = shape.len() - own.len();
             let axes = own.iter().enumerate();
-            let place = axes.map(|(axis, length)| Index::axis(first + axis).remainder(length, &shape)).collect();
+            let place =
+                axes.map(|(axis, length)| Index::axis(first + axis).remainder(length, &shape)).collect();
             of.view(source, shape, place)
         }
         "diagonal" => diagonal(of, call)?,
@@ -83,7 +85,9 @@ pub(super) fn meaning(of: &mut Lowering, name: &str, call: &Call) -> Result<Opti
         }
         "index" => {
             let source = of.operand(call.at(0))?;
-            let Argument::List(all) = call.at(1) else { return Err(Refusal::new("an index that is not a list")) };
+            let Argument::List(all) = call.at(1) else {
+                return Err(Refusal::new("an index that is not a list"));
+            };
             let mut by = Vec::new();
             for (axis, one) in all.iter().enumerate().filter(|(_, one)| !matches!(one, Argument::Absent)) {
                 by.push((axis, of.operand(one)?));
@@ -158,7 +162,9 @@ fn permuted(of: &mut Lowering, base: &str, call: &Call) -> Result<ValueId, Refus
         "t" => order.reverse(),
         "transpose" => order.swap(call.axis(1, "dim0", rank)?, call.axis(2, "dim1", rank)?),
         _ => {
-            let Argument::List(all) = call.at(1) else { return Err(Refusal::new("an order that is not a list")) };
+            let Argument::List(all) = call.at(1) else {
+                return Err(Refusal::new("an order that is not a list"));
+            };
             order = all.iter().map(|one| super::call::axis_of(one, rank)).collect::<Result<_, _>>()?;
         }
     }
@@ -244,7 +250,7 @@ fn indexed(
     }
     let after = own.len() - first - by.len();
     let shapes: Vec<Vec<Length>> = by.iter().map(|(_, value)| of.shape(*value)).collect();
-    let whole = super::broadcast(&shapes)?;
+    let whole = super::lowering::broadcast(&shapes)?;
     let mut computed = Vec::new();
     for (axis, value) in by {
         // Negative places count from the end.
@@ -317,7 +323,9 @@ fn pad(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
     let (mut by, mut inside): (Vec<(ValueId, usize)>, Option<ValueId>) = (Vec::new(), None);
     for (pair, lengths) in pads.chunks(2).enumerate() {
         let axis = shape.len() - 1 - pair;
-        let Argument::Length(before) = &lengths[0] else { return Err(Refusal::new("a padding that is computed")) };
+        let Argument::Length(before) = &lengths[0] else {
+            return Err(Refusal::new("a padding that is computed"));
+        };
         let before = of.length(before);
         if own[axis] == shape[axis] && before.is(0) {
             continue;

@@ -1,0 +1,160 @@
+//! Graphs of functions to kernels: what is planned and written for each, and what is refused.
+#![expect(clippy::disallowed_methods, reason = "the graphs are files beside the tests")]
+
+use std::path::Path;
+
+use kernel_plan::diagnostic::{SourceFile, has_errors};
+use kernel_plan::spec::parse_op;
+use kernel_plan::translate::{Emitted, Plan, Program, Project, Refusal, Traced, emit, lower, plan};
+use serde_json::{Value, json};
+
+use crate::project::render;
+
+/// The graphs beside the tests, as harness/translation.py exported them.
+const GRAPHS: [&str; 8] = [
+    "gated_norm",
+    "gated_scan",
+    "gated_sum",
+    "group_norm",
+    "masked_mean",
+    "partial_rotary",
+    "positional_bias",
+    "smoothed_loss",
+];
+
+fn graph(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/translate/{name}.json"));
+    serde_json::from_str(&std::fs::read_to_string(path).expect("a readable file")).expect("a graph")
+}
+
+fn traced(graph: Value) -> Traced {
+    serde_json::from_value(graph).expect("the form of a graph")
+}
+
+fn planned(graph: Value) -> Result<(Program, Plan), Refusal> {
+    let program = lower(&traced(graph))?;
+    let plan = plan(&program)?;
+    Ok((program, plan))
+}
+
+fn emitted(graph: Value) -> Result<Emitted, Refusal> {
+    let (program, plan) = planned(graph)?;
+    let project = Project {
+        module: "mine".to_owned(),
+        op: "mine".to_owned(),
+        file: "reference.py".to_owned(),
+        reference: "mine".to_owned(),
+    };
+    emit(&program, &plan, &project)
+}
+
+#[test]
+fn graphs_become_kernels() {
+    for name in GRAPHS {
+        let (program, plan) = planned(graph(name)).unwrap_or_else(|refusal| panic!("{name}: {refusal:?}"));
+        insta::assert_snapshot!(format!("plan_{name}"), plan.listing(&program));
+    }
+}
+
+/// What stands in the project is what op.toml's own reader takes, for every graph.
+#[test]
+fn contracts_have_no_problem() {
+    for name in GRAPHS {
+        let text = emitted(graph(name)).unwrap_or_else(|refusal| panic!("{name}: {refusal:?}")).op;
+        let (op, problems) = parse_op(SourceFile::new("op.toml", text.clone()));
+        assert!(op.is_some() && !has_errors(&problems), "{name}: {}\n{text}", render(&problems));
+    }
+}
+
+#[test]
+fn a_row_reduction_is_written_out() {
+    let files = emitted(graph("gated_norm")).expect("a translation");
+    insta::assert_snapshot!("gated_norm_device", files.cuda);
+    insta::assert_snapshot!("gated_norm_processor", files.body);
+    insta::assert_snapshot!("gated_norm_contract", files.op);
+    insta::assert_snapshot!("gated_norm_plan", files.plan);
+}
+
+#[test]
+fn a_scan_and_a_sum_in_two_stages_are_written_out() {
+    insta::assert_snapshot!("gated_scan_device", emitted(graph("gated_scan")).expect("a translation").cuda);
+    insta::assert_snapshot!(
+        "masked_mean_processor",
+        emitted(graph("masked_mean")).expect("a translation").body
+    );
+}
+
+/// A graph of one operator on a matrix `x`, with a result of its shape.
+fn of_one(op: &str, arguments: &Value) -> Value {
+    let tensor = json!({ "shape": [[[1, ["a"]]], [[1, ["b"]]]], "dtype": "bfloat16" });
+    json!({
+        "function": "f",
+        "inputs": [{ "value": "x", "name": "x", "tensor": tensor }],
+        "nodes": [{
+            "name": "y", "op": op, "arguments": arguments, "keywords": {}, "results": [tensor],
+            "line": 4, "text": "return g(x)",
+        }],
+        "outputs": ["y"],
+        "symbols": {
+            "a": { "hint": 6, "min": 0, "quotient": null },
+            "b": { "hint": 16, "min": 0, "quotient": null },
+        },
+        "variable": true,
+    })
+}
+
+#[track_caller]
+fn refused(graph: Value, words: &[&str]) {
+    let refusal = emitted(graph).err().expect("a refusal");
+    let text = format!("{refusal:?}");
+    for word in words {
+        assert!(text.contains(word), "{word}\n{text}");
+    }
+}
+
+#[test]
+fn a_refusal_names_the_operator_and_the_line() {
+    let x = json!([{ "node": "x" }]);
+    refused(
+        of_one("aten.mm.default", &x),
+        &["aten.mm.default", "line: Some(4)", "return g(x)", "matrix product"],
+    );
+    refused(of_one("aten.sort.default", &x), &["sorting is left to PyTorch"]);
+    refused(of_one("aten.bernoulli.default", &x), &["pass the mask as an argument"]);
+    refused(of_one("aten.frobnicate.default", &x), &["the operator has no translation"]);
+    let rounded = json!([{ "node": "x" }, 2]);
+    refused(of_one("aten.round.decimals", &rounded), &["rounding to decimals"]);
+}
+
+#[test]
+fn what_a_contract_cannot_say_is_refused() {
+    let mut graph = of_one("aten.view.default", &json!([{ "node": "x" }, [{ "length": [[1, ["a", "b"]]] }]]));
+    graph["nodes"][0]["results"][0]["shape"] = json!([[[1, ["a", "b"]]]]);
+    refused(graph, &["an axis of the length hidden * rows"]);
+    let mut graph = of_one("aten.neg.default", &json!([{ "node": "x" }]));
+    graph["inputs"][0]["tensor"]["dtype"] = json!("float64");
+    refused(graph, &["`x` has the dtype float64"]);
+    let mut graph = of_one("aten.neg.default", &json!([{ "node": "x" }]));
+    graph["outputs"] = json!(["x"]);
+    refused(graph, &["returns its argument `x` unchanged"]);
+}
+
+/// A thousand operators are a matter of a moment, and one kernel.
+#[test]
+fn a_long_graph_is_one_kernel() {
+    let mut graph = of_one("aten.neg.default", &json!([{ "node": "x" }]));
+    let mut nodes = Vec::new();
+    for number in 0..1000 {
+        let mut node = graph["nodes"][0].clone();
+        let before = if number == 0 { "x".to_owned() } else { format!("y{}", number - 1) };
+        node["name"] = json!(format!("y{number}"));
+        node["op"] = json!(["aten.neg.default", "aten.add.Tensor"][number % 2]);
+        node["arguments"] = json!([{ "node": before }, { "node": "x" }]);
+        nodes.push(node);
+    }
+    graph["nodes"] = json!(nodes);
+    graph["outputs"] = json!(["y999"]);
+    let (_, plan) = planned(graph.clone()).expect("a plan");
+    assert_eq!(plan.kernels.len(), 1);
+    assert!(emitted(graph).expect("a translation").cuda.len() > 30_000);
+}
