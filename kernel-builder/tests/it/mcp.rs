@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::device_code::{NVCC, SOURCE, project};
+use super::device_code::{CACHE, NVCC, SOURCE, project, with_cache};
 use super::sandbox::{Sandbox, tree};
 
 /// A project with a compiler.
@@ -22,7 +22,11 @@ fn sandbox() -> Sandbox {
 
 /// What the server answers to these lines, by id.
 fn session(sandbox: &Sandbox, lines: &[String]) -> Vec<Value> {
-    let mut command = sandbox.command(&["mcp", "scale", "--compiler", "nvcc", "--message-format", "json"]);
+    session_with(sandbox, "nvcc", lines)
+}
+
+fn session_with(sandbox: &Sandbox, compiler: &str, lines: &[String]) -> Vec<Value> {
+    let mut command = sandbox.command(&["mcp", "scale", "--compiler", compiler, "--message-format", "json"]);
     command.env("CUDA_HOME", sandbox.path("toolkit")).env("CUDA_VISIBLE_DEVICES", "");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut server = command.spawn().expect("the program starts");
@@ -249,6 +253,28 @@ fn a_kernel_that_a_person_changed_is_kept_before_it_is_replaced() {
     sandbox.write("work/scale/op.toml", &op.replace("roundings = 1", "roundings = 2"));
     assert_eq!(sandbox.run(&["fill", "scale", "--apply", &id]).code, 0);
     assert!(sandbox.read("work/scale/op.toml").contains("roundings = 2"));
+}
+
+#[test]
+fn one_compiler_takes_text_after_text_with_the_same_options() {
+    let Some(cache) = std::env::var_os(CACHE) else {
+        eprintln!("skipped: {CACHE} names no cache with the wheels of CUDA");
+        return;
+    };
+    let sandbox = with_cache(&cache);
+    project(&sandbox);
+    let text = |number: u32| SOURCE.replace("i < count", &format!("i < count && {number}"));
+    // From the second one on its headers are precompiled.
+    let lines: Vec<String> =
+        (1..=4).map(|number| call(number, "try", json!({ "files": { "scale.cu": text(number) } }))).collect();
+    let answers = session_with(&sandbox, "nvrtc", &lines);
+    if result(&answers, 1)["code"].as_str().is_some_and(|code| code.starts_with("toolchain::")) {
+        eprintln!("skipped: the cache lacks NVRTC");
+        return;
+    }
+    for number in 1..=4 {
+        assert_eq!(result(&answers, number)["verdict"], "compiled", "{answers:?}");
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ const WITH_TORCH: &[&str] = &[
     "device_reads::",
     "clients::get_kernel",
     "its_device_code_compiles",
+    "one_compiler_takes_text_after_text",
 ];
 
 /// The part of the names of the tests that trace functions with torch.

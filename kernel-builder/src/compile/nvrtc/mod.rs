@@ -272,7 +272,8 @@ impl Compiler {
         let headers = self.scratch.path().join(format!("headers-{number}"));
         files::create_dirs(&headers)?;
         let line = CommandLine::new(env::own_program()).args(["--worker", ROLE]);
-        let line = line.cwd(self.scratch.path().join(EMPTY));
+        // With precompiled headers it writes temporary files and reads them: where it may.
+        let line = line.cwd(self.scratch.path().join(EMPTY)).env("TMPDIR", headers.display().to_string());
         let mut dialogue = Dialogue::start(&line)?;
         let (library, builtins) = (kit.library.clone(), kit.builtins.clone());
         let confined = self.confines.then(|| readable.clone());
