@@ -1,21 +1,26 @@
 """A model server on loopback with a script in place of a model, in the words of four agents' APIs.
 
-Its script: call the tool `try` of kernelwright with a changed file, then say that it is done. It prints its port, and
-writes what it was asked, a JSON object a line, to a file.
+Its script: call the tool `try` of kernelwright with a changed file, once for each file of code, then say that it is done. It
+prints its port, and writes what it was asked, a JSON object a line, to a file.
 
-    python3 model.py FILE_NAME FILE_WITH_CODE LOG [STATUS]
+    python3 model.py NAME LOG STATUS CODE...
 
-With STATUS, such as 401, every request is answered by it.
+NAME is the file of the candidate that each CODE replaces. With another STATUS than 200, such as 401, every request is
+answered by it.
 """
 
 import json
+import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
-NAME, CODE, LOG = sys.argv[1], sys.argv[2], sys.argv[3]
-STATUS = int(sys.argv[4]) if len(sys.argv) > 4 else 200
-with open(CODE, encoding="utf-8") as file:
-    ARGUMENTS = {"files": {NAME: file.read()}, "note": "by a script"}
+NAME, LOG, STATUS = sys.argv[1], sys.argv[2], int(sys.argv[3])
+SCRIPT = [
+    {"files": {NAME: Path(code).read_text(encoding="utf-8")}, "note": "by a script"} for code in sys.argv[4:]
+]
+# The answer of a tool, in each of the APIs.
+ANSWER = re.compile(r'"type": "tool_result"|"type": "function_call_output"|"functionResponse"|"role": "tool"')
 
 
 def tool(value: object, found: list[dict]) -> list[dict]:
@@ -34,10 +39,13 @@ def tool(value: object, found: list[dict]) -> list[dict]:
     return found
 
 
-def answered(text: str) -> bool:
-    """Whether a request has the answer of a tool."""
-    words = ['"tool_result"', '"function_call_output"', '"functionResponse"', '"role": "tool"']
-    return any(word in text for word in words)
+def turn(asked: dict) -> dict | None:
+    """The next call of the script, with the name that the agent has for the tool; nothing at its end."""
+    tools = tool(asked, [])
+    done = len(ANSWER.findall(json.dumps(asked)))
+    if not tools or done >= len(SCRIPT):
+        return None
+    return {"id": f"call_{done}", "arguments": SCRIPT[done], **tools[0]}
 
 
 def messages(call: dict | None, model: str) -> list[tuple[str | None, dict]]:
@@ -46,8 +54,8 @@ def messages(call: dict | None, model: str) -> list[tuple[str | None, dict]]:
     head = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": []}
     head |= {"stop_reason": None, "stop_sequence": None, "usage": usage}
     if call:
-        block = {"type": "tool_use", "id": "toolu_1", "name": call["name"], "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(ARGUMENTS)}
+        block = {"type": "tool_use", "id": call["id"], "name": call["name"], "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(call["arguments"])}
     else:
         block = {"type": "text", "text": ""}
         delta = {"type": "text_delta", "text": "done"}
@@ -69,8 +77,9 @@ def messages(call: dict | None, model: str) -> list[tuple[str | None, dict]]:
 def responses(call: dict | None) -> list[tuple[str | None, dict]]:
     """OpenAI's responses, as events."""
     if call:
-        item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "status": "completed"}
-        item |= {**call, "arguments": json.dumps(ARGUMENTS)}
+        item = {"type": "function_call", "id": "fc_" + call["id"], "call_id": call["id"], "status": "completed"}
+        item |= {key: call[key] for key in ("name", "namespace") if key in call}
+        item |= {"arguments": json.dumps(call["arguments"])}
     else:
         item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
         item |= {"content": [{"type": "output_text", "text": "done", "annotations": []}]}
@@ -86,7 +95,7 @@ def responses(call: dict | None) -> list[tuple[str | None, dict]]:
 
 def gemini(call: dict | None) -> list[tuple[str | None, dict]]:
     """Google's generated content, as events."""
-    part = {"functionCall": {"name": call["name"], "args": ARGUMENTS}} if call else {"text": "done"}
+    part = {"functionCall": {"name": call["name"], "args": call["arguments"]}} if call else {"text": "done"}
     candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
     usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
     return [(None, {"candidates": [candidate], "usageMetadata": usage})]
@@ -96,8 +105,8 @@ def completions(call: dict | None, model: str) -> list[tuple[str | None, dict]]:
     """OpenAI's chat completions, as events."""
     delta: dict = {"role": "assistant"}
     if call:
-        function = {"name": call["name"], "arguments": json.dumps(ARGUMENTS)}
-        delta["tool_calls"] = [{"index": 0, "id": "call_1", "type": "function", "function": function}]
+        function = {"name": call["name"], "arguments": json.dumps(call["arguments"])}
+        delta["tool_calls"] = [{"index": 0, "id": call["id"], "type": "function", "function": function}]
     else:
         delta["content"] = "done"
     head = {"id": "chat_1", "object": "chat.completion.chunk", "created": 0, "model": model}
@@ -138,11 +147,9 @@ class Handler(BaseHTTPRequestHandler):
         if STATUS != 200:
             return self.send("application/json", b'{"error": {"message": "refused by the script"}}', STATUS)
         asked = json.loads(body or b"{}")
-        text = json.dumps(asked)
         with open(LOG, "a", encoding="utf-8") as log:
             log.write(json.dumps({"path": self.path, "asked": asked}) + "\n")
-        tools = tool(asked, [])
-        call = tools[0] if tools and not answered(text) else None
+        call = turn(asked)
         model = asked.get("model", "scripted")
         if self.path.startswith("/v1/messages"):
             if "count_tokens" in self.path:

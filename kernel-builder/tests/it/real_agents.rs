@@ -50,11 +50,15 @@ struct Model {
 impl Model {
     /// Starts it; with a status, it refuses everything.
     fn start(sandbox: &Sandbox, status: Option<&str>) -> Self {
-        sandbox.write("code.cu", &SOURCE.replace("i < count", "i < count && 1"));
+        for number in 1..=2 {
+            let changed = format!("i < count && {number}");
+            sandbox.write(&format!("code-{number}.cu"), &SOURCE.replace("i < count", &changed));
+        }
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/agents/model.py");
         let mut command = Command::new("python3");
-        command.args(["-B", script, "scale.cu"]).arg(sandbox.path("code.cu")).arg(sandbox.path("log.jsonl"));
-        let mut server = command.args(status).stdout(Stdio::piped()).spawn().expect("python3 is there");
+        command.args(["-B", script, "scale.cu"]).arg(sandbox.path("log.jsonl")).arg(status.unwrap_or("200"));
+        command.args([sandbox.path("code-1.cu"), sandbox.path("code-2.cu")]);
+        let mut server = command.stdout(Stdio::piped()).spawn().expect("python3 is there");
         let mut port = String::new();
         let stdout = server.stdout.take().expect("a pipe");
         BufReader::new(stdout).read_line(&mut port).expect("a port");
@@ -112,7 +116,7 @@ fn a_real_agent_calls_the_judge_and_its_kernel_is_kept() {
         let session = ended.event("result")["sessions"][0].clone();
         assert_eq!(
             (&session["candidates"], &session["ending"]),
-            (&1.into(), &"returned 0".into()),
+            (&2.into(), &"returned 0".into()),
             "{name}: {session}"
         );
         assert!(session["tokens"].as_u64().is_some_and(|tokens| tokens >= 15), "{name}: {session}");
