@@ -15,6 +15,7 @@ use crate::agent::kernel::Proposed;
 use crate::agent::tuned::Settings;
 use crate::archive::Earlier;
 use crate::base::files;
+use crate::base::report::Report;
 use crate::base::session::Session;
 use crate::bench::paired;
 use crate::bench::screen::Screen;
@@ -270,6 +271,12 @@ impl Judge for OnMachine<'_> {
             return Ok(Settings::defaults(&proposed.op));
         }
         self.rest();
+        self.ready_compiler()?;
+        self.ready_python()?;
+        // With both at hand nothing is fetched, and no hub is asked for kernels like this one.
+        let report = Report::new(self.session.report.format(), true);
+        let offline =
+            Session { report, cache: self.session.cache.clone(), offline: true, jobs: self.session.jobs };
         let request = tune::Request {
             dir: kept.join(&self.project.op_name),
             workloads: vec![],
@@ -280,7 +287,7 @@ impl Judge for OnMachine<'_> {
             compiler: self.tool,
         };
         // What is not found or not measured keeps the defaults.
-        let _search = tune::fill(&request, self.session)?;
+        let _search = tune::fill(&request, &offline)?;
         let project = device_project::read_code(&request.dir, self.session)?;
         tuned::settings(&project, Choice::Tuned, self.session)
     }

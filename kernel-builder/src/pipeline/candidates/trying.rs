@@ -28,7 +28,7 @@ use super::desk::{Absent, Desk, settings_of};
 use super::judge::{Contender, Verdict};
 
 /// Rounds of a candidate beside the best, for information.
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 6;
 /// The code where nothing was judged.
 const NO_GPU: &str = "bench::no_gpu";
 
