@@ -13,6 +13,7 @@ pub mod compile;
 pub mod device;
 pub mod exit;
 pub mod hub;
+mod mcp;
 pub mod package;
 pub mod pipeline;
 mod protocol;

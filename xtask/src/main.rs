@@ -9,6 +9,7 @@
 
 use std::process::ExitCode;
 
+mod agents;
 mod ci;
 mod codegen;
 mod copy;
@@ -29,6 +30,9 @@ Usage: cargo xtask <TASK>
 
   kernel <ARGS>...     run `kernelwright <ARGS>...` from this checkout; compiles it first where needed
   test                 everything that must pass: format, tidy, clippy, tests, reference, documentation
+  test agents [--all | NAME...]
+                       real coding agents with a scripted model: the one whose turn it is, all, or those named (npm
+                       installs up to 400 MB each into target/agents)
   ci [STEP [ITEM]...]  the steps of `.ci/run`: all of them, or one, with all its items or those named (fetches likewise)
        --list          list the steps, with their budgets
        --full          leave out nothing, as `.ci/full` does
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         ["kernel", rest @ ..] => forward::kernel(rest),
         ["ci", words @ ..] => ci::run(words),
         ["test"] => test::run(),
+        ["test", "agents", words @ ..] => agents::run(words),
         ["cheats", words @ ..] => forward::kernel(&[&["selftest"][..], words].concat()),
         ["projects", names @ ..] => projects::run(names),
         ["crosscheck", releases @ ..] => crosscheck::run(releases),

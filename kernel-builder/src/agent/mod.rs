@@ -3,7 +3,12 @@
 //! Owns: what is proposed, what is heard, how much may be spent; the table of the settings that won.
 //! Never: compiles, judges, times, reads a file or a clock. `pipeline/tune` closes the loop.
 
+pub(crate) mod kernel;
+pub(crate) mod lineage;
+pub(crate) mod occupancy;
+pub(crate) mod program;
 pub(crate) mod ranges;
+pub(crate) mod reply;
 pub(crate) mod tuned;
 pub(crate) mod tuner;
 

@@ -341,6 +341,11 @@ impl Settings {
         Self { defaults: op.tune.default_tuning(), table: None }
     }
 
+    /// The same setting for every call.
+    pub(crate) fn always(tuning: Tuning) -> Self {
+        Self { defaults: tuning, table: None }
+    }
+
     /// What a table says, and the defaults where it says nothing.
     pub(crate) fn of_table(name: &str, table: Tuned, op: &OpSpec) -> Result<Self, TunedError> {
         table.check(name, op)?;

@@ -4,6 +4,7 @@
 //! Never: returns when that works.
 #![expect(clippy::disallowed_methods, reason = "this module is a door to other programs")]
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -17,6 +18,16 @@ use super::process;
 pub fn installed_with(name: &str) -> Option<PathBuf> {
     let beside = env::own_program().with_file_name(name);
     if beside.is_file() { Some(beside) } else { process::find(name) }
+}
+
+/// Becomes `program` with these variables and no others, in a folder; why not, when it cannot.
+pub fn become_with(
+    program: &Path,
+    arguments: &[String],
+    variables: &BTreeMap<String, String>,
+    folder: &Path,
+) -> io::Error {
+    Command::new(program).args(arguments).env_clear().envs(variables).current_dir(folder).exec()
 }
 
 /// Becomes `program`; why not, when it cannot.

@@ -22,6 +22,25 @@ pub fn reading(readable: &[PathBuf]) -> Result<(), String> {
     linux::restrict(readable).map_err(|error| error.to_string())
 }
 
+/// Lets this process, and what it starts, read and run files below `readable`, and do anything below `writable`, and
+/// nothing elsewhere; what is not there is left out. Open files stay so. Sockets and the network are not restricted.
+///
+/// # Errors
+/// The kernel does not do it; nothing is restricted then.
+#[cfg(target_os = "linux")]
+pub fn to_folders(readable: &[PathBuf], writable: &[PathBuf]) -> Result<(), String> {
+    linux::keep(readable, writable).map_err(|error| error.to_string())
+}
+
+/// No other system has it.
+///
+/// # Errors
+/// Always.
+#[cfg(not(target_os = "linux"))]
+pub fn to_folders(_readable: &[PathBuf], _writable: &[PathBuf]) -> Result<(), String> {
+    Err("this system cannot confine a process".to_owned())
+}
+
 /// No other system has it.
 #[cfg(not(target_os = "linux"))]
 pub fn is_possible() -> bool {
@@ -42,8 +61,8 @@ mod linux {
     use std::path::PathBuf;
 
     use landlock::{
-        AccessFs, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
-        RulesetCreated, RulesetCreatedAttr as _, RulesetError,
+        ABI, Access as _, AccessFs, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset,
+        RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError,
     };
 
     pub(super) fn ruleset() -> Result<RulesetCreated, RulesetError> {
@@ -51,6 +70,27 @@ mod linux {
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::ReadFile)?
             .create()
+    }
+
+    /// What newer kernels know beside the first version is asked for where they do.
+    pub(super) fn keep(readable: &[PathBuf], writable: &[PathBuf]) -> Result<(), RulesetError> {
+        let version = ABI::V5;
+        let rules = |places: &[PathBuf], may| {
+            let there: Vec<PathFd> = places.iter().filter_map(|path| PathFd::new(path).ok()).collect();
+            let rules =
+                there.into_iter().map(move |place| Ok::<_, RulesetError>(PathBeneath::new(place, may)));
+            rules.collect::<Vec<_>>()
+        };
+        Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(ABI::V1))?
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(version))?
+            .create()?
+            .add_rules(rules(readable, AccessFs::from_read(version)))?
+            .add_rules(rules(writable, AccessFs::from_all(version)))?
+            .restrict_self()?;
+        Ok(())
     }
 
     pub(super) fn restrict(readable: &[PathBuf]) -> Result<(), RulesetError> {
@@ -65,6 +105,37 @@ mod linux {
 mod tests {
     use super::*;
     use crate::base::files;
+
+    #[test]
+    #[expect(clippy::disallowed_macros, reason = "a skipped test says why")]
+    fn a_thread_that_is_kept_to_folders_writes_in_one_of_them_alone() {
+        if !is_possible() {
+            eprintln!("skipped: this kernel has no Landlock");
+            return;
+        }
+        let folder = files::scratch().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["own/a", "seen/a", "hidden/a"] {
+            files::write(&at(name), "text").unwrap();
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                to_folders(&[at("seen"), at("gone")], &[at("own")]).unwrap();
+                files::write(&at("own/deep/b"), "new").unwrap();
+                assert_eq!(files::read_text(&at("own/deep/b")).unwrap(), "new");
+                assert_eq!(files::read_text(&at("seen/a")).unwrap(), "text");
+                assert!(files::write(&at("seen/b"), "new").is_err());
+                assert!(files::append_line(&at("hidden/a"), "more").is_err(), "not even for writing alone");
+                assert!(
+                    files::read_text(&at("hidden/a")).is_err()
+                        && files::walk(&at("hidden"), |_| true).is_err()
+                );
+                assert!(files::rename(&at("own/a"), &at("seen/a")).is_err());
+                assert!(files::remove_file(&at("seen/a")).is_err());
+            });
+        });
+        assert_eq!(files::read_text(&at("hidden/a")).unwrap(), "text");
+    }
 
     #[test]
     #[expect(clippy::disallowed_macros, reason = "a skipped test says why")]

@@ -20,8 +20,10 @@ mod walking;
 
 pub use error::FileError;
 pub use locks::{FileLock, lock, lock_shared, try_lock};
-pub use reading::{NoText, irregular, open, read, read_text, read_text_of_any, read_text_up_to};
-pub use walking::{CachedFile, aged, walk, walk_apart};
+pub use reading::{
+    Alone, NoText, irregular, open, read, read_alone, read_text, read_text_of_any, read_text_up_to,
+};
+pub use walking::{CachedFile, aged, walk, walk_apart, walk_unfollowed};
 
 /// Opens (or creates) a file for reading and writing without truncating it: resumable downloads.
 pub fn open_for_resume(path: &Path) -> Result<File, FileError> {
@@ -47,6 +49,17 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileError> {
         .tempfile_in(folder)
         .map_err(failed("write", path))?;
     temporary.write_all(bytes.as_ref()).map_err(failed("write", path))?;
+    temporary.persist(path).map_err(|error| failed("write", path)(error.error))?;
+    Ok(())
+}
+
+/// Writes a file that no other user may read, with the promise of [`write()`].
+pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    // Nobody else may read a temporary file, and that stays.
+    let mut temporary =
+        tempfile::Builder::new().prefix(".writing-").tempfile_in(folder).map_err(failed("write", path))?;
+    temporary.write_all(bytes).map_err(failed("write", path))?;
     temporary.persist(path).map_err(|error| failed("write", path)(error.error))?;
     Ok(())
 }

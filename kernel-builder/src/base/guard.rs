@@ -14,15 +14,24 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustix::process::Pid;
 
-/// POSIX shell: `+ID` and `-ID` a line, then the end of the input.
-const WATCH: &str = r#"live=" "
+/// POSIX shell: `+ID` and `-ID` a line, and a mark `*WORD`; then the end of the input. A process with a mark in its
+/// environment may have left its group.
+const WATCH: &str = r#"live=" " marks=""
 while read -r sign id; do
   case $sign in
     +) live="$live$id " ;;
     -) live="${live%% $id *} ${live#* $id }" ;;
+    m) marks="$marks $id" ;;
   esac
 done
-for id in $live; do kill -s KILL -- "-$id" 2>/dev/null; done"#;
+for id in $live; do kill -s KILL -- "-$id" 2>/dev/null; done
+for mark in $marks; do
+  for round in 1 2 3; do
+    for place in $(grep -lsa "$mark" /proc/[0-9]*/environ); do
+      id=${place#/proc/}; kill -s KILL "${id%/environ}" 2>/dev/null
+    done
+  done
+done"#;
 
 /// The pipe to the guard; nothing where no shell could be started, as in a container without one.
 static GUARD: OnceLock<Option<Mutex<ChildStdin>>> = OnceLock::new();
@@ -37,6 +46,11 @@ pub(super) fn watch(group: Pid) -> Guarded {
     Guarded(group)
 }
 
+/// Tells the guard of a mark that processes have in their environment.
+pub(super) fn watch_mark(mark: &str) {
+    say(&format!("m {mark}\n"));
+}
+
 impl Drop for Guarded {
     fn drop(&mut self) {
         tell('-', self.0);
@@ -44,10 +58,14 @@ impl Drop for Guarded {
 }
 
 fn tell(sign: char, group: Pid) {
+    say(&format!("{sign} {}\n", group.as_raw_nonzero()));
+}
+
+fn say(line: &str) {
     let Some(pipe) = GUARD.get_or_init(start) else { return };
     let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
     // A guard that somebody has ended guards no more; children still die with this program.
-    let _gone = pipe.write_all(format!("{sign} {}\n", group.as_raw_nonzero()).as_bytes());
+    let _gone = pipe.write_all(line.as_bytes());
 }
 
 fn start() -> Option<Mutex<ChildStdin>> {

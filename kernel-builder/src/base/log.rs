@@ -53,7 +53,7 @@ pub enum LogError {
 pub fn start(verbose: u8, file: Option<&Path>, report: &Report) -> Result<(), LogError> {
     let file = file.map(Path::to_owned).or_else(|| env::text(env::LOG_FILE).map(PathBuf::from));
     let Some(filter) = filter(verbose, env::text(env::LOG), file.is_some())? else { return Ok(()) };
-    secrets::of_environment().iter().for_each(|secret| secrets::hide(secret));
+    secrets::hide_environment();
     let to = match file {
         Some(path) => LogTarget::File(Arc::new(Mutex::new(files::open_for_appending(&path)?))),
         None => LogTarget::StandardError(report.talk_of_others()),

@@ -28,6 +28,7 @@ mod paint;
 pub mod process;
 pub(crate) mod random;
 pub mod report;
-mod secrets;
+pub(crate) mod secrets;
 pub mod session;
 mod shell;
+pub(crate) mod socket;

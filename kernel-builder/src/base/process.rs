@@ -23,12 +23,14 @@ mod dialogue;
 mod ending;
 mod forks;
 mod logged;
+mod marked;
 
 use born::ChildHandle;
 pub use child::{Finished, Limits, ProcessError, Start};
 pub use dialogue::{Dialogue, DialogueEvent};
 pub use ending::Ending;
 use ending::ending_of;
+pub use marked::{MARK, Mark};
 
 /// What others see of a child while it runs.
 #[derive(Debug, Default)]

@@ -15,7 +15,7 @@ const SHORTEST: usize = 4;
 static KNOWN: RwLock<Vec<String>> = RwLock::new(Vec::new());
 
 /// Hides this text from now on, wherever it stands: as it is, line by line, and as shells and debug output quote it.
-pub(super) fn hide(secret: &str) {
+pub(crate) fn hide(secret: &str) {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     for text in std::iter::once(secret).chain(secret.lines().map(str::trim)) {
         let debug = format!("{text:?}");
@@ -30,9 +30,23 @@ pub(super) fn hide(secret: &str) {
     known.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
 }
 
+/// Hides the secrets of the environment from now on.
+pub(crate) fn hide_environment() {
+    of_environment().iter().for_each(|secret| hide(secret));
+}
+
+/// Secrets of fewer bytes could be words of any text.
+const TELLING: usize = 12;
+
+/// Whether a known secret stands in a text, one that is too long to be a word.
+pub(crate) fn is_in(text: &str) -> bool {
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    known.iter().any(|secret| secret.len() >= TELLING && text.contains(secret.as_str()))
+}
+
 /// A text without known secrets, without the user and password of addresses, and without the values of their queries:
 /// a signed address of a storage service has its signature there.
-pub(super) fn without(text: &str) -> String {
+pub(crate) fn without(text: &str) -> String {
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     let text = known.iter().fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN));
     let mut parts = text.split("://");
@@ -99,7 +113,7 @@ const SECRETIVE: &[&str] = &[
 ];
 
 /// Secrets in the environment: variables whose names say so, and passwords in addresses, such as that of a package index.
-pub(super) fn of_environment() -> Vec<String> {
+fn of_environment() -> Vec<String> {
     let mut found = Vec::new();
     for (name, value) in env::variables() {
         found.extend(value.split_whitespace().flat_map(of_address));

@@ -21,6 +21,30 @@ pub(crate) fn gain(default: &[f64], chosen: &[f64]) -> Option<Gain> {
     Some(Gain { ratio: found.median, low: found.low, high: found.high })
 }
 
+/// Paired samples on one workload.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Paired {
+    /// Its share.
+    pub(crate) weight: f64,
+    /// Seconds of the default.
+    pub(crate) default: Vec<f64>,
+    /// Seconds of the other one.
+    pub(crate) chosen: Vec<f64>,
+}
+
+/// How many times faster `chosen` is than `default` over several workloads: the geometric mean by weights, with its 95%
+/// interval. Of more samples than the shortest list has, the rest is left out.
+pub(crate) fn geometric(workloads: &[Paired]) -> Option<Gain> {
+    let all: f64 = workloads.iter().map(|workload| workload.weight).sum();
+    let count = workloads.iter().map(|workload| workload.default.len().min(workload.chosen.len())).min()?;
+    let mean = |at: usize| {
+        let logarithm = |one: &Paired| one.weight * (one.default[at] / one.chosen[at]).ln();
+        (workloads.iter().map(logarithm).sum::<f64>() / all).exp()
+    };
+    let ratios: Vec<f64> = (0..count).map(mean).collect();
+    gain(&ratios, &vec![1.0; count])
+}
+
 /// Whether that is known well enough.
 pub(crate) fn known(default: &[f64], chosen: &[f64]) -> bool {
     stats::enough(chosen, &[default])
@@ -53,6 +77,17 @@ mod tests {
         assert!(is_gain(&gain(&default, &[0.98; 20]).unwrap()));
         assert!(!is_gain(&gain(&default, &default).unwrap()));
         assert_eq!(gain(&[], &[]), None);
+    }
+
+    #[test]
+    fn a_mean_over_workloads_is_that_of_their_logarithms() {
+        let workload =
+            |weight, factor: f64| Paired { weight, default: vec![factor; 20], chosen: vec![1.0; 21] };
+        let found = geometric(&[workload(1.0, 2.0), workload(3.0, 0.5)]).unwrap();
+        assert!((found.ratio - 0.5f64.sqrt()).abs() < 1e-9, "{found:?}");
+        assert_eq!(geometric(&[]), None);
+        // A gain on one workload that a loss on the other one undoes is none.
+        assert!(!is_gain(&geometric(&[workload(1.0, 1.1), workload(1.0, 0.9)]).unwrap()));
     }
 
     #[test]

@@ -84,6 +84,11 @@ impl Screen {
         &self.lab
     }
 
+    /// Ends the process that runs candidates: the next one is another start, with addresses and clocks of its own.
+    pub(crate) fn start_anew(&mut self) {
+        self.lab.give_up();
+    }
+
     /// The lab without what was planned in it.
     pub(crate) fn into_lab(self) -> Lab {
         self.lab

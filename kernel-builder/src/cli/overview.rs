@@ -13,6 +13,7 @@ pub(super) const GROUPS: &[(&str, &[&str])] = &[
     ("Build", &["variants", "lock", "build", "check-abi", "verify-build"]),
     ("Verify", &["verify", "selftest"]),
     ("Measure", &["screen", "fill", "bench", "reproduce", "report"]),
+    ("Agents", &["mcp", "candidates", "submit", "skill"]),
     ("Publish and load", &["package", "layout", "sign", "publish", "hub", "load", "serve"]),
     ("This machine", &["toolchain", "doctor", "gpu", "completions", "man"]),
 ];
@@ -29,6 +30,7 @@ Start from what you have:
   a PyTorch function     kernelwright new me/my-norm --from mine.py:norm
   a kernel project       kernelwright make my-norm
   candidates to rank     kernelwright screen my-norm --candidates candidates.jsonl
+  a coding agent         kernelwright mcp my-norm
   a record to check      kernelwright reproduce records.jsonl my-norm
   a team that shares     kernelwright serve /srv/kernels
 

@@ -89,7 +89,7 @@ fn every_command_has_two_examples_of_itself_and_each_one_parses() {
 fn every_road_parses() {
     let roads =
         commands(ROADS.split_once(":\n\n").map_or("", |(_, rest)| rest.split("\n\n").next().unwrap()));
-    assert_eq!(roads.len(), 6);
+    assert_eq!(roads.len(), 7);
     let help = Cli::command().get_after_help().map(StyledStr::to_string).unwrap_or_default();
     for words in roads.iter().chain(&commands(&help)) {
         parses(words).unwrap_or_else(|error| panic!("{error}"));

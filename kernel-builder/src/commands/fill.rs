@@ -1,24 +1,32 @@
 //! `fill`: an agent proposes settings of a device project, the judge says what they are worth, the best ones are kept.
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
 use kernel_plan::spec::tune::Tuning;
+use miette::Diagnostic;
 use serde_json::{Value, json};
+use thiserror::Error;
 
 use crate::agent::Budget;
 use crate::agent::tuner::space::words;
 use crate::archive::Earlier;
 use crate::base::session::Session;
 use crate::compile::nvrtc::Tool;
-use crate::exit::Failure;
+use crate::exit::{self, Failure, StageError};
+use crate::pipeline::candidates::search::{self, Searched, Who};
+use crate::pipeline::candidates::session::Judging;
+use crate::pipeline::candidates::{handoff, past, shelf};
 use crate::pipeline::tune::filled::{Filled, verdict};
 use crate::pipeline::tune::phases::Phases;
 use crate::pipeline::tune::{self, Request, Search};
 
 use super::arguments::TaskDir;
 
-/// Find the fastest `[tune]` setting for each workload on this GPU
+/// Find faster settings, or let a coding agent write faster kernels
+///
+/// Without `--agent`, this searches the fastest `[tune]` setting for each workload on this GPU.
 ///
 /// The agent proposes settings. Each one is compiled, compared with the float64 reference and timed, and the agent
 /// gets the result. The best few are then timed in turn with the defaults; a gain inside its interval does not count.
@@ -29,19 +37,27 @@ use super::arguments::TaskDir;
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "Examples:
   kernelwright fill examples/rms-norm-device --budget 30
-  kernelwright fill my-norm --workload llm-4096x4096 --candidates 500")]
+  kernelwright fill my-norm --workload llm-4096x4096 --candidates 500
+  kernelwright fill my-norm --agent codex --agent-env OPENAI_API_KEY --tries 40
+  kernelwright fill my-norm --apply best")]
 pub struct Args {
     #[command(flatten)]
     project: TaskDir,
-    /// Agent that proposes the settings
-    #[arg(long, value_enum, value_name = "WHICH", default_value_t = AgentName::Tuner)]
-    agent: AgentName,
+    /// Who writes: `tuner` searches the settings of `[tune]`, without a language model; `claude`, `codex`, `gemini` and
+    /// `opencode` are coding agents that write kernels; `handoff` makes a workspace for a person
+    #[arg(long, value_name = "WHO", default_value = TUNER)]
+    agent: String,
+    /// Start this program as the agent, in a folder with TASK.md; `{prompt}` in it stands for the task
+    #[arg(long, value_name = "COMMAND", conflicts_with = "agent")]
+    agent_command: Option<String>,
+    #[command(flatten)]
+    agents: AgentArgs,
     /// Search only this workload, named as in `bench`; can be repeated
     #[arg(long = "workload", value_name = "NAME")]
     workloads: Vec<String>,
-    /// Time limit in seconds for the search of each workload and dtype
-    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
-    budget: f64,
+    /// Time limit in seconds; default: 30 for each workload and dtype, and 1800 for all sessions of a coding agent
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    budget: Option<f64>,
     /// Maximum number of candidates for each workload and dtype; timing a setting again counts again
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     candidates: Option<u32>,
@@ -54,16 +70,88 @@ pub struct Args {
     /// Time in seconds after which a running kernel counts as hung
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     patience: f64,
+    /// Write a candidate of `kernelwright candidates` into the project: its code, [launch], [tune] and settings. `best` is
+    /// the fastest so far; `seed` puts the project's own kernel back
+    #[arg(long, value_name = "ID", conflicts_with_all = ["agent", "agent_command", "workloads", "budget", "candidates", "seed", "fresh",
+        "patience", "compiler"])]
+    apply: Option<String>,
     /// Compiler for device code
     #[arg(long, value_enum, value_name = "WHICH")]
     compiler: Option<Tool>,
 }
 
-/// Who proposes candidates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum AgentName {
-    /// Built in, without a language model: searches the settings of `[tune]`
-    Tuner,
+/// The agent without a language model, and the one that is a person.
+const TUNER: &str = "tuner";
+const HANDOFF: &str = "handoff";
+/// Seconds of a workload's search, and of all sessions of a coding agent.
+const OF_WORKLOAD: f64 = 30.0;
+const OF_SESSIONS: f64 = 1800.0;
+
+/// Options of coding agents.
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Coding agents")]
+struct AgentArgs {
+    /// Pass this variable of the environment to the agent, such as a key; it gets PATH and no other one. Can be repeated
+    #[arg(long, value_name = "NAME")]
+    agent_env: Vec<String>,
+    /// Model that the agent uses
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Largest number of new candidates that are judged
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    tries: Option<u32>,
+    /// Largest number of sessions; without it, a search ends after 5 sessions without a gain
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    sessions: Option<u32>,
+    /// Sessions side by side; they share the GPU
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    parallel: u16,
+    /// Start no session once this many US dollars are spent, where the agent reports its cost
+    #[arg(long, value_name = "USD")]
+    max_usd: Option<f64>,
+    /// Compile candidates and judge none, so that no GPU is needed; nothing becomes the best
+    #[arg(long)]
+    unjudged: bool,
+}
+
+/// An option that does nothing for the agent that is named.
+#[derive(Debug, Error, Diagnostic)]
+#[error("{option} is for {whose}")]
+#[diagnostic(code(agent::option), help("leave it out, or use {agent}"))]
+struct OtherOption {
+    option: &'static str,
+    whose: &'static str,
+    agent: &'static str,
+}
+
+impl StageError for OtherOption {
+    fn exit(&self) -> u8 {
+        exit::USAGE
+    }
+}
+
+impl Args {
+    /// The first option that is given and for others than this agent.
+    fn of_others(&self, is_tuner: bool) -> Option<&'static str> {
+        let of_tuner = [
+            (!self.workloads.is_empty(), "--workload"),
+            (self.candidates.is_some(), "--candidates"),
+            (self.seed != 0, "--seed"),
+            (self.fresh, "--fresh"),
+        ];
+        let AgentArgs { agent_env, model, tries, sessions, parallel, max_usd, unjudged } = &self.agents;
+        let of_agents = [
+            (!agent_env.is_empty(), "--agent-env"),
+            (model.is_some(), "--model"),
+            (tries.is_some(), "--tries"),
+            (sessions.is_some(), "--sessions"),
+            (*parallel != 1, "--parallel"),
+            (max_usd.is_some(), "--max-usd"),
+            (*unjudged, "--unjudged"),
+        ];
+        let given = |(is_given, option): (bool, &'static str)| is_given.then_some(option);
+        if is_tuner { of_agents.into_iter().find_map(given) } else { of_tuner.into_iter().find_map(given) }
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -73,12 +161,26 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// Runs the verb.
 pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
-    let AgentName::Tuner = args.agent;
+    if let Some(id) = &args.apply {
+        return apply(&args.project.dir, id, session);
+    }
+    let is_tuner = args.agent_command.is_none() && args.agent == TUNER;
+    if let Some(option) = args.of_others(is_tuner) {
+        let (whose, agent) =
+            if is_tuner { ("a coding agent", "--agent NAME") } else { ("the tuner", "no --agent") };
+        return Err(OtherOption { option, whose, agent }.into());
+    }
+    match (&args.agent_command, args.agent.as_str()) {
+        (Some(command), _) => return agents(args, Who::Command(command.clone()), session),
+        (None, HANDOFF) => return hand_out(args, session),
+        (None, TUNER) => {}
+        (None, name) => return agents(args, Who::Named(name.to_owned()), session),
+    }
     let request = Request {
         dir: args.project.dir.clone(),
         workloads: args.workloads.clone(),
         budget: Budget {
-            seconds: args.budget,
+            seconds: args.budget.unwrap_or(OF_WORKLOAD),
             candidates: args.candidates.map(|candidates| candidates as usize),
         },
         seed: args.seed,
@@ -89,6 +191,70 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let search = tune::fill(&request, session)?;
     tell(&search, session);
     search.verdict()
+}
+
+/// Writes a candidate into the project.
+fn apply(dir: &Path, id: &str, session: &Session) -> Result<(), Failure> {
+    let (entry, written) = shelf::open(dir, session)?.apply(id, session)?;
+    let what = if written.is_empty() { "the project has it already".to_owned() } else { written.join(", ") };
+    let human = format!("{}: {what}\n", entry.id);
+    session.report.result("fill", &json!({ "applied": entry.id, "written": written }), &human);
+    Ok(())
+}
+
+/// Lets a coding agent write kernels.
+fn agents(args: &Args, who: Who, session: &Session) -> Result<(), Failure> {
+    let of_agents = &args.agents;
+    let request = search::Request {
+        dir: args.project.dir.clone(),
+        who,
+        model: of_agents.model.clone(),
+        env: of_agents.agent_env.clone(),
+        budget: args.budget.unwrap_or(OF_SESSIONS),
+        tries: of_agents.tries.map(|tries| tries as usize),
+        sessions: of_agents.sessions.map(|sessions| sessions as usize),
+        parallel: usize::from(of_agents.parallel),
+        most_usd: of_agents.max_usd,
+        patience: Duration::from_secs_f64(args.patience),
+        compiler: args.compiler.unwrap_or_default(),
+        judging: if of_agents.unjudged { Judging::Compiled } else { Judging::Judged },
+    };
+    let Searched { sessions, best } = search::search(&request, session)?;
+    let rows: Vec<Value> = sessions
+        .iter()
+        .map(|ended| {
+            json!({
+                "session": ended.session, "parent": ended.parent, "ending": ended.ending, "seconds": ended.seconds,
+                "tokens": ended.told.tokens, "usd": ended.told.usd, "model": ended.told.model,
+                "candidates": ended.candidates, "gained": ended.gained,
+            })
+        })
+        .collect();
+    let human = match &best {
+        Some(best) => format!(
+            "best: {}  {}\n`kernelwright candidates` shows all; `kernelwright fill --apply best` writes it into the project\n",
+            best.id,
+            past::words(best),
+        ),
+        None => String::new(),
+    };
+    let best = best.as_ref().map(past::row);
+    session.report.result("fill", &json!({ "sessions": rows, "best": best }), &human);
+    Ok(())
+}
+
+/// Makes a workspace for a person.
+fn hand_out(args: &Args, session: &Session) -> Result<(), Failure> {
+    let workspace = handoff::hand_out(&args.project.dir, args.compiler.unwrap_or_default(), session)?;
+    let folder = workspace.folder.display();
+    let human = if workspace.was_there {
+        format!("{folder}\nit was there already; hand it in by `kernelwright submit`, or remove it\n")
+    } else {
+        format!("{folder}\nTASK.md says what to do; `kernelwright submit` takes the result\n")
+    };
+    let data = json!({ "workspace": workspace.folder, "was_there": workspace.was_there });
+    session.report.result("fill", &data, &human);
+    Ok(())
 }
 
 /// The data of the run, and a table for people.

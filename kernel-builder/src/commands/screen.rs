@@ -22,7 +22,7 @@ const LIMIT: u32 = 1000;
 
 /// Verify and time many device-code candidates on one workload
 ///
-/// A candidate is a setting of `[tune]`, another source file, or both. Each one is compiled, called on new inputs,
+/// A candidate is a setting of `[tune]`, another source file, or a folder with a whole kernel. Each one is compiled, called on new inputs,
 /// compared in full with the float64 reference, and timed in CUDA graphs whose calls are all compared too. This takes
 /// tens of milliseconds per candidate. Each result is printed at once: the time and the share of copy speed, or the
 /// code of the error. Requires an NVIDIA GPU.
@@ -34,7 +34,8 @@ pub struct Args {
     #[command(flatten)]
     project: TaskDir,
     /// File with one JSON object per line, such as `{"tuning": {"block": 256}, "source": "other.cu"}`; both keys are
-    /// optional, and `-` reads standard input. Default: every setting of `[tune]`
+    /// optional. In place of `source`, `dir` names a folder laid out as the project, with [launch] and [tune] of its own.
+    /// `-` reads standard input. Default: every setting of `[tune]`
     #[arg(long, value_name = "FILE")]
     candidates: Option<PathBuf>,
     /// Largest number of settings of `[tune]`; a larger space is sampled, and the sample includes the defaults

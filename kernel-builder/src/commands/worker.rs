@@ -6,6 +6,7 @@
 use crate::compile::nvrtc;
 use crate::device;
 use crate::exit;
+use crate::pipeline::candidates::cell;
 
 /// Runs a role to its end; gives the exit code.
 pub fn run(role: &str) -> u8 {
@@ -13,6 +14,7 @@ pub fn run(role: &str) -> u8 {
         device::ROLE => device::serve(),
         nvrtc::ROLE => nvrtc::serve(),
         nvrtc::CONFINED => nvrtc::run_confined(),
+        cell::ROLE => cell::run(),
         _ => exit::USAGE,
     }
 }

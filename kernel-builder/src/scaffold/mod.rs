@@ -28,6 +28,7 @@ mod ops;
 pub mod report;
 pub mod serves;
 pub mod settings;
+pub(crate) mod skill;
 pub mod template;
 pub mod translated;
 pub mod unusable;

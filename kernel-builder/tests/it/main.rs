@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_macros, reason = "a skipped test says why")]
 
 mod abi;
+mod agents;
 mod build_devices;
 mod build_fakes;
 mod build_pool;
@@ -34,6 +35,7 @@ mod kept;
 mod lighter;
 mod lint;
 mod logging;
+mod mcp;
 mod new;
 mod odd_files;
 mod official;
@@ -47,6 +49,7 @@ mod packaged;
 mod publish;
 mod publishing_hub;
 mod publishing_stock;
+mod real_agents;
 mod recorded;
 mod records;
 mod sandbox;
@@ -54,6 +57,7 @@ mod schema;
 mod selftest;
 mod signals;
 mod signing;
+mod skill;
 mod starting;
 mod update;
 mod variants;

@@ -16,6 +16,8 @@ const WITH_TORCH: &[&str] = &[
     "a_reference_chooses",
     "device_reads::",
     "clients::get_kernel",
+    "its_device_code_compiles",
+    "one_compiler_takes_text_after_text",
 ];
 
 /// The part of the names of the tests that trace functions with torch.
@@ -63,6 +65,12 @@ pub(crate) fn with_torch(run: &Run<'_>) -> Result<Vec<String>, String> {
         run.remember(&text);
         outcome
     })
+}
+
+/// A real coding agent with a scripted model; successive commits take turns.
+pub(crate) fn agents(run: &Run<'_>) -> Result<Vec<String>, String> {
+    let this = std::env::current_exe().map_err(|error| format!("failed to find this program: {error}"))?;
+    run.whole(|talk| talk.run(Command::new(this).args(["test", "agents"]).current_dir(&run.site.root)))
 }
 
 /// The folder of the Python that judges, with the settings of these tools.

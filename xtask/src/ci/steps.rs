@@ -76,6 +76,13 @@ pub(crate) const STEPS: &[Step] = &[
         run: checks::harness,
     },
     Step {
+        name: "agents",
+        about: "`cargo xtask test agents`: a real coding agent with a scripted model calls the judge",
+        items: None,
+        turn: None,
+        run: checks::agents,
+    },
+    Step {
         name: "tracing",
         about: "`new --from` on functions as people write them, with torch",
         items: None,

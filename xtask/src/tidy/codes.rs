@@ -19,6 +19,7 @@ const STAGES: &[&str] = &[
     "verify",
     "lint",
     "bench",
+    "agent",
     "selftest",
     "archive",
     "package",

@@ -12,12 +12,10 @@ use kernel_plan::spec::launch::KernelLaunch;
 use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 
-/// Threads of a warp.
-const WARP: u32 = 32;
+use crate::agent::occupancy::{self, Occupancy, WARP};
+
 /// Schedulers of a multiprocessor, since 7.0 (CUDA C++ Programming Guide, "Compute Capabilities").
 const SCHEDULERS: u32 = 4;
-/// Bytes of shared memory that CUDA takes of each block, since 8.0 (the same).
-const RESERVED: u32 = 1024;
 
 /// What of a device bounds a launch.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,7 +96,11 @@ fn fits(kernel: &KernelLaunch, device: &Device) -> Result<(), Pruned> {
     if kernel.shared > device.shared {
         return pruned(Reason::Shared, format!("{} bytes of at most {}", kernel.shared, device.shared));
     }
-    let Some(resident) = resident(threads, kernel.shared, device.capability) else { return Ok(()) };
+    let Some(Occupancy { blocks: resident, .. }) =
+        occupancy::of(threads, kernel.shared, 0, device.capability)
+    else {
+        return Ok(());
+    };
     let at_once = u64::from(resident) * u64::from(device.multiprocessors);
     if kernel.cooperative && blocks > at_once {
         return pruned(Reason::Cooperative, format!("{blocks} blocks, and at most {at_once} run at once"));
@@ -109,24 +111,6 @@ fn fits(kernel: &KernelLaunch, device: &Device) -> Result<(), Pruned> {
         return pruned(Reason::Occupancy, text);
     }
     Ok(())
-}
-
-/// How many blocks a multiprocessor holds at most, by threads and shared memory; nothing for capabilities that are not in
-/// the table.
-fn resident(threads: u32, shared: u32, capability: (u32, u32)) -> Option<u32> {
-    // Threads, blocks and bytes of shared memory of a multiprocessor: CUDA C++ Programming Guide, "Technical
-    // Specifications per Compute Capability".
-    let (most_threads, most_blocks, bytes) = match capability {
-        (8, 0) => (2048, 32, 164 << 10),
-        (8, 6) => (1536, 16, 100 << 10),
-        (8, 7) => (1536, 16, 164 << 10),
-        (8, 9) => (1536, 24, 100 << 10),
-        (9 | 10, _) => (2048, 32, 228 << 10),
-        (12, _) => (1536, 24, 100 << 10),
-        _ => return None,
-    };
-    let by_threads = most_threads / (threads.div_ceil(WARP) * WARP).max(WARP);
-    Some(by_threads.min(most_blocks).min(bytes / (shared + RESERVED)))
 }
 
 #[cfg(test)]
@@ -222,6 +206,9 @@ mod tests {
 
     #[test]
     fn occupancy_is_an_upper_bound() {
+        let resident = |threads, shared, capability| {
+            occupancy::of(threads, shared, 0, capability).map(|found| found.blocks)
+        };
         assert_eq!(resident(256, 0, (9, 0)), Some(8));
         assert_eq!(resident(33, 0, (9, 0)), Some(32));
         assert_eq!(resident(32, 100 << 10, (9, 0)), Some(2));

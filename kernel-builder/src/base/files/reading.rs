@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -59,6 +59,49 @@ pub fn read_text_up_to(path: &Path, limit: u64) -> Result<String, NoText> {
         return Err(NoText::TooLong);
     }
     String::from_utf8(bytes).map_err(|_| NoText::NotUtf8)
+}
+
+/// A file that came out of [`read_alone`], or why it is not read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Alone {
+    /// Its bytes.
+    Bytes(Vec<u8>),
+    /// A link, or a file with several names: the content may be that of any other file.
+    Link,
+    /// A folder, a pipe, a socket or a device.
+    Irregular,
+    /// Longer than the limit.
+    TooLong,
+}
+
+/// The bytes of a regular file that has no other name and is not a link, of at most `limit` bytes.
+///
+/// # Errors
+/// It does not exist, or may not be read.
+pub fn read_alone(path: &Path, limit: u64) -> Result<Alone, FileError> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
+    let opened = File::options().read(true).custom_flags(flags.bits() as i32).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(cause) if cause.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            return Ok(Alone::Link);
+        }
+        // A socket cannot be opened.
+        Err(cause) if cause.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
+            return Ok(Alone::Irregular);
+        }
+        Err(cause) => return Err(failed("read", path)(cause)),
+    };
+    let meta = file.metadata().map_err(failed("look at", path))?;
+    if !meta.is_file() {
+        return Ok(Alone::Irregular);
+    }
+    if meta.nlink() > 1 {
+        return Ok(Alone::Link);
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(meta.len().min(limit)).unwrap_or_default());
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(failed("read", path))?;
+    Ok(if bytes.len() as u64 > limit { Alone::TooLong } else { Alone::Bytes(bytes) })
 }
 
 /// A regular file, open for reading.

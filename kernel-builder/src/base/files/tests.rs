@@ -108,3 +108,28 @@ fn links_between_empty_folders_end() {
     let text = chain(&error);
     assert!(text.contains("folders"), "{text}");
 }
+
+#[test]
+fn a_file_that_may_be_another_one_is_not_read_alone() {
+    use std::os::unix::fs::symlink;
+    let folder = scratch().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    write(&at("deep/own"), "text").unwrap();
+    write(&at("secret"), "password").unwrap();
+    symlink(at("secret"), at("link")).unwrap();
+    symlink(at("deep"), at("folder")).unwrap();
+    fs::hard_link(at("secret"), at("name")).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .unwrap();
+    let alone = |name: &str| read_alone(&at(name), 4).unwrap();
+    assert_eq!(alone("deep/own"), Alone::Bytes(b"text".to_vec()));
+    assert_eq!((alone("link"), alone("name"), alone("folder")), (Alone::Link, Alone::Link, Alone::Link));
+    assert_eq!((alone("pipe"), alone("deep")), (Alone::Irregular, Alone::Irregular));
+    assert_eq!(read_alone(&at("deep/own"), 3).unwrap(), Alone::TooLong);
+    assert!(read_alone(&at("gone"), 3).is_err());
+    // Links are listed and not followed.
+    let found = walk_unfollowed(folder.path(), |_| true).unwrap();
+    let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
+    assert_eq!(names, ["deep/own", "folder", "link", "name", "pipe", "secret"]);
+    assert_eq!(walk_unfollowed(folder.path(), |_| false).unwrap().len(), 5);
+}

@@ -62,6 +62,35 @@ pub fn walk_apart(
     up_to(MOST_FILES, root, enter)
 }
 
+/// What lies below `root` without following a link: the paths of all files, links and other entries that are no folders,
+/// sorted; `enter` says which folders are visited.
+///
+/// # Errors
+/// A folder cannot be listed, or there are too many entries.
+pub fn walk_unfollowed(root: &Path, enter: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>, FileError> {
+    let (mut found, mut pending) = (Vec::new(), vec![PathBuf::new()]);
+    let mut seen = 0;
+    while let Some(folder) = pending.pop() {
+        let absolute = root.join(&folder);
+        for entry in fs::read_dir(&absolute).map_err(failed("list", &absolute))? {
+            let entry = entry.map_err(failed("list", &absolute))?;
+            let relative = folder.join(entry.file_name());
+            seen += 1;
+            if seen > MOST_FILES {
+                let cause = io::Error::other(format!("there are more than {MOST_FILES} entries in it"));
+                return Err(failed("list", root)(cause));
+            }
+            if !entry.file_type().map_err(failed("look at", &absolute))?.is_dir() {
+                found.push(relative);
+            } else if enter(&relative) {
+                pending.push(relative);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
 /// [`walk_apart`] of at most so many files, and so many folders.
 pub(super) fn up_to(
     most: usize,

@@ -170,8 +170,14 @@ mod tests {
         });
         let settings = Settings::of_table("tuned/nvidia-h200.toml", table, &op).unwrap();
         let source = Source { text: String::new(), name: String::new(), include: vec![], root: None };
-        let project =
-            DeviceProject { dir: PathBuf::new(), is_beside: false, op, source, archs: vec![], settings };
+        let project = DeviceProject {
+            dir: PathBuf::new(),
+            op_name: "op.toml".to_owned(),
+            op,
+            source,
+            archs: vec![],
+            settings,
+        };
         let mut of = Vec::new();
         for line in records().lines() {
             let mut record: Measurement = serde_json::from_str(line).unwrap();

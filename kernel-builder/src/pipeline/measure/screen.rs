@@ -1,32 +1,21 @@
 //! Many device candidates on one workload: compiled side by side, judged and timed one after the other.
 //!
-//! Owns: what a candidate is, in which order they come back. Never: judges or times; `bench::screen` does.
+//! Owns: in which order they come back, and what is told of all of them. Never: judges or times; `bench::screen` does.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kernel_plan::spec::OpSpec;
-use kernel_plan::spec::expr::{Bindings, Value};
 use kernel_plan::spec::op::Case;
-use kernel_plan::spec::tune::Tuning;
-use miette::Diagnostic;
-use serde::Deserialize;
-use thiserror::Error;
 
-use crate::agent::tuned::Chosen;
-use crate::agent::tuner::drawn::{DrawSize, Drawn, drawn};
-use crate::agent::tuner::prune::{Pruned, Reason};
-use crate::agent::tuner::space::Space;
-use crate::base::causes::Cause;
+use crate::agent::tuner::drawn::Amount;
 use crate::base::report::{Event, Progress, ProgressKind, bytes};
 use crate::base::session::Session;
-use crate::base::{env, files, interrupt};
+use crate::base::{files, interrupt};
 use crate::bench::screen::{Screen, Screened};
 use crate::bench::{known, render};
-use crate::compile::nvrtc::{Source, Tool};
+use crate::compile::nvrtc::Tool;
 use crate::device::gpu::Gpu;
-use crate::exit::{self, Failure, StageError};
+use crate::exit::Failure;
 use crate::pipeline::judge::device;
 use crate::pipeline::project;
 use crate::pipeline::project::device::DeviceProject;
@@ -37,49 +26,8 @@ use crate::verify::device as judge;
 use crate::verify::lab::{Attempt, Beside};
 
 use super::ceilings;
+use super::listed::{self, Candidate, Lines};
 use super::screening::{self, Compiled, Job, ScreeningError, Task};
-
-/// What stops screening.
-#[derive(Debug, Error, Diagnostic)]
-enum ScreenError {
-    #[error("line {line} of the candidates is no candidate")]
-    #[diagnostic(
-        code(bench::candidate),
-        help(
-            "a line is a JSON object with `tuning` (a value for tunables of op.toml), `source` (a path), or both"
-        )
-    )]
-    Line {
-        line: usize,
-        #[source]
-        cause: Cause,
-    },
-    #[error("[tune] has too many settings to look at all of them")]
-    #[diagnostic(
-        code(bench::candidate),
-        help(
-            "screen a sample with `--limit N`, or write candidates to a file and name it by `--candidates`"
-        )
-    )]
-    TooMany,
-}
-
-impl StageError for ScreenError {
-    fn exit(&self) -> u8 {
-        exit::BENCH
-    }
-}
-
-/// One candidate.
-pub(crate) struct Candidate {
-    /// Its tunables.
-    pub(crate) tuning: Tuning,
-    source: Arc<Source>,
-    /// Its source as it was named, where it is not the project's.
-    pub(crate) file: Option<String>,
-    /// Where the tunables come from that it does not name; nothing for one that names all.
-    pub(crate) base: Option<String>,
-}
 
 /// What is screened, and how.
 #[derive(Debug)]
@@ -134,7 +82,9 @@ pub(crate) fn screen(
     let started = Instant::now();
     let project = tuned::read_project(&args.dir, args.choice, session)?;
     let case = screening::cases(&project.op, args.workload.as_deref())?.swap_remove(0);
-    let candidates = candidates(args, &project, &case, session)?;
+    // It holds the code of candidates that are folders until all are judged.
+    let lines = Lines::of(&project, &case)?;
+    let candidates = candidates(args, &project, &lines, &case, session)?;
     let mut checker = Gpu::new();
     let about = judge::device(&mut checker)?.map_err(ScreeningError::no_gpu)?;
     let arch = judge::arch_of(&about);
@@ -153,8 +103,8 @@ pub(crate) fn screen(
     };
     task.run(|line| {
         for (place, candidate) in candidates.iter().enumerate() {
-            let (tuning, source) = (candidate.tuning.clone(), candidate.source.clone());
-            line.give(Job { place, tuning, source });
+            let (tuning, code) = (candidate.tuning.clone(), candidate.code.clone());
+            line.give(Job { place, tuning, code });
         }
         let mut tally = Tally::new(session, &candidates, started);
         let lab = task.lab(task.groundwork(Beside::Nobody)?, checker)?;
@@ -169,88 +119,26 @@ pub(crate) fn screen(
     })
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Line {
-    #[serde(default)]
-    tuning: serde_json::Map<String, serde_json::Value>,
-    source: Option<PathBuf>,
-}
-
 fn candidates(
     args: &Request,
     project: &DeviceProject,
+    lines: &Lines<'_>,
     case: &Case,
     session: &Session,
 ) -> Result<Vec<Candidate>, Failure> {
-    let own = Arc::new(project.source.clone());
     let Some(path) = &args.candidates else {
-        let own = |tuning| Candidate { tuning, source: own.clone(), file: None, base: None };
-        let Drawn { settings, of } = settings(&project.op, case, args.amount, args.seed)?;
+        let (candidates, of) = listed::of_tune(project, case, args.amount, args.seed)?;
         if let Some(of) = of {
             session.report.note(format!(
                 "screening {} of {of} settings of [tune], drawn with --seed {}; --limit N takes more, --all every one",
-                settings.len(),
+                candidates.len(),
                 args.seed,
             ));
         }
-        return Ok(settings.into_iter().map(own).collect());
+        return Ok(candidates);
     };
     let path = if path.as_os_str() == "-" { Path::new("/dev/stdin") } else { path };
-    let text = files::read_text_of_any(path)?;
-    let mut found = Vec::new();
-    // What a line does not name is as the project has it for this workload.
-    let Chosen { tuning: base, from } = project.settings.choose(&project.op, case);
-    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let wrong = |cause: Cause| ScreenError::Line { line: number + 1, cause };
-        let read: Line = serde_json::from_str(line).map_err(|error| wrong(error.into()))?;
-        let mut tuning = base.clone();
-        for (name, value) in &read.tuning {
-            let known = tuning.iter_mut().find(|(known, _)| known.as_str() == name);
-            let (_, place) =
-                known.ok_or_else(|| wrong(format!("`{name}` is no tunable of op.toml").into()))?;
-            let given = match (value.as_i64(), value.as_bool()) {
-                (Some(number), _) => Value::Integer(number),
-                (_, Some(truth)) => Value::Boolean(truth),
-                _ => {
-                    return Err(
-                        wrong(format!("`{name}` is neither a whole number nor a truth").into()).into()
-                    );
-                }
-            };
-            let tunables = &project.op.tune.tunables;
-            let choice = tunables.iter().find(|tunable| tunable.name.value.as_str() == name);
-            if choice.is_some_and(|tunable| !tunable.values.contains(&given)) {
-                let problem = format!("{given} is none of the values that op.toml has for `{name}`");
-                return Err(wrong(problem.into()).into());
-            }
-            *place = given;
-        }
-        if !project.op.tune.admits(&Bindings::new(case, &tuning)).unwrap_or_default() {
-            return Err(wrong("the constraints of [tune] do not hold for this workload".into()).into());
-        }
-        let mut source = own.clone();
-        if let Some(file) = &read.source {
-            let mut other = project.source.clone();
-            other.text = files::read_text(file)?;
-            other.name = file.display().to_string();
-            other.include.extend(env::absolute(file).parent().map(Path::to_owned));
-            source = Arc::new(other);
-        }
-        let file = read.source.map(|file| file.display().to_string());
-        found.push(Candidate { tuning, source, file, base: Some(from.clone()) });
-    }
-    Ok(found)
-}
-
-/// Settings that the constraints admit for a case, the last tunable changing fastest.
-fn settings(op: &OpSpec, case: &Case, amount: DrawSize, seed: u64) -> Result<Drawn, ScreenError> {
-    let admit = |tuning: &Tuning| match op.tune.admits(&Bindings::new(case, tuning)) {
-        Ok(true) => Ok(()),
-        _ => Err(Pruned { reason: Reason::Constraint, text: String::new() }),
-    };
-    let mut space = Space::new(&op.tune.tunables, Box::new(admit));
-    drawn(&mut space, &op.tune.default_tuning(), amount, seed).ok_or(ScreenError::TooMany)
+    lines.read(&files::read_text_of_any(path)?)
 }
 
 /// What came of all candidates so far.
@@ -357,23 +245,5 @@ impl<'a> Tally<'a> {
             seconds: all,
             cached: false,
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kernel_plan::diagnostic::SourceFile;
-
-    #[test]
-    fn every_setting_that_is_admitted_is_a_candidate() {
-        let text = include_str!("../../../../examples/rms-norm-device/op.toml");
-        let (op, problems) = kernel_plan::spec::parse_op(SourceFile::new("op.toml", text));
-        assert!(problems.is_empty(), "{problems:?}");
-        let op = op.unwrap();
-        let case = screening::cases(&op, Some("llm-4096x4096")).unwrap().remove(0);
-        let all = settings(&op, &case, DrawSize::AtMost(1000), 0).unwrap();
-        assert_eq!((all.settings.len(), all.of), (16 * 3 * 4 * 2 * 2, None));
-        assert!(all.settings.contains(&op.tune.default_tuning()));
     }
 }

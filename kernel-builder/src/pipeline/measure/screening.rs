@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kernel_plan::spec::OpSpec;
-use kernel_plan::spec::launch::ConcreteLaunch;
+use kernel_plan::spec::launch::{ConcreteLaunch, Launch};
 use kernel_plan::spec::op::{Case, Device, Purpose};
 use kernel_plan::spec::tune::Tuning;
 use miette::Diagnostic;
@@ -105,7 +105,23 @@ pub(crate) struct Job {
     /// The caller's number for it.
     pub(crate) place: usize,
     pub(crate) tuning: Tuning,
+    /// Code and launch, or why there is nothing to compile.
+    pub(crate) code: Attempt<Coded>,
+}
+
+/// Device code, and how it is started.
+#[derive(Debug, Clone)]
+pub(crate) struct Coded {
     pub(crate) source: Arc<Source>,
+    /// The launch of a candidate that has one of its own; the operation's if `None`.
+    pub(crate) launch: Option<Arc<Launch>>,
+}
+
+impl Coded {
+    /// Code that is started as the operation says.
+    pub(crate) fn of(source: &Arc<Source>) -> Self {
+        Self { source: source.clone(), launch: None }
+    }
 }
 
 /// A candidate that is compiled, or why it is not.
@@ -170,36 +186,69 @@ impl Task<'_> {
 
     /// Compiles a setting, so that the cache has it; why it cannot be compiled is told to whoever asks for it.
     pub(crate) fn warm(&self, tuning: Tuning, source: &Arc<Source>) {
-        let _kept = self.compile(&Job { place: 0, tuning, source: source.clone() });
+        let _kept = self.compile(&Job { place: 0, tuning, code: Ok(Coded::of(source)) });
     }
 
     fn compile(&self, job: &Job) -> Result<Compiled, NvrtcError> {
         let started = Instant::now();
-        let done = |code| Compiled { place: job.place, seconds: started.elapsed().as_secs_f64(), code };
-        let refused = |code, text: String| Ok(done(Err(CandidateRefusal { code, text })));
-        let Some(launch) = &self.op.launch else {
-            return refused("verify::launch", "op.toml has no [launch]".to_owned());
+        let code = match &job.code {
+            Ok(Coded { source, launch }) => {
+                let launch = launch.as_deref().or(self.op.launch.as_ref());
+                compile(source, launch, self.case, &job.tuning, (self.arch, self.compiler), Detail::Line)?
+            }
+            Err(complaint) => Err(complaint.clone()),
         };
-        let launch = match launch.evaluate(self.case, &job.tuning) {
-            Ok(launch) => launch,
-            Err(error) => return refused("verify::launch", error.to_string()),
-        };
-        match Code::compile(&job.source, [&launch], self.arch, self.compiler) {
-            Ok(code) => match state::examine(&code) {
-                Ok(found) => match checks::state::complaint(&found) {
-                    Some(complaint) => Ok(done(Err(complaint))),
-                    None => Ok(done(Ok((launch, code)))),
-                },
-                Err(reason) => refused("verify::state", reason),
+        Ok(Compiled { place: job.place, seconds: started.elapsed().as_secs_f64(), code })
+    }
+}
+
+/// How much is told of what a compiler says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// The first error.
+    Line,
+    /// Everything.
+    Log,
+}
+
+/// Compiles what a case starts, or says why it cannot be started.
+///
+/// # Errors
+/// The compiler itself fails.
+pub(crate) fn compile(
+    source: &Source,
+    launch: Option<&Launch>,
+    case: &Case,
+    tuning: &Tuning,
+    (arch, compiler): (&str, &Compiler),
+    detail: Detail,
+) -> Result<Attempt<(ConcreteLaunch, Code)>, NvrtcError> {
+    let refused = |code, text: String| Ok(Err(Complaint { code, text }));
+    let Some(launch) = launch else {
+        return refused("verify::launch", "op.toml has no [launch]".to_owned());
+    };
+    let launch = match launch.evaluate(case, tuning) {
+        Ok(launch) => launch,
+        Err(error) => return refused("verify::launch", error.to_string()),
+    };
+    match Code::compile(source, [&launch], arch, compiler) {
+        Ok(code) => match state::of(&code) {
+            Ok(found) => match checks::state::complaint(&found) {
+                Some(complaint) => Ok(Err(complaint)),
+                None => Ok(Ok((launch, code))),
             },
-            Err(
-                error @ (NvrtcError::File(_)
-                | NvrtcError::Process(_)
-                | NvrtcError::Library { .. }
-                | NvrtcError::NotStarted { .. }),
-            ) => Err(error),
-            Err(error) => refused("compile::device_code", chain(&error)),
+            Err(reason) => refused("verify::state", reason),
+        },
+        Err(
+            error @ (NvrtcError::File(_)
+            | NvrtcError::Process(_)
+            | NvrtcError::Library { .. }
+            | NvrtcError::NotStarted { .. }),
+        ) => Err(error),
+        Err(NvrtcError::Rejected { status, log, .. }) if detail == Detail::Log => {
+            refused("compile::device_code", format!("{status}\n{log}"))
         }
+        Err(error) => refused("compile::device_code", error.to_string()),
     }
 }
 
@@ -344,7 +393,7 @@ mod tests {
             jobs: 3,
         };
         task.run(|line| {
-            let give = |place| line.give(Job { place, tuning: Tuning::new(), source: source.clone() });
+            let give = |place| line.give(Job { place, tuning: Tuning::new(), code: Ok(Coded::of(&source)) });
             work(line, &give)
         })
     }
@@ -391,7 +440,7 @@ mod tests {
         let source =
             Arc::new(Source { text: String::new(), name: String::new(), include: vec![], root: None });
         for place in 0..3 {
-            queue.give(Job { place, tuning: Tuning::new(), source: source.clone() });
+            queue.give(Job { place, tuning: Tuning::new(), code: Ok(Coded::of(&source)) });
         }
         assert_eq!(queue.take().map(|job| job.place), Some(0));
         assert_eq!(queue.clear(), 2);

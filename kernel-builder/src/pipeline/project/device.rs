@@ -63,8 +63,8 @@ impl StageError for NoLaunch {
 pub(crate) struct DeviceProject {
     /// Its folder, absolute.
     pub(crate) dir: PathBuf,
-    /// Whether `op` is another file than the op.toml of the folder: what is kept of it has its operation's name.
-    pub(crate) is_beside: bool,
+    /// The file of `op`: `op.toml`, or the name of one beside it.
+    pub(crate) op_name: String,
     /// op.toml, or the file beside it.
     pub(crate) op: OpSpec,
     /// The code.
@@ -83,7 +83,7 @@ pub(crate) fn read_code(dir: &Path, session: &Session) -> Result<DeviceProject, 
     let folder = env::absolute(&file.folder);
     let source = source(&folder, launch)?;
     let settings = Settings::defaults(&op);
-    Ok(DeviceProject { dir: folder, is_beside: file.is_beside(), op, source, archs: vec![], settings })
+    Ok(DeviceProject { dir: folder, op_name: file.name, op, source, archs: vec![], settings })
 }
 
 /// Reads a folder or an op file; a build.toml is needed for nothing but the architectures.
@@ -93,9 +93,14 @@ pub(crate) fn read(dir: &Path, session: &Session) -> Result<DeviceProject, Failu
 }
 
 impl DeviceProject {
+    /// Whether `op` is another file than the op.toml of the folder: what is kept of it has its operation's name.
+    pub(crate) fn is_beside(&self) -> bool {
+        self.op_name != "op.toml"
+    }
+
     /// What its evidence is kept and told as. Device code of a file beside op.toml has its operation's name, too.
     pub(crate) fn title(&self) -> String {
-        if self.is_beside { format!("{NAME}-{}", self.op.name.value) } else { NAME.to_owned() }
+        if self.is_beside() { format!("{NAME}-{}", self.op.name.value) } else { NAME.to_owned() }
     }
 }
 

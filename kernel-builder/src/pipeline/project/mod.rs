@@ -6,6 +6,7 @@
 
 pub(crate) mod device;
 pub(crate) mod full_abi;
+pub(crate) mod kernel;
 pub(crate) mod selection;
 pub(crate) mod task;
 pub(crate) mod tuned;

@@ -117,7 +117,7 @@ pub(crate) fn read_project(dir: &Path, choice: Choice, session: &Session) -> Res
 
 /// Where the files of an operation lie: of one that is beside op.toml, in a folder of its own.
 fn within(project: &DeviceProject) -> String {
-    if project.is_beside { format!("{FOLDER}/{}", project.op.name.value) } else { FOLDER.to_owned() }
+    if project.is_beside() { format!("{FOLDER}/{}", project.op.name.value) } else { FOLDER.to_owned() }
 }
 
 /// Every file of settings that is of this operation and source, by name. One of another source is told and left out.
@@ -225,7 +225,14 @@ mod tests {
         let op = kernel_plan::spec::parse_op(SourceFile::new("op.toml", op)).0.unwrap();
         let source = Source { text: source.to_owned(), name: "k.cu".to_owned(), include: vec![], root: None };
         let settings = Settings::defaults(&op);
-        DeviceProject { dir: "/nowhere".into(), is_beside: false, op, source, archs: vec![], settings }
+        DeviceProject {
+            dir: "/nowhere".into(),
+            op_name: "op.toml".to_owned(),
+            op,
+            source,
+            archs: vec![],
+            settings,
+        }
     }
 
     #[test]
@@ -245,7 +252,7 @@ mod tests {
     fn settings_of_an_operation_beside_lie_in_a_folder_of_its_name() {
         let mut project = project(include_str!("../../../../examples/rms-norm-device/op.toml"), "");
         assert_eq!(within(&project), "tuned");
-        project.is_beside = true;
+        project.op_name = "backward.toml".to_owned();
         assert_eq!(within(&project), "tuned/rms_norm");
     }
 

@@ -25,7 +25,7 @@ use crate::bench::screen::Screen;
 use crate::compile::nvrtc::Source;
 use crate::device::gpu::Gpu;
 use crate::exit::Failure;
-use crate::pipeline::measure::screening::{self, Compiled, Job, Line, Task};
+use crate::pipeline::measure::screening::{self, Coded, Compiled, Job, Line, Task};
 use crate::verify::VerifyError;
 use crate::verify::lab::{Beside, Groundwork};
 
@@ -193,7 +193,7 @@ impl Judge for OnGpu<'_, '_, '_> {
         for candidate in candidates {
             let tuning = candidate.tuning.clone();
             if let Some(place) = self.codes.take(candidate) {
-                self.line.give(Job { place, tuning, source: self.source.clone() });
+                self.line.give(Job { place, tuning, code: Ok(Coded::of(&self.source)) });
             }
         }
     }

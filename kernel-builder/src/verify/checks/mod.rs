@@ -6,7 +6,7 @@ pub(super) mod archs;
 pub(super) mod lint;
 pub(super) mod load;
 pub(super) mod portability;
-pub(super) mod resources;
+pub(crate) mod resources;
 pub(super) mod results;
 pub(super) mod sanitizer;
 pub(crate) mod state;

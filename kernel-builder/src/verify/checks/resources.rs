@@ -4,17 +4,19 @@
 
 use serde_json::json;
 
-use super::super::cubin::{self, Usage};
+use super::super::cubin;
+pub(crate) use super::super::cubin::Usage;
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::fatbin::Kind;
 use super::super::findings::first_few;
 use super::super::{Subject, VerifyError};
 use crate::base::files;
+use crate::compile::nvrtc::Code;
 
 const CODE: &str = "verify::resources";
 
 /// Reports what every kernel uses on every architecture, and warns of local memory.
-pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
+pub(in crate::verify) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, VerifyError> {
     let Some(library) = subject.artifact.library.as_ref().filter(|_| subject.artifact.backend == "cuda")
     else {
         return Ok(vec![]);
@@ -29,6 +31,19 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         }
         Ok(kernels) => Ok(vec![report(&kernels)]),
     }
+}
+
+/// What the kernels of device code use.
+///
+/// # Errors
+/// A file of machine code cannot be read, or is none.
+pub(crate) fn of_code(code: &Code) -> Result<Vec<Usage>, String> {
+    let mut found = Vec::new();
+    for cubin in &code.cubins {
+        let bytes = files::read(&cubin.path).map_err(|error| error.to_string())?;
+        found.extend(cubin::usages(&bytes)?);
+    }
+    Ok(found)
 }
 
 /// What the kernels use, each on an architecture.
@@ -70,7 +85,7 @@ fn judged(kernels: &[(String, Usage)]) -> (Outcome, String) {
 }
 
 /// The innermost name of a symbol of the Itanium C++ ABI, without parameters: enough to find the kernel in its source.
-pub(super) fn short_name(mangled: &str) -> String {
+pub(crate) fn short_name(mangled: &str) -> String {
     let Some(mut rest) = mangled.strip_prefix("_Z") else { return mangled.to_owned() };
     let mut name = mangled;
     rest = rest.strip_prefix('N').unwrap_or(rest);

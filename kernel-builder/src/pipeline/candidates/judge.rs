@@ -1,0 +1,92 @@
+//! What is asked of the judge on behalf of an agent, in words that a test can answer, too.
+//!
+//! Owns: these questions and answers. Never: asks or answers one.
+
+use std::path::Path;
+
+use kernel_plan::spec::op::Case;
+use kernel_plan::spec::tune::Tuning;
+
+use crate::agent::kernel::Proposed;
+use crate::agent::tuned::Settings;
+use crate::bench::screen::Screened;
+use crate::device::wire::About;
+use crate::exit::Failure;
+use crate::verify::checks::resources::Usage;
+use crate::verify::lab::{Attempt, Complaint};
+
+/// A candidate with the tunables of every call.
+#[derive(Debug, Clone)]
+pub(crate) struct Contender {
+    /// Its code and how it is started.
+    pub(crate) proposed: Proposed,
+    /// Its tunables.
+    pub(crate) settings: Settings,
+}
+
+/// What came of an attempt.
+#[derive(Debug, Clone)]
+pub(crate) enum Verdict {
+    /// It compiles. Nothing of it was run: there is no GPU.
+    Compiled {
+        /// What its kernels use, by architecture.
+        used: Vec<(String, Usage)>,
+        /// Why it was not judged.
+        why: String,
+    },
+    /// Right, with its time.
+    Right(Screened),
+    /// Wrong, or it does not compile.
+    Refused(Complaint),
+}
+
+/// Seconds a call of the best and of the candidate, a round each, taken one after the other.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Rounds {
+    /// The best.
+    pub(crate) best: Vec<f64>,
+    /// The candidate.
+    pub(crate) candidate: Vec<f64>,
+}
+
+/// Judges candidates.
+pub(crate) trait Judge {
+    /// The GPU, or why there is none.
+    ///
+    /// # Errors
+    /// ctrl-C.
+    fn device(&mut self) -> Result<Result<About, String>, Failure>;
+
+    /// Compiles a candidate, compares and times it on one case.
+    ///
+    /// # Errors
+    /// The judge itself fails.
+    fn attempt(&mut self, proposed: &Proposed, tuning: &Tuning, case: &Case) -> Result<Verdict, Failure>;
+
+    /// Times the best and a candidate in turn: in so many starts of the processes, so many rounds in each.
+    ///
+    /// # Errors
+    /// As [`Self::attempt`]; what is wrong with either is the inner error.
+    fn rounds(
+        &mut self,
+        best: &Contender,
+        candidate: &Contender,
+        case: &Case,
+        starts_and_rounds: (usize, usize),
+    ) -> Result<Attempt<Vec<Rounds>>, Failure>;
+
+    /// Searches `[tune]` of the candidate that is kept in a folder.
+    ///
+    /// # Errors
+    /// As [`Self::attempt`].
+    fn tune(&mut self, proposed: &Proposed, kept: &Path) -> Result<Settings, Failure>;
+
+    /// Verifies a candidate in full, with fresh values and held-out workloads.
+    ///
+    /// # Errors
+    /// As [`Self::attempt`]; the inner error is the code of the refusal.
+    fn verify(&mut self, contender: &Contender) -> Result<Result<(), String>, Failure>;
+
+    /// Lets go of the GPU until it is needed again.
+    fn rest(&mut self);
+}

@@ -1,0 +1,121 @@
+//! The tool `submit`.
+//!
+//! Owns: when a candidate replaces the best. Never: tells more of full verification than right or wrong.
+
+use serde_json::{Value, json};
+
+use crate::agent::lineage::{Standing, replaces};
+use crate::agent::reply;
+use crate::agent::tuned::Gain;
+use crate::base::files;
+use crate::base::random::{self, SplitMix};
+use crate::bench::paired::{self, Paired};
+use crate::exit::Failure;
+use crate::mcp::{Outcome, Submit};
+
+use super::desk::Desk;
+use super::judge::{Contender, Rounds};
+
+/// Starts of the processes, all of which must put a candidate above the best, and rounds in each.
+const STARTS: usize = 3;
+const ROUNDS: usize = 2 * paired::FEWEST;
+
+impl Desk<'_> {
+    /// `submit`.
+    pub(super) fn submit(&mut self, arguments: &Submit) -> Result<Outcome, Failure> {
+        self.store.refresh()?;
+        let (mut entry, proposed) = match self.kept(&arguments.id)? {
+            Ok(found) => found,
+            Err(absent) => return Ok(self.absent(absent)),
+        };
+        if let Err(why) = self.judge.device()? {
+            let text = format!("there is no GPU, so nothing can be compared: {}", reply::short(&why));
+            return Ok(Outcome::failed("bench::no_gpu", &text));
+        }
+        let refused = match entry.standing {
+            Standing::Right => None,
+            Standing::Compiled => Some(("agent::not_tried", "it was not judged yet; `try` it first")),
+            Standing::Refused => Some(("agent::not_right", "it was refused")),
+            Standing::NotFaster => Some(("agent::seen", "it was submitted before, and is not faster")),
+            Standing::Kept | Standing::Seed => Some(("agent::seen", "it is or was the best")),
+        };
+        if let Some((code, text)) = refused {
+            return Ok(Outcome::of(
+                json!({ "id": entry.id, "verdict": "refused", "code": code, "text": text }),
+            ));
+        }
+        if arguments.note.is_some() {
+            entry.note.clone_from(&arguments.note);
+        }
+        let settings = self.judge.tune(&proposed, &self.store.place(&entry.id))?;
+        let contender = Contender { proposed, settings };
+        if let Err(code) = self.judge.verify(&contender)? {
+            (entry.standing, entry.code) = (Standing::Refused, Some(code.clone()));
+            entry.text = Some("refused by full verification".to_owned());
+            let id = entry.id.clone();
+            self.store.note(entry)?;
+            let text = "full verification refused it: other lengths, values or held-out workloads give wrong results";
+            return Ok(Outcome::of(json!({ "id": id, "verdict": "refused", "code": code, "text": text })));
+        }
+        let best = self.best()?;
+        let gain = match &best {
+            Some((_, best)) => match self.against(best, &contender)? {
+                Ok(gain) => gain,
+                Err(outcome) => return Ok(outcome),
+            },
+            None => None,
+        };
+        let Some(gain) = gain else {
+            let text = "the times varied too much to tell; submit it again while the GPU is idle";
+            return Ok(Outcome::of(json!({ "id": entry.id, "verdict": "not measured", "text": text })));
+        };
+        let wins = gain.low > 1.0;
+        entry.standing = if wins { Standing::Kept } else { Standing::NotFaster };
+        entry.gain = Some(gain);
+        if wins {
+            // The order of those that were kept is that of their times.
+            entry.when = files::now().max(self.store.lineage().best().map_or(0, |best| best.when + 1));
+        }
+        let answer = json!({
+            "id": entry.id, "verdict": if wins { "kept" } else { "not faster" },
+            "best_before": best.map(|(id, _)| id), "gain": told(&gain),
+        });
+        self.store.note(entry)?;
+        Ok(Outcome::of(answer))
+    }
+
+    /// How many times faster than the best a candidate is over all visible workloads, in rounds that had no part in choosing
+    /// it.
+    fn against(
+        &mut self,
+        best: &Contender,
+        candidate: &Contender,
+    ) -> Result<Result<Option<Gain>, Outcome>, Failure> {
+        let mut starts: Vec<Vec<Paired>> = vec![vec![]; STARTS];
+        let mut cases = self.cases()?;
+        // An order that nobody knows: a kernel cannot tell which of its calls decide.
+        let shift = SplitMix(random::seed()).below(cases.len().max(1));
+        cases.rotate_left(shift);
+        for case in cases {
+            match self.judge.rounds(best, candidate, &case, (STARTS, ROUNDS))? {
+                Ok(found) => {
+                    for (start, Rounds { best, candidate }) in starts.iter_mut().zip(found) {
+                        start.push(Paired { weight: case.weight, default: best, chosen: candidate });
+                    }
+                }
+                Err(complaint) => {
+                    return Ok(Err(Outcome::of(json!({
+                        "verdict": "refused", "code": complaint.code, "text": reply::short(&complaint.text),
+                        "workload": case.id,
+                    }))));
+                }
+            }
+        }
+        let gains: Option<Vec<Gain>> = starts.iter().map(|start| paired::geometric(start)).collect();
+        Ok(Ok(gains.and_then(|gains| replaces(&gains)).filter(|gain| paired::unknown(gain).is_none())))
+    }
+}
+
+fn told(gain: &Gain) -> Value {
+    json!({ "ratio": gain.ratio, "low": gain.low, "high": gain.high })
+}
