@@ -26,7 +26,7 @@ use crate::exit::Failure;
 use crate::mcp::Tool;
 use crate::pipeline::project::device::{self, DeviceProject};
 use crate::pipeline::project::kernel;
-use crate::verify::lab::{Attempt, Complaint};
+use crate::verify::lab::{Attempt, CandidateRefusal};
 
 /// What the scripted judge saw.
 #[derive(Default)]
@@ -81,7 +81,7 @@ impl Judge for Scripted {
         self.seen.lock().unwrap().attempts += 1;
         if proposed.kernel.files()[&proposed.source].contains("WRONG_HERE") {
             let text = "rms_norm.cu(7): row 3 is wrong, in /home/me/rms_norm.cu".to_owned();
-            return Ok(Verdict::Refused(Complaint { code: "verify::numerics", text }));
+            return Ok(Verdict::Refused(CandidateRefusal { code: "verify::numerics", text }));
         }
         if !self.has_gpu {
             return Ok(Verdict::Compiled { used: vec![], why: "no NVIDIA GPU here".to_owned() });

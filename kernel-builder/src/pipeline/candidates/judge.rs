@@ -13,7 +13,7 @@ use crate::bench::screen::Screened;
 use crate::device::wire::About;
 use crate::exit::Failure;
 use crate::verify::checks::resources::Usage;
-use crate::verify::lab::{Attempt, Complaint};
+use crate::verify::lab::{Attempt, CandidateRefusal};
 
 /// A candidate with the tunables of every call.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub(crate) enum Verdict {
     /// Right, with its time.
     Right(Screened),
     /// Wrong, or it does not compile.
-    Refused(Complaint),
+    Refused(CandidateRefusal),
 }
 
 /// Seconds a call of the best and of the candidate, a round each, taken one after the other.

@@ -35,7 +35,7 @@ use crate::toolchain::python::{self, Torch};
 use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::checks::resources::{self, Usage};
 use crate::verify::device::{self as judge, DeviceCandidate};
-use crate::verify::lab::{Attempt, Beside, Complaint};
+use crate::verify::lab::{Attempt, Beside, CandidateRefusal};
 use crate::verify::{Options, gpu_present};
 
 use super::judge::{Contender, Judge, Rounds, Verdict};
@@ -131,7 +131,7 @@ impl<'a> OnMachine<'a> {
                 Ok((_, code)) => match resources::of_code(&code) {
                     Ok(usages) => used.extend(usages.into_iter().map(|usage| (format!("sm_{arch}"), usage))),
                     Err(text) => {
-                        return Ok(Verdict::Refused(Complaint { code: "compile::device_code", text }));
+                        return Ok(Verdict::Refused(CandidateRefusal { code: "compile::device_code", text }));
                     }
                 },
                 Err(complaint) => return Ok(Verdict::Refused(complaint)),
@@ -235,7 +235,7 @@ impl Judge for OnMachine<'_> {
         let about = self.device()?.map_err(screening::ScreeningError::no_gpu)?;
         let mut sides = Vec::new();
         for Contender { proposed, settings } in [best, candidate] {
-            let tuning = settings.of(&proposed.op, case).tuning;
+            let tuning = settings.choose(&proposed.op, case).tuning;
             match self.compile(proposed, &tuning, case, &about)? {
                 Ok(side) => sides.push(side),
                 Err(complaint) => return Ok(Err(complaint)),

@@ -212,8 +212,8 @@ impl Desk<'_> {
     /// How many times faster than the best a candidate is on a case, if it is another one.
     fn of_best(&mut self, candidate: &Contender, case: &Case) -> Result<Value, Failure> {
         let Some((id, best)) = self.best()? else { return Ok(Value::Null) };
-        let same_setting = best.settings.of(&best.proposed.op, case).tuning
-            == candidate.settings.of(&candidate.proposed.op, case).tuning;
+        let same_setting = best.settings.choose(&best.proposed.op, case).tuning
+            == candidate.settings.choose(&candidate.proposed.op, case).tuning;
         if id == candidate.proposed.kernel.id() && same_setting {
             return Ok(Value::Null);
         }

@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use crate::agent::kernel::Refused;
 use crate::agent::tuned::Chosen;
-use crate::agent::tuner::drawn::{Amount, Drawn, drawn};
+use crate::agent::tuner::drawn::{DrawSize, Drawn, drawn};
 use crate::agent::tuner::prune::{Pruned, Reason};
 use crate::agent::tuner::space::Space;
 use crate::base::env;
@@ -25,7 +25,7 @@ use crate::compile::nvrtc::Source;
 use crate::exit::{self, Failure, StageError};
 use crate::pipeline::project::device::DeviceProject;
 use crate::pipeline::project::kernel;
-use crate::verify::lab::{Attempt, Complaint};
+use crate::verify::lab::{Attempt, CandidateRefusal};
 
 use super::screening::Coded;
 
@@ -111,7 +111,7 @@ impl<'a> Lines<'a> {
         let read: Line = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
         let op = &self.project.op;
         // What a line does not name is as the project has it for this workload.
-        let Chosen { tuning: base, from } = self.project.settings.of(op, self.case);
+        let Chosen { tuning: base, from } = self.project.settings.choose(op, self.case);
         let tuned = |tune: &Tune, base: &Tuning| with(tune, base, &read.tuning, self.case).map_err(wrong);
         match (&read.source, &read.dir) {
             (Some(_), Some(_)) => Err(wrong("it has `source` and `dir`".to_owned())),
@@ -152,7 +152,7 @@ impl<'a> Lines<'a> {
 
 impl Candidate {
     fn refused(refused: Refused, file: Option<String>) -> Self {
-        let complaint = Complaint { code: refused.code, text: refused.text };
+        let complaint = CandidateRefusal { code: refused.code, text: refused.text };
         Self { tuning: Tuning::new(), code: Err(complaint), file, base: None }
     }
 }
@@ -193,7 +193,7 @@ pub(crate) fn with(
         }
         *place = given;
     }
-    if !tune.admits(&Bindings::of(case, &tuning)).unwrap_or_default() {
+    if !tune.admits(&Bindings::new(case, &tuning)).unwrap_or_default() {
         return Err("the constraints of [tune] do not hold for this workload".to_owned());
     }
     Ok(tuning)
@@ -203,7 +203,7 @@ pub(crate) fn with(
 pub(super) fn of_tune(
     project: &DeviceProject,
     case: &Case,
-    amount: Amount,
+    amount: DrawSize,
     seed: u64,
 ) -> Result<(Vec<Candidate>, Option<String>), ScreenError> {
     let own = Arc::new(project.source.clone());
@@ -213,8 +213,8 @@ pub(super) fn of_tune(
 }
 
 /// Settings that the constraints admit for a case, the last tunable changing fastest.
-fn settings(op: &OpSpec, case: &Case, amount: Amount, seed: u64) -> Result<Drawn, ScreenError> {
-    let admit = |tuning: &Tuning| match op.tune.admits(&Bindings::of(case, tuning)) {
+fn settings(op: &OpSpec, case: &Case, amount: DrawSize, seed: u64) -> Result<Drawn, ScreenError> {
+    let admit = |tuning: &Tuning| match op.tune.admits(&Bindings::new(case, tuning)) {
         Ok(true) => Ok(()),
         _ => Err(Pruned { reason: Reason::Constraint, text: String::new() }),
     };
@@ -234,7 +234,7 @@ mod tests {
         assert!(problems.is_empty(), "{problems:?}");
         let op = op.unwrap();
         let case = super::super::screening::cases(&op, Some("llm-4096x4096")).unwrap().remove(0);
-        let all = settings(&op, &case, Amount::AtMost(1000), 0).unwrap();
+        let all = settings(&op, &case, DrawSize::AtMost(1000), 0).unwrap();
         assert_eq!((all.settings.len(), all.of), (16 * 3 * 4 * 2 * 2, None));
         assert!(all.settings.contains(&op.tune.default_tuning()));
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kernel_plan::spec::op::Case;
 
-use crate::agent::tuner::drawn::Amount;
+use crate::agent::tuner::drawn::DrawSize;
 use crate::base::report::{Event, Progress, ProgressKind, bytes};
 use crate::base::session::Session;
 use crate::base::{files, interrupt};

@@ -223,7 +223,7 @@ pub(crate) fn compile(
     (arch, compiler): (&str, &Compiler),
     detail: Detail,
 ) -> Result<Attempt<(ConcreteLaunch, Code)>, NvrtcError> {
-    let refused = |code, text: String| Ok(Err(Complaint { code, text }));
+    let refused = |code, text: String| Ok(Err(CandidateRefusal { code, text }));
     let Some(launch) = launch else {
         return refused("verify::launch", "op.toml has no [launch]".to_owned());
     };
@@ -232,7 +232,7 @@ pub(crate) fn compile(
         Err(error) => return refused("verify::launch", error.to_string()),
     };
     match Code::compile(source, [&launch], arch, compiler) {
-        Ok(code) => match state::of(&code) {
+        Ok(code) => match state::examine(&code) {
             Ok(found) => match checks::state::complaint(&found) {
                 Some(complaint) => Ok(Err(complaint)),
                 None => Ok(Ok((launch, code))),
@@ -248,7 +248,7 @@ pub(crate) fn compile(
         Err(NvrtcError::Rejected { status, log, .. }) if detail == Detail::Log => {
             refused("compile::device_code", format!("{status}\n{log}"))
         }
-        Err(error) => refused("compile::device_code", error.to_string()),
+        Err(error) => refused("compile::device_code", chain(&error)),
     }
 }
 
