@@ -249,7 +249,7 @@ impl Planner<'_> {
         let one_each = size == elements(Some(Role::Parallel));
         // Results of every element of few long rows: the reduction goes first, so that many blocks can do it.
         let is_scan = matches!(values[deciding].kind, Kind::Scan(..));
-        if (!full && !one_each) || (full && !one_each && !is_scan && self.is_few(&axes)) {
+        if !one_each && (!full || (!is_scan && self.is_few(&axes))) {
             return Err(Blocked::Needs(deciding));
         }
         let mut builder = self.builder(axes);
@@ -478,7 +478,7 @@ impl Builder<'_> {
         let shape = self.program.values[of].shape.clone();
         let own =
             axes_of(&Kind::Reduce(how, of, axes.to_vec()), &|one| self.program.values[one].shape.clone());
-        let is_here = own == self.kernel.axes && !(self.few && !self.depth.is_empty());
+        let is_here = own == self.kernel.axes && (!self.few || self.depth.is_empty());
         let mut left = at.iter();
         let (mut here, mut place) = (0, Vec::new());
         for (axis, length) in shape.iter().enumerate() {

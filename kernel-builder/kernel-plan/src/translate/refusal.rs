@@ -19,7 +19,7 @@ pub struct Refusal {
     /// What may help.
     pub help: Option<&'static str>,
     /// What has to hold of lengths for the operator to be translated.
-    pub(super) assumed: Option<Assumed>,
+    pub(super) assumed: Option<Box<Assumed>>,
 }
 
 /// What holds of the lengths of every call.

@@ -78,7 +78,7 @@ pub(crate) enum Found {
     /// A project of a template.
     Matched(Matched),
     /// A project of its own: its translation, with why no template serves.
-    Translated(Translated, Unfit),
+    Translated(Box<Translated>, Unfit),
 }
 
 /// Where a kernel for a reference is looked for.
@@ -126,7 +126,7 @@ pub(crate) fn find(given: &Given, among: Among, session: &Session) -> Result<Fou
                 _ => report,
             };
             match translated(&report, &text) {
-                Ok(translated) => Ok(Found::Translated(translated, unfit)),
+                Ok(translated) => Ok(Found::Translated(Box::new(translated), unfit)),
                 Err(untranslatable) => {
                     Err(untranslated(&report.name, &shown, &untranslatable, &unfit).into())
                 }

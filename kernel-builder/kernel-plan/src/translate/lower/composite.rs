@@ -202,7 +202,7 @@ fn group_norm(of: &mut Lowering, call: &Call) -> Result<Vec<ValueId>, Refusal> {
     let groups = Length::number(number);
     let eps = call.float_or(7, "eps", 1e-5)?;
     let uneven = || Refusal {
-        assumed: shape[1].as_symbol().map(|symbol| Assumed::Multiple(symbol.to_owned(), number)),
+        assumed: shape[1].as_symbol().map(|symbol| Box::new(Assumed::Multiple(symbol.to_owned(), number))),
         ..Refusal::new(format!("{} channels are not a multiple of {number} groups", shape[1]))
     };
     let channels = shape[1].divided(&groups).ok_or_else(uneven)?;

@@ -292,7 +292,7 @@ pub(super) fn broadcast(shapes: &[Vec<Length>]) -> Result<Vec<Length>, Refusal> 
                     (None, None) => None,
                 };
                 let what = format!("the lengths {whole} and {length} are broadcast together");
-                return Err(Refusal { assumed: symbol, ..Refusal::new(what) });
+                return Err(Refusal { assumed: symbol.map(Box::new), ..Refusal::new(what) });
             }
         }
     }

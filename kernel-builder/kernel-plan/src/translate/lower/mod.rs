@@ -30,22 +30,25 @@ pub fn lower(traced: &Traced) -> Result<Program, Refusal> {
     let mut traced = traced.clone();
     let mut same: Vec<(String, Length)> = Vec::new();
     loop {
-        match of_graph(&traced, &same) {
-            Err(Refusal { assumed: Some(Assumed::Multiple(axis, by)), what, .. }) => {
+        let refusal = match of_graph(&traced, &same) {
+            Err(refusal) => refusal,
+            found => return found,
+        };
+        match refusal.assumed.as_deref() {
+            Some(Assumed::Multiple(axis, by)) => {
                 let names = axes::named(&traced);
-                let symbol = names.iter().find(|(_, name)| *name == axis).map(|(symbol, _)| symbol.clone());
-                let symbol =
-                    symbol.filter(|symbol| divides(&traced, symbol, by)).ok_or_else(|| Refusal::new(what))?;
+                let symbol = names.into_iter().find(|(_, name)| name == axis).map(|(symbol, _)| symbol);
+                let Some(symbol) = symbol.filter(|symbol| divides(&traced, symbol, *by)) else {
+                    return Err(refusal);
+                };
                 let hint = traced.symbols[&symbol].hint / by;
-                let own = TracedSymbol { hint, min: 0, quotient: Some((symbol.clone(), by)) };
+                let own = TracedSymbol { hint, min: 0, quotient: Some((symbol.clone(), *by)) };
                 traced.symbols.insert(format!("{symbol}_by_{by}"), own);
             }
-            Err(Refusal { assumed: Some(Assumed::Same(axis, length)), .. })
-                if same.iter().all(|(known, _)| *known != axis) =>
-            {
-                same.push((axis, length));
+            Some(Assumed::Same(axis, length)) if same.iter().all(|(known, _)| known != axis) => {
+                same.push((axis.clone(), length.clone()));
             }
-            other => return other,
+            _ => return Err(refusal),
         }
     }
 }
