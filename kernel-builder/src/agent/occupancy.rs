@@ -42,7 +42,12 @@ pub(crate) struct Occupancy {
 
 /// The occupancy of blocks of so many threads, with so many bytes of shared memory for each block and registers for each
 /// thread, zero where they are not known. `None` for compute capabilities that are not in the table.
-pub(crate) fn of(threads: u32, shared: u32, registers: u32, capability: (u32, u32)) -> Option<Occupancy> {
+pub(crate) fn estimate(
+    threads: u32,
+    shared: u32,
+    registers: u32,
+    capability: (u32, u32),
+) -> Option<Occupancy> {
     let (most_threads, most_blocks, bytes) = match capability {
         (8, 0) => (2048, 32, 164 << 10),
         (8, 6) => (1536, 16, 100 << 10),
@@ -72,7 +77,8 @@ mod tests {
     #[test]
     fn the_scarcest_resource_limits() {
         let of = |threads, shared, registers, capability| {
-            of(threads, shared, registers, capability).map(|found| (found.blocks, found.warps, found.limit))
+            estimate(threads, shared, registers, capability)
+                .map(|found| (found.blocks, found.warps, found.limit))
         };
         assert_eq!(of(256, 0, 32, (9, 0)), Some((8, 64, Limit::Threads)));
         assert_eq!(of(256, 0, 64, (9, 0)), Some((4, 32, Limit::Registers)));

@@ -142,7 +142,7 @@ pub(crate) struct Started {
 
 /// What an agent's lines said so far.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct AgentReport {
     /// Tokens.
     pub(crate) tokens: Option<u64>,
     /// Cost in US dollars.
@@ -224,7 +224,7 @@ impl Program {
     }
 
     /// Takes what a line says; lines that are no JSON say nothing.
-    pub(crate) fn hear(&self, line: &str, told: &mut Told) {
+    pub(crate) fn hear(&self, line: &str, told: &mut AgentReport) {
         let Ok(value) = serde_json::from_str::<Value>(line) else { return };
         let is = |event: &&Event| event.when.iter().all(|(key, wanted)| value.get(key) == Some(wanted));
         for event in self.event.iter().filter(is) {
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn lines_tell_tokens_costs_and_why_nothing_answers() {
         let told = |name: &str, lines: &[&str]| {
-            let (agent, mut told) = (named(name).unwrap().unwrap(), Told::default());
+            let (agent, mut told) = (named(name).unwrap().unwrap(), AgentReport::default());
             lines.iter().for_each(|line| agent.hear(line, &mut told));
             told
         };
@@ -356,7 +356,7 @@ mod tests {
         );
         assert_eq!(
             claude,
-            Told { tokens: Some(15), usd: Some(0.25), model: Some("m".to_owned()), unreachable: None }
+            AgentReport { tokens: Some(15), usd: Some(0.25), model: Some("m".to_owned()), unreachable: None }
         );
         let refused = r#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 529"}"#;
         assert_eq!(told("claude", &[refused]).unreachable.as_deref(), Some("API Error: 529"));

@@ -52,11 +52,11 @@ pub struct Lines(Receiver<Line>);
 impl Lines {
     /// Those of standard input, of at most `longest` bytes each.
     pub fn of_stdin(longest: usize) -> Self {
-        Self::of(|| io::stdin().lock(), longest)
+        Self::from_stream(|| io::stdin().lock(), longest)
     }
 
     /// Those of a stream that is opened in the thread.
-    pub(super) fn of<R: BufRead>(open: impl FnOnce() -> R + Send + 'static, longest: usize) -> Self {
+    pub(super) fn from_stream<R: BufRead>(open: impl FnOnce() -> R + Send + 'static, longest: usize) -> Self {
         let (send, lines) = sync_channel(WAITING);
         std::thread::spawn(move || {
             let mut stream = open();
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn lines_come_one_by_one_and_a_long_one_does_not_end_the_stream() {
         let bytes = [&b"one\r\n"[..], &[b'x'; 100], b"\n\ntwo\xff\nlast"].concat();
-        let lines = Lines::of(move || io::BufReader::with_capacity(7, io::Cursor::new(bytes)), 20);
+        let lines = Lines::from_stream(move || io::BufReader::with_capacity(7, io::Cursor::new(bytes)), 20);
         let all: Vec<Line> = std::iter::from_fn(|| match lines.next(Duration::from_secs(20)) {
             Line::End => None,
             line => Some(line),
@@ -145,7 +145,7 @@ mod tests {
             let _ended = wait.recv();
             io::Cursor::new(Vec::new())
         };
-        let lines = Lines::of(open, 20);
+        let lines = Lines::from_stream(open, 20);
         assert_eq!(lines.next(Duration::from_millis(10)), Line::Silence);
         drop(keep);
         assert_eq!(lines.next(Duration::from_secs(20)), Line::End);

@@ -53,7 +53,7 @@ impl Client {
     /// The system has no room for another descriptor.
     pub(crate) fn lines(&self, longest: usize) -> io::Result<Lines> {
         let stream = self.0.try_clone()?;
-        Ok(Lines::of(move || BufReader::new(stream), longest))
+        Ok(Lines::from_stream(move || BufReader::new(stream), longest))
     }
 
     /// Says a line; one that nobody hears any more is lost.

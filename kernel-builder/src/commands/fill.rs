@@ -15,7 +15,7 @@ use crate::archive::Earlier;
 use crate::base::session::Session;
 use crate::compile::nvrtc::Tool;
 use crate::exit::{self, Failure, StageError};
-use crate::pipeline::candidates::search::{self, Searched, Who};
+use crate::pipeline::candidates::search::{self, AgentChoice, Searched};
 use crate::pipeline::candidates::session::Judging;
 use crate::pipeline::candidates::{handoff, past, shelf};
 use crate::pipeline::tune::filled::{Filled, verdict};
@@ -171,10 +171,10 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         return Err(OtherOption { option, whose, agent }.into());
     }
     match (&args.agent_command, args.agent.as_str()) {
-        (Some(command), _) => return agents(args, Who::Command(command.clone()), session),
+        (Some(command), _) => return agents(args, AgentChoice::Command(command.clone()), session),
         (None, HANDOFF) => return hand_out(args, session),
         (None, TUNER) => {}
-        (None, name) => return agents(args, Who::Named(name.to_owned()), session),
+        (None, name) => return agents(args, AgentChoice::Named(name.to_owned()), session),
     }
     let request = Request {
         dir: args.project.dir.clone(),
@@ -203,7 +203,7 @@ fn apply(dir: &Path, id: &str, session: &Session) -> Result<(), Failure> {
 }
 
 /// Lets a coding agent write kernels.
-fn agents(args: &Args, who: Who, session: &Session) -> Result<(), Failure> {
+fn agents(args: &Args, who: AgentChoice, session: &Session) -> Result<(), Failure> {
     let of_agents = &args.agents;
     let request = search::Request {
         dir: args.project.dir.clone(),

@@ -58,7 +58,7 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// A call that did what it should.
-    pub(crate) fn of(data: Value) -> Self {
+    pub(crate) fn done(data: Value) -> Self {
         Self { data, failed: false }
     }
 

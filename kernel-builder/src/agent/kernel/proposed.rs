@@ -48,7 +48,7 @@ pub(crate) struct Proposed {
 
 impl Origin {
     /// The project's side of an operation; `None` without `[launch]`.
-    pub(crate) fn of(op: &OpSpec, op_name: &str, reference: Vec<u8>) -> Option<Self> {
+    pub(crate) fn new(op: &OpSpec, op_name: &str, reference: Vec<u8>) -> Option<Self> {
         let source = op.launch.as_ref()?.source.value.as_str();
         let folder = folder_of(source).to_owned();
         let reference = (op.reference.file.value.to_string(), reference);
@@ -122,7 +122,7 @@ mod tests {
     fn origin() -> Origin {
         let op = OP.replace("[workload.odd-hidden]\n", "[workload.odd-hidden]\nheld-out = true\n");
         let op = parse_op(SourceFile::new("op.toml", op)).0.unwrap();
-        Origin::of(&op, "op.toml", b"def rms_norm(): ...".to_vec()).unwrap()
+        Origin::new(&op, "op.toml", b"def rms_norm(): ...".to_vec()).unwrap()
     }
 
     fn proposal(code: &str, op: Option<&str>) -> Proposal {

@@ -97,7 +97,7 @@ fn fits(kernel: &KernelLaunch, device: &Device) -> Result<(), Pruned> {
         return pruned(Reason::Shared, format!("{} bytes of at most {}", kernel.shared, device.shared));
     }
     let Some(Occupancy { blocks: resident, .. }) =
-        occupancy::of(threads, kernel.shared, 0, device.capability)
+        occupancy::estimate(threads, kernel.shared, 0, device.capability)
     else {
         return Ok(());
     };
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn occupancy_is_an_upper_bound() {
         let resident = |threads, shared, capability| {
-            occupancy::of(threads, shared, 0, capability).map(|found| found.blocks)
+            occupancy::estimate(threads, shared, 0, capability).map(|found| found.blocks)
         };
         assert_eq!(resident(256, 0, (9, 0)), Some(8));
         assert_eq!(resident(33, 0, (9, 0)), Some(32));

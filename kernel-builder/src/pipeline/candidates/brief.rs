@@ -63,7 +63,7 @@ impl Desk<'_> {
                 "text": format!("{}: `try` compiles and judges nothing; `submit` needs a GPU", reply::short(&why)),
             }),
         };
-        Ok(Outcome::of(json!({
+        Ok(Outcome::done(json!({
             "operation": op.name.value.as_str(),
             "description": op.description.as_ref().map(|text| text.value.as_str()),
             "op.toml": shown,

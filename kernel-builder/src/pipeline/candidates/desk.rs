@@ -190,7 +190,7 @@ impl<'a> Desk<'a> {
     /// The answer to what is no candidate.
     pub(super) fn refused(&mut self, refused: &Refused) -> Outcome {
         *self.turned_away.entry(refused.code).or_insert(0) += 1;
-        Outcome::of(json!({
+        Outcome::done(json!({
             "verdict": "refused", "judged": false, "code": refused.code, "text": reply::short(&refused.text),
             "tries_left": self.tries,
         }))

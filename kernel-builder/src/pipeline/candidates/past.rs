@@ -33,7 +33,7 @@ impl Desk<'_> {
                 }
             }
             let text = difference(&sides[0], &sides[1], &self.origin.op_name);
-            return Ok(Outcome::of(json!({ "from": from, "to": to, "diff": reply::short(&text) })));
+            return Ok(Outcome::done(json!({ "from": from, "to": to, "diff": reply::short(&text) })));
         }
         let lineage = self.store.lineage();
         let entries = lineage.entries();
@@ -42,7 +42,7 @@ impl Desk<'_> {
         for (code, count) in &self.turned_away {
             *refusals.entry(code).or_insert(0) += count;
         }
-        Ok(Outcome::of(json!({
+        Ok(Outcome::done(json!({
             "best": lineage.best().map(|entry| entry.id.as_str()),
             "seed": lineage.seed().map(|entry| entry.id.as_str()),
             "candidates": entries[skipped..].iter().map(row).collect::<Vec<_>>(),

@@ -34,7 +34,7 @@ const VERSION: Duration = Duration::from_secs(10);
 
 /// Who writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum AgentChoice {
     /// An agent that this program knows.
     Named(String),
     /// Any command.
@@ -45,7 +45,7 @@ pub(crate) enum Who {
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) dir: PathBuf,
-    pub(crate) who: Who,
+    pub(crate) who: AgentChoice,
     pub(crate) model: Option<String>,
     /// Names of variables that the agent gets.
     pub(crate) env: Vec<String>,
@@ -189,12 +189,12 @@ fn tell(ended: &Ended, plan: &Plan, session: &Session) {
 /// Who is started, with what.
 fn plan(args: &Request) -> Result<Plan, Failure> {
     let (name, agent) = match &args.who {
-        Who::Named(name) => match program::named(name) {
+        AgentChoice::Named(name) => match program::named(name) {
             Some(Ok(agent)) => (name.clone(), agent),
             Some(Err(why)) => return Err(AgentError::Description { name: name.clone(), why }.into()),
             None => return Err(AgentError::Unknown { name: name.clone(), known: program::names() }.into()),
         },
-        Who::Command(command) => {
+        AgentChoice::Command(command) => {
             let words = shlex::split(command).unwrap_or_default();
             let why = || "it has no program, or a quote that is not closed".to_owned();
             let agent = Program::of_command(&words)

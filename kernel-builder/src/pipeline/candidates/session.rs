@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::agent::lineage::{Maker, Standing};
-use crate::agent::program::{Program, Told, Words};
+use crate::agent::program::{AgentReport, Program, Words};
 use crate::base::process::{self, Ending, Limits};
 use crate::base::socket::Listener;
 use crate::base::{env, files, secrets};
@@ -69,7 +69,7 @@ pub(crate) struct Ended {
     /// Seconds.
     pub(crate) seconds: f64,
     /// What its lines said.
-    pub(crate) told: Told,
+    pub(crate) told: AgentReport,
     /// Candidates that it made.
     pub(crate) candidates: usize,
     /// Why the files that it left are no candidate, or a wrong one.
@@ -126,7 +126,7 @@ pub(crate) fn run(
     let started = plan.agent.started(&words, crate::base::confine::is_possible());
     let line = cell.line(&plan.program, &started, plan.passed.clone())?;
     let (over, served) = (AtomicBool::new(false), AtomicBool::new(false));
-    let mut told = Told::default();
+    let mut told = AgentReport::default();
     let done = std::thread::scope(|scope| {
         scope.spawn(|| tools(shared, &listener, (&maker, &cell.work()), &over, &served));
         let mut unkept = None;

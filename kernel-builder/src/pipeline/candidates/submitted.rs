@@ -40,7 +40,7 @@ impl Desk<'_> {
             Standing::Kept | Standing::Seed => Some(("agent::seen", "it is or was the best")),
         };
         if let Some((code, text)) = refused {
-            return Ok(Outcome::of(
+            return Ok(Outcome::done(
                 json!({ "id": entry.id, "verdict": "refused", "code": code, "text": text }),
             ));
         }
@@ -55,7 +55,7 @@ impl Desk<'_> {
             let id = entry.id.clone();
             self.store.note(entry)?;
             let text = "full verification refused it: other lengths, values or held-out workloads give wrong results";
-            return Ok(Outcome::of(json!({ "id": id, "verdict": "refused", "code": code, "text": text })));
+            return Ok(Outcome::done(json!({ "id": id, "verdict": "refused", "code": code, "text": text })));
         }
         let best = self.best()?;
         let gain = match &best {
@@ -67,7 +67,7 @@ impl Desk<'_> {
         };
         let Some(gain) = gain else {
             let text = "the times varied too much to tell; submit it again while the GPU is idle";
-            return Ok(Outcome::of(json!({ "id": entry.id, "verdict": "not measured", "text": text })));
+            return Ok(Outcome::done(json!({ "id": entry.id, "verdict": "not measured", "text": text })));
         };
         let wins = gain.low > 1.0;
         entry.standing = if wins { Standing::Kept } else { Standing::NotFaster };
@@ -78,10 +78,10 @@ impl Desk<'_> {
         }
         let answer = json!({
             "id": entry.id, "verdict": if wins { "kept" } else { "not faster" },
-            "best_before": best.map(|(id, _)| id), "gain": told(&gain),
+            "best_before": best.map(|(id, _)| id), "gain": gain_json(&gain),
         });
         self.store.note(entry)?;
-        Ok(Outcome::of(answer))
+        Ok(Outcome::done(answer))
     }
 
     /// How many times faster than the best a candidate is over all visible workloads, in rounds that had no part in choosing
@@ -104,7 +104,7 @@ impl Desk<'_> {
                     }
                 }
                 Err(complaint) => {
-                    return Ok(Err(Outcome::of(json!({
+                    return Ok(Err(Outcome::done(json!({
                         "verdict": "refused", "code": complaint.code, "text": reply::short(&complaint.text),
                         "workload": case.id,
                     }))));
@@ -116,6 +116,6 @@ impl Desk<'_> {
     }
 }
 
-fn told(gain: &Gain) -> Value {
+fn gain_json(gain: &Gain) -> Value {
     json!({ "ratio": gain.ratio, "low": gain.low, "high": gain.high })
 }

@@ -132,7 +132,7 @@ impl Desk<'_> {
             let mut again = known.clone();
             again["seen"] = json!("agent::seen");
             again["tries_left"] = json!(self.tries);
-            return Ok(Outcome::of(again));
+            return Ok(Outcome::done(again));
         }
         match &mut self.tries {
             Some(0) => {
@@ -206,7 +206,7 @@ impl Desk<'_> {
         self.store.keep(proposed, &self.origin, entry)?;
         self.answered.insert(key, answer.clone());
         answer["tries_left"] = json!(self.tries);
-        Ok(Outcome::of(answer))
+        Ok(Outcome::done(answer))
     }
 
     /// How many times faster than the best a candidate is on a case, if it is another one.
@@ -282,7 +282,7 @@ impl Desk<'_> {
                 data
             }
         };
-        Ok(Outcome::of(data))
+        Ok(Outcome::done(data))
     }
 }
 
@@ -332,7 +332,7 @@ fn rows(
             let threads: u32 = kernel.block.iter().product();
             let blocks: u64 = kernel.grid.iter().map(|length| u64::from(*length)).product();
             let found = capability
-                .and_then(|capability| occupancy::of(threads, shared + kernel.shared, registers, capability));
+                .and_then(|capability| occupancy::estimate(threads, shared + kernel.shared, registers, capability));
             let waves = found.zip(multiprocessors).map(|(found, count)| {
                 blocks as f64 / f64::from((found.blocks * count).max(1))
             });

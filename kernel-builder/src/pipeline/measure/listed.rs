@@ -92,7 +92,7 @@ pub(super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    pub(super) fn of(project: &'a DeviceProject, case: &'a Case) -> Result<Self, Failure> {
+    pub(super) fn new(project: &'a DeviceProject, case: &'a Case) -> Result<Self, Failure> {
         let own = Arc::new(project.source.clone());
         Ok(Self { project, case, own, folder: files::scratch()? })
     }
@@ -116,7 +116,7 @@ impl<'a> Lines<'a> {
         match (&read.source, &read.dir) {
             (Some(_), Some(_)) => Err(wrong("it has `source` and `dir`".to_owned())),
             (None, None) => {
-                let code = Ok(Coded::of(&self.own));
+                let code = Ok(Coded::new(&self.own));
                 Ok(Candidate { tuning: tuned(&op.tune, &base)?, code, file: None, base: Some(from) })
             }
             (Some(file), None) => {
@@ -124,7 +124,7 @@ impl<'a> Lines<'a> {
                 other.text = source_text(file)?.map_err(wrong)?;
                 other.name = file.display().to_string();
                 other.include.extend(env::absolute(file).parent().map(Path::to_owned));
-                let (code, name) = (Ok(Coded::of(&Arc::new(other))), file.display().to_string());
+                let (code, name) = (Ok(Coded::new(&Arc::new(other))), file.display().to_string());
                 Ok(Candidate { tuning: tuned(&op.tune, &base)?, code, file: Some(name), base: Some(from) })
             }
             (None, Some(dir)) => {
@@ -207,7 +207,7 @@ pub(super) fn of_tune(
     seed: u64,
 ) -> Result<(Vec<Candidate>, Option<String>), ScreenError> {
     let own = Arc::new(project.source.clone());
-    let own = |tuning| Candidate { tuning, code: Ok(Coded::of(&own)), file: None, base: None };
+    let own = |tuning| Candidate { tuning, code: Ok(Coded::new(&own)), file: None, base: None };
     let Drawn { settings, of } = settings(&project.op, case, amount, seed)?;
     Ok((settings.into_iter().map(own).collect(), of.map(|of| of.to_string())))
 }

@@ -83,7 +83,7 @@ pub(crate) fn screen(
     let project = tuned::read_project(&args.dir, args.choice, session)?;
     let case = screening::cases(&project.op, args.workload.as_deref())?.swap_remove(0);
     // It holds the code of candidates that are folders until all are judged.
-    let lines = Lines::of(&project, &case)?;
+    let lines = Lines::new(&project, &case)?;
     let candidates = candidates(args, &project, &lines, &case, session)?;
     let mut checker = Gpu::new();
     let about = judge::device(&mut checker)?.map_err(ScreeningError::no_gpu)?;

@@ -119,7 +119,7 @@ pub(crate) struct Coded {
 
 impl Coded {
     /// Code that is started as the operation says.
-    pub(crate) fn of(source: &Arc<Source>) -> Self {
+    pub(crate) fn new(source: &Arc<Source>) -> Self {
         Self { source: source.clone(), launch: None }
     }
 }
@@ -186,7 +186,7 @@ impl Task<'_> {
 
     /// Compiles a setting, so that the cache has it; why it cannot be compiled is told to whoever asks for it.
     pub(crate) fn warm(&self, tuning: Tuning, source: &Arc<Source>) {
-        let _kept = self.compile(&Job { place: 0, tuning, code: Ok(Coded::of(source)) });
+        let _kept = self.compile(&Job { place: 0, tuning, code: Ok(Coded::new(source)) });
     }
 
     fn compile(&self, job: &Job) -> Result<Compiled, NvrtcError> {
@@ -393,7 +393,7 @@ mod tests {
             jobs: 3,
         };
         task.run(|line| {
-            let give = |place| line.give(Job { place, tuning: Tuning::new(), code: Ok(Coded::of(&source)) });
+            let give = |place| line.give(Job { place, tuning: Tuning::new(), code: Ok(Coded::new(&source)) });
             work(line, &give)
         })
     }
@@ -440,7 +440,7 @@ mod tests {
         let source =
             Arc::new(Source { text: String::new(), name: String::new(), include: vec![], root: None });
         for place in 0..3 {
-            queue.give(Job { place, tuning: Tuning::new(), code: Ok(Coded::of(&source)) });
+            queue.give(Job { place, tuning: Tuning::new(), code: Ok(Coded::new(&source)) });
         }
         assert_eq!(queue.take().map(|job| job.place), Some(0));
         assert_eq!(queue.clear(), 2);

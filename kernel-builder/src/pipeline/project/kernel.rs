@@ -18,7 +18,7 @@ use crate::pipeline::project::device::DeviceProject;
 /// The reference cannot be read.
 pub(crate) fn origin(project: &DeviceProject) -> Result<Option<Origin>, FileError> {
     let reference = files::read(&project.dir.join(project.op.reference.file.value.as_str()))?;
-    Ok(Origin::of(&project.op, &project.op_name, reference))
+    Ok(Origin::new(&project.op, &project.op_name, reference))
 }
 
 /// The candidate in a folder that is laid out as the project is.
@@ -128,7 +128,7 @@ mod tests {
             if folder.is_empty() { "rms_norm.cu".to_owned() } else { format!("{folder}/rms_norm.cu") };
         let text = text.replace("source = \"rms_norm.cu\"", &format!("source = \"{source}\""));
         let op = kernel_plan::spec::parse_op(SourceFile::new("op.toml", text)).0.unwrap();
-        Origin::of(&op, "op.toml", b"reference".to_vec()).unwrap()
+        Origin::new(&op, "op.toml", b"reference".to_vec()).unwrap()
     }
 
     struct Place(tempfile::TempDir);

@@ -193,7 +193,7 @@ impl Judge for OnGpu<'_, '_, '_> {
         for candidate in candidates {
             let tuning = candidate.tuning.clone();
             if let Some(place) = self.codes.take(candidate) {
-                self.line.give(Job { place, tuning, code: Ok(Coded::of(&self.source)) });
+                self.line.give(Job { place, tuning, code: Ok(Coded::new(&self.source)) });
             }
         }
     }
