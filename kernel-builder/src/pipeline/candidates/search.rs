@@ -75,12 +75,12 @@ enum AgentError {
     #[error("cannot find `{program}`")]
     #[diagnostic(code(agent::not_found), help("{install}"))]
     NotFound { program: String, install: String },
-    #[error("the model of {name} does not answer: {why}")]
+    #[error("the model of {name} does not answer: {problem}")]
     #[diagnostic(
         code(agent::unreachable),
         help("pass its key, and its address if it is not the usual one, by `--agent-env NAME`")
     )]
-    Unreachable { name: String, why: String },
+    Unreachable { name: String, problem: String },
     #[error("`{name}` needs a model")]
     #[diagnostic(code(agent::no_model), help("name one: --model MODEL"))]
     NoModel { name: String },
@@ -90,12 +90,12 @@ enum AgentError {
         help("wait for it, or end it; `kernelwright candidates` shows how far it is")
     )]
     Busy,
-    #[error("the description of `{name}` is not valid: {why}")]
+    #[error("the description of `{name}` is not valid: {problem}")]
     #[diagnostic(
         code(agent::description),
         help("resources/agents/ has examples; docs/formats.md has the keys")
     )]
-    Description { name: String, why: String },
+    Description { name: String, problem: String },
 }
 
 impl StageError for AgentError {
@@ -150,8 +150,8 @@ pub(crate) fn search(args: &Request, session: &Session) -> Result<Searched, Fail
             for ended in done {
                 let ended = ended?;
                 tell(&ended, &plan, session);
-                if let Some(why) = ended.told.unreachable.clone().filter(|_| ended.candidates == 0) {
-                    return Err(AgentError::Unreachable { name: plan.name, why }.into());
+                if let Some(problem) = ended.told.unreachable.clone().filter(|_| ended.candidates == 0) {
+                    return Err(AgentError::Unreachable { name: plan.name, problem }.into());
                 }
                 sessions.push(ended);
             }
@@ -191,14 +191,14 @@ fn plan(args: &Request) -> Result<Plan, Failure> {
     let (name, agent) = match &args.who {
         AgentChoice::Named(name) => match program::named(name) {
             Some(Ok(agent)) => (name.clone(), agent),
-            Some(Err(why)) => return Err(AgentError::Description { name: name.clone(), why }.into()),
+            Some(Err(problem)) => return Err(AgentError::Description { name: name.clone(), problem }.into()),
             None => return Err(AgentError::Unknown { name: name.clone(), known: program::names() }.into()),
         },
         AgentChoice::Command(command) => {
             let words = shlex::split(command).unwrap_or_default();
-            let why = || "it has no program, or a quote that is not closed".to_owned();
+            let problem = || "it has no program, or a quote that is not closed".to_owned();
             let agent = Program::of_command(&words)
-                .ok_or_else(|| AgentError::Description { name: command.clone(), why: why() })?;
+                .ok_or_else(|| AgentError::Description { name: command.clone(), problem: problem() })?;
             (agent.program.clone(), agent)
         }
     };
@@ -218,9 +218,9 @@ fn plan(args: &Request) -> Result<Plan, Failure> {
     }
     let key = agent.keys.iter().find(|key| passed.contains_key(*key)).cloned();
     if key.is_none() && !agent.keys.is_empty() {
-        let why =
+        let problem =
             format!("no key was passed on; set one of {} and name it by --agent-env", agent.keys.join(", "));
-        return Err(AgentError::Unreachable { name, why }.into());
+        return Err(AgentError::Unreachable { name, problem }.into());
     }
     let address = agent
         .address
@@ -251,7 +251,7 @@ fn version(program: &std::path::Path) -> Option<String> {
 /// minutes.
 fn reaches(plan: &Plan) -> Result<(), AgentError> {
     let Some(probe) = plan.agent.probe(&plan.address) else { return Ok(()) };
-    let unreachable = |why: String| AgentError::Unreachable { name: plan.name.clone(), why };
+    let unreachable = |problem: String| AgentError::Unreachable { name: plan.name.clone(), problem };
     let key = plan.passed.get(&plan.key).cloned().unwrap_or_default();
     let (send, answered) = sync_channel(1);
     std::thread::spawn(move || {

@@ -37,7 +37,7 @@ const OWN_DEFAULTS: &str = "the defaults of its own [tune]";
 /// What stops screening.
 #[derive(Debug, Error, Diagnostic)]
 pub(super) enum ScreenError {
-    #[error("line {line} of the candidates is no candidate: {reason}")]
+    #[error("line {line} of the candidates is no candidate: {problem}")]
     #[diagnostic(
         code(bench::candidate),
         help(
@@ -45,7 +45,7 @@ pub(super) enum ScreenError {
              laid out as the project is)"
         )
     )]
-    Line { line: usize, reason: String },
+    Line { line: usize, problem: String },
     #[error("[tune] has too many settings to look at all of them")]
     #[diagnostic(
         code(bench::candidate),
@@ -107,7 +107,7 @@ impl<'a> Lines<'a> {
     }
 
     fn candidate(&self, number: usize, line: &str) -> Result<Candidate, Failure> {
-        let wrong = |reason: String| Failure::from(ScreenError::Line { line: number + 1, reason });
+        let wrong = |problem: String| Failure::from(ScreenError::Line { line: number + 1, problem });
         let read: Line = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
         let op = &self.project.op;
         // What a line does not name is as the project has it for this workload.
