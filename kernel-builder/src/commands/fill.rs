@@ -70,8 +70,8 @@ pub struct Args {
     /// Time in seconds after which a running kernel counts as hung
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     patience: f64,
-    /// Write a candidate of `kernelwright candidates` into the project: its code, [launch], [tune] and settings. `best` is
-    /// the fastest so far; `seed` puts the project's own kernel back
+    /// Write a candidate of `kernelwright candidates` into the project: its code, `[launch]`, `[tune]` and settings.
+    /// `best` is the fastest so far; `seed` puts the project's own kernel back
     #[arg(long, value_name = "ID", conflicts_with_all = ["agent", "agent_command", "workloads", "budget", "candidates", "seed", "fresh",
         "patience", "compiler"])]
     apply: Option<String>,

@@ -34,8 +34,8 @@ pub struct Args {
     #[command(flatten)]
     project: TaskDir,
     /// File with one JSON object per line, such as `{"tuning": {"block": 256}, "source": "other.cu"}`; both keys are
-    /// optional. In place of `source`, `dir` names a folder laid out as the project, with [launch] and [tune] of its own.
-    /// `-` reads standard input. Default: every setting of `[tune]`
+    /// optional. In place of `source`, `dir` names a folder laid out as the project, with `[launch]` and `[tune]` of its
+    /// own. `-` reads standard input. Default: every setting of `[tune]`
     #[arg(long, value_name = "FILE")]
     candidates: Option<PathBuf>,
     /// Largest number of settings of `[tune]`; a larger space is sampled, and the sample includes the defaults
