@@ -17,8 +17,9 @@ from typing import Any
 import sympy
 import torch
 from torch.export import Dim
+from torch.fx.proxy import TracerBase
 
-from calls import usual, widened
+from calls import FLOATS, usual, widened
 
 # Parameters that hold one number for each element of the last axis in most functions.
 VECTORS = re.compile(r"(^|_)(weight|bias|gamma|beta|scale|shift|gain)$")
@@ -141,7 +142,7 @@ def line_of(node, path: str) -> tuple[int | None, str | None]:
 @contextlib.contextmanager
 def quoting(path: str):
     """Lets operators remember every line of the person's file that they come from, and not those of modules alone."""
-    tracer, name = torch.fx.proxy.TracerBase, "_filter_traceback_frames"
+    tracer, name = TracerBase, "_filter_traceback_frames"
     before = getattr(tracer, name, None)
     if before is None:
         yield
@@ -224,7 +225,7 @@ def graph(subject, program, names: list[str], tensors: list) -> dict:
         number = changed.removeprefix("tensors_")
         name = names[int(number)] if number.isdigit() else changed
         raise Untranslated(f"it changes `{name}`; return the new value instead", final=True)
-    hints, least, nodes, values = {}, {}, [], {}
+    hints, least, nodes = {}, {}, []
     for node in program.graph.nodes:
         value = node.meta.get("val")
         for one in value if isinstance(value, (tuple, list)) else [value]:
@@ -233,7 +234,9 @@ def graph(subject, program, names: list[str], tensors: list) -> dict:
                     known = length.node.shape_env.backed_var_to_val
                     if not length.node.expr.free_symbols <= set(known):
                         line, text = line_of(node, subject.module.__file__)
-                        raise Untranslated("a shape depends on values; use `torch.where` with a mask", line, text, final=True)
+                        raise Untranslated(
+                            "a shape depends on values; use `torch.where` with a mask", line, text, final=True
+                        )
                     hints |= {str(symbol): int(known[symbol]) for symbol in length.node.expr.free_symbols}
     for symbol, limits in program.range_constraints.items():
         # 2 is what export always asks for; a formula that holds there holds for less.
@@ -365,7 +368,11 @@ def reference(subject, names: list[str], kept: list[str], exact: bool) -> dict:
         call = f"torch.func.functional_call(_module, {{{state}}}, ({''.join(one + ', ' for one in positional)}), {{{words}}})"
     text += f"\n\ndef {name}({', '.join(arguments)}):\n"
     text += f'    """`{own}` as a function of its tensors."""\n'
-    text += f"    return {call}\n" if exact else PINNED.format(first=first_float(arguments, names, kept, subject), call=call)
+    text += (
+        f"    return {call}\n"
+        if exact
+        else PINNED.format(first=first_float(arguments, names, kept, subject), call=call)
+    )
     return {"function": name, "text": text}
 
 
@@ -411,6 +418,7 @@ def least_length(called, graph: dict, dtypes: list) -> int:
 
 def differs(called, tensors: list) -> bool:
     """Whether float64 does not stay float64 without help."""
+    FLOATS.update(dict.fromkeys((torch.float32, torch.bfloat16, torch.float16)))
     wide = [one.double() if one.is_floating_point() else one for one in tensors]
     with torch.no_grad(), usual(torch):
         plain = flat(called(*[one.clone() for one in wide]))
@@ -434,7 +442,9 @@ def refuse_aliases(called, tensors: list, names: list[str]) -> None:
         for one in flat(called(*tensors)):
             if isinstance(one, torch.Tensor) and one.untyped_storage().data_ptr() in own:
                 name = own[one.untyped_storage().data_ptr()]
-                raise Untranslated(f"its result is a view of its argument `{name}`, or that argument itself", final=True)
+                raise Untranslated(
+                    f"its result is a view of its argument `{name}`, or that argument itself", final=True
+                )
 
 
 def translation(subject) -> dict:

@@ -87,7 +87,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         None => None,
         Some(words) => {
             let among = match template.clone() {
-                Some(template) => Among::One(template),
+                Some(template) => Among::One(Box::new(template)),
                 None => Among::All(template::all()?),
             };
             Some(tracing::find(&Given::parse(words), among, session)?)
@@ -100,7 +100,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         (None, None) => ask_template()?,
     };
     let matched = match &found {
-        Some(Found::Matched(matched)) => Some(matched),
+        Some(Found::Matched(matched)) => Some(matched.as_ref()),
         _ => None,
     };
     let asked = published::ask(published::of_op(template.ops.first().unwrap_or(&template.name)), session);

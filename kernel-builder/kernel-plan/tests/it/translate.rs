@@ -105,7 +105,7 @@ fn of_one(op: &str, arguments: &Value) -> Value {
 
 #[track_caller]
 fn refused(graph: Value, words: &[&str]) {
-    let refusal = emitted(graph).err().expect("a refusal");
+    let refusal = emitted(graph).expect_err("a refusal");
     let text = format!("{refusal:?}");
     for word in words {
         assert!(text.contains(word), "{word}\n{text}");

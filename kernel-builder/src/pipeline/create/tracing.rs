@@ -76,7 +76,7 @@ pub(crate) struct Matched {
 #[derive(Debug)]
 pub(crate) enum Found {
     /// A project of a template.
-    Matched(Matched),
+    Matched(Box<Matched>),
     /// A project of its own: its translation, with why no template serves.
     Translated(Box<Translated>, Unfit),
 }
@@ -87,14 +87,14 @@ pub(crate) enum Among {
     /// In all templates, and then it is translated.
     All(Vec<Template>),
     /// In this template alone.
-    One(Template),
+    One(Box<Template>),
 }
 
 /// Finds the template that serves a reference, or translates it.
 pub(crate) fn find(given: &Given, among: Among, session: &Session) -> Result<Found, Failure> {
     let (templates, translates) = match among {
         Among::All(templates) => (templates, true),
-        Among::One(template) => (vec![template], false),
+        Among::One(template) => (vec![*template], false),
     };
     let path = env::absolute(&given.file);
     let text = files::read_text(&path)?;
@@ -117,7 +117,7 @@ pub(crate) fn find(given: &Given, among: Among, session: &Session) -> Result<Fou
                 let name = fit.template.clone();
                 ScaffoldError::UnknownTemplate { name, hint: "it was not asked for".to_owned() }
             })?;
-            Ok(Found::Matched(Matched { template, fit, function: report.name, text }))
+            Ok(Found::Matched(Box::new(Matched { template, fit, function: report.name, text })))
         }
         Err(unfit) if translates => {
             // Of a function that a template nearly serves, only the calls were looked at.
