@@ -193,7 +193,7 @@ mod tests {
     fn arithmetic_is_that_of_polynomials() {
         let (a, b) = (Length::symbol("a"), Length::symbol("b"));
         let sum = &(&a * &b) + &Length::number(2);
-        assert_eq!((&sum * &sum).to_string(), "a * a * b * b + 4 * a * b + 4");
+        assert_eq!((&sum * &sum).to_string(), "4 * a * b + a * a * b * b + 4");
         assert_eq!((&sum - &sum).value(), Some(0));
         assert_eq!((&(&a * &b) * &b).divided(&(&b * &a)), Some(b.clone()));
         assert_eq!(sum.divided(&a), None);
