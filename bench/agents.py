@@ -50,7 +50,7 @@ class Server:
         return answer["result"]
 
     def call(self, tool: str, **arguments: object) -> dict:
-        """What a tool says."""
+        """The answer of a tool."""
         return self.ask("tools/call", {"name": tool, "arguments": arguments})["structuredContent"]
 
     def end(self) -> None:
@@ -76,7 +76,7 @@ def slower(code: str, times: int) -> str:
 
 
 def ladder(program: str, agent: str, folder: Path) -> dict:
-    """What a search through an agent makes of eight kernels, slowest first."""
+    """A search through an agent that hands in eight kernels, slowest first."""
     place, code = project(folder), (EXAMPLE / "rms_norm.cu").read_text()
     files = []
     for times in range(40, 0, -5):

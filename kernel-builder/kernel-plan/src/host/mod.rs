@@ -130,7 +130,7 @@ pub fn plan(op: &OpSpec, devices: &[DeviceSettings]) -> Result<HostPlan, HostErr
 }
 
 /// `rms_norm` → `RmsNorm`.
-fn camel(name: &str) -> String {
+pub(crate) fn camel(name: &str) -> String {
     let word = |word: &str| {
         let mut letters = word.chars();
         letters

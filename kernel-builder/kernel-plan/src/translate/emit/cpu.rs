@@ -10,9 +10,20 @@ use super::super::length::Length;
 use super::super::plan::Plan;
 use super::super::program::{Element, Program};
 use super::super::spell;
-use super::project::{Project, camel};
+use super::project::Project;
 use super::words::{Lines, Words};
+use crate::host::camel;
 use crate::units::Dtype;
+
+/// Numbers of the workspaces that a kernel reads or writes.
+fn workspaces(plan: &Plan, kernel: &Kernel) -> BTreeSet<usize> {
+    let (read, written) = plan.moved(kernel);
+    let number = |buffer: &Buffer| match buffer {
+        Buffer::Workspace(number) => Some(*number),
+        _ => None,
+    };
+    read.iter().chain(&written).filter_map(number).collect()
+}
 
 /// Results of a row that are worth a call, where they are independent. op.toml has it in `over`.
 pub(super) const PIECE: i64 = 2048;
@@ -89,15 +100,7 @@ fn several(lines: &mut Lines, program: &Program, plan: &Plan, project: &Project)
         lines.add(1, format!("std::vector<{kind}> between_{number}(static_cast<size_t>({size}));"));
     }
     for (number, kernel) in plan.kernels.iter().enumerate() {
-        let (read, written) = plan.moved(kernel);
-        let between: BTreeSet<usize> = read
-            .iter()
-            .chain(&written)
-            .filter_map(|one| match one {
-                Buffer::Workspace(number) => Some(*number),
-                _ => None,
-            })
-            .collect();
+        let between = workspaces(plan, kernel);
         let list: Vec<String> = between.iter().map(|one| format!("between_{one}.data(), ")).collect();
         let over = over(kernel);
         lines.add(1, format!("{}_{number}<Type>(call, {}0, {over});", project.op, list.concat()));
@@ -211,17 +214,7 @@ impl<'a> Writer<'a> {
 
     fn write(mut self, lines: &mut Lines, name: &str) {
         let kernel = self.kernel();
-        let (read, written) = self.words.plan.moved(kernel);
-        let mut between: Vec<usize> = read
-            .iter()
-            .chain(&written)
-            .filter_map(|one| match one {
-                Buffer::Workspace(number) => Some(*number),
-                _ => None,
-            })
-            .collect();
-        between.sort_unstable();
-        between.dedup();
+        let between = workspaces(self.words.plan, kernel);
         let between: Vec<String> = between.iter().map(|number| format!("void* between_{number}, ")).collect();
         lines.add(0, format!("// {}.", super::table::summary(self.words.program, self.words.plan, kernel)));
         lines.add(0, "template <typename Type>");

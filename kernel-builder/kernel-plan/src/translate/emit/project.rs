@@ -27,15 +27,3 @@ pub(super) fn over_axes(program: &Program, length: &Length) -> String {
     };
     length.replaced(&text).to_string()
 }
-
-/// `rms_norm` → `RmsNorm`.
-pub(super) fn camel(name: &str) -> String {
-    let word = |word: &str| {
-        let mut letters = word.chars();
-        letters
-            .next()
-            .map(|first| first.to_ascii_uppercase().to_string() + letters.as_str())
-            .unwrap_or_default()
-    };
-    name.split('_').map(word).collect()
-}

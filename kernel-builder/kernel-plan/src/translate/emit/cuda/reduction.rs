@@ -130,15 +130,7 @@ impl Writer<'_> {
         }
         lines.add(1, "if (is_one && Own::lane() == 0) {");
         for store in others {
-            let place = self.words.index(&store.offset);
-            lines.add(
-                2,
-                format!(
-                    "put({}, {}[{place}]);",
-                    self.words.operand(store.value).0,
-                    self.pointer(store.buffer)
-                ),
-            );
+            self.put(lines, 2, store);
         }
         lines.add(1, "}");
     }

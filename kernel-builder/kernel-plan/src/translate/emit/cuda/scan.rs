@@ -65,15 +65,7 @@ impl Writer<'_> {
             self.statement(lines, 3, node);
         }
         for store in &kernel.stores {
-            let place = self.words.index(&store.offset);
-            lines.add(
-                3,
-                format!(
-                    "put({}, {}[{place}]);",
-                    self.words.operand(store.value).0,
-                    self.pointer(store.buffer)
-                ),
-            );
+            self.put(lines, 3, store);
         }
         lines.add(2, "}");
         lines.add(1, "}");

@@ -173,6 +173,12 @@ impl<'a> Writer<'a> {
         nodes || self.kernel().stores.iter().any(|store| named(&store.offset))
     }
 
+    /// The statement that stores a value at its place.
+    pub(super) fn put(&self, lines: &mut Lines, depth: usize, store: &Store) {
+        let (value, pointer) = (self.words.operand(store.value).0, self.pointer(store.buffer));
+        lines.add(depth, format!("put({value}, {pointer}[{}]);", self.words.index(&store.offset)));
+    }
+
     /// Statements for `kElements` places from those of the axes on, without what is in `known`.
     pub(super) fn places(
         &self,
