@@ -20,6 +20,7 @@ Distribution: TypeAlias = Literal[
     "equal",
     "one-hot",
     "sorted",
+    "shifted",
     "outlier",
     "tiny",
     "mixed",

@@ -21,6 +21,10 @@ LARGE = {torch.float16: 32, torch.float8_e5m2: 32, torch.float8_e4m3fn: 64}
 HUGE = {torch.float16: 8192.0, torch.float8_e5m2: 4096.0, torch.float8_e4m3fn: 256.0}
 TINY = {torch.float16: 2.0**-18, torch.float8_e5m2: 2.0**-15, torch.float8_e4m3fn: 2.0**-7}
 
+# The distance from zero of `shifted` where it is not 128: exponentials of it underflow in float32, and in 16 bits a product of
+# two is finite.
+FAR = {torch.float16: 64.0, torch.float8_e5m2: 64.0, torch.float8_e4m3fn: 64.0}
+
 
 def rounded(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Values in `dtype`, none of them beyond its finite range."""
@@ -36,8 +40,9 @@ def distribution(
     `normal`: mean 0, deviation 1. `small` and `large`: mean 0, the deviations above. `sparse`: normal, nine of ten
     elements zero, and all of the first index of the first axis. The hard ones go by rows, which are lines of the last
     axis: `uniform` is between 0 and 1, `equal` a power of two all along a row (sums of which round nothing), `one-hot`
-    zero but for one 1, `sorted` positive and ascending, `outlier` normal but for one huge element, `tiny` minute; `mixed`
-    has rows of all of these kinds, but for those that belong to the `share` of another input.
+    zero but for one 1, `sorted` positive and ascending, `shifted` normal around a number far from zero, which is negative
+    in every other row, `outlier` normal but for one huge element, `tiny` minute; `mixed` has rows of all of these kinds,
+    but for those that belong to the `share` of another input.
     """
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=random).to(dtype)
@@ -75,6 +80,11 @@ def hard(kind: str, values: torch.Tensor, dtype: torch.dtype, random: torch.Gene
         return torch.zeros_like(values).scatter(-1, place, 1.0)
     if kind == "sorted":
         return values.abs().sort(dim=-1).values
+    if kind == "shifted":
+        lines = values.view(-1, values.shape[-1])
+        far = torch.full((len(lines), 1), FAR.get(dtype, 128.0), dtype=values.dtype)
+        far[int(torch.randint(0, 2, (1,), generator=random)) :: 2] *= -1
+        return (lines + far).view(values.shape)
     if kind == "outlier":
         huge = HUGE.get(dtype, 2.0**17) * values.gather(-1, place).sign()
         return values.scatter(-1, place, huge)
@@ -83,7 +93,7 @@ def hard(kind: str, values: torch.Tensor, dtype: torch.dtype, random: torch.Gene
 
 # The kinds of rows that `mixed` has besides `outlier`, each about as often as the others. Not `large`: beside a row with one
 # value, a number that float64 loses where it saturates (1 + tanh) would count in full.
-ROWS = ("uniform", "equal", "one-hot", "sorted", "tiny", "zeros", "normal")
+ROWS = ("uniform", "equal", "one-hot", "sorted", "shifted", "tiny", "zeros", "normal")
 # A single row is cut into pieces of this length, which count as rows.
 PIECE = 1024
 

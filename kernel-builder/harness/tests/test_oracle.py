@@ -74,6 +74,8 @@ def test_kinds_are_what_their_names_say():
     assert bool((of("equal") == of("equal")[:, :1]).all())
     assert bool((of("one-hot").sum(1) == 1).all()) and bool(((of("one-hot") == 0).sum(1) == 99).all())
     assert bool((of("sorted").diff(dim=1) >= 0).all())
+    assert bool((of("shifted").abs() > 100).all()) and bool((of("shifted").sign().diff(dim=1) == 0).all())
+    assert float(of("shifted")[0, 0]) * float(of("shifted")[1, 0]) < 0
     assert bool(((of("outlier").abs() == 2.0**17).sum(1) == 1).all())
     assert float(of("tiny").abs().max()) < 1e-10
 

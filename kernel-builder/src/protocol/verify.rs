@@ -84,6 +84,7 @@ pub(crate) enum Distribution {
     Equal,
     OneHot,
     Sorted,
+    Shifted,
     Outlier,
     Tiny,
     Mixed,

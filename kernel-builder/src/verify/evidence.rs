@@ -16,7 +16,7 @@ use crate::base::files;
 use crate::compile::artifact::Artifact;
 
 /// Raised whenever a check is added or gets stricter, so that older evidence no longer counts.
-pub const PROTOCOL: u32 = 11;
+pub const PROTOCOL: u32 = 12;
 
 /// Something that passed every check that could be made here.
 ///

@@ -44,6 +44,7 @@ const HARD_VALUES: &[(Distribution, Purpose)] = &[
     (Distribution::Equal, Purpose::Equal),
     (Distribution::OneHot, Purpose::OneHot),
     (Distribution::Sorted, Purpose::Sorted),
+    (Distribution::Shifted, Purpose::Shifted),
     (Distribution::Outlier, Purpose::Outlier),
     (Distribution::Tiny, Purpose::Tiny),
     (NON_FINITE, Purpose::NonFinite),
@@ -189,6 +190,8 @@ pub(crate) enum Purpose {
     OneHot,
     /// Rows in ascending order.
     Sorted,
+    /// Rows whose elements all lie far from zero, on the same side.
+    Shifted,
     /// One element of each row that is larger than all others together.
     Outlier,
     /// Values that are subnormal in formats of 8 and 16 bits with few exponents, and minute in others.
@@ -238,6 +241,7 @@ impl Purpose {
             Self::Equal => "rows of equal values",
             Self::OneHot => "one value that is not zero in each row",
             Self::Sorted => "sorted rows",
+            Self::Shifted => "rows far from zero",
             Self::Outlier => "one huge value in each row",
             Self::Tiny => "tiny values",
             Self::Mixed => "rows of different hard values",
