@@ -127,7 +127,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
     const int64_t warps = ceil_div(vectors, 32 * per_thread);
 
     if (by_warp) {
-        failure.kernel = "addrms::held";
+        failure.kernel = "add_rms_norm::held";
         const int64_t key[] = {int64_t(call.T), s.narrow, floor_div(128, s.narrow), floor_div(s.bytes, size_of(call.T)), ceil_div(vectors, s.narrow)};
         const void* a0 = call.out;
         const void* a1 = call.sum;
@@ -156,7 +156,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
         }
     }
     if (exact) {
-        failure.kernel = "addrms::exact";
+        failure.kernel = "add_rms_norm::exact";
         const int64_t key[] = {int64_t(call.T), exact_threads, floor_div(s.bytes, size_of(call.T)), s.units, s.fetch, std::max<int64_t>({1, floor_div(s.crowd, exact_threads)})};
         const void* a0 = call.out;
         const void* a1 = call.sum;
@@ -180,7 +180,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
         }
     }
     if (by_block) {
-        failure.kernel = "addrms::held";
+        failure.kernel = "add_rms_norm::held";
         const int64_t key[] = {int64_t(call.T), ceil_div(warps, 8) * 256, 1, floor_div(s.bytes, size_of(call.T)), per_thread};
         const void* a0 = call.out;
         const void* a1 = call.sum;
@@ -209,7 +209,7 @@ cudaError_t add_rms_norm_launch(const Call& call, [[maybe_unused]] void* const* 
         }
     }
     if (!held) {
-        failure.kernel = "addrms::read_twice";
+        failure.kernel = "add_rms_norm::read_twice";
         const int64_t key[] = {int64_t(call.T), s.block};
         const void* a0 = call.out;
         const void* a1 = call.sum;

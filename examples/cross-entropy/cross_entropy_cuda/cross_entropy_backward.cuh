@@ -9,7 +9,7 @@ namespace cross_entropy_gradient {
 
 using namespace vector;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
 // Each row by `parts` blocks, which read every logit once and write its gradient: the exponential of its distance from

@@ -50,21 +50,21 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 }
 
 const Instance<3> kKernel0[] = {
-    {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::loss::read_rows<__nv_bfloat16, 256, 8>)},
-    {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::loss::read_rows<__half, 256, 8>)},
-    {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&cross_entropy_macros_0::loss::read_rows<float, 256, 4>)},
+    {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<__nv_bfloat16, 256, 8>)},
+    {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<__half, 256, 8>)},
+    {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_rows<float, 256, 4>)},
 };
 
 const Instance<3> kKernel1[] = {
-    {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::loss::read_parts<__nv_bfloat16, 256, 8>)},
-    {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::loss::read_parts<__half, 256, 8>)},
-    {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&cross_entropy_macros_0::loss::read_parts<float, 256, 4>)},
+    {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_parts<__nv_bfloat16, 256, 8>)},
+    {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_parts<__half, 256, 8>)},
+    {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::read_parts<float, 256, 4>)},
 };
 
 const Instance<1> kKernel2[] = {
-    {{int64_t(Element::kBF16)}, reinterpret_cast<const void*>(&cross_entropy_macros_0::loss::join_parts<__nv_bfloat16>)},
-    {{int64_t(Element::kF16)}, reinterpret_cast<const void*>(&cross_entropy_macros_0::loss::join_parts<__half>)},
-    {{int64_t(Element::kF32)}, reinterpret_cast<const void*>(&cross_entropy_macros_0::loss::join_parts<float>)},
+    {{int64_t(Element::kBF16)}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::join_parts<__nv_bfloat16>)},
+    {{int64_t(Element::kF16)}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::join_parts<__half>)},
+    {{int64_t(Element::kF32)}, reinterpret_cast<const void*>(&cross_entropy_macros_0::cross_entropy::join_parts<float>)},
 };
 
 } // namespace

@@ -50,7 +50,7 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 }
 
 const Instance<3> kKernel0[] = {
-    {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_1::loss::read_rows<__nv_bfloat16, 256, 8>)},
+    {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&cross_entropy_macros_1::cross_entropy::read_rows<__nv_bfloat16, 256, 8>)},
 };
 
 } // namespace

@@ -126,7 +126,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
     const int64_t parts = std::max<int64_t>({1, std::min<int64_t>({std::min<int64_t>({floor_div(s.spread, std::max<int64_t>({call.rows, 1})), floor_div(call.vocabulary, 4096)}), 32})});
 
     if (parts == 1) {
-        failure.kernel = "loss::read_rows";
+        failure.kernel = "cross_entropy::read_rows";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.loss;
         const void* a1 = call.lse;
@@ -148,7 +148,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
         }
     }
     if (parts > 1) {
-        failure.kernel = "loss::read_parts";
+        failure.kernel = "cross_entropy::read_parts";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = workspaces[0];
         const void* a1 = call.input;
@@ -171,7 +171,7 @@ cudaError_t cross_entropy_launch(const Call& call, [[maybe_unused]] void* const*
         }
     }
     if (parts > 1) {
-        failure.kernel = "loss::join_parts";
+        failure.kernel = "cross_entropy::join_parts";
         const int64_t key[] = {int64_t(call.T)};
         const void* a0 = call.loss;
         const void* a1 = call.lse;

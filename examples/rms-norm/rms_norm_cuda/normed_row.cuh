@@ -17,7 +17,7 @@ namespace normed {
 
 using namespace vector;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
 // Gradients that are sums over rows: of the weight, and with a mean of the bias.

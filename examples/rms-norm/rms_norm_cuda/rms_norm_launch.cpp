@@ -220,7 +220,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
     const int64_t warps = ceil_div(vectors, 32 * per_thread);
 
     if (by_warp) {
-        failure.kernel = "rms::held";
+        failure.kernel = "rms_norm::held";
         const int64_t key[] = {int64_t(call.T), s.narrow, floor_div(128, s.narrow), floor_div(s.bytes, size_of(call.T)), ceil_div(vectors, s.narrow)};
         const void* a0 = call.out;
         const void* a1 = call.input;
@@ -248,7 +248,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
         }
     }
     if (exact) {
-        failure.kernel = "rms::exact";
+        failure.kernel = "rms_norm::exact";
         const int64_t key[] = {int64_t(call.T), exact_threads, floor_div(s.bytes, size_of(call.T)), s.units, std::max<int64_t>({1, floor_div(s.crowd, exact_threads)})};
         const void* a0 = call.out;
         const void* a1 = call.input;
@@ -271,7 +271,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
         }
     }
     if (by_block && !in_turns) {
-        failure.kernel = "rms::held";
+        failure.kernel = "rms_norm::held";
         const int64_t key[] = {int64_t(call.T), ceil_div(warps, 8) * 256, 1, floor_div(s.bytes, size_of(call.T)), per_thread};
         const void* a0 = call.out;
         const void* a1 = call.input;
@@ -299,7 +299,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
         }
     }
     if (in_turns) {
-        failure.kernel = "rms::held_in_turns";
+        failure.kernel = "rms_norm::held_in_turns";
         const int64_t key[] = {int64_t(call.T), ceil_div(warps, 8) * 256, floor_div(s.bytes, size_of(call.T)), per_thread};
         const void* a0 = call.out;
         const void* a1 = call.input;
@@ -327,7 +327,7 @@ cudaError_t rms_norm_launch(const Call& call, [[maybe_unused]] void* const* work
         }
     }
     if (!held) {
-        failure.kernel = "rms::read_twice";
+        failure.kernel = "rms_norm::read_twice";
         const int64_t key[] = {int64_t(call.T), s.block};
         const void* a0 = call.out;
         const void* a1 = call.input;

@@ -157,7 +157,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
     const int64_t shared_vectors = ceil_div(vectors - 6144, 2048) * 2;
 
     if (by_warp) {
-        failure.kernel = "soft::held";
+        failure.kernel = "softmax::held";
         const int64_t key[] = {int64_t(call.T), s.narrow, floor_div(128, s.narrow), floor_div(s.bytes, size_of(call.T)), ceil_div(vectors, s.narrow), 0};
         const void* a0 = call.out;
         const void* a1 = call.input;
@@ -180,7 +180,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
         }
     }
     if (exact) {
-        failure.kernel = "soft::exact";
+        failure.kernel = "softmax::exact";
         const int64_t key[] = {int64_t(call.T), exact_threads, floor_div(s.bytes, size_of(call.T)), s.units};
         const void* a0 = call.out;
         const void* a1 = call.input;
@@ -198,7 +198,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
         }
     }
     if (by_block) {
-        failure.kernel = "soft::held";
+        failure.kernel = "softmax::held";
         const int64_t key[] = {int64_t(call.T), ceil_div(warps, 8) * 256, 1, floor_div(s.bytes, size_of(call.T)), per_thread, 0};
         const void* a0 = call.out;
         const void* a1 = call.input;
@@ -221,7 +221,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
         }
     }
     if (in_shared) {
-        failure.kernel = "soft::held";
+        failure.kernel = "softmax::held";
         const int64_t key[] = {int64_t(call.T), 1024, 1, floor_div(s.bytes, size_of(call.T)), 6, shared_vectors};
         const void* a0 = call.out;
         const void* a1 = call.input;
@@ -244,7 +244,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
         }
     }
     if (parts == 1 && !held && !in_shared) {
-        failure.kernel = "soft::read_twice";
+        failure.kernel = "softmax::read_twice";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.out;
         const void* a1 = call.input;
@@ -263,7 +263,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
         }
     }
     if (parts > 1) {
-        failure.kernel = "soft::read_parts";
+        failure.kernel = "softmax::read_parts";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = workspaces[0];
         const void* a1 = call.input;
@@ -286,7 +286,7 @@ cudaError_t softmax_launch(const Call& call, [[maybe_unused]] void* const* works
         }
     }
     if (parts > 1) {
-        failure.kernel = "soft::write_parts";
+        failure.kernel = "softmax::write_parts";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.out;
         const void* a1 = call.input;

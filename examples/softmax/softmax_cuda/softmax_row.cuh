@@ -1,10 +1,9 @@
-// Gradients of a row of which exponentials are taken: for softmax and its logarithm.
+// Gradients of softmax and of its logarithm.
 // Owns: the kernels, for any `Rule`. Never: chooses among them; [launch] does.
 //
-// A `Rule` says which sum over a row its gradients have a part in: with kOfPowers each one times its power, which is
-// exp(value - largest), else as they are. It is made of what is known of a row, and then says what an element becomes
-// of its gradient and its power. UNROLL: how many vectors of each input a thread has in flight in a row that is read
-// twice.
+// A `Rule` is one of the two. With kOfPowers the row's sum is that of gradients times powers, exp(value - largest);
+// otherwise that of gradients. A rule is made of a row's `Known`, and makes an element's result of its gradient and its power.
+// UNROLL: vectors of each input that a thread has in flight in a row that is read twice.
 
 #pragma once
 
@@ -14,7 +13,7 @@ namespace softmax_row {
 
 using namespace vector;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 // Threads of a block, at most.
 constexpr int kBlock = 512;
@@ -22,8 +21,8 @@ constexpr float kLargestFinite = 3.402823466e+38f;
 
 __device__ __forceinline__ float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 
-// An exponential that something is multiplied with, by its root, twice: one that is subnormal has few digits, and the
-// product may have all of them.
+// An exponential as a factor. Its root is multiplied twice, because a subnormal exponential has few digits, but the product
+// may need all of them.
 template <typename T>
 struct Power {
     float root;
@@ -32,14 +31,14 @@ struct Power {
         if constexpr (sizeof(T) == 4) {
             root = expf(0.5f * exponent);
         } else {
-            // exp(x / 2) is 2 to the x / log(4). Of a root that is subnormal nothing is left in the power.
+            // exp(x / 2) is 2 to the x / log(4). The square of a subnormal root is zero anyway.
             asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(exponent * 0.72134752f));
         }
     }
     __device__ __forceinline__ float times(float value) const { return value * root * root; }
 };
 
-// So many times their size have sums of gradients times powers: in float32 the digits of subnormal ones count.
+// The scale of sums of gradients times powers, which keeps the digits of subnormal ones in float32.
 template <typename T>
 constexpr float kScale = sizeof(T) == 4 ? 4294967296.0f : 1.0f;
 
@@ -49,10 +48,10 @@ struct Top {
     float gradient;
 };
 
-// What is known of a row, or of a part of it: the sum of its powers, and that of its gradients. Where there is no value
-// above minus infinity, powers are exp(value), so zero: the difference would be NaN. Gradients that are summed times
-// powers are relative to that of the largest value, kScale times. Where one power outweighs all others, its gradient is
-// about the mean of all, and what is left of the difference is what counts.
+// Of a row, or of a part of it: the sum of its powers, and that of its gradients. If there is no value above minus infinity,
+// powers are exp(value), so zero: the difference would be NaN. Gradients that are summed times powers are relative to the
+// gradient of the largest value, times kScale: if one power outweighs all others, its gradient is about the mean of all, and
+// their difference would lose its digits.
 struct Known {
     Top top;
     float sum;

@@ -1,8 +1,8 @@
 // Vectors of elements, and sums over warps and blocks.
 // Owns: what kernels of rows have in common. Never: a kernel.
 //
-// STREAM: what is marked as used once, so that it leaves the caches first: with 1 all that `load` and `store` move, with 2
-// what `store` does, with 0 nothing.
+// STREAM: which accesses are marked as the only ones, so that their data leaves the caches first. 0: none; 1: those of `load`
+// and `store`; 2: those of `store`.
 
 #pragma once
 
@@ -22,7 +22,7 @@ __device__ __forceinline__ void from_float(float value, float& to) { to = value;
 __device__ __forceinline__ void from_float(float value, __half& to) { to = __float2half_rn(value); }
 __device__ __forceinline__ void from_float(float value, __nv_bfloat16& to) { to = __float2bfloat16_rn(value); }
 
-// As many bytes as one load moves.
+// The type that one load of kBytes moves.
 template <int kBytes>
 struct Word;
 template <>
@@ -86,7 +86,7 @@ struct Vector {
     };
     __device__ Vector() {}
     __device__ __forceinline__ float get(int place) const { return to_float(elements[place]); }
-    // The same, in one instruction for bfloat16, which is the upper half of a float.
+    // As `get`, in one instruction for bfloat16, which is the upper half of a float.
     __device__ __forceinline__ float quick(int place) const {
         if constexpr (kBfloat16<T> && kElements > 1) {
             const uint32_t pair = word(bits, place / 2);
@@ -96,7 +96,15 @@ struct Vector {
         }
     }
     __device__ __forceinline__ void set(int place, float value) { from_float(value, elements[place]); }
-    // All elements: those of 16 bits two at a time, in fewer instructions than one after the other takes.
+    __device__ __forceinline__ float sum() const {
+        float sum = get(0);
+#pragma unroll
+        for (int j = 1; j < kElements; ++j) {
+            sum += get(j);
+        }
+        return sum;
+    }
+    // Sets all elements. Those of 16 bits are rounded two at a time, which takes fewer instructions.
     __device__ __forceinline__ void put(const float (&values)[kElements]) {
         if constexpr (sizeof(T) == 2 && kElements > 1) {
 #pragma unroll
@@ -132,8 +140,8 @@ __device__ __forceinline__ void store(Bits* to, Bits bits) {
 #endif
 }
 
-// Bits of which the compiler knows nothing any more. It would keep values as float once they were converted, in twice
-// the registers; so they are converted again.
+// Makes the compiler forget what the bits are. It would keep converted values as float, in twice the registers; now it
+// converts them again.
 __device__ __forceinline__ void forget(uint32_t& bits) { asm volatile("" : "+r"(bits)); }
 __device__ __forceinline__ void forget(uint2& bits) {
     forget(bits.x);
@@ -146,7 +154,7 @@ __device__ __forceinline__ void forget(uint4& bits) {
     forget(bits.w);
 }
 
-// In as few instructions as the result's dtype allows.
+// With the precision that the result's dtype needs, in as few instructions as possible.
 template <typename T>
 __device__ __forceinline__ float exponential(float value) {
     if constexpr (sizeof(T) == 4) {
@@ -173,6 +181,28 @@ __device__ __forceinline__ float lanes_sum(float value) {
         value += __shfl_xor_sync(0xffffffffu, value, offset);
     }
     return value;
+}
+
+// Sum over the threads of a row, known to all of them and added in the same order in every run. kLanes threads have a
+// row: a part of a warp, where kRows rows share a block; or the whole block, which has kLanes threads at most. Each use in
+// a kernel takes another kUse, and so has memory of its own: no barrier is needed between uses.
+template <int kLanes, int kRows, int kUse>
+__device__ __forceinline__ float row_sum(float value) {
+    if constexpr (kLanes <= kWarp) {
+        return lanes_sum<kLanes>(value);
+    } else {
+        static_assert(kRows == 1);
+        __shared__ float sums[kLanes / kWarp];
+        const int warps = blockDim.x / kWarp;
+        const int warp = threadIdx.x / kWarp;
+        const int lane = threadIdx.x % kWarp;
+        value = lanes_sum<kWarp>(value);
+        if (lane == 0) {
+            sums[warp] = value;
+        }
+        __syncthreads();
+        return lanes_sum<kWarp>(lane < warps ? sums[lane] : 0.0f);
+    }
 }
 
 // kCount sums over the threads of a row, known to all of them and added in the same order in every run. kLanes
@@ -204,8 +234,7 @@ __device__ __forceinline__ void row_sums(float (&values)[kCount], float* memory)
     }
 }
 
-// Elements that lie one after the other, as vectors, which begin where addresses are multiples of theirs, and single
-// elements around them.
+// Consecutive elements: vectors that begin at multiples of their size, and single elements before and after them.
 template <int kElements>
 struct Slice {
     int64_t first;

@@ -48,21 +48,21 @@ const void* find(const Instance<kLength> (&instances)[kCount], const int64_t* ke
 }
 
 const Instance<3> kKernel0[] = {
-    {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swi::gated<__nv_bfloat16, 256, 8, int>)},
-    {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swi::gated<__half, 256, 8, int>)},
-    {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&swiglu_macros_0::swi::gated<float, 256, 4, int>)},
+    {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<__nv_bfloat16, 256, 8, int>)},
+    {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<__half, 256, 8, int>)},
+    {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<float, 256, 4, int>)},
 };
 
 const Instance<3> kKernel1[] = {
-    {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swi::gated<__nv_bfloat16, 256, 8, long long>)},
-    {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swi::gated<__half, 256, 8, long long>)},
-    {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&swiglu_macros_0::swi::gated<float, 256, 4, long long>)},
+    {{int64_t(Element::kBF16), 256, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<__nv_bfloat16, 256, 8, long long>)},
+    {{int64_t(Element::kF16), 256, 8}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<__half, 256, 8, long long>)},
+    {{int64_t(Element::kF32), 256, 4}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<float, 256, 4, long long>)},
 };
 
 const Instance<3> kKernel2[] = {
-    {{int64_t(Element::kBF16), 256, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swi::gated<__nv_bfloat16, 256, 1, long long>)},
-    {{int64_t(Element::kF16), 256, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swi::gated<__half, 256, 1, long long>)},
-    {{int64_t(Element::kF32), 256, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swi::gated<float, 256, 1, long long>)},
+    {{int64_t(Element::kBF16), 256, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<__nv_bfloat16, 256, 1, long long>)},
+    {{int64_t(Element::kF16), 256, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<__half, 256, 1, long long>)},
+    {{int64_t(Element::kF32), 256, 1}, reinterpret_cast<const void*>(&swiglu_macros_0::swiglu::gated<float, 256, 1, long long>)},
 };
 
 } // namespace

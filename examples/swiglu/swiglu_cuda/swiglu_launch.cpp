@@ -120,7 +120,7 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
     const bool few = 2 * call.rows * call.hidden < 2000000000;
 
     if (aligned && few) {
-        failure.kernel = "swi::gated";
+        failure.kernel = "swiglu::gated";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.out;
         const void* a1 = call.input;
@@ -146,7 +146,7 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
         }
     }
     if (aligned && !few) {
-        failure.kernel = "swi::gated";
+        failure.kernel = "swiglu::gated";
         const int64_t key[] = {int64_t(call.T), s.block, floor_div(s.bytes, size_of(call.T))};
         const void* a0 = call.out;
         const void* a1 = call.input;
@@ -166,7 +166,7 @@ cudaError_t swiglu_launch(const Call& call, [[maybe_unused]] void* const* worksp
         }
     }
     if (!aligned) {
-        failure.kernel = "swi::gated";
+        failure.kernel = "swiglu::gated";
         const int64_t key[] = {int64_t(call.T), s.block, 1};
         const void* a0 = call.out;
         const void* a1 = call.input;

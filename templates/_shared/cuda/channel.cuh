@@ -5,91 +5,18 @@
 
 #pragma once
 
-#include "vector.cuh"
+#include "covered_slice.cuh"
 
 namespace channel {
 
 using namespace vector;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
-// A part of a group as vectors that begin where addresses are multiples of theirs: the first and the last may hold
-// elements of others, which are zeros when they are read and are not written. There are none if kEven.
+// A part of a group.
 template <typename T, bool kEven>
-struct Slice {
-    static constexpr int kElements = 16 / sizeof(T);
-    using Unit = Vector<T, kElements>;
-    using Bits = typename Unit::Bits;
-    int64_t aligned;
-    // Of the slice, from `aligned`.
-    int begin;
-    int end;
-
-    __device__ Slice(int64_t first, int count)
-        : aligned(first / kElements * kElements),
-          begin(static_cast<int>(first % kElements)),
-          end(static_cast<int>(first % kElements) + count) {}
-    __device__ __forceinline__ int vectors() const { return (end + kElements - 1) / kElements; }
-    __device__ __forceinline__ bool is_whole(int place) const {
-        return kEven || (place * kElements >= begin && (place + 1) * kElements <= end);
-    }
-    __device__ __forceinline__ bool has(int element) const { return kEven || (element >= begin && element < end); }
-    __device__ __forceinline__ Unit read(const T* input, int place, bool again) const {
-        Unit unit;
-        const T* const from = input + aligned + static_cast<int64_t>(place) * kElements;
-        if (is_whole(place)) {
-            const Bits* const bits = reinterpret_cast<const Bits*>(from);
-            unit.bits = again ? *bits : load(bits);
-        } else {
-#pragma unroll
-            for (int j = 0; j < kElements; ++j) {
-                unit.set(j, has(place * kElements + j) ? to_float(from[j]) : 0.0f);
-            }
-        }
-        return unit;
-    }
-    __device__ __forceinline__ void write(T* out, int place, const Unit& unit) const {
-        T* const to = out + aligned + static_cast<int64_t>(place) * kElements;
-        if (is_whole(place)) {
-            store(reinterpret_cast<Bits*>(to), unit.bits);
-        } else {
-#pragma unroll
-            for (int j = 0; j < kElements; ++j) {
-                if (has(place * kElements + j)) {
-                    to[j] = unit.elements[j];
-                }
-            }
-        }
-    }
-    // How many elements of a vector are of the slice.
-    __device__ __forceinline__ int count(int place) const {
-        if (is_whole(place)) {
-            return kElements;
-        }
-        const int first = place * kElements < begin ? begin : place * kElements;
-        const int last = (place + 1) * kElements > end ? end : (place + 1) * kElements;
-        return last - first;
-    }
-    __device__ __forceinline__ float sum(const Unit& unit) const {
-        float sum = unit.get(0);
-#pragma unroll
-        for (int j = 1; j < kElements; ++j) {
-            sum += unit.get(j);
-        }
-        return sum;
-    }
-    // Of the squares of the deviations.
-    __device__ __forceinline__ float squares(const Unit& unit, int place, float mean) const {
-        float squares = 0.0f;
-#pragma unroll
-        for (int j = 0; j < kElements; ++j) {
-            const float deviation = has(place * kElements + j) ? unit.get(j) - mean : 0.0f;
-            squares += deviation * deviation;
-        }
-        return squares;
-    }
-};
+using Slice = covered_slice::Slice<T, kEven, int>;
 
 // Sum over the threads of a group of channels, known to all of them and added in the same order in every run: a part of a warp, or
 // all warps of a block. Each use in a kernel has a number of its own, and so memory of its own: no barrier is needed
@@ -192,7 +119,7 @@ __device__ __forceinline__ void find_parts(float* found, const T* input, int len
         for (int i = 0; i < kUnroll; ++i) {
             if (start + i * kBlock < vectors) {
                 count += slice.count(start + i * kBlock);
-                sum += slice.sum(units[i]);
+                sum += units[i].sum();
                 forget(units[i].bits);
             }
         }

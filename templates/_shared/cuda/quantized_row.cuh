@@ -13,7 +13,7 @@ namespace quantized_row {
 
 using namespace vector;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
 // The larger of what was found and the size of a value, as bits: NaN is larger than anything.

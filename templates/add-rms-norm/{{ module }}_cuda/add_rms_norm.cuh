@@ -9,39 +9,17 @@
 #include "exact_row.cuh"
 #include "fetch.cuh"
 
-namespace addrms {
+namespace add_rms_norm {
 
 using namespace exact_row;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
 // hole: scaling
 // What an element of the sum becomes, given the row's scale, 1 / root mean square, and the element's weight.
 __device__ __forceinline__ float scaled(float value, float scale, float weight) { return value * scale * weight; }
 // end of hole: scaling
-
-// Sum over the threads of a row, known to all of them and added in the same order in every run. kLanes threads have a
-// row: a part of a warp, where kRows rows share a block; or the whole block, which has kLanes threads at most. Each use in
-// a kernel has a number of its own, and so memory of its own: no barrier is needed between them.
-template <int kLanes, int kRows, int kUse>
-__device__ __forceinline__ float row_sum(float value) {
-    if constexpr (kLanes <= kWarp) {
-        return lanes_sum<kLanes>(value);
-    } else {
-        static_assert(kRows == 1);
-        __shared__ float sums[kLanes / kWarp];
-        const int warps = blockDim.x / kWarp;
-        const int warp = threadIdx.x / kWarp;
-        const int lane = threadIdx.x % kWarp;
-        value = lanes_sum<kWarp>(value);
-        if (lane == 0) {
-            sums[warp] = value;
-        }
-        __syncthreads();
-        return lanes_sum<kWarp>(lane < warps ? sums[lane] : 0.0f);
-    }
-}
 
 // Rows that their threads hold, summed: kUnits vectors a thread, as float, so that a result is rounded once.
 template <typename T, int kLanes, int kRows, int kElements, int kUnits>
@@ -183,4 +161,4 @@ __global__ void __launch_bounds__(kBlock)
     }
 }
 
-}  // namespace addrms
+}  // namespace add_rms_norm

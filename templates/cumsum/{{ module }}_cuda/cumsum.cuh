@@ -4,77 +4,20 @@
 // Sums are added in the same order in every run. STREAM: whether what is not read again is marked so, and leaves the
 // caches first.
 
-#include "vector.cuh"
+#include "covered_slice.cuh"
+#include "row_parts.cuh"
 
-namespace running {
+namespace cumsum {
 
 using namespace vector;
 
-// A part of a row as vectors that begin where addresses are multiples of theirs: the first and the last may hold
-// elements of others, which are zeros when they are read and are not written.
 template <typename T>
-struct Slice {
-    static constexpr int kElements = 16 / sizeof(T);
-    using Unit = Vector<T, kElements>;
-    using Bits = typename Unit::Bits;
-    int64_t aligned;
-    // Of the slice, from `aligned`.
-    int64_t begin;
-    int64_t end;
-
-    __device__ Slice(int64_t first, int64_t count)
-        : aligned(first / kElements * kElements), begin(first % kElements), end(first % kElements + count) {}
-    __device__ int64_t vectors() const { return (end + kElements - 1) / kElements; }
-    __device__ __forceinline__ bool is_whole(int64_t place) const {
-        return place * kElements >= begin && (place + 1) * kElements <= end;
-    }
-    __device__ __forceinline__ bool has(int64_t element) const { return element >= begin && element < end; }
-    __device__ __forceinline__ Unit read(const T* input, int64_t place, bool again) const {
-        Unit unit;
-        const T* const from = input + aligned + place * kElements;
-        if (is_whole(place)) {
-            const Bits* const bits = reinterpret_cast<const Bits*>(from);
-            unit.bits = again ? *bits : load(bits);
-        } else {
-#pragma unroll
-            for (int j = 0; j < kElements; ++j) {
-                unit.set(j, has(place * kElements + j) ? to_float(from[j]) : 0.0f);
-            }
-        }
-        return unit;
-    }
-    __device__ __forceinline__ void write(T* out, int64_t place, const Unit& unit) const {
-        T* const to = out + aligned + place * kElements;
-        if (is_whole(place)) {
-            store(reinterpret_cast<Bits*>(to), unit.bits);
-        } else {
-#pragma unroll
-            for (int j = 0; j < kElements; ++j) {
-                if (has(place * kElements + j)) {
-                    to[j] = unit.elements[j];
-                }
-            }
-        }
-    }
-};
+using Slice = covered_slice::Slice<T, false, int64_t>;
 
 // The slice of a row that block `part` of `parts` has.
 template <typename T>
 __device__ __forceinline__ Slice<T> slice_of(int64_t row, int64_t hidden, int part, int parts) {
-    const int64_t share = (hidden + parts - 1) / parts;
-    const int64_t begin = share * part < hidden ? share * part : hidden;
-    const int64_t end = begin + share < hidden ? begin + share : hidden;
-    return Slice<T>(row * hidden + begin, end - begin);
-}
-
-template <typename Unit, int kElements>
-__device__ __forceinline__ float sum_of(const Unit& unit) {
-    float sum = unit.get(0);
-#pragma unroll
-    for (int j = 1; j < kElements; ++j) {
-        sum += unit.get(j);
-    }
-    return sum;
+    return row_parts::part_of_row<Slice<T>>(row, hidden, part, parts);
 }
 
 // The sum up to and with this thread of the warp.
@@ -91,14 +34,6 @@ __device__ __forceinline__ float up_to(float value, int lane) {
 __device__ __forceinline__ float before(float up_to_this, int lane) {
     const float sum = __shfl_up_sync(0xffffffffu, up_to_this, 1);
     return lane == 0 ? 0.0f : sum;
-}
-
-__device__ __forceinline__ float warp_sum(float value) {
-#pragma unroll
-    for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-        value += __shfl_xor_sync(0xffffffffu, value, offset);
-    }
-    return value;
 }
 
 template <typename Unit, int kElements>
@@ -133,7 +68,7 @@ __global__ void __launch_bounds__(128) scan_short(T* out, const T* input, long l
         if (place + kWarp < vectors) {
             next = slice.read(input, place + kWarp, false);
         }
-        const float sum = up_to(place < vectors ? sum_of<Unit, kElements>(unit) : 0.0f, lane);
+        const float sum = up_to(place < vectors ? unit.sum() : 0.0f, lane);
         run_on<Unit, kElements>(unit, carry + before(sum, lane));
         if (place < vectors) {
             slice.write(out, place, unit);
@@ -178,7 +113,7 @@ __device__ __forceinline__ void scan_slice(T* out, const T* input, const Slice<T
 #pragma unroll
         for (int i = 0; i < kGroups; ++i) {
             const int64_t place = start + (i * kWarps + warp) * kWarp + lane;
-            inner[i] = up_to(place < vectors ? sum_of<Unit, kElements>(units[i]) : 0.0f, lane);
+            inner[i] = up_to(place < vectors ? units[i].sum() : 0.0f, lane);
             if (lane == kWarp - 1) {
                 sums[turn][i * kWarps + warp] = inner[i];
             }
@@ -228,17 +163,17 @@ __global__ void __launch_bounds__(kWarp * kWarps) sum_parts(float* sums, const T
 #pragma unroll
         for (int i = 0; i < kGroups; ++i) {
             if (start + i * (kWarps * kWarp) < vectors) {
-                sum += sum_of<Unit, kElements>(units[i]);
+                sum += units[i].sum();
             }
         }
     }
-    sum = warp_sum(sum);
+    sum = lanes_sum<kWarp>(sum);
     if (threadIdx.x % kWarp == 0) {
         of_warps[threadIdx.x / kWarp] = sum;
     }
     __syncthreads();
     if (threadIdx.x < kWarp) {
-        sum = warp_sum(threadIdx.x < kWarps ? of_warps[threadIdx.x] : 0.0f);
+        sum = lanes_sum<kWarp>(threadIdx.x < kWarps ? of_warps[threadIdx.x] : 0.0f);
         if (threadIdx.x == 0) {
             sums[blockIdx.x] = sum;
         }
@@ -254,7 +189,7 @@ __global__ void __launch_bounds__(kWarp * kWarps)
     for (int other = threadIdx.x % kWarp; other < part; other += kWarp) {
         carry += sums[row * parts + other];
     }
-    scan_slice<T, kWarps>(out, input, slice_of<T>(row, hidden, part, parts), warp_sum(carry));
+    scan_slice<T, kWarps>(out, input, slice_of<T>(row, hidden, part, parts), lanes_sum<kWarp>(carry));
 }
 
-}  // namespace running
+}  // namespace cumsum

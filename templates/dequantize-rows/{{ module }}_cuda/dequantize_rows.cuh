@@ -17,11 +17,11 @@ struct Word<1> {
 
 }  // namespace vector
 
-namespace wide {
+namespace dequantize_rows {
 
 using namespace vector;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
 // The byte `place` of a word as a number.
@@ -98,4 +98,4 @@ __global__ void __launch_bounds__(kBlock) scaled(Out* out, const Q* q, const flo
     }
 }
 
-}  // namespace wide
+}  // namespace dequantize_rows

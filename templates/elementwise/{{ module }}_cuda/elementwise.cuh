@@ -6,11 +6,11 @@
 
 #include "vector.cuh"
 
-namespace chain {
+namespace elementwise {
 
 using namespace vector;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
 // One element of the result from one element of each input and the scalars, all as float; it is rounded to T
@@ -64,4 +64,4 @@ __global__ void __launch_bounds__(kBlock)
     }
 }
 
-}  // namespace chain
+}  // namespace elementwise

@@ -1,21 +1,12 @@
 // The gradient of GEGLU. Owns: the kernel. Never: chooses among settings; [launch] of backward.toml does.
 //
-// UNROLL: how many vectors of gradients a thread reads. STREAM: as in vector.cuh.
+// UNROLL and STREAM: as in gated_row.cuh and vector.cuh.
 
-#include "vector.cuh"
+#include "gated_row.cuh"
 
 namespace geglu_gradient {
 
-using namespace vector;
-
-// A name and no macro: not every preprocessor looks into pragmas.
-constexpr int kUnroll = UNROLL;
-
-// An activation and its derivative.
-struct Activated {
-    float value;
-    float slope;
-};
+using namespace gated_row;
 
 // What the GELU of a value is, and its derivative. With kTanh it is value * sigmoid(2 inner), as in the forward; where
 // the sigmoid is 0 or 1, its slope is nothing however large the value.
@@ -40,50 +31,12 @@ __device__ __forceinline__ Activated activated(float value) {
     }
 }
 
-// A row of the input, and of its gradient, is the gates, then what they are multiplied with. Vectors of the results'
-// gradients are counted through all rows, so that no thread is idle at the end of one. Index holds as many elements as
-// the input has.
+// A row of the input is the gates, then what they are multiplied with. Index holds as many elements as it has.
 template <typename T, int kElements, typename Index, bool kTanh>
 __global__ void __launch_bounds__(512)
     gradient(T* grad_input, const T* grad_out, const T* input, Index count, Index length) {
-    using Unit = Vector<T, kElements>;
-    using Bits = typename Unit::Bits;
-    const Bits* const gradients = reinterpret_cast<const Bits*>(grad_out);
-    const Bits* const from = reinterpret_cast<const Bits*>(input);
-    Bits* const to = reinterpret_cast<Bits*>(grad_input);
-    const int step = blockDim.x;
-    const Index start = static_cast<Index>(blockIdx.x) * (step * kUnroll) + threadIdx.x;
-    Unit results[kUnroll];
-    Unit gates[kUnroll];
-    Unit ups[kUnroll];
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-        const Index place = start + i * step;
-        if (place < count) {
-            // `place` is of row place / length, before which lie twice as many.
-            const Index gate = place + place / length * length;
-            results[i].bits = load(gradients + place);
-            gates[i].bits = load(from + gate);
-            ups[i].bits = load(from + gate + length);
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-        const Index place = start + i * step;
-        if (place < count) {
-#pragma unroll
-            for (int j = 0; j < kElements; ++j) {
-                const float result = results[i].get(j);
-                const float up = ups[i].get(j);
-                const Activated gate = activated<T, kTanh>(gates[i].get(j));
-                gates[i].set(j, result * up * gate.slope);
-                ups[i].set(j, result * gate.value);
-            }
-            const Index gate = place + place / length * length;
-            store(to + gate, gates[i].bits);
-            store(to + gate + length, ups[i].bits);
-        }
-    }
+    gradients<T, kElements, true>(
+        grad_input, grad_out, input, count, length, [](float gate) { return activated<T, kTanh>(gate); });
 }
 
 }  // namespace geglu_gradient

@@ -6,7 +6,7 @@
 
 #include "channel.cuh"
 
-namespace groups {
+namespace group_norm {
 
 using namespace channel;
 // That of `vector` is of rows.
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kLanes > kWarp ? kLanes : 128)
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         if (lane + i * lanes < vectors) {
-            sum += slice.sum(held[i]);
+            sum += held[i].sum();
             forget(held[i].bits);
         }
     }
@@ -166,4 +166,4 @@ __global__ void __launch_bounds__(kBlock)
     }
 }
 
-}  // namespace groups
+}  // namespace group_norm

@@ -7,39 +7,17 @@
 #include "exact_row.cuh"
 #include "fetch.cuh"
 
-namespace layer {
+namespace layer_norm {
 
 using namespace exact_row;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
 // hole: affine
 // What a normalised element becomes, given its weight and its bias; 0 where there is none.
 __device__ __forceinline__ float affine(float value, float weight, float bias) { return value * weight + bias; }
 // end of hole: affine
-
-// Sum over the threads of a row, known to all of them and added in the same order in every run. kLanes threads have a
-// row: a part of a warp, where kRows rows share a block; or the whole block, which has kLanes threads at most. Each use in
-// a kernel has a number of its own, and so memory of its own: no barrier is needed between them.
-template <int kLanes, int kRows, int kUse>
-__device__ __forceinline__ float row_sum(float value) {
-    if constexpr (kLanes <= kWarp) {
-        return lanes_sum<kLanes>(value);
-    } else {
-        static_assert(kRows == 1);
-        __shared__ float sums[kLanes / kWarp];
-        const int warps = blockDim.x / kWarp;
-        const int warp = threadIdx.x / kWarp;
-        const int lane = threadIdx.x % kWarp;
-        value = lanes_sum<kWarp>(value);
-        if (lane == 0) {
-            sums[warp] = value;
-        }
-        __syncthreads();
-        return lanes_sum<kWarp>(lane < warps ? sums[lane] : 0.0f);
-    }
-}
 
 // Whether registers are left for what every row has in common: weight and bias are then on the way while a row is summed.
 template <typename T, int kElements, int kUnits>
@@ -264,4 +242,4 @@ __global__ void __launch_bounds__(kBlock)
     }
 }
 
-}  // namespace layer
+}  // namespace layer_norm

@@ -1,124 +1,25 @@
 // Logarithms of the softmax of rows. Owns: the kernels. Never: chooses among them; [launch] of op.toml does.
 //
-// UNROLL: how many vectors a thread has in flight in a row that is read twice. STREAM: whether what is not read again
-// is marked so, and leaves the caches first.
+// UNROLL: vectors that a thread has in flight in a row that is read twice. STREAM: as in vector.cuh.
 
-#include "row_parts.cuh"
+#include "exponential_sum.cuh"
 
-namespace logsoft {
+namespace log_softmax {
 
-using namespace row_parts;
+using namespace exponential_sum;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
-__device__ __forceinline__ float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
-
-// What is known of a row, or of a part of it: the largest value, and the sum of exp(value - largest). Where there is no
-// value above minus infinity, the sum is that of exp(value), so zero: the difference would be NaN.
-struct Known {
-    float largest;
-    float sum;
-};
-
-__device__ __forceinline__ Known nothing() { return {minus_infinity(), 0.0f}; }
-
-// What exponents are relative to.
-__device__ __forceinline__ float origin(float largest) { return largest == minus_infinity() ? 0.0f : largest; }
-
-template <typename T, typename Unit, int kElements>
-__device__ __forceinline__ void add(Known& known, const Unit& unit) {
-    float largest = known.largest;
-#pragma unroll
-    for (int j = 0; j < kElements; ++j) {
-        largest = fmaxf(largest, unit.get(j));
-    }
-    const float from = origin(largest);
-    float sum = known.largest == largest ? known.sum : known.sum * exponential<T>(known.largest - from);
-#pragma unroll
-    for (int j = 0; j < kElements; ++j) {
-        sum += exponential<T>(unit.get(j) - from);
-    }
-    known = {largest, sum};
-}
-
-// Over kLanes neighboring threads of a warp, known to all of them.
-template <typename T, int kLanes>
-__device__ __forceinline__ Known over_lanes(Known known) {
-    float largest = known.largest;
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
-    }
-    float sum = known.sum * exponential<T>(known.largest - origin(largest));
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-        sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-    }
-    return {largest, sum};
-}
-
-// Over the threads of a row, known to all of them and added in the same order in every run. kLanes threads have a row:
-// a part of a warp, where kRows rows share a block; or the whole block, which has kLanes threads at most.
-template <typename T, int kLanes, int kRows>
-__device__ __forceinline__ Known over_row(Known known) {
-    if constexpr (kLanes <= kWarp) {
-        return over_lanes<T, kLanes>(known);
-    } else {
-        static_assert(kRows == 1);
-        __shared__ Known parts[kLanes / kWarp];
-        const int warps = blockDim.x / kWarp;
-        const int warp = threadIdx.x / kWarp;
-        const int lane = threadIdx.x % kWarp;
-        known = over_lanes<T, kWarp>(known);
-        if (lane == 0) {
-            parts[warp] = known;
-        }
-        __syncthreads();
-        return over_lanes<T, kWarp>(lane < warps ? parts[lane] : nothing());
-    }
-}
-
-// What a block finds in a slice.
-template <typename T, int kBlock, int kElements>
-__device__ __forceinline__ Known read(const T* input, const Slice<kElements>& slice) {
-    using Unit = Vector<T, kElements>;
-    using Bits = typename Unit::Bits;
-    const Bits* const from = reinterpret_cast<const Bits*>(input + slice.aligned());
-    Known known = nothing();
-    for (int64_t start = threadIdx.x; start < slice.vectors; start += kBlock * kUnroll) {
-        Unit units[kUnroll];
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-            if (start + i * kBlock < slice.vectors) {
-                units[i].bits = from[start + i * kBlock];
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-            if (start + i * kBlock < slice.vectors) {
-                add<T, Unit, kElements>(known, units[i]);
-            }
-        }
-    }
-    const int64_t single = slice.single(threadIdx.x);
-    if (single >= 0) {
-        Vector<T, 1> unit;
-        unit.elements[0] = input[single];
-        add<T, Vector<T, 1>, 1>(known, unit);
-    }
-    return over_row<T, kBlock, 1>(known);
-}
-
 // hole: finish
-// What the elements of a row become, once all of it is known. A row without a value above minus infinity, or with NaN
-// or plus infinity, is NaN: the difference or the sum is.
+// Makes results of the elements of a row, once its sum is known. A row without a value above minus infinity, or with NaN or
+// plus infinity, becomes NaN, because the difference or the sum does.
 template <typename T>
 struct Finish {
     float largest;
     float logarithm;
 
-    __device__ explicit Finish(Known known) : largest(known.largest), logarithm(logf(known.sum)) {}
+    __device__ explicit Finish(ExponentialSum known) : largest(known.largest), logarithm(logf(known.sum)) {}
     __device__ __forceinline__ float operator()(float value) const { return value - largest - logarithm; }
 };
 // end of hole: finish
@@ -131,33 +32,13 @@ __device__ __forceinline__ void finish_unit(Unit& unit, const Finish<T>& finish)
     }
 }
 
+// Writes the results of a slice.
 template <typename T, int kBlock, int kElements>
-__device__ __forceinline__ void write(
+__device__ __forceinline__ void write_slice(
     T* out, const T* input, const Slice<kElements>& slice, const Finish<T>& finish) {
     using Unit = Vector<T, kElements>;
-    using Bits = typename Unit::Bits;
-    const Bits* const from = reinterpret_cast<const Bits*>(input + slice.aligned());
-    Bits* const to = reinterpret_cast<Bits*>(out + slice.aligned());
-    for (int64_t start = threadIdx.x; start < slice.vectors; start += kBlock * kUnroll) {
-        Unit units[kUnroll];
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-            if (start + i * kBlock < slice.vectors) {
-                units[i].bits = load(from + start + i * kBlock);
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-            if (start + i * kBlock < slice.vectors) {
-                finish_unit<T, Unit, kElements>(units[i], finish);
-                store(to + start + i * kBlock, units[i].bits);
-            }
-        }
-    }
-    const int64_t single = slice.single(threadIdx.x);
-    if (single >= 0) {
-        from_float(finish(to_float(input[single])), out[single]);
-    }
+    row_parts::write<T, kBlock, kUnroll>(
+        out, input, slice, finish, [&](Unit& unit) { finish_unit<T, Unit, kElements>(unit, finish); });
 }
 
 // Rows that their threads hold: kUnits vectors a thread in registers, kKept more in shared memory. Each thread reads
@@ -183,8 +64,8 @@ __global__ void __launch_bounds__(kLanes * kRows)
             held[i].bits = load(from + place);
         }
     }
-    Known known = nothing();
-    // Several loads are on their way before the first is waited for.
+    ExponentialSum known = nothing();
+    // Two loads are issued before the first is waited for.
     constexpr int kBatch = kKept % 2 == 0 ? 2 : 1;
     for (int i = 0; i < kKept; i += kBatch) {
         Unit units[kBatch];
@@ -199,11 +80,11 @@ __global__ void __launch_bounds__(kLanes * kRows)
         for (int k = 0; k < kBatch; ++k) {
             if (lane + (kUnits + i + k) * lanes < length) {
                 kept[(i + k) * lanes] = units[k].bits;
-                add<T, Unit, kElements>(known, units[k]);
+                add<Exponential<T>, Unit, kElements>(known, units[k]);
             }
         }
     }
-    // The largest of all that a thread holds comes first, so that each value has one exponential here.
+    // A thread's largest value is found first, so that each value needs one exponential.
     float largest = known.largest;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
@@ -227,7 +108,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
             forget(held[i].bits);
         }
     }
-    const Finish<T> finish(over_row<T, kLanes, kRows>({largest, sum}));
+    const Finish<T> finish(over_row<Exponential<T>, kLanes, kRows>({largest, sum}));
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const int place = lane + i * lanes;
@@ -247,36 +128,28 @@ __global__ void __launch_bounds__(kLanes * kRows)
     }
 }
 
-// Any row, by one block: once for what must be known, once more for the results.
+// Any row, by one block, which reads it once for the sum and once more for the results.
 template <typename T, int kBlock, int kElements>
 __global__ void __launch_bounds__(kBlock) read_twice(T* out, const T* input, long long hidden) {
     const Slice<kElements> slice = slice_of<kElements>(blockIdx.x, hidden, 0, 1);
-    const Finish<T> finish(read<T, kBlock>(input, slice));
-    write<T, kBlock>(out, input, slice, finish);
+    const Finish<T> finish(over_slice<Exponential<T>, T, kBlock, kUnroll>(input, slice));
+    write_slice<T, kBlock>(out, input, slice, finish);
 }
 
-// A row by several blocks: what each finds in its part, and then, by as many, the results.
+// A row by several blocks: `read_parts` finds the sum of each part, `write_parts` writes the results.
 template <typename T, int kBlock, int kElements>
 __global__ void __launch_bounds__(kBlock)
     read_parts(float* found, const T* input, long long hidden, int parts) {
     const Slice<kElements> slice = slice_of<kElements>(blockIdx.x / parts, hidden, blockIdx.x % parts, parts);
-    const Known known = read<T, kBlock>(input, slice);
-    if (threadIdx.x == 0) {
-        found[2 * blockIdx.x] = known.largest;
-        found[2 * blockIdx.x + 1] = known.sum;
-    }
+    keep_part(found, over_slice<Exponential<T>, T, kBlock, kUnroll>(input, slice));
 }
 
 template <typename T, int kBlock, int kElements>
 __global__ void __launch_bounds__(kBlock)
     write_parts(T* out, const T* input, const float* found, long long hidden, int parts) {
     const int64_t row = blockIdx.x / parts;
-    // Every warp does this for itself; there are at most as many parts as a warp has threads.
-    const int lane = threadIdx.x % kWarp;
-    const float* const of_row = found + 2 * row * parts;
-    const Known part = lane < parts ? Known{of_row[2 * lane], of_row[2 * lane + 1]} : nothing();
-    const Finish<T> finish(over_lanes<T, kWarp>(part));
-    write<T, kBlock>(out, input, slice_of<kElements>(row, hidden, blockIdx.x % parts, parts), finish);
+    const Finish<T> finish(over_parts<Exponential<T>>(found, row, parts, threadIdx.x % kWarp));
+    write_slice<T, kBlock>(out, input, slice_of<kElements>(row, hidden, blockIdx.x % parts, parts), finish);
 }
 
-}  // namespace logsoft
+}  // namespace log_softmax

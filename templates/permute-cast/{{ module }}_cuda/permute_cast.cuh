@@ -6,11 +6,11 @@
 
 #include "vector.cuh"
 
-namespace axes {
+namespace permute_cast {
 
 using namespace vector;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
 // As many elements as one store moves, by as many loads of 16 bytes as it takes.
@@ -71,4 +71,4 @@ __global__ void __launch_bounds__(kBlock)
     }
 }
 
-}  // namespace axes
+}  // namespace permute_cast

@@ -8,7 +8,7 @@
 
 #include "quantized_row.cuh"
 
-namespace rowsfp8 {
+namespace quantize_rows_fp8 {
 
 constexpr float kLargest = 448.0f;
 // Rows of zeros have this scale.
@@ -47,4 +47,4 @@ __global__ void __launch_bounds__(kBlock) read_twice(__nv_fp8_e4m3* q, float* sc
     quantized_row::read_twice<Coder, kBlock>(q, scale, input, hidden);
 }
 
-}  // namespace rowsfp8
+}  // namespace quantize_rows_fp8

@@ -6,7 +6,7 @@
 
 #include "quantized_row.cuh"
 
-namespace rowsint8 {
+namespace quantize_rows_int8 {
 
 // In which products of 8 bits and of T's are exact, and their difference.
 template <int kBytes>
@@ -80,4 +80,4 @@ __global__ void __launch_bounds__(kBlock) read_twice(signed char* q, float* scal
     quantized_row::read_twice<Coder<T>, kBlock>(q, scale, input, hidden);
 }
 
-}  // namespace rowsint8
+}  // namespace quantize_rows_int8

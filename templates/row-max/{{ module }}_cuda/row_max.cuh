@@ -5,11 +5,11 @@
 
 #include "row_parts.cuh"
 
-namespace rows {
+namespace row_max {
 
 using namespace row_parts;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
 // An element and its column. Of equal ones the first counts, and NaN more than anything, as in PyTorch.
@@ -164,4 +164,4 @@ __global__ void __launch_bounds__(kWarp)
     }
 }
 
-}  // namespace rows
+}  // namespace row_max

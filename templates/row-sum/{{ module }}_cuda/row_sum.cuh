@@ -5,11 +5,11 @@
 
 #include "row_parts.cuh"
 
-namespace rows {
+namespace row_sum {
 
 using namespace row_parts;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
 // hole: combine
@@ -147,4 +147,4 @@ __global__ void __launch_bounds__(kWarp) join_parts(T* out, const float* sums, l
     }
 }
 
-}  // namespace rows
+}  // namespace row_sum

@@ -1,151 +1,47 @@
 // Softmax of rows. Owns: the kernels. Never: chooses among them; [launch] of op.toml does.
 //
-// UNROLL: how many vectors a thread has in flight in a row that is read twice. STREAM: what is marked so that it leaves
-// the caches first; vector.cuh says how.
+// UNROLL: vectors that a thread has in flight in a row that is read twice. STREAM: as in vector.cuh.
 
-#include "vector.cuh"
+#include "exponential_sum.cuh"
 
-namespace soft {
+namespace softmax {
 
-using namespace vector;
+using namespace exponential_sum;
 
-// A name and no macro: not every preprocessor looks into pragmas.
+// A constant, because not every preprocessor expands macros in pragmas.
 constexpr int kUnroll = UNROLL;
 
-__device__ __forceinline__ float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
-
-// The exponential in as few instructions as the result's dtype allows.
+// The exponential with the precision that the result's dtype needs.
 template <typename T>
-__device__ __forceinline__ float exponential(float value) {
-    if constexpr (sizeof(T) == 4) {
-        return expf(value);
-    } else {
-        // As __expf, but for the smallest numbers, which are zero beside the sum of a row: their treatment costs two more
-        // instructions.
-        float result;
-        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value * 1.4426950408889634f));
-        return result;
+struct QuickExponential {
+    static __device__ __forceinline__ float of(float value) {
+        if constexpr (sizeof(T) == 4) {
+            return expf(value);
+        } else {
+            // As __expf, but flushes the smallest numbers to zero: they add nothing to the sum of a row, and to keep them
+            // takes two more instructions.
+            float result;
+            asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value * 1.4426950408889634f));
+            return result;
+        }
     }
-}
-
-// What is known of a row, or of a part of it: the largest value, and the sum of exp(value - largest). Where there is no
-// value above minus infinity, the sum is that of exp(value), so zero: the difference would be NaN.
-struct Known {
-    float largest;
-    float sum;
 };
 
-__device__ __forceinline__ Known nothing() { return {minus_infinity(), 0.0f}; }
-
-// What exponents are relative to.
-__device__ __forceinline__ float origin(float largest) { return largest == minus_infinity() ? 0.0f : largest; }
-
-template <typename T, typename Unit, int kElements>
-__device__ __forceinline__ void add(Known& known, const Unit& unit) {
-    float largest = known.largest;
-#pragma unroll
-    for (int j = 0; j < kElements; ++j) {
-        largest = fmaxf(largest, unit.get(j));
-    }
-    const float from = origin(largest);
-    float sum = known.largest == largest ? known.sum : known.sum * exponential<T>(known.largest - from);
-#pragma unroll
-    for (int j = 0; j < kElements; ++j) {
-        sum += exponential<T>(unit.get(j) - from);
-    }
-    known = {largest, sum};
-}
-
-// Over kLanes neighboring threads of a warp, known to all of them.
-template <typename T, int kLanes>
-__device__ __forceinline__ Known over_lanes(Known known) {
-    float largest = known.largest;
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
-    }
-    float sum = known.sum * exponential<T>(known.largest - origin(largest));
-#pragma unroll
-    for (int offset = kLanes / 2; offset > 0; offset /= 2) {
-        sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-    }
-    return {largest, sum};
-}
-
-// Over the threads of a row, known to all of them and added in the same order in every run. kLanes threads have a row:
-// a part of a warp, where kRows rows share a block; or the whole block, which has kLanes threads at most.
-template <typename T, int kLanes, int kRows>
-__device__ __forceinline__ Known over_row(Known known) {
-    if constexpr (kLanes <= kWarp) {
-        return over_lanes<T, kLanes>(known);
-    } else {
-        static_assert(kRows == 1);
-        __shared__ Known parts[kLanes / kWarp];
-        const int warps = blockDim.x / kWarp;
-        const int warp = threadIdx.x / kWarp;
-        const int lane = threadIdx.x % kWarp;
-        known = over_lanes<T, kWarp>(known);
-        if (lane == 0) {
-            parts[warp] = known;
-        }
-        __syncthreads();
-        return over_lanes<T, kWarp>(lane < warps ? parts[lane] : nothing());
-    }
-}
-
-// The slice of a row that block `part` of `parts` has.
-template <int kElements>
-__device__ __forceinline__ Slice<kElements> slice_of(int64_t row, int64_t hidden, int part, int parts) {
-    const int64_t share = (hidden + parts - 1) / parts;
-    const int64_t begin = share * part < hidden ? share * part : hidden;
-    const int64_t end = begin + share < hidden ? begin + share : hidden;
-    return Slice<kElements>(row * hidden + begin, end - begin);
-}
-
-// What a block finds in a slice.
-template <typename T, int kBlock, int kElements>
-__device__ __forceinline__ Known read(const T* input, const Slice<kElements>& slice) {
-    using Unit = Vector<T, kElements>;
-    using Bits = typename Unit::Bits;
-    const Bits* const from = reinterpret_cast<const Bits*>(input + slice.aligned());
-    Known known = nothing();
-    for (int64_t start = threadIdx.x; start < slice.vectors; start += kBlock * kUnroll) {
-        Unit units[kUnroll];
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-            if (start + i * kBlock < slice.vectors) {
-                units[i].bits = from[start + i * kBlock];
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-            if (start + i * kBlock < slice.vectors) {
-                add<T, Unit, kElements>(known, units[i]);
-            }
-        }
-    }
-    const int64_t single = slice.single(threadIdx.x);
-    if (single >= 0) {
-        Vector<T, 1> unit;
-        unit.elements[0] = input[single];
-        add<T, Vector<T, 1>, 1>(known, unit);
-    }
-    return over_row<T, kBlock, 1>(known);
-}
-
 // hole: finish
-// What the elements of a row become, once all of it is known. A row without a value above minus infinity, or with NaN
-// or plus infinity, is NaN: the difference, the sum or the quotient is.
+// Makes results of the elements of a row, once its sum is known. A row without a value above minus infinity, or with NaN or
+// plus infinity, becomes NaN, because the difference, the sum or the quotient does.
 template <typename T>
 struct Finish {
     static constexpr bool kOfTerms = true;
     float largest;
     float factor;
 
-    __device__ explicit Finish(Known known) : largest(known.largest), factor(1.0f / known.sum) {}
-    __device__ __forceinline__ float operator()(float value) const { return exponential<T>(value - largest) * factor; }
+    __device__ explicit Finish(ExponentialSum known) : largest(known.largest), factor(1.0f / known.sum) {}
+    __device__ __forceinline__ float operator()(float value) const {
+        return QuickExponential<T>::of(value - largest) * factor;
+    }
     __device__ __forceinline__ float times(float own) const {
-        return own == minus_infinity() ? factor : exponential<T>(own - largest) * factor;
+        return own == minus_infinity() ? factor : QuickExponential<T>::of(own - largest) * factor;
     }
 };
 // end of hole: finish
@@ -160,33 +56,13 @@ __device__ __forceinline__ void finish_unit(Unit& unit, const Finish<T>& finish)
     unit.put(values);
 }
 
+// Writes the results of a slice.
 template <typename T, int kBlock, int kElements>
-__device__ __forceinline__ void write(
+__device__ __forceinline__ void write_slice(
     T* out, const T* input, const Slice<kElements>& slice, const Finish<T>& finish) {
     using Unit = Vector<T, kElements>;
-    using Bits = typename Unit::Bits;
-    const Bits* const from = reinterpret_cast<const Bits*>(input + slice.aligned());
-    Bits* const to = reinterpret_cast<Bits*>(out + slice.aligned());
-    for (int64_t start = threadIdx.x; start < slice.vectors; start += kBlock * kUnroll) {
-        Unit units[kUnroll];
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-            if (start + i * kBlock < slice.vectors) {
-                units[i].bits = load(from + start + i * kBlock);
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-            if (start + i * kBlock < slice.vectors) {
-                finish_unit<T, Unit, kElements>(units[i], finish);
-                store(to + start + i * kBlock, units[i].bits);
-            }
-        }
-    }
-    const int64_t single = slice.single(threadIdx.x);
-    if (single >= 0) {
-        from_float(finish(to_float(input[single])), out[single]);
-    }
+    row_parts::write<T, kBlock, kUnroll>(
+        out, input, slice, finish, [&](Unit& unit) { finish_unit<T, Unit, kElements>(unit, finish); });
 }
 
 // Rows that their threads hold: kUnits vectors a thread in registers, kKept more in shared memory. Each thread reads
@@ -212,8 +88,8 @@ __global__ void __launch_bounds__(kLanes * kRows)
             held[i].bits = load(from + place);
         }
     }
-    Known known = nothing();
-    // Several loads are on their way before the first is waited for.
+    ExponentialSum known = nothing();
+    // Two loads are issued before the first is waited for.
     constexpr int kBatch = kKept % 2 == 0 ? 2 : 1;
     for (int i = 0; i < kKept; i += kBatch) {
         Unit units[kBatch];
@@ -228,11 +104,11 @@ __global__ void __launch_bounds__(kLanes * kRows)
         for (int k = 0; k < kBatch; ++k) {
             if (lane + (kUnits + i + k) * lanes < length) {
                 kept[(i + k) * lanes] = units[k].bits;
-                add<T, Unit, kElements>(known, units[k]);
+                add<QuickExponential<T>, Unit, kElements>(known, units[k]);
             }
         }
     }
-    // The largest of all that a thread holds comes first, so that each value has one exponential here.
+    // A thread's largest value is found first, so that each value needs one exponential.
     float largest = known.largest;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
@@ -244,17 +120,17 @@ __global__ void __launch_bounds__(kLanes * kRows)
             forget(held[i].bits);
         }
     }
-    // Where registers do, exponentials are kept, and not computed once more.
+    // Exponentials are kept if there are registers for them, and otherwise computed again.
     constexpr bool kTerms = Finish<T>::kOfTerms && kKept == 0 && kUnits * kElements <= 32;
     float terms[kTerms ? kUnits * kElements : 1];
     const float begin = origin(largest);
-    float sum = kKept > 0 ? known.sum * exponential<T>(known.largest - begin) : 0.0f;
+    float sum = kKept > 0 ? known.sum * QuickExponential<T>::of(known.largest - begin) : 0.0f;
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         if (lane + i * lanes < length) {
 #pragma unroll
             for (int j = 0; j < kElements; ++j) {
-                const float term = exponential<T>(held[i].get(j) - begin);
+                const float term = QuickExponential<T>::of(held[i].get(j) - begin);
                 sum += term;
                 if constexpr (kTerms) {
                     terms[i * kElements + j] = term;
@@ -263,7 +139,7 @@ __global__ void __launch_bounds__(kLanes * kRows)
             forget(held[i].bits);
         }
     }
-    const Finish<T> finish(over_row<T, kLanes, kRows>({largest, sum}));
+    const Finish<T> finish(over_row<QuickExponential<T>, kLanes, kRows>({largest, sum}));
     [[maybe_unused]] float times = 0.0f;
     if constexpr (kTerms) {
         times = finish.times(largest);
@@ -296,8 +172,8 @@ __global__ void __launch_bounds__(kLanes * kRows)
     }
 }
 
-// Rows that a block holds to the last element: kUnits vectors for each of its kThreads threads. Exponentials are relative to
-// the largest value of a warp, so that one barrier does.
+// Rows that a block fills to the last element: kUnits vectors for each of its kThreads threads. Exponentials are relative to
+// the largest value of a warp, so one barrier is enough.
 template <typename T, int kThreads, int kElements, int kUnits>
 __global__ void __launch_bounds__(kThreads) exact(T* out, const T* input) {
     using Unit = Vector<T, kElements>;
@@ -331,7 +207,7 @@ __global__ void __launch_bounds__(kThreads) exact(T* out, const T* input) {
     for (int i = 0; i < kUnits; ++i) {
 #pragma unroll
         for (int j = 0; j < kElements; ++j) {
-            const float term = exponential<T>(held[i].quick(j) - begin);
+            const float term = QuickExponential<T>::of(held[i].quick(j) - begin);
             sum += term;
             if constexpr (kTerms) {
                 terms[i * kElements + j] = term;
@@ -340,13 +216,13 @@ __global__ void __launch_bounds__(kThreads) exact(T* out, const T* input) {
         forget(held[i].bits);
     }
     sum = lanes_sum<kWarp>(sum);
-    __shared__ Known parts[kWarps];
+    __shared__ ExponentialSum parts[kWarps];
     const int lane = threadIdx.x % kWarp;
     if (lane == 0) {
         parts[threadIdx.x / kWarp] = {largest, sum};
     }
     __syncthreads();
-    const Finish<T> finish(over_lanes<T, kWarp>(lane < kWarps ? parts[lane] : nothing()));
+    const Finish<T> finish(over_lanes<QuickExponential<T>, kWarp>(lane < kWarps ? parts[lane] : nothing()));
     [[maybe_unused]] float times = 0.0f;
     if constexpr (kTerms) {
         times = finish.times(largest);
@@ -368,36 +244,28 @@ __global__ void __launch_bounds__(kThreads) exact(T* out, const T* input) {
     }
 }
 
-// Any row, by one block: once for what must be known, once more for the results.
+// Any row, by one block, which reads it once for the sum and once more for the results.
 template <typename T, int kBlock, int kElements>
 __global__ void __launch_bounds__(kBlock) read_twice(T* out, const T* input, long long hidden) {
     const Slice<kElements> slice = slice_of<kElements>(blockIdx.x, hidden, 0, 1);
-    const Finish<T> finish(read<T, kBlock>(input, slice));
-    write<T, kBlock>(out, input, slice, finish);
+    const Finish<T> finish(over_slice<QuickExponential<T>, T, kBlock, kUnroll>(input, slice));
+    write_slice<T, kBlock>(out, input, slice, finish);
 }
 
-// A row by several blocks: what each finds in its part, and then, by as many, the results.
+// A row by several blocks: `read_parts` finds the sum of each part, `write_parts` writes the results.
 template <typename T, int kBlock, int kElements>
 __global__ void __launch_bounds__(kBlock)
     read_parts(float* found, const T* input, long long hidden, int parts) {
     const Slice<kElements> slice = slice_of<kElements>(blockIdx.x / parts, hidden, blockIdx.x % parts, parts);
-    const Known known = read<T, kBlock>(input, slice);
-    if (threadIdx.x == 0) {
-        found[2 * blockIdx.x] = known.largest;
-        found[2 * blockIdx.x + 1] = known.sum;
-    }
+    keep_part(found, over_slice<QuickExponential<T>, T, kBlock, kUnroll>(input, slice));
 }
 
 template <typename T, int kBlock, int kElements>
 __global__ void __launch_bounds__(kBlock)
     write_parts(T* out, const T* input, const float* found, long long hidden, int parts) {
     const int64_t row = blockIdx.x / parts;
-    // Every warp does this for itself; there are at most as many parts as a warp has threads.
-    const int lane = threadIdx.x % kWarp;
-    const float* const of_row = found + 2 * row * parts;
-    const Known part = lane < parts ? Known{of_row[2 * lane], of_row[2 * lane + 1]} : nothing();
-    const Finish<T> finish(over_lanes<T, kWarp>(part));
-    write<T, kBlock>(out, input, slice_of<kElements>(row, hidden, blockIdx.x % parts, parts), finish);
+    const Finish<T> finish(over_parts<QuickExponential<T>>(found, row, parts, threadIdx.x % kWarp));
+    write_slice<T, kBlock>(out, input, slice_of<kElements>(row, hidden, blockIdx.x % parts, parts), finish);
 }
 
-}  // namespace soft
+}  // namespace softmax

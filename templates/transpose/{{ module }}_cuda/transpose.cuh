@@ -5,7 +5,7 @@
 
 #include "vector.cuh"
 
-namespace turn {
+namespace transpose {
 
 using namespace vector;
 
@@ -126,4 +126,4 @@ __global__ void __launch_bounds__(256) tiles(T* out, const T* input, int rows, i
     }
 }
 
-}  // namespace turn
+}  // namespace transpose

@@ -12,56 +12,8 @@ const SHARED: &str = "_shared";
 /// Shorter bodies say too little to be shared.
 const FEWEST_LINES: usize = 4;
 
-/// Copies that nobody has moved to `_shared` yet: the name of a function, and how many copies there are. A number that is
-/// no longer right must be corrected here, and can only become smaller.
-const KNOWN: &[(&str, usize)] = &[
-    ("Slice", 1),
-    ("activated", 1),
-    ("add", 2),
-    ("exponential", 2),
-    ("load", 1),
-    ("over_lanes", 2),
-    ("over_row", 1),
-    ("quotient", 1),
-    ("read", 1),
-    ("row_sum", 4),
-    ("single", 1),
-    ("slice_of", 2),
-    ("store", 1),
-    ("sum_of", 1),
-    ("warp_sum", 1),
-    ("write", 1),
-];
-
-/// A body of a device function stands in one template, or in `_shared`.
+/// A body of a device function stands in one template, or in `_shared`. Problems are sorted by path and line.
 pub(super) fn no_device_function_is_copied(repository: &Repository) -> Vec<String> {
-    problems(copies(repository), KNOWN)
-}
-
-/// Copies that are not known, and known ones that are gone.
-fn problems(copies: Vec<Copy>, known: &[(&str, usize)]) -> Vec<String> {
-    let count = |name: &str| copies.iter().filter(|copy| copy.name == name).count();
-    let mut problems: Vec<String> = known
-        .iter()
-        .filter(|(name, most)| count(name) < *most)
-        .map(|(name, most)| {
-            let left = count(name);
-            format!("xtask/src/tidy/copies.rs: KNOWN has {most} copies of `{name}`, and {left} are left: correct it")
-        })
-        .collect();
-    let is_known = |copy: &&Copy| known.iter().any(|(name, most)| copy.name == *name && count(name) <= *most);
-    problems.extend(copies.iter().filter(|copy| !is_known(copy)).map(|copy| copy.problem.clone()));
-    problems
-}
-
-/// A function whose body stands elsewhere, too.
-struct Copy {
-    name: String,
-    problem: String,
-}
-
-/// Every function of a template whose body another template or `_shared` has, by path and line.
-fn copies(repository: &Repository) -> Vec<Copy> {
     let mut places: BTreeMap<String, Vec<Place<'_>>> = BTreeMap::new();
     for (path, text) in &repository.files {
         let Some(template) = path.strip_prefix(TEMPLATES).ok().and_then(|below| below.iter().next()) else {
@@ -85,7 +37,7 @@ fn copies(repository: &Repository) -> Vec<Copy> {
         for other in others.iter().filter(|other| other.template != first.template) {
             let advice =
                 if first.template == SHARED { "include it" } else { "move it to templates/_shared/cuda" };
-            let problem = format!(
+            copies.push(format!(
                 "{}:{}: `{}` has the same body as `{}` of {}:{}; {advice}",
                 other.path.display(),
                 other.line,
@@ -93,11 +45,10 @@ fn copies(repository: &Repository) -> Vec<Copy> {
                 first.name,
                 first.path.display(),
                 first.line
-            );
-            copies.push(Copy { name: other.name.clone(), problem });
+            ));
         }
     }
-    copies.sort_by(|one, two| one.problem.cmp(&two.problem));
+    copies.sort();
     copies
 }
 
@@ -188,7 +139,7 @@ mod tests {
                        return value;\n}\n";
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        problems(copies(&several(files)), &[])
+        no_device_function_is_copied(&several(files))
     }
 
     #[test]
@@ -222,19 +173,5 @@ mod tests {
         assert_eq!(found(&[("templates/a/a.cuh", short), ("templates/b/b.cuh", short)]), nothing);
         let none = "__device__ float f(float);\n__device__ constexpr float kA[] = {\n1,\n2,\n3,\n4,\n};\n";
         assert_eq!(found(&[("templates/a/a.cuh", none), ("templates/b/b.cuh", none)]), nothing);
-    }
-
-    #[test]
-    fn known_copies_pass_until_one_is_gone_or_another_one_comes() {
-        let files = [("templates/a/a.cuh", SUM), ("templates/b/b.cuh", SUM), ("templates/c/c.cuh", SUM)];
-        let with = |known| problems(copies(&several(&files)), known);
-        assert_eq!(with(&[("warp_sum", 2)]), Vec::<String>::new());
-        assert_eq!(with(&[("warp_sum", 1)]).len(), 2);
-        let gone = with(&[("warp_sum", 2), ("row_sum", 1)]);
-        assert_eq!(
-            gone,
-            ["xtask/src/tidy/copies.rs: KNOWN has 1 copies of `row_sum`, and 0 are left: correct it"]
-        );
-        assert!(with(&[("warp_sum", 3)])[0].ends_with("and 2 are left: correct it"));
     }
 }

@@ -207,7 +207,7 @@ pub(super) fn bounds(axis: &Axis) -> [i64; 2] {
     }
 }
 
-/// The instance as C++: `soft::held<float, 128, true>`, in its set of macros.
+/// The instance as C++: `softmax::held<float, 128, true>`, in its set of macros.
 pub(super) fn spelled(kernel: &Kernel, op: &OpSpec, instance: &Instance, space: &str) -> String {
     let variables: Vec<_> = op.dtypes.iter().map(|variable| &variable.name.value).collect();
     let mut values = instance.values.iter();

@@ -230,7 +230,7 @@ pub struct SpacePlan {
 pub struct InstancePlan {
     /// What it is found by: `Element::kF32`, then numbers.
     pub key: Vec<String>,
-    /// `soft::held<float, 128>`.
+    /// `softmax::held<float, 128>`.
     pub function: String,
 }
 
