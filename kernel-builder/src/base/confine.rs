@@ -6,6 +6,21 @@
 
 use std::path::PathBuf;
 
+use thiserror::Error;
+
+/// A process that was not confined.
+#[derive(Debug, Error)]
+pub enum ConfineError {
+    /// The kernel does not do it.
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Landlock(#[from] landlock::RulesetError),
+    /// No other system has it.
+    #[cfg(not(target_os = "linux"))]
+    #[error("this system cannot confine a process")]
+    NotSupported,
+}
+
 /// Whether the kernel can confine a process: Linux 5.13 and later, where the container allows it.
 #[cfg(target_os = "linux")]
 pub fn is_possible() -> bool {
@@ -18,8 +33,8 @@ pub fn is_possible() -> bool {
 /// # Errors
 /// The kernel does not do it; nothing is restricted then.
 #[cfg(target_os = "linux")]
-pub fn reading(readable: &[PathBuf]) -> Result<(), String> {
-    linux::restrict(readable).map_err(|error| error.to_string())
+pub fn reading(readable: &[PathBuf]) -> Result<(), ConfineError> {
+    Ok(linux::restrict(readable)?)
 }
 
 /// Lets this process, and what it starts, read and run files below `readable`, and do anything below `writable`, and
@@ -28,8 +43,8 @@ pub fn reading(readable: &[PathBuf]) -> Result<(), String> {
 /// # Errors
 /// The kernel does not do it; nothing is restricted then.
 #[cfg(target_os = "linux")]
-pub fn to_folders(readable: &[PathBuf], writable: &[PathBuf]) -> Result<(), String> {
-    linux::keep(readable, writable).map_err(|error| error.to_string())
+pub fn to_folders(readable: &[PathBuf], writable: &[PathBuf]) -> Result<(), ConfineError> {
+    Ok(linux::keep(readable, writable)?)
 }
 
 /// No other system has it.
@@ -37,8 +52,8 @@ pub fn to_folders(readable: &[PathBuf], writable: &[PathBuf]) -> Result<(), Stri
 /// # Errors
 /// Always.
 #[cfg(not(target_os = "linux"))]
-pub fn to_folders(_readable: &[PathBuf], _writable: &[PathBuf]) -> Result<(), String> {
-    Err("this system cannot confine a process".to_owned())
+pub fn to_folders(_readable: &[PathBuf], _writable: &[PathBuf]) -> Result<(), ConfineError> {
+    Err(ConfineError::NotSupported)
 }
 
 /// No other system has it.
@@ -52,8 +67,8 @@ pub fn is_possible() -> bool {
 /// # Errors
 /// Always.
 #[cfg(not(target_os = "linux"))]
-pub fn reading(_readable: &[PathBuf]) -> Result<(), String> {
-    Err("this system cannot confine a process".to_owned())
+pub fn reading(_readable: &[PathBuf]) -> Result<(), ConfineError> {
+    Err(ConfineError::NotSupported)
 }
 
 #[cfg(target_os = "linux")]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use kernel_plan::units::RepoId;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use thiserror::Error;
 
 use crate::base::api::{Answer, Body, Request, origin};
 use crate::base::report::Progress;
@@ -55,6 +56,15 @@ struct Action {
     header: Option<BTreeMap<String, Value>>,
 }
 
+/// A plan for parts that cannot be followed.
+#[derive(Debug, PartialEq, Eq, Error)]
+enum PartsError {
+    #[error("the hub asks for parts of `{0}` bytes")]
+    Length(String),
+    #[error("the hub has {places} places for {wanted} parts of {length} bytes")]
+    Count { places: usize, wanted: u64, length: u64 },
+}
+
 impl Action {
     fn headers(&self) -> impl Iterator<Item = (&str, String)> {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -62,23 +72,23 @@ impl Action {
     }
 
     /// The length of a part, where the file is to come in parts.
-    fn part_length(&self) -> Option<Result<u64, String>> {
+    fn part_length(&self) -> Option<Result<u64, PartsError>> {
         let (_, text) = self.headers().find(|(name, _)| *name == "chunk_size")?;
         Some(match text.parse() {
             Ok(length) if length > 0 => Ok(length),
-            _ => Err(format!("the hub asks for parts of `{text}` bytes")),
+            _ => Err(PartsError::Length(text)),
         })
     }
 
     /// Where the parts go, in their order: as many as `size` and `length` ask for.
-    fn parts(&self, size: u64, length: u64) -> Result<Vec<String>, String> {
+    fn parts(&self, size: u64, length: u64) -> Result<Vec<String>, PartsError> {
         let numbered = self.headers().filter_map(|(name, url)| Some((name.parse::<u32>().ok()?, url)));
         let places: BTreeMap<u32, String> = numbered.collect();
         let wanted = size.div_ceil(length);
         if places.len() as u64 == wanted {
             return Ok(places.into_values().collect());
         }
-        Err(format!("the hub has {} places for {wanted} parts of {length} bytes", places.len()))
+        Err(PartsError::Count { places: places.len(), wanted, length })
     }
 }
 
@@ -170,8 +180,8 @@ impl Hub {
                 self.stored(self.ask_as(request, progress)?, object)?;
             }
             Some(length) => {
-                let length = length.map_err(failed)?;
-                let places = upload.parts(object.size, length).map_err(failed)?;
+                let length = length.map_err(|error| failed(error.to_string()))?;
+                let places = upload.parts(object.size, length).map_err(|error| failed(error.to_string()))?;
                 let mut parts = Vec::new();
                 for (number, place) in (1u64..).zip(places) {
                     let start = (number - 1) * length;
@@ -238,7 +248,7 @@ mod tests {
         let parted = action(json!({ "chunk_size": "4", "10": "j", "2": "b", "1": "a" }));
         assert_eq!(parted.part_length(), Some(Ok(4)));
         assert_eq!(parted.parts(9, 4).unwrap(), ["a", "b", "j"]);
-        assert!(parted.parts(8, 4).unwrap_err().contains("3 places for 2 parts"));
+        assert!(parted.parts(8, 4).unwrap_err().to_string().contains("3 places for 2 parts"));
         assert_eq!(action(json!({ "chunk_size": 7 })).part_length(), Some(Ok(7)));
         assert!(action(json!({ "chunk_size": "0" })).part_length().unwrap().is_err());
         assert_eq!(action(json!({})).part_length(), None);

@@ -11,9 +11,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SymbolIndex};
 use serde::Serialize;
+use thiserror::Error;
 
 const FRAME_SIZE: u8 = 0x11;
 const REGISTER_COUNT: u8 = 0x2f;
+
+/// Machine code that cannot be read.
+#[derive(Debug, Error)]
+pub(crate) enum CubinError {
+    #[error(transparent)]
+    Elf(#[from] object::Error),
+    #[error("a record that ends early")]
+    CutOff,
+    #[error("a record of format {0}")]
+    Format(u8),
+}
 
 /// The resources of one kernel (or device function) on one architecture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,25 +42,25 @@ pub(crate) struct Usage {
 
 /// The architecture that the machine code is for, without its suffix: ELF header flags, bits 8 to 15, or 0 to 7 before
 /// version 8 of the format.
-pub(crate) fn architecture(cubin: &[u8]) -> Result<u32, String> {
-    let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(cubin).map_err(|error| error.to_string())?;
+pub(crate) fn architecture(cubin: &[u8]) -> Result<u32, CubinError> {
+    let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(cubin)?;
     let flags = file.elf_header().e_flags.get(LittleEndian).0;
     let version = file.elf_header().e_ident.abi_version;
     Ok(if version >= 8 { flags >> 8 & 0xff } else { flags & 0xff })
 }
 
 /// The resources of every kernel in a cubin, by name.
-pub(crate) fn usages(cubin: &[u8]) -> Result<Vec<Usage>, String> {
-    let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(cubin).map_err(|error| error.to_string())?;
+pub(crate) fn usages(cubin: &[u8]) -> Result<Vec<Usage>, CubinError> {
+    let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(cubin)?;
     let mut found: BTreeMap<String, Usage> = BTreeMap::new();
     let mut counted = BTreeSet::new();
     let info = match file.section_by_name(".nv.info") {
-        Some(section) => section.data().map_err(|error| error.to_string())?,
+        Some(section) => section.data()?,
         None => return Ok(vec![]),
     };
     for (attribute, symbol, value) in records(info)? {
         let Ok(symbol) = file.symbol_by_index(SymbolIndex(symbol as usize)) else { continue };
-        let kernel = symbol.name().map_err(|error| error.to_string())?.to_owned();
+        let kernel = symbol.name()?.to_owned();
         let usage =
             found.entry(kernel.clone()).or_insert(Usage { kernel, registers: 0, stack: 0, shared: 0 });
         match attribute {
@@ -72,9 +84,9 @@ pub(crate) fn usages(cubin: &[u8]) -> Result<Vec<Usage>, String> {
 }
 
 /// The records that hold a symbol and a number: attribute, symbol, number.
-fn records(info: &[u8]) -> Result<Vec<(u8, u32, u32)>, String> {
-    let word = |place: usize| -> Result<u32, String> {
-        let bytes = info.get(place..place + 4).ok_or("a record that ends early")?;
+fn records(info: &[u8]) -> Result<Vec<(u8, u32, u32)>, CubinError> {
+    let word = |place: usize| -> Result<u32, CubinError> {
+        let bytes = info.get(place..place + 4).ok_or(CubinError::CutOff)?;
         Ok(bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)))
     };
     let mut found = Vec::new();
@@ -84,7 +96,7 @@ fn records(info: &[u8]) -> Result<Vec<(u8, u32, u32)>, String> {
         let size = match format {
             4 => usize::from(u16::from_le_bytes([info[place + 2], info[place + 3]])),
             1..=3 => 0,
-            _ => return Err(format!("a record of format {format}")),
+            _ => return Err(CubinError::Format(format)),
         };
         if size == 8 && matches!(attribute, FRAME_SIZE | REGISTER_COUNT) {
             found.push((attribute, word(place + 4)?, word(place + 8)?));

@@ -11,12 +11,39 @@ use std::collections::BTreeSet;
 use object::elf::{self, DynamicTag, SectionType};
 use object::read::elf::{Dynamic, DynamicTable, ElfFile64, FileHeader, ProgramHeader, SectionHeader};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol};
+use thiserror::Error;
 
 /// A file of the kind that is read here.
 type File<'a> = ElfFile64<'a, LittleEndian>;
 
 /// `EI_CLASS` of 64 bits and `EI_DATA` of little-endian numbers, which follow the magic number.
 const CLASS_AND_DATA: &[u8] = &[2, 1];
+
+/// An ELF file that cannot be read, or that hides what it has.
+#[derive(Debug, Error)]
+pub(crate) enum ElfError {
+    #[error("it is no ELF file")]
+    OtherFormat,
+    #[error("it is no 64-bit little-endian ELF file")]
+    OtherClass,
+    #[error("it is no shared library but an object file, an executable or a core")]
+    OtherKind,
+    #[error("it has no dynamic segment, so it is no shared library")]
+    NoDynamicSegment,
+    #[error("it is cut off: a segment runs over the end")]
+    SegmentCutOff,
+    #[error("it is damaged or cut off: a table of the loader runs over the end")]
+    TableCutOff,
+    #[error(
+        "its section headers are gone, so what it needs and exports cannot be seen; `strip` leaves what is needed, `sstrip` \
+         does not"
+    )]
+    NoSections,
+    #[error("its section headers describe other tables than the loader reads")]
+    OtherTables,
+    #[error("it is damaged or cut off")]
+    Damaged(#[from] object::Error),
+}
 
 /// The dynamic interface of a library.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -54,14 +81,17 @@ pub(crate) enum Demand {
     NotOpened,
 }
 
-/// Reads a library's interface; the reason when it is no shared library of 64 bits, is damaged, or hides what it has.
-pub(crate) fn interface(bytes: &[u8]) -> Result<Interface, String> {
+/// Reads a library's interface.
+///
+/// # Errors
+/// It is not a shared library of 64 bits, is damaged, or hides what it has.
+pub(crate) fn interface(bytes: &[u8]) -> Result<Interface, ElfError> {
     let file = parse(bytes)?;
     let header = file.elf_header();
     if header.e_type(LittleEndian) != elf::ET_DYN {
-        return Err("it is no shared library but an object file, an executable or a core".to_owned());
+        return Err(ElfError::OtherKind);
     }
-    let table = file.elf_dynamic_table().map_err(damaged)?;
+    let table = file.elf_dynamic_table()?;
     sections_are_what_is_loaded(&file, bytes, &table)?;
     let mut found = Interface { machine: header.e_machine(LittleEndian).0, ..Interface::default() };
     found.demands = demands(&file, &table);
@@ -77,9 +107,9 @@ pub(crate) fn interface(bytes: &[u8]) -> Result<Interface, String> {
             }
             _ => continue,
         };
-        into.push(text(table.string(entry).map_err(damaged)?));
+        into.push(text(table.string(entry)?));
     }
-    found.versions.extend(versions(&file, bytes).map_err(damaged)?);
+    found.versions.extend(versions(&file, bytes)?);
     for symbol in file.dynamic_symbols() {
         let raw = symbol.elf_symbol();
         let into = match raw.st_bind() {
@@ -92,17 +122,17 @@ pub(crate) fn interface(bytes: &[u8]) -> Result<Interface, String> {
             elf::STB_GNU_UNIQUE => &mut found.unique,
             _ => continue,
         };
-        let name = text(symbol.name_bytes().map_err(damaged)?);
+        let name = text(symbol.name_bytes()?);
         into.extend((!name.is_empty()).then_some(name));
     }
     Ok(found)
 }
 
 /// The bytes of a section, when the file has it.
-pub(crate) fn section<'a>(bytes: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, String> {
+pub(crate) fn section<'a>(bytes: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, ElfError> {
     let file = parse(bytes)?;
     let section = file.section_by_name(name);
-    section.map(|section| section.data().map_err(damaged)).transpose()
+    Ok(section.map(|section| section.data()).transpose()?)
 }
 
 /// Whether a file is of this format, by its first bytes.
@@ -110,18 +140,14 @@ pub(crate) fn is_elf(bytes: &[u8]) -> bool {
     bytes.starts_with(&elf::ELFMAG)
 }
 
-fn parse(bytes: &[u8]) -> Result<File<'_>, String> {
+fn parse(bytes: &[u8]) -> Result<File<'_>, ElfError> {
     if !is_elf(bytes) {
-        return Err("it is no ELF file".to_owned());
+        return Err(ElfError::OtherFormat);
     }
     if bytes.get(elf::ELFMAG.len()..).is_none_or(|rest| !rest.starts_with(CLASS_AND_DATA)) {
-        return Err("it is no 64-bit little-endian ELF file".to_owned());
+        return Err(ElfError::OtherClass);
     }
-    File::parse(bytes).map_err(damaged)
-}
-
-fn damaged(error: object::Error) -> String {
-    format!("it is damaged or cut off: {error}")
+    Ok(File::parse(bytes)?)
 }
 
 fn demands(file: &File<'_>, table: &DynamicTable<'_, elf::FileHeader64<LittleEndian>>) -> BTreeSet<Demand> {
@@ -146,22 +172,17 @@ fn sections_are_what_is_loaded(
     file: &File<'_>,
     bytes: &[u8],
     table: &DynamicTable<'_, elf::FileHeader64<LittleEndian>>,
-) -> Result<(), String> {
+) -> Result<(), ElfError> {
     let parts = file.elf_program_headers();
     for part in parts {
-        part.data(LittleEndian, bytes)
-            .map_err(|()| "it is cut off: a segment runs over the end".to_owned())?;
+        part.data(LittleEndian, bytes).map_err(|()| ElfError::SegmentCutOff)?;
     }
     let dynamic = parts
         .iter()
         .find(|part| part.p_type(LittleEndian) == elf::PT_DYNAMIC)
-        .ok_or_else(|| "it has no dynamic segment, so it is no shared library".to_owned())?;
+        .ok_or(ElfError::NoDynamicSegment)?;
     if table.is_empty() || file.elf_dynamic_symbol_table().is_empty() {
-        return Err(
-            "its section headers are gone, so what it needs and exports cannot be seen; `strip` leaves \
-                    what is needed, `sstrip` does not"
-                .to_owned(),
-        );
+        return Err(ElfError::NoSections);
     }
     let sections = file.elf_section_table();
     let of_kind = |kind: SectionType| sections.iter().find(|section| section.sh_type(LittleEndian) == kind);
@@ -188,11 +209,7 @@ fn sections_are_what_is_loaded(
             _ => true,
         };
     }
-    if agree {
-        Ok(())
-    } else {
-        Err("its section headers describe other tables than the loader reads".to_owned())
-    }
+    if agree { Ok(()) } else { Err(ElfError::OtherTables) }
 }
 
 /// Where in the file the byte at an address comes from.
@@ -212,17 +229,17 @@ fn symbols_in_use(
     parts: &[elf::ProgramHeader64<LittleEndian>],
     bytes: &[u8],
     table: &DynamicTable<'_, elf::FileHeader64<LittleEndian>>,
-) -> Result<u64, String> {
+) -> Result<u64, ElfError> {
     let value = |tag: DynamicTag| table.iter().find(|entry| entry.tag == tag).map(|entry| entry.val);
-    let at = |address: u64, size: u64| -> Result<&[u8], String> {
+    let at = |address: u64, size: u64| -> Result<&[u8], ElfError> {
         let start = offset(parts, address).and_then(|start| usize::try_from(start).ok());
         let rest = start.and_then(|start| bytes.get(start..));
         let part = rest.and_then(|rest| rest.get(..usize::try_from(size).ok()?));
-        part.ok_or_else(|| "it is damaged or cut off: a table of the loader runs over the end".to_owned())
+        part.ok_or(ElfError::TableCutOff)
     };
     // Addresses are whatever the file says.
     let word = |address: u64, further: u64| {
-        Ok::<_, String>(u64::from(number(at(address.saturating_add(further), 4)?)))
+        Ok::<_, ElfError>(u64::from(number(at(address.saturating_add(further), 4)?)))
     };
     let mut used = 0;
     for (place, size) in [(elf::DT_RELA, elf::DT_RELASZ), (elf::DT_JMPREL, elf::DT_PLTRELSZ)] {

@@ -3,6 +3,7 @@
 //! Owns: the smallest shared library. Never: asks for a linker.
 
 use super::*;
+use crate::base::causes::chain;
 
 const ENTRY: &str = "PyInit__k";
 const DT_STRTAB: u64 = 5;
@@ -161,7 +162,7 @@ fn read(sample: &Sample) -> Interface {
 
 #[track_caller]
 fn refused(bytes: &[u8], words: &str) {
-    let reason = interface(bytes).expect_err(words);
+    let reason = chain(&interface(bytes).expect_err(words));
     assert!(reason.contains(words), "{reason}");
 }
 

@@ -6,6 +6,8 @@
 //! `cuobjdump -lelf -lptx`: a 16-byte header (magic, version, header size, size of what follows), then entries of a
 //! header (64 bytes or more, size given) and a payload, which may be compressed by LZ4 or Zstandard.
 
+use thiserror::Error;
+
 const MAGIC: u32 = 0xba55_ed50;
 const LZ4: u64 = 0x2000;
 const ZSTD: u64 = 0x8000;
@@ -15,6 +17,27 @@ const FAMILY_SPECIFIC: u64 = 0x20_0000;
 const LARGEST: u64 = 1 << 30;
 /// All entries of a library together; a few megabytes could otherwise unpack to more than the judge has.
 const ALL: usize = 4 << 30;
+
+/// A container that cannot be read.
+#[derive(Debug, Error)]
+pub(crate) enum FatbinError {
+    #[error("entries that hold more than {ALL} bytes together")]
+    TooLarge,
+    #[error("an entry with a header of {0} bytes")]
+    Header(u64),
+    #[error("an entry that claims to hold {0} bytes")]
+    Claim(u64),
+    #[error("an entry shorter than its compressed data")]
+    Short,
+    #[error("an entry that runs over the end")]
+    Overrun,
+    #[error("a container that ends early")]
+    CutOff,
+    #[error("Zstandard")]
+    Zstandard(#[from] ruzstd::decoding::errors::FrameDecoderError),
+    #[error("LZ4")]
+    Lz4(#[from] lz4_flex::block::DecompressError),
+}
 
 /// What an entry holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +57,11 @@ pub(crate) struct Entry {
     pub payload: Vec<u8>,
 }
 
-/// Every entry of all containers in a section; the reason when it is damaged.
-pub(crate) fn entries(section: &[u8]) -> Result<Vec<Entry>, String> {
+/// Every entry of all containers in a section.
+///
+/// # Errors
+/// A container is damaged, or holds too much.
+pub(crate) fn entries(section: &[u8]) -> Result<Vec<Entry>, FatbinError> {
     let mut found: Vec<Entry> = Vec::new();
     let (mut place, mut held) = (0, 0);
     while place + 16 <= section.len() {
@@ -53,7 +79,7 @@ pub(crate) fn entries(section: &[u8]) -> Result<Vec<Entry>, String> {
             let (entry, after) = entry(&section[..end], next)?;
             held += entry.as_ref().map_or(0, |entry| entry.payload.len());
             if held > ALL {
-                return Err(format!("entries that hold more than {ALL} bytes together"));
+                return Err(FatbinError::TooLarge);
             }
             found.extend(entry);
             next = after;
@@ -64,13 +90,13 @@ pub(crate) fn entries(section: &[u8]) -> Result<Vec<Entry>, String> {
 }
 
 /// The entry at `place`, when it holds code, and where the next one starts.
-fn entry(section: &[u8], place: usize) -> Result<(Option<Entry>, usize), String> {
+fn entry(section: &[u8], place: usize) -> Result<(Option<Entry>, usize), FatbinError> {
     let field = |offset, width| number(section, place + offset, width);
     let header = field(4, 4)?;
     let size = field(8, 8)?;
     let (compressed, arch, flags, unpacked) = (field(16, 4)?, field(28, 4)?, field(40, 8)?, field(56, 8)?);
     if header < 64 {
-        return Err(format!("an entry with a header of {header} bytes"));
+        return Err(FatbinError::Header(header));
     }
     let start = end_of(place, header, section.len())?;
     let end = end_of(start, size, section.len())?;
@@ -84,9 +110,9 @@ fn entry(section: &[u8], place: usize) -> Result<(Option<Entry>, usize), String>
         stored.to_vec()
     } else {
         if unpacked > LARGEST {
-            return Err(format!("an entry that claims to hold {unpacked} bytes"));
+            return Err(FatbinError::Claim(unpacked));
         }
-        let stored = stored.get(..compressed as usize).ok_or("an entry shorter than its compressed data")?;
+        let stored = stored.get(..compressed as usize).ok_or(FatbinError::Short)?;
         unpack(stored, unpacked as usize, flags & ZSTD != 0)?
     };
     let suffix = match flags {
@@ -97,28 +123,25 @@ fn entry(section: &[u8], place: usize) -> Result<(Option<Entry>, usize), String>
     Ok((Some(Entry { kind, arch: format!("{arch}{suffix}"), payload }), end))
 }
 
-fn unpack(stored: &[u8], size: usize, zstd: bool) -> Result<Vec<u8>, String> {
+fn unpack(stored: &[u8], size: usize, zstd: bool) -> Result<Vec<u8>, FatbinError> {
     if zstd {
         let mut payload = vec![0; size];
-        let written = ruzstd::decoding::FrameDecoder::new()
-            .decode_all(stored, &mut payload)
-            .map_err(|error| format!("Zstandard: {error}"))?;
+        let written = ruzstd::decoding::FrameDecoder::new().decode_all(stored, &mut payload)?;
         payload.truncate(written);
         Ok(payload)
     } else {
-        lz4_flex::block::decompress(stored, size).map_err(|error| format!("LZ4: {error}"))
+        Ok(lz4_flex::block::decompress(stored, size)?)
     }
 }
 
-fn end_of(start: usize, size: u64, length: usize) -> Result<usize, String> {
+fn end_of(start: usize, size: u64, length: usize) -> Result<usize, FatbinError> {
     let end = usize::try_from(size).ok().and_then(|size| start.checked_add(size));
-    end.filter(|end| *end <= length && *end > start)
-        .ok_or_else(|| "an entry that runs over the end".to_owned())
+    end.filter(|end| *end <= length && *end > start).ok_or(FatbinError::Overrun)
 }
 
 /// A little-endian number of `width` bytes.
-fn number(bytes: &[u8], place: usize, width: usize) -> Result<u64, String> {
-    let bytes = bytes.get(place..place + width).ok_or("a container that ends early")?;
+fn number(bytes: &[u8], place: usize, width: usize) -> Result<u64, FatbinError> {
+    let bytes = bytes.get(place..place + width).ok_or(FatbinError::CutOff)?;
     Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 

@@ -5,7 +5,8 @@
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSection};
 
-use super::cubin::{self, Usage};
+use super::code_error::CodeError;
+use super::cubin::{self, CubinError, Usage};
 use super::fatbin::Kind;
 use super::{checks, elf};
 
@@ -25,16 +26,21 @@ pub(crate) struct MachineCode {
 }
 
 /// All machine code in a library.
-pub(crate) fn of_library(library: &[u8]) -> Result<Vec<MachineCode>, String> {
+///
+/// # Errors
+/// The library or its device code cannot be read.
+pub(crate) fn of_library(library: &[u8]) -> Result<Vec<MachineCode>, CodeError> {
     let entries = checks::archs::entries(library)?.into_iter().filter(|entry| entry.kind == Kind::Cubin);
-    entries.map(|entry| of_cubin(format!("sm_{}", entry.arch), entry.payload)).collect()
+    entries.map(|entry| Ok(of_cubin(format!("sm_{}", entry.arch), entry.payload)?)).collect()
 }
 
 /// One cubin for an architecture.
-pub(crate) fn of_cubin(arch: String, cubin: Vec<u8>) -> Result<MachineCode, String> {
+///
+/// # Errors
+/// It is not machine code.
+pub(crate) fn of_cubin(arch: String, cubin: Vec<u8>) -> Result<MachineCode, CubinError> {
     let usages = cubin::usages(&cubin)?;
-    let file: ElfFile64<'_, LittleEndian> =
-        ElfFile64::parse(cubin.as_slice()).map_err(|error| error.to_string())?;
+    let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(cubin.as_slice())?;
     let note = file.section_by_name(".note.nv.tkinfo").and_then(|section| section.data().ok());
     let (compiler, flags) = note.map(signed).unwrap_or_default();
     Ok(MachineCode { arch, compiler, flags, usages, cubin })

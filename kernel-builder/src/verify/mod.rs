@@ -18,6 +18,7 @@ mod bound;
 mod channel;
 pub(crate) mod checks;
 mod clashes;
+mod code_error;
 mod compare;
 mod cubin;
 pub(crate) mod device;

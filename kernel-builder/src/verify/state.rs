@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use object::read::elf::{ElfFile64, ElfSection64};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, RelocationTarget};
 
-use super::cubin;
-use crate::base::causes::chain;
+use super::code_error::CodeError;
+use super::cubin::{self, CubinError};
 use crate::base::files;
 use crate::compile::nvrtc::Code;
 
@@ -71,15 +71,15 @@ impl State {
     /// Reads a cubin.
     ///
     /// # Errors
-    /// It is not an ELF file, or an older one than can be read; the reason.
-    pub(crate) fn of_cubin(bytes: &[u8]) -> Result<Self, String> {
-        let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(bytes).map_err(|error| error.to_string())?;
+    /// It is not an ELF file, or an older one than can be read.
+    pub(crate) fn of_cubin(bytes: &[u8]) -> Result<Self, CubinError> {
+        let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(bytes)?;
         let mut found = Self::default();
         let mut addressed = BTreeSet::new();
         let is_readable = cubin::architecture(bytes)? >= VOLTA;
         for section in file.sections().filter(|_| is_readable) {
             if let Some(kernel) = section.name().unwrap_or_default().strip_prefix(".text.") {
-                let code = section.data().map_err(|error| error.to_string())?;
+                let code = section.data()?;
                 addressed.extend(found.read_code(kernel, code));
             }
         }
@@ -156,12 +156,11 @@ fn address_read(instruction: &[u8], opcode: u16) -> Option<u64> {
 /// The state of all machine code of a candidate.
 ///
 /// # Errors
-/// A file cannot be read, or is not machine code; the reason.
-pub(crate) fn examine(code: &Code) -> Result<State, String> {
+/// A file cannot be read, or is not machine code.
+pub(crate) fn examine(code: &Code) -> Result<State, CodeError> {
     code.cubins.iter().try_fold(State::default(), |all, cubin| {
-        let bytes = files::read(&cubin.path).map_err(|error| chain(&error))?;
-        let state = State::of_cubin(&bytes);
-        Ok(all.with(state.map_err(|reason| format!("the machine code cannot be read: {reason}"))?))
+        let bytes = files::read(&cubin.path)?;
+        Ok(all.with(State::of_cubin(&bytes).map_err(CodeError::MachineCode)?))
     })
 }
 

@@ -5,9 +5,9 @@
 //! Tables, string literals and variables with an initializer lie in memory that code can write. Nothing in a cubin says
 //! whether it does, so the contents decide.
 
+use super::code_error::CodeError;
 use super::lab::refusal::CandidateRefusal;
 use super::state::{State, Variable};
-use crate::base::causes::chain;
 use crate::base::files;
 use crate::compile::nvrtc::Code;
 use crate::device::wire::{Answer, Op, Place};
@@ -35,11 +35,11 @@ impl Watched {
     /// The data of machine code whose modules are numbered from `module` on.
     ///
     /// # Errors
-    /// The machine code cannot be read; the reason.
-    pub(super) fn new(code: &Code, module: u32) -> Result<Self, String> {
+    /// The machine code cannot be read.
+    pub(super) fn new(code: &Code, module: u32) -> Result<Self, CodeError> {
         let mut found = Self::default();
         for (number, cubin) in (module..).zip(&code.cubins) {
-            let bytes = files::read(&cubin.path).map_err(|error| chain(&error))?;
+            let bytes = files::read(&cubin.path)?;
             for variable in State::of_cubin(&bytes)?.data {
                 let buffer = FIRST + found.data.len() as u32;
                 found.data.push(WatchedVariable { buffer, module: number, variable });

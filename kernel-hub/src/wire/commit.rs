@@ -80,12 +80,13 @@ pub enum Content {
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// A line is not what it should be.
-    #[error("line {line} of the commit: {what}")]
+    #[error("line {line} of the commit: {problem}")]
     Line {
         /// From 1.
         line: usize,
         /// What is wrong.
-        what: String,
+        #[source]
+        problem: LineError,
     },
     /// There is no header.
     #[error(
@@ -101,6 +102,80 @@ pub enum WireError {
     /// The body cannot be read.
     #[error("the body of the commit cannot be read: {0}")]
     Io(#[from] io::Error),
+}
+
+/// Why a line of a commit is not what it should be, as the end of a sentence.
+#[derive(Debug, thiserror::Error)]
+pub enum LineError {
+    /// Without its content it is longer than a line may be.
+    #[error("is too long beside its content")]
+    TooLong,
+    /// It is not an object with a key and a value.
+    #[error("is no such object: {0}")]
+    Object(#[source] serde_json::Error),
+    /// There is one already.
+    #[error("is a second header")]
+    SecondHeader,
+    /// The value does not fit its key.
+    #[error("the value is not understood: {0}")]
+    Value(#[source] serde_json::Error),
+    /// A text that stands in no place of the body.
+    #[error("the value is not understood: not a string")]
+    NoText,
+    /// A text of the body that is not JSON.
+    #[error("{what} is not understood: {cause}")]
+    Text {
+        /// Which text.
+        what: &'static str,
+        /// What is wrong.
+        #[source]
+        cause: io::Error,
+    },
+    /// A text that is too long.
+    #[error("{what} is longer than {most} bytes")]
+    LongText {
+        /// Which text.
+        what: &'static str,
+        /// How many bytes it may have.
+        most: usize,
+    },
+    /// A path or a digest that is not valid.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// A commit needs a summary.
+    #[error("the summary is empty")]
+    NoSummary,
+    /// The parent cannot be a commit.
+    #[error("parentCommit {0} is no commit")]
+    Parent(String),
+    /// LFS has one algorithm.
+    #[error("the algorithm is not sha256")]
+    Algorithm,
+    /// Something else than a change of a file or a folder.
+    #[error("the key {0} is not known; there are file, lfsFile, deletedFile and deletedFolder")]
+    Key(String),
+    /// A content that is not what its encoding says.
+    #[error("the content of {name} is no base64: {cause}")]
+    Base64 {
+        /// Of which file.
+        name: String,
+        /// What is wrong.
+        #[source]
+        cause: base64::DecodeError,
+    },
+    /// Another encoding.
+    #[error("the encoding {0} is not known; there is base64")]
+    Encoding(String),
+    /// A file that is too large for a commit's body.
+    #[error("{name} has {size} bytes; more than {most} go by LFS")]
+    TooLarge {
+        /// Which file.
+        name: String,
+        /// Its size.
+        size: u64,
+        /// The largest size that a commit takes.
+        most: u64,
+    },
 }
 
 /// The value stays text until it is known what it has to be: as a tree of values it may take thirty times its size.
@@ -186,20 +261,20 @@ pub fn parse(mut body: impl BufRead + Seek, limits: &Limits) -> Result<Commit, W
     let mut lines = Lines::default();
     while let Some(spans) = lines.next(&mut body)? {
         let index = lines.number();
-        let at = |what: String| WireError::Line { line: index, what };
+        let at = |problem: LineError| WireError::Line { line: index, problem };
         if lines.is_too_long() {
-            return Err(at("is too long beside its content".to_owned()));
+            return Err(at(LineError::TooLong));
         }
         if lines.text().trim_ascii().is_empty() {
             continue;
         }
-        let line: Line<'_> = serde_json::from_slice(lines.text())
-            .map_err(|error| at(format!("is no such object: {error}")))?;
+        let line: Line<'_> =
+            serde_json::from_slice(lines.text()).map_err(|error| at(LineError::Object(error)))?;
         let mut reader = Reader { body: &mut body, spans: &spans, limits };
         match (&mut commit, line.key.as_str()) {
             (None, "header") => commit = Some(reader.header(line.value).map_err(at)?),
             (None, _) => return Err(WireError::NoHeader),
-            (Some(_), "header") => return Err(at("is a second header".to_owned())),
+            (Some(_), "header") => return Err(at(LineError::SecondHeader)),
             (Some(commit), key) => {
                 if commit.operations.len() == limits.operations {
                     return Err(WireError::TooMany(limits.operations));
@@ -220,13 +295,13 @@ struct Reader<'a, R> {
 }
 
 impl<R: Read + Seek> Reader<'_, R> {
-    fn span(&self, number: usize) -> Result<Span, String> {
-        self.spans.get(number).copied().ok_or_else(|| "the value is not understood: not a string".to_owned())
+    fn span(&self, number: usize) -> Result<Span, LineError> {
+        self.spans.get(number).copied().ok_or(LineError::NoText)
     }
 
     /// A text that may have `most` bytes.
-    fn text(&mut self, text: Text, what: &str, most: usize) -> Result<String, String> {
-        let too_long = || format!("{what} is longer than {most} bytes");
+    fn text(&mut self, text: Text, what: &'static str, most: usize) -> Result<String, LineError> {
+        let too_long = || LineError::LongText { what, most };
         let text = match text {
             Text::Here(text) => text,
             Text::There(number) => {
@@ -235,18 +310,18 @@ impl<R: Read + Seek> Reader<'_, R> {
                 if span.length > 6 * most as u64 {
                     return Err(too_long());
                 }
-                span.text(self.body).map_err(|error| format!("{what} is not understood: {error}"))?
+                span.text(self.body).map_err(|cause| LineError::Text { what, cause })?
             }
         };
         if text.len() > most { Err(too_long()) } else { Ok(text) }
     }
 
-    fn path(&mut self, text: Text) -> Result<FilePath, String> {
+    fn path(&mut self, text: Text) -> Result<FilePath, LineError> {
         let text = self.text(text, "the path", LONGEST_TEXT)?;
-        text.parse().map_err(|error: BadName| error.to_string())
+        Ok(text.parse()?)
     }
 
-    fn header(&mut self, value: &RawValue) -> Result<Commit, String> {
+    fn header(&mut self, value: &RawValue) -> Result<Commit, LineError> {
         let header: Header = read(value)?;
         let summary = self.text(header.summary, "the summary", LONGEST_TEXT)?;
         let description = match header.description {
@@ -254,28 +329,28 @@ impl<R: Read + Seek> Reader<'_, R> {
             None => String::new(),
         };
         if summary.trim().is_empty() {
-            return Err("the summary is empty".to_owned());
+            return Err(LineError::NoSummary);
         }
         if let Some(parent) = &header.parent
             && !(parent.len() >= 5
                 && parent.len() <= 40
                 && parent.bytes().all(|byte| byte.is_ascii_hexdigit()))
         {
-            return Err(format!("parentCommit {} is no commit", shown(parent)));
+            return Err(LineError::Parent(shown(parent)));
         }
         let parent = header.parent.map(|parent| parent.to_ascii_lowercase());
         Ok(Commit { summary, description, parent, operations: Vec::new() })
     }
 
-    fn operation(&mut self, key: &str, value: &RawValue) -> Result<Operation, String> {
+    fn operation(&mut self, key: &str, value: &RawValue) -> Result<Operation, LineError> {
         match key {
             "file" => self.file(read(value)?),
             "lfsFile" => {
                 let file: LfsFile = read(value)?;
                 if file.algo.as_deref().is_some_and(|algo| algo != "sha256") {
-                    return Err("the algorithm is not sha256".to_owned());
+                    return Err(LineError::Algorithm);
                 }
-                let digest = file.oid.parse().map_err(|error: BadName| error.to_string())?;
+                let digest = file.oid.parse()?;
                 Ok(Operation::Link { path: self.path(file.path)?, digest, size: file.size })
             }
             "deletedFile" => Ok(Operation::Delete(self.path(read::<Deleted>(value)?.path)?)),
@@ -283,22 +358,18 @@ impl<R: Read + Seek> Reader<'_, R> {
                 // Clients end a folder with a slash.
                 let folder = self.text(read::<Deleted>(value)?.path, "the path", LONGEST_TEXT)?;
                 let folder = folder.strip_suffix('/').unwrap_or(&folder);
-                Ok(Operation::DeleteFolder(folder.parse().map_err(|error: BadName| error.to_string())?))
+                Ok(Operation::DeleteFolder(folder.parse()?))
             }
-            other => Err(format!(
-                "the key {} is not known; there are file, lfsFile, deletedFile and deletedFolder",
-                shown(other)
-            )),
+            other => Err(LineError::Key(shown(other))),
         }
     }
 
-    fn file(&mut self, file: File) -> Result<Operation, String> {
+    fn file(&mut self, file: File) -> Result<Operation, LineError> {
         let path = self.path(file.path)?;
-        let name = shown(path.as_str());
         let (content, size) = match (file.encoding.as_deref(), file.content) {
             (Some("base64"), Text::Here(text)) => {
                 let bytes = STANDARD.decode(text.as_bytes());
-                let bytes = bytes.map_err(|error| format!("the content of {name} is no base64: {error}"))?;
+                let bytes = bytes.map_err(|cause| LineError::Base64 { name: shown(path.as_str()), cause })?;
                 let size = bytes.len() as u64;
                 (Content::Bytes(bytes), size)
             }
@@ -315,19 +386,19 @@ impl<R: Read + Seek> Reader<'_, R> {
                 (Content::Text(span), span.length / 6)
             }
             (Some(other), _) => {
-                return Err(format!("the encoding {} is not known; there is base64", shown(other)));
+                return Err(LineError::Encoding(shown(other)));
             }
         };
         let most = self.limits.inline;
         if size > most {
-            return Err(format!("{name} has {size} bytes; more than {most} go by LFS"));
+            return Err(LineError::TooLarge { name: shown(path.as_str()), size, most });
         }
         Ok(Operation::Put { path, content })
     }
 }
 
-fn read<T: for<'de> Deserialize<'de>>(value: &RawValue) -> Result<T, String> {
-    serde_json::from_str(value.get()).map_err(|error| format!("the value is not understood: {error}"))
+fn read<T: for<'de> Deserialize<'de>>(value: &RawValue) -> Result<T, LineError> {
+    serde_json::from_str(value.get()).map_err(LineError::Value)
 }
 
 /// Whether `parent`, a commit or its first digits, is this one.

@@ -8,6 +8,7 @@ use kernel_plan::plan::CommandLine;
 use serde::{Deserialize, Serialize};
 
 use crate::base::become_program::become_program;
+use crate::base::causes::chain;
 use crate::base::channel::Answers;
 use crate::base::process::{Ending, Finished};
 use crate::base::{confine, disk, env};
@@ -95,7 +96,7 @@ pub fn run() -> u8 {
     let Some((program, arguments)) = command.split_first() else { return exit::USAGE };
     let not_started = match confine::reading(&readable) {
         Ok(()) => become_program(Path::new(program), arguments).to_string(),
-        Err(reason) => format!("failed to confine it (Landlock): {reason}"),
+        Err(error) => format!("failed to confine it (Landlock): {}", chain(&error)),
     };
     Answers::take_over().say(&NotStarted { not_started });
     NOT_STARTED as u8

@@ -94,7 +94,7 @@ fn open(line: &str) -> Result<(Nvrtc, (i32, i32)), Done> {
     let version = nvrtc.version()?;
     // After loading: from here on no candidate's text makes it read anything else.
     let confined = opening.readable.map_or(Ok(()), |readable| confine::reading(&readable));
-    confined.map_err(|reason| Done { unconfined: Some(reason), ..Done::default() })?;
+    confined.map_err(|error| Done { unconfined: Some(chain(&error)), ..Done::default() })?;
     Ok((nvrtc, version))
 }
 

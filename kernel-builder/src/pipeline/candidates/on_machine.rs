@@ -14,6 +14,7 @@ use crate::agent::Budget;
 use crate::agent::kernel::Proposed;
 use crate::agent::tuned::Settings;
 use crate::archive::Earlier;
+use crate::base::causes::chain;
 use crate::base::files;
 use crate::base::report::Report;
 use crate::base::session::Session;
@@ -130,7 +131,8 @@ impl<'a> OnMachine<'a> {
             match compiled? {
                 Ok((_, code)) => match resources::of_code(&code) {
                     Ok(usages) => used.extend(usages.into_iter().map(|usage| (format!("sm_{arch}"), usage))),
-                    Err(text) => {
+                    Err(error) => {
+                        let text = chain(&error);
                         return Ok(Verdict::Refused(CandidateRefusal { code: "compile::device_code", text }));
                     }
                 },

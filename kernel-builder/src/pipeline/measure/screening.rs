@@ -237,7 +237,7 @@ pub(crate) fn compile(
                 Some(complaint) => Ok(Err(complaint)),
                 None => Ok(Ok((launch, code))),
             },
-            Err(reason) => refused("verify::state", reason),
+            Err(error) => refused("verify::state", chain(&error)),
         },
         Err(
             error @ (NvrtcError::File(_)

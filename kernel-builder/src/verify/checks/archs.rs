@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 use kernel_plan::units::Capability;
 use serde_json::json;
 
+use super::super::code_error::CodeError;
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::fatbin::{self, Entry, Kind};
 use super::super::{Subject, VerifyError, cubin, elf};
+use crate::base::causes::chain;
 use crate::base::files;
 
 const CODE: &str = "verify::archs";
@@ -40,8 +42,8 @@ pub(in crate::verify) fn judged(library: &[u8], capabilities: Option<&[String]>)
         |outcome, summary: String, facts| CheckResult::new("architectures", CODE, outcome, summary, facts);
     let found = match entries(library).and_then(|entries| inside(&entries)) {
         Ok(found) => found,
-        Err(reason) => {
-            let summary = format!("the device code cannot be read: {reason}");
+        Err(error) => {
+            let summary = format!("the device code cannot be read: {}", chain(&error));
             return result(Outcome::Refused, summary, json!({}));
         }
     };
@@ -68,12 +70,12 @@ pub(in crate::verify) fn judged(library: &[u8], capabilities: Option<&[String]>)
 }
 
 /// The device code of a library; none when it has no section for it.
-pub(in crate::verify) fn entries(library: &[u8]) -> Result<Vec<Entry>, String> {
-    elf::section(library, ".nv_fatbin")?.map_or(Ok(vec![]), fatbin::entries)
+pub(in crate::verify) fn entries(library: &[u8]) -> Result<Vec<Entry>, CodeError> {
+    Ok(elf::section(library, ".nv_fatbin")?.map_or(Ok(vec![]), fatbin::entries)?)
 }
 
 /// `sm_90a` for machine code and `compute_120` for PTX; the code itself is asked, not only the container.
-fn inside(entries: &[Entry]) -> Result<BTreeSet<String>, String> {
+fn inside(entries: &[Entry]) -> Result<BTreeSet<String>, CodeError> {
     let mut found = BTreeSet::new();
     for entry in entries {
         let digits = entry.arch.trim_end_matches(['a', 'f']);
@@ -81,7 +83,7 @@ fn inside(entries: &[Entry]) -> Result<BTreeSet<String>, String> {
             Kind::Cubin => {
                 let actual = cubin::architecture(&entry.payload)?;
                 if actual.to_string() != digits {
-                    return Err(format!("an entry labelled sm_{} holds code for sm_{actual}", entry.arch));
+                    return Err(CodeError::OtherCode { label: entry.arch.clone(), actual });
                 }
                 found.insert(format!("sm_{}", entry.arch));
             }
@@ -91,10 +93,7 @@ fn inside(entries: &[Entry]) -> Result<BTreeSet<String>, String> {
                 let named =
                     text.lines().any(|line| line.split(',').next().is_some_and(|line| line.trim() == target));
                 if !named {
-                    return Err(format!(
-                        "an entry labelled compute_{} holds PTX for another target",
-                        entry.arch
-                    ));
+                    return Err(CodeError::OtherTarget(entry.arch.clone()));
                 }
                 found.insert(format!("compute_{}", entry.arch));
             }

@@ -13,6 +13,7 @@ use super::super::elf::{self, Demand, Interface};
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::first_few;
 use super::super::{Subject, VerifyError, python_abi, torch_abi, undefined};
+use crate::base::causes::chain;
 use crate::base::files;
 
 const CODE: &str = "verify::portability";
@@ -143,8 +144,8 @@ fn libraries(package: &Path, library: &Path) -> Result<Vec<PathBuf>, VerifyError
 pub(in crate::verify) fn judged(bytes: &[u8], promise: Promise<'_>, strict: bool) -> Vec<CheckResult> {
     match elf::interface(bytes) {
         Ok(interface) => gates(&interface, promise, strict),
-        Err(reason) => {
-            let summary = format!("the library cannot be judged: {reason}");
+        Err(error) => {
+            let summary = format!("the library cannot be judged: {}", chain(&error));
             vec![CheckResult::new("portability", CODE, Outcome::Refused, summary, json!({}))]
         }
     }

@@ -4,12 +4,14 @@
 
 use serde_json::json;
 
+use super::super::code_error::CodeError;
 use super::super::cubin;
 pub(crate) use super::super::cubin::Usage;
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::fatbin::Kind;
 use super::super::findings::first_few;
 use super::super::{Subject, VerifyError};
+use crate::base::causes::chain;
 use crate::base::files;
 use crate::compile::nvrtc::Code;
 
@@ -25,8 +27,8 @@ pub(in crate::verify) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckRes
     let result =
         |outcome, summary: String, facts| vec![CheckResult::new("resources", CODE, outcome, summary, facts)];
     match usages(&bytes) {
-        Err(reason) => {
-            let summary = format!("the resources of the kernels cannot be read: {reason}");
+        Err(error) => {
+            let summary = format!("the resources of the kernels cannot be read: {}", chain(&error));
             Ok(result(Outcome::Warned, summary, json!({})))
         }
         Ok(kernels) => Ok(vec![report(&kernels)]),
@@ -37,10 +39,10 @@ pub(in crate::verify) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckRes
 ///
 /// # Errors
 /// A file of machine code cannot be read, or is none.
-pub(crate) fn of_code(code: &Code) -> Result<Vec<Usage>, String> {
+pub(crate) fn of_code(code: &Code) -> Result<Vec<Usage>, CodeError> {
     let mut found = Vec::new();
     for cubin in &code.cubins {
-        let bytes = files::read(&cubin.path).map_err(|error| error.to_string())?;
+        let bytes = files::read(&cubin.path)?;
         found.extend(cubin::usages(&bytes)?);
     }
     Ok(found)
@@ -58,7 +60,7 @@ pub(crate) fn report(kernels: &[(String, Usage)]) -> CheckResult {
     CheckResult::new("resources", CODE, outcome, summary, json!({ "kernels": facts.collect::<Vec<_>>() }))
 }
 
-pub(in crate::verify) fn usages(library: &[u8]) -> Result<Vec<(String, Usage)>, String> {
+pub(in crate::verify) fn usages(library: &[u8]) -> Result<Vec<(String, Usage)>, CodeError> {
     let mut found = Vec::new();
     for entry in super::archs::entries(library)? {
         if entry.kind == Kind::Cubin {

@@ -16,6 +16,7 @@ use super::super::lab::CandidateRefusal;
 use super::super::state::State;
 use super::super::{Subject, VerifyError};
 use super::resources::short_name;
+use crate::base::causes::chain;
 use crate::base::files;
 
 const STATE: &str = "verify::state";
@@ -37,8 +38,8 @@ pub(in crate::verify) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckRes
             .try_fold(State::default(), |all, one| Ok(all.with(one?)))
     });
     Ok(match found {
-        Err(reason) => {
-            let text = format!("the state of the kernels cannot be read: {reason}");
+        Err(error) => {
+            let text = format!("the state of the kernels cannot be read: {}", chain(&error));
             vec![CheckResult::new("state", STATE, Outcome::Warned, text, json!({}))]
         }
         Ok(state) => vec![of_package(&state), clocks(&state, subject.options.strict)],

@@ -10,6 +10,7 @@ use super::super::elf::{self, Interface};
 use super::super::evidence::{CheckResult, Outcome};
 use super::super::findings::first_few;
 use super::super::{Subject, VerifyError, undefined};
+use crate::base::causes::chain;
 use crate::base::files;
 
 pub(in crate::verify) const CODE: &str = "verify::symbols";
@@ -30,8 +31,8 @@ pub(crate) fn check(subject: &mut Subject<'_>) -> Result<Vec<CheckResult>, Verif
         |outcome, summary: String, facts| vec![CheckResult::new("symbols", CODE, outcome, summary, facts)];
     let interface = match elf::interface(&files::read(library)?) {
         Ok(interface) => interface,
-        Err(reason) => {
-            let summary = format!("the library cannot be judged: {reason}");
+        Err(error) => {
+            let summary = format!("the library cannot be judged: {}", chain(&error));
             return Ok(result(Outcome::Refused, summary, json!({})));
         }
     };

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::checks::{self, resources, results, sanitizer};
+use super::code_error::CodeError;
 use super::evidence::{CheckResult, Environment, Evidence, Outcome, PROTOCOL};
 use super::schedule::{self, ScheduledCase};
 use super::stage::{self, OracleAhead, Stage};
@@ -367,11 +368,11 @@ fn used(codes: &Codes) -> Result<CheckResult, VerifyError> {
 fn kept(codes: &Codes, strict: bool) -> Vec<CheckResult> {
     let all = codes
         .iter()
-        .try_fold(State::default(), |all, (_, code)| Ok::<_, String>(all.with(state::examine(code)?)));
+        .try_fold(State::default(), |all, (_, code)| Ok::<_, CodeError>(all.with(state::examine(code)?)));
     match all {
         Ok(state) => checks::state::of_device(&state, strict),
-        Err(reason) => {
-            vec![CheckResult::new("state", "verify::state", Outcome::Refused, reason, json!({}))]
+        Err(error) => {
+            vec![CheckResult::new("state", "verify::state", Outcome::Refused, chain(&error), json!({}))]
         }
     }
 }

@@ -21,6 +21,7 @@ use super::super::{VerifyError, compare};
 use super::arena::{Arena, spread};
 use super::failure::{CodedText, LAUNCH, meaning};
 use crate::agent::tuned::Settings;
+use crate::base::causes::chain;
 use crate::base::files;
 use crate::base::process::{Ending, Finished};
 use crate::compile::nvrtc::Code;
@@ -158,7 +159,7 @@ impl<'a> Lane<'a> {
             ops.extend(load(self.code));
             self.watched = match Watched::new(self.code, 0) {
                 Ok(watched) => watched,
-                Err(reason) => return Ok(Err((LAUNCH, format!("cannot be started: {reason}")))),
+                Err(error) => return Ok(Err((LAUNCH, format!("cannot be started: {}", chain(&error))))),
             };
             ops.extend(self.watched.begin());
         }

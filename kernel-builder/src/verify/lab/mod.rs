@@ -16,6 +16,7 @@ use super::VerifyError;
 use super::bound::Numbers;
 use super::schedule::{ScheduledCase, TensorSpec};
 use super::watched::Watched;
+use crate::base::causes::chain;
 use crate::base::digest::DigestBuilder;
 use crate::compile::nvrtc::Code;
 use crate::device::calls::{self, Addresses, Unplaced};
@@ -145,7 +146,9 @@ impl Lab {
         let modules = code.cubins.len() as u32;
         self.watched = match Watched::new(code, CANDIDATE) {
             Ok(watched) => watched,
-            Err(text) => return Ok(Err(CandidateRefusal { code: "verify::state", text })),
+            Err(error) => {
+                return Ok(Err(CandidateRefusal { code: "verify::state", text: chain(&error) }));
+            }
         };
         let mut ops: Vec<Op> = code
             .cubins
