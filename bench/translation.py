@@ -144,6 +144,9 @@ class Run:
         row, project = self.row(path, function), self.project(function)
         if not project.exists():
             row["steps"].pop("new", None)
+        elif "new" not in row["steps"]:
+            # A start that was interrupted left it.
+            shutil.rmtree(project)
         return self.step(
             row, "new", ["new", f"bench/{project.name}", project, "--from", f"{path}:{function}", "--no-git", "--offline"]
         )
@@ -256,7 +259,7 @@ def main():
     parser.add_argument("--backend", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--files", type=pathlib.Path, nargs="+", default=[FUNCTIONS / "models.py", FUNCTIONS / "level1.py"])
     parser.add_argument("--only", nargs="+", metavar="FUNCTION", help="only these functions")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="no step begins after these")
+    parser.add_argument("--seconds", type=float, default=1e6, help="no step begins after these; default: no limit")
     parser.add_argument("--fill", type=float, default=10.0, help="seconds of search for each function; 0: none")
     parser.add_argument("--starts", type=int, default=1, help="starts of the processes in `bench`")
     parser.add_argument("--without", nargs="*", default=["compile-max"], help="rivals that `bench` leaves out")

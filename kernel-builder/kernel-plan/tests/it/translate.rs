@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kernel_plan::diagnostic::{SourceFile, has_errors};
 use kernel_plan::spec::parse_op;
-use kernel_plan::translate::{Emitted, Plan, Program, Project, Refusal, Traced, emit, lower, plan};
+use kernel_plan::translate::{Emitted, Part, Plan, Program, Project, Refusal, Traced, emit, lower, plan};
 use serde_json::{Value, json};
 
 use crate::project::render;
@@ -44,6 +44,7 @@ fn emitted(graph: Value) -> Result<Emitted, Refusal> {
         op: "mine".to_owned(),
         file: "reference.py".to_owned(),
         reference: "mine".to_owned(),
+        part: Part::Alone,
     };
     emit(&program, &plan, &project)
 }
