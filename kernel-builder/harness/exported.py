@@ -265,5 +265,3 @@ def graph(subject, program, names: list[str]) -> dict:
 def identifier(name: str) -> str:
     """The name of a tensor of a module as that of an argument."""
     return re.sub(r"\W", "_", name)
-
-

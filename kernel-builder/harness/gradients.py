@@ -45,12 +45,19 @@ def joint(exported, inputs: list, outputs: list, wanted: list[int], differentiab
             remember_lines([one.grad_fn for one in chosen])
             return torch.autograd.grad(chosen, [own[place] for place in wanted], gradients, allow_unused=True)
 
+    def functional(*tensors):
+        with traceback.preserve_node_meta():
+            return torch.fx.Interpreter(found).run(*tensors)
+
     fake = torch._guards.detect_fake_mode(inputs)
     assert fake is not None
     with warnings.catch_warnings(), fake, enable_python_dispatcher():
         warnings.simplefilter("ignore")
         gradients = [torch.empty_like(outputs[place]) for place in differentiable]
-        found = make_fx(called, decomposition_table=dict(table().items()))(*gradients, *inputs)
+        found = make_fx(called)(*gradients, *inputs)
+        # Autograd adds up in place; without that, every value is written once.
+        pure = torch.func.functionalize(functional, remove="mutations")
+        found = make_fx(pure, decomposition_table=dict(table().items()))(*gradients, *inputs)
     found.graph.eliminate_dead_code()
     return found
 

@@ -5,6 +5,7 @@
 mod emit;
 mod index;
 mod kernel;
+mod least;
 mod length;
 mod lower;
 mod plan;

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::super::kernel::Expression;
-use super::super::kernel::{Buffer, Form, Kernel, Role};
+use super::super::kernel::{Expression, Form, Kernel, Role};
+use super::super::least::least;
 use super::super::length::Length;
 use super::super::plan::Plan;
 use super::super::precision;
@@ -135,27 +135,6 @@ fn axis(program: &Program, plan: &Plan, symbol: &Symbol) -> String {
         least => format!(", min = {least}"),
     };
     format!("{} = {{ type = \"var\"{multiple}{least} }}\n", symbol.axis())
-}
-
-/// The least length of an axis: none where it is parallel alone.
-fn least(program: &Program, plan: &Plan, symbol: &Symbol) -> i64 {
-    let uses = |length: &Length| length.symbols().any(|name| name == symbol.name);
-    let is_gathered =
-        plan.kernels.iter().flat_map(|kernel| &kernel.nodes).any(|node| match &node.expression {
-            Expression::Load(buffer, index) if !index.computed().is_empty() => match buffer {
-                Buffer::Input(number) => program.inputs[*number].shape.iter().any(uses),
-                _ => true,
-            },
-            _ => false,
-        });
-    let is_reduced = plan
-        .kernels
-        .iter()
-        .any(|kernel| kernel.axes.iter().any(|axis| axis.role != Role::Parallel && uses(&axis.length)));
-    // Drawn places are 0 and 1.
-    let own = if is_gathered { 2 } else { i64::from(is_reduced) };
-    let least = own.max(symbol.min);
-    (least + symbol.factor() - 1) / symbol.factor() * symbol.factor()
 }
 
 fn tensor(
