@@ -262,10 +262,10 @@ class Table:
     def __init__(self) -> None:
         self.wrong: list[str] = []
         self.right = self.calls = 0
-        self.ungraded: list[str] = []
 
     def refuse(self, name: str, why: str) -> None:
-        self.wrong.append(f"{name}: {why}")
+        self.wrong.append(name)
+        print(f"wrong: {name}: {why}", flush=True)
 
     def add(self, operation: Operation, compiling) -> None:
         try:
@@ -312,10 +312,6 @@ def main() -> None:
                 left += [name for _, name in chosen]
                 continue
             check(chosen, options.emit, folder, table)
-    for one in table.ungraded:
-        print(f"no gradient: {one}")
-    for one in table.wrong:
-        print(f"wrong: {one}")
     took = time.monotonic() - begun
     print(f"seed {options.seed}: {table.right} right in {table.calls} calls, {len(table.wrong)} wrong, {took:.0f} s")
     if left:
@@ -342,7 +338,7 @@ def check(chosen: list, emit: str, folder: Path, table: Table) -> None:
         if "refused" not in gradient:
             operations.append(Operation(f"{name}_backward", gradient, report["backward"]))
         elif WITHOUT.get(name, "-") not in gradient["refused"]:
-            table.ungraded.append(f"{name}: {gradient['refused']} ({gradient.get('op_name')})")
+            print(f"no gradient: {name}: {gradient['refused']} ({gradient.get('op_name')})", flush=True)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         compiling = [pool.submit(one.compiled, folder) for one in operations]
         for one, done in zip(operations, compiling):

@@ -7,14 +7,20 @@
 use std::error::Error;
 
 use kernel_plan::translate::{
-    Part, Plan, Program, Project, Refusal, Traced, emit, lower, lower_gradient, plan,
+    Part, Plan, Program, Project, Refusal, Traced, agree, emit, lower, lower_gradient, plan,
 };
 use serde_json::{Value, json};
 
+/// A program with its kernels.
+fn planned(program: Result<Program, Refusal>) -> Result<(Program, Plan), Refusal> {
+    let program = program?;
+    let plan = plan(&program)?;
+    Ok((program, plan))
+}
+
 /// The files of a program, or the reason why there are none.
-fn files(name: &str, program: Result<Program, Refusal>) -> Value {
-    let made = |program: Program| -> Result<Value, Refusal> {
-        let plan: Plan = plan(&program)?;
+fn files(name: &str, planned: &Result<(Program, Plan), Refusal>) -> Value {
+    let made = |(program, plan): &(Program, Plan)| -> Result<Value, Refusal> {
         let project = Project {
             module: name.to_owned(),
             op: name.to_owned(),
@@ -22,13 +28,12 @@ fn files(name: &str, program: Result<Program, Refusal>) -> Value {
             reference: name.to_owned(),
             part: Part::Alone,
         };
-        let emitted = emit(&program, &plan, &project)?;
+        let emitted = emit(program, plan, &project)?;
         let kernels: Vec<&str> = plan.kernels.iter().map(|kernel| kernel.form().words()).collect();
-        Ok(
-            json!({ "op": emitted.op, "body": emitted.body, "kernels": kernels, "symbols": program.symbols.len() }),
-        )
+        Ok(json!({ "op": emitted.op, "body": emitted.body, "kernels": kernels }))
     };
-    program.and_then(made).unwrap_or_else(
+    let outcome = planned.as_ref().map_err(Refusal::clone).and_then(made);
+    outcome.unwrap_or_else(
         |refusal| json!({ "refused": refusal.what, "op_name": refusal.op, "line": refusal.line }),
     )
 }
@@ -39,11 +44,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     for one in graphs {
         let name = one["name"].as_str().ok_or("a graph without a name")?;
         let graph: Traced = serde_json::from_value(one["graph"].clone())?;
-        let mut answer = json!({ "name": name, "forward": files(name, lower(&graph)) });
+        let mut function = planned(lower(&graph));
+        let mut gradient = None;
         if !one["gradient"].is_null() {
-            let gradient: Traced = serde_json::from_value(one["gradient"].clone())?;
-            answer["gradient"] = files(&format!("{name}_backward"), lower_gradient(&gradient, &graph));
+            let traced: Traced = serde_json::from_value(one["gradient"].clone())?;
+            let mut found = planned(lower_gradient(&traced, &graph));
+            if let (Ok(function), Ok(found)) = (&mut function, &mut found) {
+                agree((&mut function.0, &function.1), (&mut found.0, &found.1));
+            }
+            gradient = Some(files(&format!("{name}_backward"), &found));
         }
+        let answer = json!({ "name": name, "forward": files(name, &function), "gradient": gradient });
         answers.push(answer);
     }
     println!("{}", Value::Array(answers));

@@ -100,11 +100,14 @@ pub struct Untranslatable {
 /// # Errors
 /// What of it has no translation.
 pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Untranslatable> {
-    let program = translate::lower(&translation.graph)?;
+    let mut program = translate::lower(&translation.graph)?;
     let plan = translate::plan(&program)?;
     let function = translation.graph.function.clone();
     let op = operation(&function);
-    let (gradient, why) = gradient(translation, &op);
+    let (mut gradient, why) = gradient(translation, &op);
+    if let Some(gradient) = &mut gradient {
+        translate::agree((&mut program, &plan), (&mut gradient.program, &gradient.plan));
+    }
     let mut text = format!("{text}{}", translation.reference.text);
     if gradient.is_some() {
         text.extend(translation.gradient.iter().map(|gradient| gradient.reference.text.as_str()));

@@ -5,9 +5,21 @@
 use super::kernel::{Buffer, Expression, Role};
 use super::length::Length;
 use super::plan::Plan;
-use super::program::{Program, Symbol};
+use super::program::{Program, Reduction, Symbol};
 
-/// The least length of an axis: none where it is parallel alone.
+/// Makes a function and its gradient take the same lengths.
+pub fn agree(function: (&mut Program, &Plan), gradient: (&mut Program, &Plan)) {
+    let ((program, plan), (of_gradient, planned)) = (function, gradient);
+    for symbol in of_gradient.symbols.clone() {
+        let Some(place) = program.symbols.iter().position(|one| one.name == symbol.name) else { continue };
+        let both = least(program, plan, &program.symbols[place]).max(least(of_gradient, planned, &symbol));
+        program.symbols[place].min = both;
+        let own = of_gradient.symbols.iter_mut().filter(|one| one.name == symbol.name);
+        own.for_each(|one| one.min = both);
+    }
+}
+
+/// The least length of an axis: none where it is parallel or summed over.
 pub(super) fn least(program: &Program, plan: &Plan, symbol: &Symbol) -> i64 {
     let uses = |length: &Length| length.symbols().any(|name| name == symbol.name);
     let is_gathered =
@@ -18,10 +30,12 @@ pub(super) fn least(program: &Program, plan: &Plan, symbol: &Symbol) -> i64 {
             },
             _ => false,
         });
-    let is_reduced = plan
-        .kernels
-        .iter()
-        .any(|kernel| kernel.axes.iter().any(|axis| axis.role != Role::Parallel && uses(&axis.length)));
+    // The sum of nothing is known; other reductions need an element.
+    let is_sum = |how: Reduction| matches!(how, Reduction::Sum | Reduction::Product);
+    let is_reduced = plan.kernels.iter().any(|kernel| {
+        let needs = kernel.scan.is_some() || kernel.reductions.iter().any(|one| !is_sum(one.how));
+        needs && kernel.axes.iter().any(|axis| axis.role != Role::Parallel && uses(&axis.length))
+    });
     // Drawn places are 0 and 1.
     let own = if is_gathered { 2 } else { i64::from(is_reduced) };
     let least = own.max(symbol.min);

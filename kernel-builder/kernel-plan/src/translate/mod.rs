@@ -19,6 +19,7 @@ mod traced;
 
 pub use emit::{Emitted, Part, Project, emit};
 pub use kernel::{Buffer, Form, Kernel};
+pub use least::agree;
 pub use length::Length;
 pub use lower::{lower, lower_gradient};
 pub use plan::{Plan, plan};

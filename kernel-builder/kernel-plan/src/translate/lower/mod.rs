@@ -5,9 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::least::least;
 use super::length::Length;
-use super::plan::plan;
 use super::program::{Element, Kind, Origin, Program, Tensor, Value, ValueId};
 use super::refusal::{Assumed, Refusal};
 use super::split::split;
@@ -59,14 +57,7 @@ pub fn lower_gradient(gradient: &Traced, of: &Traced) -> Result<Program, Refusal
     if settled.same != forward.same || settled.traced.symbols.keys().any(|name| !known.contains(name)) {
         return Err(Refusal::new("it holds for fewer lengths than the function"));
     }
-    // The reference of a gradient calls the function.
-    let Settled { mut program, .. } = settled;
-    let planned = plan(&forward.program)?;
-    for symbol in &mut program.symbols {
-        let own = forward.program.symbols.iter().find(|one| one.name == symbol.name);
-        symbol.min = own.map_or(symbol.min, |own| symbol.min.max(least(&forward.program, &planned, own)));
-    }
-    Ok(program)
+    Ok(settled.program)
 }
 
 /// Translates a graph, with more and more that is assumed of lengths.
