@@ -5,9 +5,10 @@
     python3 bench/translation.py --program target/debug/kernelwright --out FOLDER --backend cpu
     python3 bench/translation.py --out FOLDER --print
 
-On a GPU the steps of a function are `new --from`, `verify --device`, `fill` (left out with --fill 0) and `bench --device` on
-one workload of bf16: `large` of a translation, the first that is measured of a template. On the processor they are `new --from`
-and `verify --backend cpu`. Steps of several functions run side by side, but for `fill` and `bench`.
+On a GPU the steps of a function are `new --from`, `verify --device` of the function and of its gradient, `fill` (left out with
+--fill 0) and `bench --device` on one workload of bf16: `large` of a translation, the first that is measured of a template; with
+--gradients the last two of the gradient, too. On the processor they are `new --from` and `verify --backend cpu`, which judges the
+gradient as well. Steps of several functions run side by side, but for `fill` and `bench`.
 
 FOLDER/translation.jsonl has a line for each function, written anew after every step: `function`, `file`, `serves` (the
 template, or `translation`), `kernels`, `notes`, `steps` (exit status, seconds and, after a failure, the codes and messages),
@@ -52,9 +53,9 @@ def subjects(files):
     return found
 
 
-def measured_workload(project):
+def measured_workload(description):
     """The name of the workload that is measured on a GPU: `large`, or else the first one that is measured there."""
-    workloads = tomllib.loads((project / "op.toml").read_text(encoding="utf-8")).get("workload", {})
+    workloads = tomllib.loads(description.read_text(encoding="utf-8")).get("workload", {})
     fits = [
         name
         for name, one in workloads.items()
@@ -153,25 +154,37 @@ class Run:
 
     def judge(self, subject):
         path, function = subject
-        where = ["--device"] if self.options.backend == "cuda" else ["--backend", "cpu"]
-        return self.step(self.row(path, function), "verify", ["verify", self.project(function), *where])
+        row, project = self.row(path, function), self.project(function)
+        if self.options.backend == "cpu":
+            return self.step(row, "verify", ["verify", project, "--backend", "cpu"])
+        right = self.step(row, "verify", ["verify", "--device", project])
+        if (project / "backward.toml").exists():
+            self.step(row, "verify-gradient", ["verify", "--device", project / "backward.toml"])
+        return right
 
     def measure(self, subject):
         path, function = subject
         row, project = self.row(path, function), self.project(function)
-        workload = measured_workload(project)
-        if workload is None:
-            return False
-        chosen = ["--workload", workload]
-        if self.options.fill > 0:
-            # A search that finds nothing better is no reason to measure nothing.
-            self.step(row, "fill", ["fill", project, *chosen, "--budget", self.options.fill])
-        without = [word for rival in self.options.without for word in ("--without", rival)]
-        starts = ["--starts", self.options.starts]
-        if not self.step(row, "bench", ["bench", "--device", project, *chosen, *without, *starts]):
-            return False
-        row["cases"] = cases(project)
-        return True
+        parts = [("", project, "op.toml")]
+        gradient = project / "backward.toml"
+        if self.options.gradients and gradient.exists() and row["steps"].get("verify-gradient", {}).get("exit") == 0:
+            parts.append(("-gradient", gradient, "backward.toml"))
+        for suffix, subject, description in parts:
+            workload = measured_workload(project / description)
+            if workload is None:
+                continue
+            chosen = ["--workload", workload]
+            if self.options.fill > 0:
+                # A search that finds nothing better is no reason to measure nothing.
+                self.step(row, f"fill{suffix}", ["fill", subject, *chosen, "--budget", self.options.fill])
+            without = [word for rival in self.options.without for word in ("--without", rival)]
+            starts = ["--starts", self.options.starts]
+            if self.step(row, f"bench{suffix}", ["bench", "--device", subject, *chosen, *without, *starts]):
+                row["cases"] = cases(project)
+
+    def has_gradient(self, path, function):
+        """Whether there is a gradient to measure."""
+        return self.row(path, function)["steps"].get("verify-gradient", {}).get("exit") == 0
 
     def project(self, function):
         return self.options.out / "projects" / function.lower().replace("_", "-")
@@ -190,8 +203,9 @@ class Run:
         last = "bench" if self.options.backend == "cuda" else "verify"
         for one in pending:
             row = self.row(*one)
-            failed = any(step["exit"] != 0 for name, step in row["steps"].items() if name != "fill")
-            row["complete"] = last in row["steps"] or failed
+            failed = any(row["steps"].get(name, {}).get("exit", 0) != 0 for name in ("new", "verify"))
+            of_gradient = f"{last}-gradient" in row["steps"] or not self.options.gradients
+            row["complete"] = failed or (last in row["steps"] and (of_gradient or not self.has_gradient(*one)))
         self.write()
 
 
@@ -200,13 +214,13 @@ def cases(project):
     path, latest = project / ".kernelwright" / "records.jsonl", {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         record = json.loads(line)
-        latest[record["workload"], record["dtype"], record["regime"]] = record
+        latest[record["op"], record["workload"], record["dtype"], record["regime"]] = record
     found = []
-    for (workload, dtype, regime), record in latest.items():
+    for (op, workload, dtype, regime), record in latest.items():
         kernel = next((one for one in record["contenders"] if one["name"] == "kernel"), {})
         found.append(
             {
-                "workload": workload, "axes": record.get("axes"), "dtype": dtype, "regime": regime,
+                "op": op, "workload": workload, "axes": record.get("axes"), "dtype": dtype, "regime": regime,
                 "seconds": kernel.get("median_seconds"), "ratios": record["ratios"], "copy_fraction": record["copy_fraction"],
                 "throttled": record.get("throttled"), "device": record["device"], "torch": record["torch"],
                 "protocol": record["protocol"], "starts": len(record.get("starts", [])) or 1, "commit": record.get("commit"),
@@ -225,27 +239,28 @@ def table(rows):
     lines.append("|" + "---|" * (6 + len(RIVALS)))
     found = {}
     for row in rows:
-        failed = [name for name, step in row["steps"].items() if step["exit"] != 0]
+        failed = [name for name, step in row["steps"].items() if step["exit"] != 0 and not name.startswith("fill")]
         outcome = f"{failed[0]} failed" if failed else "verified" if "verify" in row["steps"] else "unfinished"
         shown = [one for one in row.get("cases", []) if one["regime"] in ("graph", "cold")]
         for case in shown or [None]:
-            cells = [row["function"], row.get("serves") or "", outcome]
+            cells = [(case or {}).get("op") or row["function"], row.get("serves") or "", outcome]
             if case is None:
                 lines.append(f"| {' | '.join(cells + [''] * (3 + len(RIVALS)))} |")
                 continue
             ratios = {one["versus"]: one for one in case["ratios"]}
             for rival in RIVALS:
                 if rival in ratios:
-                    found.setdefault((case["regime"], rival), []).append(ratios[rival]["ratio"])
+                    kind = "gradients" if case["op"].endswith("_backward") else "functions"
+                    found.setdefault((kind, case["regime"], rival), []).append(ratios[rival]["ratio"])
             said = [ratios.get(rival) for rival in RIVALS]
             words = [f"{one['ratio']:.2f}x [{one['low']:.2f}, {one['high']:.2f}]" if one else "" for one in said]
             copy = f"{case['copy_fraction']:.0%}" if case["copy_fraction"] is not None else ""
             time_ = f"{case['seconds'] * 1e6:.1f} us" if case["seconds"] else ""
             lines.append(f"| {' | '.join([*cells, case['regime'], time_, *words, copy])} |")
     lines.append("")
-    for (regime, rival), ratios in sorted(found.items()):
-        lines.append(f"{regime}, over {rival}: geometric mean {geomean(ratios):.3f}x of {len(ratios)}")
-    outcomes = [all(step["exit"] == 0 for name, step in row["steps"].items() if name != "fill") for row in rows]
+    for (kind, regime, rival), ratios in sorted(found.items()):
+        lines.append(f"{kind}, {regime}, over {rival}: geometric mean {geomean(ratios):.3f}x of {len(ratios)}")
+    outcomes = [all(step["exit"] == 0 for name, step in row["steps"].items() if not name.startswith("fill")) for row in rows]
     verified = sum("verify" in row["steps"] and well for row, well in zip(rows, outcomes))
     lines.append(f"verified, and measured where that was asked: {verified} of {len(rows)}")
     return "\n".join(lines)
@@ -261,6 +276,7 @@ def main():
     parser.add_argument("--only", nargs="+", metavar="FUNCTION", help="only these functions")
     parser.add_argument("--seconds", type=float, default=1e6, help="no step begins after these; default: no limit")
     parser.add_argument("--fill", type=float, default=10.0, help="seconds of search for each function; 0: none")
+    parser.add_argument("--gradients", action="store_true", help="measure gradients, too")
     parser.add_argument("--starts", type=int, default=1, help="starts of the processes in `bench`")
     parser.add_argument("--without", nargs="*", default=["compile-max"], help="rivals that `bench` leaves out")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="functions that are made side by side")
