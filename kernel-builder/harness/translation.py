@@ -1,31 +1,26 @@
-"""A function as a graph with symbolic lengths, for the translation to kernels.
+"""What the translation of a function needs: its graph, its gradients, the text of the reference.
 
-Owns: how it is exported, the form of the graph, the text of the reference. Never: decides what can be translated.
+Owns: which tensors a function is called with, the reference. Never: decides what can be translated.
 """
 # pyright: basic
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import math
 import re
 import traceback
 import warnings
-from typing import Any
 
-import sympy
 import torch
-from torch.export import Dim
-from torch.fx.proxy import TracerBase
 
 from calls import FLOATS, usual, widened
+from exported import Untranslated, exported_of, graph, identifier, table
+from gradients import gradient
 
 # Parameters that hold one number for each element of the last axis in most functions.
 VECTORS = re.compile(r"(^|_)(weight|bias|gamma|beta|scale|shift|gain)$")
 LENGTHS = (6, 10, 14, 16)
-# Operators of core ATen that a translation takes whole, and others that it takes apart.
-WHOLE = ("logsumexp.default",)
 CASTS = ("_to_copy.default", "clone.default")
 PINNED = """    with _Widened() if {first}.dtype == torch.float64 else nullcontext():
         return {call}
@@ -43,119 +38,6 @@ class _Widened(TorchDispatchMode):
 
         return function(*map(wide, args), **{key: wide(value) for key, value in (kwargs or {}).items()})
 '''
-
-
-class Untranslated(Exception):  # noqa: N818, it says what a function is
-    """Why there is no graph, with the line of the person's file if it is known."""
-
-    def __init__(
-        self,
-        what: str,
-        line: int | None = None,
-        text: str | None = None,
-        op: str | None = None,
-        final: bool = False,
-    ) -> None:
-        super().__init__(what)
-        # Whether other inputs change nothing.
-        self.final = final
-        self.report = {"what": what, "line": line, "text": text, "op": op}
-
-
-class Lengths:
-    """Lengths and numbers of a graph as the report has them, with the symbols that they use."""
-
-    def __init__(self, hints: dict, least: dict) -> None:
-        self.hints, self.least, self.used = hints, least, {}
-
-    def symbol(self, name: str, hint: int, quotient=None, least: int = 0) -> str:
-        self.used[name] = {"hint": hint, "min": least, "quotient": quotient}
-        return name
-
-    def terms(self, expr) -> list:
-        """A polynomial: factors with their symbols. Quotients of a symbol count as symbols."""
-        expr = sympy.expand(expr)
-        if expr.is_Integer:
-            return [[int(expr), []]] if int(expr) else []
-        if expr.is_Symbol:
-            name = str(expr)
-            return [[1, [self.symbol(name, self.hints[name], least=self.least.get(name, 0))]]]
-        if expr.is_Add:
-            return [term for part in expr.args for term in self.terms(part)]
-        if expr.is_Mul:
-            found = [[1, []]]
-            for part in expr.args:
-                found = [[a * b, one + two] for a, one in found for b, two in self.terms(part)]
-            return found
-        kind = type(expr).__name__
-        if kind in ("Pow", "PowByNatural") and expr.args[1].is_Integer and int(expr.args[1]) >= 0:
-            return self.terms(sympy.Mul(*[expr.args[0]] * int(expr.args[1]), evaluate=True))
-        if kind in ("FloorDiv", "CleanDiv") and expr.args[1].is_Integer:
-            return self.quotient(expr.args[0], int(expr.args[1]))
-        if kind == "Mod" and expr.args[1].is_Integer:
-            self.quotient(expr.args[0], int(expr.args[1]))
-            return []
-        raise Untranslated(f"a length is {expr}, which is not a polynomial of the lengths of the inputs")
-
-    def quotient(self, of, by: int) -> list:
-        """`of // by` for a symbol that is a multiple of `by`, with less than `by` added, as `chunk` does."""
-        added = 0
-        if of.is_Add and len(of.args) == 2 and of.args[0].is_Integer and 0 < int(of.args[0]) < by:
-            added, of = int(of.args[0]), of.args[1]
-        if not of.is_Symbol or self.hints[str(of)] % by:
-            raise Untranslated(f"a length is ({of + added}) // {by}, and {of} is not a multiple of {by} in the call")
-        name = f"{of}_by_{by}"
-        self.terms(of)
-        return [[1, [self.symbol(name, self.hints[str(of)] // by, [str(of), by])]]]
-
-    def quantity(self, expr) -> Any:
-        """A number that follows from lengths."""
-        kind = type(expr).__name__
-        if expr.is_Number:
-            return float(expr)
-        if kind == "ToFloat":
-            return ["length", self.terms(expr.args[0])]
-        if kind in ("FloatPow", "Pow", "PowByNatural"):
-            return ["power", self.quantity(expr.args[0]), self.quantity(expr.args[1])]
-        if kind == "OpaqueUnaryFn_sqrt":
-            return ["power", self.quantity(expr.args[0]), 0.5]
-        if kind in ("FloatTrueDiv", "IntTrueDiv"):
-            return ["product", self.quantity(expr.args[0]), ["power", self.quantity(expr.args[1]), -1.0]]
-        if kind in ("Add", "Mul"):
-            return ["sum" if kind == "Add" else "product", *map(self.quantity, expr.args)]
-        return ["length", self.terms(expr)]
-
-
-def line_of(node, path: str) -> tuple[int | None, str | None]:
-    """The last line of the person's file that an operator comes from."""
-    found = None
-    for name, line in re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or ""):
-        if name == path:
-            found = int(line)
-    if found is None:
-        return None, None
-    with open(path, encoding="utf-8") as file:
-        lines = file.read().splitlines()
-    return found, lines[found - 1].strip() if found <= len(lines) else None
-
-
-@contextlib.contextmanager
-def quoting(path: str):
-    """Lets operators remember every line of the person's file that they come from, and not those of modules alone."""
-    tracer, name = TracerBase, "_filter_traceback_frames"
-    before = getattr(tracer, name, None)
-    if before is None:
-        yield
-        return
-
-    def own(self, summary):
-        return traceback.StackSummary.from_list([frame for frame in summary if frame.filename == path])
-
-    setattr(tracer, name, own)
-    try:
-        yield
-    finally:
-        setattr(tracer, name, before)
 
 
 def drawn(subject) -> list[tuple[str, torch.Tensor]]:
@@ -202,112 +84,6 @@ def narrowed(tensors: list, dtype) -> tuple[list, bool]:
     if len(floats) > 1:
         return tensors, False
     return [one.to(dtype) if one.is_floating_point() else one for one in tensors], True
-
-
-def program_of(called, tensors: list, dynamic: bool, path: str):
-    """The exported program of a call, in core ATen."""
-    kind = Dim.AUTO if dynamic else Dim.STATIC
-    shapes = (tuple(dict.fromkeys(range(one.dim()), kind) for one in tensors),)
-    with quoting(path):
-        exported = torch.export.export(called, tuple(tensors), dynamic_shapes=shapes)
-    table = torch.export.default_decompositions()
-    for kept in WHOLE:
-        name, overload = kept.split(".")
-        table.pop(getattr(getattr(torch.ops.aten, name), overload), None)
-    return exported.run_decompositions(table)
-
-
-def graph(subject, program, names: list[str], tensors: list) -> dict:
-    """The report of an exported program."""
-    signature = program.graph_signature
-    if signature.user_inputs_to_mutate or signature.buffers_to_mutate:
-        changed = next(iter([*signature.user_inputs_to_mutate.values(), *signature.buffers_to_mutate.values()]))
-        number = changed.removeprefix("tensors_")
-        name = names[int(number)] if number.isdigit() else changed
-        raise Untranslated(f"it changes `{name}`; return the new value instead", final=True)
-    hints, least, nodes = {}, {}, []
-    for node in program.graph.nodes:
-        value = node.meta.get("val")
-        for one in value if isinstance(value, (tuple, list)) else [value]:
-            for length in one.shape if isinstance(one, torch.Tensor) else [one]:
-                if isinstance(length, torch.SymInt):
-                    known = length.node.shape_env.backed_var_to_val
-                    if not length.node.expr.free_symbols <= set(known):
-                        line, text = line_of(node, subject.module.__file__)
-                        raise Untranslated(
-                            "a shape depends on values; use `torch.where` with a mask", line, text, final=True
-                        )
-                    hints |= {str(symbol): int(known[symbol]) for symbol in length.node.expr.free_symbols}
-    for symbol, limits in program.range_constraints.items():
-        # 2 is what export always asks for; a formula that holds there holds for less.
-        lower = int(limits.lower)
-        least[str(symbol)] = 0 if lower <= 2 else lower
-    lengths = Lengths(hints, least)
-
-    def tensor(value) -> dict:
-        expressions = [one.node.expr if isinstance(one, torch.SymInt) else sympy.Integer(one) for one in value.shape]
-        return {"shape": [lengths.terms(one) for one in expressions], "dtype": str(value.dtype).removeprefix("torch.")}
-
-    def word(value) -> Any:
-        if isinstance(value, torch.fx.Node):
-            own = value.meta.get("val")
-            return {"node": value.name} if isinstance(own, (torch.Tensor, tuple, list)) else word(own)
-        if isinstance(value, (tuple, list)):
-            return [word(one) for one in value]
-        if isinstance(value, torch.SymInt):
-            return {"length": lengths.terms(value.node.expr)}
-        if isinstance(value, torch.SymFloat):
-            return {"quantity": lengths.quantity(value.node.expr)}
-        if isinstance(value, float) and not math.isfinite(value):
-            return {"float": str(value)}
-        if isinstance(value, (bool, int, float, str)) or value is None:
-            return value
-        return str(value).removeprefix("torch.")
-
-    for node in program.graph.nodes:
-        value = node.meta.get("val")
-        line, text = line_of(node, subject.module.__file__)
-        results = value if isinstance(value, (tuple, list)) else [value]
-        if node.op != "call_function" or not any(isinstance(one, torch.Tensor) for one in results):
-            continue
-        target = node.target
-        name = str(target) if hasattr(target, "overloadpacket") else target.__name__
-        try:
-            nodes.append(
-                {
-                    "name": node.name,
-                    "op": name,
-                    "arguments": [word(one) for one in node.args],
-                    "keywords": {key: word(one) for key, one in node.kwargs.items()},
-                    "results": [tensor(one) for one in results if isinstance(one, torch.Tensor)],
-                    "line": line,
-                    "text": text,
-                }
-            )
-        except Untranslated as problem:
-            raise Untranslated(str(problem), line, text, name) from problem
-    constants = list(signature.inputs_to_lifted_tensor_constants)
-    if constants:
-        raise Untranslated(f"it uses the tensor `{constants[0]}`, which is not one of its arguments", final=True)
-    places = [node for node in program.graph.nodes if node.op == "placeholder"][-len(names) :]
-    used = {name for node in program.graph.nodes if node.op != "placeholder" for name in map(str, node.all_input_nodes)}
-    inputs = [
-        {"value": node.name, "name": identifier(name), "tensor": tensor(node.meta["val"])}
-        for node, name in zip(places, names)
-        if node.name in used or name not in subject.state
-    ]
-    return {
-        "function": subject.name,
-        "inputs": inputs,
-        "nodes": nodes,
-        "outputs": [str(one.arg.name) for one in signature.output_specs],
-        "symbols": lengths.used,
-    }
-
-
-def identifier(name: str) -> str:
-    """The name of a tensor of a module as that of an argument."""
-    return re.sub(r"\W", "_", name)
 
 
 def operators(program) -> list:
@@ -477,6 +253,17 @@ def failure(error: Exception, path: str) -> Untranslated:
     return Untranslated(f"{type(error).__name__}: {error}".splitlines()[0][:300], line, text)
 
 
+def gradient_or_reason(subject, exported, names: list[str], found: dict, function: str) -> dict:
+    """The gradient, or why there is none; the function is translated all the same."""
+    try:
+        with usual(torch):
+            return {"gradient": gradient(subject, exported, names, found, function), "ungraded": None}
+    except Untranslated as problem:
+        return {"gradient": None, "ungraded": problem.report["what"]}
+    except Exception as error:
+        return {"gradient": None, "ungraded": failure(error, subject.module.__file__).report["what"]}
+
+
 def of_call(subject, names: list[str], values: list, dynamic: bool) -> dict:
     subject.traced = dict(zip(names, values))
     numbers = {}
@@ -485,12 +272,13 @@ def of_call(subject, names: list[str], values: list, dynamic: bool) -> dict:
         with torch.no_grad():
             called(*[one.clone() for one in values])
         tensors, variable = narrowed(values, torch.bfloat16)
-        program = program_of(called, tensors, dynamic, subject.module.__file__)
-        found = graph(subject, program, names, tensors)
+        exported = exported_of(called, tensors, dynamic, subject.module.__file__)
+        program = exported.run_decompositions(table())
+        found = {**graph(subject, program, names), "variable": variable}
         refuse_aliases(called, [one.clone() for one in values], names)
         if variable:
-            wide = program_of(called, narrowed(values, torch.float32)[0], dynamic, subject.module.__file__)
-            if operators(wide) != operators(program):
+            wide = exported_of(called, narrowed(values, torch.float32)[0], dynamic, subject.module.__file__)
+            if operators(wide.run_decompositions(table())) != operators(program):
                 raise Untranslated("it has other operators, or other dtypes inside, for bfloat16 than for float32")
     inputs = [one["name"] for one in found["inputs"]]
     kept = [name for name in names if identifier(name) in inputs]
@@ -499,9 +287,11 @@ def of_call(subject, names: list[str], values: list, dynamic: bool) -> dict:
     least = least_length(subject.callable(kept, numbers), found, dtypes) if len(kept) == len(names) else 1
     for symbol in found["symbols"].values():
         symbol["min"] = max(symbol["min"], least)
+    own = reference(subject, names, kept, exact)
     return {
-        "graph": {**found, "variable": variable},
+        "graph": found,
         "dynamic": dynamic,
-        "reference": reference(subject, names, kept, exact),
+        "reference": own,
+        **gradient_or_reason(subject, exported, names, found, own["function"]),
         "guessed": [] if subject.example_values else [name for name in kept if name not in subject.state],
     }

@@ -58,6 +58,23 @@ pub struct Translation {
     pub reference: Reference,
     /// Tensors whose shapes were guessed.
     pub guessed: Vec<String>,
+    /// The gradient.
+    pub gradient: Option<Gradient>,
+    /// Why it has none.
+    pub ungraded: Option<String>,
+}
+
+/// The gradient of a function, for its translation.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Gradient {
+    /// Its graph: of gradients of results, and of tensors of the call.
+    pub graph: Traced,
+    /// The tensors of the call that have a gradient.
+    pub inputs: Vec<String>,
+    /// Those among them whose gradient is that of another one.
+    pub same: BTreeMap<String, String>,
+    /// What it is verified against.
+    pub reference: Reference,
 }
 
 /// A reference: the person's own function, or one that calls it.

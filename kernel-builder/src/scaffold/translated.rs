@@ -2,10 +2,10 @@
 //!
 //! Owns: which files it has. Never: translates; `kernel_plan::translate` does.
 
-use kernel_plan::translate::{self, Element, Emitted, Plan, Program, Project, Refusal};
+use kernel_plan::translate::{self, Element, Emitted, Part, Plan, Program, Project, Refusal, Traced};
 
 use super::ScaffoldError;
-use super::report::{Translation, Untranslated};
+use super::report::{Gradient, Translation, Untranslated};
 use super::template::{self, Sources, Template};
 
 /// How a template of a translation is called.
@@ -35,8 +35,55 @@ pub struct Translated {
     /// What a person should know.
     pub notes: Vec<String>,
     reference: String,
+    gradient: Option<Graded>,
     /// The text of reference.py.
     text: String,
+}
+
+/// The gradient of a translated function.
+#[derive(Debug, Clone)]
+struct Graded {
+    /// The operation.
+    op: String,
+    program: Program,
+    plan: Plan,
+    reference: String,
+    /// Inputs of the function that have one.
+    inputs: Vec<String>,
+    /// Those whose gradient is that of another one.
+    same: Vec<(String, String)>,
+}
+
+impl Graded {
+    fn made(gradient: &Gradient, of: &Traced, op: &str) -> Result<Self, Refusal> {
+        let program = translate::lower_gradient(&gradient.graph, of)?;
+        let plan = translate::plan(&program)?;
+        Ok(Self {
+            op: format!("{op}_backward"),
+            program,
+            plan,
+            reference: gradient.reference.function.clone(),
+            inputs: gradient.inputs.clone(),
+            same: gradient.same.iter().map(|(name, twin)| (name.clone(), twin.clone())).collect(),
+        })
+    }
+
+    /// Tensors of the call that the gradient is computed from.
+    fn kept(&self) -> impl Iterator<Item = &str> {
+        let names = self.program.inputs.iter().map(|input| input.name.as_str());
+        names.filter(|name| !name.starts_with("grad_"))
+    }
+
+    fn emitted(&self, module: &str, file: &str) -> Result<Emitted, Refusal> {
+        let project = Project {
+            module: module.to_owned(),
+            op: self.op.clone(),
+            file: file.to_owned(),
+            reference: self.reference.clone(),
+            part: Part::Gradient,
+        };
+        translate::emit(&self.program, &self.plan, &project)
+    }
 }
 
 /// Why there is none: the words, and what may help.
@@ -53,21 +100,49 @@ pub struct Untranslatable {
 /// # Errors
 /// What of it has no translation.
 pub fn translate(translation: &Translation, text: &str) -> Result<Translated, Untranslatable> {
-    let program = translate::lower(&translation.graph)?;
+    let mut program = translate::lower(&translation.graph)?;
     let plan = translate::plan(&program)?;
     let function = translation.graph.function.clone();
-    let translated = Translated {
-        op: operation(&function),
-        function,
-        notes: notes(translation, &program, &plan),
-        reference: translation.reference.function.clone(),
-        text: format!("{}{}", text, translation.reference.text),
-        program,
-        plan,
-    };
+    let op = operation(&function);
+    let (mut gradient, why) = gradient(translation, &op);
+    if let Some(gradient) = &mut gradient {
+        translate::agree((&mut program, &plan), (&mut gradient.program, &gradient.plan));
+    }
+    let mut text = format!("{text}{}", translation.reference.text);
+    if gradient.is_some() {
+        text.extend(translation.gradient.iter().map(|gradient| gradient.reference.text.as_str()));
+    }
+    let mut notes = notes(translation, &program, &plan);
+    notes.push(match (&gradient, why) {
+        (Some(gradient), _) => {
+            let kept: Vec<&str> = gradient.kept().collect();
+            format!(
+                "gradients of {}: {} kernel{}, from {}, which a call keeps for them",
+                gradient.inputs.join(", "),
+                gradient.plan.kernels.len(),
+                if gradient.plan.kernels.len() == 1 { "" } else { "s" },
+                if kept.is_empty() { "nothing".to_owned() } else { kept.join(", ") }
+            )
+        }
+        (None, why) => format!("no gradient: {why}; call the kernel under `torch.no_grad()`"),
+    });
+    let reference = translation.reference.function.clone();
+    let translated = Translated { op, function, notes, reference, gradient, text, program, plan };
     // What op.toml cannot say is found here, before anything is asked of anybody.
     translated.emitted("module", "reference.py")?;
     Ok(translated)
+}
+
+/// The translation of the gradient, or why there is none.
+fn gradient(translation: &Translation, op: &str) -> (Option<Graded>, String) {
+    let Some(gradient) = &translation.gradient else {
+        return (None, translation.ungraded.clone().unwrap_or_default());
+    };
+    let graded = Graded::made(gradient, &translation.graph, op);
+    match graded.and_then(|graded| graded.emitted("module", "reference.py").map(|_| graded)) {
+        Ok(graded) => (Some(graded), String::new()),
+        Err(refusal) => (None, Untranslatable::from(refusal).what),
+    }
 }
 
 impl Translated {
@@ -77,6 +152,12 @@ impl Translated {
             op: self.op.clone(),
             file: file.to_owned(),
             reference: self.reference.clone(),
+            part: match &self.gradient {
+                None => Part::Alone,
+                Some(gradient) => {
+                    Part::Differentiable { inputs: gradient.inputs.clone(), same: gradient.same.clone() }
+                }
+            },
         };
         translate::emit(&self.program, &self.plan, &project)
     }
@@ -86,18 +167,26 @@ impl Translated {
     /// # Errors
     /// A defect of the program.
     pub fn template(&self, module: &str) -> Result<Template, ScaffoldError> {
-        let emitted = self
-            .emitted(module, "reference.py")
-            .map_err(|refusal| ScaffoldError::Claim { template: NAME.to_owned(), what: refusal.what })?;
-        let op = &self.op;
+        let defect =
+            |refusal: Refusal| ScaffoldError::Claim { template: NAME.to_owned(), what: refusal.what };
+        let emitted = self.emitted(module, "reference.py").map_err(defect)?;
         let mut files = Sources::new();
         let mut put = |path: String, text: String| files.insert(path, text.into_bytes());
-        put("op.toml".to_owned(), emitted.op);
-        put("plan.md".to_owned(), emitted.plan);
+        let mut plan = emitted.plan.clone();
+        let mut parts = vec![("op.toml", &self.op, emitted)];
+        if let Some(gradient) = &self.gradient {
+            let emitted = gradient.emitted(module, "reference.py").map_err(defect)?;
+            plan += &format!("\n{}", emitted.plan);
+            parts.push(("backward.toml", &gradient.op, emitted));
+        }
+        for (file, op, emitted) in parts {
+            put(file.to_owned(), emitted.op);
+            put(format!("{module}_cuda/{op}.cuh"), emitted.cuda);
+            put(format!("{module}_cpu/{op}.cpp"), emitted.cpu);
+            put(format!("{module}_cpu/{op}_body.h"), emitted.body);
+        }
+        put("plan.md".to_owned(), plan);
         put("reference.py".to_owned(), self.text.clone());
-        put(format!("{module}_cuda/{op}.cuh"), emitted.cuda);
-        put(format!("{module}_cpu/{op}.cpp"), emitted.cpu);
-        put(format!("{module}_cpu/{op}_body.h"), emitted.body);
         put("template.toml".to_owned(), self.manifest(module));
         template::made(NAME, files)
     }

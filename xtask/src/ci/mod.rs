@@ -21,6 +21,7 @@ mod run;
 mod sections;
 mod steps;
 mod table;
+mod translation;
 
 use std::path::Path;
 use std::process::ExitCode;

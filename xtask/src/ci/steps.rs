@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::run::Run;
-use super::{cheats, checks, device_code, generated, line, projects, prove};
+use super::{cheats, checks, device_code, generated, line, projects, prove, translation};
 
 /// Lists the items of a step in the checkout at a root.
 type Items = fn(&Path) -> Result<Vec<String>, String>;
@@ -88,6 +88,13 @@ pub(crate) const STEPS: &[Step] = &[
         items: None,
         turn: Some(2),
         run: checks::tracing,
+    },
+    Step {
+        name: "translation",
+        about: "functions of `tests/translation` and drawn ones, their gradients too, beside PyTorch on the processor",
+        items: None,
+        turn: None,
+        run: translation::run,
     },
     Step {
         name: "hub",

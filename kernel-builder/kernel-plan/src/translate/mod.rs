@@ -5,9 +5,11 @@
 mod emit;
 mod index;
 mod kernel;
+mod least;
 mod length;
 mod lower;
 mod plan;
+mod precision;
 mod print;
 mod program;
 mod refusal;
@@ -15,10 +17,11 @@ mod spell;
 mod split;
 mod traced;
 
-pub use emit::{Emitted, Project, emit};
+pub use emit::{Emitted, Part, Project, emit};
 pub use kernel::{Buffer, Form, Kernel};
+pub use least::agree;
 pub use length::Length;
-pub use lower::lower;
+pub use lower::{lower, lower_gradient};
 pub use plan::{Plan, plan};
 pub use program::{Class, Element, Program, Symbol, Tensor};
 pub use refusal::Refusal;

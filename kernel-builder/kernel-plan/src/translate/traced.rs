@@ -20,6 +20,9 @@ pub struct Traced {
     pub nodes: Vec<TracedNode>,
     /// Names of the values that are returned.
     pub outputs: Vec<String>,
+    /// Names of the results, of a gradient; those of a function are numbered.
+    #[serde(default)]
+    pub results: Vec<String>,
     /// The symbols of lengths.
     pub symbols: BTreeMap<String, TracedSymbol>,
     /// Whether bfloat16 stands for any floating-point dtype of the call, so that it may be another one.

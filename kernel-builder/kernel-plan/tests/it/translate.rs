@@ -5,7 +5,9 @@ use std::path::Path;
 
 use kernel_plan::diagnostic::{SourceFile, has_errors};
 use kernel_plan::spec::parse_op;
-use kernel_plan::translate::{Emitted, Plan, Program, Project, Refusal, Traced, emit, lower, plan};
+use kernel_plan::translate::{
+    Emitted, Part, Plan, Program, Project, Refusal, Traced, agree, emit, lower, lower_gradient, plan,
+};
 use serde_json::{Value, json};
 
 use crate::project::render;
@@ -44,6 +46,7 @@ fn emitted(graph: Value) -> Result<Emitted, Refusal> {
         op: "mine".to_owned(),
         file: "reference.py".to_owned(),
         reference: "mine".to_owned(),
+        part: Part::Alone,
     };
     emit(&program, &plan, &project)
 }
@@ -64,6 +67,40 @@ fn contracts_have_no_problem() {
         let (op, problems) = parse_op(SourceFile::new("op.toml", text.clone()));
         assert!(op.is_some() && !has_errors(&problems), "{name}: {}\n{text}", render(&problems));
     }
+}
+
+#[test]
+fn terms_cancel_where_they_follow_from_the_same_elements() {
+    let cancels = |name: &str| emitted(graph(name)).expect("a translation").op.contains("cancels = true");
+    let found: Vec<&str> = GRAPHS.into_iter().filter(|name| cancels(name)).collect();
+    // Others add elements of different tensors or places, or terms of one sign.
+    assert_eq!(found, ["group_norm", "smoothed_loss"]);
+}
+
+/// The gradient of a function has the function's axes, and op.toml's reader takes its description.
+#[test]
+fn a_gradient_becomes_kernels() {
+    let of = traced(graph("smoothed_loss"));
+    let mut function = lower(&of).expect("a program");
+    let own = plan(&function).expect("kernels");
+    let mut gradient = lower_gradient(&traced(graph("smoothed_loss_backward")), &of).expect("a program");
+    let planned = plan(&gradient).expect("kernels");
+    agree((&mut function, &own), (&mut gradient, &planned));
+    // Labels are places among at least two columns, which the gradient alone does not show.
+    let least = |program: &Program| program.symbols.iter().map(|one| one.min).collect::<Vec<_>>();
+    assert_eq!(least(&function), least(&gradient));
+    insta::assert_snapshot!("plan_smoothed_loss_backward", planned.listing(&gradient));
+    let project = Project {
+        module: "mine".to_owned(),
+        op: "mine_backward".to_owned(),
+        file: "reference.py".to_owned(),
+        reference: "mine_backward".to_owned(),
+        part: Part::Gradient,
+    };
+    let text = emit(&gradient, &planned, &project).expect("files").op;
+    let (op, problems) = parse_op(SourceFile::new("backward.toml", text.clone()));
+    assert!(op.is_some() && !has_errors(&problems), "{}\n{text}", render(&problems));
+    assert!(text.contains("grad_logits = { shape = [\"rows\", \"hidden\"], dtype = \"T\" }"), "{text}");
 }
 
 #[test]

@@ -22,11 +22,13 @@ use crate::scaffold::{ScaffoldError, Template};
 use crate::toolchain::Extras;
 use crate::toolchain::python::{self, Torch};
 
-const HARNESS: [(&str, &str); 13] = [
+const HARNESS: [(&str, &str); 15] = [
     ("trace.py", include_str!("../../../harness/trace.py")),
     ("attempts.py", include_str!("../../../harness/attempts.py")),
     ("calls.py", include_str!("../../../harness/calls.py")),
     ("effects.py", include_str!("../../../harness/effects.py")),
+    ("exported.py", include_str!("../../../harness/exported.py")),
+    ("gradients.py", include_str!("../../../harness/gradients.py")),
     ("graphs.py", include_str!("../../../harness/graphs.py")),
     ("loading.py", include_str!("../../../harness/loading.py")),
     ("subject.py", include_str!("../../../harness/subject.py")),

@@ -5,15 +5,16 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::super::kernel::Expression;
-use super::super::kernel::{Buffer, Form, Kernel, Role};
+use super::super::kernel::{Expression, Form, Kernel, Role};
+use super::super::least::least;
 use super::super::length::Length;
 use super::super::plan::Plan;
-use super::super::program::{Element, Op, Program, Reduction, Symbol, Tensor};
+use super::super::precision;
+use super::super::program::{Element, Program, Reduction, Symbol, Tensor};
 use super::super::refusal::Refusal;
 use super::cpu;
 use super::cuda::Launches;
-use super::project::{Project, over_axes};
+use super::project::{Part, Project, over_axes};
 use crate::units::Dtype;
 
 /// Lengths that are tried, by the number of axes: one, few and odd, more than a vector, several blocks.
@@ -48,7 +49,13 @@ pub(super) fn op(
 ) -> Result<String, Refusal> {
     let mut text = String::new();
     let _ = writeln!(text, "format = 1\nname = \"{}\"", project.op);
-    let _ = writeln!(text, "description = \"`{}` of {}, translated\"\n", program.function, project.file);
+    let of = match project.part {
+        Part::Gradient => format!("The gradient of a function of {}, translated", project.file),
+        Part::Alone | Part::Differentiable { .. } => {
+            format!("`{}` of {}, translated", program.function, project.file)
+        }
+    };
+    let _ = writeln!(text, "description = \"{of}\"\n");
     let mut constants = BTreeMap::new();
     let mut tensors = String::new();
     for input in &program.inputs {
@@ -73,13 +80,14 @@ pub(super) fn op(
     }
     let _ = write!(text, "[inputs]\n{tensors}\n[outputs]\n{outputs}\n");
     let _ = writeln!(text, "[reference]\nfile = \"reference.py\"\nfunction = \"{}\"\n", project.reference);
+    text += &gradient(&project.part);
     let names: Vec<String> = program.outputs.iter().map(|(one, _)| format!("\"{}\"", one.name)).collect();
     let _ = writeln!(text, "[call]\nfunction = \"{}\"\nout = [{}]\n", project.op, names.join(", "));
-    let (length, cancels) = terms(program, plan);
+    let length = terms(program, plan);
     text += "# All steps are in float32, and results are rounded once.\n";
     let _ = writeln!(text, "[tolerance]\naccumulate = \"f32\"\nlength = {length}\nroundings = 1");
-    if cancels {
-        text += "# Differences of like numbers are taken on the way.\ncancels = true\n";
+    if precision::cancels(program) {
+        text += "# Terms cancel on the way.\ncancels = true\n";
     }
     let _ = write!(text, "\n[let]\n");
     if launches.uses_few {
@@ -105,6 +113,18 @@ pub(super) fn op(
     Ok(text)
 }
 
+/// `[gradient]`, which backward.toml computes.
+fn gradient(part: &Part) -> String {
+    let Part::Differentiable { inputs, same } = part else { return String::new() };
+    let inputs: Vec<String> = inputs.iter().map(|name| format!("\"{name}\"")).collect();
+    let mut text = format!("[gradient]\nbackward = true\ninputs = [{}]\n", inputs.join(", "));
+    if !same.is_empty() {
+        let same: Vec<String> = same.iter().map(|(name, twin)| format!("{name} = \"{twin}\"")).collect();
+        let _ = writeln!(text, "same = {{ {} }}", same.join(", "));
+    }
+    text + "\n"
+}
+
 fn axis(program: &Program, plan: &Plan, symbol: &Symbol) -> String {
     let multiple = match symbol.factor() {
         1 => String::new(),
@@ -115,27 +135,6 @@ fn axis(program: &Program, plan: &Plan, symbol: &Symbol) -> String {
         least => format!(", min = {least}"),
     };
     format!("{} = {{ type = \"var\"{multiple}{least} }}\n", symbol.axis())
-}
-
-/// The least length of an axis: none where it is parallel alone.
-fn least(program: &Program, plan: &Plan, symbol: &Symbol) -> i64 {
-    let uses = |length: &Length| length.symbols().any(|name| name == symbol.name);
-    let is_gathered =
-        plan.kernels.iter().flat_map(|kernel| &kernel.nodes).any(|node| match &node.expression {
-            Expression::Load(buffer, index) if !index.computed().is_empty() => match buffer {
-                Buffer::Input(number) => program.inputs[*number].shape.iter().any(uses),
-                _ => true,
-            },
-            _ => false,
-        });
-    let is_reduced = plan
-        .kernels
-        .iter()
-        .any(|kernel| kernel.axes.iter().any(|axis| axis.role != Role::Parallel && uses(&axis.length)));
-    // Drawn places are 0 and 1.
-    let own = if is_gathered { 2 } else { i64::from(is_reduced) };
-    let least = own.max(symbol.min);
-    (least + symbol.factor() - 1) / symbol.factor() * symbol.factor()
 }
 
 fn tensor(
@@ -177,10 +176,9 @@ fn tensor(
     ))
 }
 
-/// How many terms are summed, as an expression, and whether differences are taken.
-fn terms(program: &Program, plan: &Plan) -> (String, bool) {
+/// How many terms are summed and how many steps there are, as an expression.
+fn terms(program: &Program, plan: &Plan) -> String {
     let mut sums: Vec<String> = Vec::new();
-    let mut cancels = false;
     let mut steps = 1;
     for kernel in &plan.kernels {
         let summed =
@@ -192,18 +190,12 @@ fn terms(program: &Program, plan: &Plan) -> (String, bool) {
                 sums.push(length);
             }
         }
-        let operations = kernel.nodes.iter().filter_map(|node| match &node.expression {
-            Expression::Operation(op, _) => Some(*op),
-            _ => None,
-        });
-        for op in operations {
-            steps += 1;
-            cancels |= matches!(op, Op::Subtract | Op::Add | Op::Function(_));
-        }
-        cancels |= kernel.levels() > 0 || kernel.scan.is_some();
+        let operations =
+            kernel.nodes.iter().filter(|node| matches!(node.expression, Expression::Operation(..)));
+        steps += operations.count();
     }
     sums.push(steps.to_string());
-    (format!("\"{}\"", sums.join(" + ")), cancels)
+    format!("\"{}\"", sums.join(" + "))
 }
 
 fn cpu_section(program: &Program, plan: &Plan, project: &Project) -> String {

@@ -13,7 +13,7 @@ use super::plan::Plan;
 use super::program::Program;
 use super::refusal::Refusal;
 
-pub use project::Project;
+pub use project::{Part, Project};
 
 /// The files of a translation.
 #[derive(Debug, Clone)]

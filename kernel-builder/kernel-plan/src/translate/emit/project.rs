@@ -16,6 +16,24 @@ pub struct Project {
     pub file: String,
     /// The reference: a function of `reference.py`.
     pub reference: String,
+    /// Whether it is an operation or its gradient.
+    pub part: Part,
+}
+
+/// What a description is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// An operation without a gradient.
+    Alone,
+    /// An operation with the gradient of another description.
+    Differentiable {
+        /// The inputs that have a gradient.
+        inputs: Vec<String>,
+        /// Inputs whose gradient is that of another one.
+        same: Vec<(String, String)>,
+    },
+    /// The gradient of an operation.
+    Gradient,
 }
 
 /// A length over the axes of the operation, as an expression.

@@ -9,7 +9,7 @@ use super::super::traced::Traced;
 /// Words for the axes of a tensor, by how many it has.
 const WORDS: [&[&str]; 6] = [
     &[],
-    &["count"],
+    &["length"],
     &["rows", "hidden"],
     &["batch", "tokens", "hidden"],
     &["batch", "channels", "height", "width"],
@@ -18,7 +18,7 @@ const WORDS: [&[&str]; 6] = [
 
 /// Names of settings, of `[let]` and of code, which no tensor and no axis has.
 const TAKEN: &str = "\
-T bytes block unroll threads narrow column_threads spread few out piece first last begin end call count_of \
+T bytes block unroll threads narrow column_threads spread few out piece pieces first last begin end at count call count_of \
 access even by_warp parts \
 alignas alignof and asm auto bool break case catch char class concept const continue default delete do double else enum \
 explicit export extern false float for friend goto if inline int long mutable namespace new not nullptr operator or \

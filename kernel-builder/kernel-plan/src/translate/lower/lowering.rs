@@ -28,7 +28,11 @@ pub(super) struct Lowering {
 }
 
 impl Lowering {
-    pub(super) fn new(traced: &Traced, same: &[(String, Length)]) -> Result<Self, Refusal> {
+    pub(super) fn new(
+        traced: &Traced,
+        same: &[(String, Length)],
+        order: &[(String, String)],
+    ) -> Result<Self, Refusal> {
         let mut lowering = Self {
             values: Vec::new(),
             inputs: Vec::new(),
@@ -39,7 +43,6 @@ impl Lowering {
             origin: None,
             name: String::new(),
         };
-        let order = axes::named(traced);
         let axes: BTreeMap<String, String> = order.iter().cloned().collect();
         for (name, symbol) in traced.symbols.iter().filter(|(_, symbol)| symbol.quotient.is_none()) {
             let own = axes.get(name).unwrap_or(name);

@@ -17,27 +17,63 @@ mod composite;
 mod lowering;
 mod pointwise;
 mod reductions;
+mod scatters;
 mod views;
 
 use call::Call;
 use lowering::{Lowering, written};
+
+/// A graph as it was translated in the end.
+struct Settled {
+    program: Program,
+    /// The graph with the quotients that were found to be whole.
+    traced: Traced,
+    /// Axes that are as long as something else.
+    same: Vec<(String, Length)>,
+}
 
 /// Makes a program of a graph.
 ///
 /// # Errors
 /// An operator, a dtype or a form of them that has no translation, with its line.
 pub fn lower(traced: &Traced) -> Result<Program, Refusal> {
-    let mut traced = traced.clone();
-    let mut same: Vec<(String, Length)> = Vec::new();
+    settle(traced.clone(), Vec::new(), &axes::named(traced)).map(|settled| settled.program)
+}
+
+/// Makes a program of the gradient of a graph, whose axes have the names and the lengths of those of the graph.
+///
+/// # Errors
+/// As `lower`; or it holds for fewer lengths than the graph.
+pub fn lower_gradient(gradient: &Traced, of: &Traced) -> Result<Program, Refusal> {
+    let names = axes::named(of);
+    let forward = settle(of.clone(), Vec::new(), &names)?;
+    let mut traced = gradient.clone();
+    for (name, symbol) in &forward.traced.symbols {
+        let own = traced.symbols.entry(name.clone()).or_insert_with(|| symbol.clone());
+        own.min = own.min.max(symbol.min);
+    }
+    let known: BTreeSet<String> = traced.symbols.keys().cloned().collect();
+    let settled = settle(traced, forward.same.clone(), &names)?;
+    if settled.same != forward.same || settled.traced.symbols.keys().any(|name| !known.contains(name)) {
+        return Err(Refusal::new("it holds for fewer lengths than the function"));
+    }
+    Ok(settled.program)
+}
+
+/// Translates a graph, with more and more that is assumed of lengths.
+fn settle(
+    mut traced: Traced,
+    mut same: Vec<(String, Length)>,
+    names: &[(String, String)],
+) -> Result<Settled, Refusal> {
     loop {
-        let refusal = match of_graph(&traced, &same) {
+        let refusal = match of_graph(&traced, &same, names) {
             Err(refusal) => refusal,
-            found => return found,
+            Ok(program) => return Ok(Settled { program, traced, same }),
         };
         match refusal.assumed.as_deref() {
             Some(Assumed::Multiple(axis, by)) => {
-                let names = axes::named(&traced);
-                let symbol = names.into_iter().find(|(_, name)| name == axis).map(|(symbol, _)| symbol);
+                let symbol = names.iter().find(|(_, name)| name == axis).map(|(symbol, _)| symbol.clone());
                 let Some(symbol) = symbol.filter(|symbol| divides(&traced, symbol, *by)) else {
                     return Err(refusal);
                 };
@@ -60,8 +96,12 @@ fn divides(traced: &Traced, symbol: &str, by: i64) -> bool {
         && !traced.symbols.values().any(is_divided)
 }
 
-fn of_graph(traced: &Traced, same: &[(String, Length)]) -> Result<Program, Refusal> {
-    let mut lowering = Lowering::new(traced, same)?;
+fn of_graph(
+    traced: &Traced,
+    same: &[(String, Length)],
+    names: &[(String, String)],
+) -> Result<Program, Refusal> {
+    let mut lowering = Lowering::new(traced, same, names)?;
     for node in &traced.nodes {
         lowering.node(node)?;
     }
@@ -111,6 +151,9 @@ impl Lowering {
         if let Some(found) = views::meaning(self, &name, &call)? {
             return Ok(vec![found]);
         }
+        if let Some(found) = scatters::meaning(self, &name, &call)? {
+            return Ok(vec![found]);
+        }
         if let Some(found) = views::parts(self, &name, &call)? {
             return Ok(found);
         }
@@ -132,13 +175,17 @@ impl Lowering {
             let found = self.results.get(output).and_then(|all| all.first());
             let (value, element) =
                 *found.ok_or_else(|| Refusal::new("it returns something that is not a tensor"))?;
-            if matches!(self.values[value].kind, Kind::Input(_)) {
+            if traced.results.is_empty() && matches!(self.values[value].kind, Kind::Input(_)) {
                 return Err(Refusal::new(format!(
                     "it returns its argument `{}` unchanged",
                     self.values[value].name
                 )));
             }
-            let name = if traced.outputs.len() == 1 { "out".to_owned() } else { format!("out_{place}") };
+            let name = match traced.results.get(place) {
+                Some(name) => name.clone(),
+                None if traced.outputs.len() == 1 => "out".to_owned(),
+                None => format!("out_{place}"),
+            };
             outputs.push((Tensor { name, shape: self.values[value].shape.clone(), element }, value));
         }
         if outputs.is_empty() {
@@ -149,7 +196,10 @@ impl Lowering {
         let symbols = self.symbols.iter();
         let symbols = symbols.filter(|symbol| used.contains(symbol.name.as_str()));
         let mut values = self.values;
-        name_by_assignment(&mut values);
+        // The lines of a gradient are those of the function, whose names its values are not.
+        if traced.results.is_empty() {
+            name_by_assignment(&mut values);
+        }
         Ok(Program {
             function: traced.function.clone(),
             symbols: symbols.cloned().collect(),

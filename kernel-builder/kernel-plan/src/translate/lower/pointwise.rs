@@ -157,7 +157,7 @@ fn other(of: &mut Lowering, base: &str, call: &Call) -> Result<Option<ValueId>, 
             let (one, two) = (of.operand(call.at(0))?, of.operand(call.at(1))?);
             arithmetic(of, Op::FloorDivide, one, two, Class::Integer)?
         }
-        "neg" | "abs" | "sign" => {
+        "neg" | "abs" | "sign" | "sgn" => {
             let operand = of.operand(call.at(0))?;
             let class = of.class(operand).max(Class::Integer);
             let operand = of.convert(operand, class);
@@ -234,7 +234,8 @@ fn other(of: &mut Lowering, base: &str, call: &Call) -> Result<Option<ValueId>, 
             let gate = of.function("logistic", operand)?;
             of.floats(Op::Multiply, &[operand, gate])?
         }
-        "full" | "scalar_tensor" | "zeros" | "ones" | "full_like" | "zeros_like" | "ones_like" => {
+        "full" | "scalar_tensor" | "zeros" | "ones" | "full_like" | "zeros_like" | "ones_like"
+        | "new_zeros" => {
             let value = match base {
                 "full" | "full_like" => of.operand(call.at(1))?,
                 "scalar_tensor" => of.operand(call.at(0))?,

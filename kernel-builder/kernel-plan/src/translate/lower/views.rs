@@ -10,7 +10,7 @@ use super::super::traced::Argument;
 use super::call::Call;
 use super::lowering::Lowering;
 
-fn identity(rank: usize) -> Vec<Index> {
+pub(super) fn identity(rank: usize) -> Vec<Index> {
     (0..rank).map(Index::axis).collect()
 }
 
@@ -129,7 +129,7 @@ pub(super) fn parts(of: &mut Lowering, name: &str, call: &Call) -> Result<Option
 }
 
 /// Where a slice begins, counted from the end if it is negative.
-fn begin(of: &Lowering, argument: &Argument, length: &Length) -> Result<Length, Refusal> {
+pub(super) fn begin(of: &Lowering, argument: &Argument, length: &Length) -> Result<Length, Refusal> {
     match argument {
         Argument::Absent => Ok(Length::default()),
         Argument::Length(start) => {
@@ -200,7 +200,7 @@ fn diagonal(of: &mut Lowering, call: &Call) -> Result<ValueId, Refusal> {
 }
 
 /// The place along an axis, as an integer.
-fn along(of: &mut Lowering, shape: &[Length], axis: usize) -> ValueId {
+pub(super) fn along(of: &mut Lowering, shape: &[Length], axis: usize) -> ValueId {
     let mut own = vec![Length::number(1); shape.len()];
     own[axis] = shape[axis].clone();
     of.value(Kind::Place(Index::axis(axis)), own, Class::Integer)
@@ -215,7 +215,7 @@ fn within(of: &mut Lowering, value: ValueId, length: &Length) -> Result<ValueId,
 
 /// Elements at computed places, which are kept within the source. `place` has the part `Computed(n)` where the n-th of
 /// `by` decides: a value, with the axis of the source.
-fn gathered(
+pub(super) fn gathered(
     of: &mut Lowering,
     source: ValueId,
     shape: Vec<Length>,

@@ -1,0 +1,267 @@
+"""A function as a graph with symbolic lengths, for the translation to kernels.
+
+Owns: how it is exported, the form of the graph, what its lengths and lines are. Never: decides what can be translated.
+"""
+# pyright: basic
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import traceback
+from typing import Any
+
+import sympy
+import torch
+from torch.export import Dim
+from torch.fx.proxy import TracerBase
+
+# Operators that a translation takes whole, of those that core ATen takes apart.
+WHOLE = ("logsumexp.default",)
+
+
+class Untranslated(Exception):  # noqa: N818, it says what a function is
+    """Why there is no graph, with the line of the person's file if it is known."""
+
+    def __init__(
+        self,
+        what: str,
+        line: int | None = None,
+        text: str | None = None,
+        op: str | None = None,
+        final: bool = False,
+    ) -> None:
+        super().__init__(what)
+        # Whether other inputs change nothing.
+        self.final = final
+        self.report = {"what": what, "line": line, "text": text, "op": op}
+
+
+class Lengths:
+    """Lengths and numbers of a graph as the report has them, with the symbols that they use."""
+
+    def __init__(self, hints: dict, least: dict) -> None:
+        self.hints, self.least, self.used = hints, least, {}
+
+    def symbol(self, name: str, hint: int, quotient=None, least: int = 0) -> str:
+        self.used[name] = {"hint": hint, "min": least, "quotient": quotient}
+        return name
+
+    def terms(self, expr) -> list:
+        """A polynomial: factors with their symbols. Quotients of a symbol count as symbols."""
+        expr = sympy.expand(expr)
+        if expr.is_Integer:
+            return [[int(expr), []]] if int(expr) else []
+        if expr.is_Symbol:
+            name = str(expr)
+            return [[1, [self.symbol(name, self.hints[name], least=self.least.get(name, 0))]]]
+        if expr.is_Add:
+            return [term for part in expr.args for term in self.terms(part)]
+        if expr.is_Mul:
+            found = [[1, []]]
+            for part in expr.args:
+                found = [[a * b, one + two] for a, one in found for b, two in self.terms(part)]
+            return found
+        kind = type(expr).__name__
+        if kind in ("Pow", "PowByNatural") and expr.args[1].is_Integer and int(expr.args[1]) >= 0:
+            return self.terms(sympy.Mul(*[expr.args[0]] * int(expr.args[1]), evaluate=True))
+        if kind in ("FloorDiv", "CleanDiv") and expr.args[1].is_Integer:
+            return self.quotient(expr.args[0], int(expr.args[1]))
+        if kind == "Mod" and expr.args[1].is_Integer:
+            self.quotient(expr.args[0], int(expr.args[1]))
+            return []
+        if kind in ("FloorDiv", "CleanDiv") and type(expr.args[1]).__name__ in ("FloorDiv", "CleanDiv"):
+            # `a // (a // n)`, as the gradient of `stack` has it, of a length that is a multiple of n.
+            whole, by = expr.args[1].args
+            if whole == expr.args[0] and by.is_Integer:
+                self.quotient(whole, int(by))
+                return self.terms(by)
+        raise Untranslated(f"a length is {expr}, which is not a polynomial of the lengths of the inputs")
+
+    def quotient(self, of, by: int) -> list:
+        """`of // by` for a symbol that is a multiple of `by`, with less than `by` added, as `chunk` does."""
+        added = 0
+        if of.is_Add and len(of.args) == 2 and of.args[0].is_Integer and 0 < int(of.args[0]) < by:
+            added, of = int(of.args[0]), of.args[1]
+        if not of.is_Symbol or self.hints[str(of)] % by:
+            raise Untranslated(f"a length is ({of + added}) // {by}, and {of} is not a multiple of {by} in the call")
+        name = f"{of}_by_{by}"
+        self.terms(of)
+        return [[1, [self.symbol(name, self.hints[str(of)] // by, [str(of), by])]]]
+
+    def quantity(self, expr) -> Any:
+        """A number that follows from lengths."""
+        kind = type(expr).__name__
+        if expr.is_Number:
+            return float(expr)
+        if kind == "ToFloat":
+            return ["length", self.terms(expr.args[0])]
+        if kind in ("FloatPow", "Pow", "PowByNatural"):
+            return ["power", self.quantity(expr.args[0]), self.quantity(expr.args[1])]
+        if kind == "OpaqueUnaryFn_sqrt":
+            return ["power", self.quantity(expr.args[0]), 0.5]
+        if kind in ("FloatTrueDiv", "IntTrueDiv"):
+            return ["product", self.quantity(expr.args[0]), ["power", self.quantity(expr.args[1]), -1.0]]
+        if kind in ("Add", "Mul"):
+            return ["sum" if kind == "Add" else "product", *map(self.quantity, expr.args)]
+        return ["length", self.terms(expr)]
+
+
+def line_of(node, path: str) -> tuple[int | None, str | None]:
+    """The last line of the person's file that an operator comes from."""
+    found = None
+    for name, line in re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or ""):
+        if name == path:
+            found = int(line)
+    if found is None:
+        return None, None
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    return found, lines[found - 1].strip() if found <= len(lines) else None
+
+
+@contextlib.contextmanager
+def quoting(path: str):
+    """Lets operators remember every line of the person's file that they come from, and not those of modules alone."""
+    tracer, name = TracerBase, "_filter_traceback_frames"
+    before = getattr(tracer, name, None)
+    if before is None:
+        yield
+        return
+
+    def own(self, summary):
+        return traceback.StackSummary.from_list([frame for frame in summary if frame.filename == path])
+
+    setattr(tracer, name, own)
+    try:
+        yield
+    finally:
+        setattr(tracer, name, before)
+
+
+def exported_of(called, tensors: list, dynamic: bool, path: str):
+    """The exported program of a call."""
+    kind = Dim.AUTO if dynamic else Dim.STATIC
+    shapes = (tuple(dict.fromkeys(range(one.dim()), kind) for one in tensors),)
+    with quoting(path):
+        return torch.export.export(called, tuple(tensors), dynamic_shapes=shapes)
+
+
+def table():
+    """Core ATen, and what a translation takes whole."""
+    found = torch.export.default_decompositions()
+    for kept in WHOLE:
+        name, overload = kept.split(".")
+        found.pop(getattr(getattr(torch.ops.aten, name), overload), None)
+    return found
+
+
+def lengths_of(nodes, limits: dict, path: str) -> Lengths:
+    """The symbols of a graph's shapes, with their values in the call that was traced."""
+    hints, least = {}, {}
+    for node in nodes:
+        value = node.meta.get("val")
+        for one in value if isinstance(value, (tuple, list)) else [value]:
+            for length in one.shape if isinstance(one, torch.Tensor) else [one]:
+                if isinstance(length, torch.SymInt):
+                    known = length.node.shape_env.backed_var_to_val
+                    if not length.node.expr.free_symbols <= set(known):
+                        line, text = line_of(node, path)
+                        raise Untranslated(
+                            "a shape depends on values; use `torch.where` with a mask", line, text, final=True
+                        )
+                    hints |= {str(symbol): int(known[symbol]) for symbol in length.node.expr.free_symbols}
+    for symbol, limit in limits.items():
+        # 2 is what export always asks for; a formula that holds there holds for less.
+        lower = int(limit.lower)
+        least[str(symbol)] = 0 if lower <= 2 else lower
+    return Lengths(hints, least)
+
+
+class Described:
+    """The operators of a graph as the report has them."""
+
+    def __init__(self, nodes, limits: dict, path: str) -> None:
+        self.lengths = lengths_of(nodes, limits, path)
+        self.nodes = [self.node(node, path) for node in nodes if is_operator(node)]
+
+    def tensor(self, value) -> dict:
+        expressions = [one.node.expr if isinstance(one, torch.SymInt) else sympy.Integer(one) for one in value.shape]
+        shape = [self.lengths.terms(one) for one in expressions]
+        return {"shape": shape, "dtype": str(value.dtype).removeprefix("torch.")}
+
+    def word(self, value) -> Any:
+        if isinstance(value, torch.fx.Node):
+            own = value.meta.get("val")
+            return {"node": value.name} if isinstance(own, (torch.Tensor, tuple, list)) else self.word(own)
+        if isinstance(value, (tuple, list)):
+            return [self.word(one) for one in value]
+        if isinstance(value, torch.SymInt):
+            return {"length": self.lengths.terms(value.node.expr)}
+        if isinstance(value, torch.SymFloat):
+            return {"quantity": self.lengths.quantity(value.node.expr)}
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"float": str(value)}
+        if isinstance(value, (bool, int, float, str)) or value is None:
+            return value
+        return str(value).removeprefix("torch.")
+
+    def node(self, node, path: str) -> dict:
+        line, text = line_of(node, path)
+        target, value = node.target, node.meta["val"]
+        name = str(target) if hasattr(target, "overloadpacket") else target.__name__
+        results = value if isinstance(value, (tuple, list)) else [value]
+        try:
+            return {
+                "name": node.name,
+                "op": name,
+                "arguments": [self.word(one) for one in node.args],
+                "keywords": {key: self.word(one) for key, one in node.kwargs.items()},
+                "results": [self.tensor(one) for one in results if isinstance(one, torch.Tensor)],
+                "line": line,
+                "text": text,
+            }
+        except Untranslated as problem:
+            raise Untranslated(str(problem), line, text, name) from problem
+
+
+def is_operator(node) -> bool:
+    """Whether a node computes a tensor."""
+    value = node.meta.get("val")
+    results = value if isinstance(value, (tuple, list)) else [value]
+    return node.op == "call_function" and any(isinstance(one, torch.Tensor) for one in results)
+
+
+def graph(subject, program, names: list[str]) -> dict:
+    """The report of an exported program."""
+    signature = program.graph_signature
+    if signature.user_inputs_to_mutate or signature.buffers_to_mutate:
+        changed = next(iter([*signature.user_inputs_to_mutate.values(), *signature.buffers_to_mutate.values()]))
+        number = changed.removeprefix("tensors_")
+        name = names[int(number)] if number.isdigit() else changed
+        raise Untranslated(f"it changes `{name}`; return the new value instead", final=True)
+    nodes = list(program.graph.nodes)
+    described = Described(nodes, program.range_constraints, subject.module.__file__)
+    constants = list(signature.inputs_to_lifted_tensor_constants)
+    if constants:
+        raise Untranslated(f"it uses the tensor `{constants[0]}`, which is not one of its arguments", final=True)
+    places = [node for node in nodes if node.op == "placeholder"][-len(names) :]
+    used = {name for node in nodes if node.op != "placeholder" for name in map(str, node.all_input_nodes)}
+    inputs = [
+        {"value": node.name, "name": identifier(name), "tensor": described.tensor(node.meta["val"])}
+        for node, name in zip(places, names)
+        if node.name in used or name not in subject.state
+    ]
+    return {
+        "function": subject.name,
+        "inputs": inputs,
+        "nodes": described.nodes,
+        "outputs": [str(one.arg.name) for one in signature.output_specs],
+        "symbols": described.lengths.used,
+    }
+
+
+def identifier(name: str) -> str:
+    """The name of a tensor of a module as that of an argument."""
+    return re.sub(r"\W", "_", name)

@@ -1,0 +1,43 @@
+//! The lengths that an operation takes at least.
+//!
+//! Owns: the rule. Never: an upper bound.
+
+use super::kernel::{Buffer, Expression, Role};
+use super::length::Length;
+use super::plan::Plan;
+use super::program::{Program, Reduction, Symbol};
+
+/// Makes a function and its gradient take the same lengths.
+pub fn agree(function: (&mut Program, &Plan), gradient: (&mut Program, &Plan)) {
+    let ((program, plan), (of_gradient, planned)) = (function, gradient);
+    for symbol in of_gradient.symbols.clone() {
+        let Some(place) = program.symbols.iter().position(|one| one.name == symbol.name) else { continue };
+        let both = least(program, plan, &program.symbols[place]).max(least(of_gradient, planned, &symbol));
+        program.symbols[place].min = both;
+        let own = of_gradient.symbols.iter_mut().filter(|one| one.name == symbol.name);
+        own.for_each(|one| one.min = both);
+    }
+}
+
+/// The least length of an axis: none where it is parallel or summed over.
+pub(super) fn least(program: &Program, plan: &Plan, symbol: &Symbol) -> i64 {
+    let uses = |length: &Length| length.symbols().any(|name| name == symbol.name);
+    let is_gathered =
+        plan.kernels.iter().flat_map(|kernel| &kernel.nodes).any(|node| match &node.expression {
+            Expression::Load(buffer, index) if !index.computed().is_empty() => match buffer {
+                Buffer::Input(number) => program.inputs[*number].shape.iter().any(uses),
+                _ => true,
+            },
+            _ => false,
+        });
+    // The sum of nothing is known; other reductions need an element.
+    let is_sum = |how: Reduction| matches!(how, Reduction::Sum | Reduction::Product);
+    let is_reduced = plan.kernels.iter().any(|kernel| {
+        let needs = kernel.scan.is_some() || kernel.reductions.iter().any(|one| !is_sum(one.how));
+        needs && kernel.axes.iter().any(|axis| axis.role != Role::Parallel && uses(&axis.length))
+    });
+    // Drawn places are 0 and 1.
+    let own = if is_gathered { 2 } else { i64::from(is_reduced) };
+    let least = own.max(symbol.min);
+    (least + symbol.factor() - 1) / symbol.factor() * symbol.factor()
+}

@@ -1,0 +1,249 @@
+//! Whether results lose digits to terms that cancel, so that no row of results shows how large the terms were.
+//!
+//! Owns: the rule that sets `cancels` of op.toml. Never: a bound; the judge has that.
+//!
+//! A sum or a difference cancels where its terms follow from the same elements, as `x - mean(x)` does, or where one of them is a
+//! constant, as in `1 - tanh(x)`. It does not where both are elements as they were given (one rounding), where signs agree, or
+//! where they follow from other elements: then terms are as large as most results of the row.
+
+use std::collections::BTreeSet;
+
+use super::program::{Class, Kind, Op, Program, Reduction, Value, ValueId};
+
+/// Functions that no argument makes negative.
+const NATURAL: &[&str] = &[
+    "error_complement",
+    "exponential",
+    "hyperbolic_cosine",
+    "inverse_root",
+    "logistic",
+    "power_of_two",
+    "square_root",
+];
+/// Functions with zeros elsewhere than at 0: near one, a rounded argument decides every digit.
+const WITH_ZEROS: &[&str] =
+    &["cosine", "logarithm", "logarithm_10", "logarithm_2", "sine", "tangent", "arccosine"];
+/// Functions that keep the sign.
+const ODD: &[&str] = &[
+    "arcsine",
+    "arctangent",
+    "area_sine",
+    "error_function",
+    "exponential_less_one",
+    "hyperbolic_sine",
+    "hyperbolic_tangent",
+    "rounded",
+    "truncated_float",
+];
+
+/// Elements of an input that a value follows from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Elements {
+    /// The one at its own place.
+    Here,
+    /// One at another place, by the view that chooses it.
+    There(ValueId),
+    /// Several.
+    Many,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    Natural,
+    Negative,
+    /// That of another value at the same place.
+    Of(ValueId),
+    Opposite(ValueId),
+}
+
+impl Sign {
+    fn turned(self) -> Self {
+        match self {
+            Self::Natural => Self::Negative,
+            Self::Negative => Self::Natural,
+            Self::Of(value) => Self::Opposite(value),
+            Self::Opposite(value) => Self::Of(value),
+        }
+    }
+
+    /// That of a product; `None` if it is not known.
+    fn times(self, other: Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Natural, sign) | (sign, Self::Natural) => Some(sign),
+            (Self::Negative, sign) | (sign, Self::Negative) => Some(sign.turned()),
+            (one, two) if one == two => Some(Self::Natural),
+            (one, two) if one == two.turned() => Some(Self::Negative),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of a value.
+#[derive(Debug, Clone)]
+struct Known {
+    /// Whether it has no rounding error.
+    exact: bool,
+    from: BTreeSet<(usize, Elements)>,
+    sign: Sign,
+    cancels: bool,
+}
+
+impl Known {
+    fn of_constant(sign: Sign) -> Self {
+        Self { exact: true, from: BTreeSet::new(), sign, cancels: false }
+    }
+
+    /// What an operation on some values has of all of them.
+    fn of_all(all: &[&Self], sign: Sign) -> Self {
+        Self {
+            exact: false,
+            from: all.iter().flat_map(|one| one.from.iter().copied()).collect(),
+            sign,
+            cancels: all.iter().any(|one| one.cancels),
+        }
+    }
+
+    fn is_related(&self, other: &Self) -> bool {
+        let same = |one: &(usize, Elements), two: &(usize, Elements)| {
+            one.0 == two.0 && (one.1 == two.1 || one.1 == Elements::Many || two.1 == Elements::Many)
+        };
+        self.from.iter().any(|one| other.from.iter().any(|two| same(one, two)))
+    }
+
+    /// The same elsewhere, at a place that `view` chooses.
+    fn elsewhere(&self, view: ValueId, exact: bool) -> Self {
+        let moved = |elements: Elements| match elements {
+            Elements::Many => Elements::Many,
+            Elements::Here | Elements::There(_) => Elements::There(view),
+        };
+        Self {
+            exact: self.exact && exact,
+            from: self.from.iter().map(|(input, elements)| (*input, moved(*elements))).collect(),
+            sign: self.fixed_sign().unwrap_or(Sign::Of(view)),
+            cancels: self.cancels,
+        }
+    }
+
+    /// Its sign, if that is the same everywhere.
+    fn fixed_sign(&self) -> Option<Sign> {
+        matches!(self.sign, Sign::Natural | Sign::Negative).then_some(self.sign)
+    }
+}
+
+/// Whether a floating-point result is made of terms that cancel.
+pub(super) fn cancels(program: &Program) -> bool {
+    let mut known: Vec<Known> = Vec::new();
+    for (number, value) in program.values.iter().enumerate() {
+        let found = of_value(&known, number, value);
+        known.push(found);
+    }
+    let floats = program.outputs.iter().filter(|(tensor, _)| tensor.element.class() == Class::Float);
+    floats.map(|(_, value)| &known[*value]).any(|one| one.cancels)
+}
+
+fn of_value(known: &[Known], number: ValueId, value: &Value) -> Known {
+    match &value.kind {
+        Kind::Input(input) => Known {
+            exact: true,
+            from: BTreeSet::from([(*input, Elements::Here)]),
+            sign: if value.class == Class::Boolean { Sign::Natural } else { Sign::Of(number) },
+            cancels: false,
+        },
+        Kind::Number(constant) => {
+            Known::of_constant(if *constant < 0.0 { Sign::Negative } else { Sign::Natural })
+        }
+        Kind::Quantity(_) => Known { exact: false, ..Known::of_constant(Sign::Natural) },
+        Kind::Place(_) => Known::of_constant(Sign::Of(number)),
+        Kind::View(of, _) => known[*of].elsewhere(number, true),
+        Kind::Gather(of, _, by) => {
+            let mut found = known[*of].elsewhere(number, true);
+            for one in by {
+                found
+                    .from
+                    .extend(known[*one].from.iter().map(|(input, _)| (*input, Elements::There(number))));
+            }
+            found
+        }
+        Kind::Reduce(how, of, _) | Kind::Scan(how, of, _) => {
+            let own = &known[*of];
+            let chooses = !matches!(how, Reduction::Sum | Reduction::Product);
+            let sign = match how {
+                _ if how.is_place() => Sign::Natural,
+                Reduction::Product if own.sign == Sign::Negative => Sign::Of(number),
+                _ => own.fixed_sign().unwrap_or(Sign::Of(number)),
+            };
+            Known {
+                exact: how.is_place() || value.class != Class::Float || (own.exact && chooses),
+                from: own.from.iter().map(|(input, _)| (*input, Elements::Many)).collect(),
+                sign,
+                cancels: own.cancels,
+            }
+        }
+        Kind::Pointwise(op, of) => {
+            let operands: Vec<&Known> = of.iter().map(|one| &known[*one]).collect();
+            let found = of_operation(*op, &operands, number);
+            // Integers and conditions have no digits to lose.
+            if value.class == Class::Float { found } else { Known { exact: true, cancels: false, ..found } }
+        }
+    }
+}
+
+fn of_operation(op: Op, of: &[&Known], number: ValueId) -> Known {
+    let own = Sign::Of(number);
+    let with = |sign: Sign| Known::of_all(of, sign);
+    match op {
+        Op::Add | Op::Subtract => {
+            let right = if op == Op::Add { of[1].sign } else { of[1].sign.turned() };
+            let agree = of[0].sign == right;
+            let related = of[0].is_related(of[1]) || of.iter().any(|one| one.from.is_empty());
+            let exact = of[0].exact && of[1].exact;
+            let found = with(if agree { right } else { own });
+            Known { cancels: found.cancels || (related && !agree && !exact), ..found }
+        }
+        Op::Multiply | Op::Divide => with(of[0].sign.times(of[1].sign).unwrap_or(own)),
+        Op::Negate => Known { exact: of[0].exact, ..with(of[0].sign.turned()) },
+        Op::Abs => Known { exact: of[0].exact, ..with(Sign::Natural) },
+        Op::ToFloat => Known { exact: of[0].exact, ..with(of[0].sign) },
+        Op::Sign => Known { exact: true, ..with(of[0].sign) },
+        Op::Maximum | Op::Minimum => {
+            let (enough, other) = match op {
+                Op::Maximum => (Sign::Natural, Sign::Negative),
+                _ => (Sign::Negative, Sign::Natural),
+            };
+            let sign = if of.iter().any(|one| one.sign == enough) {
+                enough
+            } else if of.iter().all(|one| one.sign == other) {
+                other
+            } else {
+                own
+            };
+            Known { exact: of[0].exact && of[1].exact, ..with(sign) }
+        }
+        Op::Choose => {
+            let sign = if of[1].sign == of[2].sign { of[1].sign } else { own };
+            // The condition decides between terms and is none.
+            let found = Known::of_all(&of[1..], sign);
+            Known { exact: of[1].exact && of[2].exact, ..found }
+        }
+        Op::Power => with(if of[0].sign == Sign::Natural { Sign::Natural } else { own }),
+        Op::Function(name) => {
+            let sign = if NATURAL.contains(&name) {
+                Sign::Natural
+            } else if ODD.contains(&name) {
+                of[0].sign
+            } else if name == "logarithm_of_one_plus" && of[0].sign == Sign::Natural {
+                Sign::Natural
+            } else {
+                own
+            };
+            let found = with(sign);
+            Known { cancels: found.cancels || (!of[0].exact && WITH_ZEROS.contains(&name)), ..found }
+        }
+        Op::Equal | Op::NotEqual | Op::Less | Op::LessEqual | Op::Greater | Op::GreaterEqual => {
+            Known { exact: true, ..with(Sign::Natural) }
+        }
+        Op::And | Op::Or | Op::Not | Op::ToBoolean => Known { exact: true, ..with(Sign::Natural) },
+        Op::ToInteger => Known { exact: true, ..with(of[0].sign) },
+        Op::FloorDivide | Op::Remainder | Op::Fmod | Op::Atan2 => with(own),
+    }
+}
