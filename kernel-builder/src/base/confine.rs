@@ -1,10 +1,22 @@
-//! Limits which files a process and its children can read (Linux Landlock).
+//! Limits which files a process and its children can read (Linux Landlock), and how much memory each of them can have.
 //!
 //! Owns: the use of Linux's Landlock (kernel documentation, "Landlock: unprivileged access control"). It is asked of the
 //! kernel, so neither links nor macros nor another program lead around it.
 //! Never: decides what may be read.
 
 use std::path::PathBuf;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Lets this process, and each process that it starts, have at most `bytes` of address space (getrlimit(2), `RLIMIT_AS`).
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn memory(bytes: u64) -> Result<(), String> {
+    let maximum = getrlimit(Resource::As).maximum.map_or(bytes, |maximum| maximum.min(bytes));
+    let limit = Rlimit { current: Some(maximum), maximum: Some(maximum) };
+    setrlimit(Resource::As, limit).map_err(|error| error.to_string())
+}
 
 /// Whether the kernel can confine a process: Linux 5.13 and later, where the container allows it.
 #[cfg(target_os = "linux")]

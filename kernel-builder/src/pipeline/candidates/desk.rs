@@ -3,7 +3,7 @@
 //! Owns: who is the best, what was answered already, how many tries are left. Never: writes into the project beside
 //! `.kernelwright/candidates/`; tells an agent anything of a workload that is held out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::Case;
 use serde_json::{Value, json};
 
+use crate::agent::Feedback;
 use crate::agent::kernel::{Origin, Proposed, Refused};
 use crate::agent::lineage::{Entry, Maker};
 use crate::agent::reply;
@@ -50,6 +51,18 @@ pub(crate) struct Desk<'a> {
     pub(super) turned_away: BTreeMap<&'static str, usize>,
     /// The best, ready to be timed.
     best: Option<(String, Contender)>,
+    /// Kernels whose `[tune]` is searched, the first one first.
+    pub(super) searches: VecDeque<SettingsSearch>,
+}
+
+/// A kernel whose settings are searched on a case.
+pub(super) struct SettingsSearch {
+    /// It.
+    pub(super) proposed: Proposed,
+    /// The case.
+    pub(super) case: Case,
+    /// What came of settings so far.
+    pub(super) known: Vec<Feedback>,
 }
 
 /// Why there is no candidate to look at.
@@ -93,6 +106,7 @@ impl<'a> Desk<'a> {
             answered: BTreeMap::new(),
             turned_away: BTreeMap::new(),
             best: None,
+            searches: VecDeque::new(),
         }))
     }
 

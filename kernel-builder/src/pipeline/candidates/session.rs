@@ -20,7 +20,7 @@ use crate::pipeline::project::kernel;
 
 use super::cell::Cell;
 use super::desk::Desk;
-use super::serve::serve;
+use super::serve::{Host, serve};
 use super::task_text::{self, PROMPT, Way};
 
 /// Bytes that an agent may print.
@@ -174,6 +174,32 @@ pub(crate) fn run(
     })
 }
 
+/// The desk as one agent has it.
+struct Client<'c, 'a, 'b> {
+    shared: &'c Shared<'a, 'b, 'c>,
+    maker: &'c Maker,
+    work: &'c Path,
+    served: &'c AtomicBool,
+}
+
+impl Host for Client<'_, '_, '_> {
+    fn ask(&mut self, tool: &str, arguments: Result<mcp::Tool, String>) -> mcp::Outcome {
+        self.served.store(true, Ordering::SeqCst);
+        let mut desk = self.shared.desk();
+        desk.made_by(self.maker.clone(), self.work);
+        desk.ask(tool, arguments)
+    }
+
+    fn work(&mut self) -> bool {
+        // While another agent asks something there is no time for it.
+        self.shared.0.try_lock().map_or(true, |mut desk| desk.work())
+    }
+
+    fn rest(&mut self) {
+        self.shared.desk().rest();
+    }
+}
+
 /// Serves the agent's tools until its session is over.
 fn tools(
     shared: &Shared<'_, '_, '_>,
@@ -199,13 +225,8 @@ fn tools(
                         }
                     }
                 };
-                let mut ask = |tool: &str, arguments| {
-                    served.store(true, Ordering::SeqCst);
-                    let mut desk = shared.desk();
-                    desk.made_by(maker.clone(), work);
-                    desk.ask(tool, arguments)
-                };
-                serve(&mut next, &mut ask, &mut || shared.desk().rest(), &mut |line| client.say(line));
+                let mut host = Client { shared, maker, work, served };
+                serve(&mut next, &mut host, &mut |line| client.say(line));
             });
         }
     });

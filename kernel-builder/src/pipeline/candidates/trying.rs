@@ -200,6 +200,9 @@ impl Desk<'_> {
                     let contender =
                         Contender { proposed: proposed.clone(), settings: Settings::always(tuning.clone()) };
                     answer["of_best"] = self.of_best(&contender, case)?;
+                    if self.search_later(proposed, case, tuning, screened.seconds) {
+                        answer["settings_search"] = json!("begun; `history` has the fastest settings so far");
+                    }
                 }
             }
         }
@@ -279,6 +282,10 @@ impl Desk<'_> {
                 let figure = figure(&screened, settings_of(&tuning));
                 put(&mut data, &screened, figure.as_ref().err());
                 data["lowest_possible"] = self.lowest(&case)?;
+                match self.judge.counters(&proposed, &tuning, &case)? {
+                    Ok(counters) => data["counters"] = json!(counters),
+                    Err(why) => data["counters_not_read"] = json!(reply::log(&why, "")),
+                }
                 data
             }
         };
