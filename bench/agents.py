@@ -263,8 +263,6 @@ def kernels(program: str, folder: Path, names: list[str]) -> dict:
         if not (place / "op.toml").exists():
             found[name] = {"failed": made.stdout[-1500:] + made.stderr[-1500:]}
             continue
-        op = own / "workloads.toml"
-        (place / "op.toml").write_text((place / "op.toml").read_text().split("[workload.")[0] + op.read_text())
         server = Server(program, place)
         task = server.call("task")
         files = {}
@@ -272,9 +270,9 @@ def kernels(program: str, folder: Path, names: list[str]) -> dict:
         for file in sorted(own.glob("*.cu*")):
             files[f"{folder_name}/{file.name}"] = file.read_text()
         schedule = (own / "schedule.toml").read_text().replace("FOLDER", folder_name)
-        shown = task["op.toml"]
-        head = shown.split("[tune")[0].split("[launch")[0]
-        files["op.toml"] = head + schedule + "\n[workload." + shown.split("[workload.", 1)[1]
+        # The translation has its schedule between [tolerance] and [cpu].
+        head, rest = task["op.toml"].split("[let]", 1)
+        files["op.toml"] = f"{head}{schedule}\n[cpu]{rest.split('[cpu]', 1)[1]}"
         seed = server.call("try", **{"from": "seed", "note": "the translation"})
         tried = server.call("try", files=files, **{"from": "seed", "note": "by hand"})
         answer = server.call("submit", id=tried["id"]) if tried.get("verdict") == "passed" else {}

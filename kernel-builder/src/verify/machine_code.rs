@@ -40,6 +40,18 @@ pub(crate) fn of_cubin(arch: String, cubin: Vec<u8>) -> Result<MachineCode, Stri
     Ok(MachineCode { arch, compiler, flags, usages, cubin })
 }
 
+/// The sections of a cubin by name, without the notes that its compiler leaves: what two compilations of one kernel have in
+/// common. Nothing if it is no ELF file.
+pub(crate) fn parts(cubin: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
+    let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(cubin).ok()?;
+    let named = file.sections().map(|section| {
+        let data = section.data().ok()?;
+        Some((section.name().ok()?.to_owned(), data.to_vec()))
+    });
+    let all: Vec<(String, Vec<u8>)> = named.collect::<Option<_>>()?;
+    Some(all.into_iter().filter(|(name, _)| !name.starts_with(".note")).collect())
+}
+
 /// The C++ compiler of a library, as it signed: `GCC: (Ubuntu 13.3.0) 13.3.0`.
 pub(crate) fn host_compiler(library: &[u8]) -> Option<String> {
     let comment = elf::section(library, ".comment").ok()??;

@@ -124,6 +124,12 @@ impl Judge for Scripted {
         Ok(if code.contains("WRONG_ELSEWHERE") { Err("verify::numerics".to_owned()) } else { Ok(()) })
     }
 
+    fn same_code(&mut self, one: &Proposed, other: &Proposed, _: &Tuning, _: &Case) -> Result<bool, Failure> {
+        let code =
+            |proposed: &Proposed| proposed.kernel.files()[&proposed.source].replace("// a comment\n", "");
+        Ok(code(one) == code(other))
+    }
+
     fn counters(
         &mut self,
         _: &Proposed,
@@ -250,6 +256,29 @@ fn copies_of_the_best_never_replace_it() {
             let answer = ask(desk, "submit", json!({ "id": copy["id"] }));
             assert_eq!(answer["verdict"], "not faster", "{number}: {answer}");
         }
+    });
+}
+
+#[test]
+fn the_machine_code_of_the_best_is_no_new_kernel() {
+    let place = Place::new();
+    place.at_desk(true, 0.0, |desk, seen| {
+        let copy = ask(desk, "try", json!({ "files": { "rms_norm.cu": format!("// a comment\n{CODE}") } }));
+        let answer = ask(desk, "submit", json!({ "id": copy["id"] }));
+        assert_eq!((&answer["verdict"], &answer["code"]), (&json!("not faster"), &json!("agent::same_code")));
+        assert_eq!(seen.lock().unwrap().verified, 0, "nothing is spent on it");
+    });
+}
+
+#[test]
+fn a_right_kernel_replaces_a_wrong_seed() {
+    let place = Place::new();
+    let source = place.folder.path().join("p/rms_norm.cu");
+    files::write(&source, format!("// WRONG_HERE\n{CODE}")).unwrap();
+    place.at_desk(true, 0.0, |desk, _| {
+        let right = ask(desk, "try", json!({ "files": { "rms_norm.cu": CODE } }));
+        let answer = ask(desk, "submit", json!({ "id": right["id"] }));
+        assert_eq!((&answer["verdict"], &answer["gain"]), (&json!("kept"), &Value::Null), "{answer}");
     });
 }
 

@@ -88,6 +88,18 @@ pub(crate) trait Judge {
     /// As [`Self::attempt`]; the inner error is the code of the refusal.
     fn verify(&mut self, contender: &Contender) -> Result<Result<(), String>, Failure>;
 
+    /// Whether two candidates are the same machine code, started in the same way.
+    ///
+    /// # Errors
+    /// As [`Self::attempt`].
+    fn same_code(
+        &mut self,
+        one: &Proposed,
+        other: &Proposed,
+        tuning: &Tuning,
+        case: &Case,
+    ) -> Result<bool, Failure>;
+
     /// Hardware counters of one call of a candidate, or why they cannot be read.
     ///
     /// # Errors

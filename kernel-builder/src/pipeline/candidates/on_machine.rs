@@ -37,6 +37,7 @@ use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::checks::resources::{self, Usage};
 use crate::verify::device::{self as judge, DeviceCandidate};
 use crate::verify::lab::{Attempt, Beside, CandidateRefusal};
+use crate::verify::machine_code;
 use crate::verify::{Options, gpu_present};
 
 use super::judge::{Contender, Judge, Rounds, Verdict};
@@ -321,6 +322,27 @@ impl Judge for OnMachine<'_> {
             Some(check) => Err(check.code.clone()),
             None => Ok(()),
         })
+    }
+
+    fn same_code(
+        &mut self,
+        one: &Proposed,
+        other: &Proposed,
+        tuning: &Tuning,
+        case: &Case,
+    ) -> Result<bool, Failure> {
+        let about = self.device()?.map_err(screening::ScreeningError::no_gpu)?;
+        let mut made = Vec::new();
+        for proposed in [one, other] {
+            let Ok((launch, code)) = self.compile(proposed, tuning, case, &about)? else { return Ok(false) };
+            let mut texts = Vec::new();
+            for cubin in &code.cubins {
+                texts.push((cubin.names.clone(), machine_code::parts(&files::read(&cubin.path)?)));
+            }
+            made.push((launch, texts));
+        }
+        let is_known = made.iter().flat_map(|(_, texts)| texts).all(|(_, parts)| parts.is_some());
+        Ok(is_known && made[0] == made[1])
     }
 
     fn counters(
