@@ -48,6 +48,24 @@ pub(crate) struct Plan {
     pub(crate) address: String,
 }
 
+/// What may still be spent, as far as the agent tells what it spends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Allowance {
+    /// Time.
+    pub(crate) wall: Duration,
+    /// Cost in US dollars.
+    pub(crate) usd: Option<f64>,
+    /// Tokens.
+    pub(crate) tokens: Option<u64>,
+}
+
+impl Allowance {
+    fn is_spent(&self, told: &AgentReport) -> bool {
+        self.usd.zip(told.usd).is_some_and(|(most, usd)| usd >= most)
+            || self.tokens.zip(told.tokens).is_some_and(|(most, tokens)| tokens >= most)
+    }
+}
+
 /// Whether candidates are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Judging {
@@ -96,9 +114,10 @@ pub(crate) fn run(
     shared: &Shared<'_, '_, '_>,
     plan: &Plan,
     number: usize,
-    wall: Duration,
+    allowance: &Allowance,
     judging: Judging,
 ) -> Result<Ended, Failure> {
+    let wall = allowance.wall;
     let cell = Cell::new()?;
     let session = format!("{}-{}", files::now(), number);
     let maker = Maker {
@@ -136,7 +155,8 @@ pub(crate) fn run(
             let kept = files::append_line(&transcript, &secrets::without(line));
             unkept = unkept.take().or(kept.err());
             // One whose model does not answer would try again for minutes.
-            if told.unreachable.is_some() && !served.load(Ordering::SeqCst) {
+            let gives_up = told.unreachable.is_some() && !served.load(Ordering::SeqCst);
+            if gives_up || allowance.is_spent(&told) {
                 cell.mark().end();
             }
         });
@@ -156,6 +176,7 @@ pub(crate) fn run(
         usd: told.usd,
         ..maker
     };
+    let is_spent = allowance.is_spent(&told);
     let mut desk = shared.desk();
     desk.made_by(maker, &cell.work());
     let (candidates, refused) = desk.take_back(&cell.work(), &parent, &session, judging)?;
@@ -163,6 +184,7 @@ pub(crate) fn run(
         session,
         parent,
         ending: match done.ending {
+            _ if is_spent => "was ended: what it may cost is spent".to_owned(),
             Ending::Deadline => format!("was ended after {:.0} s", wall.as_secs_f64()),
             other => other.to_string(),
         },
@@ -320,5 +342,20 @@ impl Desk<'_> {
             self.store.note(entry)?;
         }
         Ok((count, refused))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allowance_is_spent_by_what_the_agent_tells() {
+        let allowance = Allowance { wall: Duration::from_secs(1), usd: Some(0.5), tokens: Some(1000) };
+        let told = |usd, tokens| AgentReport { usd, tokens, ..AgentReport::default() };
+        assert!(!allowance.is_spent(&told(None, None)) && !allowance.is_spent(&told(Some(0.4), Some(999))));
+        assert!(allowance.is_spent(&told(Some(0.5), None)) && allowance.is_spent(&told(None, Some(1000))));
+        let unlimited = Allowance { usd: None, tokens: None, ..allowance };
+        assert!(!unlimited.is_spent(&told(Some(1e9), Some(u64::MAX))));
     }
 }
