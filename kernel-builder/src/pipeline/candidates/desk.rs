@@ -11,10 +11,10 @@ use kernel_plan::spec::OpSpec;
 use kernel_plan::spec::op::Case;
 use serde_json::{Value, json};
 
-use crate::agent::Feedback;
 use crate::agent::kernel::{Origin, Proposed, Refused};
 use crate::agent::lineage::{Entry, Maker};
 use crate::agent::reply;
+use crate::agent::{Candidate, Feedback};
 use crate::base::files;
 use crate::base::session::Session;
 use crate::exit::Failure;
@@ -63,6 +63,8 @@ pub(super) struct SettingsSearch {
     pub(super) case: Case,
     /// What came of settings so far.
     pub(super) known: Vec<Feedback>,
+    /// Settings that are tried next.
+    pub(super) waiting: VecDeque<Candidate>,
 }
 
 /// Why there is no candidate to look at.

@@ -3,6 +3,8 @@
 //! Owns: which kernels are searched, and how far. Never: decides what replaces the best: `submit` searches again and
 //! measures anew.
 
+use std::collections::VecDeque;
+
 use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 
@@ -11,7 +13,7 @@ use crate::agent::lineage::Figure;
 use crate::agent::tuner::Tuner;
 use crate::agent::tuner::prune::{self, Device};
 use crate::agent::tuner::space::Space;
-use crate::agent::{Agent as _, Feedback};
+use crate::agent::{Agent as _, Candidate, Feedback};
 use crate::bench::known;
 use crate::exit::Failure;
 
@@ -20,6 +22,10 @@ use super::judge::Verdict;
 
 /// Settings of one kernel that are tried on one case.
 const SETTINGS: usize = 48;
+/// Settings that are drawn at a time: a space is gone through for each drawing.
+const DRAWN: usize = 8;
+/// Settings of the largest space that is searched beside an agent: going through a larger one takes too long.
+const LARGEST: usize = 10_000;
 /// Kernels that are searched; of more, the latest.
 const KERNELS: usize = 8;
 /// Samples that a setting is known by.
@@ -34,7 +40,9 @@ impl Desk<'_> {
         tuning: &Tuning,
         seconds: f64,
     ) -> bool {
-        if proposed.op.tune.tunables.is_empty() {
+        let tunables = &proposed.op.tune.tunables;
+        let all = tunables.iter().try_fold(1usize, |all, one| all.checked_mul(one.values.len()));
+        if !all.is_some_and(|all| (2..=LARGEST).contains(&all)) {
             return false;
         }
         let known = vec![Feedback { tuning: tuning.clone(), samples: SAMPLES, cost: Some(seconds) }];
@@ -46,6 +54,7 @@ impl Desk<'_> {
                 proposed: proposed.clone(),
                 case: case.clone(),
                 known,
+                waiting: VecDeque::new(),
             });
             self.searches.truncate(KERNELS);
         }
@@ -63,7 +72,7 @@ impl Desk<'_> {
     }
 
     fn try_setting(&mut self, search: &mut SettingsSearch) -> Result<bool, Failure> {
-        let SettingsSearch { proposed, case, known } = search;
+        let SettingsSearch { proposed, case, known, waiting } = search;
         if known.len() >= SETTINGS {
             return Ok(false);
         }
@@ -75,11 +84,16 @@ impl Desk<'_> {
             shared: about.shared,
         };
         let op = &proposed.op;
-        let admit = Box::new(|tuning: &Tuning| prune::admit(op, case, &device, tuning));
-        let default = [op.tune.default_tuning()];
-        let mut tuner = Tuner::new(Space::new(&op.tune.tunables, admit), &default, SETTINGS, 0);
-        known.iter().for_each(|feedback| tuner.hear(feedback));
-        let Some(next) = tuner.propose(1).pop() else { return Ok(false) };
+        if waiting.is_empty() {
+            let admit = Box::new(|tuning: &Tuning| prune::admit(op, case, &device, tuning));
+            let default = [op.tune.default_tuning()];
+            let mut tuner = Tuner::new(Space::new(&op.tune.tunables, admit), &default, SETTINGS, 0);
+            known.iter().for_each(|feedback| tuner.hear(feedback));
+            // A tuner proposes good settings again, with more samples; here all have as many.
+            let is_new = |one: &Candidate| !known.iter().any(|feedback| feedback.tuning == one.tuning);
+            waiting.extend(tuner.propose(SETTINGS).into_iter().filter(is_new).take(DRAWN));
+        }
+        let Some(next) = waiting.pop_front() else { return Ok(false) };
         let verdict = self.judge.attempt(proposed, &next.tuning, case)?;
         let measured = match &verdict {
             Verdict::Right(screened) => {
