@@ -11,6 +11,8 @@ namespace masked {
 constexpr float kLeftOut = -30000.0f;
 constexpr int kWarp = 32;
 
+__device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
+
 __device__ __forceinline__ float to_float(float value) { return value; }
 __device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
 __device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
@@ -110,7 +112,7 @@ __global__ void __launch_bounds__(kBlock)
         }
     }
     float values[kUnits][kElements];
-    float largest = -INFINITY;
+    float largest = -infinity();
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
         const bool is_there = threadIdx.x + i * kBlock < length;
@@ -118,7 +120,7 @@ __global__ void __launch_bounds__(kBlock)
         for (int j = 0; j < kElements; ++j) {
             const float value =
                 of_key(to_float(units[i].elements[j]), to_float(biases[i].elements[j]), flags[i].elements[j]);
-            values[i][j] = is_there ? value : -INFINITY;
+            values[i][j] = is_there ? value : -infinity();
             largest = fmaxf(largest, values[i][j]);
         }
     }
@@ -157,7 +159,7 @@ __global__ void __launch_bounds__(kBlock)
     const T* const from = scores + row * keys;
     const T* const added = bias + (row - batch * queries) * keys;
     const bool* const kept = mask + batch * keys;
-    float largest = -INFINITY;
+    float largest = -infinity();
     for (int key = threadIdx.x; key < keys; key += kBlock) {
         largest = fmaxf(largest, of_key(to_float(from[key]), to_float(added[key]), kept[key]));
     }

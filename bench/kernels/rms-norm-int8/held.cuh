@@ -14,6 +14,8 @@ constexpr double kEps = 1e-6;
 constexpr float kDoubt = 1e-3f;
 constexpr int kWarp = 32;
 
+__device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
+
 __device__ __forceinline__ float to_float(float value) { return value; }
 __device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
 __device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
@@ -119,7 +121,7 @@ struct Code {
     bool is_finite;
 
     __device__ explicit Code(double largest) : largest(largest) {
-        is_finite = largest > 0.0 && largest < INFINITY;
+        is_finite = largest > 0.0 && largest < infinity();
         factor = static_cast<float>(127.0 / largest);
     }
 
