@@ -181,7 +181,7 @@ def parallel(program: str, folder: Path, sessions: int, tries: int) -> dict:
 
 def slower(code: str, times: int) -> str:
     """The kernel with its sum computed so many times: right, and slower the more often."""
-    loop = f"for (int again = 0; again < {times}; ++again) {{ sum = again ? sum * 0.0f : sum; asm volatile(\"\");"
+    loop = f'for (int again = 0; again < {times}; ++again) {{ sum = again ? sum * 0.0f : sum; asm volatile("");'
     head = "    for (int i = 0; i < kUnits; ++i) {\n        if (threadIdx.x"
     assert head in code, "the example changed"
     body = code.split(head, 1)
@@ -278,7 +278,9 @@ def kernels(program: str, folder: Path, names: list[str]) -> dict:
         answer = server.call("submit", id=tried["id"]) if tried.get("verdict") == "passed" else {}
         server.end()
         row = {"seed": {key: seed.get(key) for key in ("verdict", "code", "text", "seconds", "copy_fraction")}}
-        row["try"] = {key: tried.get(key) for key in ("verdict", "code", "text", "place", "seconds", "copy_fraction", "of_best")}
+        row["try"] = {
+            key: tried.get(key) for key in ("verdict", "code", "text", "place", "seconds", "copy_fraction", "of_best")
+        }
         row["submit"] = answer
         if answer.get("verdict") == "kept":
             subprocess.run([program, "fill", str(place), "--apply", "best"], capture_output=True, check=False)

@@ -3,9 +3,7 @@
 import torch
 
 
-def rms_norm_int8(
-    x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6
-) -> tuple[torch.Tensor, torch.Tensor]:
+def rms_norm_int8(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> tuple[torch.Tensor, torch.Tensor]:
     """`x` [rows, hidden] normalized and multiplied by `weight` [hidden], as int8 [rows, hidden] with scales [rows]."""
     scaled = x.float() * weight.float()
     largest = scaled.abs().amax(dim=-1, keepdim=True)
