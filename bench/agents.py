@@ -1,15 +1,22 @@
 """How long the tools of `kernelwright mcp` take on a GPU, and whether a search ends with the fastest kernel.
 
-    python3 bench/agents.py PROGRAM [--tries 200] [--agent codex]
+    python3 bench/agents.py PROGRAM PART... [--tries 200] [--agent codex] [--out FILE]
 
-PROGRAM is `kernelwright`, compiled with `--release`. Needs an NVIDIA GPU and torch. Prints one JSON object: seconds of
-`try` for new code with the lab ready, verdicts of copies that were submitted, and, with `--agent`, what a search through
-that agent program made of a ladder of kernels, slowest first, that tests/agents/model.py hands in.
+PROGRAM is `kernelwright`, compiled with `--release`. Needs an NVIDIA GPU and torch. Prints one JSON object, and writes it to
+FILE after each part, so that a run that is cut off leaves what it has. The parts:
+
+    tools     seconds of `initialize` and of `try` for new code with the lab ready, counters of `profile`
+    copies    copies of one kernel under new names, submitted; none may be kept
+    parallel  8 sessions of a scripted agent side by side, each with a `try` every 10 seconds: seconds of each `try`
+    ladder    kernels of one operation, slowest first, handed in by tests/agents/model.py through the agent program of
+              `--agent`; what the search kept, and what `bench --device` says of each of them
+    kernels   the kernels of bench/kernels, each submitted against the translation of its reference, then measured
 """
 
 import argparse
 import json
 import os
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -20,6 +27,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples/rms-norm-device"
+KERNELS = ROOT / "bench/kernels"
 WORKLOAD = "llm-4096x4096"
 # Environment of each agent: the variables with its key and its address, and what the address has behind the port.
 AGENTS = {
@@ -28,6 +36,26 @@ AGENTS = {
     "gemini": ("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", ""),
     "opencode": ("OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1"),
 }
+# An agent of a few lines. Its arguments: `kernelwright`, the number of tries, seconds between two. It may read no file of
+# ours, so it comes on its command line.
+SCRIPTED = r"""
+import json, os, subprocess, sys, time
+program, tries, period = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+line = [program, "mcp", "--to", os.environ["KERNELWRIGHT_MCP"]]
+server = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+code = open("rms_norm.cu").read()
+for number in range(tries):
+    began = time.monotonic()
+    name = f"constexpr int kNumber = {os.getpid() * 1000 + number};"
+    files = {"rms_norm.cu": code.replace("namespace rms {", "namespace rms {\n" + name, 1)}
+    params = {"name": "try", "arguments": {"files": files, "workload": "llm-4096x4096"}}
+    server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}) + "\n")
+    server.stdin.flush()
+    said = json.loads(server.stdout.readline())["result"]["structuredContent"]
+    waited = time.monotonic() - began
+    print(json.dumps({"waited": waited, "verdict": said.get("verdict"), "code": said.get("code")}), flush=True)
+    time.sleep(max(0.0, period - waited))
+"""
 
 
 class Server:
@@ -59,15 +87,101 @@ class Server:
         self.process.wait()
 
 
+def spread(seconds: list[float]) -> dict:
+    """Count, median, 95th percentile and maximum."""
+    seconds = sorted(seconds)
+    if not seconds:
+        return {"count": 0}
+    at = seconds[int(0.95 * (len(seconds) - 1))]
+    return {"count": len(seconds), "median": statistics.median(seconds), "p95": at, "most": seconds[-1]}
+
+
 def project(folder: Path) -> Path:
-    """A copy of the example."""
-    shutil.copytree(EXAMPLE, folder / "project", ignore=shutil.ignore_patterns(".kernelwright", "tuned"))
-    return folder / "project"
+    """A copy of the example that measures one workload: every other one makes each `submit` longer."""
+    folder.mkdir()
+    place = folder / "project"
+    shutil.copytree(EXAMPLE, place, ignore=shutil.ignore_patterns(".kernelwright", "tuned"))
+    head, *workloads = (place / "op.toml").read_text().split("[workload.")
+    kept = [text for text in workloads if text.startswith(f"{WORKLOAD}]") or 'for = ["verify"]' in text]
+    (place / "op.toml").write_text(head + "".join(f"[workload.{text}" for text in kept))
+    return place
+
+
+def renamed(number: int) -> str:
+    """New code that is the same kernel: it has a constant that is used nowhere."""
+    code = (EXAMPLE / "rms_norm.cu").read_text()
+    return code.replace("namespace rms {", f"namespace rms {{\nconstexpr int kNumber = {number};", 1)
+
+
+def results(done: subprocess.CompletedProcess) -> list[dict]:
+    """The results that a command printed."""
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    return [found for line in lines if (found := json.loads(line)).get("event") == "result"]
+
+
+def tools(program: str, folder: Path, tries: int) -> dict:
+    """Times of the tools."""
+    began = time.monotonic()
+    server = Server(program, project(folder))
+    server.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
+    found: dict = {"initialize_seconds": time.monotonic() - began}
+    task = server.call("task")
+    found["device"] = task["device"].get("name", task["device"].get("text"))
+    took, verdicts = [], {}
+    for number in range(tries + 1):
+        began = time.monotonic()
+        said = server.call("try", files={"rms_norm.cu": renamed(number)}, workload=WORKLOAD)
+        took.append(time.monotonic() - began)
+        verdicts[said["verdict"]] = verdicts.get(said["verdict"], 0) + 1
+    found["first_try_seconds"] = took[0]
+    found["try"] = {**spread(took[1:]), "verdicts": verdicts}
+    # An agent that thinks: settings are searched meanwhile.
+    time.sleep(15)
+    began = time.monotonic()
+    last = server.call("history", last=1)["candidates"][-1]
+    found["after_a_pause"] = {"history_seconds": time.monotonic() - began, "figures": last.get("figures")}
+    profile = server.call("profile", id="best", workload=WORKLOAD)
+    found["profile"] = {key: profile.get(key) for key in ("kernels", "counters", "counters_not_read")}
+    server.end()
+    return found
+
+
+def copies(program: str, folder: Path, count: int) -> dict:
+    """Verdicts of copies that are submitted."""
+    server = Server(program, project(folder))
+    verdicts, gains = {}, []
+    for number in range(count):
+        said = server.call("try", files={"rms_norm.cu": renamed(number)}, workload=WORKLOAD)
+        answer = server.call("submit", id=said.get("id", ""))
+        verdicts[answer.get("verdict")] = verdicts.get(answer.get("verdict"), 0) + 1
+        gains.append(answer.get("gain"))
+    server.end()
+    return {"count": count, "verdicts": verdicts, "gains": gains}
+
+
+def parallel(program: str, folder: Path, sessions: int, tries: int) -> dict:
+    """Sessions side by side."""
+    place = project(folder)
+    python = os.path.realpath(sys.executable)
+    agent = shlex.join([python, "-c", SCRIPTED, program, str(tries), "10"])
+    line = [program, "fill", str(place), "--agent-command", agent, "--parallel", str(sessions)]
+    line += ["--sessions", str(sessions), "--budget", "400", "--message-format", "json"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    rows = []
+    for transcript in sorted((place / ".kernelwright/candidates/sessions").glob("*/transcript.jsonl")):
+        lines = transcript.read_text().splitlines()
+        rows.append([json.loads(line) for line in lines if line.startswith('{"waited"')])
+    # The first of each session waits for the start of the lab.
+    waits = [row["waited"] for session in rows for row in session[1:]]
+    verdicts = sorted({str(row["verdict"]) for session in rows for row in session})
+    found = {"sessions": len(rows), "first": spread([session[0]["waited"] for session in rows if session])}
+    failed = {} if results(done) else {"failed": done.stdout[-1500:] + done.stderr[-1500:]}
+    return {**found, "try": spread(waits), "verdicts": verdicts, **failed}
 
 
 def slower(code: str, times: int) -> str:
     """The kernel with its sum computed so many times: right, and slower the more often."""
-    loop = f"for (int again = 0; again < {times}; ++again) {{ sum = again ? sum * 0.0f : sum; asm volatile(\"\");"
+    loop = f'for (int again = 0; again < {times}; ++again) {{ sum = again ? sum * 0.0f : sum; asm volatile("");'
     head = "    for (int i = 0; i < kUnits; ++i) {\n        if (threadIdx.x"
     assert head in code, "the example changed"
     body = code.split(head, 1)
@@ -92,60 +206,120 @@ def ladder(program: str, agent: str, folder: Path) -> dict:
     key, address, suffix = AGENTS[agent]
     environment = {**os.environ, key: "sk-none-of-a-server", address: f"http://127.0.0.1:{port}{suffix}"}
     line = [program, "fill", str(place), "--agent", agent, "--model", "scripted", "--agent-env", key]
-    line += ["--agent-env", address, "--sessions", "1", "--budget", "600", "--message-format", "json"]
+    line += ["--agent-env", address, "--sessions", "1", "--budget", "400", "--message-format", "json"]
     began = time.monotonic()
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
     seconds = time.monotonic() - began
     model.kill()
     model.wait()
-    results = [json.loads(line) for line in done.stdout.splitlines() if '"event":"result"' in line]
-    if not results:
+    found = results(done)
+    if not found:
         return {"agent": agent, "failed": done.stdout[-2000:] + done.stderr[-2000:]}
-    best = results[-1]["best"]
+    best = found[-1]["best"]
     kept = place / ".kernelwright/candidates" / best["id"] / "project/rms_norm.cu"
     names = [Path(file).name for file in files if Path(file).read_text() == kept.read_text()]
-    return {"agent": agent, "seconds": seconds, "best": names, "standing": best["standing"], "gain": best.get("gain")}
+    measured = {}
+    for file in files:
+        one = folder / Path(file).stem
+        where = project(one)
+        shutil.copy(file, where / "rms_norm.cu")
+        measured[Path(file).name] = kernel_seconds(program, where, WORKLOAD)
+    known = {name: seconds for name, seconds in measured.items() if seconds}
+    return {
+        "agent": agent, "seconds": seconds, "best": names, "standing": best["standing"], "gain": best.get("gain"),
+        "bench_seconds": measured, "bench_first": min(known, key=known.get) if known else None,
+    }  # fmt: skip
+
+
+def bench(program: str, place: Path, workload: str | None, more: list[str]) -> list[dict]:
+    """The records of `bench --device`."""
+    line = [program, "bench", "--device", str(place), "--message-format", "json", *more]
+    line += ["--workload", workload] if workload else []
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    found = results(done)
+    if not found:
+        print(done.stdout[-2000:] + done.stderr[-2000:], file=sys.stderr)
+    return found[-1].get("measurements", []) if found else []
+
+
+def kernel_seconds(program: str, place: Path, workload: str) -> float | None:
+    """Median seconds of the kernel by `bench --device`, in a quick look."""
+    quick = ["--starts", "1", "--budget", "1", "--without", "eager", "--without", "compile"]
+    for record in bench(program, place, workload, quick):
+        for contender in record["contenders"]:
+            if contender["name"] == "kernel":
+                return contender["median_seconds"]
+    return None
+
+
+def kernels(program: str, folder: Path, names: list[str]) -> dict:
+    """Kernels by hand, submitted against the translation that they start from, then measured."""
+    found = {}
+    folder.mkdir()
+    for name in names or sorted(one.name for one in KERNELS.iterdir() if (one / "reference.py").exists()):
+        own, place = KERNELS / name, folder / name
+        line = [program, "new", f"me/{name}", str(place), "--from", f"{own / 'reference.py'}", "--backends", "cuda"]
+        made = subprocess.run([*line, "--no-git"], capture_output=True, text=True, check=False)
+        if not (place / "op.toml").exists():
+            found[name] = {"failed": made.stdout[-1500:] + made.stderr[-1500:]}
+            continue
+        server = Server(program, place)
+        task = server.call("task")
+        files = {}
+        folder_name = task["may_change"]["code_folder"]
+        for file in sorted(own.glob("*.cu*")):
+            files[f"{folder_name}/{file.name}"] = file.read_text()
+        schedule = (own / "schedule.toml").read_text().replace("FOLDER", folder_name)
+        # The translation has its schedule between [tolerance] and [cpu].
+        head, rest = task["op.toml"].split("[let]", 1)
+        files["op.toml"] = f"{head}{schedule}\n[cpu]{rest.split('[cpu]', 1)[1]}"
+        seed = server.call("try", **{"from": "seed", "note": "the translation"})
+        tried = server.call("try", files=files, **{"from": "seed", "note": "by hand"})
+        answer = server.call("submit", id=tried["id"]) if tried.get("verdict") == "passed" else {}
+        server.end()
+        row = {"seed": {key: seed.get(key) for key in ("verdict", "code", "text", "seconds", "copy_fraction")}}
+        row["try"] = {
+            key: tried.get(key) for key in ("verdict", "code", "text", "place", "seconds", "copy_fraction", "of_best")
+        }
+        row["submit"] = answer
+        if answer.get("verdict") == "kept":
+            subprocess.run([program, "fill", str(place), "--apply", "best"], capture_output=True, check=False)
+        row["records"] = bench(program, place, None, ["--starts", "1"])
+        found[name] = row
+    return found
 
 
 def main() -> None:
     """Measures, and prints."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
+    parser.add_argument("parts", nargs="+", choices=["tools", "copies", "parallel", "ladder", "kernels"])
     parser.add_argument("--tries", type=int, default=200)
-    parser.add_argument("--copies", type=int, default=3)
-    parser.add_argument("--agent", choices=sorted(AGENTS))
+    parser.add_argument("--copies", type=int, default=8)
+    parser.add_argument("--sessions", type=int, default=8)
+    parser.add_argument("--agent", choices=sorted(AGENTS), default="codex")
+    parser.add_argument("--kernel", action="append", default=[], help="only this folder of bench/kernels")
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    program = shutil.which(options.program) or options.program
+    program = str(Path(shutil.which(options.program) or options.program).resolve())
+    found: dict = {"date": time.strftime("%Y-%m-%d"), "command": shlex.join(sys.argv)}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "tries").mkdir()
-        began = time.monotonic()
-        server = Server(program, project(folder / "tries"))
-        server.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
-        found: dict = {"initialize_seconds": time.monotonic() - began}
-        task = server.call("task")
-        found["device"] = task["device"].get("name", task["device"].get("text"))
-        code = (EXAMPLE / "rms_norm.cu").read_text()
-        took, verdicts, ids = [], {}, []
-        for number in range(options.tries + 1):
-            # A constant that is used nowhere is new code, and the same kernel.
-            changed = code.replace("namespace rms {", f"namespace rms {{\nconstexpr int kNumber = {number};", 1)
+        for part in options.parts:
             began = time.monotonic()
-            said = server.call("try", files={"rms_norm.cu": changed}, workload=WORKLOAD)
-            took.append(time.monotonic() - began)
-            verdicts[said["verdict"]] = verdicts.get(said["verdict"], 0) + 1
-            ids.append(said.get("id"))
-        found["first_try_seconds"], took = took[0], sorted(took[1:])
-        found["try"] = {
-            "count": len(took), "median": statistics.median(took), "p95": took[int(0.95 * (len(took) - 1))],
-            "verdicts": verdicts,
-        }
-        found["copies"] = [server.call("submit", id=one).get("verdict") for one in ids[1 : 1 + options.copies]]
-        found["profile"] = server.call("profile", id="best", workload=WORKLOAD).get("kernels")
-        server.end()
-        if options.agent:
-            (folder / "ladder").mkdir()
-            found["ladder"] = ladder(program, options.agent, folder / "ladder")
+            if part == "tools":
+                found[part] = tools(program, folder / part, options.tries)
+            elif part == "copies":
+                found[part] = copies(program, folder / part, options.copies)
+            elif part == "parallel":
+                found[part] = parallel(program, folder / part, options.sessions, 7)
+            elif part == "ladder":
+                found[part] = ladder(program, options.agent, folder / part)
+            else:
+                found[part] = kernels(program, folder / part, options.kernel)
+            found[part]["wall_seconds"] = time.monotonic() - began
+            if options.out:
+                options.out.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found))
 
 

@@ -1,4 +1,4 @@
-//! Limits which files a process and its children can read (Linux Landlock).
+//! Limits which files a process and its children can read (Linux Landlock), and how much memory each of them can have.
 //!
 //! Owns: the use of Linux's Landlock (kernel documentation, "Landlock: unprivileged access control"). It is asked of the
 //! kernel, so neither links nor macros nor another program lead around it.
@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use thiserror::Error;
 
 /// A process that was not confined.
@@ -19,6 +20,19 @@ pub enum ConfineError {
     #[cfg(not(target_os = "linux"))]
     #[error("this system cannot confine a process")]
     NotSupported,
+    /// The kernel refused a limit.
+    #[error("failed to limit its memory")]
+    Memory(#[from] rustix::io::Errno),
+}
+
+/// Lets this process, and each process that it starts, have at most `bytes` of address space (getrlimit(2), `RLIMIT_AS`).
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn memory(bytes: u64) -> Result<(), ConfineError> {
+    let maximum = getrlimit(Resource::As).maximum.map_or(bytes, |maximum| maximum.min(bytes));
+    let limit = Rlimit { current: Some(maximum), maximum: Some(maximum) };
+    Ok(setrlimit(Resource::As, limit)?)
 }
 
 /// Whether the kernel can confine a process: Linux 5.13 and later, where the container allows it.

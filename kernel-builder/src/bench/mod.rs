@@ -21,6 +21,7 @@ mod error;
 pub(crate) mod impossible;
 pub(crate) mod known;
 pub(crate) mod machine;
+pub(crate) mod ncu;
 mod options;
 mod outputs;
 pub(crate) mod paired;

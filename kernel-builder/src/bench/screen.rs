@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use crate::compile::nvrtc::Code;
+use crate::device::gpu::Gpu;
 use crate::device::wire::{Clock, Function, Op, Timed};
 use crate::verify::VerifyError;
 use crate::verify::lab::{Attempt, CandidateRefusal, Lab, Loaded};
@@ -82,6 +83,20 @@ impl Screen {
     /// What the candidates are screened on.
     pub(crate) fn lab(&self) -> &Lab {
         &self.lab
+    }
+
+    /// See [`Lab::call_in`].
+    ///
+    /// # Errors
+    /// As [`Self::candidate`].
+    pub(crate) fn call_in(
+        &mut self,
+        gpu: &mut Gpu,
+        launch: &ConcreteLaunch,
+        code: &Code,
+        within: Duration,
+    ) -> Result<Attempt<()>, VerifyError> {
+        self.lab.call_in(gpu, launch, code, within)
     }
 
     /// Ends the process that runs candidates: the next one is another start, with addresses and clocks of its own.

@@ -106,9 +106,12 @@ struct AgentArgs {
     /// Sessions side by side; they share the GPU
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     parallel: u16,
-    /// Start no session once this many US dollars are spent, where the agent reports its cost
-    #[arg(long, value_name = "USD")]
+    /// Largest cost of all sessions in US dollars, where the agent reports it. A session that reaches it is ended
+    #[arg(long, value_name = "USD", value_parser = seconds)]
     max_usd: Option<f64>,
+    /// Largest number of tokens of all sessions, where the agent reports it. A session that reaches it is ended
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_tokens: Option<u64>,
     /// Compile candidates and judge none, so that no GPU is needed; nothing becomes the best
     #[arg(long)]
     unjudged: bool,
@@ -139,7 +142,8 @@ impl Args {
             (self.seed != 0, "--seed"),
             (self.fresh, "--fresh"),
         ];
-        let AgentArgs { agent_env, model, tries, sessions, parallel, max_usd, unjudged } = &self.agents;
+        let AgentArgs { agent_env, model, tries, sessions, parallel, max_usd, max_tokens, unjudged } =
+            &self.agents;
         let of_agents = [
             (!agent_env.is_empty(), "--agent-env"),
             (model.is_some(), "--model"),
@@ -147,6 +151,7 @@ impl Args {
             (sessions.is_some(), "--sessions"),
             (*parallel != 1, "--parallel"),
             (max_usd.is_some(), "--max-usd"),
+            (max_tokens.is_some(), "--max-tokens"),
             (*unjudged, "--unjudged"),
         ];
         let given = |(is_given, option): (bool, &'static str)| is_given.then_some(option);
@@ -154,6 +159,7 @@ impl Args {
     }
 }
 
+/// A time in seconds, or an amount of money.
 fn seconds(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "it is no number".to_owned())?;
     if (0.01..=1e6).contains(&number) { Ok(number) } else { Err("it is between 0.01 and 1000000".to_owned()) }
@@ -215,6 +221,7 @@ fn agents(args: &Args, who: AgentChoice, session: &Session) -> Result<(), Failur
         sessions: of_agents.sessions.map(|sessions| sessions as usize),
         parallel: usize::from(of_agents.parallel),
         most_usd: of_agents.max_usd,
+        most_tokens: of_agents.max_tokens,
         patience: Duration::from_secs_f64(args.patience),
         compiler: args.compiler.unwrap_or_default(),
         judging: if of_agents.unjudged { Judging::Compiled } else { Judging::Judged },

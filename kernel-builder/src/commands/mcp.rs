@@ -1,6 +1,5 @@
 //! `mcp`: the judge as tools for a coding agent, over standard input and output.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -64,13 +63,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     let compiler = args.compiler.unwrap_or_default();
     candidates::at_desk(&args.project.dir, compiler, patience, &quiet, |desk| {
         desk.limit(args.tries.map(|tries| tries as usize));
-        let desk = RefCell::new(desk);
-        serve::serve(
-            &mut |within| lines.next(within),
-            &mut |tool, arguments| desk.borrow_mut().ask(tool, arguments),
-            &mut || desk.borrow_mut().rest(),
-            &mut |answer| quiet.report.raw(answer),
-        );
+        serve::serve(&mut |within| lines.next(within), desk, &mut |answer| quiet.report.raw(answer));
         Ok(())
     })
 }

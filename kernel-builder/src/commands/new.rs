@@ -189,7 +189,8 @@ fn translation(translated: &Translated, unfit: &Unfit) -> String {
     for line in translated.table().iter().chain(&translated.notes) {
         text += &format!("  {line}\n");
     }
-    text + "  the kernel is verified against your function, in reference.py; plan.md has the plan\n"
+    text + "  the kernel is verified against your function, in reference.py; plan.md has the plan\n  \
+            a coding agent can replace it as a whole: `kernelwright fill DIR --agent NAME`, or `kernelwright mcp DIR`\n"
 }
 
 /// `bytes=8` → its two parts.

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::base::session::Session;
 use crate::exit::Failure;
 use crate::selftest::render::{self, Totals};
-use crate::selftest::{self, Ring, SelftestError};
+use crate::selftest::{self, Ring, SelftestError, through_agent};
 use crate::toolchain::python;
 
 /// Test the verifier with kernels that cheat and with honest ones
@@ -19,6 +19,7 @@ use crate::toolchain::python;
 #[command(after_help = "Examples:
   kernelwright selftest                     the kernels that need no GPU
   kernelwright selftest --gpu               all kernels
+  kernelwright selftest --gpu --through-agent  device code, handed in by an agent
   kernelwright selftest skips- replays-     those with such names")]
 pub struct Args {
     /// Also judge the kernels that need an NVIDIA GPU
@@ -27,6 +28,10 @@ pub struct Args {
     /// Judge only the kernels that need an NVIDIA GPU
     #[arg(long, conflicts_with = "gpu")]
     only_gpu: bool,
+    /// Hand in the kernels that are device code through `fill --agent-command`, as a coding agent would: none that cheats
+    /// may be kept
+    #[arg(long)]
+    through_agent: bool,
     /// List the kernels without judging them
     #[arg(long)]
     list: bool,
@@ -41,6 +46,9 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
     if args.only_gpu {
         fixtures.retain(|fixture| fixture.ring != Ring::Cpu);
     }
+    if args.through_agent {
+        fixtures.retain(through_agent::can_be_handed_in);
+    }
     if args.list {
         let mut names = Vec::new();
         for fixture in &fixtures {
@@ -54,7 +62,11 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
         (true, false) => Some("no NVIDIA GPU here"),
         (false, _) => Some("needs --gpu"),
     };
-    let rows = selftest::run(&fixtures, no_gpu, session)?;
+    let rows = if args.through_agent {
+        through_agent::run(&fixtures, no_gpu, session)?
+    } else {
+        selftest::run(&fixtures, no_gpu, session)?
+    };
     let totals = Totals::count(&rows);
     session.report.result("selftest", &json!({ "rows": rows, "totals": totals }), &render::table(&rows));
     let wrong: Vec<_> =

@@ -55,7 +55,7 @@ pub fn run(args: &Args, session: &Session) -> Result<(), Failure> {
 /// How many holes of each kind.
 fn counted(template: &Template) -> String {
     let of = |word: &str| template.holes.iter().filter(|hole| hole.word() == word).count();
-    let parts = [("value", "values"), ("choice", "choices"), ("code", "code")];
+    let parts = [("value", "values"), ("choice", "choices"), ("code", "code"), ("kernel", "kernel")];
     let present = parts.iter().filter(|(word, _)| of(word) > 0);
     present.map(|(word, plural)| format!("{} {plural}", of(word))).collect::<Vec<_>>().join(", ")
 }
@@ -74,6 +74,14 @@ fn code<'s>(served: &'s Served, hole: &Hole) -> Result<(String, std::borrow::Cow
     Ok((path, String::from_utf8_lossy(bytes)))
 }
 
+/// The device code of a template, in its project.
+fn sources(served: &Served) -> Vec<String> {
+    let Some(launch) = &served.op.launch else { return vec![] };
+    let folder = std::path::Path::new(launch.source.value.as_str()).parent();
+    let own = served.files.iter().map(|(path, _)| path).filter(|path| path.parent() == folder);
+    own.map(|path| path.display().to_string()).collect()
+}
+
 /// A template for a program.
 fn facts(served: &Served) -> Value {
     let mut data = json!(served.template);
@@ -86,6 +94,7 @@ fn facts(served: &Served) -> Value {
                 more["values"] = json!(values);
             }
             Kind::Choice { .. } => {}
+            Kind::Kernel { .. } => more["files"] = json!(sources(served)),
             Kind::Code { .. } => {
                 let found = code(served, hole).ok().and_then(|(path, text)| {
                     let region = region(&text, &hole.name).ok()?;
@@ -99,6 +108,7 @@ fn facts(served: &Served) -> Value {
                 }
             }
         }
+        more["decides"] = json!(hole.decides());
         more["proved_by"] = json!(hole.check.command("DIR"));
     }
     data
@@ -118,7 +128,13 @@ fn shown(served: &Served) -> String {
         text += &format!("also serves: {}\n", form.as_words);
     }
     for hole in &template.holes {
-        text += &format!("\n{}: {}, proved by `{}`\n", hole.name, hole.word(), hole.check.command("DIR"));
+        text += &format!(
+            "\n{}: {}, decides the {}, proved by `{}`\n",
+            hole.name,
+            hole.word(),
+            hole.decides(),
+            hole.check.command("DIR")
+        );
         match &hole.kind {
             Kind::Value => {
                 let (default, values) = values(served, &hole.name).unwrap_or_default();
@@ -126,6 +142,10 @@ fn shown(served: &Served) -> String {
             }
             Kind::Choice { files, to, default, .. } => {
                 text += &format!("  default {default}, one of {}; goes to {to}\n", files.join(", "));
+            }
+            Kind::Kernel { contract } => {
+                text += &format!("  {}\n", contract.trim().replace('\n', "\n  "));
+                text += &format!("  {}; [let], [tune] and [launch] of op.toml\n", sources(served).join(", "));
             }
             Kind::Code { contract, .. } => {
                 text += &format!("  {}\n", contract.trim().replace('\n', "\n  "));

@@ -7,6 +7,7 @@ use crate::compile::nvrtc;
 use crate::device;
 use crate::exit;
 use crate::pipeline::candidates::cell;
+use crate::selftest::hand_in;
 
 /// Runs a role to its end; gives the exit code.
 pub fn run(role: &str) -> u8 {
@@ -15,6 +16,7 @@ pub fn run(role: &str) -> u8 {
         nvrtc::ROLE => nvrtc::serve(),
         nvrtc::CONFINED => nvrtc::run_confined(),
         cell::ROLE => cell::run(),
+        hand_in::ROLE => hand_in::run(),
         _ => exit::USAGE,
     }
 }

@@ -19,7 +19,7 @@ const PARAMS: i32 = -32602;
 
 /// For the model that reads the list of tools.
 const INSTRUCTIONS: &str = "Write a faster GPU kernel. Call `task` first: it has the operation, the reference, the \
-    workloads, the limits and the best kernel so far. Change device code and the [launch] and [tune] sections of op.toml \
+    workloads, the limits and the best kernel so far. Change device code and the [let], [tune] and [launch] sections of op.toml \
     only. Call `try` after every change; it compiles, compares all results with a float64 reference, and times. A time \
     counts only if the verdict is `passed`. Call `submit` with the id of a candidate that is faster than the best.";
 

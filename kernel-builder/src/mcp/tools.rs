@@ -135,7 +135,8 @@ pub(super) fn list() -> Value {
         of(
             NAMES[1],
             "Compile a candidate, compare its results with a float64 reference, and time it. Takes a folder laid out as \
-             the project, or files. The same candidate with the same settings is answered from memory",
+             the project, or files. The same candidate with the same settings is answered from memory. While you write, the \
+             values of [tune] are searched for kernels that passed; `history` has the fastest",
             json!({
                 "dir": text("folder with op.toml and device code, laid out as the project"),
                 "files": {
@@ -150,7 +151,8 @@ pub(super) fn list() -> Value {
         ),
         of(
             NAMES[2],
-            "Registers, shared and local memory, and occupancy of each kernel of a candidate, and what limits it",
+            "Registers, shared and local memory, and occupancy of each kernel of a candidate, what limits it, and hardware \
+             counters if Nsight Compute can read them. The counters take seconds",
             json!({ "id": id, "settings": settings, "workload": workload }),
             &["id"],
         ),

@@ -110,6 +110,13 @@ fn of_hole(
             let text = String::from_utf8_lossy(bytes);
             region(&text, name).map(drop).map_err(|what| format!("the hole `{name}` in `{file}`: {what}"))
         }
+        Kind::Kernel { contract } if contract.trim().is_empty() => {
+            Err(format!("the hole `{name}` has an empty contract"))
+        }
+        Kind::Kernel { .. } if op.launch.is_none() => {
+            Err(format!("the hole `{name}` is a kernel, and op.toml has no [launch]"))
+        }
+        Kind::Kernel { .. } => Ok(()),
     }
 }
 

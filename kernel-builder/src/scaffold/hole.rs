@@ -41,6 +41,11 @@ pub enum Kind {
         /// What the code must do, in words.
         contract: String,
     },
+    /// All device code in the folder of `[launch].source`, with `[let]`, `[tune]` and `[launch]` of op.toml.
+    Kernel {
+        /// What the kernels must do, in words.
+        contract: String,
+    },
 }
 
 /// The command that proves a filled hole.
@@ -88,6 +93,7 @@ impl TryFrom<Written> for Hole {
                 Kind::Choice { from, files, to, default }
             }
             ("code", None, None, None, None, Some(file), Some(contract)) => Kind::Code { file, contract },
+            ("kernel", None, None, None, None, None, Some(contract)) => Kind::Kernel { contract },
             ("value", ..) => {
                 return Err(format!(
                     "the hole `{name}` is a value and has nothing but `name`, `kind` and `check`: its default and its values are those of [tune.{name}]"
@@ -103,9 +109,14 @@ impl TryFrom<Written> for Hole {
                     "the hole `{name}` is code and has `file` and `contract`; its default is the text between the markers"
                 ));
             }
+            ("kernel", ..) => {
+                return Err(format!(
+                    "the hole `{name}` is a kernel and has `contract`; its default is the device code with [let], [tune] and [launch] of op.toml"
+                ));
+            }
             (other, ..) => {
                 return Err(format!(
-                    "the hole `{name}` is of the kind `{other}`, and there are `value`, `choice` and `code`"
+                    "the hole `{name}` is of the kind `{other}`, and there are `value`, `choice`, `code` and `kernel`"
                 ));
             }
         };
@@ -126,12 +137,30 @@ impl Check {
     }
 }
 
+/// The contract of the kernels of a template that says nothing else of them.
+const KERNEL: &str = "Any kernels, with the [let], [tune] and [launch] that start them. For all lengths that the axes of op.toml \
+    allow they compute what the reference says, within the tolerance.";
+
 impl Hole {
+    /// The whole kernel of a template with `[launch]`.
+    pub(crate) fn kernel() -> Self {
+        let kind = Kind::Kernel { contract: KERNEL.to_owned() };
+        Self { name: "kernel".to_owned(), kind, check: Check::VerifyDevice }
+    }
+
+    /// What is decided by whoever fills it: how the operation is computed, or what it computes.
+    pub fn decides(&self) -> &'static str {
+        match self.kind {
+            Kind::Value | Kind::Choice { .. } | Kind::Kernel { .. } => "schedule",
+            Kind::Code { .. } => "meaning",
+        }
+    }
+
     /// The folder of the template with the files to choose from.
     pub(crate) fn folder(&self) -> Option<&str> {
         match &self.kind {
             Kind::Choice { from, .. } => Some(from),
-            Kind::Value | Kind::Code { .. } => None,
+            Kind::Value | Kind::Code { .. } | Kind::Kernel { .. } => None,
         }
     }
 
@@ -141,6 +170,7 @@ impl Hole {
             Kind::Value => "value",
             Kind::Choice { .. } => "choice",
             Kind::Code { .. } => "code",
+            Kind::Kernel { .. } => "kernel",
         }
     }
 }
@@ -235,7 +265,8 @@ mod tests {
             ("name = \"a\"\nkind = \"value\"\ndefault = \"4\"", "those of [tune.a]"),
             ("name = \"a\"\nkind = \"choice\"\nfrom = \"x\"", "`from`, `files`, `to` and `default`"),
             ("name = \"a\"\nkind = \"code\"\nfile = \"x\"", "has `file` and `contract`"),
-            ("name = \"a\"\nkind = \"hole\"", "`value`, `choice` and `code`"),
+            ("name = \"a\"\nkind = \"kernel\"\nfile = \"x\"", "is a kernel and has `contract`"),
+            ("name = \"a\"\nkind = \"hole\"", "`value`, `choice`, `code` and `kernel`"),
             ("name = \"a\"\nkind = \"value\"\nchek = \"lint\"", "unknown field `chek`"),
             ("name = \"a\"\nkind = \"value\"\ncheck = \"format\"", "unknown variant `format`"),
         ] {

@@ -53,10 +53,15 @@ pub struct Served {
 ///
 /// # Errors
 /// A defect of the template.
-pub fn served(template: Template) -> Result<Served, ScaffoldError> {
+pub fn served(mut template: Template) -> Result<Served, ScaffoldError> {
     claims::check(&template)?;
     let (_, files) = claims::specimen(&template)?;
     let (_, op) = settings::contract(&template, &files, settings::OP)?;
+    // Whoever has a faster kernel for the same operation replaces all of it.
+    let is_kernel = |hole: &Hole| matches!(hole.kind, Kind::Kernel { .. });
+    if op.launch.is_some() && !template.holes.iter().any(is_kernel) {
+        template.holes.push(Hole::kernel());
+    }
     let names = |keep: &dyn Fn(bool) -> bool| -> Vec<String> {
         let inputs = op.inputs.iter().filter(|input| keep(input.optional));
         inputs.map(|input| input.tensor.name.value.to_string()).collect()

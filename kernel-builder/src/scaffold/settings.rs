@@ -23,16 +23,20 @@ pub(crate) fn refuse_unknown(
 ) -> Result<(), ScaffoldError> {
     for name in set.keys() {
         let Some(hole) = template.holes.iter().find(|hole| hole.name == *name) else {
-            let settable = template.holes.iter().filter(|hole| !matches!(hole.kind, Kind::Code { .. }));
+            let is_set = |hole: &&Hole| matches!(hole.kind, Kind::Value | Kind::Choice { .. });
+            let settable = template.holes.iter().filter(is_set);
             return Err(ScaffoldError::UnknownHole {
                 template: template.name.clone(),
                 name: name.clone(),
                 offered: settable.map(|hole| hole.name.clone()).collect(),
             });
         };
-        if let Kind::Code { file, .. } = &hole.kind {
-            return Err(ScaffoldError::CodeHole { name: name.clone(), file: last_part(file).to_owned() });
-        }
+        let file = match &hole.kind {
+            Kind::Code { file, .. } => last_part(file),
+            Kind::Kernel { .. } => OP,
+            Kind::Value | Kind::Choice { .. } => continue,
+        };
+        return Err(ScaffoldError::CodeHole { name: name.clone(), file: file.to_owned() });
     }
     Ok(())
 }

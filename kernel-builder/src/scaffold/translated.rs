@@ -8,6 +8,10 @@ use super::ScaffoldError;
 use super::report::{Gradient, Translation, Untranslated};
 use super::template::{self, Sources, Template};
 
+/// What the kernels of a translation are there for.
+const CONTRACT: &str = "\
+The kernels of plan.md, with [let], [tune] and [launch] of op.toml. They are right and plain: replace them by any that compute what
+reference.py says, for all lengths that the axes allow.";
 /// How a template of a translation is called.
 const NAME: &str = "translation";
 /// The parts that every translation uses: the file of `_shared`, the backend.
@@ -199,6 +203,8 @@ impl Translated {
         for backend in ["cuda", "cpu"] {
             text += &format!("\n[[when]]\nbackend = \"{backend}\"\npaths = [\"{module}_{backend}\"]\n");
         }
+        text += "\n[[hole]]\nname = \"kernel\"\nkind = \"kernel\"\ncheck = \"verify --device\"\ncontract = \"\"\"\n";
+        text += &format!("{CONTRACT}\n\"\"\"\n");
         for (file, backend) in SHARED {
             text +=
                 &format!("\n[[shared]]\nfrom = \"{backend}/{file}\"\nto = \"{module}_{backend}/{file}\"\n");

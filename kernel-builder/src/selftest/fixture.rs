@@ -117,7 +117,7 @@ pub struct Fixture {
     warned_with: Vec<String>,
     /// Whether it must pass.
     #[serde(default)]
-    passes: bool,
+    pub passes: bool,
     /// Other fixtures that one run of `screen` judges, in this order.
     #[serde(default)]
     pub queue: Vec<String>,
@@ -196,6 +196,24 @@ impl Fixture {
             folder: self.folder.clone(),
             cause: format!("there is no {}", name.display()).into(),
         })
+    }
+
+    /// The project that it changes.
+    pub fn project(&self) -> &str {
+        &self.project
+    }
+
+    /// Whether it differs from its project.
+    pub fn changes_files(&self) -> bool {
+        !self.replaces.is_empty()
+    }
+
+    /// The project without the fixture's files.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn base_files(&self) -> Result<FileSet, SelftestError> {
+        base(&self.project).map_err(|cause| SelftestError::Fixture { folder: self.folder.clone(), cause })
     }
 
     /// The project with the fixture's files in place.

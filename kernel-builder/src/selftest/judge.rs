@@ -53,7 +53,8 @@ pub(super) struct JudgeOutput {
     pub(super) ending: String,
 }
 
-fn ask(
+/// What this program said as a child, called with these words and the project.
+pub(super) fn ask(
     words: Vec<String>,
     project: &Path,
     temporary: &Path,

@@ -5,10 +5,12 @@
 
 mod error;
 mod fixture;
+pub(crate) mod hand_in;
 mod judge;
 mod queue;
 pub mod render;
 mod row;
+pub mod through_agent;
 mod verdict;
 
 use std::path::Path;

@@ -46,6 +46,24 @@ pub(crate) fn of_cubin(arch: String, cubin: Vec<u8>) -> Result<MachineCode, Cubi
     Ok(MachineCode { arch, compiler, flags, usages, cubin })
 }
 
+/// The sections of a cubin by name, without the compiler's notes and lines of the source: what two compilations of one kernel
+/// have in common. Nothing if it is no ELF file, or has no code.
+pub(crate) fn parts(cubin: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
+    let file: ElfFile64<'_, LittleEndian> = ElfFile64::parse(cubin).ok()?;
+    let named = file.sections().map(|section| {
+        let data = section.data().ok()?;
+        Some((section.name().ok()?.to_owned(), data.to_vec()))
+    });
+    let all: Vec<(String, Vec<u8>)> = named.collect::<Option<_>>()?;
+    let has_code = all.iter().any(|(name, _)| name.starts_with(".text."));
+    has_code.then(|| all.into_iter().filter(|(name, _)| is_of_kernel(name)).collect())
+}
+
+/// Whether a section depends on the kernel alone.
+fn is_of_kernel(section: &str) -> bool {
+    !section.starts_with(".note") && !section.contains("debug")
+}
+
 /// The C++ compiler of a library, as it signed: `GCC: (Ubuntu 13.3.0) 13.3.0`.
 pub(crate) fn host_compiler(library: &[u8]) -> Option<String> {
     let comment = elf::section(library, ".comment").ok()??;
@@ -89,6 +107,21 @@ mod tests {
         assert_eq!(flags, ["-arch", "sm_90a", "-m", "64"]);
         assert_eq!(signed(b"nothing of the kind\0"), (None, vec![]));
         assert_eq!(signed(b""), (None, vec![]));
+    }
+
+    #[test]
+    fn notes_and_lines_are_no_part_of_a_kernel() {
+        for (section, is_part) in [
+            (".text._Z1fv", true),
+            (".nv.constant0._Z1fv", true),
+            (".note.nv.tkinfo", false),
+            (".debug_line", false),
+            (".rela.debug_line", false),
+            (".nv_debug_line_sass", false),
+        ] {
+            assert_eq!(is_of_kernel(section), is_part, "{section}");
+        }
+        assert_eq!(parts(b"no cubin"), None);
     }
 
     #[test]

@@ -229,6 +229,36 @@ fn an_agent_gets_no_folder_of_the_users_through_its_tools() {
 }
 
 #[test]
+fn kernels_of_the_suite_are_handed_in_as_an_agent_would() {
+    let sandbox = sandbox("");
+    let projects = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/cheats/projects/device-row-norm");
+    for name in super::sandbox::tree(&projects) {
+        let text = std::fs::read_to_string(projects.join(&name)).expect("a text");
+        sandbox.write(&format!("work/scale/{name}"), &text);
+    }
+    let program = env!("CARGO_BIN_EXE_kernelwright");
+    let agent =
+        format!("{program} --worker hand-in {{socket}} device-hangs device-has-no-entry device-reverse-rows");
+    let ended = fill(&sandbox, &["--agent-command", &agent, "--unjudged", "--sessions", "1"]);
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    let rows: Vec<Value> =
+        transcript(&sandbox).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let told: Vec<(&Value, bool)> =
+        rows.iter().map(|row| (&row["fixture"], row["verdict"].is_string())).collect();
+    assert_eq!(
+        told,
+        [
+            (&"device-hangs".into(), true),
+            (&"device-has-no-entry".into(), true),
+            (&"device-reverse-rows".into(), true)
+        ],
+        "{rows:?}"
+    );
+    let notes: Vec<Value> = lineage(&sandbox).into_iter().map(|entry| entry["note"].clone()).collect();
+    assert!(notes.contains(&"device-hangs".into()), "{notes:?}");
+}
+
+#[test]
 fn what_keeps_an_agent_from_work_is_said_before_anything_is_spent() {
     let sandbox = sandbox("echo started > \"$HOME/started\"");
     let refused = |arguments: &[&str], code: i32, words: &[&str]| {

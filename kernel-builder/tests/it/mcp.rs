@@ -278,6 +278,24 @@ fn one_compiler_takes_text_after_text_with_the_same_options() {
 }
 
 #[test]
+fn a_compiler_has_four_gibibytes() {
+    let sandbox = sandbox();
+    let script = "case \"$1\" in --version) echo 'Cuda compilation tools, release 13.0, V13.0.88'; exit 0 ;; esac\n\
+                  echo \"scale.cu(3): error: limited to $(ulimit -v) KiB\" >&2; exit 2";
+    sandbox.script("toolkit/bin/nvcc", script);
+    let answers = session(
+        &sandbox,
+        &[call(1, "try", json!({ "files": { "scale.cu": SOURCE.replace("i < count", "i < count && 1") } }))],
+    );
+    let refused = result(&answers, 1);
+    assert_eq!(refused["code"], "compile::device_code", "{refused}");
+    assert!(
+        refused["text"].as_str().is_some_and(|text| text.contains("limited to 4194304 KiB")),
+        "{refused}"
+    );
+}
+
+#[test]
 fn what_cannot_be_served_is_said_at_once() {
     let sandbox = sandbox();
     sandbox.run(&["mcp", "nowhere"]).refused(10, &["spec::no_op"]);

@@ -54,5 +54,10 @@ fn the_suite_can_be_listed_and_names_are_looked_up() {
     assert!(
         listed.stdout.lines().any(|line| line.starts_with("device-hangs ") && line.ends_with("verify::hang"))
     );
+    let device = sandbox.run(&["selftest", "--list", "--through-agent"]);
+    let has = |name: &str| device.stdout.lines().any(|line| line.starts_with(&format!("{name} ")));
+    assert!(has("device-hangs") && !has("skips-tail") && !has("device-row-norm"), "{}", device.stdout);
+    let none = sandbox.run(&["selftest", "--through-agent", "device-hangs"]);
+    none.refused(15, &["selftest::nothing_run"]);
     sandbox.run(&["selftest", "no-such-cheat"]).refused(2, &["selftest::unknown_name", "--list"]);
 }

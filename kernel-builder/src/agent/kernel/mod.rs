@@ -25,7 +25,7 @@ const DIGITS: usize = 12;
 pub(crate) struct Kernel {
     /// Texts by path in the project.
     files: BTreeMap<String, String>,
-    /// `[launch]` and `[tune]`, as TOML.
+    /// `[let]`, `[tune]` and `[launch]`, as TOML.
     schedule: String,
 }
 
@@ -62,7 +62,7 @@ impl Kernel {
         &self.files
     }
 
-    /// `[launch]` and `[tune]`, as TOML.
+    /// `[let]`, `[tune]` and `[launch]`, as TOML.
     pub(crate) fn schedule(&self) -> &str {
         &self.schedule
     }

@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 
 use toml_edit::{DocumentMut, Item};
 
-/// The sections that belong to a candidate.
-const OWN: [&str; 2] = ["launch", "tune"];
+/// The sections that belong to a candidate. Names of `[let]` stand for expressions in the other two alone.
+const OWN: [&str; 3] = ["let", "tune", "launch"];
 /// The section with workloads, and the key that keeps one from agents.
 const WORKLOAD: &str = "workload";
 const HELD_OUT: &str = "held-out";
 
-/// `[tune]` and `[launch]` of an op.toml, in this order, as they stand there.
+/// `[let]`, `[tune]` and `[launch]` of an op.toml, in this order, as they stand there.
 ///
 /// # Errors
 /// It is not TOML.
@@ -228,6 +228,7 @@ mod tests {
             ("[tune.reread]\nvalues = [true, false]\ndefault = false\n", ""),
             ("# A row that", "# Other words; a row that"),
             ("source = \"rms_norm.cu\"", "source = \"other.cu\""),
+            ("[launch]\n", "[let]\nlong = \"hidden > 9\"\n\n[launch]\n"),
         ] {
             assert!(OP.contains(from), "{from}");
             assert_eq!(difference(OP, &OP.replacen(from, to, 1)), Ok(None), "{to}");

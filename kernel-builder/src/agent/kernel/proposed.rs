@@ -1,6 +1,6 @@
 //! A candidate held against the project that it is for.
 //!
-//! Owns: what of a proposal is taken and what is refused. Never: takes anything but device code, `[launch]` and `[tune]`
+//! Owns: what of a proposal is taken and what is refused. Never: takes anything but device code, `[let]`, `[tune]` and `[launch]`
 //! from one: the rest of op.toml is always the project's own.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub(crate) struct Origin {
 pub(crate) struct Proposal {
     /// Contents by path in the project.
     pub(crate) files: BTreeMap<String, Vec<u8>>,
-    /// op.toml; the project's `[launch]` and `[tune]` if `None`.
+    /// op.toml; the project's `[let]`, `[tune]` and `[launch]` if `None`.
     pub(crate) op: Option<String>,
     /// The reference, which must be the project's.
     pub(crate) reference: Option<Vec<u8>>,

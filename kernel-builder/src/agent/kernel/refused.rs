@@ -28,7 +28,7 @@ impl Refused {
         Self::new(
             "agent::frozen",
             format!(
-                "`{what}` differs from the project's; a candidate changes only device code, [launch] and [tune]"
+                "`{what}` differs from the project's; a candidate changes only device code, [let], [tune] and [launch]"
             ),
         )
     }

@@ -35,8 +35,8 @@ pub(super) fn compile(
     let started = Instant::now();
     let folder = files::scratch()?;
     let at = |name: &str| folder.path().join(name);
-    let readable = readable.map(|own| confined::readable(kit, own, folder.path()));
-    let start = |line: CommandLine| readable.as_ref().map_or(line.clone(), |all| confined::line(&line, all));
+    let readable = readable.map_or(vec![], |own| confined::readable(kit, own, folder.path()));
+    let start = |line: CommandLine| confined::line(&line, &readable);
     files::write(&at("source.cu"), text(unit))?;
     let options = || {
         CommandLine::new(&kit.nvcc)

@@ -1,4 +1,4 @@
-//! A compiler driver, and all that it starts, kept to the folders that it needs.
+//! A compiler driver, and all that it starts, kept to the folders and the memory that it needs.
 //!
 //! Owns: the role of this program that confines itself and becomes the driver. Never: reads a source.
 
@@ -15,6 +15,8 @@ use crate::base::{confine, disk, env};
 use crate::exit;
 use crate::toolchain::nvcc::NvccKit;
 use crate::toolchain::prefix;
+
+use super::unit::MEMORY;
 
 /// The role of the worker on the command line of this program.
 pub const ROLE: &str = "confined";
@@ -59,7 +61,7 @@ pub(super) fn readable(kit: &NvccKit, own: Vec<PathBuf>, scratch: &Path) -> Vec<
     all
 }
 
-/// The command that runs `line` confined.
+/// The command that runs `line` with a limit on its memory, and kept to `readable` unless that is empty.
 pub(super) fn line(line: &CommandLine, readable: &[PathBuf]) -> CommandLine {
     let mut confined =
         CommandLine { program: env::own_program(), args: vec![], ..line.clone() }.args(["--worker", ROLE]);
@@ -94,9 +96,10 @@ pub fn run() -> u8 {
     let (readable, command) = (&words[..end], &words[end + 1..]);
     let readable: Vec<PathBuf> = readable.iter().map(PathBuf::from).collect();
     let Some((program, arguments)) = command.split_first() else { return exit::USAGE };
-    let not_started = match confine::reading(&readable) {
+    let confined = if readable.is_empty() { Ok(()) } else { confine::reading(&readable) };
+    let not_started = match confined.and_then(|()| confine::memory(MEMORY)) {
         Ok(()) => become_program(Path::new(program), arguments).to_string(),
-        Err(error) => format!("failed to confine it (Landlock): {}", chain(&error)),
+        Err(error) => format!("failed to confine it: {}", chain(&error)),
     };
     Answers::take_over().say(&NotStarted { not_started });
     NOT_STARTED as u8

@@ -284,7 +284,7 @@ impl Compiler {
             DialogueEvent::Ended(ending) => Err(format!("it {ending} {}", dialogue.stderr_end())),
         };
         if let Ok(Done { unconfined: Some(reason), .. }) = opened {
-            let problem = format!("failed to confine it (Landlock): {reason}");
+            let problem = format!("failed to confine it: {reason}");
             return Err(NvrtcError::NotStarted { compiler: kit.library.clone(), problem });
         }
         match opened.and_then(|done| done.failed.map_or(Ok(done.version), Err)) {

@@ -8,7 +8,10 @@ use std::time::Duration;
 use crate::base::digest::Digest;
 
 /// How long one text may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of address space that a compiler's process may have.
+pub(super) const MEMORY: u64 = 4 << 30;
+
 /// The device code of a candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {

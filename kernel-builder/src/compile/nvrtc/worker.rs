@@ -10,6 +10,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::library::{Nvrtc, Rejected};
+use super::unit::MEMORY;
 use crate::base::causes::chain;
 use crate::base::channel::Answers;
 use crate::base::{confine, files};
@@ -92,8 +93,9 @@ fn open(line: &str) -> Result<(Nvrtc, (i32, i32)), Done> {
     let nvrtc =
         Nvrtc::load(&opening.library, opening.builtins.as_deref()).map_err(|error| failed(chain(&error)))?;
     let version = nvrtc.version()?;
-    // After loading: from here on no candidate's text makes it read anything else.
+    // After loading: from here on no candidate's text makes it read anything else, or have more memory.
     let confined = opening.readable.map_or(Ok(()), |readable| confine::reading(&readable));
+    let confined = confined.and_then(|()| confine::memory(MEMORY));
     confined.map_err(|error| Done { unconfined: Some(chain(&error)), ..Done::default() })?;
     Ok((nvrtc, version))
 }

@@ -79,7 +79,7 @@ impl Desk<'_> {
             "best": best,
             "may_change": {
                 "code_folder": if self.origin.folder.is_empty() { "." } else { &self.origin.folder },
-                "op.toml": ["launch", "tune"], "files": MOST_FILES, "bytes": MOST_BYTES, "includes":
+                "op.toml": ["let", "tune", "launch"], "files": MOST_FILES, "bytes": MOST_BYTES, "includes":
                     "files of the candidate and headers of the CUDA toolkit, such as <cuda_fp16.h>, <cooperative_groups.h>, <cstdint>",
             },
             "tries_left": self.tries,

@@ -3,7 +3,7 @@
 //! Owns: who is the best, what was answered already, how many tries are left. Never: writes into the project beside
 //! `.kernelwright/candidates/`; tells an agent anything of a workload that is held out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::agent::kernel::{Origin, Proposed, Refused};
 use crate::agent::lineage::{Entry, Maker};
 use crate::agent::reply;
+use crate::agent::{Candidate, Feedback};
 use crate::base::files;
 use crate::base::session::Session;
 use crate::exit::Failure;
@@ -50,6 +51,20 @@ pub(crate) struct Desk<'a> {
     pub(super) turned_away: BTreeMap<&'static str, usize>,
     /// The best, ready to be timed.
     best: Option<(String, Contender)>,
+    /// Kernels whose `[tune]` is searched, the first one first.
+    pub(super) searches: VecDeque<SettingsSearch>,
+}
+
+/// A kernel whose settings are searched on a case.
+pub(super) struct SettingsSearch {
+    /// It.
+    pub(super) proposed: Proposed,
+    /// The case.
+    pub(super) case: Case,
+    /// What came of settings so far.
+    pub(super) known: Vec<Feedback>,
+    /// Settings that are tried next.
+    pub(super) waiting: VecDeque<Candidate>,
 }
 
 /// Why there is no candidate to look at.
@@ -93,6 +108,7 @@ impl<'a> Desk<'a> {
             answered: BTreeMap::new(),
             turned_away: BTreeMap::new(),
             best: None,
+            searches: VecDeque::new(),
         }))
     }
 

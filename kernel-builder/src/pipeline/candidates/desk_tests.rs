@@ -1,10 +1,11 @@
 //! A desk with a judge that a test scripts.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use kernel_plan::spec::expr;
 use kernel_plan::spec::op::Case;
 use kernel_plan::spec::tune::Tuning;
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ use crate::base::input::Line;
 use crate::base::random::SplitMix;
 use crate::base::report::{MessageFormat, Report};
 use crate::base::session::Session;
+use crate::bench::ncu::Counters;
 use crate::bench::screen::Screened;
 use crate::device::wire::{About, Function};
 use crate::exit::Failure;
@@ -77,7 +79,7 @@ impl Judge for Scripted {
         Ok(if self.has_gpu { Ok(about) } else { Err("no NVIDIA GPU here".to_owned()) })
     }
 
-    fn attempt(&mut self, proposed: &Proposed, _: &Tuning, _: &Case) -> Result<Verdict, Failure> {
+    fn attempt(&mut self, proposed: &Proposed, tuning: &Tuning, _: &Case) -> Result<Verdict, Failure> {
         self.seen.lock().unwrap().attempts += 1;
         if proposed.kernel.files()[&proposed.source].contains("WRONG_HERE") {
             let text = "rms_norm.cu(7): row 3 is wrong, in /home/me/rms_norm.cu".to_owned();
@@ -86,7 +88,16 @@ impl Judge for Scripted {
         if !self.has_gpu {
             return Ok(Verdict::Compiled { used: vec![], why: "no NVIDIA GPU here".to_owned() });
         }
-        let samples: Vec<f64> = (0..7).map(|_| self.seconds(proposed)).collect();
+        let block = tuning.iter().find(|(name, _)| name.as_str() == "block").map(|(_, value)| value);
+        let factor = match block {
+            Some(expr::Value::Integer(block))
+                if proposed.kernel.files()[&proposed.source].contains("FAST_AT_512") =>
+            {
+                0.5 + (block - 512).unsigned_abs() as f64 / 1024.0
+            }
+            _ => 1.0,
+        };
+        let samples: Vec<f64> = (0..7).map(|_| factor * self.seconds(proposed)).collect();
         let name = "_ZN3rms4heldE".to_owned();
         let functions = vec![Function { name, registers: 40, shared: 0, local: 0, threads: 1024 }];
         let seconds = samples[0];
@@ -117,6 +128,22 @@ impl Judge for Scripted {
         let code = &contender.proposed.kernel.files()[&contender.proposed.source];
         assert!(contender.proposed.op.workloads.iter().any(|workload| workload.held_out));
         Ok(if code.contains("WRONG_ELSEWHERE") { Err("verify::numerics".to_owned()) } else { Ok(()) })
+    }
+
+    fn same_code(&mut self, one: &Proposed, other: &Proposed, _: &Tuning, _: &Case) -> Result<bool, Failure> {
+        let code =
+            |proposed: &Proposed| proposed.kernel.files()[&proposed.source].replace("// a comment\n", "");
+        Ok(code(one) == code(other))
+    }
+
+    fn counters(
+        &mut self,
+        _: &Proposed,
+        _: &Tuning,
+        _: &Case,
+    ) -> Result<Result<Vec<Counters>, String>, Failure> {
+        let values = BTreeMap::from([("dram_percent", 81.0)]);
+        Ok(Ok(vec![Counters { kernel: "rms::held".to_owned(), limit: "memory", values }]))
     }
 
     fn rest(&mut self) {
@@ -190,7 +217,7 @@ fn a_faster_candidate_replaces_the_best_and_the_next_one_starts_from_it() {
         let task = ask(desk, "task", json!({}));
         let seed = task["best"]["id"].as_str().unwrap().to_owned();
         assert_eq!(task["best"]["files"]["rms_norm.cu"], CODE);
-        assert_eq!(task["may_change"]["op.toml"], json!(["launch", "tune"]));
+        assert_eq!(task["may_change"]["op.toml"], json!(["let", "tune", "launch"]));
         let first = ask(desk, "try", with("SPEED 1.2"));
         assert_eq!((&first["verdict"], &first["parent"]), (&json!("passed"), &json!(seed)));
         assert!(first["of_best"]["low"].as_f64().unwrap() > 1.1, "{first}");
@@ -221,6 +248,8 @@ fn a_faster_candidate_replaces_the_best_and_the_next_one_starts_from_it() {
             (&json!(40), &json!("registers")),
             "{profile}"
         );
+        let counters = &profile["counters"][0];
+        assert_eq!((&counters["limit"], &counters["dram_percent"]), (&json!("memory"), &json!(81.0)));
     });
 }
 
@@ -233,6 +262,29 @@ fn copies_of_the_best_never_replace_it() {
             let answer = ask(desk, "submit", json!({ "id": copy["id"] }));
             assert_eq!(answer["verdict"], "not faster", "{number}: {answer}");
         }
+    });
+}
+
+#[test]
+fn the_machine_code_of_the_best_is_no_new_kernel() {
+    let place = Place::new();
+    place.at_desk(true, 0.0, |desk, seen| {
+        let copy = ask(desk, "try", json!({ "files": { "rms_norm.cu": format!("// a comment\n{CODE}") } }));
+        let answer = ask(desk, "submit", json!({ "id": copy["id"] }));
+        assert_eq!((&answer["verdict"], &answer["code"]), (&json!("not faster"), &json!("agent::same_code")));
+        assert_eq!(seen.lock().unwrap().verified, 0, "nothing is spent on it");
+    });
+}
+
+#[test]
+fn a_right_kernel_replaces_a_wrong_seed() {
+    let place = Place::new();
+    let source = place.folder.path().join("p/rms_norm.cu");
+    files::write(&source, format!("// WRONG_HERE\n{CODE}")).unwrap();
+    place.at_desk(true, 0.0, |desk, _| {
+        let right = ask(desk, "try", json!({ "files": { "rms_norm.cu": CODE } }));
+        let answer = ask(desk, "submit", json!({ "id": right["id"] }));
+        assert_eq!((&answer["verdict"], &answer["gain"]), (&json!("kept"), &Value::Null), "{answer}");
     });
 }
 
@@ -337,21 +389,61 @@ fn silence_frees_the_gpu_and_no_line_ends_the_server() {
         ]
         .into_iter();
         let mut said: Vec<Value> = Vec::new();
-        let desk = RefCell::new(desk);
-        super::serve::serve(
-            &mut |within| {
-                assert!(within.as_secs() >= 60);
-                lines.next().unwrap_or(Line::End)
-            },
-            &mut |tool, arguments| desk.borrow_mut().ask(tool, arguments),
-            &mut || desk.borrow_mut().rest(),
-            &mut |line| said.push(serde_json::from_str(line).unwrap()),
-        );
+        let mut next = |within: Duration| {
+            let line = lines.next();
+            assert!(within.as_secs() >= 60 || !matches!(line, Some(Line::Silence)));
+            line.unwrap_or(Line::End)
+        };
+        super::serve::serve(&mut next, desk, &mut |line| said.push(serde_json::from_str(line).unwrap()));
         let errors: Vec<&Value> = said.iter().filter_map(|answer| answer["error"].get("code")).collect();
         assert_eq!(errors, [&json!(-32700), &json!(-32600)]);
         assert_eq!(said[2]["method"], "notifications/progress");
         assert_eq!(said[3]["result"]["structuredContent"]["verdict"], "passed");
         assert_eq!((said.len(), seen.lock().unwrap().rests), (4, 1));
+    });
+}
+
+#[test]
+fn the_settings_of_a_right_kernel_are_searched_while_nobody_asks() {
+    let place = Place::new();
+    place.at_desk(true, 0.0, |desk, seen| {
+        let call = |id: u32, tool: &str, arguments: Value| {
+            let call = json!({ "name": tool, "arguments": arguments });
+            Line::Text(
+                json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": call }).to_string(),
+            )
+        };
+        let mut said: Vec<Value> = Vec::new();
+        let (mut silences, mut waits) = (0, Vec::new());
+        let mut lines = vec![
+            call(1, "try", with("WRONG_HERE")),
+            call(2, "try", with("FAST_AT_512")),
+            call(3, "history", json!({})),
+        ]
+        .into_iter()
+        .peekable();
+        let mut next = |within: Duration| {
+            // Nobody asks for a long time before `history`, and again before the end.
+            let is_silent = lines.len() <= 1 && silences < 120 * (2 - lines.len());
+            if is_silent {
+                silences += 1;
+                waits.push(within);
+                return Line::Silence;
+            }
+            lines.next().unwrap_or(Line::End)
+        };
+        super::serve::serve(&mut next, desk, &mut |line| said.push(serde_json::from_str(line).unwrap()));
+        let tried = &said[1]["result"]["structuredContent"];
+        assert!(tried["settings_search"].as_str().unwrap().starts_with("begun"), "{tried}");
+        let history = &said[2]["result"]["structuredContent"]["candidates"];
+        let figure = &history[2]["figures"]["llm-128x4096/T=bf16"];
+        let (seconds, block) = (&figure["seconds"], figure["settings"]["block"].as_i64().unwrap());
+        // The default block of 256 takes 0.75 of 10 us, and the best one 0.5.
+        assert!(seconds.as_f64().unwrap() < 0.72e-5 && block != 256, "{history}");
+        // It ends, and then the GPU is let go.
+        assert!(waits[0].as_secs() < 1 && waits.last().unwrap().as_secs() >= 60, "{waits:?}");
+        let seen = seen.lock().unwrap();
+        assert!((10..60).contains(&seen.attempts) && seen.rests > 0, "{}", seen.attempts);
     });
 }
 

@@ -9,6 +9,7 @@ use kernel_plan::spec::tune::Tuning;
 
 use crate::agent::kernel::Proposed;
 use crate::agent::tuned::Settings;
+use crate::bench::ncu::Counters;
 use crate::bench::screen::Screened;
 use crate::device::wire::About;
 use crate::exit::Failure;
@@ -86,6 +87,29 @@ pub(crate) trait Judge {
     /// # Errors
     /// As [`Self::attempt`]; the inner error is the code of the refusal.
     fn verify(&mut self, contender: &Contender) -> Result<Result<(), String>, Failure>;
+
+    /// Whether two candidates are the same machine code, started in the same way.
+    ///
+    /// # Errors
+    /// As [`Self::attempt`].
+    fn same_code(
+        &mut self,
+        one: &Proposed,
+        other: &Proposed,
+        tuning: &Tuning,
+        case: &Case,
+    ) -> Result<bool, Failure>;
+
+    /// Hardware counters of one call of a candidate, or why they cannot be read.
+    ///
+    /// # Errors
+    /// As [`Self::attempt`].
+    fn counters(
+        &mut self,
+        proposed: &Proposed,
+        tuning: &Tuning,
+        case: &Case,
+    ) -> Result<Result<Vec<Counters>, String>, Failure>;
 
     /// Lets go of the GPU until it is needed again.
     fn rest(&mut self);

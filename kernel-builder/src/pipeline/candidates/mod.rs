@@ -14,6 +14,7 @@ pub(crate) mod past;
 pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod session;
+mod settings;
 pub(crate) mod shelf;
 mod store;
 mod submitted;

@@ -18,6 +18,7 @@ use crate::base::causes::chain;
 use crate::base::files;
 use crate::base::report::Report;
 use crate::base::session::Session;
+use crate::bench::ncu::{self, Counters};
 use crate::bench::paired;
 use crate::bench::screen::Screen;
 use crate::compile::nvrtc::{Code, Compiler, Tool};
@@ -25,8 +26,8 @@ use crate::device::gpu::Gpu;
 use crate::device::wire::About;
 use crate::exit::Failure;
 use crate::pipeline::judge::device;
-use crate::pipeline::measure::ceilings;
 use crate::pipeline::measure::screening::{self, Detail, Task};
+use crate::pipeline::measure::{ceilings, turn};
 use crate::pipeline::project;
 use crate::pipeline::project::device::{self as device_project, DeviceProject};
 use crate::pipeline::project::kernel;
@@ -37,6 +38,7 @@ use crate::toolchain::{Extras, PythonRuntime};
 use crate::verify::checks::resources::{self, Usage};
 use crate::verify::device::{self as judge, DeviceCandidate};
 use crate::verify::lab::{Attempt, Beside, CandidateRefusal};
+use crate::verify::machine_code;
 use crate::verify::{Options, gpu_present};
 
 use super::judge::{Contender, Judge, Rounds, Verdict};
@@ -44,6 +46,8 @@ use super::judge::{Contender, Judge, Rounds, Verdict};
 /// Samples of an attempt, and of one side in a round.
 const SAMPLES: usize = 7;
 const OF_ROUND: usize = 3;
+/// How long a call under a profiler may take, which repeats it for each group of counters.
+const PROFILE: Duration = Duration::from_secs(60);
 /// Seconds that the search of `[tune]` may take for each case.
 const TUNING: f64 = 5.0;
 
@@ -221,6 +225,7 @@ impl Judge for OnMachine<'_> {
             Ok(made) => made,
             Err(complaint) => return Ok(Verdict::Refused(complaint)),
         };
+        let _turn = turn::on(&about, self.session)?;
         Ok(match self.lab(case)?.candidate(&launch, &code, SAMPLES, None)? {
             Ok(screened) => Verdict::Right(screened),
             Err(complaint) => Verdict::Refused(complaint),
@@ -243,6 +248,7 @@ impl Judge for OnMachine<'_> {
                 Err(complaint) => return Ok(Err(complaint)),
             }
         }
+        let _turn = turn::on(&about, self.session)?;
         let screen = self.lab(case)?;
         let mut found = Vec::new();
         for start in 0..starts {
@@ -298,9 +304,6 @@ impl Judge for OnMachine<'_> {
         self.rest();
         self.ready_compiler()?;
         self.ready_python()?;
-        let (Some(compiler), Some(python)) = (&self.compiler, &self.python) else {
-            return Err(not_ready());
-        };
         let candidate = DeviceCandidate {
             op: &contender.proposed.op,
             project: &self.project.dir,
@@ -308,11 +311,65 @@ impl Judge for OnMachine<'_> {
             settings: contender.settings.clone(),
             archs: self.project.archs.clone(),
         };
+        let _turn = match self.device()? {
+            Ok(about) => Some(turn::on(&about, self.session)?),
+            Err(_) => None,
+        };
+        let (Some(compiler), Some(python)) = (&self.compiler, &self.python) else {
+            return Err(not_ready());
+        };
         let evidence = judge::judge(&candidate, compiler, Some(python), &Options::standard(), self.session)?;
         let unmade = evidence.skipped().find(|check| check.name == "results");
         Ok(match evidence.refusal().or(unmade) {
             Some(check) => Err(check.code.clone()),
             None => Ok(()),
+        })
+    }
+
+    fn same_code(
+        &mut self,
+        one: &Proposed,
+        other: &Proposed,
+        tuning: &Tuning,
+        case: &Case,
+    ) -> Result<bool, Failure> {
+        let about = self.device()?.map_err(screening::ScreeningError::no_gpu)?;
+        let mut made = Vec::new();
+        for proposed in [one, other] {
+            let Ok((launch, code)) = self.compile(proposed, tuning, case, &about)? else { return Ok(false) };
+            let mut texts = Vec::new();
+            for cubin in &code.cubins {
+                texts.push((cubin.names.clone(), machine_code::parts(&files::read(&cubin.path)?)));
+            }
+            made.push((launch, texts));
+        }
+        let is_known = made.iter().flat_map(|(_, texts)| texts).all(|(_, parts)| parts.is_some());
+        Ok(is_known && made[0] == made[1])
+    }
+
+    fn counters(
+        &mut self,
+        proposed: &Proposed,
+        tuning: &Tuning,
+        case: &Case,
+    ) -> Result<Result<Vec<Counters>, String>, Failure> {
+        let Some(program) = ncu::find() else {
+            return Ok(Err("no Nsight Compute (ncu) on PATH, in CUDA_HOME or in /usr/local/cuda".to_owned()));
+        };
+        let about = self.device()?.map_err(screening::ScreeningError::no_gpu)?;
+        let (launch, code) = match self.compile(proposed, tuning, case, &about)? {
+            Ok(made) => made,
+            Err(complaint) => return Ok(Err(complaint.text)),
+        };
+        let _turn = turn::on(&about, self.session)?;
+        let folder = files::scratch()?;
+        let log = folder.path().join("ncu.csv");
+        let mut gpu = Gpu::within(|line| ncu::wrapped(line, &program, &log), PROFILE);
+        let called = self.lab(case)?.call_in(&mut gpu, &launch, &code, PROFILE)?;
+        gpu.end();
+        Ok(match called {
+            Ok(()) => ncu::parse(&files::read_text(&log).unwrap_or_default()),
+            Err(complaint) => Err(complaint.text),
         })
     }
 

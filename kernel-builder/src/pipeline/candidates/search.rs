@@ -24,7 +24,7 @@ use crate::compile::nvrtc::Tool;
 use crate::exit::{self, Failure, StageError};
 use crate::pipeline::measure::screening::ScreeningError;
 
-use super::session::{self, Ended, Judging, Plan, Shared};
+use super::session::{self, Allowance, Ended, Judging, Plan, Shared};
 use super::{Desk, at_desk};
 
 /// How long a server may take to say anything.
@@ -55,6 +55,7 @@ pub(crate) struct Request {
     pub(crate) sessions: Option<usize>,
     pub(crate) parallel: usize,
     pub(crate) most_usd: Option<f64>,
+    pub(crate) most_tokens: Option<u64>,
     pub(crate) patience: Duration,
     pub(crate) compiler: Tool,
     pub(crate) judging: Judging,
@@ -130,18 +131,27 @@ pub(crate) fn search(args: &Request, session: &Session) -> Result<Searched, Fail
         loop {
             let left = args.budget - began.elapsed().as_secs_f64();
             let gained: Vec<bool> = sessions.iter().map(|ended| ended.gained).collect();
-            let spent: f64 = sessions.iter().filter_map(|ended| ended.told.usd).sum();
+            let usd: f64 = sessions.iter().filter_map(|ended| ended.told.usd).sum();
+            let tokens: u64 = sessions.iter().filter_map(|ended| ended.told.tokens).sum();
             let more = args.sessions.map_or(args.parallel, |most| args.parallel.min(most - sessions.len()));
             let tries = desk.lock().unwrap_or_else(PoisonError::into_inner).tries_left();
-            let is_spent = args.most_usd.is_some_and(|most| spent >= most);
+            let is_spent = args.most_usd.is_some_and(|most| usd >= most)
+                || args.most_tokens.is_some_and(|most| tokens >= most);
             if left < 1.0 || more == 0 || tries == Some(0) || is_spent || is_over(&gained) {
                 break;
             }
-            let (first, wall) = (sessions.len(), Duration::from_secs_f64(left));
+            let first = sessions.len();
+            // Sessions side by side share what is left.
+            let share = more as u64;
+            let allowance = Allowance {
+                wall: Duration::from_secs_f64(left),
+                usd: args.most_usd.map(|most| (most - usd) / share as f64),
+                tokens: args.most_tokens.map(|most| most.saturating_sub(tokens).div_ceil(share)),
+            };
             let done: Vec<Result<Ended, Failure>> = std::thread::scope(|scope| {
                 let begin = |number: usize| {
-                    let (plan, desk) = (&plan, &desk);
-                    scope.spawn(move || session::run(&Shared(desk), plan, number, wall, args.judging))
+                    let (plan, desk, allowance) = (&plan, &desk, &allowance);
+                    scope.spawn(move || session::run(&Shared(desk), plan, number, allowance, args.judging))
                 };
                 let threads: Vec<_> = (first..first + more).map(begin).collect();
                 let joined = threads.into_iter().map(|thread| thread.join());

@@ -20,7 +20,7 @@ use crate::pipeline::project::kernel;
 
 use super::cell::Cell;
 use super::desk::Desk;
-use super::serve::serve;
+use super::serve::{Host, serve};
 use super::task_text::{self, PROMPT, Way};
 
 /// Bytes that an agent may print.
@@ -46,6 +46,24 @@ pub(crate) struct Plan {
     pub(crate) key: String,
     /// See `key`.
     pub(crate) address: String,
+}
+
+/// What may still be spent, as far as the agent tells what it spends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Allowance {
+    /// Time.
+    pub(crate) wall: Duration,
+    /// Cost in US dollars.
+    pub(crate) usd: Option<f64>,
+    /// Tokens.
+    pub(crate) tokens: Option<u64>,
+}
+
+impl Allowance {
+    fn is_spent(&self, told: &AgentReport) -> bool {
+        self.usd.zip(told.usd).is_some_and(|(most, usd)| usd >= most)
+            || self.tokens.zip(told.tokens).is_some_and(|(most, tokens)| tokens >= most)
+    }
 }
 
 /// Whether candidates are judged.
@@ -96,9 +114,10 @@ pub(crate) fn run(
     shared: &Shared<'_, '_, '_>,
     plan: &Plan,
     number: usize,
-    wall: Duration,
+    allowance: &Allowance,
     judging: Judging,
 ) -> Result<Ended, Failure> {
+    let wall = allowance.wall;
     let cell = Cell::new()?;
     let session = format!("{}-{}", files::now(), number);
     let maker = Maker {
@@ -136,7 +155,8 @@ pub(crate) fn run(
             let kept = files::append_line(&transcript, &secrets::without(line));
             unkept = unkept.take().or(kept.err());
             // One whose model does not answer would try again for minutes.
-            if told.unreachable.is_some() && !served.load(Ordering::SeqCst) {
+            let gives_up = told.unreachable.is_some() && !served.load(Ordering::SeqCst);
+            if gives_up || allowance.is_spent(&told) {
                 cell.mark().end();
             }
         });
@@ -156,6 +176,7 @@ pub(crate) fn run(
         usd: told.usd,
         ..maker
     };
+    let is_spent = allowance.is_spent(&told);
     let mut desk = shared.desk();
     desk.made_by(maker, &cell.work());
     let (candidates, refused) = desk.take_back(&cell.work(), &parent, &session, judging)?;
@@ -163,6 +184,7 @@ pub(crate) fn run(
         session,
         parent,
         ending: match done.ending {
+            _ if is_spent => "was ended: what it may cost is spent".to_owned(),
             Ending::Deadline => format!("was ended after {:.0} s", wall.as_secs_f64()),
             other => other.to_string(),
         },
@@ -172,6 +194,32 @@ pub(crate) fn run(
         refused,
         gained: desk.best_id() != before,
     })
+}
+
+/// The desk as one agent has it.
+struct Client<'c, 'a, 'b> {
+    shared: &'c Shared<'a, 'b, 'c>,
+    maker: &'c Maker,
+    work: &'c Path,
+    served: &'c AtomicBool,
+}
+
+impl Host for Client<'_, '_, '_> {
+    fn ask(&mut self, tool: &str, arguments: Result<mcp::Tool, String>) -> mcp::Outcome {
+        self.served.store(true, Ordering::SeqCst);
+        let mut desk = self.shared.desk();
+        desk.made_by(self.maker.clone(), self.work);
+        desk.ask(tool, arguments)
+    }
+
+    fn work(&mut self) -> bool {
+        // While another agent asks something there is no time for it.
+        self.shared.0.try_lock().map_or(true, |mut desk| desk.work())
+    }
+
+    fn rest(&mut self) {
+        self.shared.desk().rest();
+    }
 }
 
 /// Serves the agent's tools until its session is over.
@@ -199,13 +247,8 @@ fn tools(
                         }
                     }
                 };
-                let mut ask = |tool: &str, arguments| {
-                    served.store(true, Ordering::SeqCst);
-                    let mut desk = shared.desk();
-                    desk.made_by(maker.clone(), work);
-                    desk.ask(tool, arguments)
-                };
-                serve(&mut next, &mut ask, &mut || shared.desk().rest(), &mut |line| client.say(line));
+                let mut host = Client { shared, maker, work, served };
+                serve(&mut next, &mut host, &mut |line| client.say(line));
             });
         }
     });
@@ -299,5 +342,20 @@ impl Desk<'_> {
             self.store.note(entry)?;
         }
         Ok((count, refused))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allowance_is_spent_by_what_the_agent_tells() {
+        let allowance = Allowance { wall: Duration::from_secs(1), usd: Some(0.5), tokens: Some(1000) };
+        let told = |usd, tokens| AgentReport { usd, tokens, ..AgentReport::default() };
+        assert!(!allowance.is_spent(&told(None, None)) && !allowance.is_spent(&told(Some(0.4), Some(999))));
+        assert!(allowance.is_spent(&told(Some(0.5), None)) && allowance.is_spent(&told(None, Some(1000))));
+        let unlimited = Allowance { usd: None, tokens: None, ..allowance };
+        assert!(!unlimited.is_spent(&told(Some(1e9), Some(u64::MAX))));
     }
 }

@@ -115,7 +115,7 @@ impl Shelf {
         Ok(Shown { folder: self.store.place(&entry.id), entry, from, diff })
     }
 
-    /// Writes a candidate's files, its `[launch]` and `[tune]`, and the settings that were found for it, into the project.
+    /// Writes a candidate's files, its `[let]`, `[tune]` and `[launch]`, and the settings that were found for it, into the project.
     /// The project's own kernel is kept as a candidate before, if it is none yet. Gives the paths that were written.
     ///
     /// # Errors

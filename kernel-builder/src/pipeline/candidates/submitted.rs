@@ -4,7 +4,8 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::lineage::{Standing, replaces};
+use crate::agent::kernel::Proposed;
+use crate::agent::lineage::{Entry, Standing, replaces};
 use crate::agent::reply;
 use crate::agent::tuned::Gain;
 use crate::base::files;
@@ -12,9 +13,10 @@ use crate::base::random::{self, SplitMix};
 use crate::bench::paired::{self, Paired};
 use crate::exit::Failure;
 use crate::mcp::{Outcome, Submit};
+use crate::pipeline::measure::listed;
 
 use super::desk::Desk;
-use super::judge::{Contender, Rounds};
+use super::judge::{Contender, Rounds, Verdict};
 
 /// Starts of the processes, all of which must put a candidate above the best, and rounds in each.
 const STARTS: usize = 3;
@@ -47,6 +49,15 @@ impl Desk<'_> {
         if arguments.note.is_some() {
             entry.note.clone_from(&arguments.note);
         }
+        if let Some(best) = self.copied(&proposed, &entry)? {
+            entry.standing = Standing::NotFaster;
+            let answer = json!({
+                "id": entry.id, "verdict": "not faster", "code": "agent::same_code", "best_before": best,
+                "text": "it compiles to the machine code of the best",
+            });
+            self.store.note(entry)?;
+            return Ok(Outcome::done(answer));
+        }
         let settings = self.judge.tune(&proposed, &self.store.place(&entry.id))?;
         let contender = Contender { proposed, settings };
         if let Err(code) = self.judge.verify(&contender)? {
@@ -58,30 +69,76 @@ impl Desk<'_> {
             return Ok(Outcome::done(json!({ "id": id, "verdict": "refused", "code": code, "text": text })));
         }
         let best = self.best()?;
-        let gain = match &best {
-            Some((_, best)) => match self.against(best, &contender)? {
-                Ok(gain) => gain,
-                Err(outcome) => return Ok(outcome),
-            },
+        let rival = match &best {
+            Some((id, contender)) => (!self.is_wrong(id, contender)?).then_some(contender),
             None => None,
         };
-        let Some(gain) = gain else {
-            let text = "the times varied too much to tell; submit it again while the GPU is idle";
-            return Ok(Outcome::done(json!({ "id": entry.id, "verdict": "not measured", "text": text })));
+        let gain = match rival {
+            Some(rival) => match self.against(rival, &contender)? {
+                Ok(Some(gain)) => Some(gain),
+                Ok(None) => {
+                    let text = "the times varied too much to tell; submit it again while the GPU is idle";
+                    let answer = json!({ "id": entry.id, "verdict": "not measured", "text": text });
+                    return Ok(Outcome::done(answer));
+                }
+                Err(outcome) => return Ok(outcome),
+            },
+            // The first kernel that is right.
+            None => None,
         };
-        let wins = gain.low > 1.0;
+        let wins = gain.as_ref().is_none_or(|gain| gain.low > 1.0);
         entry.standing = if wins { Standing::Kept } else { Standing::NotFaster };
-        entry.gain = Some(gain);
+        entry.gain = gain;
         if wins {
             // The order of those that were kept is that of their times.
             entry.when = files::now().max(self.store.lineage().best().map_or(0, |best| best.when + 1));
         }
         let answer = json!({
             "id": entry.id, "verdict": if wins { "kept" } else { "not faster" },
-            "best_before": best.map(|(id, _)| id), "gain": gain_json(&gain),
+            "best_before": best.map(|(id, _)| id), "gain": gain.as_ref().map(gain_json),
         });
         self.store.note(entry)?;
         Ok(Outcome::done(answer))
+    }
+
+    /// The best, if a candidate is nothing but a copy of it: the same machine code in every visible case, with the default
+    /// settings and with those that were found for either.
+    fn copied(&mut self, proposed: &Proposed, entry: &Entry) -> Result<Option<String>, Failure> {
+        let Some((id, best)) = self.best()? else { return Ok(None) };
+        if best.proposed.kernel.schedule() != proposed.kernel.schedule() {
+            return Ok(None);
+        }
+        let tune = &proposed.op.tune;
+        for case in self.cases()? {
+            let mut tunings =
+                vec![tune.default_tuning(), best.settings.choose(&best.proposed.op, &case).tuning];
+            if let Some(figure) = entry.figures.get(&case.id) {
+                let settings = figure.settings.clone().into_iter().collect();
+                tunings.extend(listed::with(tune, &tune.default_tuning(), &settings, &case).ok());
+            }
+            for tuning in tunings {
+                if !self.judge.same_code(&best.proposed, proposed, &tuning, &case)? {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(id))
+    }
+
+    /// Whether the project's own kernel gives wrong results: then there is nothing to be held against. One that replaced
+    /// another was verified.
+    fn is_wrong(&mut self, id: &str, best: &Contender) -> Result<bool, Failure> {
+        let seed = self.store.lineage().seed().filter(|seed| seed.id == id && seed.figures.is_empty());
+        if seed.is_none() {
+            return Ok(false);
+        }
+        for case in self.cases()? {
+            let tuning = best.settings.choose(&best.proposed.op, &case).tuning;
+            if matches!(self.judge.attempt(&best.proposed, &tuning, &case)?, Verdict::Refused(_)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// How many times faster than the best a candidate is over all visible workloads, in rounds that had no part in choosing

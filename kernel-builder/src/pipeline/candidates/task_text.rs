@@ -42,7 +42,7 @@ pub(super) fn text(origin: &Origin, cases: &[Case], lineage: &Lineage, parent: &
     );
     text += "## Rules\n\n";
     text += &format!(
-        "- Change device code (.cu, .cuh, .h, .inl) in {folder}, and the sections [launch] and [tune] of `{}`. Any other \
+        "- Change device code (.cu, .cuh, .h, .inl) in {folder}, and the sections [let], [tune] and [launch] of `{}`. Any other \
          change is refused.\n",
         origin.op_name
     );

@@ -17,10 +17,10 @@ use crate::agent::reply;
 use crate::agent::tuned::Settings;
 use crate::base::{disk, env, files, secrets};
 use crate::bench::screen::Screened;
-use crate::bench::{known, paired};
+use crate::bench::{self, known, paired};
 use crate::exit::Failure;
 use crate::mcp::{Outcome, Profile, Try};
-use crate::pipeline::measure::listed;
+use crate::pipeline::measure::{ceilings, listed};
 use crate::pipeline::project::kernel;
 use crate::verify::checks::resources::short_name;
 
@@ -192,6 +192,7 @@ impl Desk<'_> {
                 }
                 let figure = figure(&screened, settings);
                 put(&mut answer, &screened, figure.as_ref().err());
+                answer["peak_fraction"] = json!(self.peak_fraction(case, figure.as_ref().ok())?);
                 if let Ok(figure) = figure {
                     let better = |known: &Figure| figure.seconds < known.seconds;
                     if entry.figures.get(&case.id).is_none_or(better) {
@@ -200,6 +201,9 @@ impl Desk<'_> {
                     let contender =
                         Contender { proposed: proposed.clone(), settings: Settings::always(tuning.clone()) };
                     answer["of_best"] = self.of_best(&contender, case)?;
+                    if self.search_later(proposed, case, tuning, screened.seconds) {
+                        answer["settings_search"] = json!("begun; `history` has the fastest settings so far");
+                    }
                 }
             }
         }
@@ -207,6 +211,15 @@ impl Desk<'_> {
         self.answered.insert(key, answer.clone());
         answer["tries_left"] = json!(self.tries);
         Ok(Outcome::done(answer))
+    }
+
+    /// The least time of the products of matrices in a case over that of a candidate; nothing for other operations.
+    fn peak_fraction(&mut self, case: &Case, figure: Option<&Figure>) -> Result<Option<f64>, Failure> {
+        let (Some(figure), true) = (figure, bench::multiplies(&self.project.op)) else { return Ok(None) };
+        let Ok(about) = self.judge.device()? else { return Ok(None) };
+        let peaks = ceilings::matrix_peaks(&about, self.session);
+        let least = bench::least_seconds(&self.project.op, case, &peaks);
+        Ok(least.map(|least| least / figure.seconds))
     }
 
     /// How many times faster than the best a candidate is on a case, if it is another one.
@@ -278,7 +291,12 @@ impl Desk<'_> {
                 });
                 let figure = figure(&screened, settings_of(&tuning));
                 put(&mut data, &screened, figure.as_ref().err());
+                data["peak_fraction"] = json!(self.peak_fraction(&case, figure.as_ref().ok())?);
                 data["lowest_possible"] = self.lowest(&case)?;
+                match self.judge.counters(&proposed, &tuning, &case)? {
+                    Ok(counters) => data["counters"] = json!(counters),
+                    Err(why) => data["counters_not_read"] = json!(reply::log(&why, "")),
+                }
                 data
             }
         };

@@ -246,7 +246,7 @@ fn refusal(name: &str, unfit: Unfit, served: &[Served]) -> ScaffoldError {
                 .iter()
                 .filter_map(|hole| match &hole.kind {
                     Kind::Code { file, .. } => Some(format!("`{}` in {}", hole.name, hole::last_part(file))),
-                    Kind::Value | Kind::Choice { .. } => None,
+                    Kind::Value | Kind::Choice { .. } | Kind::Kernel { .. } => None,
                 })
                 .collect();
             let holes = if code.is_empty() {

@@ -19,7 +19,7 @@ use crate::pipeline::project::device::{DeviceProject, NAME};
 use crate::toolchain::Extras;
 use crate::toolchain::python::{self, Torch};
 
-use super::{Figures, ceilings, kind, settled};
+use super::{Figures, ceilings, kind, settled, turn};
 
 /// Judges device code, then measures it and keeps the records in the project. What takes long and disturbs no judge is
 /// begun before the verdict; where that is a refusal, it is ended.
@@ -84,6 +84,7 @@ fn measure(
     let mut figures = Figures::default();
     let kind = kind(&measured.artifact.digest, &project.op, &project.dir, measured.options)?;
     let mut kept = Unfinished::begin(&project.dir, &kind, earlier)?;
+    let _turn = turn::here(session)?;
     let outcome = measured.measure(compiler, begun, &mut kept, session);
     match settled(outcome, &mut kept, session)? {
         bench::Outcome::Measured(mut found) => {

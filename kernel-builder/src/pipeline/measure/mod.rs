@@ -9,6 +9,7 @@ pub(crate) mod listed;
 pub(crate) mod reproduce;
 pub(crate) mod screen;
 pub(crate) mod screening;
+pub(crate) mod turn;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -67,6 +68,8 @@ pub(crate) fn measure(
 ) -> Result<Figures, Failure> {
     let op = project.op_for("measure")?;
     let mut figures = Figures::default();
+    let on_gpu = verified.iter().any(|artifact| artifact.inner().backend == "cuda");
+    let _turn = if on_gpu { turn::here(session)? } else { None };
     for artifact in verified {
         let variant = &artifact.inner().variant;
         let warned = artifact.evidence().checks.iter().filter(|check| check.outcome == Outcome::Warned);

@@ -28,6 +28,7 @@ use crate::verify::lab::{Attempt, Beside};
 use super::ceilings;
 use super::listed::{self, Candidate, Lines};
 use super::screening::{self, Compiled, Job, ScreeningError, Task};
+use super::turn;
 
 /// What is screened, and how.
 #[derive(Debug)]
@@ -87,6 +88,7 @@ pub(crate) fn screen(
     let candidates = candidates(args, &project, &lines, &case, session)?;
     let mut checker = Gpu::new();
     let about = judge::device(&mut checker)?.map_err(ScreeningError::no_gpu)?;
+    let _turn = turn::on(&about, session)?;
     let arch = judge::arch_of(&about);
     let compiler = device::compiler(args.compiler, session)?;
     let python = python::runtime(session, Torch::Preferably(project::TORCH), Extras::default())?;

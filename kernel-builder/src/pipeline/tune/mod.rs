@@ -41,8 +41,8 @@ use crate::device::wire::About;
 use crate::exit::{self, Failure, StageError};
 use crate::pipeline::create::{generate, published};
 use crate::pipeline::judge::device;
-use crate::pipeline::measure::ceilings;
 use crate::pipeline::measure::screening::{self, ScreeningError, Task};
+use crate::pipeline::measure::{ceilings, turn};
 use crate::pipeline::project;
 use crate::pipeline::project::device::{self as device_project, DeviceProject};
 use crate::pipeline::project::tuned;
@@ -196,6 +196,7 @@ pub(crate) fn fill(args: &Request, session: &Session) -> Result<Search, Failure>
         let found = ahead.and_then(BackgroundTask::wait).map(|done| done.result);
         Ok::<_, Failure>((about, found.unwrap_or_else(find)?))
     })?;
+    let _turn = turn::on(&about, session)?;
     let (name, mut table) = tuned::of_device(&project, &about, session)?;
     let compiler = device::compiler(args.compiler, session)?;
     let told = ceilings::reading(&about).and_then(|now| now.driver);

@@ -24,6 +24,7 @@ use crate::device::gpu::Gpu;
 use crate::device::wire::{About, Answer, Call, Function, Op, Place, Start};
 
 mod begin;
+mod counted;
 mod examine;
 mod groundwork;
 #[cfg(test)]
@@ -150,16 +151,7 @@ impl Lab {
                 return Ok(Err(CandidateRefusal { code: "verify::state", text: chain(&error) }));
             }
         };
-        let mut ops: Vec<Op> = code
-            .cubins
-            .iter()
-            .enumerate()
-            .map(|(place, cubin)| Op::Load {
-                module: CANDIDATE + place as u32,
-                cubin: cubin.path.clone(),
-                functions: cubin.names.clone(),
-            })
-            .collect();
+        let mut ops: Vec<Op> = load_all(code).collect();
         ops.extend(self.watched.begin());
         let answers = match self.ask(&ops)? {
             Ok(answers) => answers,
@@ -422,6 +414,15 @@ impl Lab {
     fn checked(&mut self, ops: &[Op]) -> Result<Vec<Answer>, VerifyError> {
         self.checker.ask(ops, OWN)?.map_err(|failure| VerifyError::Judge { cause: failure.into() })
     }
+}
+
+/// Loads all machine code of a candidate.
+fn load_all(code: &Code) -> impl Iterator<Item = Op> {
+    code.cubins.iter().enumerate().map(|(place, cubin)| Op::Load {
+        module: CANDIDATE + place as u32,
+        cubin: cubin.path.clone(),
+        functions: cubin.names.clone(),
+    })
 }
 
 fn load(module: u32, code: &Code) -> Op {
