@@ -20,14 +20,14 @@ RECORDS = ROOT / "bench" / "results"
 #: The newest record of each operation, in the order of the table.
 SOURCES = {
     "rms_norm": "2026-11-24-h200-rows.jsonl",
-    "softmax": "2026-11-23-h200-rows.jsonl",
-    "layer_norm": "2026-11-23-h200-rows-2.jsonl",
+    "softmax": "2026-11-25-h200-rows.jsonl",
+    "layer_norm": "2026-11-25-h200-rows.jsonl",
     "adaln": "2026-11-23-h200-rows-2.jsonl",
-    "add_rms_norm": "2026-11-23-h200-rows-2.jsonl",
-    "swiglu": "2026-11-22-h200-templates.jsonl",
+    "add_rms_norm": "2026-11-25-h200-rows.jsonl",
+    "swiglu": "2026-11-25-h200-rows.jsonl",
     "geglu": "2026-11-23-h200-rows.jsonl",
-    "rope": "2026-11-23-h200-rows.jsonl",
-    "cross_entropy": "2026-11-22-h200-templates.jsonl",
+    "rope": "2026-11-25-h200-rows.jsonl",
+    "cross_entropy": "2026-11-25-h200-rows.jsonl",
     "cross_entropy_backward": "2026-11-23-h200-rows.jsonl",
 }
 
